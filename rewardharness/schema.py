@@ -1,0 +1,238 @@
+"""The values that travel through RewardHarness. Frozen, plain, without behaviour of their own.
+
+They know nothing of files on disk beyond a path, of models, or of how a judgment is made.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+LABELS: tuple[str, ...] = ("A", "B", "C", "D")
+"""Names of the candidates of a group, in the order in which they were given."""
+
+TIE = "tie"
+"""The preference that says neither of two candidates is better. A failed judgment is never a tie."""
+
+SCALE: tuple[int, int] = (1, 4)
+"""Lowest and highest score per dimension, as in the paper (arXiv 2605.08703)."""
+
+EDIT_KINDS: tuple[str, ...] = (
+    "add",
+    "remove",
+    "replace",
+    "color",
+    "material",
+    "background",
+    "style",
+    "tone",
+    "text",
+    "count",
+    "position",
+    "pose",
+    "keep",
+    "other",
+)
+"""Kinds of edit that an instruction can ask for. `keep`: reproduce the source; `other`: not recognised."""
+
+
+@dataclass(frozen=True)
+class ImageInput:
+    """An encoded image as it was given: a file, or bytes in memory. Never decoded here."""
+
+    name: str
+    """How messages call it, such as a label or a file name. Never sent to a model."""
+    path: Path | None = None
+    """The file, when it lies on disk."""
+    data: bytes | None = field(default=None, repr=False)
+    """The encoded bytes, when it lies in memory."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """One source, one instruction and two to four candidates, with the label if there is one."""
+
+    id: str
+    """Stable across runs and machines; unique within a dataset."""
+    instruction: str
+    source: ImageInput
+    candidates: tuple[ImageInput, ...]
+    """Candidates A, B, ... in order."""
+    preference: str | None = None
+    """The label: the best candidate's letter, `tie`, or None when unlabelled."""
+    label_kind: str = ""
+    """Where the label comes from; accuracies are reported per kind and never pooled."""
+    category: str = ""
+    """Kind of edit as the dataset names it; may be empty."""
+    source_id: str = ""
+    """Which source image it belongs to: splits never separate examples of one source."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The letters of the candidates, in order."""
+        return LABELS[: len(self.candidates)]
+
+
+@dataclass(frozen=True)
+class EditRequest:
+    """What an instruction asks for, as far as rules can read it."""
+
+    instruction: str
+    kinds: tuple[str, ...]
+    """Members of `EDIT_KINDS`, strongest first; never empty."""
+    scope: Literal["local", "global", "none"]
+    """Whether the change belongs in one place, everywhere, or nowhere (`keep`)."""
+    colors: tuple[str, ...] = ()
+    """Names of the colours asked for, lowercase English, in order of mention."""
+    texts: tuple[str, ...] = ()
+    """Text that is to be readable in the result, as written in the instruction."""
+    removed_texts: tuple[str, ...] = ()
+    """Text that is to be gone from the result."""
+    tones: tuple[str, ...] = ()
+    """Directions of light and colour asked for: brighter, darker, warmer, cooler, more_contrast, less_contrast,
+    more_saturated, less_saturated, grayscale, sepia, sharper, blurrier."""
+
+
+@dataclass(frozen=True)
+class Scores:
+    """How good one candidate is."""
+
+    instruction: float
+    """Instruction following on `SCALE`; fractions are allowed."""
+    quality: float
+    """Visual quality on `SCALE`; fractions are allowed."""
+    reward: float
+    """One number in [0, 1] for training and ranking; higher is better."""
+
+
+@dataclass(frozen=True)
+class RoutedEntry:
+    """An entry of the Library that was consulted, and why."""
+
+    name: str
+    kind: Literal["skill", "tool"]
+    reason: str
+    """In words: `always`, the trigger that matched, or the similarity that passed its threshold."""
+
+
+@dataclass(frozen=True)
+class ChainStep:
+    """One tagged block of a reasoning chain."""
+
+    kind: Literal["think", "tool", "obs", "answer"]
+    text: str
+    """What stands between the tags."""
+    picture: bytes | None = field(default=None, repr=False, compare=False)
+    """A PNG that helps a person see the observation; not part of any record."""
+    subject: str = ""
+    """Label of the candidate that the step is about; empty for the whole example."""
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a judgment cost."""
+
+    calls: int = 0
+    """Requests to a model."""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    seconds: float = 0.0
+    """Wall time."""
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            self.calls + other.calls,
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.seconds + other.seconds,
+        )
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why there is no judgment."""
+
+    code: str
+    """A fixed word for tables: `image`, `input`, `timeout`, `unparsable`, ..."""
+    message: str
+    """One sentence for a person."""
+
+
+@dataclass(frozen=True)
+class Judgment:
+    """The record of one judgment: a preference with its grounds, or a reason why there is none."""
+
+    example_id: str
+    judge: str
+    """Who judged, as in `measured (no VLM)` or `vllm:model`."""
+    protocol: str
+    """How it was judged; numbers of different protocols are not comparable."""
+    library_id: str
+    preference: str | None = None
+    """The winner's letter, `tie`, or None when there is no judgment."""
+    ranking: tuple[tuple[str, ...], ...] = ()
+    """Letters from best to worst; letters in one inner tuple are level."""
+    margin: float | None = None
+    """Lead of the winner over the next, in [0, 1]."""
+    confidence: float | None = None
+    """How far the judge trusts its own preference, in [0, 1]. Not a calibrated probability."""
+    scores: Mapping[str, Scores] = field(default_factory=dict)
+    entries: tuple[RoutedEntry, ...] = ()
+    steps: tuple[ChainStep, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What a reader should know: alignments, first frames, things that could not be judged."""
+    position_consistent: bool | None = None
+    """Whether the preference is the same with the candidates in reverse order; None when not tried."""
+    usage: Usage = Usage()
+    failure: Failure | None = None
+
+    @property
+    def judged(self) -> bool:
+        """Whether there is a preference."""
+        return self.preference is not None
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A confidence interval of a share."""
+
+    low: float
+    high: float
+    level: float = 0.95
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Agreement with labels of one kind."""
+
+    n: int
+    """Labelled examples, judged or not."""
+    judged: int
+    """How many of them have a judgment."""
+    correct: int
+
+    @property
+    def value(self) -> float | None:
+        """Share of the judged examples that agree with the label; None when none was judged."""
+        return self.correct / self.judged if self.judged else None
+
+
+@dataclass(frozen=True)
+class Report:
+    """What came of judging many examples."""
+
+    n: int
+    judged: int
+    by_label_kind: Mapping[str, Accuracy]
+    """Pairs, per kind of label."""
+    groups: Accuracy | None
+    """Groups of three and four: whether the best candidate was found."""
+    position_consistent: tuple[int, int]
+    """Judgments with the same preference in both orders, and how many were tried."""
+    failures: Mapping[str, int]
+    """Number of failures per code."""
+    usage: Usage
+
+
+Json = dict[str, Any]
+"""A JSON object."""

@@ -1,0 +1,49 @@
+"""Settings from the environment. The only reader of `os.environ`."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from rewardharness.errors import SettingsError
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the environment says, read once and passed down."""
+
+    home: Path
+    """Folder for this project's own state: feedback, caches, runs (`RH_HOME`, default `~/.rewardharness`)."""
+    library: str
+    """Library that is used when none is named: `builtin` or a folder (`RH_LIBRARY`)."""
+    debug: bool
+    """Show full tracebacks (`RH_DEBUG`)."""
+    workers: int
+    """Threads that judge by measuring, at least 1 (`RH_WORKERS`, default: the number of processors)."""
+
+    @property
+    def feedback(self) -> Path:
+        """Folder of the local dataset that the app's feedback goes to."""
+        return self.home / "feedback"
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str] | None = None) -> "Settings":
+        """Read the settings.
+
+        Args:
+            environ: Variables to read instead of the process's own.
+
+        Raises:
+            SettingsError: If a variable has a value that cannot be used.
+        """
+        env = os.environ if environ is None else environ
+        home = Path(env.get("RH_HOME") or Path.home() / ".rewardharness").expanduser()
+        workers = env.get("RH_WORKERS") or str(os.cpu_count() or 1)
+        if not workers.isdecimal() or not 1 <= int(workers) <= 1024:
+            raise SettingsError(f"RH_WORKERS={workers!r} is not a number from 1 to 1024.", next_step="Set or unset it.")
+        return cls(
+            home=home,
+            library=env.get("RH_LIBRARY") or "builtin",
+            debug=env.get("RH_DEBUG", "") not in {"", "0"},
+            workers=int(workers),
+        )

@@ -4,6 +4,7 @@ The only module that writes. A write either happens whole or not at all, also wh
 the middle of it; a line appended to a jsonl file is either complete or is recognised as torn when read.
 """
 
+import fcntl
 import hashlib
 import json
 import os
@@ -103,6 +104,26 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                 continue
             if isinstance(record, dict):
                 yield number, record
+
+
+def hold(path: Path) -> int:
+    """Lock a file for this process, without waiting. The lock goes when the process ends, however it ends.
+
+    Returns:
+        A handle for `os.close`, which gives the lock back.
+
+    Raises:
+        BlockingIOError: If another process holds it.
+        OSError: If the file cannot be made.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
 
 
 def sha256(data: bytes) -> str:

@@ -97,10 +97,10 @@ class EditRequest:
 class Scores:
     """How good one candidate is."""
 
-    instruction: float
-    """Instruction following on `SCALE`; fractions are allowed."""
-    quality: float
-    """Visual quality on `SCALE`; fractions are allowed."""
+    instruction: float | None
+    """Instruction following on `SCALE`; fractions are allowed. None when nothing spoke to it."""
+    quality: float | None
+    """Visual quality on `SCALE`; fractions are allowed. None when nothing spoke to it."""
     reward: float
     """One number in [0, 1] for training and ranking; higher is better."""
 
@@ -179,6 +179,8 @@ class Judgment:
     scores: Mapping[str, Scores] = field(default_factory=dict)
     entries: tuple[RoutedEntry, ...] = ()
     steps: tuple[ChainStep, ...] = ()
+    reasons: tuple[str, ...] = ()
+    """Why the winner leads, strongest reason first, each a sentence with its numbers."""
     notes: tuple[str, ...] = ()
     """What a reader should know: alignments, first frames, things that could not be judged."""
     position_consistent: bool | None = None

@@ -1,0 +1,261 @@
+"""Reads from an instruction what kind of edit it asks for. Rules over English words; no model.
+
+What the rules cannot read is `other`; a judge that relies on them lowers its confidence then. They see the
+instruction alone: no image, no label, no name of a generator.
+"""
+
+import re
+import unicodedata
+from typing import Literal
+
+from rewardharness.schema import EDIT_KINDS, EditRequest
+
+COLORS: list[str] = (
+    "black white gray grey red green blue yellow orange purple violet pink brown beige cyan turquoise teal magenta "
+    "maroon navy olive lime gold golden silver bronze cream ivory tan crimson scarlet lavender indigo mint peach "
+    "coral salmon burgundy khaki aqua fuchsia lilac mauve charcoal amber"
+).split()
+"""Colour words that are understood as a target."""
+
+_SHADE = (
+    r"(?:(?:light|dark|bright|deep|pale|hot|neon|pastel|vivid|sky|royal|forest|lime|navy|all|completely|solid)[ -])*"
+)
+_COLOR = rf"(?P<color>{_SHADE}(?:{'|'.join(COLORS)}))(?:ish)?"
+
+# (kind, weight, pattern). The weights only order kinds when several match: a verb that names the operation
+# outweighs a noun that merely occurs in it. "Remove the red slippers" is a removal, not a recolouring.
+_RULES: tuple[tuple[str, float, str], ...] = (
+    (
+        "remove",
+        4.0,
+        r"\b(?:remov(?:e|es|ed|ing|al)|delet(?:e|ed|ing)|eras(?:e|ed|ing)|get(?:ting)? rid of|eliminat(?:e|ed|ing)"
+        r"|tak(?:e|ing) (?:\w+ ){0,4}(?:away|out|off)|no longer (?:be )?(?:there|visible)|cut out|wipe (?:out|away)"
+        r"|clear(?:ed)? (?:away|of)|disappear|vanish|exclud(?:e|ed)|omit(?:ted)?|discard(?:ed)?|free (?:of|from)|rid of"
+        r"|should be gone|strip (?:away|off)|absent)\b",
+    ),
+    ("remove", 1.5, r"\bwithout\b|\bno more\b|\b(?:be|is) (?:empty|blank)\b|\bclear\b"),
+    (
+        "replace",
+        4.0,
+        r"\b(?:replac(?:e|es|ed|ing)|substitut(?:e|ed|ing)|exchang(?:e|ed|ing)|swap(?:ped|ping)? .*\b(?:for|with)\b"
+        r"|instead of)\b",
+    ),
+    (
+        "replace",
+        3.5,
+        r"\b(?:turn(?:s|ed|ing)?|transform(?:s|ed)?|convert(?:s|ed)?|morph) .*\binto\b|\bbecom(?:e|es|ing)\b",
+    ),
+    ("replace", 3.0, r"\b(?:chang(?:e|es|ed|ing)|switch|make) .*\b(?:to|into|be) (?:an?|the|some)\b"),
+    (
+        "add",
+        3.5,
+        r"\b(?:add(?:s|ed|ing)?|insert(?:ed)?|includ(?:e|ing)|introduc(?:e|ing)|attach|let there be|have there be"
+        r"|(?:there|it) should be|draw an?|plant|add(?:ition)? of|append)\b",
+    ),
+    ("add", 2.5, r"\b(?:put|puts|putting|place|set|hang|give|dress|equip|decorate|cover)\b(?! down)"),
+    ("add", 2.0, r"\b(?:wear(?:ing|s)?|hold(?:ing|s)?|us(?:e|ing|es) an?|carry(?:ing)?|with an?)\b"),
+    ("color", 3.0, r"\b(?:colou?r(?:s|ed|ing)? of|recolou?r|in colou?r|hue|dye|repaint)\b"),
+    (
+        "material",
+        2.5,
+        r"\b(?:made (?:out )?of|material|texture|wooden|wood|metal(?:lic)?|glass|leather|marble|stone|brick|plastic"
+        r"|silk|velvet|furry|knitted|crystal|ceramic|porcelain|concrete|chrome|rusty|denim|paper|clay|ice)\b",
+    ),
+    ("background", 4.5, r"\b(?:background|backdrop|scenery|surroundings|environment)\b"),
+    (
+        "background",
+        2.0,
+        r"\b(?:scene|setting|sky|landscape|weather|season|winter|summer|autumn|spring|snow(?:y|ing)?|rain(?:y|ing)?"
+        r"|foggy|stormy|night(?:time)?|day(?:time)?|sunset|sunrise|dawn|dusk)\b",
+    ),
+    (
+        "style",
+        4.5,
+        r"\b(?:style|styli[sz]ed?|watercolou?r|oil painting|pencil drawing|(?:pencil )?sketch|cartoon(?:ish)?"
+        r"|anime|manga"
+        r"|pixel art|pop art|line art|comic|charcoal drawing|van gogh|picasso|monet|impressionis\w+|cubis\w+|low poly"
+        r"|3d render(?:ing)?|mosaic|illustration|cyberpunk|ghibli|ukiyo-e|claymation|vintage|retro|photorealistic"
+        r"|(?:conceptual|digital|abstract|folk) art|(?:painted|drawn) (?:by|in|with)|inspired by"
+        r"|painted it|painted the image"
+        r"|(?:a|an) (?:\w+ )?(?:painting|drawing))\b",
+    ),
+    ("text", 4.0, r"\b(?:text|word(?:s|ing)?|letter(?:s|ing)?|caption|slogan|spell(?:ing)?|font|title|typo|writing)\b"),
+    ("text", 3.0, r"\b(?:writ(?:e|es|ten)|say(?:s|ing)?|read(?:s|ing)? [\"'“‘]|label(?:led|ed)?|inscription)\b"),
+    (
+        "count",
+        2.5,
+        r"\b(?:number of|another|one more|(?:two|three|four|five|six|seven|eight|nine|ten|\d{1,2})"
+        r"(?: more| additional)?"
+        r" [a-z]+s\b|double the|multiple|several|a few more|pair of)",
+    ),
+    (
+        "position",
+        4.0,
+        r"\b(?:mov(?:e|es|ed|ing)|shift(?:ed)?|relocat(?:e|ed)|reposition|swap the (?:position|place)s?|rearrange"
+        r"|cent(?:er|re) the)\b",
+    ),
+    (
+        "position",
+        1.0,
+        r"\b(?:(?:to|on|at) the (?:left|right|top|bottom|cent(?:er|re))|left of|right of|above|below|behind"
+        r"|in front of|next to|closer|further|farther|corner)\b",
+    ),
+    (
+        "pose",
+        2.5,
+        r"\b(?:pose|smil(?:e|es|ing)|laugh(?:ing)?|frown|sit(?:ting)?|stand(?:ing)?|jump(?:ing)?|run(?:ning)?"
+        r"|walk(?:ing)?|rais(?:e|ing)|look(?:ing)? (?:at|to|up|down|away)|open(?:ed)?|clos(?:e|ed|ing)|lick(?:ing)?"
+        r"|fac(?:e|es|ing) (?:the|to|left|right|away)|expression|sleep(?:ing)?|fly(?:ing)?|wav(?:e|ing)|danc(?:e|ing)"
+        r"|bend(?:ing)?|lean(?:ing)?|rotat(?:e|ed|ing)|flip(?:ped)?|tilt(?:ed)?|fall(?:ing)?|turn(?:ed)? around"
+        r"|upside down|put down|kneel(?:ing)?|cry(?:ing)?|kiss(?:ing)?|hug(?:ging)?)\b",
+    ),
+)
+
+_TONES: tuple[tuple[str, str], ...] = (
+    (
+        "brighter",
+        rf"\b(?:bright(?:er|en|ened)|lighter|lighten|more light|overexpose|day(?:time)?|well[- ]lit)\b"
+        rf"|\bbright\b(?! (?:{'|'.join(COLORS)}|lime))",
+    ),
+    ("brighter", r"\bincreas\w* (?:the )?(?:brightness|exposure)\b"),
+    (
+        "darker",
+        r"\b(?:dark(?:er|en|ened)|dimmer|dim|night(?:time)?|gloomy|moody)\b"
+        r"|\b(?:decreas|reduc|lower)\w* (?:the )?(?:brightness|exposure)\b",
+    ),
+    ("warmer", r"\b(?:warm(?:er|th)?|golden hour|sunset|sunrise)\b"),
+    ("cooler", r"\b(?:cool(?:er)?|colder|bluish|icy)\b"),
+    ("less_contrast", r"\b(?:less|lower|reduc\w+|decreas\w+)(?: the)? contrast\b|\bfaded\b|\bwashed[- ]out\b"),
+    ("more_contrast", r"(?<!less )(?<!lower )(?<!the )\bcontrast\b|\bincreas\w* the contrast\b|\bdramatic light\w*\b"),
+    ("less_saturated", r"\b(?:desaturat\w+|muted|less (?:saturat\w+|vibrant|colou?rful))\b"),
+    ("more_saturated", r"(?<!less )\b(?:saturat(?:e|ed|ion)|vibrant|vivid|more colou?rful)\b"),
+    ("grayscale", r"\b(?:black[- ]and[- ]white|gr[ae]y[- ]?scale|monochrom\w*|b ?& ?w)\b"),
+    ("sepia", r"\bsepia\b"),
+    ("sharper", r"\b(?:sharp(?:er|en)|deblur|unblur|crisper|higher resolution)\b"),
+    ("blurrier", r"(?<!un)(?<!de)\bblur(?:red|ry|rier)?\b|\bout of focus\b|\bbokeh\b"),
+)
+
+_KEEP = re.compile(
+    r"^\s*(?:please )?(?:reproduce|reconstruct|recreate|copy|duplicate|keep|preserve|return|leave) "
+    r"(?:\w+ ){0,3}?(?:source|image|picture|photo|original|everything|it|all)\b"
+)
+_NO_CHANGE = re.compile(
+    r"\b(?:do not|don't|without|no) (?:\w+ing |any |make |making )*"
+    r"(?:chang\w*|edit\w*|modif\w*|alter\w*)(?: anything| at all|$|\W*$)"
+)
+_EDIT_VERB = re.compile(
+    r"\b(?:remove|add|replace|change|make|turn|transform|paint|put|move|insert|delete|erase|swap|but|except|let|have|give)\b"
+)
+_KEPT = re.compile(
+    r"\b(?:keep(?:ing)?|preserv(?:e|ing)|maintain(?:ing)?|leav(?:e|ing)|while (?:keeping|leaving))"
+    r" (?:the |its |his |her |their )?"
+    r"(?:\w+ ){0,3}?(?:background|scene|scenery|pose|text|style|rest|subject|position|lighting)\b"
+)
+_WHITESPACE = re.compile(r"\s+")
+_WHOLE = re.compile(
+    r"\b(?:whole|entire|overall) (?:image|picture|photo|scene)|\b(?:the|this) (?:image|photo|picture)\b"
+)
+_PART = re.compile(r"\b(?:in|from|of|on|to|into) (?:the|this) (?:image|photo|picture|scene)\b")
+_QUOTED = re.compile(r"[\"“”]([^\"“”]{1,120})[\"“”]|(?<!\w)['‘]([^'’‘]{1,120})['’](?!\w)")
+_SAYS = re.compile(
+    r"\b(?:say(?:s|ing)?|reads?|write|written|spell(?:s|ing)?) "
+    r"(?!on\b|in\b|the\b|a\b|an\b)([A-Z0-9][\w!?'&.-]*(?: [A-Z0-9][\w!?'&.-]*){0,5})"
+)
+_GONE_TEXT = re.compile(
+    r"\b(?:remove|delete|erase|replace|change|without|instead of|from)\b(?:(?!\b(?:to|with|into|by|add|write)\b).)*$",
+    re.I,
+)
+_TO_COLOR = re.compile(
+    rf"\b(?:to|into|be|as|with|in|of|turns?|turned|paint(?:ed)?|dyed?|coloured|colored) (?:an? |the |some )?{_COLOR}\b"
+)
+_END_COLOR = re.compile(
+    rf"\b(?:make|makes|let|have|turn|turns|paint|color|colour|dye|change|wants?|give) [^.,;]*?{_COLOR}(?: in colou?r)?"
+    r"(?=\s*(?:[.,;!?]|$|and\b|but\b|while\b|instead\b))"
+)
+
+
+def read_instruction(instruction: str) -> EditRequest:
+    """Recognise what an instruction asks for.
+
+    Args:
+        instruction: English text as a person wrote it.
+
+    Returns:
+        Kinds of edit, strongest first (`other` when none is recognised), where the change belongs, and the
+        colours, texts and directions of tone that are named.
+    """
+    plain = unicodedata.normalize("NFKC", instruction).strip()
+    lower = _WHITESPACE.sub(" ", plain.lower())
+    if _is_keep(lower):
+        return EditRequest(instruction, ("keep",), "none")
+    colors = _target_colors(lower)
+    texts, removed_texts = _texts(plain)
+    tones = tuple(dict.fromkeys(name for name, pattern in _TONES if re.search(pattern, lower)))
+    asked = _KEPT.sub(" ", lower)
+    weights = dict.fromkeys(EDIT_KINDS, 0.0)
+    for kind, weight, pattern in _RULES:
+        if re.search(pattern, asked):
+            weights[kind] = max(weights[kind], weight)
+    if colors:
+        weights["color"] = max(weights["color"], 3.2)
+    if texts or removed_texts:
+        weights["text"] = max(weights["text"], 3.8)
+    if tones:
+        weights["tone"] = 3.6 if _is_whole(lower) else 2.2
+    found = sorted((kind for kind in EDIT_KINDS if weights[kind] > 0), key=lambda kind: -weights[kind])
+    kinds = tuple(found) or ("other",)
+    return EditRequest(
+        instruction=instruction,
+        kinds=kinds,
+        scope=_scope(kinds, lower),
+        colors=colors,
+        texts=texts,
+        removed_texts=removed_texts,
+        tones=tones if "tone" in kinds else (),
+    )
+
+
+def _is_keep(lower: str) -> bool:
+    if _NO_CHANGE.search(lower) and not re.match(r"\s*(?:remove|add|replace|change|make|turn|put|move)\b", lower):
+        return True
+    opening = _KEEP.match(lower)
+    return bool(opening) and not _EDIT_VERB.search(lower[opening.end() :])  # type: ignore[union-attr]
+
+
+def _is_whole(lower: str) -> bool:
+    """Whether the picture as a whole is the thing to change, and not merely the place of the change."""
+    return bool(_WHOLE.search(_PART.sub(" ", lower)))
+
+
+def _scope(kinds: tuple[str, ...], lower: str) -> Literal["local", "global"]:
+    strongest = kinds[0]
+    if strongest in {"style", "background"}:
+        return "global"
+    if strongest == "tone" or (_is_whole(lower) and strongest in {"other", "replace", "color", "material"}):
+        return "global"
+    return "local"
+
+
+def _target_colors(lower: str) -> tuple[str, ...]:
+    """Colours that something is to become, not those that tell which thing is meant."""
+    found: list[tuple[int, str]] = []
+    for pattern in (_TO_COLOR, _END_COLOR):
+        for match in pattern.finditer(lower):
+            if re.match(r"[- ]and[- ]white", lower[match.end("color") :]):
+                continue
+            found.append((match.start("color"), match.group("color")))
+    colors = [re.sub(r"^(?:all|completely|solid)[ -]", "", color) for _, color in sorted(set(found))]
+    return tuple(dict.fromkeys(colors))
+
+
+def _texts(plain: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Texts asked for and texts to be gone: a quotation counts as gone when a removing verb governs it."""
+    wanted: list[str] = []
+    gone: list[str] = []
+    for match in _QUOTED.finditer(plain):
+        text = (match.group(1) or match.group(2)).strip()
+        if text:
+            (gone if _GONE_TEXT.search(plain[: match.start()]) else wanted).append(text)
+    if not wanted and not gone:
+        wanted.extend(match.group(1).strip(" .") for match in _SAYS.finditer(plain))
+    return tuple(dict.fromkeys(wanted)), tuple(dict.fromkeys(gone))

@@ -1,0 +1,52 @@
+"""What a judge is, and the checks that every judge makes before it looks at anything."""
+
+from typing import Protocol
+
+from rewardharness.errors import HarnessError, ImageError
+from rewardharness.library.store import Library
+from rewardharness.schema import LABELS, Example, Failure, Judgment, Usage
+
+
+class Judge(Protocol):
+    """Something that says which candidate people would prefer."""
+
+    name: str
+    """Named in every Judgment and shown to people."""
+    protocol: str
+    """How it judges; numbers of different protocols are not comparable."""
+
+    async def judge(self, example: Example, library: Library) -> Judgment:
+        """Judge one example. Trouble with the example gives a Judgment with a failure, not an exception."""
+        ...
+
+
+def refuse(example: Example) -> Failure | None:
+    """Say why an example cannot be judged by anyone, or None when it can."""
+    count = len(example.candidates)
+    if not example.instruction.strip():
+        return Failure("input", "There is no instruction; say in words what the edit should do.")
+    if count < 2:
+        return Failure("input", f"There are {count} candidates; a comparison needs at least two.")
+    if count > len(LABELS):
+        return Failure("input", f"There are {count} candidates; at most {len(LABELS)} can be compared at once.")
+    return None
+
+
+def failure_of(error: HarnessError) -> Failure:
+    """Put an error met while judging one example into its record."""
+    code = "image" if isinstance(error, ImageError) else "input"
+    return Failure(code, f"{error.message} {error.next_step}".strip())
+
+
+def unjudged(
+    example: Example, judge: Judge, library: Library, failure: Failure, usage: Usage | None = None
+) -> Judgment:
+    """Record that an example was not judged. Never a tie, never a score."""
+    return Judgment(
+        example_id=example.id,
+        judge=judge.name,
+        protocol=judge.protocol,
+        library_id=library.id,
+        failure=failure,
+        usage=usage or Usage(),
+    )

@@ -1,0 +1,305 @@
+"""The measured judge: a Sub-Agent without a model. It grades what the routed Skills ask for by measuring pixels.
+
+It is not the judge of the paper and says so in its name. Each candidate is measured against the source alone,
+so swapping two candidates swaps the answer exactly. What it cannot measure, it names.
+"""
+
+import asyncio
+import math
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import combinations
+
+from rewardharness.errors import HarnessError
+from rewardharness.judging.chain import answer, observation, think, tool
+from rewardharness.judging.criteria import GRADE_FLOOR, Applied, applicable, make_scores
+from rewardharness.judging.groups import rank
+from rewardharness.judging.instruction import read_instruction
+from rewardharness.judging.judge import failure_of, refuse, unjudged
+from rewardharness.judging.router import Route, route
+from rewardharness.library.store import Library
+from rewardharness.measure.images import Picture, encode_png, load_picture
+from rewardharness.measure.reading import Reading
+from rewardharness.measure.table import MEASURES
+from rewardharness.measure.view import EditView
+from rewardharness.schema import TIE, ChainStep, EditRequest, Example, Failure, Judgment, Scores, Usage
+
+NAME = "measured (no VLM)"
+"""How this judge is named everywhere."""
+
+DECISIVE_MARGIN = 0.1
+"""Margin at which the judge is about three quarters as sure as it can get."""
+
+TIE_MARGIN = 0.01
+"""Candidates closer than this are a tie, where the task has ties."""
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """One candidate after measuring."""
+
+    readings: Mapping[str, Reading]
+    grades: Mapping[str, float]
+    """Per criterion key, for those that could be graded."""
+    scores: Scores | None
+    alignment: str
+
+
+class MeasuredJudge:
+    """Judges by measuring. Deterministic, offline, symmetric.
+
+    Args:
+        ties: Whether the task's labels have ties. Without, only candidates with equal rewards tie.
+        pictures: Whether observations carry pictures for people, at some cost in time.
+        workers: How many examples are measured at once, in threads.
+    """
+
+    name = NAME
+    protocol = "measured"
+
+    def __init__(self, *, ties: bool = False, pictures: bool = False, workers: int = 1) -> None:
+        import cv2
+
+        # Examples are judged side by side; threads inside OpenCV would only fight with them.
+        cv2.setNumThreads(1)
+        self._ties = ties
+        self._pictures = pictures
+        self._pool = ThreadPoolExecutor(max_workers=workers, thread_name_prefix="measure")
+
+    async def judge(self, example: Example, library: Library) -> Judgment:
+        """Judge one example; see `judge_now`."""
+        return await asyncio.get_running_loop().run_in_executor(self._pool, self.judge_now, example, library)
+
+    def judge_now(self, example: Example, library: Library) -> Judgment:
+        """Judge one example in the calling thread.
+
+        Returns:
+            A preference with scores, margin, chain and reasons; or a failure `input`, `image` or
+            `nothing_to_measure`.
+        """
+        started = time.perf_counter()
+        failure = refuse(example)
+        if failure is not None:
+            return unjudged(example, self, library, failure)
+        try:
+            source = load_picture(example.source)
+            pictures = {
+                label: load_picture(image) for label, image in zip(example.labels, example.candidates, strict=True)
+            }
+        except HarnessError as error:
+            return unjudged(example, self, library, failure_of(error), _usage(started))
+        request = read_instruction(example.instruction)
+        chosen = route(library, example.instruction)
+        criteria = applicable(chosen, request)
+        wanted = _wanted_measures(chosen, criteria)
+        measured = {label: _measure(source, picture, request, criteria, wanted) for label, picture in pictures.items()}
+        if any(each.scores is None for each in measured.values()):
+            what = "has no criteria that apply" if not criteria else "asks for nothing that can be measured"
+            reason = f"This Library {what} to {example.instruction!r}; the measured judge has nothing to go by."
+            return unjudged(example, self, library, Failure("nothing_to_measure", reason), _usage(started))
+        return self._conclude(example, library, _Case(request, chosen, criteria, source, pictures, measured), started)
+
+    def _conclude(self, example: Example, library: Library, case: "_Case", started: float) -> Judgment:
+        scores = case.scores
+        ranking, margin = decide(scores)
+        # The decision is made again with the candidates the other way round, and compared: a check, not a claim.
+        swapped, _ = decide(dict(reversed(scores.items())))
+        tied = len(ranking[0]) > 1 or (self._ties and margin < TIE_MARGIN)
+        preference = TIE if tied else ranking[0][0]
+        evidence = case.evidence()
+        confidence = evidence * math.tanh(margin / DECISIVE_MARGIN)
+        reasons = case.reasons(ranking)
+        notes = (*case.notes(), *(["No OCR: text in the images was not read."] if case.text_unread() else []))
+        result = {
+            "preference": preference,
+            "margin": round(margin, 4),
+            **{label: _score_json(each) for label, each in scores.items()},
+        }
+        closing = " ".join(reasons) or "Nothing separates the candidates."
+        steps = (*case.steps(self._pictures), think(closing), answer(result))
+        return Judgment(
+            example_id=example.id,
+            judge=self.name,
+            protocol=self.protocol,
+            library_id=library.id,
+            preference=preference,
+            ranking=ranking,
+            margin=margin,
+            confidence=confidence,
+            scores=scores,
+            entries=case.route.reasons,
+            steps=steps,
+            reasons=reasons,
+            notes=notes,
+            position_consistent=swapped == ranking,
+            usage=_usage(started),
+        )
+
+
+def decide(scores: Mapping[str, Scores]) -> tuple[tuple[tuple[str, ...], ...], float]:
+    """Rank candidates by reward.
+
+    Returns:
+        The ranking, and the margin: by how much the first leads the next in reward, in [0, 1].
+    """
+    margins = {(a, b): scores[a].reward - scores[b].reward for a, b in combinations(scores, 2)}
+    ranking = rank(tuple(scores), margins)
+    if len(ranking[0]) > 1:
+        return ranking, 0.0
+    return ranking, scores[ranking[0][0]].reward - scores[ranking[1][0]].reward
+
+
+@dataclass(frozen=True)
+class _Case:
+    """Everything known about one example, from which the record is written."""
+
+    request: EditRequest
+    route: Route
+    criteria: Sequence[Applied]
+    source: Picture
+    pictures: Mapping[str, Picture]
+    measured: Mapping[str, _Measured]
+
+    @property
+    def scores(self) -> dict[str, Scores]:
+        return {label: each.scores for label, each in self.measured.items() if each.scores is not None}
+
+    def _graded(self, applied: Applied) -> bool:
+        return all(applied.key in each.grades for each in self.measured.values())
+
+    def specific(self) -> bool:
+        """Whether something measured speaks to this kind of edit, and not only to edits in general."""
+        return any(
+            each.specific and each.criterion.dimension == "instruction" and self._graded(each) for each in self.criteria
+        )
+
+    def evidence(self) -> float:
+        """Share of the applicable criteria, by weight, that could be measured; halved without a specific one."""
+        total = sum(each.criterion.weight for each in self.criteria)
+        graded = sum(each.criterion.weight for each in self.criteria if self._graded(each))
+        share = graded / total if total else 0.0
+        return share if self.specific() else share / 2
+
+    def text_unread(self) -> bool:
+        readings = [each.readings.get("text_match") for each in self.measured.values()]
+        return bool(self.request.texts) and any(each is not None and each.grade is None for each in readings)
+
+    def notes(self) -> tuple[str, ...]:
+        found = [f"Source: {note}" for note in self.source.notes]
+        for label, picture in self.pictures.items():
+            found.extend(f"{label}: {note}" for note in picture.notes)
+            if self.measured[label].alignment:
+                found.append(f"{label}: {self.measured[label].alignment}")
+            if picture.sha256 == self.source.sha256:
+                found.append(f"{label} is the unchanged source.")
+        for first, second in combinations(self.pictures, 2):
+            if self.pictures[first].sha256 == self.pictures[second].sha256:
+                found.append(f"{first} and {second} are the same image.")
+        if not self.specific():
+            kinds = "/".join(self.request.kinds)
+            found.append(
+                f"Nothing that can be measured here tells whether the {kinds} edit that was asked for was done; "
+                "the judgment rests on signs that hold for any edit, so trust it little."
+            )
+        unmeasured = [each.criterion.text for each in self.criteria if not self._graded(each)]
+        if unmeasured:
+            found.append(f"Could not be judged without a VLM: {'; '.join(unmeasured)}")
+        return tuple(found)
+
+    def reasons(self, ranking: Sequence[Sequence[str]]) -> tuple[str, ...]:
+        """The criteria that separate the winner most from the next, with their numbers."""
+        if len(ranking) < 2 or len(ranking[0]) > 1:
+            return ()
+        first, second = ranking[0][0], ranking[1][0]
+        ours, theirs = self.measured[first], self.measured[second]
+        leads: dict[str, float] = {}
+        for applied in self.criteria:
+            name = applied.criterion.measure
+            if name is None or not self._graded(applied):
+                continue
+            ratio = math.log(max(ours.grades[applied.key], GRADE_FLOOR) / max(theirs.grades[applied.key], GRADE_FLOOR))
+            leads[name] = leads.get(name, 0.0) + applied.criterion.weight * ratio
+        strongest = [name for name, lead in sorted(leads.items(), key=lambda item: (-item[1], item[0])) if lead > 0.05]
+        return tuple(
+            f"{first} leads {second} on {name.replace('_', ' ')}: {first}: {ours.readings[name].sentence} "
+            f"{second}: {theirs.readings[name].sentence}"
+            for name in strongest[:3]
+        )
+
+    def steps(self, pictures: bool) -> tuple[ChainStep, ...]:
+        """The chain up to the conclusion."""
+        found = [think(self._opening()), think(self._consulted())]
+        tools = {each.measure: each.name for each in self.route.tools if each.measure}
+        for label, each in self.measured.items():
+            for name, reading in each.readings.items():
+                picture = encode_png(reading.overlay) if pictures and reading.overlay is not None else None
+                found.append(tool(tools.get(name, name), ("source", label), label))
+                found.append(observation({**reading.to_json(), "says": reading.sentence}, label, picture))
+            found.append(think(self._weighing(label), label))
+        return tuple(found)
+
+    def _opening(self) -> str:
+        request = self.request
+        details = [f"kind of edit: {', '.join(request.kinds)}", f"scope: {request.scope}"]
+        details += [f"colours: {', '.join(request.colors)}"] if request.colors else []
+        details += [f"text wanted: {', '.join(map(repr, request.texts))}"] if request.texts else []
+        details += [f"text to be gone: {', '.join(map(repr, request.removed_texts))}"] if request.removed_texts else []
+        details += [f"light and colour: {', '.join(request.tones)}"] if request.tones else []
+        return f"The instruction is {request.instruction!r}. Read by rules as: {'; '.join(details)}."
+
+    def _consulted(self) -> str:
+        if not self.route.reasons:
+            return "No entry of the Library applies."
+        return "Consulted: " + "; ".join(f"{each.name} ({each.reason})" for each in self.route.reasons) + "."
+
+    def _weighing(self, label: str) -> str:
+        each = self.measured[label]
+        parts = []
+        for applied in self.criteria:
+            if applied.key in each.grades:
+                low, high = applied.criterion.scale
+                grade = low + each.grades[applied.key] * (high - low)
+                parts.append(f"{applied.criterion.id} {grade:.2f} of {high:g} (weight {applied.criterion.weight:g})")
+        assert each.scores is not None
+        return f"{label}: {'; '.join(parts)}. That gives {_score_words(each.scores)}."
+
+
+def _measure(
+    source: Picture, picture: Picture, request: EditRequest, criteria: Sequence[Applied], wanted: Sequence[str]
+) -> _Measured:
+    view = EditView(source, picture)
+    readings = {name: MEASURES[name].function(view, request) for name in wanted}
+    grades: dict[str, float] = {}
+    graded = []
+    for applied in criteria:
+        reading = readings.get(applied.criterion.measure or "")
+        if reading is not None and reading.grade is not None:
+            grades[applied.key] = reading.grade
+            graded.append((applied.criterion, reading.grade))
+    return _Measured(readings, grades, make_scores(graded), view.alignment.note)
+
+
+def _wanted_measures(chosen: Route, criteria: Sequence[Applied]) -> tuple[str, ...]:
+    """Measures that a routed Tool or an applicable criterion calls for, in the table's order."""
+    names = {each.measure for each in chosen.tools} | {each.criterion.measure for each in criteria}
+    return tuple(name for name in MEASURES if name in names)
+
+
+def _usage(started: float) -> Usage:
+    return Usage(seconds=time.perf_counter() - started)
+
+
+def _score_json(scores: Scores) -> dict[str, float | None]:
+    return {
+        "instruction": None if scores.instruction is None else round(scores.instruction, 2),
+        "quality": None if scores.quality is None else round(scores.quality, 2),
+        "reward": round(scores.reward, 4),
+    }
+
+
+def _score_words(scores: Scores) -> str:
+    named = {"instruction following": scores.instruction, "visual quality": scores.quality}
+    words = [f"{name} {value:.2f} of 4" for name, value in named.items() if value is not None]
+    return f"{', '.join(words)}, reward {scores.reward:.3f}"

@@ -1,0 +1,67 @@
+"""Writes a Judgment as the JSON that the command line, the app and files on disk share."""
+
+from typing import Any
+
+from rewardharness.judging.chain import render
+from rewardharness.schema import Judgment
+
+
+def judgment_json(judgment: Judgment) -> dict[str, Any]:
+    """Put a judgment into JSON.
+
+    Scores are on the 1-4 scale, rewards, margins and confidences in [0, 1]; what is unknown is null.
+    """
+    usage = judgment.usage
+    return {
+        "id": judgment.example_id,
+        "winner": judgment.preference,
+        "ranking": [list(level) for level in judgment.ranking],
+        "margin": judgment.margin,
+        "confidence": judgment.confidence,
+        "candidates": {
+            label: {"reward": each.reward, "instruction": each.instruction, "quality": each.quality}
+            for label, each in judgment.scores.items()
+        },
+        "judge": judgment.judge,
+        "protocol": judgment.protocol,
+        "library_id": judgment.library_id,
+        "entries": [{"name": each.name, "kind": each.kind, "why": each.reason} for each in judgment.entries],
+        "reasons": list(judgment.reasons),
+        "notes": list(judgment.notes),
+        "chain": render(judgment.steps),
+        "position_consistent": judgment.position_consistent,
+        "usage": {
+            "calls": usage.calls,
+            "input_tokens": usage.input_tokens,
+            "output_tokens": usage.output_tokens,
+            "seconds": round(usage.seconds, 3),
+        },
+        "reason": None
+        if judgment.failure is None
+        else {"code": judgment.failure.code, "message": judgment.failure.message},
+    }
+
+
+def judgment_line(judgment: Judgment) -> dict[str, Any]:
+    """Put a judgment into one short line of a results file."""
+    return {
+        "id": judgment.example_id,
+        "preference": judgment.preference,
+        "margin": judgment.margin,
+        "rewards": {label: each.reward for label, each in judgment.scores.items()},
+        "reason": None if judgment.failure is None else f"{judgment.failure.code}: {judgment.failure.message}",
+        "ranking": [list(level) for level in judgment.ranking],
+        "confidence": judgment.confidence,
+        "scores": {
+            label: {"instruction": each.instruction, "quality": each.quality} for label, each in judgment.scores.items()
+        },
+        "position_consistent": judgment.position_consistent,
+        "notes": list(judgment.notes),
+        "seconds": round(judgment.usage.seconds, 3),
+        "judge": judgment.judge,
+        "protocol": judgment.protocol,
+        "library_id": judgment.library_id,
+        "calls": judgment.usage.calls,
+        "input_tokens": judgment.usage.input_tokens,
+        "output_tokens": judgment.usage.output_tokens,
+    }

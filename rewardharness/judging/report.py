@@ -1,0 +1,105 @@
+"""Counts judgments against labels: agreement per kind of label, with n, coverage and an interval."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from rewardharness.schema import Accuracy, Example, Interval, Judgment, Report, Usage
+
+Z95 = 1.959963984540054
+"""Standard normal quantile of a two-sided 95 % interval."""
+
+
+def wilson(correct: int, n: int) -> Interval | None:
+    """Interval of a share that was seen `correct` times in `n`, at 95 %.
+
+    Wilson's score interval (J. Am. Stat. Assoc. 22, 1927): it keeps its level for small n and shares near 0 or 1.
+
+    Returns:
+        The interval within [0, 1], or None for n = 0.
+    """
+    if n <= 0:
+        return None
+    share = correct / n
+    spread = Z95 * Z95 / n
+    centre = (share + spread / 2) / (1 + spread)
+    half = Z95 * math.sqrt(share * (1 - share) / n + spread / (4 * n)) / (1 + spread)
+    return Interval(max(0.0, centre - half), min(1.0, centre + half))
+
+
+def make_report(judged: Iterable[tuple[Example, Judgment]]) -> Report:
+    """Count judgments.
+
+    Pairs are counted per kind of label and never pooled over kinds; groups of three and four apart, by whether
+    the best candidate was found. An example without a judgment lowers coverage, not accuracy.
+    """
+    pairs: dict[str, list[tuple[Example, Judgment]]] = {}
+    groups: list[tuple[Example, Judgment]] = []
+    failures: Counter[str] = Counter()
+    n = count = same = tried = 0
+    usage = Usage()
+    for example, judgment in judged:
+        n += 1
+        usage += judgment.usage
+        count += judgment.judged
+        if judgment.failure is not None:
+            failures[judgment.failure.code] += 1
+        if judgment.position_consistent is not None:
+            tried += 1
+            same += judgment.position_consistent
+        if example.preference is None:
+            continue
+        if len(example.candidates) > 2:
+            groups.append((example, judgment))
+        else:
+            pairs.setdefault(example.label_kind or "unnamed", []).append((example, judgment))
+    return Report(
+        n=n,
+        judged=count,
+        by_label_kind={kind: _accuracy(pairs[kind]) for kind in sorted(pairs)},
+        groups=_accuracy(groups) if groups else None,
+        position_consistent=(same, tried),
+        failures=dict(sorted(failures.items())),
+        usage=usage,
+    )
+
+
+def report_json(report: Report) -> dict[str, Any]:
+    """Put a report into JSON: shares in [0, 1], None where there is nothing to divide by."""
+    same, tried = report.position_consistent
+    result: dict[str, Any] = {
+        "n": report.n,
+        "judged": report.judged,
+        "coverage": report.judged / report.n if report.n else None,
+        "position_consistency": same / tried if tried else None,
+        "by_label_kind": {kind: _accuracy_json(each, "accuracy") for kind, each in report.by_label_kind.items()},
+        "groups": _accuracy_json(report.groups or Accuracy(0, 0, 0), "best_accuracy"),
+        "failures": dict(report.failures),
+        "usage": {
+            "calls": report.usage.calls,
+            "input_tokens": report.usage.input_tokens,
+            "output_tokens": report.usage.output_tokens,
+            "seconds": round(report.usage.seconds, 3),
+        },
+    }
+    return result
+
+
+def _accuracy(items: Iterable[tuple[Example, Judgment]]) -> Accuracy:
+    n = judged = correct = 0
+    for example, judgment in items:
+        n += 1
+        judged += judgment.judged
+        correct += judgment.judged and judgment.preference == example.preference
+    return Accuracy(n, judged, correct)
+
+
+def _accuracy_json(accuracy: Accuracy, name: str) -> dict[str, Any]:
+    interval = wilson(accuracy.correct, accuracy.judged)
+    return {
+        "n": accuracy.n,
+        "judged": accuracy.judged,
+        name: accuracy.value,
+        "interval": None if interval is None else [interval.low, interval.high],
+    }

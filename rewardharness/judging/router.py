@@ -1,0 +1,102 @@
+"""Chooses the entries of a Library for one instruction. Each entry is decided on its own.
+
+Because no entry's choice depends on another entry, editing one changes the context only of those instructions
+on which its old or its new version fires. Evolution relies on that to re-judge nothing else.
+"""
+
+import re
+from dataclasses import dataclass
+
+from rewardharness.files import content_id
+from rewardharness.library.entry import Entry
+from rewardharness.library.store import Library
+from rewardharness.schema import RoutedEntry
+
+LEXICAL_THRESHOLD = 0.2
+"""Share of an entry's descriptive words that an instruction must contain when the entry has no triggers."""
+
+_WORD = re.compile(r"[a-z]{3,}")
+_STOP = frozenset(
+    "the and for with that this from into are was were has have had not but you your its it's their them they then "
+    "than when where which while who what how whether any all each one two both other such can may must should would "
+    "could will been being does did doing over under about between through image images edit edits edited editing evaluate "
+    "evaluating evaluation evaluates guidance guidelines guideline judge judging how apply applies use used using "
+    "rubric skill tool check checks checking verify verifies verifying whether candidate candidates source instruction "
+    "instructions quality score scoring asks asked change changes changed".split()
+)
+
+
+@dataclass(frozen=True)
+class Route:
+    """The entries consulted for one instruction."""
+
+    entries: tuple[Entry, ...]
+    """In the Library's order: Skills first, then Tools, each by name."""
+    reasons: tuple[RoutedEntry, ...]
+    """Why, in the same order."""
+
+    @property
+    def skills(self) -> tuple[Entry, ...]:
+        """The consulted Skills."""
+        return tuple(entry for entry in self.entries if entry.kind == "skill")
+
+    @property
+    def tools(self) -> tuple[Entry, ...]:
+        """The consulted Tools."""
+        return tuple(entry for entry in self.entries if entry.kind == "tool")
+
+    @property
+    def context_id(self) -> str:
+        """Content id of what the judge gets to know: equal ids mean equal judgments."""
+        return content_id([entry.entry_id for entry in self.entries])
+
+
+def route(library: Library, instruction: str) -> Route:
+    """Choose the entries that speak to an instruction.
+
+    Args:
+        library: The Library to choose from.
+        instruction: What was asked for. Nothing else is looked at.
+
+    Returns:
+        The entries that fire, each with the reason.
+    """
+    chosen: list[Entry] = []
+    reasons: list[RoutedEntry] = []
+    for entry in (*library.skills, *library.tools):
+        reason = fires(entry, instruction)
+        if reason is not None:
+            chosen.append(entry)
+            reasons.append(RoutedEntry(entry.name, entry.kind, reason))
+    return Route(tuple(chosen), tuple(reasons))
+
+
+def fires(entry: Entry, instruction: str) -> str | None:
+    """Decide on one entry.
+
+    Returns:
+        The reason in words, or None when the entry does not apply.
+    """
+    if entry.triggers:
+        for trigger in entry.triggers:
+            matched = trigger.matches(instruction)
+            if matched is not None:
+                return "always" if trigger.always else f"the instruction says {matched!r}"
+        return None
+    score = lexical_score(entry, instruction)
+    return f"similar wording ({score:.2f})" if score >= LEXICAL_THRESHOLD else None
+
+
+def lexical_score(entry: Entry, instruction: str) -> float:
+    """Share of the descriptive words of an entry that an instruction contains, in [0, 1].
+
+    Words are compared by their first five letters, which equates most inflections of one English word.
+    """
+    wanted = _stems(f"{entry.name.replace('-', ' ').replace('_', ' ')} {entry.description}")
+    if not wanted:
+        return 0.0
+    return len(wanted & _stems(instruction)) / len(wanted)
+
+
+def _stems(text: str) -> set[str]:
+    return {word[:5] for word in _WORD.findall(text.lower()) if word not in _STOP}

@@ -1,0 +1,1 @@
+"""Run folders: what was asked, what came of it, line by line."""

@@ -1,0 +1,108 @@
+"""A run folder: a manifest that pins what the run is about, and results that are appended one by one.
+
+    run.json        the manifest, written once
+    results.jsonl   one line per result, appended; a line torn by a crash is passed over when read
+    run.lock        held while a process writes, so that a second process is told
+
+Opening a folder again continues the run, provided that the manifest is the same.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from rewardharness.errors import RunError
+from rewardharness.files import append_jsonl, hold, read_json, read_jsonl, write_json
+
+MANIFEST = "run.json"
+RESULTS = "results.jsonl"
+LOCK = "run.lock"
+
+
+class RunFolder:
+    """A run folder that is open for writing. Use it as a context manager.
+
+    Args:
+        path: The folder; made when missing.
+        manifest: What the run is about. A folder with another manifest is refused.
+        restart: Begin anew: the old results are kept aside as `results.jsonl.old`.
+
+    Raises:
+        RunError: If another process holds the folder, its manifest differs, or it is not a run folder.
+    """
+
+    def __init__(self, path: Path, manifest: Mapping[str, Any], *, restart: bool = False) -> None:
+        self.path = path
+        self._lock = _lock(path)
+        try:
+            self.resumed = self._settle(dict(manifest), restart)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def results_file(self) -> Path:
+        """The file that results are appended to."""
+        return self.path / RESULTS
+
+    def results(self) -> dict[str, dict[str, Any]]:
+        """Return the results so far by id; of several lines with one id, the last."""
+        return {str(record["id"]): record for _, record in read_jsonl(self.results_file) if "id" in record}
+
+    def append(self, record: Mapping[str, Any]) -> None:
+        """Add one result. It carries an `id`."""
+        append_jsonl(self.results_file, record)
+
+    def close(self) -> None:
+        """Give the folder free for other processes."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def _settle(self, manifest: dict[str, Any], restart: bool) -> bool:
+        file = self.path / MANIFEST
+        if file.exists() and not restart:
+            known = read_json(file)
+            differing = sorted(
+                key for key in {*known, *manifest} if known.get(key) != manifest.get(key) and key != "started"
+            )
+            if differing:
+                raise RunError(
+                    f"{self.path} holds a run that differs in: {', '.join(differing)}.",
+                    next_step="Choose another folder, or begin this one anew with --restart.",
+                )
+            return True
+        foreign = [name.name for name in self.path.iterdir() if name.name not in {MANIFEST, RESULTS, LOCK}]
+        if foreign and not file.exists():
+            raise RunError(
+                f"{self.path} holds other files ({', '.join(sorted(foreign)[:3])}) and is not a run folder.",
+                next_step="Name a new or an empty folder.",
+            )
+        if self.results_file.exists():
+            os.replace(self.results_file, self.path / f"{RESULTS}.old")
+        write_json(file, manifest)
+        return False
+
+
+def _lock(path: Path) -> int:
+    """Hold the folder for this process; the lock goes with the process, however it ends."""
+    try:
+        return hold(path / LOCK)
+    except BlockingIOError:
+        raise RunError(
+            f"Another process is writing to {path}.", next_step="Wait for it, stop it, or choose another folder."
+        ) from None
+    except OSError as error:
+        raise RunError(
+            f"{path} cannot be used: {error.strerror}.", next_step="Name a folder you may write to."
+        ) from error

@@ -168,10 +168,11 @@ _GONE_TEXT = re.compile(
 _TO_COLOR = re.compile(
     rf"\b(?:to|into|be|as|with|in|of|turns?|turned|paint(?:ed)?|dyed?|coloured|colored) (?:an? |the |some )?{_COLOR}\b"
 )
+_CLAUSE_END = r"(?: in colou?r)?(?=\s*(?:[.,;!?]|$|and\b|but\b|while\b|instead\b))"
 _END_COLOR = re.compile(
-    rf"\b(?:make|makes|let|have|turn|turns|paint|color|colour|dye|change|wants?|give) [^.,;]*?{_COLOR}(?: in colou?r)?"
-    r"(?=\s*(?:[.,;!?]|$|and\b|but\b|while\b|instead\b))"
+    rf"\b(?:make|makes|let|have|turn|turns|paint|color|colour|dye|change|wants?|give) [^.,;]*?{_COLOR}{_CLAUSE_END}"
 )
+_AND_COLOR = re.compile(rf"\s*,?\s*and [^.,;]*?{_COLOR}{_CLAUSE_END}")
 
 
 def read_instruction(instruction: str) -> EditRequest:
@@ -244,6 +245,10 @@ def _target_colors(lower: str) -> tuple[str, ...]:
             if re.match(r"[- ]and[- ]white", lower[match.end("color") :]):
                 continue
             found.append((match.start("color"), match.group("color")))
+            further = _AND_COLOR.match(lower, match.end())
+            while further:
+                found.append((further.start("color"), further.group("color")))
+                further = _AND_COLOR.match(lower, further.end())
     colors = [re.sub(r"^(?:all|completely|solid)[ -]", "", color) for _, color in sorted(set(found))]
     return tuple(dict.fromkeys(colors))
 

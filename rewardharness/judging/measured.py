@@ -11,8 +11,10 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import combinations
+from pathlib import Path
 
 from rewardharness.errors import HarnessError
+from rewardharness.files import content_id, sha256
 from rewardharness.judging.chain import answer, observation, think, tool
 from rewardharness.judging.criteria import GRADE_FLOOR, Applied, applicable, make_scores
 from rewardharness.judging.groups import rank
@@ -303,3 +305,13 @@ def _score_words(scores: Scores) -> str:
     named = {"instruction following": scores.instruction, "visual quality": scores.quality}
     words = [f"{name} {value:.2f} of 4" for name, value in named.items() if value is not None]
     return f"{', '.join(words)}, reward {scores.reward:.3f}"
+
+
+def revision() -> str:
+    """Identify the code that decides what this judge says: a content id over its own sources.
+
+    Results that are kept on disk carry it, so that judgments of another revision are never mixed in.
+    """
+    package = Path(__file__).parent.parent
+    files = sorted(file for room in ("judging", "measure") for file in (package / room).glob("*.py"))
+    return content_id([[file.name, sha256(file.read_bytes())] for file in files])

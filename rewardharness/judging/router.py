@@ -19,8 +19,9 @@ _WORD = re.compile(r"[a-z]{3,}")
 _STOP = frozenset(
     "the and for with that this from into are was were has have had not but you your its it's their them they then "
     "than when where which while who what how whether any all each one two both other such can may must should would "
-    "could will been being does did doing over under about between through image images edit edits edited editing evaluate "
-    "evaluating evaluation evaluates guidance guidelines guideline judge judging how apply applies use used using "
+    "could will been being does did doing over under about between through image images edit edits edited "
+    "editing evaluate evaluating evaluation evaluates guidance guidelines guideline judge judging how apply "
+    "applies use used using "
     "rubric skill tool check checks checking verify verifies verifying whether candidate candidates source instruction "
     "instructions quality score scoring asks asked change changes changed".split()
 )

@@ -1,0 +1,123 @@
+"""The only printer: text, tables, JSON and progress, on a terminal or into a pipe."""
+
+import json
+import re
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from rewardharness.errors import Description
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+SILENT_SECONDS = 5.0
+"""How long progress stays silent between two lines when it is not shown on a terminal."""
+
+
+def plain(text: str) -> str:
+    """Make foreign text harmless for a terminal: control and direction characters are shown as `?`."""
+    return _CONTROL.sub("?", text)
+
+
+def say(text: str = "") -> None:
+    """Print a line of the result on standard output."""
+    print(plain(text))
+
+
+def note(text: str) -> None:
+    """Print a line about the work on standard error."""
+    print(plain(text), file=sys.stderr, flush=True)
+
+
+def emit(value: Any) -> None:
+    """Print one JSON value on one line of standard output."""
+    print(json.dumps(value, ensure_ascii=False, allow_nan=False))
+
+
+def fail(description: Description) -> None:
+    """Print an error on standard error."""
+    note(f"rh: {description}")
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> None:
+    """Print a table; numbers are expected as finished text."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table(title=title or None, title_justify="left", header_style="bold")
+    for heading in headings:
+        grid.add_column(heading, overflow="fold")
+    for row in rows:
+        grid.add_row(*(Text(plain(cell)) for cell in row))
+    Console(width=None if sys.stdout.isatty() else 120).print(grid)
+
+
+class Progress:
+    """Progress of long work, on standard error: a bar on a terminal, a line now and then elsewhere.
+
+    Args:
+        total: How many steps there are.
+        label: What is being done.
+        done: How many were done before.
+        quiet: Show nothing.
+    """
+
+    def __init__(self, total: int, label: str, *, done: int = 0, quiet: bool = False) -> None:
+        self._total, self._label, self._done, self._first, self._quiet = total, label, done, done, quiet
+        self._bar: Any = None
+        self._started = self._spoken = time.monotonic()
+
+    def __enter__(self) -> Self:
+        if sys.stderr.isatty() and not self._quiet:
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+            from rich.progress import Progress as Bar
+
+            self._bar = Bar(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeElapsedColumn(),
+                TextColumn("left"),
+                TimeRemainingColumn(),
+                TextColumn("{task.fields[text]}"),
+                console=Console(stderr=True),
+            )
+            self._task = self._bar.add_task(self._label, total=self._total, completed=self._done, text="")
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def step(self, text: str = "") -> None:
+        """Count one step, with a few words on how things stand."""
+        self._done += 1
+        if self._quiet:
+            return
+        if self._bar is not None:
+            self._bar.update(self._task, advance=1, text=plain(text))
+            return
+        now = time.monotonic()
+        if now - self._spoken >= SILENT_SECONDS or self._done == self._total:
+            self._spoken = now
+            rate = (self._done - self._first) / max(now - self._started, 1e-9)
+            left = (self._total - self._done) / rate if rate else 0.0
+            note(f"{self._label}: {self._done}/{self._total}, about {left:.0f} s left. {text}".rstrip())
+
+
+def share(value: float | None, interval: Sequence[float] | None = None) -> str:
+    """Write a share with its interval, or `-` when there is none."""
+    if value is None:
+        return "-"
+    return f"{value:.3f}" + (f" [{interval[0]:.3f}, {interval[1]:.3f}]" if interval else "")
+
+
+def numbers(values: Mapping[str, float]) -> str:
+    """Write named numbers on one line."""
+    return ", ".join(f"{name} {value:.3f}" for name, value in values.items())

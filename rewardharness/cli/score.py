@@ -1,0 +1,223 @@
+"""`rh score` and `rh score-folder`."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rewardharness.cli import output
+from rewardharness.settings import Settings
+
+if TYPE_CHECKING:
+    from rewardharness.judging.measured import MeasuredJudge
+    from rewardharness.schema import Example, Judgment
+
+NOT_JUDGED = 3
+"""Exit status when the work was done but something could not be judged."""
+
+
+def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the commands to the parser."""
+    one = commands.add_parser("score", help="judge the candidates of one edit", description=score.__doc__)
+    one.add_argument("--source", type=Path, required=True, metavar="IMAGE", help="the image before")
+    one.add_argument(
+        "--candidate",
+        type=Path,
+        required=True,
+        action="append",
+        metavar="IMAGE",
+        help="an edited image; give it two to four times, they are called A, B, C, D",
+    )
+    one.add_argument("--instruction", required=True, metavar="TEXT", help="the edit that was asked for")
+    _judge_options(one)
+    one.add_argument("--show-chain", action="store_true", help="print the reasoning chain")
+    one.add_argument("--save-overlays", type=Path, metavar="DIR", help="save the pictures of the observations as PNG")
+    one.set_defaults(run=score)
+
+    many = commands.add_parser("score-folder", help="judge a folder of examples", description=score_folder.__doc__)
+    many.add_argument("folder", type=Path, help="a folder with pairs.jsonl and/or groups.jsonl, or with a CSV")
+    _judge_options(many)
+    many.add_argument("--run", dest="run_folder", type=Path, metavar="DIR", help="where results are kept and resumed")
+    many.add_argument("--restart", action="store_true", help="judge everything anew; old results are kept aside")
+    many.add_argument("--limit", type=int, metavar="N", help="judge the first N examples only")
+    many.add_argument("--dry-run", action="store_true", help="say what would be judged, and judge nothing")
+    many.add_argument("--quiet", action="store_true", help="no progress")
+    many.set_defaults(run=score_folder)
+
+
+def _judge_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--library", metavar="LIBRARY", help="a Library folder (default: the built-in Library)")
+    parser.add_argument("--ties", action="store_true", help="allow `tie` as a preference")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def score(arguments: argparse.Namespace, settings: Settings) -> int:
+    """Judge which of two to four candidates people would prefer, by measuring; no model, no network."""
+    from rewardharness.judging.record import judgment_json
+    from rewardharness.library.store import open_library
+    from rewardharness.schema import Example, ImageInput
+
+    example = Example(
+        id=arguments.source.stem,
+        instruction=arguments.instruction,
+        source=ImageInput("source", arguments.source),
+        candidates=tuple(
+            ImageInput(f"candidate {'ABCD'[number] if number < 4 else number + 1}", path)
+            for number, path in enumerate(arguments.candidate)
+        ),
+    )
+    judge = _judge(arguments, settings, pictures=arguments.save_overlays is not None, workers=1)
+    judgment = judge.judge_now(example, open_library(arguments.library or settings.library))
+    if arguments.save_overlays is not None:
+        _save_overlays(judgment, arguments.save_overlays)
+    if arguments.json:
+        output.emit(judgment_json(judgment))
+    else:
+        _print_judgment(judgment, arguments.show_chain)
+    return 0 if judgment.judged else NOT_JUDGED
+
+
+def score_folder(arguments: argparse.Namespace, settings: Settings) -> int:
+    """Judge every example of a folder, resumably; with labels, report agreement per kind of label."""
+    from rewardharness.data.folder import read_folder
+    from rewardharness.judging.evaluate import evaluate
+    from rewardharness.judging.measured import revision
+    from rewardharness.judging.record import judgment_line
+    from rewardharness.judging.report import make_report, report_json
+    from rewardharness.library.store import open_library
+    from rewardharness.runs.store import RunFolder
+
+    dataset = read_folder(arguments.folder)
+    for problem in dataset.problems:
+        output.note(f"{dataset.name}: {problem}")
+    examples = dataset.examples[: arguments.limit] if arguments.limit else dataset.examples
+    library = open_library(arguments.library or settings.library)
+    judge = _judge(arguments, settings, pictures=False, workers=settings.workers)
+    manifest = {
+        "command": "score-folder",
+        "data": dataset.digest,
+        "judge": judge.name,
+        "judge_revision": revision(),
+        "protocol": judge.protocol,
+        "ties": arguments.ties,
+        "library_id": library.id,
+    }
+    folder = arguments.run_folder or _default_run(settings, manifest)
+    if arguments.dry_run:
+        output.say(f"{len(examples)} examples of {arguments.folder}, judge {judge.name}, Library {library.id[:12]}.")
+        output.say(f"Results would go to {folder}. Nothing was judged.")
+        return 0
+    with RunFolder(folder, manifest, restart=arguments.restart) as run:
+        known = run.results()
+        left = [example for example in examples if example.id not in known]
+        if len(left) < len(examples) and not arguments.quiet:
+            output.note(f"{len(examples) - len(left)} of {len(examples)} are judged already in {folder}.")
+        with output.Progress(len(examples), "judging", done=len(examples) - len(left), quiet=arguments.quiet) as bar:
+
+            def keep(example: "Example", judgment: "Judgment") -> None:
+                run.append(judgment_line(judgment))
+                bar.step()
+
+            evaluate(judge, library, left, concurrency=settings.workers, on_judgment=keep)
+        results = run.results()
+    report = make_report((example, _from_line(results[example.id], judge)) for example in examples)
+    if arguments.json:
+        output.emit({**report_json(report), "results": str(folder / "results.jsonl"), **_identity(judge, library.id)})
+    else:
+        _print_report(report_json(report))
+        output.say(f"One line per example: {folder / 'results.jsonl'}")
+    return 0 if report.judged == report.n else NOT_JUDGED
+
+
+def _judge(arguments: argparse.Namespace, settings: Settings, *, pictures: bool, workers: int) -> "MeasuredJudge":
+    from rewardharness.judging.measured import MeasuredJudge
+
+    return MeasuredJudge(ties=arguments.ties, pictures=pictures, workers=workers)
+
+
+def _default_run(settings: Settings, manifest: dict[str, Any]) -> Path:
+    from rewardharness.files import content_id
+
+    return settings.home / "runs" / f"score-{content_id(manifest)[:12]}"
+
+
+def _identity(judge: "MeasuredJudge", library_id: str) -> dict[str, str]:
+    return {"judge": judge.name, "protocol": judge.protocol, "library_id": library_id}
+
+
+def _from_line(line: dict[str, Any], judge: "MeasuredJudge") -> "Judgment":
+    """Read back what a report needs of a result line."""
+    from rewardharness.schema import Failure, Judgment, Usage
+
+    code, _, message = str(line.get("reason") or "").partition(": ")
+    return Judgment(
+        example_id=str(line["id"]),
+        judge=judge.name,
+        protocol=judge.protocol,
+        library_id=str(line.get("library_id", "")),
+        preference=line.get("preference"),
+        margin=line.get("margin"),
+        position_consistent=line.get("position_consistent"),
+        usage=Usage(
+            line.get("calls", 0), line.get("input_tokens", 0), line.get("output_tokens", 0), line.get("seconds", 0.0)
+        ),
+        failure=Failure(code, message) if code else None,
+    )
+
+
+def _save_overlays(judgment: "Judgment", folder: Path) -> None:
+    import json
+
+    from rewardharness.files import write_bytes
+
+    name = "observation"
+    for step in judgment.steps:
+        if step.kind == "tool":
+            name = str(json.loads(step.text)["name"])
+        if step.picture is not None:
+            write_bytes(folder / f"{step.subject}-{name}.png", step.picture)
+    output.note(f"Overlays saved in {folder}.")
+
+
+def _print_judgment(judgment: "Judgment", show_chain: bool) -> None:
+    if show_chain:
+        for step in judgment.steps:
+            output.say(f"<{step.kind}>{step.text}</{step.kind}>")
+        output.say()
+    if judgment.failure is not None:
+        output.say(f"Not judged: {judgment.failure.message}")
+        return
+    assert judgment.margin is not None and judgment.confidence is not None
+    order = " > ".join(" = ".join(level) for level in judgment.ranking)
+    verdict = "A tie" if judgment.preference == "tie" else f"{judgment.preference} is preferred"
+    output.say(f"{verdict} ({order}), margin {judgment.margin:.3f}, confidence {judgment.confidence:.2f} of 1")
+    rows = [
+        (label, _score(each.instruction), _score(each.quality), f"{each.reward:.3f}")
+        for label, each in judgment.scores.items()
+    ]
+    output.table(("candidate", "instruction 1-4", "quality 1-4", "reward 0-1"), rows)
+    for line in (*judgment.reasons, *judgment.notes):
+        output.say(f"- {line}")
+    output.say(f"Judge: {judgment.judge}; Library {judgment.library_id[:12]}; {judgment.usage.seconds:.2f} s")
+
+
+def _score(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def _print_report(report: dict[str, Any]) -> None:
+    rows = [
+        (kind, str(each["n"]), str(each["judged"]), output.share(each["accuracy"], each["interval"]))
+        for kind, each in report["by_label_kind"].items()
+    ]
+    groups = report["groups"]
+    if groups["n"]:
+        best = output.share(groups["best_accuracy"], groups["interval"])
+        rows.append(("groups of 3 and 4: best found", str(groups["n"]), str(groups["judged"]), best))
+    if rows:
+        output.table(("label kind", "n", "judged", "accuracy [95 % interval]"), rows)
+    output.say(
+        f"{report['judged']} of {report['n']} judged (coverage {output.share(report['coverage'])}); "
+        f"same answer in both orders: {output.share(report['position_consistency'])}"
+    )
+    if report["failures"]:
+        output.say("Not judged: " + ", ".join(f"{code} {count}" for code, count in report["failures"].items()))

@@ -1,0 +1,46 @@
+"""Every test runs with a home of its own, a clean environment and no network beyond this machine."""
+
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+REAL_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+"""Data made by other people, beside the checkout on machines that have it; never part of this repository."""
+
+_connect = socket.socket.connect
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Point the project's state at a folder of this test alone and hide the caller's settings."""
+    home = tmp_path_factory.mktemp("home")
+    for name in list(os.environ):
+        if name.startswith(("RH_", "HF_", "OPENAI_", "GEMINI_", "GOOGLE_")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("RH_HOME", str(home))
+    yield home
+
+
+@pytest.fixture(autouse=True)
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refuse connections to other machines: a test that needs one is a mistake."""
+
+    def connect(self: socket.socket, address: object) -> None:
+        if self.family in {socket.AF_INET, socket.AF_INET6} and isinstance(address, tuple):
+            host = str(address[0])
+            if host not in {"127.0.0.1", "localhost", "::1"}:
+                raise AssertionError(f"a test tried to reach {host}")
+        _connect(self, address)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(socket.socket, "connect", connect)
+
+
+@pytest.fixture
+def real_data() -> Path:
+    """Folder of real data, or a skip with the reason."""
+    if not REAL_DATA.is_dir():
+        pytest.skip("no real data beside this checkout")
+    return REAL_DATA

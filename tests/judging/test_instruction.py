@@ -1,0 +1,79 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rewardharness.judging.instruction import read_instruction
+from rewardharness.schema import EDIT_KINDS
+
+
+@pytest.mark.parametrize(
+    ("instruction", "kind"),
+    [
+        ("let there be a movie poster on the wall", "add"),
+        ("What if the horse was using a hat?", "add"),
+        ("Put a frog in the toilet.", "add"),
+        ("Remove the red slippers from the image", "remove"),
+        ("Get rid of the two birds", "remove"),
+        ("let the remote turn into a VR headset", "replace"),
+        ("replace the tennis rackets with a shovel", "replace"),
+        ("change the bench into a wooden pew", "replace"),
+        ("Make the hydrant all white.", "color"),
+        ("let the chair be red", "color"),
+        ("Change the color of the bear to brown", "color"),
+        ("make the statue out of marble, made of shiny marble", "material"),
+        ("Change the background of this photo to snow", "background"),
+        ("Change the image to oil painting style", "style"),
+        ("Make it look like Andy Warhol painted it.", "style"),
+        ("Make the image brighter", "tone"),
+        ("make it black and white", "tone"),
+        ('Change the text "OPEN" to "CLOSED" on the sign', "text"),
+        ("Make the sign say STOP", "text"),
+        ("Move the book to the left of the headphones", "position"),
+        ("Have the dog lick the teddy bear.", "pose"),
+        ("Put down the seat.", "pose"),
+        ("Reproduce the source image as faithfully as possible: same subject, pose, layout and look.", "keep"),
+        ("Do not change anything", "keep"),
+        ("Make the woman obese.", "other"),
+    ],
+)
+def test_strongest_kind(instruction: str, kind: str) -> None:
+    assert read_instruction(instruction).kinds[0] == kind
+
+
+def test_target_colour_is_what_it_becomes_not_what_it_was() -> None:
+    assert read_instruction("change the bright lime green curtains to white curtains").colors == ("white",)
+    assert read_instruction("make the red car blue").colors == ("blue",)
+    assert read_instruction("Remove the red slippers").colors == ()
+    assert read_instruction("make it black and white").colors == ()
+    assert read_instruction("paint the wall light blue and the door dark green").colors == ("light blue", "dark green")
+
+
+def test_texts_wanted_and_gone() -> None:
+    request = read_instruction('Change the text "OPEN" to "CLOSED" on the sign')
+    assert (request.texts, request.removed_texts) == (("CLOSED",), ("OPEN",))
+    assert read_instruction("Remove the words “no entry”").removed_texts == ("no entry",)
+    assert read_instruction("Make the sign say STOP").texts == ("STOP",)
+    assert read_instruction("make the dog's collar red").texts == ()
+
+
+def test_scope() -> None:
+    assert read_instruction("Change the image to oil painting style").scope == "global"
+    assert read_instruction("Remove the ball in the image").scope == "local"
+    assert read_instruction("Reproduce the picture faithfully").scope == "none"
+
+
+def test_keeping_the_background_is_not_a_change_of_background() -> None:
+    assert read_instruction("Keep the background but make the dog blue").kinds[0] == "color"
+
+
+def test_opposite_tones() -> None:
+    assert read_instruction("make the image darker").tones == ("darker",)
+    assert read_instruction("reduce the contrast of the photo").tones == ("less_contrast",)
+
+
+@given(st.text(max_size=200))
+def test_any_text_gives_a_request(text: str) -> None:
+    request = read_instruction(text)
+    assert request.kinds
+    assert set(request.kinds) <= set(EDIT_KINDS)
+    assert request == read_instruction(text)

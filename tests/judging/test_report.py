@@ -1,0 +1,54 @@
+import pytest
+
+from rewardharness.judging.report import make_report, report_json, wilson
+from rewardharness.schema import Example, Failure, ImageInput, Judgment
+
+IMAGE = ImageInput("x", data=b"")
+
+
+def example(name: str, label: str | None, kind: str = "human", candidates: int = 2) -> Example:
+    return Example(name, "do it", IMAGE, (IMAGE,) * candidates, preference=label, label_kind=kind)
+
+
+def judgment(name: str, preference: str | None, consistent: bool | None = True) -> Judgment:
+    failure = None if preference else Failure("image", "unreadable")
+    return Judgment(name, "j", "p", "lib", preference=preference, position_consistent=consistent, failure=failure)
+
+
+def test_wilson_is_the_published_interval() -> None:
+    # 15 of 20 at 95 %: 0.531 to 0.888 (computed from the formula by hand).
+    interval = wilson(15, 20)
+    assert interval is not None
+    assert (interval.low, interval.high) == (pytest.approx(0.5313, abs=1e-4), pytest.approx(0.8881, abs=1e-4))
+    assert wilson(0, 0) is None
+
+
+def test_a_failure_lowers_coverage_and_not_accuracy() -> None:
+    report = report_json(
+        make_report(
+            [
+                (example("1", "A"), judgment("1", "A")),
+                (example("2", "B"), judgment("2", "A")),
+                (example("3", "tie"), judgment("3", None, None)),
+                (example("4", "A", "other"), judgment("4", "A", False)),
+                (example("5", None), judgment("5", "B")),
+                (example("6", "C", candidates=3), judgment("6", "C")),
+            ]
+        )
+    )
+    assert (report["n"], report["judged"]) == (6, 5)
+    assert report["by_label_kind"]["human"]["n"] == 3
+    assert report["by_label_kind"]["human"]["judged"] == 2
+    assert report["by_label_kind"]["human"]["accuracy"] == 0.5
+    assert report["by_label_kind"]["other"]["accuracy"] == 1.0
+    assert report["groups"]["best_accuracy"] == 1.0
+    assert report["position_consistency"] == pytest.approx(4 / 5)
+    assert report["failures"] == {"image": 1}
+
+
+def test_nothing_judged_has_no_accuracy() -> None:
+    report = report_json(make_report([(example("1", "A"), judgment("1", None, None))]))
+    assert report["by_label_kind"]["human"]["accuracy"] is None
+    assert report["by_label_kind"]["human"]["interval"] is None
+    assert report["position_consistency"] is None
+    assert report["groups"]["best_accuracy"] is None

@@ -1,0 +1,52 @@
+from pathlib import Path
+
+import pytest
+
+from rewardharness.errors import RunError
+from rewardharness.runs.store import RunFolder
+
+
+def test_a_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    with RunFolder(tmp_path / "run", {"data": "d"}) as run:
+        assert not run.resumed
+        run.append({"id": "1", "preference": "A"})
+    with RunFolder(tmp_path / "run", {"data": "d"}) as run:
+        assert run.resumed
+        assert run.results() == {"1": {"id": "1", "preference": "A"}}
+
+
+def test_a_torn_line_is_passed_over_and_swallows_nothing(tmp_path: Path) -> None:
+    with RunFolder(tmp_path, {}) as run:
+        run.append({"id": "1"})
+        with run.results_file.open("ab") as stream:
+            stream.write(b'{"id": "2", "pref')
+        run.append({"id": "3"})
+        assert list(run.results()) == ["1", "3"]
+
+
+def test_another_manifest_is_refused_by_name(tmp_path: Path) -> None:
+    RunFolder(tmp_path, {"data": "d", "library_id": "x"}).close()
+    with pytest.raises(RunError, match="library_id"):
+        RunFolder(tmp_path, {"data": "d", "library_id": "y"})
+    with RunFolder(tmp_path, {"data": "d", "library_id": "y"}, restart=True) as run:
+        assert run.results() == {}
+
+
+def test_restart_keeps_the_old_results_aside(tmp_path: Path) -> None:
+    with RunFolder(tmp_path, {}) as run:
+        run.append({"id": "1"})
+    RunFolder(tmp_path, {}, restart=True).close()
+    assert (tmp_path / "results.jsonl.old").read_text(encoding="utf-8") == '{"id": "1"}\n'
+
+
+def test_a_second_writer_is_told(tmp_path: Path) -> None:
+    with RunFolder(tmp_path, {}), pytest.raises(RunError, match="Another process"):
+        RunFolder(tmp_path, {})
+    RunFolder(tmp_path, {}).close()
+
+
+def test_a_folder_of_other_things_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("x", encoding="utf-8")
+    with pytest.raises(RunError, match="thesis"):
+        RunFolder(tmp_path, {})
+    assert not (tmp_path / "run.json").exists()

@@ -1,0 +1,46 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from rewardharness.errors import DataError
+from rewardharness.files import append_jsonl, content_id, read_json, read_jsonl, read_text, write_json, write_text
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_rubbish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "a.txt"
+    write_text(file, "old")
+
+    def broken(source: object, target: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", broken)
+    with pytest.raises(OSError, match="space"):
+        write_text(file, "new")
+    assert read_text(file) == "old"
+    assert [each.name for each in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_jsonl_survives_a_torn_line(tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl"
+    append_jsonl(file, {"n": 1})
+    with file.open("ab") as stream:
+        stream.write(b'{"n": 2')
+    append_jsonl(file, {"n": "ä"})
+    assert list(read_jsonl(file)) == [(1, {"n": 1}), (3, {"n": "ä"})]
+    assert list(read_jsonl(tmp_path / "none.jsonl")) == []
+
+
+def test_content_id_is_over_the_meaning() -> None:
+    assert content_id({"a": 1, "b": [2]}) == content_id({"b": [2], "a": 1})
+    assert content_id({"a": 1}) != content_id({"a": 2})
+
+
+def test_unreadable_files_are_named(tmp_path: Path) -> None:
+    (tmp_path / "latin").write_bytes(b"\xe9")
+    (tmp_path / "bad.json").write_text("{", encoding="utf-8")
+    for call, name in ((read_text, "latin"), (read_text, "gone"), (read_json, "bad.json")):
+        with pytest.raises(DataError, match=name):
+            call(tmp_path / name)
+    write_json(tmp_path / "good.json", {"a": 1})
+    assert read_json(tmp_path / "good.json") == {"a": 1}

@@ -21,6 +21,21 @@ Mask = npt.NDArray[np.bool_]
 
 WORKING_SIDE = 512
 """Long side of the pictures that are measured, in pixels; smaller pictures keep their size."""
+ASPECT_TOLERANCE = 0.03
+"""Editors round sizes to multiples of 8 to 64; aspect ratios closer than this are taken for the same frame."""
+MAX_SHIFT = 0.02
+"""Largest translation that is compensated, as a share of the long side."""
+UNCOVERED = 128
+"""Gray value of the parts of the frame that a letterboxed candidate does not cover."""
+
+COLOR_OFFSET = (3.0, 2.0, 2.0)
+"""Uniform offsets in L, a and b that are taken for re-encoding rather than for an edit."""
+COLOR_FLOOR, COLOR_CEILING = 1.8, 4.0
+"""Colour difference (dE) that counts as half an edit, on a clean and on a noisy pair."""
+STRUCTURE_FLOOR, STRUCTURE_CEILING = 1.2, 3.0
+"""Structure difference (in L) that counts as half an edit on a flat place, on a clean and on a noisy pair."""
+MASKING_FLOOR, MASKING_CEILING = 0.3, 0.6
+"""By how much texture hides a structure difference, per unit of local contrast, on a clean and on a noisy pair."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +50,7 @@ class Alignment:
     aspect_error: float
     """Relative difference of the aspect ratios, 0 when equal."""
     shift: tuple[float, float]
-    """Compensated translation to the right and down, in working pixels."""
+    """Translation that was applied to the candidate at working size: to the right and down, in working pixels."""
     note: str
     """In words; empty when nothing was done."""
 
@@ -51,32 +66,80 @@ class EditView:
     """
 
     def __init__(self, source: Picture, candidate: Picture) -> None:
-        self._source = source
-        self._candidate = candidate
+        self._given_source = source.pixels
+        self._given_candidate = candidate.pixels
 
     @cached_property
     def identical(self) -> bool:
         """Whether the candidate has the very pixels of the source, before any alignment."""
-        return bool(np.array_equal(self._source.pixels, self._candidate.pixels))
+        return bool(np.array_equal(self._given_source, self._given_candidate))
 
     @property
     def source(self) -> Pixels:
         """The source at its own size."""
-        return self._source.pixels
+        return self._given_source
 
     @cached_property
     def candidate(self) -> Pixels:
-        """The candidate in the frame of the source, at the size of the source."""
-        height, width = self.source.shape[:2]
-        if self._candidate.pixels.shape == self.source.shape:
-            return self._candidate.pixels
-        return np.asarray(cv2.resize(self._candidate.pixels, (width, height), interpolation=cv2.INTER_AREA), np.uint8)
+        """The candidate in the frame of the source, at the size of the source; `UNCOVERED` where it does not reach."""
+        if self._how == "none":
+            return self._given_candidate
+        left, top, width, height = self._box
+        fitted = _resize(self._given_candidate, width, height)
+        if self._how == "resized":
+            return fitted
+        frame = np.full_like(self.source, UNCOVERED)
+        frame[top : top + height, left : left + width] = fitted
+        return frame
+
+    @cached_property
+    def _aspect_error(self) -> float:
+        height, width = self._given_source.shape[:2]
+        own_height, own_width = self._given_candidate.shape[:2]
+        ratio = (own_width * height) / (own_height * width)
+        return float(max(ratio, 1.0 / ratio) - 1.0)
+
+    @cached_property
+    def _how(self) -> Literal["none", "resized", "letterboxed"]:
+        if self._given_source.shape == self._given_candidate.shape:
+            return "none"
+        return "resized" if self._aspect_error <= ASPECT_TOLERANCE else "letterboxed"
+
+    @cached_property
+    def _box(self) -> tuple[int, int, int, int]:
+        """Left, top, width and height of the candidate within the frame of the source."""
+        height, width = self._given_source.shape[:2]
+        if self._how != "letterboxed":
+            return 0, 0, width, height
+        own_height, own_width = self._given_candidate.shape[:2]
+        scale = min(width / own_width, height / own_height)
+        inner = max(1, min(width, round(own_width * scale))), max(1, min(height, round(own_height * scale)))
+        return (width - inner[0]) // 2, (height - inner[1]) // 2, *inner
 
     @cached_property
     def alignment(self) -> Alignment:
         """How the candidate was brought into the frame of the source."""
-        size = (self.source.shape[1], self.source.shape[0])
-        return Alignment("none", size, size, 0.0, (0.0, 0.0), "")
+        height, width = self._given_source.shape[:2]
+        own_height, own_width = self._given_candidate.shape[:2]
+        notes = []
+        if self._how == "resized":
+            notes.append(f"resized from {own_width} x {own_height} to {width} x {height}")
+        elif self._how == "letterboxed":
+            share = 1.0 - self._box[2] * self._box[3] / (width * height)
+            notes.append(
+                f"another aspect ratio ({own_width} x {own_height} against {width} x {height}): fitted into the frame,"
+                f" of which {share:.0%} stays uncovered"
+            )
+        if self._shift != (0.0, 0.0):
+            notes.append(f"moved by ({self._shift[0]:+.1f}, {self._shift[1]:+.1f}) working pixels to match")
+        return Alignment(
+            self._how,
+            (width, height),
+            (own_width, own_height),
+            self._aspect_error,
+            self._shift,
+            "; ".join(notes),
+        )
 
     @cached_property
     def small_source(self) -> Pixels:
@@ -84,9 +147,19 @@ class EditView:
         return _shrink(self.source)
 
     @cached_property
+    def _unmoved_candidate(self) -> Pixels:
+        return _shrink(self.candidate)
+
+    @cached_property
+    def _shift(self) -> tuple[float, float]:
+        if self.identical:
+            return 0.0, 0.0
+        return _translation(self.gray_source, _gray(self._unmoved_candidate))
+
+    @cached_property
     def small_candidate(self) -> Pixels:
         """The candidate at working size, compensated for a small global shift."""
-        return _shrink(self.candidate)
+        return _move(self._unmoved_candidate, self._shift)
 
     @cached_property
     def lab_source(self) -> Plane:
@@ -100,7 +173,7 @@ class EditView:
 
     @cached_property
     def gray_source(self) -> Plane:
-        """Luma of the source, 0 to 255, at working size."""
+        """Luma (BT.601) of the source, 0 to 255, at working size."""
         return _gray(self.small_source)
 
     @cached_property
@@ -110,19 +183,40 @@ class EditView:
 
     @cached_property
     def valid(self) -> Mask:
-        """Working pixels that the candidate covers; false in the margins of a letterboxed candidate."""
-        return np.ones(self.small_source.shape[:2], dtype=bool)
+        """Working pixels that the candidate covers; false in the margins of a letterboxed or moved candidate."""
+        height, width = self.small_source.shape[:2]
+        left, top, inner_width, inner_height = self._box
+        scale = width / self.source.shape[1]
+        covered = np.zeros((height, width), bool)
+        right, bottom = (left + inner_width) * scale, (top + inner_height) * scale
+        dx, dy = self._shift
+        rows = slice(int(np.ceil(top * scale + max(dy, 0))), int(np.floor(bottom + 1e-6 + min(dy, 0))))
+        columns = slice(int(np.ceil(left * scale + max(dx, 0))), int(np.floor(right + 1e-6 + min(dx, 0))))
+        covered[rows, columns] = True
+        return covered
 
     @cached_property
     def change(self) -> Plane:
-        """How surely each place was edited, 0 to 1, at working size; 0 where not valid."""
-        distance = np.linalg.norm(self.lab_source - self.lab_candidate, axis=2)
-        return np.asarray(1.0 - np.exp(-((distance / 8.0) ** 2)), np.float32)
+        """How surely each place was edited, 0 to 1, at working size; 0 where not valid.
+
+        0.5 stands for a difference that is just visible beyond re-encoding: see `_color_change` and
+        `_structure_change`, whose squares are added.
+        """
+        if self.identical:
+            return np.zeros(self.small_source.shape[:2], np.float32)
+        source = self.lab_source
+        # Where there is no candidate there is no change; this also keeps the rim from bleeding into the picture.
+        candidate = np.where(self.valid[..., None], self.lab_candidate, source)
+        height, width = source.shape[:2]
+        color = cv2.resize(_color_change(source, candidate, self.valid), (width, height))
+        structure = _structure_change(source[..., 0], candidate[..., 0], self.valid)
+        heat = 1.0 - np.exp(-np.log(2.0) * (color**2 + structure**2))
+        return np.asarray(np.where(self.valid, heat, 0.0), np.float32)
 
     @cached_property
     def changed(self) -> Mask:
         """The edited regions at working size: specks dropped, small holes closed."""
-        return (self.change > 0.5) & self.valid
+        return _regions(self.change) & self.valid
 
     @cached_property
     def changed_share(self) -> float:
@@ -130,14 +224,20 @@ class EditView:
         return float(self.changed.sum() / max(1, int(self.valid.sum())))
 
 
+def _resize(pixels: Pixels, width: int, height: int) -> Pixels:
+    """Resize: averaging downwards, bicubic upwards."""
+    if pixels.shape[:2] == (height, width):
+        return pixels
+    smaller = width * height < pixels.shape[0] * pixels.shape[1]
+    how = cv2.INTER_AREA if smaller else cv2.INTER_CUBIC
+    return np.asarray(cv2.resize(pixels, (width, height), interpolation=how), np.uint8)
+
+
 def _shrink(pixels: Pixels) -> Pixels:
     """Bring a picture to working size."""
     height, width = pixels.shape[:2]
-    scale = WORKING_SIDE / max(height, width)
-    if scale >= 1:
-        return pixels
-    size = (max(1, round(width * scale)), max(1, round(height * scale)))
-    return np.asarray(cv2.resize(pixels, size, interpolation=cv2.INTER_AREA), np.uint8)
+    scale = min(1.0, WORKING_SIDE / max(height, width))
+    return _resize(pixels, max(1, round(width * scale)), max(1, round(height * scale)))
 
 
 def _lab(pixels: Pixels) -> Plane:
@@ -146,3 +246,126 @@ def _lab(pixels: Pixels) -> Plane:
 
 def _gray(pixels: Pixels) -> Plane:
     return np.asarray(cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY), np.float32)
+
+
+def _move(pixels: Pixels, shift: tuple[float, float]) -> Pixels:
+    if shift == (0.0, 0.0):
+        return pixels
+    matrix = np.array([[1.0, 0.0, shift[0]], [0.0, 1.0, shift[1]]], np.float32)
+    size = (pixels.shape[1], pixels.shape[0])
+    moved = cv2.warpAffine(pixels, matrix, size, flags=cv2.INTER_CUBIC, borderMode=cv2.BORDER_REPLICATE)
+    return np.asarray(moved, np.uint8)
+
+
+def _translation(source: Plane, candidate: Plane) -> tuple[float, float]:
+    """Find the small translation of the candidate that clearly makes it match, (0, 0) if there is none.
+
+    Phase correlation (Kuglin and Hines, 1975) proposes; the mean capped difference before and after decides.
+    """
+    height, width = source.shape
+    if min(height, width) < 32 or np.ptp(source) == 0 or np.ptp(candidate) == 0:
+        return 0.0, 0.0
+    window = cv2.createHanningWindow((width, height), cv2.CV_32F)
+    (found_x, found_y), _ = cv2.phaseCorrelate(source, candidate, window)
+    limit = MAX_SHIFT * max(height, width)
+    if not 0.2 <= np.hypot(found_x, found_y) <= limit:
+        return 0.0, 0.0
+    shift = (-float(found_x), -float(found_y))
+    matrix = np.array([[1.0, 0.0, shift[0]], [0.0, 1.0, shift[1]]], np.float32)
+    moved = cv2.warpAffine(candidate, matrix, (width, height), borderMode=cv2.BORDER_REPLICATE)
+    before = np.minimum(np.abs(source - candidate), 24.0).mean()
+    after = np.minimum(np.abs(source - moved), 24.0).mean()
+    return shift if after < 0.8 * before else (0.0, 0.0)
+
+
+def _blur(plane: Plane, sigma: float) -> Plane:
+    return np.asarray(cv2.GaussianBlur(plane, (0, 0), sigma, borderType=cv2.BORDER_REFLECT_101), np.float32)
+
+
+def _neighbors(plane: Plane) -> list[Plane]:
+    """Return the plane moved by up to one pixel in each direction, nine in all."""
+    height, width = plane.shape[:2]
+    padded = cv2.copyMakeBorder(plane, 1, 1, 1, 1, cv2.BORDER_REFLECT_101)
+    return [padded[y : y + height, x : x + width] for y in range(3) for x in range(3)]
+
+
+def _color_change(source: Plane, candidate: Plane, valid: Mask) -> Plane:
+    """Measure the change of local colour at half the working size; 1 is just visible.
+
+    Chroma is averaged over a wider area than lightness, as the eye and every codec do, and counts less where colours
+    are strong (after CIE94). The least difference over displacements by one pixel counts. What goes unnoticed follows
+    from the pair itself: the median difference is what re-encoding did everywhere, within fixed limits so that a
+    global edit stays visible.
+    """
+    size = (max(1, source.shape[1] // 2), max(1, source.shape[0] // 2))
+    planes = []
+    for lab in (source, candidate):
+        smooth = _blur(np.asarray(cv2.resize(lab, size, interpolation=cv2.INTER_AREA), np.float32), 1.0)
+        smooth[..., 1:] = _blur(np.ascontiguousarray(smooth[..., 1:]), 1.0)
+        planes.append(smooth)
+    first, second = planes
+    inside = cv2.resize(valid.astype(np.uint8), size, interpolation=cv2.INTER_NEAREST).astype(bool)
+    if not inside.any():
+        return np.zeros(inside.shape, np.float32)
+    offset = np.median((second - first)[inside][::7], axis=0)
+    second = second - np.clip(offset, -np.array(COLOR_OFFSET), COLOR_OFFSET).astype(np.float32)
+    chroma = np.minimum(np.hypot(first[..., 1], first[..., 2]), np.hypot(second[..., 1], second[..., 2]))
+    weight = (1.0 / (1.0 + 0.03 * chroma)) ** 2
+    least = np.full(inside.shape, np.inf, np.float32)
+    for moved in _neighbors(second):
+        step = first - moved
+        step *= step
+        np.minimum(least, step[..., 0] + (step[..., 1] + step[..., 2]) * weight, out=least)
+    distance = np.sqrt(least)
+    noise = float(np.median(distance[inside][::4]))
+    return np.asarray(distance / np.clip(0.9 + 3.0 * noise, COLOR_FLOOR, COLOR_CEILING), np.float32)
+
+
+def _structure_change(source: Plane, candidate: Plane, valid: Mask) -> Plane:
+    """Measure the change of local structure in lightness; 1 is just visible.
+
+    The local standard deviation of the difference, least over displacements by one pixel, relative to what the local
+    contrast hides (Weber's law): the lesser contrast of the two, so that neither new nor lost texture hides itself.
+    """
+    first, second = _blur(np.ascontiguousarray(source), 0.7), _blur(np.ascontiguousarray(candidate), 0.7)
+    contrast = np.minimum(_deviation(first, 2.2), _deviation(second, 2.2))
+    least = np.full(first.shape, np.inf, np.float32)
+    for moved in _neighbors(second):
+        np.minimum(least, _variance(first - moved, 1.5), out=least)
+    difference = np.sqrt(least)
+    if not valid.any():
+        return difference
+    noise = min(1.0, float(np.quantile(difference[valid][::9], 0.4)) / 0.7)
+    hidden = STRUCTURE_FLOOR + (STRUCTURE_CEILING - STRUCTURE_FLOOR) * noise
+    masking = MASKING_FLOOR + (MASKING_CEILING - MASKING_FLOOR) * noise
+    ratio = difference / (hidden + masking * contrast)
+    everywhere = float(np.quantile(ratio[valid][::9], 0.4))
+    return np.asarray(ratio / np.clip(everywhere / 0.35, 1.0, 2.5), np.float32)
+
+
+def _variance(plane: Plane, sigma: float) -> Plane:
+    mean = _blur(plane, sigma)
+    return np.asarray(np.maximum(_blur(plane * plane, sigma) - mean * mean, 0.0), np.float32)
+
+
+def _deviation(plane: Plane, sigma: float) -> Plane:
+    return np.asarray(np.sqrt(_variance(plane, sigma)), np.float32)
+
+
+def _regions(heat: Plane) -> Mask:
+    """Cut the heat map into regions: threshold with hysteresis, then drop specks and close small gaps."""
+    weak = (heat > 0.4).astype(np.uint8)
+    weak = cv2.morphologyEx(weak, cv2.MORPH_OPEN, np.ones((3, 3), np.uint8))
+    count, labels, stats, _ = cv2.connectedComponentsWithStats(weak, connectivity=8)
+    peaks = np.zeros(count, np.float32)
+    np.maximum.at(peaks, labels.ravel(), heat.ravel())
+    keep = (stats[:, cv2.CC_STAT_AREA] >= max(24.0, 2e-4 * heat.size)) & (peaks >= 0.7)
+    keep[0] = False
+    if not keep.any():
+        return np.zeros(heat.shape, bool)
+    regions = keep[labels].astype(np.uint8)
+    regions = cv2.morphologyEx(regions, cv2.MORPH_CLOSE, cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (7, 7)))
+    _, labels, stats, _ = cv2.connectedComponentsWithStats(1 - regions, connectivity=4)
+    holes = stats[:, cv2.CC_STAT_AREA] < 0.01 * heat.size
+    holes[0] = False
+    return np.asarray(regions.astype(bool) | holes[labels], bool)

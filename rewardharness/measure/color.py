@@ -1,0 +1,438 @@
+"""Colour: did the edit reach the colour, the tone or the style that was asked for?"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import cv2
+import numpy as np
+
+from rewardharness.measure.curves import excess, fall, rise, step, weighted_mean
+from rewardharness.measure.reading import Pixels, Quantity, Reading
+from rewardharness.measure.view import EditView, Plane
+from rewardharness.schema import EditRequest
+
+_RGB: Mapping[str, str] = {
+    "red": "d81e1e",
+    "orange": "f58a1f",
+    "yellow": "f2d51c",
+    "green": "2f9e3a",
+    "blue": "2553d0",
+    "purple": "7d32a8",
+    "pink": "f08cb4",
+    "brown": "7a4a24",
+    "black": "101010",
+    "white": "f6f6f6",
+    "gray": "808080",
+    "silver": "bcbec2",
+    "charcoal": "3a3c40",
+    "gold": "d4a62a",
+    "bronze": "a5713a",
+    "copper": "b8703c",
+    "rust": "b1491c",
+    "beige": "e4d6b8",
+    "cream": "f7edcf",
+    "tan": "cda77a",
+    "khaki": "bfb283",
+    "olive": "7b7a2a",
+    "mustard": "d3a21e",
+    "maroon": "6e1423",
+    "burgundy": "6f1230",
+    "crimson": "c31432",
+    "scarlet": "e0301a",
+    "coral": "f9775f",
+    "salmon": "f48c78",
+    "peach": "f9c49e",
+    "navy": "182452",
+    "teal": "15808a",
+    "turquoise": "38cfc4",
+    "cyan": "18cfe0",
+    "aqua": "30d2dc",
+    "sky blue": "83c4ee",
+    "indigo": "402a96",
+    "violet": "8a46d8",
+    "lavender": "c0aee6",
+    "lilac": "c6a0d4",
+    "mauve": "a97ba6",
+    "plum": "77336b",
+    "magenta": "d420b0",
+    "fuchsia": "e0289c",
+    "rose": "e2557c",
+    "lime": "93dc22",
+    "mint": "a4e6c2",
+    "emerald": "129a68",
+}
+
+_ALIASES: Mapping[str, str] = {
+    "grey": "gray",
+    "golden": "gold",
+    "silvery": "silver",
+    "violet-red": "magenta",
+    "amber": "mustard",
+    "blonde": "tan",
+    "blond": "tan",
+    "azure": "sky blue",
+    "skyblue": "sky blue",
+    "ivory": "cream",
+    "wine": "burgundy",
+    "jade": "emerald",
+}
+
+_FREE_LIGHTNESS = frozenset({"red", "orange", "yellow", "green", "blue", "purple"})
+"""Names that people use for a hue at almost any lightness."""
+
+_LIGHT = frozenset({"light", "pale", "pastel", "soft", "baby"})
+_DARK = frozenset({"dark", "deep", "midnight", "forest"})
+_VIVID = frozenset({"bright", "vivid", "neon", "hot", "vibrant", "electric", "fluorescent"})
+
+_NEUTRAL_CHROMA = 9.0
+"""Below this CIELAB chroma a name counts as without hue."""
+_MEMBER = 24.0
+"""Weighted colour distance at which the membership in a colour has fallen to 1/e."""
+
+
+@dataclass(frozen=True)
+class ColorTarget:
+    """What a colour name means, in CIELAB."""
+
+    name: str
+    lightness: float
+    """L*, 0 to 100."""
+    chroma: float
+    """C*ab that a clear example has; 0 for black, white and grey."""
+    hue: float
+    """Hue angle in radians; means nothing when chroma is 0."""
+    lightness_weight: float
+    """How much a difference of lightness counts, 0 to 1."""
+
+
+def color_named(name: str) -> ColorTarget | None:
+    """Find out what a colour name means.
+
+    Knows about fifty English names and the modifiers light, pale, dark, deep, bright, vivid and the like, in any case,
+    joined by spaces or hyphens, as in `dark green`, `navy blue` or `reddish`.
+
+    Returns:
+        The colour, or None for a name it does not know.
+    """
+    words = re.findall(r"[a-z]+", name.lower())
+    words = [word[:-3] if word.endswith("ish") else word for word in words]
+    words = [
+        {"redd": "red", "purpl": "purple", "blu": "blue", "whit": "white", "orang": "orange"}.get(word, word)
+        for word in words
+    ]
+    base = _base_name(words)
+    if base is None:
+        return None
+    target = _prototype(base)
+    modifiers = set(words) - set(base.split())
+    if modifiers & _LIGHT:
+        lightness = target.lightness + 0.6 * max(0.0, 88.0 - target.lightness)
+        target = replace(target, lightness=lightness, chroma=0.6 * target.chroma, lightness_weight=0.8)
+    elif modifiers & _DARK:
+        chroma = 0.7 * target.chroma
+        target = replace(target, lightness=0.55 * target.lightness, chroma=chroma, lightness_weight=0.8)
+    elif modifiers & _VIVID and target.chroma:
+        target = replace(target, chroma=1.3 * target.chroma)
+    return replace(target, name=" ".join(words))
+
+
+def color_distance(lab: Plane, target: ColorTarget) -> Plane:
+    """Return how far each pixel is from a named colour.
+
+    For colours with a hue the distance weighs the hue difference dH = 2 sqrt(C C') sin(dh / 2) of CIE 1976 most,
+    lacking chroma strongly, excess chroma and lightness little: a shaded red thing is still red. For black,
+    white and grey it weighs lightness and any chroma.
+
+    Args:
+        lab: CIELAB picture, height x width x 3.
+        target: The colour.
+
+    Returns:
+        Distances in weighted CIELAB units, 0 or more, height x width.
+    """
+    lightness, a, b = lab[..., 0], lab[..., 1], lab[..., 2]
+    chroma = np.hypot(a, b)
+    if target.chroma == 0.0:
+        difference = lightness - np.float32(target.lightness)
+        if target.lightness > 90.0:
+            difference = np.minimum(difference, 0.0)
+        elif target.lightness < 20.0:
+            difference = np.maximum(difference, 0.0)
+        squared = (target.lightness_weight * difference) ** 2 + (1.3 * chroma) ** 2
+        return np.asarray(np.sqrt(squared), np.float32)
+    along = chroma - np.float32(target.chroma)
+    # A pale target such as beige is missed by a vivid pixel; a vivid one can hardly be too vivid.
+    too_vivid = 0.2 + 0.5 * max(0.0, 1.0 - target.chroma / 40.0)
+    by_chroma = np.where(along < 0, 0.8 * along, too_vivid * along)
+    cosine = (a * np.float32(np.cos(target.hue)) + b * np.float32(np.sin(target.hue))) / np.maximum(chroma, 1e-6)
+    by_hue_squared = 2.0 * np.minimum(chroma, 1.5 * target.chroma) * target.chroma * (1.0 - cosine)
+    by_lightness = target.lightness_weight * (lightness - np.float32(target.lightness))
+    return np.asarray(np.sqrt(1.7 * by_hue_squared + by_chroma**2 + by_lightness**2), np.float32)
+
+
+def color_target(view: EditView, request: EditRequest) -> Reading:
+    """Measure whether the edited region moved towards the colour that was asked for.
+
+    The grade joins the share of the edited region that became the colour with the way it went towards it. With no
+    change it is about 0.1, with movement away from the colour it goes to 0.
+    """
+    targets = [target for target in map(color_named, _asked_colors(request)) if target]
+    if not targets or request.kinds[0] in {"remove", "keep"}:
+        reason = "The instruction asks for no colour that this measure knows."
+        return Reading({}, None, reason)
+    before, after = (_nearest(lab, targets) for lab in (view.lab_source, view.lab_candidate))
+    member_before, member_after = (np.exp(-((distance / _MEMBER) ** 2)) for distance in (before, after))
+    weight = np.where(view.valid, view.change, np.float32(0.0)) ** 2
+    area = float(weight.mean())
+    distance_before, distance_after = weighted_mean(before, weight), weighted_mean(after, weight)
+    share_before, share_after = weighted_mean(member_before, weight), weighted_mean(member_after, weight)
+    way = (distance_before - distance_after) / (distance_before + distance_after + 10.0)
+    progress = 0.6 * (share_after - share_before) + 0.4 * way
+    if request.kinds[0] in {"add", "replace", "text", "count"}:
+        # A new thing may stand on ground of its own colour; then only the colour that it has now can be asked for.
+        progress = 0.5 * progress + 0.5 * share_after
+    progress *= area / (area + 0.003)
+    names = " or ".join(target.name for target in targets)
+    sentence = (
+        f"Of the edited region {share_after:.0%} is now {names}, before it was {share_before:.0%}; its mean distance to"
+        f" {names} went from {distance_before:.0f} to {distance_after:.0f} dE."
+    )
+    quantities = {
+        "distance_before": Quantity(distance_before, "dE", 0.0, 200.0),
+        "distance_after": Quantity(distance_after, "dE", 0.0, 200.0),
+        "share_before": Quantity(share_before, "share", 0.0, 1.0),
+        "share_after": Quantity(share_after, "share", 0.0, 1.0),
+    }
+    return Reading(quantities, step(progress, 0.25, 0.12), sentence, _mark(view.small_candidate, member_after, weight))
+
+
+def tone_shift(view: EditView, request: EditRequest) -> Reading:
+    """Measure whether light and colour moved in each direction that was asked for.
+
+    Local requests are measured where the picture changed, global ones everywhere. A clearly visible shift
+    grades about 0.8, no shift about 0.1, a shift to the other side less.
+    """
+    shifts = _tone_shifts(view, local=request.scope == "local")
+    asked = [tone for tone in request.tones if tone in _TONES]
+    units = {"brightness": "L", "saturation": "share", "chroma_left": "dE", "sepia_distance": "dE"}
+    quantities = {name: Quantity(value, units.get(name, "octaves"), -200.0, 200.0) for name, value in shifts.items()}
+    if not asked:
+        return Reading(quantities, None, "The instruction asks for no change of light or tone.")
+    grades = [_tone_grade(shifts, *_TONES[tone]) for tone in asked]
+    grade = 0.5 * min(grades) + 0.5 * sum(grades) / len(grades)
+    parts = [f"{tone.replace('_', ' ')}: {_TONES[tone][0]} {shifts[_TONES[tone][0]]:+.2f}" for tone in asked]
+    sentence = f"Asked for and measured as change of the picture: {'; '.join(parts)}."
+    return Reading(quantities, grade, sentence)
+
+
+def style_shift(view: EditView, request: EditRequest) -> Reading:
+    """Measure whether the look changed everywhere while the layout stayed.
+
+    Look: colour statistics, energy of fine and middle detail, and size of the palette. Layout: correlation of the
+    coarse structure. The grade needs both: an unchanged picture and another picture are both no restyled picture.
+    """
+    color = _color_statistics(view)
+    texture, palette = _texture_change(view), _palette_change(view)
+    layout = _layout(view)
+    spread = float(np.minimum(cv2.resize(view.change, (8, 8), interpolation=cv2.INTER_AREA) / 0.5, 1.0).mean())
+    look = rise(color / 14.0 + texture / 0.9 + palette / 1.2, 1.0)
+    quantities = {
+        "color_change": Quantity(color, "dE", 0.0, 200.0),
+        "texture_change": Quantity(texture, "octaves", 0.0, 20.0),
+        "palette_change": Quantity(palette, "octaves", 0.0, 16.0),
+        "layout_kept": Quantity(layout, "correlation", -1.0, 1.0),
+        "spread": Quantity(spread, "share", 0.0, 1.0),
+    }
+    sentence = (
+        f"The colours moved by {color:.1f} dE, the texture by {texture:.2f} and the palette by {palette:.2f} octaves,"
+        f" over {spread:.0%} of the picture; the layout correlates with the source by {layout:.2f}."
+    )
+    if "style" not in request.kinds[:2]:
+        return Reading(quantities, None, sentence)
+    grade = (look * (0.3 + 0.7 * spread)) ** 0.6 * step(layout, 0.35, 0.1)
+    return Reading(quantities, grade, sentence)
+
+
+_TONES: Mapping[str, tuple[str, float, float]] = {
+    "brighter": ("brightness", 1.0, 4.0),
+    "darker": ("brightness", -1.0, 4.0),
+    "warmer": ("warmth", 1.0, 0.12),
+    "cooler": ("warmth", -1.0, 0.12),
+    "more_contrast": ("contrast", 1.0, 0.15),
+    "less_contrast": ("contrast", -1.0, 0.15),
+    "more_saturated": ("saturation", 1.0, 0.04),
+    "less_saturated": ("saturation", -1.0, 0.04),
+    "grayscale": ("chroma_left", -1.0, 0.0),
+    "sepia": ("sepia_distance", -1.0, 0.0),
+    "sharper": ("sharpness", 1.0, 0.25),
+    "blurrier": ("sharpness", -1.0, 0.4),
+}
+"""Per direction: the shift it is read from, its sign, and a just clearly visible amount (0: the smaller the better)."""
+
+
+def _base_name(words: Sequence[str]) -> str | None:
+    for length in (2, 1):
+        for start in range(len(words) - length, -1, -1):
+            joined = " ".join(words[start : start + length])
+            name = _ALIASES.get(joined, joined)
+            if name in _RGB:
+                # `navy blue` and `lime green`: the first word is the narrower name.
+                first = _ALIASES.get(words[start - 1], words[start - 1]) if start else ""
+                return first if first in _RGB and name in _FREE_LIGHTNESS else name
+    return None
+
+
+def _prototype(base: str) -> ColorTarget:
+    red, green, blue = (int(_RGB[base][index : index + 2], 16) / 255.0 for index in (0, 2, 4))
+    patch = np.array([[[red, green, blue]]], np.float32)
+    lightness, a, b = (float(each) for each in cv2.cvtColor(patch, cv2.COLOR_RGB2Lab)[0, 0])
+    chroma = float(np.hypot(a, b))
+    if chroma < _NEUTRAL_CHROMA:
+        return ColorTarget(base, lightness, 0.0, 0.0, 0.45 if base == "gray" else 0.9)
+    weight = 0.35 if base in _FREE_LIGHTNESS else 0.7
+    # Things in daylight are duller than prototypes: half their chroma is a clear example.
+    return ColorTarget(base, lightness, min(chroma, 20.0 + 0.4 * chroma), float(np.arctan2(b, a)), weight)
+
+
+def _asked_colors(request: EditRequest) -> tuple[str, ...]:
+    """Keep the colours that the edit leads to: `from red to blue` and `the red car blue` lead to blue alone."""
+    if len(request.colors) < 2:
+        return request.colors
+    text = request.instruction.lower()
+    kept = [request.colors[-1]]
+    end = text.rfind(request.colors[-1])
+    for name in reversed(request.colors[:-1]):
+        start = text.rfind(name, 0, max(end, 0))
+        between = text[start + len(name) : end]
+        if start < 0 or not re.fullmatch(r"\s*(?:,|and|&|/|-|\s)+(?:the\s+\w+\s+|an?\s+)?(?:to\s+)?", between):
+            break
+        kept.append(name)
+        end = start
+    return tuple(reversed(kept))
+
+
+def _nearest(lab: Plane, targets: Sequence[ColorTarget]) -> Plane:
+    return np.asarray(np.minimum.reduce([color_distance(lab, target) for target in targets]), np.float32)
+
+
+def _mark(pixels: Pixels, member: Plane, weight: Plane) -> Pixels:
+    """Show the picture in grey and leave the colour only where the edited region has the colour asked for."""
+    gray = cv2.cvtColor(cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY), cv2.COLOR_GRAY2RGB)
+    inside = (member > 0.4) & (weight > 0.1)
+    picture = np.where(inside[..., None], pixels, gray // 2 + 64)
+    outlines, _ = cv2.findContours(inside.astype(np.uint8), cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_SIMPLE)
+    return np.asarray(cv2.drawContours(np.ascontiguousarray(picture), outlines, -1, (255, 0, 255), 1), np.uint8)
+
+
+def _tone_shifts(view: EditView, *, local: bool) -> dict[str, float]:
+    weight = view.valid.astype(np.float32)
+    if local:
+        # A little of everything keeps the mean defined where nothing changed.
+        weight *= view.change + np.float32(0.02)
+    before, after = (_tones(lab, weight) for lab in (view.lab_source, view.lab_candidate))
+    warmth = [_warmth(pixels, weight) for pixels in (view.small_source, view.small_candidate)]
+    crispness = [_crispness(gray, weight) for gray in (view.gray_source, view.gray_candidate)]
+    sepia = np.hypot(view.lab_candidate[..., 1] - 6.0, view.lab_candidate[..., 2] - 20.0)
+    return {
+        "brightness": after["lightness"] - before["lightness"],
+        "contrast": after["contrast"] - before["contrast"],
+        "warmth": warmth[1] - warmth[0],
+        "saturation": after["saturation"] - before["saturation"],
+        "sharpness": crispness[1] - crispness[0],
+        "chroma_left": after["chroma"],
+        "sepia_distance": weighted_mean(sepia, weight),
+    }
+
+
+def _tones(lab: Plane, weight: Plane) -> dict[str, float]:
+    """Return mean lightness, contrast in octaves, saturation and mean chroma.
+
+    Contrast is the spread of the lightness over its mean, and saturation C / sqrt(C^2 + L^2) (after Luebbe), so that
+    a merely darker picture is neither flatter nor paler.
+    """
+    chroma = np.hypot(lab[..., 1], lab[..., 2])
+    lightness = weighted_mean(lab[..., 0], weight)
+    spread = float(np.sqrt(weighted_mean((lab[..., 0] - np.float32(lightness)) ** 2, weight)))
+    saturation = chroma / np.sqrt(chroma**2 + lab[..., 0] ** 2 + np.float32(225.0))
+    return {
+        "lightness": lightness,
+        "contrast": float(np.log2((spread + 1.0) / (lightness + 15.0))),
+        "saturation": weighted_mean(saturation, weight),
+        "chroma": weighted_mean(chroma, weight),
+    }
+
+
+def _warmth(pixels: Pixels, weight: Plane) -> float:
+    """Return how much more red than blue light there is, in octaves."""
+    red, blue = (weighted_mean(pixels[..., axis].astype(np.float32), weight) for axis in (0, 2))
+    return float(np.log2((red + 8.0) / (blue + 8.0)))
+
+
+def _crispness(gray: Plane, weight: Plane) -> float:
+    """Return the energy of fine detail over that of coarse detail, in octaves; contrast cancels out."""
+    fine = weighted_mean(np.abs(cv2.Laplacian(gray, cv2.CV_32F)), weight)
+    size = (max(1, gray.shape[1] // 4), max(1, gray.shape[0] // 4))
+    small, weight_small = (cv2.resize(plane, size, interpolation=cv2.INTER_AREA) for plane in (gray, weight))
+    coarse = weighted_mean(np.abs(cv2.Laplacian(small, cv2.CV_32F)), weight_small)
+    return float(np.log2((fine + 0.5) / (coarse + 0.5)))
+
+
+def _tone_grade(shifts: Mapping[str, float], name: str, sign: float, visible: float) -> float:
+    if visible == 0.0:
+        return fall(shifts[name] if name == "chroma_left" else excess(shifts[name] - 8.0, 3.0), 8.0)
+    return step(sign * shifts[name] / visible, 0.7, 0.32)
+
+
+def _color_statistics(view: EditView) -> float:
+    """Return the mean distance of the sorted values of L, a and b (one-dimensional optimal transport per axis)."""
+    distances = []
+    for axis in range(3):
+        values = [np.sort(lab[::4, ::4, axis][view.valid[::4, ::4]]) for lab in (view.lab_source, view.lab_candidate)]
+        distances.append(float(np.abs(values[0] - values[1]).mean()) if values[0].size else 0.0)
+    return float(np.linalg.norm(distances))
+
+
+def _texture_change(view: EditView) -> float:
+    """Return the mean change of detail energy over places and two scales, in octaves."""
+    changes = []
+    for scale in (1, 2):
+        energies = []
+        for gray in (view.gray_source, view.gray_candidate):
+            plane = gray if scale == 1 else cv2.resize(gray, None, fx=0.5, fy=0.5, interpolation=cv2.INTER_AREA)
+            energies.append(
+                cv2.resize(np.abs(cv2.Laplacian(plane, cv2.CV_32F)), (16, 16), interpolation=cv2.INTER_AREA)
+            )
+        changes.append(float(np.abs(np.log2((energies[1] + 2.0) / (energies[0] + 2.0))).mean()))
+    return sum(changes) / len(changes)
+
+
+def _palette_change(view: EditView) -> float:
+    """Return the difference of the entropies of the colour histograms, in bits (octaves of the palette size)."""
+    entropies = []
+    for pixels in (view.small_source, view.small_candidate):
+        bins = (pixels[::2, ::2][view.valid[::2, ::2]] >> 4).astype(np.int32)
+        counts = np.bincount((bins[:, 0] << 8) | (bins[:, 1] << 4) | bins[:, 2], minlength=4096)
+        share = counts[counts > 0] / max(1, counts.sum())
+        entropies.append(float(-(share * np.log2(share)).sum()))
+    return abs(entropies[1] - entropies[0])
+
+
+def _layout(view: EditView) -> float:
+    """Return how the coarse light and the coarse edges correlate between both pictures, -1 to 1."""
+    small = [
+        cv2.resize(gray, (32, 32), interpolation=cv2.INTER_AREA) for gray in (view.gray_source, view.gray_candidate)
+    ]
+    edges = []
+    for gray in (view.gray_source, view.gray_candidate):
+        middle = cv2.GaussianBlur(cv2.resize(gray, (128, 128), interpolation=cv2.INTER_AREA), (0, 0), 1.5)
+        gradient = cv2.magnitude(cv2.Sobel(middle, cv2.CV_32F, 1, 0), cv2.Sobel(middle, cv2.CV_32F, 0, 1))
+        edges.append(cv2.resize(np.sqrt(gradient), (64, 64), interpolation=cv2.INTER_AREA))
+    return 0.4 * abs(_correlation(*small)) + 0.6 * _correlation(*edges)
+
+
+def _correlation(first: Plane, second: Plane) -> float:
+    first, second = first - first.mean(), second - second.mean()
+    scale = float(np.sqrt((first**2).sum() * (second**2).sum()))
+    # Two flat pictures correlate fully; a flat and a structured one not at all.
+    return (float((first * second).sum()) + 1.0) / (scale + 1.0)

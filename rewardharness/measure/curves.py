@@ -1,0 +1,33 @@
+"""Smooth curves that turn measured numbers into grades: monotone, without plateaus and without cliffs."""
+
+import math
+
+import numpy as np
+
+from rewardharness.measure.view import Plane
+
+
+def rise(value: float, scale: float) -> float:
+    """Return 1 - exp(-value / scale): 0 at 0, about 0.63 at one scale, towards 1; negative values count as 0."""
+    return -math.expm1(-max(value, 0.0) / scale)
+
+
+def fall(value: float, scale: float) -> float:
+    """Return exp(-value / scale): 1 at 0, about 0.37 at one scale, towards 0; negative values count as 0."""
+    return math.exp(-max(value, 0.0) / scale)
+
+
+def step(value: float, middle: float, width: float) -> float:
+    """Return the logistic curve: 0.5 at the middle, 0.73 one width above it, 0.27 one width below it."""
+    return 0.5 * (1.0 + math.tanh((value - middle) / (2.0 * width)))
+
+
+def excess(value: float, width: float) -> float:
+    """Return the softplus curve: a smooth max(0, value) that bends within about two widths around 0."""
+    return float(np.logaddexp(0.0, value / width)) * width
+
+
+def weighted_mean(values: Plane, weights: Plane, empty: float = 0.0) -> float:
+    """Return the mean of the values under the weights, or `empty` where all weights are 0."""
+    total = float(weights.sum(dtype=np.float64))
+    return float((values * weights).sum(dtype=np.float64)) / total if total > 1e-9 else empty

@@ -1,0 +1,336 @@
+"""Visual quality of a candidate relative to its source: what the edit broke, not what the source never had.
+
+Fine detail, noise, block edges and clipping are read at full resolution; every number compares with the source in the
+same frame, so that a soft or noisy source costs nothing.
+"""
+
+import re
+from functools import cached_property
+from weakref import WeakKeyDictionary
+
+import cv2
+import numpy as np
+
+from rewardharness.measure.curves import excess, fall, weighted_mean
+from rewardharness.measure.reading import Pixels, Quantity, Reading
+from rewardharness.measure.view import EditView, Plane
+from rewardharness.schema import EditRequest
+
+_TILE = 16
+"""Side of the tiles over which full-resolution energies are averaged, in pixels of the source."""
+
+
+class _FullSize:
+    """What several measures need of a pair at full size, each computed once."""
+
+    def __init__(self, view: EditView) -> None:
+        height, width = view.source.shape[:2]
+        self._grays = tuple(_luma(pixels) for pixels in (view.source, view.candidate))
+        self.grid = (max(1, width // _TILE), max(1, height // _TILE))
+        covered = cv2.resize(view.valid.astype(np.float32), self.grid, interpolation=cv2.INTER_AREA)
+        self.edited: Plane = cv2.resize(view.change * view.valid, self.grid, interpolation=cv2.INTER_AREA)
+        """Share of each tile that was edited."""
+        self.kept: Plane = np.maximum(covered - self.edited, 0.0)
+        """Share of each tile that was not edited."""
+
+    @cached_property
+    def fine(self) -> tuple[Plane, Plane]:
+        """Energy of the finest detail per tile: mean absolute Laplacian of the source and of the candidate."""
+        first, second = (self._tiles(_laplacian(gray)) for gray in self._grays)
+        return first, second
+
+    @cached_property
+    def middle(self) -> tuple[Plane, Plane]:
+        """The same at half size: detail that survives a slight blur."""
+        halves = (cv2.resize(gray, None, fx=0.5, fy=0.5, interpolation=cv2.INTER_AREA) for gray in self._grays)
+        first, second = (self._tiles(_laplacian(half)) for half in halves)
+        return first, second
+
+    @cached_property
+    def noise(self) -> tuple[Plane, Plane]:
+        """Noise estimate per tile in grey levels: mean absolute diagonal Haar coefficient, scaled to a normal sigma."""
+        first, second = (self._tiles(_diagonal(gray)) * np.float32(1.2533) for gray in self._grays)
+        return first, second
+
+    @property
+    def grays(self) -> tuple[Pixels, Pixels]:
+        """Luma of the source and of the candidate at full size."""
+        first, second = self._grays
+        return first, second
+
+    def _tiles(self, plane: Plane) -> Plane:
+        return np.asarray(cv2.resize(plane, self.grid, interpolation=cv2.INTER_AREA), np.float32)
+
+
+_full_sizes: "WeakKeyDictionary[EditView, _FullSize]" = WeakKeyDictionary()
+
+
+def _full_size(view: EditView) -> _FullSize:
+    found = _full_sizes.get(view)
+    if found is None:
+        found = _full_sizes[view] = _FullSize(view)
+    return found
+
+
+def sharpness(view: EditView, request: EditRequest) -> Reading:
+    """Measure whether the candidate is as sharp as the source, outside and inside the edit.
+
+    Outside, the energy of fine detail is compared place by place. Inside, where the content differs, the ratio of
+    fine to middle detail is compared with that of the whole source. Blur costs twice as much as over-sharpening.
+    """
+    full = _full_size(view)
+    fine_source, fine_candidate = full.fine
+    middle_source, middle_candidate = full.middle
+    outside = weighted_mean(
+        np.log2((fine_candidate + 2.0) / (fine_source + 2.0)), full.kept * fine_source / (fine_source + 4.0)
+    )
+    index_source, index_candidate = (
+        np.log2((fine + 2.0) / (middle + 2.0))
+        for fine, middle in ((fine_source, middle_source), (fine_candidate, middle_candidate))
+    )
+    usual = weighted_mean(index_source, middle_source)
+    inside = weighted_mean(index_candidate, full.edited * middle_candidate, usual) - usual
+    edited = float(full.edited.mean()) ** 0.5
+    quantities = {
+        "outside": Quantity(outside, "octaves", -10.0, 10.0),
+        "inside": Quantity(inside, "octaves", -10.0, 10.0),
+    }
+    sentence = (
+        f"Fine detail relative to the source: {outside:+.2f} octaves outside the edit, {inside:+.2f} inside"
+        " (negative is blurred, positive is over-sharpened)."
+    )
+    if "blurrier" in request.tones:
+        return Reading(quantities, None, sentence + " Blur was asked for.")
+    allowed = 1.0 if "sharper" in request.tones else 0.1
+    # Another style has another amount of detail; there only gross blur tells.
+    patience = 2.0 if "style" in request.kinds else 1.0
+    costs = [excess(-shift, 0.05) + 0.5 * excess(shift - allowed, 0.05) for shift in (outside, inside)]
+    cost = ((1.0 - edited) * costs[0] + edited * costs[1]) / patience
+    return Reading(quantities, fall(cost, 0.9), sentence)
+
+
+def noise(view: EditView, request: EditRequest) -> Reading:
+    """Measure how much noise the candidate has more than the source, in grey levels (standard deviation).
+
+    Outside the edit the calmest places of the source are compared one by one; inside, the calmest quarter of the edited
+    places with the calmest quarter of the source.
+    """
+    full = _full_size(view)
+    before, after = full.noise
+    calm = full.kept / (1.0 + (before / 1.5) ** 2)
+    outside = weighted_mean(after**2 - before**2, calm)
+    inside_level = _calm_level(after, full.edited)
+    inside = inside_level**2 - _calm_level(before, np.ones_like(before)) ** 2
+    edited = float(full.edited.mean())
+    added = float(np.sqrt(excess((1.0 - edited) * outside + edited * inside, 0.5)))
+    level_before, level_after = _calm_level(before, np.ones_like(before)), _calm_level(after, np.ones_like(after))
+    quantities = {
+        "sigma_source": Quantity(level_before, "gray levels", 0.0, 255.0),
+        "sigma_candidate": Quantity(level_after, "gray levels", 0.0, 255.0),
+        "added": Quantity(added, "gray levels", 0.0, 255.0),
+    }
+    sentence = (
+        f"Noise in calm places: {level_before:.1f} grey levels in the source, {level_after:.1f} in the candidate; the"
+        f" edit added {added:.1f}."
+    )
+    return Reading(quantities, fall(added, 8.0), sentence)
+
+
+def blockiness(view: EditView, request: EditRequest) -> Reading:
+    """Measure block edges of strong JPEG compression in the candidate beyond those of the source.
+
+    Differences between neighbouring columns and rows are averaged by their place modulo 8; strength is how far the
+    place of the block edges stands out over the median place. A candidate of another size than the source
+    was resampled, which hides its blocks.
+    """
+    before, after = (_grid_strength(gray) for gray in _full_size(view).grays)
+    quantities = {
+        "strength_source": Quantity(before, "ratio", 0.0, 100.0),
+        "strength_candidate": Quantity(after, "ratio", 0.0, 100.0),
+    }
+    sentence = f"Edges of 8 x 8 blocks stand out by {after:.0%} in the candidate and by {before:.0%} in the source."
+    return Reading(quantities, fall(excess(after - before - 0.02, 0.03), 0.5), sentence)
+
+
+def clipping(view: EditView, request: EditRequest) -> Reading:
+    """Measure the share of the picture that the edit drove into pure black or pure white.
+
+    The share within the edit counts half, as a new thing may be black or white; with black or white asked for it does
+    not count.
+    """
+    before, after = (_clipped(pixels) for pixels in (view.small_source, view.small_candidate))
+    highlights, shadows = (np.maximum(new - old, 0.0) * view.valid for old, new in zip(before, after, strict=True))
+    asked = {word for name in request.colors for word in name.split()}
+    weight = 1.0 - (1.0 if asked & {"white", "black"} else 0.5) * view.change
+    cost = float(((highlights + shadows) * weight).mean())
+    quantities = {
+        "highlights": Quantity(float(highlights.mean()), "share", 0.0, 1.0),
+        "shadows": Quantity(float(shadows.mean()), "share", 0.0, 1.0),
+    }
+    sentence = f"Newly clipped: {highlights.mean():.1%} of the picture to white and {shadows.mean():.1%} to black."
+    overlay = view.small_candidate.copy()
+    overlay[highlights > 0.5] = (255, 0, 0)
+    overlay[shadows > 0.5] = (0, 0, 255)
+    return Reading(quantities, fall(cost, 0.08), sentence, overlay)
+
+
+def seam(view: EditView, request: EditRequest) -> Reading:
+    """Measure seams of the edit: straight new edges along rows and columns, and a hard rim around the region.
+
+    `straight` is the mean height, per pixel of the boundary, of new edges that run straight along a row or column for a
+    sixteenth of the long side. `rim` is the mean gradient along the boundary of the region
+    beyond that of the source there and beyond the strong gradients (75th percentile) inside the region.
+    """
+    rim_band, inside = _boundary(view)
+    if not rim_band.any():
+        return Reading({}, None, "There is no edited region with a boundary.")
+    long_side = max(view.valid.shape)
+    length = max(9, long_side // 16)
+    lightness = [np.ascontiguousarray(lab[..., 0]) for lab in (view.lab_source, view.lab_candidate)]
+    lines = _straight_edges(lightness[0], lightness[1], length)
+    lines += _straight_edges(lightness[0].T, lightness[1].T, length).T
+    near = cv2.dilate(rim_band.astype(np.uint8), np.ones((5, 5), np.uint8)) > 0
+    lines *= near
+    # The band of the boundary is five pixels wide, a straight edge one or two.
+    straight = 5.0 * float(lines.sum()) / float(rim_band.sum())
+    before, after = (_gradient(lab) for lab in lightness)
+    usual = float(np.percentile(after[inside], 75)) if inside.any() else 0.0
+    known = np.maximum(cv2.dilate(before, np.ones((5, 5), np.uint8)), usual)
+    rim = float(np.maximum(after - known, 0.0)[rim_band].mean())
+    quantities = {
+        "straight": Quantity(straight, "L", 0.0, 1000.0),
+        "rim": Quantity(rim, "L", 0.0, 200.0),
+    }
+    sentence = (
+        f"Along the boundary of the edit new straight edges are {straight:.1f} L high on average, and its"
+        f" rim is {rim:.1f} L harder than the picture around it."
+    )
+    overlay = view.small_candidate.copy()
+    overlay[rim_band] = (255, 200, 0)
+    overlay[lines > 3.0] = (255, 0, 0)
+    return Reading(quantities, fall(straight / 12.0 + rim / 15.0, 1.0), sentence, overlay)
+
+
+def frame_match(view: EditView, request: EditRequest) -> Reading:
+    """Measure whether the candidate keeps the frame of the source: aspect ratio, size, and no new bars or borders."""
+    alignment = view.alignment
+    areas = [max(1, size[0] * size[1]) for size in (alignment.source_size, alignment.candidate_size)]
+    scale = float(np.log2(areas[1] / areas[0])) / 2.0
+    bars = max(0.0, _bars(view.small_candidate) - _bars(view.small_source))
+    quantities = {
+        "aspect_error": Quantity(alignment.aspect_error, "ratio", 0.0, 100.0),
+        "scale": Quantity(scale, "octaves", -20.0, 20.0),
+        "bars": Quantity(bars, "share", 0.0, 1.0),
+    }
+    sentence = (
+        f"The aspect ratio is off by {alignment.aspect_error:.1%}, the side length differs by {scale:+.2f} octaves, and"
+        f" new bars or borders cover {bars:.1%} of the frame."
+    )
+    if re.search(r"\b(border|frame|letterbox|vignette|polaroid)", request.instruction.lower()):
+        bars = 0.0
+    cost = alignment.aspect_error / 0.25 + max(0.0, -scale) / 2.0 + max(0.0, scale) / 20.0 + bars / 0.15
+    return Reading(quantities, fall(cost, 1.0), sentence)
+
+
+def _luma(pixels: Pixels) -> Pixels:
+    return np.asarray(cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY), np.uint8)
+
+
+def _laplacian(gray: Pixels) -> Plane:
+    # 16-bit integers hold the range exactly and are several times faster than floats.
+    return np.asarray(cv2.convertScaleAbs(cv2.Laplacian(gray, cv2.CV_16S)).astype(np.float32), np.float32)
+
+
+def _diagonal(gray: Pixels) -> Plane:
+    height, width = (side - side % 2 for side in gray.shape)
+    if not height or not width:
+        return np.zeros((1, 1), np.float32)
+    even = gray[:height, :width].astype(np.int16)
+    rows = even[0::2] - even[1::2]
+    return np.abs(rows[:, 0::2] - rows[:, 1::2]).astype(np.float32) * np.float32(0.5)
+
+
+def _calm_level(levels: Plane, weights: Plane) -> float:
+    """Return the mean level of the calmest quarter of the weight."""
+    order = np.argsort(levels, axis=None, kind="stable")
+    sorted_levels, sorted_weights = levels.ravel()[order], weights.ravel()[order].astype(np.float64)
+    reached = np.cumsum(sorted_weights)
+    if reached[-1] < 1e-9:
+        return 0.0
+    left = np.clip(reached[-1] / 4.0 - (reached - sorted_weights), 0.0, sorted_weights)
+    return float((sorted_levels * left).sum() / left.sum())
+
+
+def _grid_strength(gray: Pixels) -> float:
+    strengths = []
+    for plane in (gray, gray.T):
+        if min(plane.shape) < 32:
+            return 0.0
+        # Strong edges of the content would drown the grid; the grid itself is a step of a few levels.
+        steps = np.minimum(cv2.absdiff(plane[:, 1:], plane[:, :-1]), 12)
+        columns = steps.mean(axis=0)
+        places = np.sort([float(columns[place::8].mean()) for place in range(8)])
+        usual = float(places[3:5].mean())
+        # The second highest place is what chance alone reaches.
+        strengths.append(max(0.0, float(places[7] - places[6])) / (usual + 0.3))
+    return sum(strengths) / 2.0
+
+
+def _clipped(pixels: Pixels) -> tuple[Plane, Plane]:
+    """Return how surely each pixel is clipped to white and to black, with soft edges at 248 and 7."""
+    darkest, lightest = pixels.min(axis=2), pixels.max(axis=2)
+    high = np.clip((darkest.astype(np.float32) - 246.0) / 8.0, 0.0, 1.0)
+    low = np.clip((9.0 - lightest.astype(np.float32)) / 8.0, 0.0, 1.0)
+    return high, low
+
+
+def _boundary(view: EditView) -> tuple[np.ndarray, np.ndarray]:
+    changed = view.changed.astype(np.uint8)
+    kernel = np.ones((3, 3), np.uint8)
+    inner = cv2.erode(changed, kernel, iterations=3, borderType=cv2.BORDER_REPLICATE) > 0
+    outer = cv2.dilate(changed, kernel, iterations=2, borderType=cv2.BORDER_REPLICATE) > 0
+    return outer & ~inner & view.valid, inner
+
+
+def _straight_edges(before: Plane, after: Plane, length: int) -> Plane:
+    """Return by how much new edges along columns stand out over their surroundings, averaged over a run of rows."""
+    heights = []
+    for plane in (before, after):
+        steps = np.zeros_like(plane)
+        steps[:, 1:] = np.abs(plane[:, 1:] - plane[:, :-1])
+        runs = cv2.boxFilter(steps, cv2.CV_32F, (1, length))
+        around = 0.5 * (np.roll(runs, 3, axis=1) + np.roll(runs, -3, axis=1))
+        heights.append(np.maximum(runs - around, 0.0))
+    known = cv2.dilate(heights[0], np.ones((1, 5), np.uint8))
+    return np.asarray(np.maximum(heights[1] - known - 0.7, 0.0), np.float32)
+
+
+def _gradient(plane: Plane) -> Plane:
+    across, down = cv2.Scharr(plane, cv2.CV_32F, 1, 0), cv2.Scharr(plane, cv2.CV_32F, 0, 1)
+    return np.asarray(cv2.magnitude(across, down) / np.float32(16.0), np.float32)
+
+
+def _bars(pixels: Pixels) -> float:
+    """Return the share of the frame that plain bars or borders cover: even strips that end in an edge all along."""
+    total = 0.0
+    gray = cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY).astype(np.float32)
+    for plane in (gray, gray[::-1], gray.T, gray.T[::-1]):
+        total += _bar(plane)
+    return min(total, 1.0)
+
+
+def _bar(plane: Plane) -> float:
+    """Return the share of rows, from the top, that a plain strip covers, times how sharply it ends."""
+    limit = len(plane) // 2 - 1
+    if limit < 1:
+        return 0.0
+    core = plane[:, plane.shape[1] // 8 : max(1, plane.shape[1] - plane.shape[1] // 8)]
+    spread = core[:limit].std(axis=1)
+    drift = np.abs(core[:limit].mean(axis=1) - core[0].mean())
+    uneven = np.flatnonzero((spread > 4.0) | (drift > 6.0))
+    rows = int(uneven[0]) if uneven.size else limit
+    if rows == 0:
+        return 0.0
+    below = core[min(rows + 2, len(plane) - 1)]
+    sharp = float(np.clip(np.abs(below - core[rows - 1]) / 12.0, 0.0, 1.0).mean())
+    return rows / len(plane) * max(0.0, 2.0 * sharp - 1.0)

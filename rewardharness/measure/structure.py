@@ -1,0 +1,269 @@
+"""Structure: what of the source's shapes is kept, what was added, what was removed, what stands where."""
+
+import re
+
+import cv2
+import numpy as np
+
+from rewardharness.measure.curves import excess, fall, rise, step, weighted_mean
+from rewardharness.measure.reading import Pixels, Quantity, Reading
+from rewardharness.measure.view import EditView, Mask, Plane
+from rewardharness.schema import EditRequest
+
+_GRID = 96
+"""Side of the coarse grid on which a region is compared with its surroundings."""
+
+
+def structure_kept(view: EditView, request: EditRequest) -> Reading:
+    """Measure whether the edges and the layout of the source are still there.
+
+    Agreement is the cosine between the directions of the smoothed structure tensors of both pictures (double angle, so
+    that an inverted contrast agrees), where the source has structure, at two scales: 1 when all is kept, about 0 for an
+    unrelated picture. For a new background only the likely subject counts.
+    """
+    weight = view.valid.astype(np.float32)
+    of_subject = _asks_background(request)
+    if of_subject:
+        weight = weight * subject_likeness(view) ** 2
+    fine, fine_map = _agreement(view.gray_source, view.gray_candidate, weight)
+    coarse, _ = _agreement(*(_shrunk(plane, 4) for plane in (view.gray_source, view.gray_candidate, weight)))
+    kept = 0.5 * fine + 0.5 * coarse
+    quantities = {
+        "fine": Quantity(fine, "cosine", -1.0, 1.0),
+        "coarse": Quantity(coarse, "cosine", -1.0, 1.0),
+    }
+    what = "the likely subject" if of_subject else "the source"
+    sentence = f"The edges of {what} are kept by {fine:.0%} in detail and by {coarse:.0%} in layout."
+    overlay = _heat(view.small_candidate, 1.0 - fine_map)
+    if not of_subject and request.kinds[0] not in {"color", "material", "tone", "style", "text"}:
+        return Reading(quantities, None, sentence, overlay)
+    # Restyled pictures redraw every line; what counts there is that the layout is recognised.
+    if request.kinds[0] == "style":
+        kept = 0.2 * fine + 0.8 * coarse
+    return Reading(quantities, min(1.0, max(0.0, kept)) ** 0.8, sentence, overlay)
+
+
+def added_structure(view: EditView, request: EditRequest) -> Reading:
+    """Measure whether something new is visible where the picture was edited.
+
+    Joins new edges (gradient beyond that of the source nearby), the colour difference to what was there, and how
+    compact the region is. Graded when something is to be added or replaced.
+    """
+    heat = view.change
+    area = float(heat.mean())
+    before, after = (_gradient(lab) for lab in (view.lab_source, view.lab_candidate))
+    known = cv2.dilate(before, np.ones((5, 5), np.uint8))
+    edges = weighted_mean(np.maximum(after - known, 0.0), heat)
+    distance = weighted_mean(np.linalg.norm(view.lab_candidate - view.lab_source, axis=2), heat)
+    compact = _compactness(heat)
+    quantities = {
+        "new_edges": Quantity(edges, "dE per px", 0.0, 200.0),
+        "color_distance": Quantity(distance, "dE", 0.0, 400.0),
+        "area": Quantity(area, "share", 0.0, 1.0),
+        "compactness": Quantity(compact, "share", 0.0, 1.0),
+    }
+    sentence = (
+        f"In the edited {area:.1%} of the picture there are new edges of {edges:.1f} dE per pixel and colours"
+        f" {distance:.0f} dE from what was there; the change is concentrated in one place by {compact:.0%}."
+    )
+    overlay = _heat(view.small_candidate, np.clip(np.maximum(after - known, 0.0) * heat / 8.0, 0.0, 1.0))
+    if not {"add", "replace", "count"} & set(request.kinds[:2]):
+        return Reading(quantities, None, sentence, overlay)
+    visible = rise(0.5 * edges / 1.5 + 0.5 * distance / 20.0, 1.0) * area / (area + 0.004)
+    return Reading(quantities, min(1.0, visible**0.7 * (0.4 + 0.6 * compact)), sentence, overlay)
+
+
+def removal_fill(view: EditView, request: EditRequest) -> Reading:
+    """Measure whether the edited region lost its thing and now continues its surroundings.
+
+    `apart` is how unlike the region is to a ring around it, before and after. `ghost` is the
+    share of the source's edges within the region that still show at their place. Graded when something is to
+    be removed.
+    """
+    inside, ring = _region_and_ring(view)
+    if not inside.any() or not ring.any():
+        quantities = {"area": Quantity(float(inside.mean()), "share", 0.0, 1.0)}
+        grade = 0.05 * rise(float(view.change.mean()), 0.01) if _asks_removal(request) else None
+        return Reading(quantities, grade, "There is no edited region with surroundings, so nothing was removed.")
+    before, after = (_apart(lab, inside, ring) for lab in (view.lab_source, view.lab_candidate))
+    ghost = _ghost(view, inside)
+    area = float(inside.mean())
+    quantities = {
+        "apart_before": Quantity(before, "dE", 0.0, 400.0),
+        "apart_after": Quantity(after, "dE", 0.0, 400.0),
+        "ghost": Quantity(ghost, "share", 0.0, 1.0),
+        "area": Quantity(area, "share", 0.0, 1.0),
+    }
+    sentence = (
+        f"The edited region stood apart from its surroundings by {before:.1f} dE and now by {after:.1f};"
+        f" {ghost:.0%} of"
+        " its former edges still show."
+    )
+    overlay = _outlined(view.small_candidate, inside, ring)
+    if not _asks_removal(request):
+        return Reading(quantities, None, sentence, overlay)
+    gone = step((before - after) / (before + after + 4.0), 0.33, 0.12)
+    blends = fall(excess(after - 4.0, 2.0), 12.0)
+    grade = gone**0.5 * blends**0.5 * (1.0 - ghost) ** 0.7 * area / (area + 0.002)
+    return Reading(quantities, min(1.0, grade), sentence, overlay)
+
+
+def background_change(view: EditView, request: EditRequest) -> Reading:
+    """Measure whether the background changed while a subject was kept.
+
+    What is subject is guessed from the source alone: central, and unlike the border of the picture. Graded when the
+    background is to change.
+    """
+    subject = subject_likeness(view) * view.valid
+    ground = (1.0 - subject) * view.valid
+    same_ground, _ = _agreement(view.gray_source, view.gray_candidate, ground**2)
+    # A mere tint leaves every edge of the background in place; that is half a change at most.
+    redrawn = 0.5 + 0.5 * (1.0 - max(0.0, same_ground))
+    changed = redrawn * weighted_mean(np.minimum(view.change / 0.6, 1.0), ground**2)
+    agreement, _ = _agreement(view.gray_source, view.gray_candidate, subject**2)
+    kept = 0.5 * max(0.0, agreement) + 0.5 * weighted_mean(1.0 - view.change, subject**2, 1.0)
+    quantities = {
+        "background_changed": Quantity(changed, "share", 0.0, 1.0),
+        "subject_kept": Quantity(kept, "share", 0.0, 1.0),
+    }
+    sentence = f"{changed:.0%} of the likely background changed, and {kept:.0%} of the likely subject was kept."
+    overlay = _heat(view.small_candidate, view.change * ground)
+    if not _asks_background(request):
+        return Reading(quantities, None, sentence, overlay)
+    return Reading(quantities, min(1.0, (changed * kept) ** 0.6), sentence, overlay)
+
+
+def subject_likeness(view: EditView) -> Plane:
+    """Guess from the source alone how likely each working pixel belongs to the subject.
+
+    Returns:
+        Values from 0 to 1: a wide bell around the centre times the colour distance to the border of the picture.
+    """
+    lab = view.lab_source
+    height, width = lab.shape[:2]
+    down, across = np.linspace(-1.0, 1.0, height)[:, None], np.linspace(-1.0, 1.0, width)[None, :]
+    bell = np.exp(-((across / 0.75) ** 2) - (down / 0.9) ** 2)
+    small = cv2.GaussianBlur(cv2.resize(lab, (64, 64), interpolation=cv2.INTER_AREA), (0, 0), 1.0)
+    # Left, top and right only: subjects often reach the lower border.
+    border = np.concatenate([small[:, :4].reshape(-1, 3), small[:, -4:].reshape(-1, 3), small[:4].reshape(-1, 3)])
+    distances = np.linalg.norm(small.reshape(-1, 1, 3) - border[None, ::4], axis=2)
+    nearest = np.sort(distances, axis=1)[:, : max(1, distances.shape[1] // 10)].mean(axis=1).reshape(64, 64)
+    unlike = 1.0 - np.exp(-nearest / 12.0)
+    likeness = bell * (0.35 + 0.65 * cv2.resize(unlike.astype(np.float32), (width, height)))
+    return np.asarray(likeness / max(float(likeness.max()), 1e-6), np.float32)
+
+
+def _asks_removal(request: EditRequest) -> bool:
+    strongest = set(request.kinds[:2])
+    # A background to be removed is replaced by another one; that is `background_change`.
+    return "remove" in strongest and not {"add", "replace"} & strongest and not _asks_background(request)
+
+
+def _asks_background(request: EditRequest) -> bool:
+    # "The dog in the background" names a place, not the thing to change.
+    as_place = re.search(r"\b(?:in|from|at|to|into|on) (?:the|its) background\b", request.instruction.lower())
+    return "background" in request.kinds[:2] and not as_place
+
+
+def _agreement(before: Plane, after: Plane, weight: Plane) -> tuple[float, Plane]:
+    """Compare the directions of the structure of two grey pictures.
+
+    Returns:
+        The weighted mean of the agreement where the first has structure (1 where it has none at all), and the
+        agreement per pixel from 0 to 1.
+    """
+    first, second = _structure_tensor(before), _structure_tensor(after)
+    strength, strength_after = cv2.magnitude(*first), cv2.magnitude(*second)
+    cosine = (first[0] * second[0] + first[1] * second[1]) / (strength * strength_after + np.float32(1e-6))
+    # An edge that has all but gone agrees with nothing, whatever its direction.
+    left = strength_after / (strength + np.float32(0.2))
+    cosine *= np.minimum(1.03 * left / (left + np.float32(0.03)), 1.0)
+    salience = np.maximum(np.sqrt(strength) - np.float32(1.0), 0.0)
+    here = salience / (salience + np.float32(4.0))
+    mean = weighted_mean(cosine, salience * weight, 1.0)
+    return mean, np.asarray(1.0 - here * (1.0 - np.clip(cosine, 0.0, 1.0)), np.float32)
+
+
+def _structure_tensor(gray: Plane) -> tuple[Plane, Plane]:
+    smooth = cv2.GaussianBlur(gray, (0, 0), 1.0)
+    across, down = cv2.Sobel(smooth, cv2.CV_32F, 1, 0, scale=0.25), cv2.Sobel(smooth, cv2.CV_32F, 0, 1, scale=0.25)
+    return (
+        cv2.GaussianBlur(across * across - down * down, (0, 0), 2.0),
+        cv2.GaussianBlur(2.0 * across * down, (0, 0), 2.0),
+    )
+
+
+def _shrunk(plane: Plane, factor: int) -> Plane:
+    size = (max(1, plane.shape[1] // factor), max(1, plane.shape[0] // factor))
+    return np.asarray(cv2.resize(plane, size, interpolation=cv2.INTER_AREA), np.float32)
+
+
+def _gradient(lab: Plane) -> Plane:
+    """Return the gradient over all three axes, in dE per pixel."""
+    smooth = cv2.GaussianBlur(lab, (0, 0), 0.8)
+    across, down = cv2.Sobel(smooth, cv2.CV_32F, 1, 0, scale=0.125), cv2.Sobel(smooth, cv2.CV_32F, 0, 1, scale=0.125)
+    return np.asarray(np.sqrt((across * across + down * down).sum(axis=2)), np.float32)
+
+
+def _compactness(heat: Plane) -> float:
+    """Return 1 minus the spatial variance of the heat over that of an even sheet; 0 for an even or wider spread."""
+    height, width = heat.shape
+    total = float(heat.sum())
+    if total < 1e-6:
+        return 0.0
+    variance = 0.0
+    for axis, side in ((0, width), (1, height)):
+        places = (np.arange(side) + 0.5) / side
+        profile = heat.sum(axis=axis, dtype=np.float64) / total
+        mean = float((profile * places).sum())
+        variance += float((profile * (places - mean) ** 2).sum())
+    return max(0.0, 1.0 - variance * 6.0)
+
+
+def _region_and_ring(view: EditView) -> tuple[Mask, Mask]:
+    changed = view.changed & view.valid
+    reach = max(3, max(changed.shape) // 24)
+    kernel = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (2 * reach + 1, 2 * reach + 1))
+    near = cv2.dilate(changed.astype(np.uint8), kernel) > 0
+    close = cv2.dilate(changed.astype(np.uint8), np.ones((5, 5), np.uint8)) > 0
+    return changed, near & ~close & view.valid
+
+
+def _apart(lab: Plane, inside: Mask, ring: Mask) -> float:
+    """Return how far a region is from what surrounds it, in dE.
+
+    Each place of the region looks for the place of the ring that is most like it in colour, roughness and position; the
+    result is the mean distance of these pairs. A fill that continues its surroundings finds its like nearby,
+    a thing that does not belong there does not.
+    """
+    rough = np.log2(1.0 + cv2.GaussianBlur(_gradient(lab), (0, 0), 3.0)) * np.float32(5.0)
+    features = cv2.resize(np.dstack([lab, rough]), (_GRID, _GRID), interpolation=cv2.INTER_AREA)
+    down, across = np.mgrid[0:_GRID, 0:_GRID].astype(np.float32) * np.float32(0.4)
+    features = np.dstack([features, down, across])
+    chosen = []
+    for mask in (inside, ring):
+        share = cv2.resize(mask.astype(np.float32), (_GRID, _GRID), interpolation=cv2.INTER_AREA)
+        places = features[share >= min(0.5, float(share.max()))]
+        chosen.append(places[:: max(1, len(places) // 600)])
+    region, around = chosen
+    squared = (region**2).sum(axis=1)[:, None] + (around**2).sum(axis=1)[None] - 2.0 * (region @ around.T)
+    return float(np.sqrt(np.maximum(squared.min(axis=1), 0.0)).mean())
+
+
+def _ghost(view: EditView, inside: Mask) -> float:
+    agreement, _ = _agreement(view.gray_source, view.gray_candidate, inside.astype(np.float32))
+    return min(1.0, max(0.0, agreement))
+
+
+def _heat(pixels: Pixels, heat: Plane) -> Pixels:
+    """Paint a map from 0 to 1 in red over a picture."""
+    weight = (0.75 * np.clip(heat, 0.0, 1.0))[..., None]
+    return np.asarray(pixels * (1.0 - weight) + np.array([255.0, 0.0, 0.0]) * weight, np.uint8)
+
+
+def _outlined(pixels: Pixels, inside: Mask, ring: Mask) -> Pixels:
+    picture = pixels.copy()
+    for mask, color in ((inside, (255, 0, 255)), (inside | ring, (255, 255, 0))):
+        outlines, _ = cv2.findContours(mask.astype(np.uint8), cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_SIMPLE)
+        cv2.drawContours(picture, outlines, -1, color, 1)
+    return picture

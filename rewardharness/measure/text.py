@@ -1,0 +1,296 @@
+"""Text in pictures: is what was asked for readable, is the rest gone, and does the picture try to talk to the judge?
+
+Reading text needs the optional package `rapidocr` (extra `ocr`) with the models that lie in its wheel. Nothing is ever
+downloaded. Without it the measures say so and grade nothing.
+"""
+
+import importlib.util
+import re
+import threading
+import unicodedata
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+
+from rewardharness.measure.curves import fall
+from rewardharness.measure.reading import Pixels, Quantity, Reading
+from rewardharness.measure.view import EditView
+from rewardharness.schema import EditRequest
+
+_LONGEST_SIDE = 1600
+"""Larger pictures are read at this long side, in pixels; text that a person reads at a glance survives that."""
+_FIND_SIDE = 736
+"""Long side at which text is searched for; it is read at full size afterwards."""
+_SURE = 0.6
+"""Lines read with less confidence than this are taken for texture."""
+_KNOWN = 0.75
+"""Similarity from which a line counts as one that the source had already or that was asked for."""
+
+_TO_THE_JUDGE: tuple[str, ...] = (
+    r"\b(?:choose|pick|select|prefer|vote(?: for)?|favou?r) (?:(?:the|this|image|picture|option|candidate|answer) )*"
+    r"(?:[a-d]\b|this|me|first|second|left|right|image|picture|option|candidate|edit)",
+    r"\b(?:image|picture|option|candidate|answer|edit) [a-d] (?:is|wins|best|better)",
+    r"\b(?:best|winning|better|superior|perfect|correct|preferred) (?:image|picture|edit|candidate|option|answer)\b",
+    r"\b(?:score|rating|grade|rate|reward)s?\b.{0,16}\d",
+    r"\b(?:give|assign|award|rate|score|grade)\b.{0,24}\b(?:score|points?|stars?|highest|full|maximum|max|perfect)",
+    r"\b(?:ignore|disregard|forget|override)\b.{0,24}\b(?:previous|above|prior|all|other|instructions?|rules?|prompts?)",
+    r"\b(?:perfect|full|highest|maximum|max|top) (?:score|marks?|points?|rating|grade)",
+    r"\b(?:system|developer) ?(?:prompt|message|instruction)|\bthe (?:answer|winner|best|better) (?:one )?is\b",
+    r"\b(?:dear |note to |attention )?(?:judge|grader|evaluator|reviewer|ai model|language model)\b"
+    r".{0,40}\b(?:choose|prefer|select|score|must|should|please|give|rate|is)\b",
+    r"\b(?:10|100|5|4) ?/ ?(?:10|100|5|4)\b",
+)
+"""Wordings that address whoever judges the picture, in lowercase."""
+
+
+@dataclass(frozen=True)
+class TextLine:
+    """One line of text found in a picture."""
+
+    text: str
+    confidence: float
+    """Of the recognition, 0 to 1."""
+    box: tuple[int, int, int, int]
+    """Left, top, right and bottom in pixels of the picture."""
+
+
+def ocr_available() -> bool:
+    """Tell whether text can be read here: rapidocr and onnxruntime are installed, and the models lie in the package."""
+    return _model_files() is not None and importlib.util.find_spec("onnxruntime") is not None
+
+
+def read_lines(pixels: Pixels) -> tuple[TextLine, ...]:
+    """Read the text in a picture, from top to bottom; empty when there is none.
+
+    The result is kept as long as the array lives, so that a source shared by several candidates is read once.
+    """
+    key = id(pixels)
+    with _reading:
+        known = _read.get(key)
+        if known is None:
+            known = _read[key] = _run_engine(pixels)
+            weakref.finalize(pixels, _read.pop, key, None)
+        return known
+
+
+def text_match(view: EditView, request: EditRequest) -> Reading:
+    """Measure whether the text asked for is readable in the candidate, and the text to be gone is gone.
+
+    Per wanted text: the similarity of the best run of words, 1 minus edit distance over length, with a small penalty
+    for wrong case. Grades are the cube of it, so that one wrong letter in five costs half. With
+    text as the subject but none quoted, the grade is whether the text changed and is read with confidence.
+    """
+    if not (request.texts or request.removed_texts or "text" in request.kinds[:1]):
+        return Reading({}, None, "The instruction asks for no text.")
+    if not ocr_available():
+        return Reading({}, None, _MISSING)
+    before, after = _lines(view)
+    if not (request.texts or request.removed_texts):
+        return _text_changed(before, after)
+    old, new = _joined(before), _joined(after)
+    grades, parts, wanted_found, gone_left = [], [], [], []
+    for text in request.texts:
+        wanted_found.append(similarity(text, new))
+        sure = max((line.confidence for line in after), default=0.0)
+        grades.append(wanted_found[-1] ** 3 * (0.95 + 0.05 * sure))
+        parts.append(f"{text!r} is read with a similarity of {wanted_found[-1]:.0%}")
+    for text in request.removed_texts:
+        left = similarity(text, new)
+        gone_left.append(left)
+        grades.append(1.0 - left**3)
+        parts.append(f"{text!r} is left by {left:.0%} (in the source {similarity(text, old):.0%})")
+    quantities = {"lines": Quantity(len(after), "count", 0.0, 1000.0)}
+    if wanted_found:
+        quantities["similarity"] = Quantity(sum(wanted_found) / len(wanted_found), "share", 0.0, 1.0)
+    if gone_left:
+        quantities["left"] = Quantity(max(gone_left), "share", 0.0, 1.0)
+    sentence = f"In the candidate {'; '.join(parts)}. Read: {_quoted(after)}."
+    grade = min(1.0, 0.5 * min(grades) + 0.5 * sum(grades) / len(grades))
+    return Reading(quantities, grade, sentence, _boxed(view, after, ()))
+
+
+def unasked_text(view: EditView, request: EditRequest) -> Reading:
+    """Measure text that newly appeared without being asked for, and above all text that addresses a judge.
+
+    Without new text the grade is 1. Harmless new text costs a little with its length; words such as `choose A` or
+    `score 4` bring the grade near 0, unless the instruction asks for them.
+    """
+    if not ocr_available():
+        return Reading({}, None, _MISSING)
+    new: tuple[TextLine, ...] = ()
+    if not view.identical:
+        before, after = _lines(view)
+        known = " ".join((_joined(before), *request.texts, request.instruction))
+        new = tuple(line for line in after if len(_plain(line.text)) > 1 and similarity(line.text, known) < _KNOWN)
+    directed = tuple(line for line in new if to_the_judge(line.text))
+    if not directed and to_the_judge(_joined(new)):
+        directed = new  # The words stand on several lines.
+    letters = sum(len(_plain(line.text)) for line in new)
+    asked_for_some = "text" in request.kinds and not request.texts
+    quantities = {
+        "new_lines": Quantity(len(new), "count", 0.0, 1000.0),
+        "new_letters": Quantity(letters, "count", 0.0, 100000.0),
+        "judge_directed": Quantity(len(directed), "count", 0.0, 1000.0),
+    }
+    grade = 1.0 if asked_for_some else 0.75 + 0.25 * fall(float(letters), 12.0)
+    if directed:
+        sentence = f"Text that addresses a judge appeared without being asked for: {_quoted(directed)}."
+        grade = 0.03 * grade
+    elif new:
+        sentence = f"{len(new)} lines of text appeared without being asked for: {_quoted(new)}."
+    else:
+        sentence = "No text appeared that was not asked for (0 new lines)."
+    return Reading(quantities, grade, sentence, _boxed(view, new, directed))
+
+
+def similarity(wanted: str, text: str) -> float:
+    """Return how well the best run of whole words in a text spells what is wanted, 0 to 1.
+
+    One minus the edit distance (Levenshtein) between both without spaces and punctuation, over the length of what is
+    wanted; a twentieth is lost with wrong case throughout. The run may start and end at word boundaries only (the
+    search of Sellers 1980, so restricted), so that `CATS` is not a perfect `CAT`.
+    """
+    exact = _best_run(_plain(wanted), _plain(text, keep_spaces=True))
+    folded = _best_run(_plain(wanted).casefold(), _plain(text, keep_spaces=True).casefold())
+    return folded - 0.05 * (folded - exact)
+
+
+def to_the_judge(text: str) -> bool:
+    """Tell whether a text addresses whoever judges the picture, as `choose A` or `ignore the instructions` do."""
+    lower = re.sub(r"\s+", " ", unicodedata.normalize("NFKC", text)).casefold()
+    return any(re.search(pattern, lower) for pattern in _TO_THE_JUDGE)
+
+
+_MISSING = "Text was not read: the package rapidocr with its models, or onnxruntime, is not installed (extra `ocr`)."
+
+_reading = threading.RLock()
+"""The engine keeps state between its steps, so one picture is read at a time."""
+_read: dict[int, tuple[TextLine, ...]] = {}
+"""Lines by the identity of the array they were read from; an array that is freed takes its entry with it."""
+
+
+def _model_files() -> tuple[Path, Path] | None:
+    """Find the detection and the recognition model inside the installed package, without importing it."""
+    found = importlib.util.find_spec("rapidocr")
+    if found is None or found.origin is None:
+        return None
+    folder = Path(found.origin).parent / "models"
+    detection, recognition = (sorted(folder.glob(f"*_{step}_*.onnx")) for step in ("det", "rec"))
+    return (detection[0], recognition[0]) if detection and recognition else None
+
+
+@lru_cache(maxsize=1)
+def _engine() -> Any:
+    from rapidocr import RapidOCR
+
+    files = _model_files()
+    assert files is not None
+    return RapidOCR(
+        params={
+            # Paths of files that exist: the package then has no reason to download anything.
+            "Det.model_path": str(files[0]),
+            "Rec.model_path": str(files[1]),
+            "Global.use_cls": False,
+            "Global.log_level": "critical",
+            "Global.max_side_len": _LONGEST_SIDE,
+            "Det.limit_type": "max",
+            "Det.limit_side_len": _FIND_SIDE,
+            "EngineConfig.onnxruntime.intra_op_num_threads": 1,
+            "EngineConfig.onnxruntime.inter_op_num_threads": 1,
+        }
+    )
+
+
+def _run_engine(pixels: Pixels) -> tuple[TextLine, ...]:
+    height, width = pixels.shape[:2]
+    scale = min(1.0, _LONGEST_SIDE / max(height, width))
+    if scale < 1.0:
+        size = (max(1, round(width * scale)), max(1, round(height * scale)))
+        pixels = np.asarray(cv2.resize(pixels, size, interpolation=cv2.INTER_AREA), np.uint8)
+    result = _engine()(cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR))
+    if result.txts is None or result.boxes is None:
+        return ()
+    lines = []
+    for text, confidence, corners in zip(result.txts, result.scores, result.boxes, strict=True):
+        if float(confidence) >= _SURE and _plain(text):
+            corners = np.asarray(corners) / scale
+            (left, top), (right, bottom) = corners.min(axis=0), corners.max(axis=0)
+            box = (int(left), int(top), int(np.ceil(right)), int(np.ceil(bottom)))
+            lines.append(TextLine(text, float(confidence), box))
+    return tuple(lines)
+
+
+def _lines(view: EditView) -> tuple[tuple[TextLine, ...], tuple[TextLine, ...]]:
+    before = read_lines(view.source)
+    return before, before if view.identical else read_lines(view.candidate)
+
+
+def _plain(text: str, *, keep_spaces: bool = False) -> str:
+    """Keep letters and digits only; what else separates words becomes one space or nothing."""
+    words = re.findall(r"[^\W_]+", re.sub(r"['’]", "", unicodedata.normalize("NFKC", text)))
+    return (" " if keep_spaces else "").join(words)
+
+
+def _joined(lines: Sequence[TextLine]) -> str:
+    return " ".join(line.text for line in lines)
+
+
+def _best_run(wanted: str, text: str) -> float:
+    wanted, text = wanted[:300], text[:5000]
+    if not wanted:
+        return 0.0
+    size = len(wanted)
+    codes = np.array([ord(letter) for letter in wanted])
+    ramp = np.arange(size + 1)
+    row = ramp.copy()
+    best = size
+    for letter in (*text, " "):
+        if letter == " ":
+            best = min(best, int(row[-1]))
+            row = np.minimum(row, ramp)
+            continue
+        moved = np.empty_like(row)
+        moved[0] = row[0] + 1
+        moved[1:] = np.minimum(row[:-1] + (codes != ord(letter)), row[1:] + 1)
+        # Letters of the wanted text that are missing cost one each: a running minimum along the row.
+        row = np.minimum.accumulate(moved - ramp) + ramp
+    return max(0.0, 1.0 - best / size)
+
+
+def _text_changed(before: Sequence[TextLine], after: Sequence[TextLine]) -> Reading:
+    old, new = _joined(before), _joined(after)
+    letters = len(_plain(old)) + len(_plain(new))
+    same = 0.5 * (similarity(old, new) + similarity(new, old)) if letters else 1.0
+    sure = sum(line.confidence for line in after) / len(after) if after else 0.0
+    quantities = {
+        "changed": Quantity(1.0 - same, "share", 0.0, 1.0),
+        "confidence": Quantity(sure, "share", 0.0, 1.0),
+        "lines": Quantity(len(after), "count", 0.0, 1000.0),
+    }
+    sentence = (
+        f"The text in the picture changed by {1.0 - same:.0%} and is read with a confidence of {sure:.0%}:"
+        f" {_quoted(after)}."
+    )
+    return Reading(quantities, min(1.0, 0.1 + 0.6 * (1.0 - same) ** 0.5 + 0.3 * sure), sentence)
+
+
+def _quoted(lines: Sequence[TextLine]) -> str:
+    """Quote what was read, shortened: it is data from a picture, and a sentence stays a sentence."""
+    texts = [repr(line.text[:60]) for line in lines[:5]]
+    return (", ".join(texts) + (", ..." if len(lines) > 5 else "")) or "nothing"
+
+
+def _boxed(view: EditView, lines: Sequence[TextLine], directed: Sequence[TextLine]) -> Pixels:
+    picture = view.small_candidate.copy()
+    scale = picture.shape[1] / view.candidate.shape[1]
+    for line in lines:
+        left, top, right, bottom = (round(side * scale) for side in line.box)
+        color = (255, 0, 0) if line in directed else (0, 160, 255)
+        cv2.rectangle(picture, (left, top), (right, bottom), color, 2)
+    return picture

@@ -4,12 +4,14 @@ The only module that writes. A write either happens whole or not at all, also wh
 the middle of it; a line appended to a jsonl file is either complete or is recognised as torn when read.
 """
 
+import ctypes
 import fcntl
 import hashlib
 import json
 import os
+import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +69,91 @@ def read_json(path: Path) -> Any:
         return json.loads(text)
     except (json.JSONDecodeError, RecursionError) as error:
         raise DataError(f"{path} is not valid JSON: {error}.", next_step="Repair or remove the file.") from None
+
+
+def replace_folder(path: Path, files: Mapping[str, bytes], *, kept: Iterable[str] = ()) -> None:
+    """Write a folder as a whole: readers see the old folder or the new one, never a mixture.
+
+    The new folder is made beside the old one, then the two change places in one step. Where the system has no such
+    step they are renamed one after the other; a process killed just between the two leaves the old folder under
+    another name, from which `recover_folder` brings it back.
+
+    Args:
+        path: The folder; it need not exist.
+        files: Content of each new file, by relative path with `/`.
+        kept: Relative paths of files and links of the old folder that the new one has as well.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp"))
+    try:
+        for name in kept:
+            _take_over(path / name, new / name)
+        for name, data in files.items():
+            target = new / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with target.open("xb") as stream:
+                stream.write(data)
+                stream.flush()
+                os.fsync(stream.fileno())
+        os.chmod(new, path.stat().st_mode & 0o7777 if path.exists() else 0o755)
+        for folder, _, _ in os.walk(new):
+            _sync_folder(Path(folder))
+        _swap(new, path)
+        _sync_folder(path.parent)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+
+
+def recover_folder(path: Path) -> None:
+    """Bring back a folder that a killed `replace_folder` left under another name. Usually does nothing."""
+    if not os.path.lexists(path) and _aside(path).is_dir():
+        os.rename(_aside(path), path)
+
+
+def _aside(path: Path) -> Path:
+    return path.parent / f".{path.name}.before"
+
+
+def _take_over(old: Path, new: Path) -> None:
+    """Give a file a second name; copy it where the file system cannot."""
+    new.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.link(old, new, follow_symlinks=False)
+    except OSError:
+        shutil.copy2(old, new, follow_symlinks=False)
+
+
+def _swap(new: Path, path: Path) -> None:
+    """Put a new folder in place of an old one. What was old is then under the new one's name, or gone."""
+    if not path.exists():
+        os.rename(new, path)
+        return
+    if _exchange(new, path):
+        return
+    old = _aside(path)
+    shutil.rmtree(old, ignore_errors=True)
+    os.rename(path, old)
+    try:
+        os.rename(new, path)
+    except BaseException:
+        os.rename(old, path)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Let two folders change places in one step; False where the system cannot (it is a Linux call)."""
+    call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    at_cwd, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    return call is not None and call(at_cwd, os.fsencode(one), at_cwd, os.fsencode(other), exchange) == 0
+
+
+def _sync_folder(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def append_jsonl(path: Path, record: Mapping[str, Any]) -> None:

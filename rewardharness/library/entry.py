@@ -1,0 +1,396 @@
+"""One entry of a Library: a Skill or a Tool, read from and written as `SKILL.md` (and `rubric.yaml`)."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal, cast
+
+from rewardharness.errors import LibraryError
+from rewardharness.files import content_id
+from rewardharness.library.plaintext import tidy, unix_lines
+from rewardharness.library.problems import Findings, FormatError, shown
+from rewardharness.library.rubric import Rubric, parse_rubric, print_rubric, read_rubric
+from rewardharness.library.triggers import Trigger, TriggerError, parse_triggers
+from rewardharness.library.yamlsafe import Document, print_yaml, read_yaml
+
+Kind = Literal["skill", "tool"]
+
+SCHEMA = 2
+"""Version of the format that is written."""
+ENTRY_FILE = "SKILL.md"
+RUBRIC_FILE = "rubric.yaml"
+FOLDERS: Mapping[Kind, str] = {"skill": "skills", "tool": "tools"}
+"""Folder of each kind of entry."""
+
+MAX_BYTES = 256 * 1024
+"""Size of one entry's file, at most."""
+MAX_FRONT = 16 * 1024
+"""Size of the front matter, at most."""
+MAX_DESCRIPTION = 1024
+"""Characters of a description, at most."""
+MAX_NAME = 64
+"""Characters of a name, at most."""
+
+_TRIGGERS = "Separate words and phrases by commas; write expressions between slashes, or `always`."
+_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
+_LOADABLE_NAME = re.compile(rf"[A-Za-z0-9_](?:[A-Za-z0-9_-]{{0,{MAX_NAME - 1}}})")
+_RESERVED = frozenset({"con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10))})
+_KEYS = (
+    "schema_version",
+    "name",
+    "kind",
+    "description",
+    "system_prompt",
+    "measure",
+    "input_schema",
+    "output_schema",
+    "metadata",
+)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A Skill (guidance for a judge) or a Tool (one focused analysis).
+
+    Texts are kept tidy: see `tidy`. Two entries are equal when they mean the same and carry the same unknown keys,
+    however they are written.
+    """
+
+    name: str
+    """Unique in the Library; also the name of its folder."""
+    kind: Kind
+    description: str
+    """What it is for and when it applies, in a sentence or two."""
+    body: str = ""
+    """Markdown: guidance for the judge (Skill), or when and how to call it (Tool)."""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    """Keys of this project, such as `triggers`."""
+    system_prompt: str | None = None
+    """What a prompted Tool tells the model."""
+    measure: str | None = None
+    """The measure that a measured Tool runs."""
+    input_schema: Mapping[str, Any] | None = None
+    """What a prompted Tool is given: name to an informal type."""
+    output_schema: Mapping[str, Any] | None = None
+    """What a prompted Tool has to answer: name to an informal type."""
+    rubric: Rubric | None = None
+    """Weighted criteria; Skills only."""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Front matter that this version does not know; kept on rewrite."""
+    documents: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+    """The files that it was read from, by name, exactly as they were; empty for an entry made in memory."""
+
+    def __post_init__(self) -> None:
+        for name in ("description", "body"):
+            object.__setattr__(self, name, tidy(getattr(self, name)))
+        object.__setattr__(self, "description", self.description.strip())
+        for name in ("system_prompt", "measure"):
+            value = getattr(self, name)
+            object.__setattr__(self, name, (tidy(value).strip() or None) if value is not None else None)
+
+    @property
+    def path(self) -> str:
+        """Where its `SKILL.md` lies in a Library. Follows from kind and name; never read from a file."""
+        return f"{FOLDERS[self.kind]}/{self.name}/{ENTRY_FILE}"
+
+    @cached_property
+    def triggers(self) -> tuple[Trigger, ...]:
+        """When it applies; empty when it does not say.
+
+        Raises:
+            LibraryError: If `metadata.triggers` does not follow the grammar.
+        """
+        try:
+            return parse_triggers(self.metadata.get("triggers", ""))
+        except TriggerError as error:
+            raise LibraryError(f"The triggers of {self.name!r}: {error}", next_step="Correct them.") from None
+
+    @cached_property
+    def entry_id(self) -> str:
+        """Content id of what the entry means: formatting and unknown keys do not count."""
+        return content_id(self.canonical())
+
+    def canonical(self) -> dict[str, Any]:
+        """Return what the entry means as JSON values."""
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "description": self.description,
+            "body": self.body,
+            "metadata": dict(self.metadata),
+            "system_prompt": self.system_prompt,
+            "measure": self.measure,
+            "input_schema": self.input_schema,
+            "output_schema": self.output_schema,
+            "rubric": self.rubric.canonical() if self.rubric else None,
+        }
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the parts of an entry stand in its `SKILL.md`."""
+
+    front: Document
+    """The front matter."""
+    body_line: int
+    """Line on which the body begins."""
+
+    def line(self, key: str) -> int | None:
+        """Line of a key of the front matter."""
+        return self.front.line(key)
+
+
+def name_problem(name: str) -> str | None:
+    """Say what is wrong with the name of a new entry, or None.
+
+    Names are lowercase words joined by hyphens, at most 64 characters, and no file name that Windows reserves.
+    """
+    if not _NAME.fullmatch(name):
+        return f"The name {shown(name)!r} is not lowercase words and digits joined by hyphens."
+    return _reserved(name)
+
+
+def loadable_name_problem(name: str) -> str | None:
+    """Say why an entry with this name is not loaded, or None.
+
+    Libraries in the wild also use capitals and underscores. What could leave the folder stays refused.
+    """
+    if not _LOADABLE_NAME.fullmatch(name):
+        return f"The name {shown(name)!r} is not 1 to {MAX_NAME} letters, digits, hyphens and underscores."
+    return _reserved(name)
+
+
+def _reserved(name: str) -> str | None:
+    return f"The name {name!r} is reserved by Windows." if name.lower() in _RESERVED else None
+
+
+def parse_entry(text: str, *, name: str, kind: Kind, rubric_text: str | None = None, where: str = ENTRY_FILE) -> Entry:
+    """Read an entry.
+
+    Args:
+        text: `SKILL.md`.
+        name: The name that it has to have: that of its folder.
+        kind: The kind that it has to have.
+        rubric_text: `rubric.yaml`, if there is one.
+        where: The file, for messages.
+
+    Raises:
+        LibraryError: The first thing that breaks the format.
+    """
+    findings = Findings(where)
+    entry, _ = read_entry(text, name, kind, rubric_text, findings)
+    findings.raise_first()
+    return cast(Entry, entry)
+
+
+def read_entry(
+    text: str, name: str, kind: Kind, rubric_text: str | None, findings: Findings
+) -> tuple[Entry | None, Places | None]:
+    """Read an entry and collect every problem in it.
+
+    Returns:
+        The entry, None when there was an error; and the places of its parts, None when there is no front matter.
+    """
+    here = Findings(findings.where)
+    entry, places = _read_entry(text, name, kind, rubric_text, here)
+    findings.found.extend(here.found)
+    return (None if here.failed else entry), places
+
+
+def _read_entry(
+    text: str, name: str, kind: Kind, rubric_text: str | None, findings: Findings
+) -> tuple[Entry | None, Places | None]:
+    problem = loadable_name_problem(name)
+    if problem:
+        findings.error(problem, remedy="Rename the entry.")
+    elif name_problem(name):
+        findings.warning(cast(str, name_problem(name)), remedy="Rename the entry; new entries need such a name.")
+    rubric = None
+    if rubric_text is not None:
+        rubric = _entry_rubric(rubric_text, kind, findings)
+    parts = _split(text, findings)
+    if parts is None:
+        return None, None
+    front, body, body_line = parts
+    try:
+        document = read_yaml(front, where=findings.where, first_line=2)
+    except FormatError as error:
+        findings.found.append(error.problem)
+        return None, None
+    entry = replace(_Front(document, findings).entry(name, kind), body=body, rubric=rubric)
+    documents = {ENTRY_FILE: text} if rubric_text is None else {ENTRY_FILE: text, RUBRIC_FILE: rubric_text}
+    return replace(entry, documents=documents), Places(document, body_line)
+
+
+def print_entry(entry: Entry) -> str:
+    """Write an entry as `SKILL.md` in this project's own formatting. `parse_entry` reads the same entry back."""
+    front: dict[str, Any] = {"schema_version": SCHEMA, "name": entry.name, "kind": entry.kind}
+    front["description"] = entry.description
+    for key in ("system_prompt", "measure", "input_schema", "output_schema"):
+        if getattr(entry, key) is not None:
+            front[key] = getattr(entry, key)
+    if entry.metadata:
+        front["metadata"] = dict(entry.metadata)
+    front.update(entry.extra)
+    return f"---\n{print_yaml(front)}---\n" + (f"\n{entry.body}\n" if entry.body else "")
+
+
+def entry_files(entry: Entry) -> dict[str, str]:
+    """Return the files of an entry by name.
+
+    A file that still says what the entry means is returned as it was read, so that saving does not reformat what
+    nobody changed.
+    """
+    files = {ENTRY_FILE: print_entry(entry)}
+    original = entry.documents.get(ENTRY_FILE)
+    if original is not None:
+        kept, _ = read_entry(original, entry.name, entry.kind, None, Findings(ENTRY_FILE))
+        if kept == replace(entry, rubric=None):
+            files[ENTRY_FILE] = original
+    if entry.rubric is not None:
+        files[RUBRIC_FILE] = print_rubric(entry.rubric)
+        original = entry.documents.get(RUBRIC_FILE)
+        if original is not None and parse_rubric(original) == entry.rubric:
+            files[RUBRIC_FILE] = original
+    return files
+
+
+def check_entry(entry: Entry) -> None:
+    """Make sure that an entry made in memory can be written and read back as the same entry.
+
+    Raises:
+        LibraryError: If it cannot.
+    """
+    rubric_text = print_rubric(entry.rubric) if entry.rubric is not None else None
+    try:
+        text = print_entry(entry)
+        text.encode("utf-8")
+    except (UnicodeEncodeError, RecursionError) as error:
+        raise LibraryError(f"{entry.name!r} cannot be written: {error}.", next_step="Correct the entry.") from None
+    again = parse_entry(text, name=entry.name, kind=entry.kind, rubric_text=rubric_text, where=entry.path)
+    if again != entry:
+        raise LibraryError(
+            f"{entry.name!r} holds a value that cannot be written to {ENTRY_FILE} and read back.",
+            next_step="Use text, numbers, true, false, lists and mappings with text as keys.",
+        )
+
+
+def _entry_rubric(text: str, kind: Kind, findings: Findings) -> Rubric | None:
+    beside = findings.at(findings.where.removesuffix(ENTRY_FILE) + RUBRIC_FILE)
+    if kind == "tool":
+        beside.error("A Tool has no rubric.", remedy="Remove the file, or give the criteria to a Skill.")
+        return None
+    return read_rubric(text, beside)
+
+
+def _split(text: str, findings: Findings) -> tuple[str, str, int] | None:
+    """Split into front matter, body and the line on which the body begins."""
+    size = len(text.encode("utf-8", "replace"))
+    if size > MAX_BYTES:
+        findings.error(f"The file has {size} bytes; at most {MAX_BYTES} are read.", remedy="Shorten it.")
+        return None
+    text = unix_lines(text.removeprefix("\ufeff"))
+    remedy = "Put `name` and `description` between two lines that are exactly `---`."
+    if text.split("\n", 1)[0] != "---":
+        findings.error("The first line is not exactly `---`.", 1, remedy)
+        return None
+    end = re.compile(r"^---$", re.MULTILINE).search(text, 4)
+    if end is None:
+        findings.error("The front matter has no closing line that is exactly `---`.", 1, remedy)
+        return None
+    front, body = text[4 : end.start()], text[end.end() + 1 :]
+    if len(front.encode("utf-8", "replace")) > MAX_FRONT:
+        findings.error(f"The front matter is larger than {MAX_FRONT} bytes.", 2, "Move text to the body.")
+        return None
+    blank = len(body) - len(body.lstrip())
+    return front, body, text.count("\n", 0, end.end()) + 2 + body.count("\n", 0, blank)
+
+
+@dataclass(frozen=True)
+class _Front:
+    """Reads front matter; problems are collected and a harmless value takes the place of a bad one."""
+
+    document: Document
+    findings: Findings
+
+    def entry(self, name: str, kind: Kind) -> Entry:
+        self._expect("name", name)
+        self._expect("kind", kind)
+        version = self.document.value.get("schema_version", SCHEMA)
+        if version != SCHEMA:
+            message = f"schema_version is {shown(str(version), 20)}; this version reads {SCHEMA}."
+            self.findings.warning(message, self.document.line("schema_version"), f"Set it to {SCHEMA}.")
+        entry = Entry(
+            name=name,
+            kind=kind,
+            description=self._description(),
+            metadata=self._metadata(),
+            system_prompt=self._text("system_prompt"),
+            measure=self._text("measure"),
+            input_schema=self._schema("input_schema"),
+            output_schema=self._schema("output_schema"),
+            extra={key: value for key, value in self.document.value.items() if key not in _KEYS},
+        )
+        if kind == "tool" and entry.system_prompt is None and entry.measure is None:
+            message = "This Tool has neither `system_prompt` nor `measure`, so it cannot do anything."
+            self.findings.error(message, 2, "Give it one of the two.")
+        return entry
+
+    def _error(self, key: str, message: str, remedy: str) -> None:
+        self.findings.error(message, self.document.line(key) or 2, remedy)
+
+    def _expect(self, key: str, wanted: str) -> None:
+        found = self.document.text(key)
+        if found is None and key in self.document.value:
+            self._error(key, f"`{key}` is not text.", f"Write `{key}: {wanted}`.")
+        elif found is None:
+            self.findings.warning(f"There is no `{key}`.", 2, f"Add `{key}: {shown(wanted)}`.")
+        elif found != wanted:
+            message = f"`{key}` is {shown(found)!r}, but the folder and the registry say {shown(wanted)!r}."
+            self._error(key, message, "Make them equal.")
+
+    def _description(self) -> str:
+        text = tidy(self.document.text("description") or "")
+        if not text:
+            self._error("description", "There is no `description`.", "Say what the entry is for and when it applies.")
+        elif len(text) > MAX_DESCRIPTION:
+            message = f"The description has {len(text)} characters; at most {MAX_DESCRIPTION} are allowed."
+            self._error("description", message, "Move the rest to the body.")
+        return text
+
+    def _text(self, key: str) -> str | None:
+        value = self.document.value.get(key)
+        if value is not None and not isinstance(value, str):
+            self._error(key, f"`{key}` is not text.", "Write text, in quotes if it looks like a number.")
+        return value if isinstance(value, str) else None
+
+    def _schema(self, key: str) -> Mapping[str, Any] | None:
+        value = self.document.value.get(key)
+        if value is not None and not isinstance(value, dict):
+            self._error(key, f"`{key}` is not a mapping of names to types.", "Write `name: type` lines below it.")
+        return value if isinstance(value, dict) else None
+
+    def _metadata(self) -> Mapping[str, str]:
+        value = self.document.value.get("metadata")
+        if value is None:
+            return {}
+        if not isinstance(value, dict):
+            self._error(
+                "metadata", "`metadata` is not a mapping of text to text.", "Write `key: value` lines below it."
+            )
+            return {}
+        metadata: dict[str, str] = {}
+        for key in value:
+            text = self.document.text("metadata", key)
+            if text is None:
+                line = self.document.line("metadata", key)
+                self.findings.error(f"`metadata.{shown(key)}` is not text.", line, "Write one line of text.")
+            else:
+                metadata[key] = text
+        try:
+            parse_triggers(metadata.get("triggers", ""))
+        except TriggerError as error:
+            line = self.document.line("metadata", "triggers")
+            self.findings.error(f"Triggers: {error}", line, _TRIGGERS)
+        return metadata

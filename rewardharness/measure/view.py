@@ -5,7 +5,7 @@ Everything that measures of one candidate share is computed here, each thing at 
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import cv2
 import numpy as np
@@ -34,7 +34,7 @@ COLOR_FLOOR, COLOR_CEILING = 1.8, 4.0
 """Colour difference (dE) that counts as half an edit, on a clean and on a noisy pair."""
 STRUCTURE_FLOOR, STRUCTURE_CEILING = 1.2, 3.0
 """Structure difference (in L) that counts as half an edit on a flat place, on a clean and on a noisy pair."""
-MASKING_FLOOR, MASKING_CEILING = 0.3, 0.6
+MASKING_FLOOR, MASKING_CEILING = 0.4, 0.7
 """By how much texture hides a structure difference, per unit of local contrast, on a clean and on a noisy pair."""
 
 
@@ -248,19 +248,21 @@ def _gray(pixels: Pixels) -> Plane:
     return np.asarray(cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY), np.float32)
 
 
-def _move(pixels: Pixels, shift: tuple[float, float]) -> Pixels:
+def _move(plane: npt.NDArray[Any], shift: tuple[float, float]) -> npt.NDArray[Any]:
+    """Translate to the right and down; the rim is continued outwards."""
     if shift == (0.0, 0.0):
-        return pixels
+        return plane
     matrix = np.array([[1.0, 0.0, shift[0]], [0.0, 1.0, shift[1]]], np.float32)
-    size = (pixels.shape[1], pixels.shape[0])
-    moved = cv2.warpAffine(pixels, matrix, size, flags=cv2.INTER_CUBIC, borderMode=cv2.BORDER_REPLICATE)
-    return np.asarray(moved, np.uint8)
+    size = (plane.shape[1], plane.shape[0])
+    moved = cv2.warpAffine(plane, matrix, size, flags=cv2.INTER_CUBIC, borderMode=cv2.BORDER_REPLICATE)
+    return np.asarray(moved, plane.dtype)
 
 
 def _translation(source: Plane, candidate: Plane) -> tuple[float, float]:
     """Find the small translation of the candidate that clearly makes it match, (0, 0) if there is none.
 
-    Phase correlation (Kuglin and Hines, 1975) proposes; the mean capped difference before and after decides.
+    Phase correlation (Kuglin and Hines, 1975) proposes, two steps of Lucas and Kanade (1981) refine, and the mean
+    difference before and after decides, counted between the levels of noise and of plain disagreement.
     """
     height, width = source.shape
     if min(height, width) < 32 or np.ptp(source) == 0 or np.ptp(candidate) == 0:
@@ -271,11 +273,28 @@ def _translation(source: Plane, candidate: Plane) -> tuple[float, float]:
     if not 0.2 <= np.hypot(found_x, found_y) <= limit:
         return 0.0, 0.0
     shift = (-float(found_x), -float(found_y))
-    matrix = np.array([[1.0, 0.0, shift[0]], [0.0, 1.0, shift[1]]], np.float32)
-    moved = cv2.warpAffine(candidate, matrix, (width, height), borderMode=cv2.BORDER_REPLICATE)
-    before = np.minimum(np.abs(source - candidate), 24.0).mean()
-    after = np.minimum(np.abs(source - moved), 24.0).mean()
+    for _ in range(2):
+        shift = _refined(source, candidate, shift)
+    if not 0.2 <= np.hypot(*shift) <= limit:
+        return 0.0, 0.0
+    before, after = (
+        np.clip(np.abs(source - _move(candidate, each)) - 4.0, 0.0, 20.0).mean() for each in ((0.0, 0.0), shift)
+    )
     return shift if after < 0.8 * before else (0.0, 0.0)
+
+
+def _refined(source: Plane, candidate: Plane, shift: tuple[float, float]) -> tuple[float, float]:
+    """Improve a translation by one least-squares step over the places that agree roughly."""
+    moved = _move(candidate, shift)
+    error = source - moved
+    agree = np.abs(error) < 24.0
+    across = (cv2.Sobel(moved, cv2.CV_32F, 1, 0) / 8.0)[agree].astype(np.float64)
+    down = (cv2.Sobel(moved, cv2.CV_32F, 0, 1) / 8.0)[agree].astype(np.float64)
+    matrix = np.array([[across @ across, across @ down], [across @ down, down @ down]])
+    if np.linalg.det(matrix) <= 1e-6 * matrix.trace() ** 2:
+        return shift
+    step = np.linalg.solve(matrix, np.array([across @ error[agree], down @ error[agree]]))
+    return shift[0] - float(step[0]), shift[1] - float(step[1])
 
 
 def _blur(plane: Plane, sigma: float) -> Plane:

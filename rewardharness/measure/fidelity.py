@@ -1,0 +1,226 @@
+"""How close a candidate comes to the source as a whole, as people see it.
+
+Two pictures look alike to people by layout, subject, colour and texture before they do by pixels. Six cues stand for
+these, none of them learned. Each is scaled by what it says of two unrelated photographs, and their plain mean counts:
+no cue is trusted more than another.
+"""
+
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from rewardharness.measure.reading import Quantity, Reading
+from rewardharness.measure.view import EditView, Plane
+from rewardharness.schema import EditRequest
+
+SIDE = 256
+"""Long side at which pictures are compared, in pixels."""
+CELLS = 16
+"""Cells a side of the grids of local colour and texture."""
+LEVELS = 4
+"""Octaves of scale for oriented edges."""
+ORIENTATIONS = 8
+"""Edge directions between 0 and 180 degrees."""
+
+UNRELATED = {"color": 0.619, "layout": 23.8, "edges": 0.342, "texture": 0.493, "patches": 1.87, "structure": 0.887}
+"""Median of each cue over 830 pairs of unrelated free photographs (no labels involved): the unit of the cue."""
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class _Look:
+    """What is remembered of one picture."""
+
+    lightness: Plane
+    histogram: Array
+    """Square roots of the shares of colours in CIELAB; its norm is 1."""
+    layout: Plane
+    """Mean colour of each cell, CELLS x CELLS x 3."""
+    edges: tuple[Plane, ...]
+    """Per octave: mean edge energy by direction in 8 x 8 cells."""
+    texture: Array
+    """Logarithms of edge energy by octave and direction, and of its spread by octave."""
+    patches: Array
+    """One row per cell: colour, edge energy by octave, direction, and a little of its position."""
+
+
+def fidelity(view: EditView, request: EditRequest) -> Reading:
+    """Measure how alike source and candidate look as a whole.
+
+    Cues, each 0 for equal pictures and about 1 for unrelated ones: `color` (Hellinger distance of smoothed CIELAB
+    histograms), `layout` (colour of cells, least over small displacements), `edges` (cosine of oriented edge energy
+    in coarse cells over four octaves, as in the GIST of Oliva and Torralba 2001), `texture` (log energy by octave and
+    direction), `patches` (each cell against its most alike counterpart anywhere, both ways) and `structure`
+    (1 - multi-scale SSIM, Wang et al. 2003, for distortions of one and the same picture).
+
+    Returns:
+        The cues and `distance`, their mean. The grade exp(-distance) is given where the source is to be kept.
+    """
+    rows, columns = np.flatnonzero(view.valid.any(axis=1)), np.flatnonzero(view.valid.any(axis=0))
+    if view.identical or not rows.size or not columns.size:
+        cues = dict.fromkeys(UNRELATED, 0.0 if view.identical else 1.0)
+    else:
+        # A letterboxed candidate is compared with the part of the source that it covers.
+        part = np.s_[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
+        cues = _cues(_look(view.lab_source[part]), _look(view.lab_candidate[part]))
+    distance = sum(cues.values()) / len(cues)
+    farthest = max(cues, key=lambda name: cues[name])
+    said = "no cue differs" if distance == 0 else f"the strongest difference is in {farthest} ({cues[farthest]:.2f})"
+    quantities = {name: Quantity(value, "ratio", 0.0, float("inf")) for name, value in cues.items()}
+    return Reading(
+        {**quantities, "distance": Quantity(distance, "ratio", 0.0, float("inf"))},
+        float(np.exp(-distance)) if "keep" in request.kinds else None,
+        f"Seen as a whole, the candidate is {distance:.2f} away from the source (0 the same, 1 an unrelated picture);"
+        f" {said}.",
+    )
+
+
+def _cues(first: _Look, second: _Look) -> dict[str, float]:
+    """Compare two pictures by each cue, in units of unrelated pictures."""
+    raw = {
+        "color": float(np.sqrt(max(0.0, 1.0 - float((first.histogram * second.histogram).sum())))),
+        "layout": (_displaced(first.layout, second.layout) + _displaced(second.layout, first.layout)) / 2.0,
+        "edges": _edge_distance(first, second),
+        "texture": float(np.abs(first.texture - second.texture).mean()),
+        "patches": _patch_distance(first.patches, second.patches),
+        "structure": 1.0 - _multiscale_similarity(first.lightness, second.lightness),
+    }
+    return {name: max(0.0, value) / UNRELATED[name] for name, value in raw.items()}
+
+
+def _look(lab: Plane) -> _Look:
+    """Extract from a CIELAB picture what is compared."""
+    scale = SIDE / max(lab.shape[:2])
+    size = (max(32, round(lab.shape[1] * scale)), max(32, round(lab.shape[0] * scale)))
+    small = np.asarray(cv2.resize(lab, size, interpolation=cv2.INTER_AREA), np.float32)
+    lightness = np.ascontiguousarray(small[..., 0])
+    octaves = _edge_octaves(lightness)
+    texture = [np.log(each.mean(axis=(0, 1), dtype=np.float64) + 0.05) for each in octaves]
+    texture += [np.log([each.sum(axis=2).std(dtype=np.float64) + 0.2]) for each in octaves]
+    layout = _grid(small, CELLS)
+    return _Look(
+        lightness,
+        _histogram(small),
+        layout,
+        tuple(_grid(each, 8) for each in octaves),
+        np.concatenate(texture),
+        _patches(layout, octaves),
+    )
+
+
+def _grid(plane: Plane, cells: int) -> Plane:
+    """Average within cells x cells equal parts; any number of channels."""
+    channels = [plane[..., at : at + 4] for at in range(0, plane.shape[2], 4)]
+    averaged = [
+        cv2.resize(np.ascontiguousarray(each), (cells, cells), interpolation=cv2.INTER_AREA) for each in channels
+    ]
+    return np.asarray(np.concatenate([each.reshape(cells, cells, -1) for each in averaged], axis=2), np.float32)
+
+
+def _histogram(lab: Plane) -> Array:
+    """Count colours in 10 x 16 x 16 bins of CIELAB, smoothed so that a bin's neighbours count as alike."""
+    places = lab * np.array([0.1, 0.1, 0.1], np.float32) + np.array([0.0, 8.0, 8.0], np.float32)
+    bins = np.clip(places, 0.0, np.array([9.0, 15.0, 15.0])).astype(np.intp)
+    flat = (bins[..., 0] * 16 + bins[..., 1]) * 16 + bins[..., 2]
+    counts = np.bincount(flat.ravel(), minlength=2560).reshape(10, 16, 16).astype(np.float64)
+    for axis in range(3):
+        counts = np.moveaxis(counts, axis, 0)
+        padded = np.concatenate([counts[:1], counts, counts[-1:]])
+        counts = np.moveaxis(0.25 * padded[:-2] + 0.5 * padded[1:-1] + 0.25 * padded[2:], 0, axis)
+    return np.asarray(np.sqrt(counts / counts.sum()), np.float64)
+
+
+def _edge_octaves(lightness: Plane) -> list[Plane]:
+    """Split edge energy by direction (smooth, overlapping sectors) in each octave of scale."""
+    octaves = []
+    plane = lightness
+    for _ in range(LEVELS):
+        plane = np.asarray(cv2.GaussianBlur(plane, (0, 0), 0.8), np.float32)
+        across = cv2.Sobel(plane, cv2.CV_32F, 1, 0) / 8.0
+        down = cv2.Sobel(plane, cv2.CV_32F, 0, 1) / 8.0
+        energy = np.hypot(across, down)
+        # The double angle, as directions repeat after 180 degrees.
+        squared = np.maximum(energy * energy, 1e-12)
+        cosine, sine = (across * across - down * down) / squared, 2.0 * across * down / squared
+        sectors = [
+            energy * ((1.0 + cosine * np.cos(angle) + sine * np.sin(angle)) / 2.0) ** 3
+            for angle in np.arange(ORIENTATIONS) * (2.0 * np.pi / ORIENTATIONS)
+        ]
+        octaves.append(np.stack(sectors, axis=-1).astype(np.float32))
+        size = (max(8, plane.shape[1] // 2), max(8, plane.shape[0] // 2))
+        plane = np.asarray(cv2.resize(plane, size, interpolation=cv2.INTER_AREA), np.float32)
+    return octaves
+
+
+def _patches(layout: Plane, octaves: list[Plane]) -> Array:
+    """Describe each cell by numbers of comparable spread."""
+    cells = [_grid(each, CELLS) for each in octaves]
+    energy = np.stack([each.sum(axis=2) for each in cells], axis=-1)
+    directions = np.sum([each / (each.mean() + 1e-6) for each in cells], axis=0)
+    angles = np.arange(ORIENTATIONS) * (2.0 * np.pi / ORIENTATIONS)
+    total = directions.sum(axis=2) + 1e-6
+    cosine, sine = (directions * np.cos(angles)).sum(axis=2) / total, (directions * np.sin(angles)).sum(axis=2) / total
+    rows, columns = np.mgrid[0:CELLS, 0:CELLS]
+    parts = [
+        layout / 20.0,
+        np.log(energy + 0.3) / 0.7,
+        2.0 * cosine[..., None],
+        2.0 * sine[..., None],
+        0.12 * rows[..., None],
+        0.12 * columns[..., None],
+    ]
+    return np.asarray(np.concatenate(parts, axis=2).reshape(CELLS * CELLS, -1), np.float64)
+
+
+def _displaced(first: Plane, second: Plane) -> float:
+    """Mean dE of each cell to the nearest colour within two cells, where each cell of way costs 3 dE; capped at 60."""
+    padded = np.pad(second, ((2, 2), (2, 2), (0, 0)), constant_values=1e3)
+    least = np.full((CELLS, CELLS), 60.0)
+    for down in range(5):
+        for across in range(5):
+            other = padded[down : down + CELLS, across : across + CELLS]
+            distance = np.linalg.norm(first - other, axis=2) + 3.0 * np.hypot(down - 2, across - 2)
+            least = np.minimum(least, distance)
+    return float(least.mean())
+
+
+def _edge_distance(first: _Look, second: _Look) -> float:
+    """Compare edge energy by direction in 8 x 8, 4 x 4 and 2 x 2 cells of each octave, whatever the contrast."""
+    gaps = []
+    for one, other in zip(first.edges, second.edges, strict=True):
+        for cells in (8, 4, 2):
+            left, right = np.sqrt(_grid(one, cells)).ravel(), np.sqrt(_grid(other, cells)).ravel()
+            norms = float(np.linalg.norm(left) * np.linalg.norm(right))
+            gaps.append(1.0 - float(left @ right) / norms if norms > 1e-6 else float(np.any(left != right)))
+    return float(np.sqrt(max(0.0, float(np.mean(gaps)))))
+
+
+def _patch_distance(first: Array, second: Array) -> float:
+    """Mean distance of each patch to the most alike patch of the other picture, both ways (Chamfer distance)."""
+    squared = (first**2).sum(axis=1)[:, None] + (second**2).sum(axis=1)[None] - 2.0 * first @ second.T
+    distance = np.sqrt(np.maximum(squared, 0.0))
+    return float(distance.min(axis=0).mean() + distance.min(axis=1).mean()) / 2.0
+
+
+def _multiscale_similarity(first: Plane, second: Plane) -> float:
+    """Mean SSIM of lightness over four octaves."""
+
+    def smooth(plane: Plane) -> Plane:
+        return np.asarray(cv2.GaussianBlur(plane, (0, 0), 1.5), np.float32)
+
+    values = []
+    for _ in range(LEVELS):
+        means = smooth(first), smooth(second)
+        product = means[0] * means[1]
+        both = smooth(first * second) - product
+        squares = means[0] ** 2 + means[1] ** 2
+        each = np.maximum(smooth(first * first) + smooth(second * second) - squares, 0.0)
+        # (0.03 x 100)^2 and (0.01 x 100)^2 as in the paper: lightness runs to 100.
+        values.append(float((((2.0 * both + 9.0) / (each + 9.0)) * ((2.0 * product + 1.0) / (squares + 1.0))).mean()))
+        size = (max(8, first.shape[1] // 2), max(8, first.shape[0] // 2))
+        first = np.asarray(cv2.resize(first, size, interpolation=cv2.INTER_AREA), np.float32)
+        second = np.asarray(cv2.resize(second, size, interpolation=cv2.INTER_AREA), np.float32)
+    return float(np.mean(values))

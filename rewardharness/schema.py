@@ -169,7 +169,9 @@ class Judgment:
     """How it was judged; numbers of different protocols are not comparable."""
     library_id: str
     preference: str | None = None
-    """The winner's letter, `tie`, or None when there is no judgment."""
+    """The winner's letter, `tie` when the first are level, or None when there is no judgment."""
+    ties_offered: bool = False
+    """Whether `tie` was among the answers. Where it was not, `tie` means that the judge could not decide."""
     ranking: tuple[tuple[str, ...], ...] = ()
     """Letters from best to worst; letters in one inner tuple are level."""
     margin: float | None = None
@@ -211,7 +213,8 @@ class Accuracy:
     """Labelled examples, judged or not."""
     judged: int
     """How many of them have a judgment."""
-    correct: int
+    correct: float
+    """Agreements; an undecided forced choice counts as the share that a coin would get."""
 
     @property
     def value(self) -> float | None:

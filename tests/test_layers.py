@@ -24,6 +24,7 @@ LAYERS = {
     "cli": 4,
     "serving": 4,
     "app": 4,
+    "__main__": 5,
 }
 OWNERS = {
     "gradio": ("app/",),

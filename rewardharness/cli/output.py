@@ -4,7 +4,7 @@ import json
 import re
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -118,6 +118,7 @@ def share(value: float | None, interval: Sequence[float] | None = None) -> str:
     return f"{value:.3f}" + (f" [{interval[0]:.3f}, {interval[1]:.3f}]" if interval else "")
 
 
-def numbers(values: Mapping[str, float]) -> str:
-    """Write named numbers on one line."""
-    return ", ".join(f"{name} {value:.3f}" for name, value in values.items())
+def shorten(text: str, width: int) -> str:
+    """Cut a text to one line of at most `width` characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= width else line[: width - 1] + "…"

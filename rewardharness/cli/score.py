@@ -59,11 +59,8 @@ def score(arguments: argparse.Namespace, settings: Settings) -> int:
     example = Example(
         id=arguments.source.stem,
         instruction=arguments.instruction,
-        source=ImageInput("source", arguments.source),
-        candidates=tuple(
-            ImageInput(f"candidate {'ABCD'[number] if number < 4 else number + 1}", path)
-            for number, path in enumerate(arguments.candidate)
-        ),
+        source=ImageInput(f"source {arguments.source}", arguments.source),
+        candidates=tuple(ImageInput(f"candidate {path}", path) for path in arguments.candidate),
     )
     judge = _judge(arguments, settings, pictures=arguments.save_overlays is not None, workers=1)
     judgment = judge.judge_now(example, open_library(arguments.library or settings.library))
@@ -80,9 +77,9 @@ def score_folder(arguments: argparse.Namespace, settings: Settings) -> int:
     """Judge every example of a folder, resumably; with labels, report agreement per kind of label."""
     from rewardharness.data.folder import read_folder
     from rewardharness.judging.evaluate import evaluate
-    from rewardharness.judging.measured import revision
     from rewardharness.judging.record import judgment_line
     from rewardharness.judging.report import make_report, report_json
+    from rewardharness.judging.revision import measures_revision
     from rewardharness.library.store import open_library
     from rewardharness.runs.store import RunFolder
 
@@ -96,7 +93,7 @@ def score_folder(arguments: argparse.Namespace, settings: Settings) -> int:
         "command": "score-folder",
         "data": dataset.digest,
         "judge": judge.name,
-        "judge_revision": revision(),
+        "judge_revision": measures_revision(),
         "protocol": judge.protocol,
         "ties": arguments.ties,
         "library_id": library.id,
@@ -155,6 +152,8 @@ def _from_line(line: dict[str, Any], judge: "MeasuredJudge") -> "Judgment":
         protocol=judge.protocol,
         library_id=str(line.get("library_id", "")),
         preference=line.get("preference"),
+        ties_offered=bool(line.get("ties_offered")),
+        ranking=tuple(tuple(level) for level in line.get("ranking", ())),
         margin=line.get("margin"),
         position_consistent=line.get("position_consistent"),
         usage=Usage(

@@ -3,13 +3,10 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from rewardharness.judging.router import Route
-from rewardharness.library.rubric import Criterion
+from rewardharness.library.rubric import Criterion, Dimension
 from rewardharness.schema import SCALE, EditRequest, Scores
-
-Dimension = Literal["instruction", "quality"]
 
 GRADE_FLOOR = 0.02
 """Grades are raised to this before their logarithm is taken, so that one zero does not erase all the others."""

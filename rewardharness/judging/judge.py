@@ -10,10 +10,13 @@ from rewardharness.schema import LABELS, Example, Failure, Judgment, Usage
 class Judge(Protocol):
     """Something that says which candidate people would prefer."""
 
-    name: str
-    """Named in every Judgment and shown to people."""
-    protocol: str
-    """How it judges; numbers of different protocols are not comparable."""
+    @property
+    def name(self) -> str:
+        """Named in every Judgment and shown to people."""
+
+    @property
+    def protocol(self) -> str:
+        """How it judges; numbers of different protocols are not comparable."""
 
     async def judge(self, example: Example, library: Library) -> Judgment:
         """Judge one example. Trouble with the example gives a Judgment with a failure, not an exception."""

@@ -11,10 +11,8 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import combinations
-from pathlib import Path
 
 from rewardharness.errors import HarnessError
-from rewardharness.files import content_id, sha256
 from rewardharness.judging.chain import answer, observation, think, tool
 from rewardharness.judging.criteria import GRADE_FLOOR, Applied, applicable, make_scores
 from rewardharness.judging.groups import rank
@@ -127,6 +125,7 @@ class MeasuredJudge:
             protocol=self.protocol,
             library_id=library.id,
             preference=preference,
+            ties_offered=self._ties,
             ranking=ranking,
             margin=margin,
             confidence=confidence,
@@ -177,11 +176,23 @@ class _Case:
             each.specific and each.criterion.dimension == "instruction" and self._graded(each) for each in self.criteria
         )
 
+    def unjudged(self) -> list[Applied]:
+        """Criteria that nothing here could grade.
+
+        A general measure that has nothing to say of this kind of edit, such as the visibility of an edit where none
+        is asked for, is not missed.
+        """
+        return [
+            each
+            for each in self.criteria
+            if not self._graded(each) and (each.criterion.measure is None or each.specific)
+        ]
+
     def evidence(self) -> float:
-        """Share of the applicable criteria, by weight, that could be measured; halved without a specific one."""
-        total = sum(each.criterion.weight for each in self.criteria)
+        """Share of the criteria, by weight, that could be graded; halved without one for this kind of edit."""
         graded = sum(each.criterion.weight for each in self.criteria if self._graded(each))
-        share = graded / total if total else 0.0
+        missed = sum(each.criterion.weight for each in self.unjudged())
+        share = graded / (graded + missed) if graded else 0.0
         return share if self.specific() else share / 2
 
     def text_unread(self) -> bool:
@@ -205,9 +216,9 @@ class _Case:
                 f"Nothing that can be measured here tells whether the {kinds} edit that was asked for was done; "
                 "the judgment rests on signs that hold for any edit, so trust it little."
             )
-        unmeasured = [each.criterion.text for each in self.criteria if not self._graded(each)]
-        if unmeasured:
-            found.append(f"Could not be judged without a VLM: {'; '.join(unmeasured)}")
+        missed = ", ".join(each.key for each in self.unjudged())
+        if missed:
+            found.append(f"These criteria of the Library need a VLM and were not graded: {missed}.")
         return tuple(found)
 
     def reasons(self, ranking: Sequence[Sequence[str]]) -> tuple[str, ...]:
@@ -305,13 +316,3 @@ def _score_words(scores: Scores) -> str:
     named = {"instruction following": scores.instruction, "visual quality": scores.quality}
     words = [f"{name} {value:.2f} of 4" for name, value in named.items() if value is not None]
     return f"{', '.join(words)}, reward {scores.reward:.3f}"
-
-
-def revision() -> str:
-    """Identify the code that decides what this judge says: a content id over its own sources.
-
-    Results that are kept on disk carry it, so that judgments of another revision are never mixed in.
-    """
-    package = Path(__file__).parent.parent
-    files = sorted(file for room in ("judging", "measure") for file in (package / room).glob("*.py"))
-    return content_id([[file.name, sha256(file.read_bytes())] for file in files])

@@ -15,6 +15,7 @@ def judgment_json(judgment: Judgment) -> dict[str, Any]:
     return {
         "id": judgment.example_id,
         "winner": judgment.preference,
+        "ties_offered": judgment.ties_offered,
         "ranking": [list(level) for level in judgment.ranking],
         "margin": judgment.margin,
         "confidence": judgment.confidence,
@@ -50,6 +51,7 @@ def judgment_line(judgment: Judgment) -> dict[str, Any]:
         "margin": judgment.margin,
         "rewards": {label: each.reward for label, each in judgment.scores.items()},
         "reason": None if judgment.failure is None else f"{judgment.failure.code}: {judgment.failure.message}",
+        "ties_offered": judgment.ties_offered,
         "ranking": [list(level) for level in judgment.ranking],
         "confidence": judgment.confidence,
         "scores": {

@@ -5,13 +5,13 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from rewardharness.schema import Accuracy, Example, Interval, Judgment, Report, Usage
+from rewardharness.schema import TIE, Accuracy, Example, Interval, Judgment, Report, Usage
 
 Z95 = 1.959963984540054
 """Standard normal quantile of a two-sided 95 % interval."""
 
 
-def wilson(correct: int, n: int) -> Interval | None:
+def wilson(correct: float, n: int) -> Interval | None:
     """Interval of a share that was seen `correct` times in `n`, at 95 %.
 
     Wilson's score interval (J. Am. Stat. Assoc. 22, 1927): it keeps its level for small n and shares near 0 or 1.
@@ -87,12 +87,27 @@ def report_json(report: Report) -> dict[str, Any]:
 
 
 def _accuracy(items: Iterable[tuple[Example, Judgment]]) -> Accuracy:
-    n = judged = correct = 0
+    n = judged = 0
+    correct = 0.0
     for example, judgment in items:
         n += 1
         judged += judgment.judged
-        correct += judgment.judged and judgment.preference == example.preference
+        correct += credit(example, judgment)
     return Accuracy(n, judged, correct)
+
+
+def credit(example: Example, judgment: Judgment) -> float:
+    """Say how far a judgment agrees with its label: 1, 0, or one half.
+
+    A judge that could not decide between candidates, where a tie was not among the answers, gets what a coin
+    would get on average: 1 over the number of candidates it holds level, if the label is among them.
+    """
+    if not judgment.judged:
+        return 0.0
+    if judgment.preference == TIE and not judgment.ties_offered and example.preference != TIE:
+        level = judgment.ranking[0] if judgment.ranking else example.labels
+        return 1 / len(level) if example.preference in level else 0.0
+    return float(judgment.preference == example.preference)
 
 
 def _accuracy_json(accuracy: Accuracy, name: str) -> dict[str, Any]:

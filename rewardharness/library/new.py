@@ -2,22 +2,24 @@
 
 import json
 import re
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 
 from rewardharness.errors import LibraryError
 from rewardharness.library.entry import ENTRY_FILE, Kind, name_problem, parse_entry
-from rewardharness.library.store import AddEntry, Library
+from rewardharness.library.store import EMPTY, AddEntry, Library
 
 _PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
 
 
-def new_library(path: Path | str, name: str) -> Library:
-    """Make an empty Library in a folder.
+def new_library(path: Path | str, name: str, start: Library = EMPTY) -> Library:
+    """Make a Library in a folder.
 
     Args:
         path: A folder that is empty or does not exist.
         name: What people call the Library: lowercase words joined by hyphens.
+        start: The Library whose entries it begins with; its lineage is not taken over.
 
     Raises:
         LibraryError: If the name is unusable, or the folder holds something.
@@ -26,7 +28,7 @@ def new_library(path: Path | str, name: str) -> Library:
     _check_name(name)
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise LibraryError(f"{path} is not an empty folder.", next_step="Choose an empty folder or a new one.")
-    Library(meta={"id": name, "status": "active"}).save(path)
+    replace(start, meta={"id": name, "status": "active"}, lineage_text="").save(path)
     return Library.load(path)
 
 

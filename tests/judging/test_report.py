@@ -1,6 +1,6 @@
 import pytest
 
-from rewardharness.judging.report import make_report, report_json, wilson
+from rewardharness.judging.report import credit, make_report, report_json, wilson
 from rewardharness.schema import Example, Failure, ImageInput, Judgment
 
 IMAGE = ImageInput("x", data=b"")
@@ -52,3 +52,14 @@ def test_nothing_judged_has_no_accuracy() -> None:
     assert report["by_label_kind"]["human"]["interval"] is None
     assert report["position_consistency"] is None
     assert report["groups"]["best_accuracy"] is None
+
+
+def test_an_undecided_forced_choice_counts_what_a_coin_would_get() -> None:
+    level = Judgment("1", "j", "p", "lib", preference="tie", ranking=(("A", "B"),))
+    offered = Judgment("1", "j", "p", "lib", preference="tie", ranking=(("A", "B"),), ties_offered=True)
+    third = Judgment("1", "j", "p", "lib", preference="tie", ranking=(("A", "B"), ("C",)))
+    assert credit(example("1", "B"), level) == 0.5
+    assert credit(example("1", "B"), offered) == 0.0
+    assert credit(example("1", "tie"), offered) == 1.0
+    assert credit(example("1", "C", candidates=3), third) == 0.0
+    assert credit(example("1", "A", candidates=3), third) == 0.5

@@ -1,0 +1,5 @@
+"""`python -m rewardharness` is `rh`."""
+
+from rewardharness.cli.main import entry
+
+entry()

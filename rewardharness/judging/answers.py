@@ -1,0 +1,199 @@
+"""Reads what a model wrote: which block of the chain grammar it is, and what an answer says.
+
+Tolerant of form, strict about substance: a fence, a lower-case letter or a missing closing tag is forgiven; a
+score that is out of range, a word where a number belongs, or two answers that differ are not. Nothing is ever
+made up: what cannot be read is a `Problem`.
+"""
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from rewardharness.schema import SCALE, TIE
+
+_OPEN_THINK = re.compile(r"<think\b[^>]*>", re.IGNORECASE)
+_CLOSE_THINK = re.compile(r"</think\s*>", re.IGNORECASE)
+_BLOCK = re.compile(
+    r"<(?P<tag>tool|answer)\b[^>]*>(?P<body>.*?)(?:</(?P=tag)\s*>|(?=<(?:tool|answer|think|obs)\b)|\Z)",
+    re.IGNORECASE | re.DOTALL,
+)
+_FENCE = re.compile(r"```[a-zA-Z]*\s*(.*?)```", re.DOTALL)
+MAX_REPLY = 200_000
+"""Characters of a reply that are looked at; a longer one is not an answer."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Why a reply cannot be used, as a sentence that can be told to the model."""
+
+    message: str
+
+
+@dataclass(frozen=True)
+class ToolRequest:
+    """A call of a Tool, as the model wrote it."""
+
+    name: str
+    images: tuple[Any, ...]
+    """Labels, or objects with a label and a box; not yet checked."""
+    query: str
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A final answer."""
+
+    preference: str
+    """A label, or `tie`."""
+    scores: Mapping[str, tuple[float, float]]
+    """Per label: instruction following and visual quality on `SCALE`. Empty when none could be read."""
+    problem: str = ""
+    """Why the scores could not be read; empty when they could."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One message of the model, taken apart."""
+
+    thought: str
+    """What it thinks, without tags."""
+    outcome: ToolRequest | Answer | Problem
+
+
+def read_turn(text: str, labels: Sequence[str], *, ties: bool) -> Turn:
+    """Take one message of a chain apart.
+
+    What is quoted inside `<think>` is thought, not answer. Of a Tool call and an answer, the first counts: a model
+    that goes on to invent the observation is stopped there. Several answers count only if they agree.
+
+    Args:
+        text: The message.
+        labels: Labels of the candidates that may be preferred.
+        ties: Whether `tie` may be preferred.
+    """
+    if len(text) > MAX_REPLY:
+        return Turn("", Problem("The reply is far too long."))
+    thought, rest = _split_thought(text)
+    blocks = [(match.group("tag").lower(), match.group("body").strip()) for match in _BLOCK.finditer(rest)]
+    if blocks and blocks[0][0] == "tool":
+        return Turn(thought, _read_tool(blocks[0][1]))
+    bodies = [body for tag, body in blocks if tag == "answer"]
+    if not bodies:
+        bare = read_object(rest)
+        if isinstance(bare, dict) and "preference" in bare:
+            return Turn(thought, read_answer(bare, labels, ties=ties))
+        return Turn(thought, Problem("The reply holds neither an <answer> block nor a <tool> block."))
+    outcomes = [read_answer(read_object(body), labels, ties=ties) for body in bodies]
+    if any(outcome != outcomes[0] for outcome in outcomes):
+        return Turn(thought, Problem("The reply holds several answers that differ."))
+    return Turn(thought, outcomes[0])
+
+
+def read_answer(value: Any, labels: Sequence[str], *, ties: bool) -> Answer | Problem:
+    """Read the object of a final answer."""
+    if not isinstance(value, dict):
+        return Problem("The answer is not a JSON object.")
+    preference = value.get("preference")
+    if not isinstance(preference, str):
+        return Problem('The answer has no "preference".')
+    word = preference.strip().strip("\"'").upper()
+    if word == TIE.upper():
+        if not ties:
+            return Problem("A tie is not among the possible answers; one candidate has to be preferred.")
+        chosen = TIE
+    elif word in labels:
+        chosen = word
+    else:
+        return Problem(f"The preference has to be one of {', '.join(labels)}{' or tie' if ties else ''}.")
+    scores, problem = _read_scores(value.get("scores"), labels)
+    return Answer(chosen, scores, problem)
+
+
+def read_number(value: Any, low: float, high: float) -> float | None:
+    """Read a number that must lie in a range. `true`, words, infinities and fractions written as text are refused."""
+    if isinstance(value, str) and re.fullmatch(r"\s*\d{1,3}\s*", value):
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return float(value) if low <= value <= high else None
+
+
+def read_object(text: str) -> Any:
+    """Find the one JSON object in a text: bare, fenced, or between other words. None when there is none."""
+    fenced = _FENCE.search(text)
+    for candidate in ([fenced.group(1)] if fenced else []) + [text]:
+        start, end = candidate.find("{"), candidate.rfind("}")
+        if start < 0 or end < start:
+            continue
+        try:
+            return json.loads(candidate[start : end + 1], strict=False)
+        except (ValueError, RecursionError):
+            continue
+    return None
+
+
+def _split_thought(text: str) -> tuple[str, str]:
+    """Separate thought from the rest. A thought that is never closed ends where the last block of the text begins."""
+    thoughts: list[str] = []
+    rest: list[str] = []
+    position = 0
+    implicit = _CLOSE_THINK.search(text)
+    opening = _OPEN_THINK.search(text)
+    if implicit and (opening is None or implicit.start() < opening.start()):
+        # Reasoning models leave out the opening tag, which their chat template has already written.
+        thoughts.append(text[: implicit.start()])
+        position = implicit.end()
+    while opening := _OPEN_THINK.search(text, position):
+        rest.append(text[position : opening.start()])
+        closing = _CLOSE_THINK.search(text, opening.end())
+        if closing is None:
+            last = max(text.lower().rfind("<answer"), text.lower().rfind("<tool"))
+            cut = last if last > opening.end() else len(text)
+            thoughts.append(text[opening.end() : cut])
+            position = cut
+            break
+        thoughts.append(text[opening.end() : closing.start()])
+        position = closing.end()
+    rest.append(text[position:])
+    remainder = "".join(rest)
+    if not thoughts:
+        first = _BLOCK.search(remainder)
+        thoughts.append(remainder[: first.start()] if first else "")
+    return "\n".join(part.strip() for part in thoughts).strip(), remainder
+
+
+def _read_tool(body: str) -> ToolRequest | Problem:
+    value = read_object(body)
+    if not isinstance(value, dict):
+        return Problem("The <tool> block does not hold a JSON object.")
+    name, images, query = value.get("name"), value.get("images", []), value.get("query", "")
+    if not isinstance(name, str) or not name:
+        return Problem('The <tool> block names no tool: it needs a "name".')
+    if isinstance(images, str | dict):
+        images = [images]
+    if not isinstance(images, list):
+        return Problem('The "images" of a <tool> block are a list of labels.')
+    return ToolRequest(name, tuple(images), query if isinstance(query, str) else "")
+
+
+def _read_scores(value: Any, labels: Sequence[str]) -> tuple[dict[str, tuple[float, float]], str]:
+    if not isinstance(value, dict):
+        return {}, 'The answer has no "scores".'
+    named: dict[str, Any] = {str(key).strip().upper(): each for key, each in value.items()}
+    scores: dict[str, tuple[float, float]] = {}
+    for label in labels:
+        each = named.get(label)
+        if not isinstance(each, dict):
+            return {}, f"The scores of {label} are missing."
+        pair: list[float] = []
+        dimension: Literal["instruction", "quality"]
+        for dimension in ("instruction", "quality"):
+            number = read_number(each.get(dimension), *SCALE)
+            if number is None:
+                return {}, f"The {dimension} score of {label} is not a number from {SCALE[0]} to {SCALE[1]}."
+            pair.append(number)
+        scores[label] = (pair[0], pair[1])
+    return scores, ""

@@ -1,0 +1,134 @@
+"""Builds what a model reads: stable text first, then images, then the question.
+
+The order is for the caches of the server: the system text is the same for all examples on which the same entries
+fire, and the source image comes before the candidates, so that both orders, further turns and all pairs of a group
+share the beginning. No label, generator name or file name is ever part of it.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from rewardharness.judging.chain import neutral
+from rewardharness.judging.router import Route
+from rewardharness.library.entry import Entry
+from rewardharness.models.base import ImagePart, Message, TextPart
+from rewardharness.prompts import load
+from rewardharness.schema import LABELS, SCALE
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Images as one request shows them. Whoever is first is called A, whatever its own letter is."""
+
+    source: ImagePart
+    candidates: tuple[ImagePart, ...]
+    own: tuple[str, ...]
+    """The candidates' own letters, in the order in which they are shown."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Letters that the model sees."""
+        return LABELS[: len(self.candidates)]
+
+    @property
+    def images(self) -> dict[str, ImagePart]:
+        """Images by the name under which the model may refer to them."""
+        return {"source": self.source, **dict(zip(self.labels, self.candidates, strict=True))}
+
+
+def judge_system(route: Route, labels: Sequence[str], *, form: str, ties: bool, tool_limit: int) -> str:
+    """Write the system text of a comparison.
+
+    Args:
+        route: The consulted entries.
+        labels: Letters of the candidates.
+        form: The prompt that says how to answer: `format_chain`, `format_direct` or `format_letter`.
+        ties: Whether `tie` may be answered.
+        tool_limit: How many Tool calls are allowed; with 0 no Tool is mentioned.
+    """
+    tools = ""
+    if tool_limit > 0 and route.tools:
+        described = "\n\n".join(_describe_tool(entry) for entry in route.tools)
+        names = ", ".join(["source", *labels])
+        tools = load("tools", limit=str(tool_limit), labels=names, tools=described)
+    return load("judge", notes=notes(route.skills), tools=tools, format=answer_form(form, labels, ties=ties))
+
+
+def answer_form(form: str, labels: Sequence[str], *, ties: bool) -> str:
+    """Write how a comparison has to be answered."""
+    if form == "format_letter":
+        return load(form, choices=" or ".join(labels))
+    words = [f'"{label}"' for label in labels] + (['"tie"'] if ties else [])
+    example = ", ".join(f'"{label}": {{"instruction": 1-4, "quality": 1-4}}' for label in labels)
+    said = "Answer tie only if people could not say which is better." if ties else "Prefer one, also when it is close."
+    return load(form, choices=" or ".join(words), example=example, ties=said)
+
+
+def notes(skills: Sequence[Entry]) -> str:
+    """Write the Skills as delimited notes; empty when there are none."""
+    if not skills:
+        return ""
+    bodies = "\n\n".join(f"## {entry.name}\n{neutral(entry.body.strip())}" for entry in skills)
+    return "\n\n" + load("notes", notes=bodies.replace("</library>", "‹/library>")) + "\n"
+
+
+def question(shown: Shown, text: str) -> Message:
+    """Write the user's message of a comparison: images, each after its label, then the question."""
+    parts: list[TextPart | ImagePart] = []
+    for label, image in shown.images.items():
+        parts.append(TextPart("Source:" if label == "source" else f"Candidate {label}:"))
+        parts.append(image)
+    parts.append(TextPart(text))
+    return Message("user", tuple(parts))
+
+
+def ask_which(instruction: str, labels: Sequence[str]) -> str:
+    """Write the question of a comparison."""
+    return load("question", instruction=_quoted(instruction), labels=", ".join(labels))
+
+
+def ask_how_good(instruction: str) -> str:
+    """Write the question about one candidate."""
+    return load("question_one", instruction=_quoted(instruction))
+
+
+def answer_schema(labels: Sequence[str], *, ties: bool) -> dict[str, object]:
+    """JSON schema of the answer to a comparison."""
+    grade = {"type": "integer", "minimum": SCALE[0], "maximum": SCALE[1]}
+    scores = _object({label: _object({"instruction": grade, "quality": grade}) for label in labels})
+    choices = [*labels, *(["tie"] if ties else [])]
+    return _object({"preference": {"type": "string", "enum": choices}, "scores": scores})
+
+
+def score_schema() -> dict[str, object]:
+    """JSON schema of the two scores of one candidate."""
+    grade = {"type": "integer", "minimum": SCALE[0], "maximum": SCALE[1]}
+    return _object({"instruction": grade, "quality": grade})
+
+
+def rubric_schema(scales: Mapping[str, tuple[float, float]]) -> dict[str, object]:
+    """JSON schema of one whole number per criterion."""
+    return _object(
+        {key: {"type": "integer", "minimum": int(low), "maximum": int(high)} for key, (low, high) in scales.items()}
+    )
+
+
+def _object(properties: Mapping[str, object]) -> dict[str, object]:
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def _describe_tool(entry: Entry) -> str:
+    lines = [f"- {entry.name}: {neutral(entry.description)}", neutral(entry.body.strip())]
+    if entry.output_schema:
+        lines.append(f"Returns: {neutral(json.dumps(dict(entry.output_schema), ensure_ascii=False))}")
+    return "\n".join(line for line in lines if line)
+
+
+def _quoted(instruction: str) -> str:
+    return neutral(instruction.strip()).replace("</instruction>", "‹/instruction>")

@@ -1,0 +1,193 @@
+"""The `chain` protocol: a conversation of thought, Tool calls, observations and an answer, as in the paper."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+
+from rewardharness.judging.answers import Answer, Problem, ToolRequest, Turn, read_turn
+from rewardharness.judging.chain import neutral, think
+from rewardharness.judging.context import Shown, answer_form, answer_schema, ask_which, judge_system, question
+from rewardharness.judging.router import Route
+from rewardharness.judging.tools import ToolBox
+from rewardharness.judging.verdict import Verdict, usage_of
+from rewardharness.models.base import ChatRequest, Message, Model, ModelError, TextPart
+from rewardharness.prompts import load
+from rewardharness.schema import SCALE, TIE, ChainStep, EditRequest, Failure, Scores, Usage
+
+
+@dataclass(frozen=True)
+class ChainSettings:
+    """How conversations are held."""
+
+    tool_limit: int = 5
+    """Tool calls in one conversation, at most."""
+    max_tokens: int = 2048
+    """Tokens of one message of the model, at most."""
+    temperature: float = 0.0
+    ties: bool = False
+
+
+@dataclass
+class Conversation:
+    """One conversation about one showing of the candidates."""
+
+    model: Model
+    route: Route
+    request: EditRequest
+    shown: Shown
+    settings: ChainSettings
+    seed: int | None = None
+    pictures: bool = False
+    on_step: Callable[[ChainStep], None] | None = None
+    messages: list[Message] = field(default_factory=list)
+    steps: list[ChainStep] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    usage: Usage = Usage()
+
+    async def hold(self) -> Verdict:
+        """Hold the conversation to its end.
+
+        Returns:
+            A verdict; with a failure when the model cannot be asked or gives no usable answer.
+        """
+        labels, ties = self.shown.labels, self.settings.ties
+        limit = self.settings.tool_limit if self.route.tools else 0
+        system = judge_system(self.route, labels, form="format_chain", ties=ties, tool_limit=limit)
+        asked = ask_which(self.request.instruction, labels)
+        self.messages = [Message.of("system", system), question(self.shown, asked)]
+        self._note(think(f"Shown as: {_showing(self.shown)}"))
+        try:
+            return await self._turns(limit)
+        except ModelError as error:
+            return self._failed(error.code, error.message)
+
+    async def _turns(self, limit: int) -> Verdict:
+        box = ToolBox(self.route.tools, self.model, self.shown, self.request, self.pictures)
+        called = 0
+        reminded = False
+        while True:
+            turn, finish = await self._ask(limit > called, reminded)
+            outcome = turn.outcome
+            if turn.thought:
+                self._note(think(turn.thought))
+            if isinstance(outcome, ToolRequest) and called < limit:
+                called += 1
+                await self._observe(box, outcome)
+                continue
+            if isinstance(outcome, Answer) and (not outcome.problem or reminded):
+                return self._answered(outcome)
+            problem = _problem(outcome, limit)
+            if reminded:
+                return self._failed("truncated" if finish == "length" else "no_answer", problem)
+            reminded = True
+            form = answer_form("format_chain", self.shown.labels, ties=self.settings.ties)
+            self.messages.append(Message.of("user", load("reminder", problem=problem, form=form)))
+
+    async def _ask(self, tools: bool, reminded: bool) -> tuple[Turn, str]:
+        """Ask for the next message. After a reminder the answer's form is enforced where the server can."""
+        schema = answer_schema(self.shown.labels, ties=self.settings.ties) if reminded else None
+        stop = ("</tool>",) if tools and not reminded else ()
+        request = ChatRequest(
+            tuple(self.messages),
+            max_tokens=self.settings.max_tokens,
+            temperature=self.settings.temperature,
+            seed=self.seed,
+            schema=schema,
+            stop=stop,
+        )
+        try:
+            reply = await self.model.ask(request)
+        except ModelError as error:
+            if error.code != "context_too_long" or not self._shorten():
+                raise
+            reply = await self.model.ask(replace(request, messages=tuple(self.messages)))
+        self.usage += usage_of(reply)
+        self.messages.append(Message.of("assistant", reply.text))
+        return read_turn(reply.text, self.shown.labels, ties=self.settings.ties), reply.finish_reason
+
+    def _note(self, step: ChainStep) -> None:
+        """Add a step to the chain and tell whoever follows it."""
+        self.steps.append(step)
+        if self.on_step:
+            self.on_step(step)
+
+    def _shorten(self) -> bool:
+        """Drop the longest observation from what the model reads; say so. False when there is none."""
+        places = [
+            (len(part.text), number)
+            for number, message in enumerate(self.messages)
+            for part in message.parts
+            if isinstance(part, TextPart) and part.text.startswith("<obs>") and len(part.text) > 100
+        ]
+        if not places:
+            return False
+        _, number = max(places)
+        self.messages[number] = Message.of("user", '<obs>{"note": "left out, the conversation grew too long"}</obs>')
+        self.notes.append("The conversation grew too long for the model; its longest observation was left out.")
+        return True
+
+    async def _observe(self, box: ToolBox, call: ToolRequest) -> None:
+        asked = {"name": call.name, "images": list(call.images), "query": call.query}
+        self._note(ChainStep("tool", neutral(json.dumps(asked, ensure_ascii=False))))
+        observed = await box.run(call)
+        for reply in observed.replies:
+            self.usage += usage_of(reply)
+        text = neutral(json.dumps(dict(observed.result), ensure_ascii=False))
+        self._note(ChainStep("obs", text, observed.picture))
+        self.messages.append(Message.of("user", f"<obs>{text}</obs>"))
+
+    def _answered(self, answer: Answer) -> Verdict:
+        said: dict[str, object] = {"preference": answer.preference}
+        said["scores"] = {label: {"instruction": each[0], "quality": each[1]} for label, each in answer.scores.items()}
+        self._note(ChainStep("answer", json.dumps(said)))
+        scores, leads = translate(answer, self.shown)
+        if answer.problem:
+            self.notes.append(f"No scores: {answer.problem}")
+        return Verdict(scores, leads, {}, tuple(self.steps), tuple(self.notes), self.usage)
+
+    def _failed(self, code: str, message: str) -> Verdict:
+        return Verdict(
+            steps=tuple(self.steps), notes=tuple(self.notes), usage=self.usage, failure=Failure(code, message)
+        )
+
+
+def translate(answer: Answer, shown: Shown) -> tuple[dict[str, Scores], dict[tuple[str, str], float]]:
+    """Put an answer about shown letters into terms of the candidates' own letters.
+
+    Returns:
+        Scores per candidate, and leads: 1 for the preferred candidate over every other; among the others of a
+        group, one half for the one with the higher reward.
+    """
+    own = dict(zip(shown.labels, shown.own, strict=True))
+    scores = {own[label]: make(*pair) for label, pair in answer.scores.items()}
+    leads: dict[tuple[str, str], float] = {}
+    best = own.get(answer.preference)
+    for first, second in combinations(sorted(own.values()), 2):
+        if answer.preference == TIE and len(own) == 2:
+            leads[first, second] = 0.0
+        elif best in (first, second):
+            leads[first, second] = 1.0 if best == first else -1.0
+        elif scores:
+            difference = scores[first].reward - scores[second].reward
+            leads[first, second] = 0.0 if difference == 0 else 0.5 if difference > 0 else -0.5
+    return scores, leads
+
+
+def make(instruction: float, quality: float) -> Scores:
+    """Make scores from the two dimensions; the reward is their sum, 2 to 8 in the paper, brought to [0, 1]."""
+    low, high = SCALE
+    return Scores(instruction, quality, (instruction + quality - 2 * low) / (2 * (high - low)))
+
+
+def _problem(outcome: ToolRequest | Answer | Problem, limit: int) -> str:
+    if isinstance(outcome, Problem):
+        return outcome.message
+    if isinstance(outcome, Answer):
+        return outcome.problem
+    return "There are no tools." if limit == 0 else "No more tool calls are left."
+
+
+def _showing(shown: Shown) -> str:
+    words: Sequence[str] = [f"{own} as {label}" for label, own in zip(shown.labels, shown.own, strict=True)]
+    return ", ".join(words) + "."

@@ -1,0 +1,215 @@
+"""The protocols that ask once: `direct`, `logprob`, `pointwise` and `rubric`. See `conversation` for `chain`."""
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from rewardharness.judging.answers import Answer, Problem, read_number, read_object, read_turn
+from rewardharness.judging.chain import neutral, think
+from rewardharness.judging.context import (
+    Shown,
+    answer_form,
+    answer_schema,
+    ask_how_good,
+    ask_which,
+    judge_system,
+    notes,
+    question,
+    rubric_schema,
+    score_schema,
+)
+from rewardharness.judging.conversation import make, translate
+from rewardharness.judging.criteria import Applied, applicable, make_scores
+from rewardharness.judging.router import Route
+from rewardharness.judging.verdict import Verdict, usage_of
+from rewardharness.library.rubric import Criterion
+from rewardharness.models.base import ChatRequest, Message, Model, ModelError, Reply
+from rewardharness.prompts import load
+from rewardharness.schema import SCALE, ChainStep, EditRequest, Failure, Usage
+
+LETTER_MASS = 0.1
+"""Share of the first token's probability that the letters must hold for their odds to mean anything."""
+
+
+@dataclass(frozen=True)
+class Asking:
+    """Everything that one request is made of."""
+
+    model: Model
+    route: Route
+    request: EditRequest
+    shown: Shown
+    ties: bool = False
+    temperature: float = 0.0
+    seed: int | None = None
+    max_tokens: int = 2048
+
+    def _chat(self, system: str, asked: str, schema: dict[str, object] | None, **more: object) -> ChatRequest:
+        messages = (Message.of("system", system), question(self.shown, asked))
+        options: dict[str, object] = {"max_tokens": self.max_tokens, **more}
+        return ChatRequest(messages, temperature=self.temperature, seed=self.seed, schema=schema, **options)  # type: ignore[arg-type]
+
+
+async def ask_direct(asking: Asking) -> Verdict:
+    """Ask for preference and scores at once, without thought; the form is enforced where the server can."""
+    labels, ties = asking.shown.labels, asking.ties
+    system = judge_system(asking.route, labels, form="format_direct", ties=ties, tool_limit=0)
+    schema = answer_schema(labels, ties=ties)
+    form = answer_form("format_direct", labels, ties=ties)
+    return await _ask_answer(asking, asking._chat(system, ask_which(asking.request.instruction, labels), schema), form)
+
+
+async def _ask_answer(asking: Asking, chat: ChatRequest, form: str) -> Verdict:
+    usage, problem = Usage(), ""
+    for attempt in range(2):
+        try:
+            reply = await asking.model.ask(chat)
+        except ModelError as error:
+            return Verdict(usage=usage, failure=Failure(error.code, error.message))
+        usage += usage_of(reply)
+        outcome = read_turn(reply.text, asking.shown.labels, ties=asking.ties).outcome
+        if isinstance(outcome, Answer) and (not outcome.problem or attempt):
+            scores, leads = translate(outcome, asking.shown)
+            steps = (think(_order(asking.shown)), ChainStep("answer", neutral(reply.text.strip())))
+            return Verdict(scores, leads, steps=steps, usage=usage)
+        problem = outcome.message if isinstance(outcome, Problem) else getattr(outcome, "problem", "No answer.")
+        chat = _remind(chat, reply, problem, form)
+    return Verdict(usage=usage, failure=Failure("no_answer", problem))
+
+
+async def ask_letter(asking: Asking) -> Verdict:
+    """Ask for one letter and read the odds of A against B from its first token's log-probabilities.
+
+    The margin is graded without any sampling. The letters' odds are renormalised over the two letters; if they
+    hold too little of the probability, or are not reported, there is no verdict.
+    """
+    labels = asking.shown.labels
+    if len(labels) != 2:
+        raise ValueError("the logprob protocol compares two candidates at a time")
+    system = judge_system(asking.route, labels, form="format_letter", ties=False, tool_limit=0)
+    asked = ask_which(asking.request.instruction, labels)
+    chat = asking._chat(system, asked, None, max_tokens=1, top_logprobs=20)
+    try:
+        reply = await asking.model.ask(chat)
+    except ModelError as error:
+        return Verdict(failure=Failure(error.code, error.message))
+    usage = usage_of(reply)
+    if not reply.top_logprobs:
+        return Verdict(usage=usage, failure=Failure("no_logprobs", "The server reports no log-probabilities."))
+    masses = dict.fromkeys(labels, 0.0)
+    for token, logprob in reply.top_logprobs[0].items():
+        letter = token.strip().strip("\"'([").upper()
+        if letter in masses:
+            masses[letter] += math.exp(min(logprob, 0.0))
+    mass = sum(masses.values())
+    if mass < LETTER_MASS:
+        message = f"The letters hold only {mass:.0%} of the probability of the first token."
+        return Verdict(usage=usage, failure=Failure("no_answer", message))
+    # A letter that is not among the reported tokens has less than the least of them; its odds are bounded by that.
+    least = math.exp(min(reply.top_logprobs[0].values()))
+    logit = math.log(max(masses[labels[0]], least)) - math.log(max(masses[labels[1]], least))
+    first, second = asking.shown.own
+    lead = math.tanh(logit / 2)
+    said = json.dumps(
+        {"odds": {own: round(masses[label] / mass, 4) for label, own in zip(labels, asking.shown.own, strict=True)}}
+    )
+    steps = (think(_order(asking.shown)), ChainStep("answer", said))
+    return Verdict(leads={(first, second): lead}, logits={(first, second): logit}, steps=steps, usage=usage)
+
+
+async def ask_scores(asking: Asking) -> Verdict:
+    """Ask for the two scores of one candidate, which is seen alone beside the source."""
+    system = load("pointwise", notes=notes(asking.route.skills))
+    chat = asking._chat(system, ask_how_good(asking.request.instruction), score_schema())
+    own = asking.shown.own[0]
+
+    def read(value: object) -> tuple[float, ...] | None:
+        numbers = (
+            [read_number(value.get(key), *SCALE) for key in ("instruction", "quality")]
+            if isinstance(value, dict)
+            else []
+        )
+        return tuple(number for number in numbers if number is not None) if numbers and None not in numbers else None
+
+    numbers, usage, failure = await _ask_numbers(asking, chat, read, '{"instruction": 1-4, "quality": 1-4}')
+    if numbers is None:
+        return Verdict(usage=usage, failure=failure)
+    said = json.dumps({"candidate": own, "instruction": numbers[0], "quality": numbers[1]})
+    return Verdict({own: make(*numbers)}, steps=(ChainStep("answer", said, subject=own),), usage=usage)
+
+
+async def ask_rubric(asking: Asking) -> Verdict:
+    """Ask for a grade on every criterion that applies, for one candidate; weigh them into scores."""
+    own = asking.shown.own[0]
+    criteria = applicable(asking.route, asking.request)
+    if not criteria:
+        message = "The Library has no criteria that apply to this instruction; use another protocol."
+        return Verdict(failure=Failure("no_criteria", message))
+    scales = {f"c{number}": applied.criterion.scale for number, applied in enumerate(criteria, 1)}
+    system = load(
+        "rubric",
+        criteria="\n".join(_criterion_line(f"c{number}", each) for number, each in enumerate(criteria, 1)),
+        notes=notes(asking.route.skills),
+        form=json.dumps(dict.fromkeys(scales, 3)),
+    )
+    chat = asking._chat(system, ask_how_good(asking.request.instruction), rubric_schema(scales))
+
+    def read(value: object) -> tuple[float, ...] | None:
+        if not isinstance(value, dict):
+            return None
+        found = [read_number(value.get(key), low, high) for key, (low, high) in scales.items()]
+        return tuple(number for number in found if number is not None) if None not in found else None
+
+    form = json.dumps({key: f"{low:g}-{high:g}" for key, (low, high) in scales.items()})
+    numbers, usage, failure = await _ask_numbers(asking, chat, read, form)
+    if numbers is None:
+        return Verdict(usage=usage, failure=failure)
+    graded: list[tuple[Criterion, float]] = []
+    for applied, number in zip(criteria, numbers, strict=True):
+        low, high = applied.criterion.scale
+        graded.append((applied.criterion, (number - low) / (high - low)))
+    scores = make_scores(graded)
+    assert scores is not None
+    said = json.dumps({"candidate": own, **{each.key: number for each, number in zip(criteria, numbers, strict=True)}})
+    return Verdict({own: scores}, steps=(ChainStep("answer", neutral(said), subject=own),), usage=usage)
+
+
+async def _ask_numbers(
+    asking: Asking, chat: ChatRequest, read: Callable[[object], tuple[float, ...] | None], form: str
+) -> tuple[tuple[float, ...] | None, Usage, Failure | None]:
+    """Ask for numbers; remind once. Never fills in one that is missing."""
+    usage = Usage()
+    for _ in range(2):
+        try:
+            reply = await asking.model.ask(chat)
+        except ModelError as error:
+            return None, usage, Failure(error.code, error.message)
+        usage += usage_of(reply)
+        numbers = read(read_object(reply.text.rpartition("</think>")[2]))
+        if numbers is not None:
+            return numbers, usage, None
+        chat = _remind(chat, reply, "A number is missing or not on its scale.", form)
+    return (
+        None,
+        usage,
+        Failure("no_answer", "The reply holds no usable number for every criterion, also when asked again."),
+    )
+
+
+def _remind(chat: ChatRequest, reply: Reply, problem: str, form: str) -> ChatRequest:
+    further = (
+        Message.of("assistant", reply.text or "(nothing)"),
+        Message.of("user", load("reminder", problem=problem, form=form)),
+    )
+    return replace(chat, messages=(*chat.messages, *further))
+
+
+def _criterion_line(key: str, applied: Applied) -> str:
+    low, high = applied.criterion.scale
+    return f"- {key} ({low:g} to {high:g}): {neutral(applied.criterion.text)}"
+
+
+def _order(shown: Shown) -> str:
+    pairs: Sequence[str] = [f"{own} as {label}" for label, own in zip(shown.labels, shown.own, strict=True)]
+    return f"Shown as: {', '.join(pairs)}."

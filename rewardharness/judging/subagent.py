@@ -1,0 +1,329 @@
+"""The Sub-Agent: a frozen vision-language model that judges with what the routed entries tell it.
+
+One judgment takes several requests: every pair of candidates, in both orders, as often as samples are asked for.
+They run side by side; each is looked up in the cache first. If one of them fails, the judgment fails and says why:
+half a judgment would favour whoever was shown first.
+"""
+
+import asyncio
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from statistics import fmean
+from typing import Literal
+
+from rewardharness.errors import HarnessError
+from rewardharness.files import content_id
+from rewardharness.judging.cache import JudgmentCache
+from rewardharness.judging.context import Shown
+from rewardharness.judging.conversation import ChainSettings, Conversation
+from rewardharness.judging.groups import rank
+from rewardharness.judging.instruction import read_instruction
+from rewardharness.judging.judge import failure_of, refuse, unjudged
+from rewardharness.judging.protocols import Asking, ask_direct, ask_letter, ask_rubric, ask_scores
+from rewardharness.judging.revision import measures_revision
+from rewardharness.judging.router import Route, route
+from rewardharness.judging.verdict import Verdict
+from rewardharness.library.store import Library
+from rewardharness.measure.encoded import EncodedImage, encode_for_model
+from rewardharness.models.base import ImagePart, Model
+from rewardharness.prompts import version
+from rewardharness.schema import TIE, ChainStep, EditRequest, Example, Failure, Judgment, Scores, Usage
+
+Protocol = Literal["chain", "direct", "logprob", "pointwise", "rubric"]
+PROTOCOLS: tuple[Protocol, ...] = ("chain", "direct", "logprob", "pointwise", "rubric")
+"""`chain`: thought, Tools and an answer, as in the paper. `direct`: the answer at once. `logprob`: odds of the letters.
+`pointwise`: each candidate alone, two scores. `rubric`: each candidate alone, one grade per criterion."""
+
+ALONE: frozenset[Protocol] = frozenset({"pointwise", "rubric"})
+"""Protocols that look at one candidate at a time: order plays no part in them."""
+
+READING = 1
+"""Raised when the reading of replies changes, so that no remembered judgment of the old reading is used."""
+
+_PROMPTS = (
+    "judge format_chain format_direct format_letter notes pointwise question question_one reminder rubric "
+    "tool_rules tools"
+).split()
+
+
+@dataclass(frozen=True)
+class SubAgentSettings:
+    """How a Sub-Agent judges. Everything here can change an answer, apart from the deadline."""
+
+    protocol: Protocol = "chain"
+    both_orders: bool = True
+    """Whether each pair is also shown the other way round."""
+    samples: int = 1
+    """How often each request is made; above 1 the temperature is raised to `sample_temperature`."""
+    ties: bool = False
+    """Whether the task's labels have ties."""
+    groups: Literal["pairs", "all"] = "pairs"
+    """Whether three and four candidates are judged pair by pair, or all at once."""
+    tool_limit: int = 5
+    max_tokens: int = 2048
+    temperature: float = 0.0
+    sample_temperature: float = 0.7
+    max_pixels: int | None = None
+    """Images with more pixels are scaled down before they are sent; None sends them at full size."""
+    deadline: float | None = 600.0
+    """Seconds that one judgment may take in all."""
+
+    @property
+    def name(self) -> str:
+        """The protocol with what makes its numbers incomparable to others."""
+        parts: list[str] = [self.protocol]
+        if self.protocol not in ALONE:
+            parts.append("both orders" if self.both_orders else "one order")
+            parts += ["all at once"] if self.groups == "all" else []
+        parts += [f"{self.samples} samples"] if self.samples > 1 else []
+        parts += ["ties"] if self.ties else []
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """One request or conversation of a judgment."""
+
+    own: tuple[str, ...]
+    """Letters of the candidates, in the order in which they are shown."""
+    sample: int
+
+
+@dataclass(frozen=True)
+class _Case:
+    route: Route
+    request: EditRequest
+    source: ImagePart
+    candidates: Mapping[str, ImagePart]
+    notes: tuple[str, ...]
+
+
+@dataclass
+class SubAgent:
+    """Judges with a model. See `SubAgentSettings` for how.
+
+    Args:
+        model: The frozen model.
+        settings: How it judges.
+        cache: Where answers are remembered; None remembers nothing.
+        router: Chooses the entries; by default each by its triggers or its wording.
+        on_step: Called with each step of a chain as it comes, from the judging loop.
+        pictures: Whether observations carry pictures for people.
+    """
+
+    model: Model
+    settings: SubAgentSettings = SubAgentSettings()
+    cache: JudgmentCache | None = None
+    router: Callable[[Library, str], Route] = route
+    on_step: Callable[[ChainStep], None] | None = None
+    pictures: bool = False
+    _encoded: dict[str, ImagePart] = field(default_factory=dict, repr=False)
+
+    @property
+    def name(self) -> str:
+        """The model's own id."""
+        return self.model.id
+
+    @property
+    def protocol(self) -> str:
+        """The protocol in words."""
+        return self.settings.name
+
+    async def judge(self, example: Example, library: Library) -> Judgment:
+        """Judge one example.
+
+        Returns:
+            A Judgment; with a failure where the example, the model or the time allowed give no answer.
+        """
+        started = time.perf_counter()
+        failure = refuse(example)
+        if failure is None and self.settings.protocol == "logprob" and self.settings.ties:
+            failure = Failure("input", "The logprob protocol knows no ties; use another protocol or no ties.")
+        if failure is not None:
+            return unjudged(example, self, library, failure)
+        try:
+            async with asyncio.timeout(self.settings.deadline):
+                case = await self._prepare(example, library)
+                async with asyncio.TaskGroup() as group:
+                    units = self._units(example.labels)
+                    tasks = [group.create_task(self._verdict(unit, case)) for unit in units]
+            judgment = self._conclude(example, library, case, [task.result() for task in tasks])
+        except HarnessError as error:
+            judgment = unjudged(example, self, library, failure_of(error))
+        except TimeoutError:
+            message = f"No answer within the {self.settings.deadline:g} seconds that a judgment may take."
+            judgment = unjudged(example, self, library, Failure("timeout", message))
+        return replace(judgment, usage=replace(judgment.usage, seconds=time.perf_counter() - started))
+
+    async def _prepare(self, example: Example, library: Library) -> _Case:
+        inputs = (example.source, *example.candidates)
+        encoded = await asyncio.to_thread(lambda: [encode_for_model(each, self.settings.max_pixels) for each in inputs])
+        notes = [
+            f"{label}: {note}"
+            for label, each in zip(("source", *example.labels), encoded, strict=True)
+            for note in each.notes
+        ]
+        parts = [_part(each) for each in encoded]
+        return _Case(
+            self.router(library, example.instruction),
+            read_instruction(example.instruction),
+            parts[0],
+            dict(zip(example.labels, parts[1:], strict=True)),
+            tuple(notes),
+        )
+
+    def _units(self, labels: Sequence[str]) -> list[_Unit]:
+        showings: list[tuple[str, ...]]
+        if self.settings.protocol in ALONE:
+            showings = [(label,) for label in labels]
+        elif self.settings.groups == "all" and self.settings.protocol != "logprob":
+            showings = [tuple(labels)]
+        else:
+            showings = [*combinations(labels, 2)]
+        if self.settings.both_orders and self.settings.protocol not in ALONE:
+            showings = [order for showing in showings for order in (showing, showing[::-1])]
+        return [_Unit(showing, sample) for showing in showings for sample in range(self.settings.samples)]
+
+    async def _verdict(self, unit: _Unit, case: _Case) -> Verdict:
+        if self.cache is None:
+            return await self._ask(unit, case)
+        made: Verdict | None = None
+
+        async def make() -> dict[str, object] | None:
+            nonlocal made
+            made = await self._ask(unit, case)
+            return None if made.failure else made.to_json()
+
+        value, _ = await self.cache.remember(self._key(unit, case), self.model.id, make)
+        if made is not None:
+            return made
+        assert value is not None
+        return Verdict.from_json(value)
+
+    async def _ask(self, unit: _Unit, case: _Case) -> Verdict:
+        shown = Shown(case.source, tuple(case.candidates[label] for label in unit.own), unit.own)
+        settings = self.settings
+        temperature = settings.temperature if settings.samples == 1 else settings.sample_temperature
+        if settings.protocol == "chain":
+            how = ChainSettings(settings.tool_limit, settings.max_tokens, temperature, settings.ties)
+            talk = Conversation(
+                self.model, case.route, case.request, shown, how, unit.sample, self.pictures, self.on_step
+            )
+            return await talk.hold()
+        asking = Asking(
+            self.model, case.route, case.request, shown, settings.ties, temperature, unit.sample, settings.max_tokens
+        )
+        ask = {"direct": ask_direct, "logprob": ask_letter, "pointwise": ask_scores, "rubric": ask_rubric}
+        return await ask[settings.protocol](asking)
+
+    def _key(self, unit: _Unit, case: _Case) -> str:
+        """Identify a question by everything that can change its answer, and by nothing else."""
+        settings = self.settings
+        return content_id(
+            {
+                "reading": READING,
+                "model": self.model.id,
+                "protocol": settings.protocol,
+                "ties": settings.ties,
+                "tool_limit": settings.tool_limit,
+                "max_tokens": settings.max_tokens,
+                "temperature": settings.temperature if settings.samples == 1 else settings.sample_temperature,
+                "sample": unit.sample,
+                "prompts": version(*_PROMPTS),
+                "images": [case.source.sha256, *(case.candidates[label].sha256 for label in unit.own)],
+                "letters": list(unit.own),
+                "instruction": case.request.instruction,
+                "context": case.route.context_id,
+                "measures": measures_revision() if any(tool.measure for tool in case.route.tools) else "",
+            }
+        )
+
+    def _conclude(self, example: Example, library: Library, case: _Case, verdicts: Sequence[Verdict]) -> Judgment:
+        usage = sum((verdict.usage for verdict in verdicts), Usage())
+        steps = tuple(step for verdict in verdicts for step in verdict.steps)
+        notes = (*case.notes, *dict.fromkeys(note for verdict in verdicts for note in verdict.notes))
+        failed = next((verdict.failure for verdict in verdicts if verdict.failure), None)
+        blank = replace(unjudged(example, self, library, Failure("", "")), entries=case.route.reasons, steps=steps)
+        blank = replace(blank, notes=notes, usage=usage, ties_offered=self.settings.ties)
+        if failed is not None:
+            return replace(blank, failure=failed)
+        scores = _mean_scores(verdicts)
+        leads, consistent = put_together(example.labels, verdicts, scores)
+        ranking = rank(example.labels, leads)
+        level = len(ranking[0]) > 1
+        margin = 0.0 if level else _lead(leads, ranking[0][0], ranking[1][0])
+        return replace(
+            blank,
+            failure=None,
+            preference=TIE if level else ranking[0][0],
+            ranking=ranking,
+            margin=abs(margin),
+            confidence=abs(margin),
+            scores=scores,
+            position_consistent=consistent,
+        )
+
+
+def put_together(
+    labels: Sequence[str], verdicts: Sequence[Verdict], scores: Mapping[str, Scores]
+) -> tuple[dict[tuple[str, str], float], bool | None]:
+    """Put the leads of all showings together.
+
+    A pair's lead is the mean over its showings. Where log-odds are known they are averaged instead, and the lead is
+    `tanh(mean / 2)`, which is P(first) - P(second): that cancels an additive preference for a position exactly. A pair
+    that comes out level, and pairs of candidates that were scored alone, are told apart by the reward.
+
+    Returns:
+        Leads per pair of letters in [-1, 1]; and whether all showings of all pairs agreed in sign, None when no pair
+        was shown more than once.
+    """
+    found: dict[tuple[str, str], float] = {}
+    checked = agreed = 0
+    for first, second in combinations(sorted(labels), 2):
+        each = [lead for verdict in verdicts if (lead := _of(verdict.leads, first, second)) is not None]
+        odds = [logit for verdict in verdicts if (logit := _of(verdict.logits, first, second)) is not None]
+        if len(each) > 1:
+            checked += 1
+            agreed += len({(lead > 0) - (lead < 0) for lead in each}) == 1
+        lead = math.tanh(fmean(odds) / 2) if odds and len(odds) == len(each) else fmean(each) if each else 0.0
+        if lead == 0 and first in scores and second in scores:
+            lead = (scores[first].reward - scores[second].reward) / (2 if each else 1)
+        found[first, second] = lead
+    return found, (agreed == checked if checked else None)
+
+
+def _of(values: Mapping[tuple[str, str], float], first: str, second: str) -> float | None:
+    if (first, second) in values:
+        return values[first, second]
+    return -values[second, first] if (second, first) in values else None
+
+
+def _lead(leads: Mapping[tuple[str, str], float], first: str, second: str) -> float:
+    value = _of(leads, first, second)
+    return 0.0 if value is None else value
+
+
+def _mean_scores(verdicts: Sequence[Verdict]) -> dict[str, Scores]:
+    """Average the scores of each candidate over all showings that scored it."""
+    labels = sorted({label for verdict in verdicts for label in verdict.scores})
+    found: dict[str, Scores] = {}
+    for label in labels:
+        each = [verdict.scores[label] for verdict in verdicts if label in verdict.scores]
+        found[label] = Scores(
+            _mean([score.instruction for score in each]),
+            _mean([score.quality for score in each]),
+            fmean(score.reward for score in each),
+        )
+    return found
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return fmean(known) if known else None
+
+
+def _part(image: EncodedImage) -> ImagePart:
+    return ImagePart(image.data, image.mime)

@@ -1,0 +1,177 @@
+"""Runs the Tools that a judge calls: prompted ones ask a model about some images, measured ones compute on pixels.
+
+The model names images by label; what a label stands for is settled here. A Tool can only be one that was routed.
+"""
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rewardharness.judging.answers import ToolRequest, read_object
+from rewardharness.judging.context import Shown
+from rewardharness.library.entry import Entry
+from rewardharness.measure.images import encode_png, load_picture
+from rewardharness.measure.table import MEASURES
+from rewardharness.measure.view import EditView
+from rewardharness.models.base import ChatRequest, ImagePart, Message, Model, Reply
+from rewardharness.prompts import load
+from rewardharness.schema import EditRequest, ImageInput
+
+MAX_IMAGES = 6
+"""Images of one Tool call, at most."""
+MAX_QUERY = 2000
+"""Characters of a query, at most."""
+TOOL_TOKENS = 768
+"""Tokens of a Tool's reply, at most."""
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What a Tool returned."""
+
+    result: Mapping[str, Any]
+    """JSON for the observation. An `error` says why there is no result."""
+    replies: tuple[Reply, ...] = ()
+    """What the model was paid for."""
+    picture: bytes | None = None
+    """A PNG for people."""
+
+
+@dataclass(frozen=True)
+class ToolBox:
+    """The Tools of one judgment.
+
+    Args:
+        tools: The routed Tools.
+        model: Asked by prompted Tools.
+        shown: The images and their labels.
+        request: What the instruction asks for.
+    """
+
+    tools: Sequence[Entry]
+    model: Model
+    shown: Shown
+    request: EditRequest
+    pictures: bool = False
+
+    async def run(self, call: ToolRequest) -> Observed:
+        """Run one call. Whatever is wrong with it becomes an observation that the model can react to.
+
+        Raises:
+            ModelError: If the model behind a prompted Tool cannot be asked.
+        """
+        entry = next((each for each in self.tools if each.name == call.name), None)
+        if entry is None:
+            names = ", ".join(each.name for each in self.tools) or "none"
+            return Observed({"error": f"There is no tool {call.name[:80]!r}. Tools: {names}."})
+        try:
+            labels = [_label(image, self.shown) for image in call.images]
+            if entry.measure is not None:
+                return await asyncio.to_thread(self._measure, entry.measure, labels)
+            parts = await asyncio.to_thread(self._resolve, call.images)
+        except ValueError as error:
+            return Observed({"error": str(error)})
+        return await self._ask(entry, parts, call.query)
+
+    def _measure(self, name: str, labels: Sequence[str]) -> Observed:
+        if name not in MEASURES:
+            return Observed({"error": f"This version has no measure {name!r}."})
+        wanted = [label for label in dict.fromkeys(labels) if label != "source"] or list(self.shown.labels)
+        images = self.shown.images
+        source = load_picture(ImageInput("source", data=images["source"].data))
+        results: dict[str, Any] = {}
+        picture = None
+        for label in wanted:
+            view = EditView(source, load_picture(ImageInput(label, data=images[label].data)))
+            reading = MEASURES[name].function(view, self.request)
+            results[label] = {**reading.to_json(), "says": reading.sentence}
+            if self.pictures and picture is None and reading.overlay is not None:
+                picture = encode_png(reading.overlay)
+        return Observed(results, picture=picture)
+
+    def _resolve(self, images: Sequence[Any]) -> list[ImagePart]:
+        if not images:
+            return list(self.shown.images.values())
+        if len(images) > MAX_IMAGES:
+            raise ValueError(f"At most {MAX_IMAGES} images fit into one call.")
+        return [_part(image, self.shown) for image in images]
+
+    async def _ask(self, entry: Entry, parts: Sequence[ImagePart], query: str) -> Observed:
+        """Ask the model in the Tool's own words; a reply that breaks the Tool's schema is sent back once."""
+        system = Message.of("system", entry.system_prompt or entry.body, load("tool_rules"))
+        asked = query.strip()[:MAX_QUERY] or entry.description
+        messages = [system, Message.of("user", *parts, asked)]
+        replies: list[Reply] = []
+        problem = ""
+        for _ in range(2):
+            reply = await self.model.ask(ChatRequest(tuple(messages), max_tokens=TOOL_TOKENS))
+            replies.append(reply)
+            value = read_object(reply.text)
+            problem = _schema_problem(value, entry.output_schema)
+            if not problem:
+                return Observed(value if isinstance(value, dict) else {"says": reply.text.strip()}, tuple(replies))
+            form = json.dumps(dict(entry.output_schema or {}), ensure_ascii=False)
+            messages += [
+                Message.of("assistant", reply.text),
+                Message.of("user", load("reminder", problem=problem, form=form)),
+            ]
+        return Observed({"error": f"The tool gave no usable result: {problem}"}, tuple(replies))
+
+
+def _label(image: Any, shown: Shown) -> str:
+    name = image.get("image") if isinstance(image, dict) else image
+    known = {label.lower(): label for label in shown.images}
+    if isinstance(name, str) and name.strip().lower() in known:
+        return known[name.strip().lower()]
+    raise ValueError(f"There is no image {str(name)[:40]!r}. Images: {', '.join(shown.images)}.")
+
+
+def _part(image: Any, shown: Shown) -> ImagePart:
+    """Find the image that a label stands for; cut it where a box is given."""
+    part = shown.images[_label(image, shown)]
+    box = image.get("box") if isinstance(image, dict) else None
+    if box is None:
+        return part
+    sides = [float(side) for side in box] if isinstance(box, list) and all(_is_share(side) for side in box) else []
+    if len(sides) != 4 or sides[0] >= sides[2] or sides[1] >= sides[3]:
+        raise ValueError("A box is four shares of width and height: left, top, right, bottom, each from 0 to 1.")
+    pixels = load_picture(ImageInput("crop", data=part.data)).pixels
+    height, width = pixels.shape[:2]
+    left, top = int(sides[0] * width), int(sides[1] * height)
+    right, bottom = max(left + 1, round(sides[2] * width)), max(top + 1, round(sides[3] * height))
+    return ImagePart(encode_png(pixels[top:bottom, left:right]), "image/png")
+
+
+def _is_share(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
+
+
+def _schema_problem(value: Any, schema: Mapping[str, Any] | None) -> str:
+    """Say what a reply lacks of a Tool's output schema (key to an informal type); empty when nothing."""
+    if not schema:
+        return ""
+    if not isinstance(value, dict):
+        return "The reply is not a JSON object."
+    missing = [key for key in schema if key not in value]
+    if missing:
+        return f"The reply lacks: {', '.join(missing)}."
+    wrong = [key for key, kind in schema.items() if not _fits(value[key], str(kind))]
+    return f"Of another type than asked for: {', '.join(wrong)}." if wrong else ""
+
+
+def _fits(value: Any, kind: str) -> bool:
+    """Whether a value is of an informal type such as `list[str]`, `bool` or `int`; unknown types fit anything."""
+    word = kind.strip().lower()
+    if word.startswith(("list", "array")):
+        return isinstance(value, list)
+    if word.startswith(("dict", "object", "map")):
+        return isinstance(value, dict)
+    if word.startswith("bool"):
+        return isinstance(value, bool)
+    if word.startswith(("int", "float", "number")):
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if word.startswith("str"):
+        return isinstance(value, str)
+    return True

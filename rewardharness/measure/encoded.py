@@ -1,0 +1,89 @@
+"""Encoded images for a model: the bytes that were given, unless something has to be done to them, which is noted.
+
+Decoding and encoding again costs more than everything else a client does, and can change what is judged. So bytes
+in a common format pass through; what a server's decoder would show differently from what a person sees is decoded
+here and sent as lossless PNG.
+"""
+
+import io
+import math
+from dataclasses import dataclass, field
+
+import cv2
+import numpy as np
+from PIL import Image
+
+from rewardharness.errors import HarnessError
+from rewardharness.measure.images import check_size, load_picture, quiet, read_bytes, sniff, without_exif
+from rewardharness.schema import ImageInput
+
+PASSED = {"PNG": "image/png", "JPEG": "image/jpeg", "WEBP": "image/webp"}
+"""Formats that are passed through, and their media types."""
+
+
+@dataclass(frozen=True)
+class EncodedImage:
+    """An image ready to be sent."""
+
+    data: bytes = field(repr=False)
+    mime: str
+    size: tuple[int, int]
+    """Width and height in pixels."""
+    notes: tuple[str, ...] = ()
+    """What was done to it; empty when the pixels are as given."""
+
+
+def encode_for_model(image: ImageInput, max_pixels: int | None = None) -> EncodedImage:
+    """Prepare an image for a model.
+
+    Args:
+        image: A file or bytes, as `load_picture` takes them.
+        max_pixels: The most pixels that the model looks at; larger images are scaled down by area averaging here,
+            so that what is judged is known and the same for all candidates. None: sent at full size.
+
+    Raises:
+        ImageError: If it is not an image that can be used.
+    """
+    data = read_bytes(image)
+    kind = sniff(image.name, data)
+    passed = _pass_through(image.name, data, kind, max_pixels)
+    if passed is not None:
+        return passed
+    picture = load_picture(ImageInput(image.name, data=data))
+    pixels, notes = picture.pixels, list(picture.notes)
+    height, width = pixels.shape[:2]
+    if max_pixels is not None and width * height > max_pixels:
+        scale = math.sqrt(max_pixels / (width * height))
+        smaller = max(1, int(width * scale)), max(1, int(height * scale))
+        pixels = np.asarray(cv2.resize(pixels, smaller, interpolation=cv2.INTER_AREA), np.uint8)
+        notes.append(f"scaled from {width} x {height} to {smaller[0]} x {smaller[1]} for the model")
+    if kind not in PASSED:
+        notes.append(f"sent as PNG instead of {kind}")
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, "PNG", compress_level=1)
+    return EncodedImage(buffer.getvalue(), "image/png", (pixels.shape[1], pixels.shape[0]), tuple(notes))
+
+
+def _pass_through(name: str, data: bytes, kind: str, max_pixels: int | None) -> EncodedImage | None:
+    """Return the bytes as given if any decoder shows what a person sees; metadata of a JPEG are cut off."""
+    if kind not in PASSED:
+        return None
+    try:
+        stripped, exif = without_exif(name, data) if kind == "JPEG" else (data, b"")
+        with quiet(), Image.open(io.BytesIO(stripped), formats=(kind,)) as opened:
+            size = opened.size
+            plain = (
+                opened.mode in {"RGB", "L"}
+                and not opened.has_transparency_data
+                and not getattr(opened, "is_animated", False)
+                and not opened.info.get("icc_profile")
+                and not opened.info.get("exif")
+                and "Raw profile type exif" not in opened.info
+            )
+    except (HarnessError, OSError, ValueError, SyntaxError, EOFError):
+        # Whatever is wrong is found again, and put into words, by the loader.
+        return None
+    check_size(name, size)
+    if not plain or exif or (max_pixels is not None and size[0] * size[1] > max_pixels):
+        return None
+    return EncodedImage(stripped, PASSED[kind], size)

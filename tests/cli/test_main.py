@@ -1,0 +1,175 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from rewardharness.cli.main import main
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> list[str]:
+    random = np.random.default_rng(0)
+    source = np.asarray(
+        Image.fromarray(random.integers(60, 200, (8, 8, 3), dtype=np.uint8)).resize(
+            (128, 128), Image.Resampling.BICUBIC
+        )
+    ).copy()
+    edit = source.copy()
+    edit[40:90, 40:90] = (210, 30, 30)
+    paths = []
+    for name, pixels in (("s", source), ("edit", edit), ("same", source)):
+        paths.append(str(tmp_path / f"{name}.png"))
+        Image.fromarray(pixels).save(paths[-1])
+    return paths
+
+
+def score(images: list[str], *more: str) -> list[str]:
+    source, *candidates = images
+    named = [part for path in candidates for part in ("--candidate", path)]
+    return ["score", "--source", source, *named, "--instruction", "make the box red", *more]
+
+
+def test_score_prints_one_object_with_the_agreed_shape(images: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(score(images, "--json")) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["winner"] == "A"
+    assert record["ranking"] == [["A"], ["B"]]
+    assert set(record["candidates"]["A"]) == {"reward", "instruction", "quality"}
+    wanted = "winner ranking margin confidence candidates judge protocol library_id entries chain usage reason"
+    assert set(wanted.split()) <= set(record)
+    assert record["reason"] is None
+
+
+def test_score_for_people_and_overlays(images: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(score(images, "--show-chain", "--save-overlays", str(tmp_path / "overlays"))) == 0
+    shown = capsys.readouterr().out
+    assert "A is preferred" in shown
+    assert "<answer>" in shown
+    assert (tmp_path / "overlays" / "A-change-map.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_missing_image_is_said_in_one_line(images: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(score([*images[:2], "nowhere.png"], "--json")) == 3
+    record = json.loads(capsys.readouterr().out)
+    assert record["winner"] is None
+    assert record["reason"]["code"] == "image"
+    assert "nowhere.png" in record["reason"]["message"]
+
+
+def test_a_broken_library_is_named_with_the_next_step(
+    images: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "lib").mkdir()
+    assert main(score(images, "--library", str(tmp_path / "lib"))) == 1
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "registry.json" in shown.err
+    assert "Traceback" not in shown.err
+
+
+def make_folder(folder: Path, images: list[str]) -> None:
+    folder.mkdir()
+    for path in images:
+        (folder / Path(path).name).write_bytes(Path(path).read_bytes())
+    rows = ["id,instruction,source,candidate_a,candidate_b,preference,label_kind"]
+    rows += [f"e{number},make the box red,s.png,edit.png,same.png,A,made" for number in range(3)]
+    rows += ["e3,make the box red,s.png,edit.png,gone.png,A,made"]
+    (folder / "pairs.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+
+
+def test_score_folder_resumes_and_reports(
+    images: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_folder(tmp_path / "data", images)
+    command = ["score-folder", str(tmp_path / "data"), "--run", str(tmp_path / "run"), "--json"]
+    assert main([*command, "--limit", "2"]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["n"] == 2
+    assert main(command) == 3
+    shown = capsys.readouterr()
+    assert "2 of 4 are judged already" in shown.err
+    report = json.loads(shown.out.splitlines()[-1])
+    assert (report["n"], report["judged"], report["coverage"]) == (4, 3, 0.75)
+    assert report["by_label_kind"]["made"]["accuracy"] == 1.0
+    assert report["position_consistency"] == 1.0
+    assert report["groups"] == {"n": 0, "judged": 0, "best_accuracy": None, "interval": None}
+    lines = [json.loads(line) for line in (tmp_path / "run" / "results.jsonl").read_text(encoding="utf-8").splitlines()]
+    lines.sort(key=lambda line: str(line["id"]))
+    assert [line["id"] for line in lines] == ["e0", "e1", "e2", "e3"]
+    assert {"id", "preference", "margin", "rewards", "reason"} <= set(lines[0])
+    assert lines[3]["preference"] is None
+    assert "gone.png" in lines[3]["reason"]
+
+
+def test_another_library_in_the_same_run_folder_is_refused(
+    images: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_folder(tmp_path / "data", images)
+    assert main(["library", "new", str(tmp_path / "lib"), "--copy", "builtin"]) == 0
+    new = [
+        "library",
+        "new",
+        str(tmp_path / "lib"),
+        "--skill",
+        "hats",
+        "--description",
+        "For hats.",
+        "--triggers",
+        "hat",
+    ]
+    assert main(new) == 0
+    command = ["score-folder", str(tmp_path / "data"), "--run", str(tmp_path / "run"), "--limit", "1", "--quiet"]
+    assert main(command) == 0
+    assert main([*command, "--library", str(tmp_path / "lib")]) == 1
+    assert "library_id" in capsys.readouterr().err
+    assert main([*command, "--library", str(tmp_path / "lib"), "--restart"]) == 0
+
+
+def test_dry_run_judges_nothing(images: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_folder(tmp_path / "data", images)
+    assert main(["score-folder", str(tmp_path / "data"), "--run", str(tmp_path / "run"), "--dry-run"]) == 0
+    assert "4 examples" in capsys.readouterr().out
+    assert not (tmp_path / "run").exists()
+
+
+def test_library_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    library = str(tmp_path / "lib")
+    assert main(["library", "new", library, "--copy", "builtin"]) == 0
+    assert main(["library", "check", library, "--strict"]) == 0
+    assert main(["library", "diff", "builtin", library]) == 0
+    assert "mean the same" in capsys.readouterr().out
+    assert main(["library", "new", library, "--tool", "hat-finder"]) == 1
+    assert "--description" in capsys.readouterr().err
+    assert main(["library", "new", library, "--tool", "hat-finder", "--description", "Finds hats."]) == 0
+    assert main(["library", "diff", "builtin", library, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert [entry["name"] for entry in found["added"]] == ["hat-finder"]
+    assert main(["library", "show", library, "--entry", "nothing"]) == 1
+    assert main(["library", "show", library, "--entry", "hat-finder"]) == 0
+    assert "Finds hats." in capsys.readouterr().out
+    assert main(["library", "show", "--for", "remove the hat", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    consulted = [entry["name"] for entry in shown["entries"] if entry["consulted"]]
+    assert "following-removals" in consulted
+    assert "style-and-tone-changes" not in consulted
+
+
+def test_doctor_names_the_state_of_things(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["ok"]
+    assert {"python", "numpy", "state folder", "library"} <= {check["name"] for check in report["checks"]}
+
+
+def test_a_wrong_setting_is_said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("RH_WORKERS", "many")
+    assert main(["doctor"]) == 1
+    assert "RH_WORKERS='many'" in capsys.readouterr().err
+
+
+def test_a_wrong_command_line_is_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["score"])
+    assert stopped.value.code == 2
+    assert "--source" in capsys.readouterr().err

@@ -1,0 +1,122 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rewardharness.judging.answers import Answer, Problem, ToolRequest, read_number, read_turn
+
+GOOD = '{"preference": "B", "scores": {"A": {"instruction": 2, "quality": 3}, "B": {"instruction": 4, "quality": 3}}}'
+SCORES = {"A": (2.0, 3.0), "B": (4.0, 3.0)}
+
+
+def outcome(text: str, *, ties: bool = False) -> object:
+    return read_turn(text, ("A", "B"), ties=ties).outcome
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"<think>x</think><answer>{GOOD}</answer>",
+        f"<think>x</think>\n<answer>```json\n{GOOD}\n```</answer>",
+        f"<answer>{GOOD}",
+        f"<ANSWER> {GOOD} </ANSWER>",
+        f"I think so.</think><answer>{GOOD}</answer>",
+        f"<think>I never close this <answer>{GOOD}</answer>",
+        f'<think>not <answer>{{"preference": "A"}}</answer> but</think><answer>{GOOD}</answer>',
+        f"<answer>{GOOD}</answer><answer>{GOOD}</answer>",
+        f"Here you are:\n```\n{GOOD}\n```",
+        GOOD.replace('"B",', '"b",'),
+    ],
+)
+def test_forms_that_are_forgiven(text: str) -> None:
+    assert outcome(text) == Answer("B", SCORES)
+
+
+def test_thought_is_kept_apart() -> None:
+    assert read_turn(f"<think> a </think>{GOOD}", ("A", "B"), ties=False).thought == "a"
+    assert read_turn(f"no tags here <answer>{GOOD}</answer>", ("A", "B"), ties=False).thought == "no tags here"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "A is better.",
+        "<answer>A</answer>",
+        "<answer>5</answer>",
+        "<answer>null</answer>",
+        '<answer>"preference"</answer>',
+        '<answer>{"preference": 1}</answer>',
+        '<answer>{"preference": "C"}</answer>',
+        '<answer>{"preference": "tie"}</answer>',
+        f"<answer>{GOOD}</answer><answer>{GOOD.replace('B', 'A', 1)}</answer>",
+        f"<think><answer>{GOOD}</answer></think>",
+        '<tool>{"images": ["A"]}</tool>',
+        "<tool>zoom in</tool>",
+        "<answer>" + "[" * 100_000 + "</answer>",
+    ],
+)
+def test_what_can_not_be_read_is_a_problem(text: str) -> None:
+    assert isinstance(outcome(text), Problem)
+
+
+def test_a_tie_only_where_it_is_offered() -> None:
+    text = '<answer>{"preference": "Tie", "scores": {}}</answer>'
+    assert isinstance(outcome(text), Problem)
+    answer = outcome(text, ties=True)
+    assert isinstance(answer, Answer)
+    assert answer.preference == "tie"
+
+
+@pytest.mark.parametrize(
+    "score", ["true", "Infinity", "NaN", "5", "0", '"good"', "null", "[3]", '"3.5"', "-1", "1e400"]
+)
+def test_scores_are_never_made_up(score: str) -> None:
+    answer = outcome(f"<answer>{GOOD.replace(': 2', f': {score}')}</answer>")
+    assert isinstance(answer, Answer)
+    assert answer.preference == "B"
+    assert answer.scores == {}
+    assert "instruction score of A" in answer.problem
+
+
+def test_fractions_are_kept_as_they_are() -> None:
+    answer = outcome(f"<answer>{GOOD.replace(': 2', ': 3.9')}</answer>")
+    assert isinstance(answer, Answer)
+    assert answer.scores["A"] == (3.9, 3.0)
+
+
+def test_a_tool_call_before_an_invented_observation() -> None:
+    text = '<think>look</think><tool>{"name": "zoom", "images": "A", "query": null}</tool><obs>{}</obs>' + GOOD
+    assert outcome(text) == ToolRequest("zoom", ("A",), "")
+    assert outcome('<tool>{"name": "zoom", "images": ["source", {"image": "A"}]}') == ToolRequest(
+        "zoom", ("source", {"image": "A"}), ""
+    )
+
+
+@given(st.text(max_size=300), st.sampled_from(["", "<think>", "<answer>", "<tool>", "</think>"]))
+def test_any_text_is_read_without_an_accident(text: str, tag: str) -> None:
+    result = outcome(tag + text + tag)
+    assert isinstance(result, Answer | Problem | ToolRequest)
+
+
+@given(st.sampled_from(["A", "B"]), st.lists(st.integers(1, 4), min_size=4, max_size=4), st.text(max_size=50))
+def test_a_well_formed_answer_is_read_as_it_was_written(preference: str, scores: list[int], thought: str) -> None:
+    value = {
+        "preference": preference,
+        "scores": {
+            "A": {"instruction": scores[0], "quality": scores[1]},
+            "B": {"instruction": scores[2], "quality": scores[3]},
+        },
+    }
+    text = f"<think>{thought.replace('<', '')}</think><answer>{json.dumps(value)}</answer>"
+    result = outcome(text)
+    assert isinstance(result, Answer)
+    assert result.preference == preference
+    assert result.scores == {"A": (scores[0], scores[1]), "B": (scores[2], scores[3])}
+
+
+@given(st.one_of(st.floats(), st.integers(), st.text(max_size=5), st.booleans(), st.none()))
+def test_numbers_stay_in_range(value: object) -> None:
+    number = read_number(value, 1, 4)
+    assert number is None or 1 <= number <= 4

@@ -1,0 +1,42 @@
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rewardharness.judging.criteria import GRADE_FLOOR, combine, make_scores
+from rewardharness.library.rubric import Criterion
+
+grades = st.lists(st.tuples(st.floats(0.1, 10), st.floats(0, 1)), min_size=1, max_size=6)
+
+
+def criterion(name: str, dimension: str, weight: float = 1.0) -> Criterion:
+    return Criterion(id=name, text=name, weight=weight, scale=(1, 4), dimension=dimension)  # type: ignore[arg-type]
+
+
+def test_a_failed_criterion_sinks_the_rest() -> None:
+    assert combine([(1, 1.0), (1, 0.0)]) == pytest.approx((math.sqrt(GRADE_FLOOR) - GRADE_FLOOR) / (1 - GRADE_FLOOR))
+    assert combine([(1, 1.0), (1, 1.0)]) == 1.0
+    assert combine([(3, 0.0)]) == 0.0
+    assert combine([]) is None
+
+
+@given(grades)
+def test_combined_grades_stay_in_range_and_rise_with_each_grade(items: list[tuple[float, float]]) -> None:
+    value = combine(items)
+    assert value is not None
+    assert -1e-9 <= value <= 1 + 1e-9
+    weight, grade = items[0]
+    better = combine([(weight, min(1.0, grade + 0.2)), *items[1:]])
+    assert better is not None
+    assert better >= value - 1e-12
+
+
+def test_scores_are_on_the_scale_and_unknown_where_nothing_spoke() -> None:
+    scores = make_scores([(criterion("a", "instruction"), 1.0)])
+    assert scores is not None
+    assert (scores.instruction, scores.quality, scores.reward) == (4.0, None, 1.0)
+    both = make_scores([(criterion("a", "instruction"), 1.0), (criterion("b", "quality"), 0.0)])
+    assert both is not None
+    assert (both.instruction, both.quality, both.reward) == (4.0, 1.0, 0.0)
+    assert make_scores([]) is None

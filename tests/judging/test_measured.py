@@ -1,0 +1,152 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from rewardharness.judging.measured import NAME, MeasuredJudge
+from rewardharness.judging.record import judgment_json
+from rewardharness.library.store import EMPTY, Library, open_library
+from rewardharness.schema import Example, ImageInput
+
+
+@pytest.fixture(scope="module")
+def library() -> Library:
+    return open_library("builtin")
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ImageInput]:
+    """A drawn scene and edits of it: the box made red, the same with an unasked change, and the box made blue."""
+    random = np.random.default_rng(1)
+    coarse = Image.fromarray(random.integers(60, 200, (10, 10, 3), dtype=np.uint8))
+    scene = np.asarray(coarse.resize((256, 256), Image.Resampling.BICUBIC)).astype(np.int16)
+    source = np.clip(scene + random.normal(0, 4, scene.shape), 0, 255).astype(np.uint8)
+    source[90:170, 90:170] = (120, 120, 110)
+    shading = random.normal(0, 4, (80, 80, 1))
+    red, blue = source.copy(), source.copy()
+    red[90:170, 90:170] = np.clip(np.array((205, 35, 40)) + shading, 0, 255)
+    blue[90:170, 90:170] = np.clip(np.array((40, 60, 200)) + shading, 0, 255)
+    over = red.copy()
+    over[10:70, 10:240] = over[10:70, 10:240] // 3
+    folder = tmp_path_factory.mktemp("pictures")
+    found = {}
+    for name, pixels in {"source": source, "red": red, "blue": blue, "over": over, "small": red[::2, ::2]}.items():
+        Image.fromarray(pixels).save(folder / f"{name}.png")
+        found[name] = ImageInput(name, folder / f"{name}.png")
+    return found
+
+
+def example(pictures: dict[str, ImageInput], *names: str, instruction: str = "make the box red") -> Example:
+    return Example("x", instruction, pictures["source"], tuple(pictures[name] for name in names))
+
+
+@pytest.mark.parametrize("worse", ["source", "over", "blue"])
+def test_the_edit_that_was_asked_for_wins_in_either_place(
+    worse: str, pictures: dict[str, ImageInput], library: Library
+) -> None:
+    judge = MeasuredJudge()
+    first = judge.judge_now(example(pictures, "red", worse), library)
+    second = judge.judge_now(example(pictures, worse, "red"), library)
+    assert (first.preference, second.preference) == ("A", "B")
+    assert first.margin == second.margin
+    assert first.scores["A"] == second.scores["B"]
+    assert first.scores["B"] == second.scores["A"]
+    assert first.position_consistent
+
+
+def test_a_group_is_ranked_and_every_candidate_gets_a_reward(pictures: dict[str, ImageInput], library: Library) -> None:
+    judgment = MeasuredJudge().judge_now(example(pictures, "source", "over", "red", "blue"), library)
+    assert judgment.preference == "C"
+    assert sorted(label for level in judgment.ranking for label in level) == ["A", "B", "C", "D"]
+    assert judgment.ranking[-1] == ("A",)
+    assert all(0 <= scores.reward <= 1 for scores in judgment.scores.values())
+    assert all(1 <= (scores.instruction or 0) <= 4 for scores in judgment.scores.values())
+
+
+def test_the_record_names_its_grounds(pictures: dict[str, ImageInput], library: Library) -> None:
+    record = judgment_json(MeasuredJudge().judge_now(example(pictures, "red", "source"), library))
+    assert record["judge"] == NAME
+    assert record["winner"] == "A"
+    assert record["library_id"] == library.id
+    assert record["chain"].startswith("<think>")
+    assert record["chain"].count("<tool>") == record["chain"].count("<obs>") > 2
+    assert record["chain"].endswith("</answer>")
+    assert any("edit presence" in reason for reason in record["reasons"])
+    assert "B is the unchanged source." in record["notes"]
+    assert any(entry["name"] == "color-and-material-changes" for entry in record["entries"])
+
+
+def test_identical_candidates_are_level_and_said_to_be(pictures: dict[str, ImageInput], library: Library) -> None:
+    judgment = MeasuredJudge().judge_now(example(pictures, "red", "red"), library)
+    assert (judgment.preference, judgment.margin, judgment.confidence) == ("tie", 0.0, 0.0)
+    assert "A and B are the same image." in judgment.notes
+
+
+def test_another_size_is_judged_after_an_alignment_that_is_noted(
+    pictures: dict[str, ImageInput], library: Library
+) -> None:
+    judgment = MeasuredJudge().judge_now(example(pictures, "small", "blue"), library)
+    assert judgment.preference == "A"
+    assert any(note.startswith("A: resized from 128 x 128 to 256 x 256") for note in judgment.notes)
+
+
+def test_what_can_not_be_measured_is_named_and_trusted_little(
+    pictures: dict[str, ImageInput], library: Library
+) -> None:
+    seen = MeasuredJudge().judge_now(example(pictures, "red", "over"), library)
+    unseen = MeasuredJudge().judge_now(example(pictures, "red", "over", instruction="make him frown"), library)
+    assert unseen.confidence is not None
+    assert seen.confidence is not None
+    assert unseen.confidence < seen.confidence
+    assert any("trust it little" in note for note in unseen.notes)
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"instruction": "  "}, "input"),
+        ({"candidates": 1}, "input"),
+        ({"candidates": 5}, "input"),
+        ({"broken": True}, "image"),
+    ],
+)
+def test_trouble_is_a_failure_and_never_a_preference(
+    change: dict[str, object], code: str, pictures: dict[str, ImageInput], library: Library
+) -> None:
+    candidates = (pictures["red"],) * int(str(change.get("candidates", 2)))
+    if change.get("broken"):
+        candidates = (pictures["red"], ImageInput("torn.png", data=b"\x89PNG\r\n\x1a\n"))
+    asked = Example("x", str(change.get("instruction", "make it red")), pictures["source"], candidates)
+    judgment = MeasuredJudge().judge_now(asked, library)
+    assert judgment.preference is None
+    assert judgment.failure is not None
+    assert judgment.failure.code == code
+    assert judgment.scores == {}
+
+
+def test_an_empty_library_leaves_nothing_to_go_by(pictures: dict[str, ImageInput]) -> None:
+    judgment = MeasuredJudge().judge_now(example(pictures, "red", "source"), EMPTY)
+    assert judgment.failure is not None
+    assert judgment.failure.code == "nothing_to_measure"
+
+
+def test_pictures_come_only_when_asked_for(pictures: dict[str, ImageInput], library: Library) -> None:
+    asked = example(pictures, "red", "over")
+    plain = MeasuredJudge().judge_now(asked, library)
+    shown = MeasuredJudge(pictures=True).judge_now(asked, library)
+    assert all(step.picture is None for step in plain.steps)
+    assert {step.subject for step in shown.steps if step.picture} == {"A", "B"}
+    assert [step.text for step in plain.steps] == [step.text for step in shown.steps]
+
+
+@pytest.mark.real_data
+def test_real_pairs_are_judged_without_position_bias(real_data: Path, library: Library) -> None:
+    from rewardharness.data.folder import read_folder
+    from rewardharness.judging.evaluate import evaluate
+    from rewardharness.judging.report import make_report
+
+    examples = [each for each in read_folder(real_data / "pairs").examples if len(each.candidates) == 2][:24]
+    report = make_report(evaluate(MeasuredJudge(workers=2), library, examples, concurrency=2))
+    assert report.judged == report.n == 24
+    assert report.position_consistent == (24, 24)

@@ -341,7 +341,7 @@ def _tone_shifts(view: EditView, *, local: bool) -> dict[str, float]:
         "saturation": after["saturation"] - before["saturation"],
         "sharpness": crispness[1] - crispness[0],
         "chroma_left": after["chroma"],
-        "sepia_distance": weighted_mean(sepia, weight),
+        "sepia_distance": weighted_mean(sepia, weight) + 3.0 * _tint_spread(view.lab_candidate, weight),
     }
 
 
@@ -361,6 +361,19 @@ def _tones(lab: Plane, weight: Plane) -> dict[str, float]:
         "saturation": weighted_mean(saturation, weight),
         "chroma": weighted_mean(chroma, weight),
     }
+
+
+def _tint_spread(lab: Plane, weight: Plane) -> float:
+    """Return how much a and b vary at equal lightness: next to 0 in a picture of one tint, such as sepia."""
+    bins = (lab[..., 0] / 5.0).astype(np.int32).ravel().clip(0, 20)
+    share = weight.ravel()
+    mass = np.maximum(np.bincount(bins, share, 21), 1e-6)
+    spread = 0.0
+    for axis in (1, 2):
+        values = lab[..., axis].ravel()
+        mean = np.bincount(bins, share * values, 21) / mass
+        spread += float(np.bincount(bins, share * (values - mean[bins]) ** 2, 21).sum() / mass.sum())
+    return float(np.sqrt(spread))
 
 
 def _warmth(pixels: Pixels, weight: Plane) -> float:

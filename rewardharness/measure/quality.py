@@ -40,10 +40,9 @@ class _FullSize:
         return first, second
 
     @cached_property
-    def middle(self) -> tuple[Plane, Plane]:
-        """The same at half size: detail that survives a slight blur."""
-        halves = (cv2.resize(gray, None, fx=0.5, fy=0.5, interpolation=cv2.INTER_AREA) for gray in self._grays)
-        first, second = (self._tiles(_laplacian(half)) for half in halves)
+    def coarse(self) -> tuple[Plane, Plane]:
+        """The same at a quarter of the size: detail that survives all but gross blur."""
+        first, second = (self._tiles(_laplacian(_quarter(gray))) for gray in self._grays)
         return first, second
 
     @cached_property
@@ -76,20 +75,24 @@ def sharpness(view: EditView, request: EditRequest) -> Reading:
     """Measure whether the candidate is as sharp as the source, outside and inside the edit.
 
     Outside, the energy of fine detail is compared place by place. Inside, where the content differs, the ratio of
-    fine to middle detail is compared with that of the whole source. Blur costs twice as much as over-sharpening.
+    fine to coarse detail is compared with that of the whole source and of the same region, whichever is nearer. Blur
+    costs twice as much as over-sharpening.
     """
     full = _full_size(view)
     fine_source, fine_candidate = full.fine
-    middle_source, middle_candidate = full.middle
+    coarse_source, coarse_candidate = full.coarse
     outside = weighted_mean(
         np.log2((fine_candidate + 2.0) / (fine_source + 2.0)), full.kept * fine_source / (fine_source + 4.0)
     )
     index_source, index_candidate = (
-        np.log2((fine + 2.0) / (middle + 2.0))
-        for fine, middle in ((fine_source, middle_source), (fine_candidate, middle_candidate))
+        np.log2((fine + 0.5) / (coarse + 0.5))
+        for fine, coarse in ((fine_source, coarse_source), (fine_candidate, coarse_candidate))
     )
-    usual = weighted_mean(index_source, middle_source)
-    inside = weighted_mean(index_candidate, full.edited * middle_candidate, usual) - usual
+    usual = weighted_mean(index_source, coarse_source)
+    usual_here = weighted_mean(index_source, full.edited * coarse_source, usual)
+    index = weighted_mean(index_candidate, full.edited * coarse_candidate, usual)
+    # A place may be as sharp as the picture or as soft as the place has always been.
+    inside = min(index - usual, index - usual_here, key=abs)
     edited = float(full.edited.mean()) ** 0.5
     quantities = {
         "outside": Quantity(outside, "octaves", -10.0, 10.0),
@@ -113,17 +116,17 @@ def noise(view: EditView, request: EditRequest) -> Reading:
     """Measure how much noise the candidate has more than the source, in grey levels (standard deviation).
 
     Outside the edit the calmest places of the source are compared one by one; inside, the calmest quarter of the edited
-    places with the calmest quarter of the source.
+    places with the calmest quarter of the source, there or anywhere, whichever is noisier.
     """
     full = _full_size(view)
     before, after = full.noise
     calm = full.kept / (1.0 + (before / 1.5) ** 2)
     outside = weighted_mean(after**2 - before**2, calm)
-    inside_level = _calm_level(after, full.edited)
-    inside = inside_level**2 - _calm_level(before, np.ones_like(before)) ** 2
+    level_before, level_after = (_calm_level(level, np.ones_like(level)) for level in (before, after))
+    usual = max(level_before, _calm_level(before, full.edited))
+    inside = _calm_level(after, full.edited) ** 2 - usual**2
     edited = float(full.edited.mean())
     added = float(np.sqrt(excess((1.0 - edited) * outside + edited * inside, 0.5)))
-    level_before, level_after = _calm_level(before, np.ones_like(before)), _calm_level(after, np.ones_like(after))
     quantities = {
         "sigma_source": Quantity(level_before, "gray levels", 0.0, 255.0),
         "sigma_candidate": Quantity(level_after, "gray levels", 0.0, 255.0),
@@ -149,7 +152,7 @@ def blockiness(view: EditView, request: EditRequest) -> Reading:
         "strength_candidate": Quantity(after, "ratio", 0.0, 100.0),
     }
     sentence = f"Edges of 8 x 8 blocks stand out by {after:.0%} in the candidate and by {before:.0%} in the source."
-    return Reading(quantities, fall(excess(after - before - 0.02, 0.03), 0.5), sentence)
+    return Reading(quantities, fall(excess(after - before - 0.08, 0.04), 0.5), sentence)
 
 
 def clipping(view: EditView, request: EditRequest) -> Reading:
@@ -216,7 +219,10 @@ def frame_match(view: EditView, request: EditRequest) -> Reading:
     alignment = view.alignment
     areas = [max(1, size[0] * size[1]) for size in (alignment.source_size, alignment.candidate_size)]
     scale = float(np.log2(areas[1] / areas[0])) / 2.0
-    bars = max(0.0, _bars(view.small_candidate) - _bars(view.small_source))
+    rows, columns = (np.flatnonzero(view.valid.any(axis=axis)) for axis in (1, 0))
+    # The margins of a candidate of another shape are not its own bars; its aspect ratio tells of them.
+    covered = (slice(rows[0], rows[-1] + 1), slice(columns[0], columns[-1] + 1)) if rows.size and columns.size else ()
+    bars = max(0.0, _bars(view.small_candidate[covered]) - _bars(view.small_source[covered]))
     quantities = {
         "aspect_error": Quantity(alignment.aspect_error, "ratio", 0.0, 100.0),
         "scale": Quantity(scale, "octaves", -20.0, 20.0),
@@ -230,6 +236,11 @@ def frame_match(view: EditView, request: EditRequest) -> Reading:
         bars = 0.0
     cost = alignment.aspect_error / 0.25 + max(0.0, -scale) / 2.0 + max(0.0, scale) / 20.0 + bars / 0.15
     return Reading(quantities, fall(cost, 1.0), sentence)
+
+
+def _quarter(gray: Pixels) -> Pixels:
+    size = (max(1, gray.shape[1] // 4), max(1, gray.shape[0] // 4))
+    return np.asarray(cv2.resize(gray, size, interpolation=cv2.INTER_AREA), np.uint8)
 
 
 def _luma(pixels: Pixels) -> Pixels:
@@ -272,13 +283,14 @@ def _grid_strength(gray: Pixels) -> float:
         places = np.sort([float(columns[place::8].mean()) for place in range(8)])
         usual = float(places[3:5].mean())
         # The second highest place is what chance alone reaches.
-        strengths.append(max(0.0, float(places[7] - places[6])) / (usual + 0.3))
+        strengths.append(max(0.0, float(places[7] - places[6])) / (usual + 1.5))
     return sum(strengths) / 2.0
 
 
 def _clipped(pixels: Pixels) -> tuple[Plane, Plane]:
     """Return how surely each pixel is clipped to white and to black, with soft edges at 248 and 7."""
-    darkest, lightest = pixels.min(axis=2), pixels.max(axis=2)
+    red, green, blue = cv2.split(pixels)
+    darkest, lightest = cv2.min(cv2.min(red, green), blue), cv2.max(cv2.max(red, green), blue)
     high = np.clip((darkest.astype(np.float32) - 246.0) / 8.0, 0.0, 1.0)
     low = np.clip((9.0 - lightest.astype(np.float32)) / 8.0, 0.0, 1.0)
     return high, low

@@ -25,8 +25,9 @@ def structure_kept(view: EditView, request: EditRequest) -> Reading:
     of_subject = _asks_background(request)
     if of_subject:
         weight = weight * subject_likeness(view) ** 2
-    fine, fine_map = _agreement(view.gray_source, view.gray_candidate, weight)
-    coarse, _ = _agreement(*(_shrunk(plane, 4) for plane in (view.gray_source, view.gray_candidate, weight)))
+    agreement = _Agreement(view.gray_source, view.gray_candidate)
+    fine = agreement.mean(weight)
+    coarse = _Agreement(_shrunk(view.gray_source, 4), _shrunk(view.gray_candidate, 4)).mean(_shrunk(weight, 4))
     kept = 0.5 * fine + 0.5 * coarse
     quantities = {
         "fine": Quantity(fine, "cosine", -1.0, 1.0),
@@ -34,7 +35,7 @@ def structure_kept(view: EditView, request: EditRequest) -> Reading:
     }
     what = "the likely subject" if of_subject else "the source"
     sentence = f"The edges of {what} are kept by {fine:.0%} in detail and by {coarse:.0%} in layout."
-    overlay = _heat(view.small_candidate, 1.0 - fine_map)
+    overlay = _heat(view.small_candidate, agreement.lost())
     if not of_subject and request.kinds[0] not in {"color", "material", "tone", "style", "text"}:
         return Reading(quantities, None, sentence, overlay)
     # Restyled pictures redraw every line; what counts there is that the layout is recognised.
@@ -77,7 +78,7 @@ def removal_fill(view: EditView, request: EditRequest) -> Reading:
     """Measure whether the edited region lost its thing and now continues its surroundings.
 
     `apart` is how unlike the region is to a ring around it, before and after. `ghost` is the
-    share of the source's edges within the region that still show at their place. Graded when something is to
+    share of the source's edges well within the region that still show at their place. Graded when something is to
     be removed.
     """
     inside, ring = _region_and_ring(view)
@@ -116,12 +117,11 @@ def background_change(view: EditView, request: EditRequest) -> Reading:
     """
     subject = subject_likeness(view) * view.valid
     ground = (1.0 - subject) * view.valid
-    same_ground, _ = _agreement(view.gray_source, view.gray_candidate, ground**2)
+    agreement = _Agreement(view.gray_source, view.gray_candidate)
     # A mere tint leaves every edge of the background in place; that is half a change at most.
-    redrawn = 0.5 + 0.5 * (1.0 - max(0.0, same_ground))
+    redrawn = 0.5 + 0.5 * (1.0 - max(0.0, agreement.mean(ground**2)))
     changed = redrawn * weighted_mean(np.minimum(view.change / 0.6, 1.0), ground**2)
-    agreement, _ = _agreement(view.gray_source, view.gray_candidate, subject**2)
-    kept = 0.5 * max(0.0, agreement) + 0.5 * weighted_mean(1.0 - view.change, subject**2, 1.0)
+    kept = 0.5 * max(0.0, agreement.mean(subject**2)) + 0.5 * weighted_mean(1.0 - view.change, subject**2, 1.0)
     quantities = {
         "background_changed": Quantity(changed, "share", 0.0, 1.0),
         "subject_kept": Quantity(kept, "share", 0.0, 1.0),
@@ -143,11 +143,16 @@ def subject_likeness(view: EditView) -> Plane:
     height, width = lab.shape[:2]
     down, across = np.linspace(-1.0, 1.0, height)[:, None], np.linspace(-1.0, 1.0, width)[None, :]
     bell = np.exp(-((across / 0.75) ** 2) - (down / 0.9) ** 2)
-    small = cv2.GaussianBlur(cv2.resize(lab, (64, 64), interpolation=cv2.INTER_AREA), (0, 0), 1.0)
+    side = 48
+    small = cv2.GaussianBlur(cv2.resize(lab, (side, side), interpolation=cv2.INTER_AREA), (0, 0), 1.0)
     # Left, top and right only: subjects often reach the lower border.
-    border = np.concatenate([small[:, :4].reshape(-1, 3), small[:, -4:].reshape(-1, 3), small[:4].reshape(-1, 3)])
-    distances = np.linalg.norm(small.reshape(-1, 1, 3) - border[None, ::4], axis=2)
-    nearest = np.sort(distances, axis=1)[:, : max(1, distances.shape[1] // 10)].mean(axis=1).reshape(64, 64)
+    border = np.concatenate([small[:, :3].reshape(-1, 3), small[:, -3:].reshape(-1, 3), small[:3].reshape(-1, 3)])[::4]
+    places = small.reshape(-1, 3)
+    squared = (places**2).sum(axis=1)[:, None] + (border**2).sum(axis=1)[None] - 2.0 * (places @ border.T)
+    # The tenth part of the border that is most alike: a border of several colours is still all border.
+    alike = len(border) // 10
+    nearest = np.sqrt(np.maximum(np.partition(squared, alike, axis=1)[:, : alike + 1], 0.0)).mean(axis=1)
+    nearest = nearest.reshape(side, side)
     unlike = 1.0 - np.exp(-nearest / 12.0)
     likeness = bell * (0.35 + 0.65 * cv2.resize(unlike.astype(np.float32), (width, height)))
     return np.asarray(likeness / max(float(likeness.max()), 1e-6), np.float32)
@@ -165,23 +170,31 @@ def _asks_background(request: EditRequest) -> bool:
     return "background" in request.kinds[:2] and not as_place
 
 
-def _agreement(before: Plane, after: Plane, weight: Plane) -> tuple[float, Plane]:
-    """Compare the directions of the structure of two grey pictures.
+class _Agreement:
+    """How the directions of the structure of two grey pictures agree, place by place.
 
-    Returns:
-        The weighted mean of the agreement where the first has structure (1 where it has none at all), and the
-        agreement per pixel from 0 to 1.
+    Args:
+        before: Grey picture whose structure is looked for.
+        after: Grey picture of the same size in which it is looked for.
     """
-    first, second = _structure_tensor(before), _structure_tensor(after)
-    strength, strength_after = cv2.magnitude(*first), cv2.magnitude(*second)
-    cosine = (first[0] * second[0] + first[1] * second[1]) / (strength * strength_after + np.float32(1e-6))
-    # An edge that has all but gone agrees with nothing, whatever its direction.
-    left = strength_after / (strength + np.float32(0.2))
-    cosine *= np.minimum(1.03 * left / (left + np.float32(0.03)), 1.0)
-    salience = np.maximum(np.sqrt(strength) - np.float32(1.0), 0.0)
-    here = salience / (salience + np.float32(4.0))
-    mean = weighted_mean(cosine, salience * weight, 1.0)
-    return mean, np.asarray(1.0 - here * (1.0 - np.clip(cosine, 0.0, 1.0)), np.float32)
+
+    def __init__(self, before: Plane, after: Plane) -> None:
+        first, second = _structure_tensor(before), _structure_tensor(after)
+        strength, strength_after = cv2.magnitude(*first), cv2.magnitude(*second)
+        cosine = (first[0] * second[0] + first[1] * second[1]) / (strength * strength_after + np.float32(1e-6))
+        # An edge that has all but gone agrees with nothing, whatever its direction.
+        left = strength_after / (strength + np.float32(0.2))
+        self._cosine = cosine * np.minimum(1.03 * left / (left + np.float32(0.03)), 1.0)
+        self._salience = np.maximum(np.sqrt(strength) - np.float32(1.0), 0.0)
+
+    def mean(self, weight: Plane) -> float:
+        """Return the mean under a weight where the first picture has structure; 1 where it has none at all."""
+        return weighted_mean(self._cosine, self._salience * weight, 1.0)
+
+    def lost(self) -> Plane:
+        """Return where structure was lost, from 0 to 1."""
+        here = self._salience / (self._salience + np.float32(4.0))
+        return np.asarray(here * (1.0 - np.clip(self._cosine, 0.0, 1.0)), np.float32)
 
 
 def _structure_tensor(gray: Plane) -> tuple[Plane, Plane]:
@@ -206,7 +219,7 @@ def _gradient(lab: Plane) -> Plane:
 
 
 def _compactness(heat: Plane) -> float:
-    """Return 1 minus the spatial variance of the heat over that of an even sheet; 0 for an even or wider spread."""
+    """Return exp(-2 r^2) with r the spatial variance of the heat over that of an even sheet; 1 for one small place."""
     height, width = heat.shape
     total = float(heat.sum())
     if total < 1e-6:
@@ -217,7 +230,7 @@ def _compactness(heat: Plane) -> float:
         profile = heat.sum(axis=axis, dtype=np.float64) / total
         mean = float((profile * places).sum())
         variance += float((profile * (places - mean) ** 2).sum())
-    return max(0.0, 1.0 - variance * 6.0)
+    return float(np.exp(-2.0 * (6.0 * variance) ** 2))
 
 
 def _region_and_ring(view: EditView) -> tuple[Mask, Mask]:
@@ -251,8 +264,11 @@ def _apart(lab: Plane, inside: Mask, ring: Mask) -> float:
 
 
 def _ghost(view: EditView, inside: Mask) -> float:
-    agreement, _ = _agreement(view.gray_source, view.gray_candidate, inside.astype(np.float32))
-    return min(1.0, max(0.0, agreement))
+    # The rim of the region overlaps with what was to stay.
+    core = cv2.erode(inside.astype(np.uint8), np.ones((9, 9), np.uint8), borderType=cv2.BORDER_REPLICATE)
+    weight = core if core.any() else inside
+    left = _Agreement(view.gray_source, view.gray_candidate).mean(weight.astype(np.float32))
+    return min(1.0, max(0.0, left))
 
 
 def _heat(pixels: Pixels, heat: Plane) -> Pixels:

@@ -101,17 +101,19 @@ def text_match(view: EditView, request: EditRequest) -> Reading:
         grades.append(wanted_found[-1] ** 3 * (0.95 + 0.05 * sure))
         parts.append(f"{text!r} is read with a similarity of {wanted_found[-1]:.0%}")
     for text in request.removed_texts:
-        left = similarity(text, new)
+        there, left = similarity(text, old), similarity(text, new)
         gone_left.append(left)
-        grades.append(1.0 - left**3)
-        parts.append(f"{text!r} is left by {left:.0%} (in the source {similarity(text, old):.0%})")
+        parts.append(f"{text!r} is left by {left:.0%} (in the source {there:.0%})")
+        # What could not be read in the source tells nothing when it cannot be read in the candidate.
+        if there >= 0.5:
+            grades.append(1.0 - left**3)
     quantities = {"lines": Quantity(len(after), "count", 0.0, 1000.0)}
     if wanted_found:
         quantities["similarity"] = Quantity(sum(wanted_found) / len(wanted_found), "share", 0.0, 1.0)
     if gone_left:
         quantities["left"] = Quantity(max(gone_left), "share", 0.0, 1.0)
     sentence = f"In the candidate {'; '.join(parts)}. Read: {_quoted(after)}."
-    grade = min(1.0, 0.5 * min(grades) + 0.5 * sum(grades) / len(grades))
+    grade = min(1.0, 0.5 * min(grades) + 0.5 * sum(grades) / len(grades)) if grades else None
     return Reading(quantities, grade, sentence, _boxed(view, after, ()))
 
 

@@ -24,8 +24,8 @@ LEVELS = 4
 ORIENTATIONS = 8
 """Edge directions between 0 and 180 degrees."""
 
-UNRELATED = {"color": 0.619, "layout": 23.8, "edges": 0.342, "texture": 0.493, "patches": 1.87, "structure": 0.887}
-"""Median of each cue over 830 pairs of unrelated free photographs (no labels involved): the unit of the cue."""
+UNRELATED = {"color": 0.631, "layout": 24.7, "edges": 0.341, "texture": 0.479, "patches": 1.89, "structure": 0.890}
+"""Median of each cue over the 2415 pairs of 70 unrelated free photographs (no labels involved): the unit of the cue."""
 
 Array = npt.NDArray[np.float64]
 
@@ -146,7 +146,7 @@ def _edge_octaves(lightness: Plane) -> list[Plane]:
         squared = np.maximum(energy * energy, 1e-12)
         cosine, sine = (across * across - down * down) / squared, 2.0 * across * down / squared
         sectors = [
-            energy * ((1.0 + cosine * np.cos(angle) + sine * np.sin(angle)) / 2.0) ** 3
+            energy * ((1.0 + cosine * float(np.cos(angle)) + sine * float(np.sin(angle))) / 2.0) ** 3
             for angle in np.arange(ORIENTATIONS) * (2.0 * np.pi / ORIENTATIONS)
         ]
         octaves.append(np.stack(sectors, axis=-1).astype(np.float32))

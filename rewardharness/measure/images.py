@@ -100,16 +100,16 @@ def load_picture(image: ImageInput) -> Picture:
     Raises:
         ImageError: If it cannot be read, is of another kind, is damaged, too large or too small.
     """
-    data = _read(image)
-    kind = _sniff(image.name, data)
+    data = read_bytes(image)
+    kind = sniff(image.name, data)
     notes: list[str] = []
     try:
-        encoded, exif = _without_exif(image.name, data) if kind == "JPEG" else (data, b"")
+        encoded, exif = without_exif(image.name, data) if kind == "JPEG" else (data, b"")
         if kind == "TIFF":
             _check_tiff(image.name, data)
-        with _quiet():
+        with quiet():
             opened = Image.open(io.BytesIO(encoded), formats=(kind,))
-        _check_size(image.name, opened.size)
+        check_size(image.name, opened.size)
         pixels = _decode(image.name, opened, exif, notes)
     except ImageError:
         raise
@@ -129,7 +129,7 @@ def encode_png(pixels: Pixels) -> bytes:
     return buffer.getvalue()
 
 
-def _read(image: ImageInput) -> bytes:
+def read_bytes(image: ImageInput) -> bytes:
     """Return the encoded bytes, after a look at how many there are."""
     remedy = f"Use an image of at most {MAX_BYTES // 1_000_000} MB."
     if image.data is not None:
@@ -165,7 +165,7 @@ def _read_file(name: str, path: Path) -> bytes:
         ) from None
 
 
-def _sniff(name: str, data: bytes) -> str:
+def sniff(name: str, data: bytes) -> str:
     """Tell the kind of file from its first bytes; names and declared types count for nothing."""
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "WEBP"
@@ -177,7 +177,7 @@ def _sniff(name: str, data: bytes) -> str:
     )
 
 
-def _without_exif(name: str, data: bytes) -> tuple[bytes, bytes]:
+def without_exif(name: str, data: bytes) -> tuple[bytes, bytes]:
     """Cut EXIF and the directory of further pictures out of a JPEG; count its scans on the way.
 
     Returns:
@@ -219,18 +219,17 @@ def _check_tiff(name: str, data: bytes) -> None:
     waiting = [struct.unpack_from(order + "I", data, 4)[0]]
     claimed = 0
     for _ in range(16):
-        if not waiting:
-            return
-        for tag, size, first in _directory(data, order, waiting.pop()):
-            claimed += size
-            if tag in _SUB_DIRECTORIES and size == 4:
-                waiting.append(first)
-    if claimed > 2 * len(data) or waiting:
+        if waiting:
+            for tag, size, first in _directory(data, order, waiting.pop()):
+                claimed += size
+                if tag in _SUB_DIRECTORIES and size == 4:
+                    waiting.append(first)
+    if waiting or claimed > 2 * len(data):
         raise _damaged(name, "its directory claims more than the file holds")
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Keep Pillow's warnings about odd metadata and large headers from the user; our own checks decide.
 
     The filters of `warnings` belong to the whole process, hence the lock. Unpacking happens outside of it.
@@ -240,7 +239,7 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-def _check_size(name: str, size: tuple[int, int]) -> None:
+def check_size(name: str, size: tuple[int, int]) -> None:
     """Refuse what is too large or too small, by the header alone."""
     width, height = size
     if width * height > MAX_PIXELS or max(size) > MAX_SIDE:
@@ -270,9 +269,9 @@ def _decode(name: str, opened: Image.Image, exif: bytes, notes: list[str]) -> Pi
     if opened.format in {"PNG", "JPEG", "WEBP"}:
         opened.load()
     else:
-        with _quiet():  # These decoders read metadata again while they unpack.
+        with quiet():  # These decoders read metadata again while they unpack.
             opened.load()
-    with _quiet():
+    with quiet():
         several = getattr(opened, "is_animated", False)
     if several:
         notes.append("has several frames: only the first is used")

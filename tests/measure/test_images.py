@@ -1,0 +1,367 @@
+import io
+import os
+import struct
+import threading
+import warnings
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image, ImageCms, ImageDraw
+
+from rewardharness.errors import ImageError
+from rewardharness.measure.images import MAX_BYTES, encode_png, load_picture
+from rewardharness.schema import ImageInput
+
+ODD_FILES = Path(__file__).parents[2] / ".." / "shared" / "data" / "oddfiles"
+
+
+def encode(image: Image.Image, kind: str = "PNG", **options: object) -> bytes:
+    buffer = io.BytesIO()
+    image.save(buffer, kind, **options)
+    return buffer.getvalue()
+
+
+def load(data: bytes) -> object:
+    return load_picture(ImageInput("A", data=data))
+
+
+def scene(width: int = 48, height: int = 32) -> Image.Image:
+    """A picture without any symmetry."""
+    image = Image.new("RGB", (width, height), (210, 200, 190))
+    draw = ImageDraw.Draw(image)
+    draw.rectangle((2, 2, width // 2, height // 3), fill=(200, 30, 40))
+    draw.rectangle((width // 2, height // 2, width - 4, height - 2), fill=(20, 60, 160))
+    return image
+
+
+def exif(orientation: int, order: str = "<") -> bytes:
+    head = (b"II*\x00" if order == "<" else b"MM\x00*") + struct.pack(order + "I", 8)
+    return b"Exif\x00\x00" + head + struct.pack(order + "HHHIHHI", 1, 0x0112, 3, 1, orientation, 0, 0)
+
+
+def png_chunk(name: bytes, body: bytes) -> bytes:
+    return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
+
+
+def refused(data: bytes) -> str:
+    with pytest.raises(ImageError) as caught:
+        load(data)
+    assert caught.value.next_step
+    assert caught.value.message.startswith("A ") and caught.value.message.endswith(".")
+    assert " at 0x" not in caught.value.message
+    return caught.value.message
+
+
+@pytest.mark.parametrize("kind", ["PNG", "BMP", "TIFF", "PPM", "GIF", "WEBP"])
+def test_lossless_formats_give_the_very_pixels(kind: str) -> None:
+    options = {"lossless": True} if kind == "WEBP" else {}
+    picture = load(encode(scene(), kind, **options))
+    assert picture.format == kind
+    assert np.array_equal(picture.pixels, np.asarray(scene()))
+    assert picture.notes == ()
+
+
+def test_kind_is_told_from_the_bytes_not_from_the_name(tmp_path: Path) -> None:
+    path = tmp_path / "photo.png"
+    path.write_bytes(encode(scene(), "JPEG"))
+    picture = load_picture(ImageInput("A", path=path))
+    assert picture.format == "JPEG"
+    assert picture.pixels.dtype == np.uint8 and not picture.pixels.flags.writeable
+    assert len(picture.sha256) == 64
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_every_exif_orientation_loads_upright(orientation: int, order: str) -> None:
+    undo = {
+        2: Image.Transpose.FLIP_LEFT_RIGHT,
+        3: Image.Transpose.ROTATE_180,
+        4: Image.Transpose.FLIP_TOP_BOTTOM,
+        5: Image.Transpose.TRANSPOSE,
+        6: Image.Transpose.ROTATE_90,
+        7: Image.Transpose.TRANSVERSE,
+        8: Image.Transpose.ROTATE_270,
+    }
+    stored = scene().transpose(undo[orientation]) if orientation > 1 else scene()
+    picture = load(encode(stored, "PNG", exif=exif(orientation, order)))
+    assert np.array_equal(picture.pixels, np.asarray(scene()))
+    assert any("upright" in note for note in picture.notes) == (orientation > 1)
+    assert load(encode(stored, "JPEG", exif=exif(orientation, order))).pixels.shape == (32, 48, 3)
+    assert load(encode(stored, "WEBP", exif=exif(orientation, order))).pixels.shape == (32, 48, 3)
+
+
+@pytest.mark.parametrize("compression", ["raw", "tiff_deflate"])
+def test_a_turned_tiff_is_turned_once(compression: str) -> None:
+    stored = scene().transpose(Image.Transpose.ROTATE_90)
+    picture = load(encode(stored, "TIFF", compression=compression, tiffinfo={0x0112: 6}))
+    assert np.array_equal(picture.pixels, np.asarray(scene()))
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        b"Exif\x00\x00",
+        b"Exif\x00\x00garbage that is no directory",
+        b"Exif\x00\x00II*\x00\xff\xff\xff\xff",
+        b"Exif\x00\x00II*\x00\x08\x00\x00\x00\xff\xff",
+        exif(0),
+        exif(9),
+        exif(65535),
+        b"Exif\x00\x00II*\x00" + struct.pack("<IHHHII", 8, 1, 0x0112, 2, 4_000_000_000, 6),
+    ],
+)
+def test_weird_exif_is_ignored(block: bytes) -> None:
+    for kind in ("PNG", "JPEG", "WEBP"):
+        assert load(encode(scene(), kind, exif=block)).pixels.shape == (32, 48, 3)
+
+
+def test_exif_that_asks_for_gigabytes_is_not_read() -> None:
+    count = 2_600
+    entries = b"".join(struct.pack("<HHII", 1_000 + each, 1, 32_000, 0) for each in range(count))
+    block = b"Exif\x00\x00II*\x00" + struct.pack("<IH", 8, count) + entries + b"\x00" * 4 + b"x" * 32_000
+    picture = load(encode(scene(), "JPEG", exif=block))
+    assert picture.pixels.shape == (32, 48, 3)
+
+
+def test_a_tiff_whose_directory_claims_more_than_there_is_is_refused() -> None:
+    data = bytearray(encode(scene(64, 64), "TIFF"))
+    at = len(data)
+    (old,) = struct.unpack_from("<I", data, 4)
+    (count,) = struct.unpack_from("<H", data, old)
+    kept = data[old + 2 : old + 2 + 12 * count]
+    extra = b"".join(struct.pack("<HHII", 40_000 + each, 1, 10_000, 8) for each in range(500))
+    struct.pack_into("<I", data, 4, at)
+    data += struct.pack("<H", count + 500) + kept + extra + b"\x00" * 4
+    assert "claims more" in refused(bytes(data))
+
+
+def test_what_is_transparent_is_shown_on_white() -> None:
+    words = Image.new("L", (64, 24), 255)
+    ImageDraw.Draw(words).text((2, 6), "score 4", fill=0)
+    hidden = Image.merge("RGBA", (words, words, words, words.point(lambda value: 255 if value == 255 else 0)))
+    assert np.asarray(hidden.convert("RGB")).min() < 50, "the text is there when alpha is thrown away"
+    for data in (encode(hidden), encode(hidden, "WEBP", lossless=True, exact=True)):
+        picture = load(data)
+        assert picture.pixels.min() == 255
+        assert any("white" in note for note in picture.notes)
+
+
+def test_half_transparent_and_palette_and_gray_alpha() -> None:
+    half = Image.new("RGBA", (16, 16), (0, 0, 0, 128))
+    assert abs(int(load(encode(half)).pixels[0, 0, 0]) - 127) <= 1
+    palette = Image.new("P", (16, 16), 1)
+    palette.putpalette([10, 20, 30, 200, 100, 50])
+    assert load(encode(palette)).pixels[3, 3].tolist() == [200, 100, 50]
+    assert load(encode(palette, transparency=1)).pixels.min() == 255
+    assert load(encode(Image.new("LA", (16, 16), (0, 0)))).pixels.min() == 255
+    assert load(encode(Image.new("1", (16, 16), 1))).pixels.min() == 255
+    deep = Image.fromarray(np.full((16, 16), 9_000, np.uint16))
+    assert load(encode(deep, transparency=9_000)).pixels.min() == 255
+
+
+@pytest.mark.parametrize("kind", ["PNG", "TIFF"])
+def test_sixteen_bits_are_scaled_not_cut_off(kind: str) -> None:
+    ramp = np.tile(np.linspace(0, 65535, 256).astype(np.uint16), (8, 1))
+    picture = load(encode(Image.fromarray(ramp), kind))
+    assert np.array_equal(picture.pixels[0, :, 0], np.arange(256))
+    assert picture.notes == ("16 bits per pixel scaled to 8",)
+
+
+def test_twelve_bits_and_inverted_tiffs() -> None:
+    samples = np.tile(np.linspace(0, 4095, 64).astype(int), (8, 1))
+    pairs = samples.reshape(-1, 2)
+    packed = np.stack([pairs[:, 0] >> 4, (pairs[:, 0] & 15) << 4 | pairs[:, 1] >> 8, pairs[:, 1] & 255], axis=1)
+    body = packed.astype(np.uint8).tobytes()
+
+    def tiff(bits: int, photometric: int, strip: bytes) -> bytes:
+        tags = [(256, 64), (257, 8), (258, bits), (259, 1), (262, photometric), (273, 8), (277, 1), (278, 8)]
+        entries = b"".join(struct.pack("<HHII", tag, 4 if tag == 273 else 3, 1, value) for tag, value in tags)
+        entries += struct.pack("<HHII", 279, 4, 1, len(strip))
+        return b"II*\x00" + struct.pack("<I", 8 + len(strip)) + strip + struct.pack("<H", 9) + entries + b"\x00" * 4
+
+    twelve = load(tiff(12, 1, body)).pixels[0, :, 0].astype(int)
+    assert np.abs(twelve - np.linspace(0, 255, 64)).max() <= 1
+    inverted = load(tiff(16, 0, np.tile(np.linspace(0, 65535, 64).astype("<u2"), (8, 1)).tobytes()))
+    assert inverted.pixels[0, 0, 0] == 255 and inverted.pixels[0, -1, 0] == 0
+
+
+def test_a_sixteen_bit_ppm_keeps_its_order() -> None:
+    ramp = np.linspace(0, 65535, 64).astype(">u2").tobytes() * 8
+    picture = load(b"P5 64 8 65535\n" + ramp)
+    assert np.array_equal(picture.pixels[0, :, 0], np.rint(np.linspace(0, 65535, 64).astype(int) / 257.0))
+
+
+def test_floating_point_samples_are_refused() -> None:
+    assert "floating-point" in refused(encode(Image.new("F", (16, 16), 0.5), "TIFF"))
+    assert "32-bit" in refused(encode(Image.new("I", (16, 16), 5), "TIFF"))
+
+
+def test_cmyk_is_converted() -> None:
+    picture = load(encode(scene().convert("CMYK"), "JPEG", quality=95))
+    assert "converted from CMYK" in picture.notes
+    assert np.abs(picture.pixels.astype(int) - np.asarray(scene())).mean() < 6
+
+
+def test_profiles_are_applied_when_they_work() -> None:
+    srgb = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+    plain = load(encode(scene(), icc_profile=srgb))
+    assert np.array_equal(plain.pixels, np.asarray(scene())) and plain.notes == ()
+    # The same profile with its red and blue columns exchanged: a colour space of its own.
+    at = {srgb[each : each + 4]: each for each in range(132, 132 + 12 * 20, 12)}
+    swapped = bytearray(srgb)
+    swapped[at[b"rXYZ"] : at[b"rXYZ"] + 4], swapped[at[b"bXYZ"] : at[b"bXYZ"] + 4] = b"bXYZ", b"rXYZ"
+    turned = load(encode(scene(), icc_profile=bytes(swapped)))
+    assert "converted to sRGB by its colour profile" in turned.notes
+    red = turned.pixels[5, 5].astype(int)
+    assert red[2] > red[0] + 100, "what was stored as red is blue in that space"
+    broken = load(encode(scene(), icc_profile=b"no profile at all"))
+    assert np.array_equal(broken.pixels, np.asarray(scene()))
+    assert any("broken" in note for note in broken.notes)
+
+
+def test_only_the_first_frame_counts_and_is_noted() -> None:
+    frames = [Image.new("RGB", (16, 16), color) for color in ((250, 0, 0), (0, 250, 0), (0, 0, 250))]
+    for kind in ("GIF", "PNG", "WEBP", "TIFF"):
+        options = {"lossless": True} if kind == "WEBP" else {}
+        picture = load(encode(frames[0], kind, save_all=True, append_images=frames[1:], **options))
+        assert picture.pixels[8, 8].tolist() == [250, 0, 0]
+        assert any("first" in note for note in picture.notes)
+
+
+def test_a_bomb_is_refused_by_its_header() -> None:
+    for side in (13_000, 100_000, 2**30):
+        header = struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)
+        chunks = (b"IHDR", header), (b"IDAT", zlib.compress(b"")), (b"IEND", b"")
+        bomb = b"\x89PNG\r\n\x1a\n" + b"".join(png_chunk(name, body) for name, body in chunks)
+        assert "25 megapixels" in refused(bomb)
+    assert "16384" in refused(encode(Image.new("1", (16_385, 8))))
+    assert "only 7 x 300 pixels" in refused(encode(Image.new("RGB", (7, 300))))
+
+
+def test_a_jpeg_of_endless_scans_is_refused() -> None:
+    data = encode(scene(64, 64), "JPEG", progressive=True)
+    start, end = data.rfind(b"\xff\xda"), data.rfind(b"\xff\xd9")
+    assert load(data).pixels.shape == (64, 64, 3)
+    assert "scans" in refused(data[:end] + data[start:end] * 200 + data[end:])
+
+
+def test_too_many_bytes_are_refused_before_decoding(tmp_path: Path) -> None:
+    assert "20 MB" in refused(encode(scene()) + b"\x00" * MAX_BYTES)
+    assert "GIF" in refused(encode(scene(), "GIF") + b"\x00" * 5_000_000)
+    path = tmp_path / "sparse.png"
+    with path.open("wb") as stream:
+        stream.truncate(10 * MAX_BYTES)
+    with pytest.raises(ImageError, match="20 MB"):
+        load_picture(ImageInput("A", path=path))
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM"])
+def test_a_cut_off_file_is_an_error(kind: str) -> None:
+    noisy = Image.fromarray(np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8))
+    data = encode(noisy, kind)
+    assert "damaged" in refused(data[: len(data) * 2 // 3])
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"\x00" * 100, b"%PDF-1.7", b"<svg xmlns='http://www.w3.org/2000/svg'/>", b"%!PS-Adobe-3.0 EPSF-3.0\n"],
+)
+def test_other_kinds_of_file_are_refused(data: bytes) -> None:
+    assert refused(data)
+
+
+def test_only_regular_files_are_opened(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.png"
+    os.mkfifo(pipe)
+    for path in (tmp_path, pipe, Path("/dev/zero"), tmp_path / "missing.png", Path("bad\x00name"), Path("x" * 5_000)):
+        with pytest.raises(ImageError):
+            load_picture(ImageInput("A", path=path))
+    with pytest.raises(ImageError, match="neither"):
+        load_picture(ImageInput("A"))
+
+
+def test_overlays_survive_encoding() -> None:
+    pixels = np.asarray(scene())
+    assert np.array_equal(load(encode_png(pixels)).pixels, pixels)
+    assert encode_png(pixels) == encode_png(pixels)
+
+
+def test_no_warning_escapes_even_from_many_threads() -> None:
+    apng = bytearray(encode(scene()))
+    broken = bytes(apng[:33]) + png_chunk(b"acTL", struct.pack(">II", 0, 0)) + bytes(apng[33:])
+    large = encode(scene(), "GIF")
+    large = large[:6] + struct.pack("<HH", 10_000, 10_000) + large[10:]
+    caught: list[str] = []
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+
+        def work() -> None:
+            for _ in range(10):
+                assert load(broken).pixels.shape == (32, 48, 3)
+                with pytest.raises(ImageError):
+                    load(large)
+            caught.append("done")
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert caught == ["done"] * 4
+    assert [str(each.message) for each in seen] == []
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    kind=st.sampled_from(["PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM"]),
+    edits=st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), min_size=1, max_size=8),
+    end=st.floats(0.1, 1.0),
+)
+def test_damaged_bytes_give_a_picture_or_one_error(kind: str, edits: list[tuple[float, int]], end: float) -> None:
+    options = {"exif": exif(6)} if kind in {"PNG", "JPEG", "WEBP"} else {}
+    data = bytearray(encode(scene(), kind, **options))
+    for place, value in edits:
+        data[int(place * len(data))] = value
+    try:
+        picture = load(bytes(data[: max(1, int(end * len(data)))]))
+    except ImageError as error:
+        assert error.message.startswith("A ")
+    else:
+        assert picture.pixels.dtype == np.uint8 and picture.pixels.ndim == 3
+
+
+LOADS = {
+    "12in16bit.tif", "16bit.cropped.tif", "apng_blend_op_over.png", "apng_chunk_no_actl.png", "apng_num_plays.png",
+    "apng_single_frame.png", "bw_gradient.png", "decompression_bomb_extents.gif", "dispose_bgnd_transparency.gif",
+    "exif-dpi-zerodivision.jpg", "exif_imagemagick_orientation.png", "first_frame_transparency.gif", "flower.jpg",
+    "hopper.bmp", "hopper.gif", "hopper.ppm", "hopper.tif", "hopper.webp", "hopper_16bit_qtables.jpg",
+    "hopper_bad_exif.jpg", "hopper_orientation_2.jpg", "hopper_orientation_6.jpg", "hopper_orientation_6.webp",
+    "hopper_orientation_8.jpg", "icc_profile_big.jpg", "imageio16.png", "imageio256.png", "invalid-exif.jpg",
+    "iss634.webp", "itxt_chunks.png", "junk_jpeg_header.jpg", "pil_sample_cmyk.jpg", "transparent.png",
+    *(f"exif_{way}_{number}.jpg" for way in ("Landscape", "Portrait") for number in range(9)),
+}  # fmt: skip
+
+
+@pytest.mark.real_data
+@pytest.mark.skipif(not ODD_FILES.is_dir(), reason="../shared/data/oddfiles is not there")
+def test_odd_files_load_rightly_or_say_why_not() -> None:
+    loaded = {}
+    for path in sorted(ODD_FILES.iterdir()):
+        try:
+            loaded[path.name] = load_picture(ImageInput(path.name, path=path))
+        except ImageError as error:
+            assert error.message.startswith(path.name) and error.next_step
+    assert set(loaded) == LOADS
+    for way, shape in (("Landscape", (1200, 1800, 3)), ("Portrait", (1800, 1200, 3))):
+        first = loaded[f"exif_{way}_1.jpg"].pixels[::40, ::40].astype(int)
+        for number in range(9):
+            turned = loaded[f"exif_{way}_{number}.jpg"].pixels
+            assert turned.shape == shape
+            assert np.abs(turned[::40, ::40].astype(int) - first).mean() < 4
+    upright = loaded["hopper.ppm"].pixels.astype(int)
+    for name in ("hopper_orientation_2.jpg", "hopper_orientation_6.jpg", "hopper_orientation_6.webp", "hopper.tif"):
+        assert np.abs(loaded[name].pixels.astype(int) - upright).mean() < 8

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rewardharness.errors import SettingsError
@@ -20,6 +20,21 @@ class Settings:
     """Show full tracebacks (`RH_DEBUG`)."""
     workers: int
     """Threads that judge by measuring, at least 1 (`RH_WORKERS`, default: the number of processors)."""
+
+    space: bool = False
+    """Whether this is a Hugging Face Space (`SYSTEM=spaces`, set by the Space itself)."""
+
+    api_key: str | None = field(default=None, repr=False)
+    """Key of OpenAI-compatible endpoints (`RH_API_KEY`)."""
+
+    gemini_key: str | None = field(default=None, repr=False)
+    """Key of the Gemini API (`GEMINI_API_KEY`, or else `GOOGLE_API_KEY`)."""
+
+    cloud_project: str | None = None
+    """Google Cloud project, for Gemini through Vertex AI (`GOOGLE_CLOUD_PROJECT`)."""
+
+    cloud_location: str | None = None
+    """Region of Vertex AI (`GOOGLE_CLOUD_LOCATION`)."""
 
     @property
     def feedback(self) -> Path:
@@ -46,4 +61,9 @@ class Settings:
             library=env.get("RH_LIBRARY") or "builtin",
             debug=env.get("RH_DEBUG", "") not in {"", "0"},
             workers=int(workers),
+            api_key=env.get("RH_API_KEY") or None,
+            gemini_key=env.get("GEMINI_API_KEY") or env.get("GOOGLE_API_KEY") or None,
+            cloud_project=env.get("GOOGLE_CLOUD_PROJECT") or None,
+            cloud_location=env.get("GOOGLE_CLOUD_LOCATION") or None,
+            space=env.get("SYSTEM") == "spaces",
         )

@@ -1,0 +1,107 @@
+"""Builds the web app and serves it."""
+
+import tempfile
+from collections.abc import Callable
+from importlib.resources import files
+from pathlib import Path
+
+import gradio as gr
+
+from app.services import AppServices
+from app.tabs.library import build_library_tab
+from app.tabs.score import build_score_tab
+from app.theme import make_theme
+from rewardharness.errors import InputError
+from rewardharness.settings import Settings
+
+HOUR = 3600
+HERE = frozenset({"127.0.0.1", "localhost", "::1"})
+"""Addresses that only this computer can reach."""
+
+
+def build_app(services: AppServices) -> gr.Blocks:
+    """Lay out the page."""
+    with gr.Blocks(
+        title="RewardHarness", analytics_enabled=False, delete_cache=(HOUR, 24 * HOUR), fill_width=False
+    ) as blocks:
+        gr.Markdown("# RewardHarness\nWhich edit of a picture would people prefer?", elem_id="title")
+        with gr.Tabs(elem_id="tabs"):
+            with gr.Tab("Score", id="score"):
+                build_score_tab(services)
+            with gr.Tab("Library", id="library"):
+                build_library_tab(services)
+    return blocks.queue(max_size=32, default_concurrency_limit=4)
+
+
+def launch(
+    settings: Settings,
+    *,
+    host: str = "",
+    port: int = 7860,
+    inbrowser: bool = False,
+    ready: Callable[[str], None] | None = None,
+) -> None:
+    """Serve the app until it is interrupted.
+
+    Args:
+        settings: The settings.
+        host: Address to listen on. Empty: this computer only, or every address in a Hugging Face Space.
+        port: Port to listen on.
+        inbrowser: Open the page in the browser.
+        ready: Called with the address once the page can be opened. Without it Gradio prints the address.
+
+    Raises:
+        InputError: If the port is taken.
+    """
+    with tempfile.TemporaryDirectory(prefix="rewardharness-app-") as scratch:
+        blocks = serve(settings, Path(scratch), host=host, port=port, inbrowser=inbrowser, quiet=ready is not None)
+        if ready is not None:
+            ready(str(blocks.local_url))
+        blocks.block_thread()
+
+
+def serve(
+    settings: Settings, scratch: Path, *, host: str = "", port: int, inbrowser: bool = False, quiet: bool = True
+) -> gr.Blocks:
+    """Start serving the app and return. `close()` of what is returned ends it.
+
+    Args:
+        settings: The settings.
+        scratch: A private folder, removed by the caller afterwards.
+        host: See `launch`.
+        port: Port to listen on.
+        inbrowser: Open the page in the browser.
+        quiet: Do not print the address.
+
+    Raises:
+        InputError: If the port is taken.
+    """
+    host = host or ("0.0.0.0" if settings.space else "127.0.0.1")
+    services = AppServices(settings, scratch, local=not settings.space and host in HERE)
+    blocks = build_app(services)
+    try:
+        blocks.launch(
+            server_name=host,
+            server_port=port,
+            inbrowser=inbrowser,
+            quiet=quiet,
+            prevent_thread_lock=True,
+            share=False,
+            ssr_mode=False,
+            show_error=False,
+            enable_monitoring=False,
+            run_history=False,
+            footer_links=["api"],
+            allowed_paths=[],
+            max_file_size="20mb",
+            theme=make_theme(),
+            css=_asset("style.css"),
+            js=_asset("keys.js"),
+        )
+    except OSError as error:
+        raise InputError(f"Port {port} on {host} cannot be used: {error}.", next_step="Choose another port.") from error
+    return blocks
+
+
+def _asset(name: str) -> str:
+    return files("app").joinpath("assets", name).read_text(encoding="utf-8")

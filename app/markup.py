@@ -1,0 +1,162 @@
+"""Writes markup for `gr.Markdown` out of text that nobody vouches for: instructions, names, whole documents.
+
+Everything here returns one line of HTML that begins with a block element. Markdown readers pass such a line through
+as it is, so nothing in it is read as Markdown, and Gradio's sanitiser goes over it once more in the browser.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+MAX_DOCUMENT = 100_000
+"""Characters of a document that are shown."""
+
+_HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+_JOINERS = "\u200c\u200d"
+_BLANK = re.compile(r"\s+")
+
+
+def plain(text: str) -> str:
+    """Return one line of text without what cannot be seen: control characters, direction overrides, zero widths.
+
+    The joiners that scripts such as Persian or Hindi are written with stay.
+    """
+    text = _BLANK.sub(" ", text)
+    return "".join(each for each in text if each in _JOINERS or unicodedata.category(each) not in _HIDDEN)
+
+
+def escape(text: str) -> str:
+    """Make foreign text harmless in HTML, in attributes and in Markdown at once.
+
+    Every character other than letters, digits, marks and spaces becomes a numeric reference, so that no grammar sees
+    a bracket, a quotation mark, a dollar sign or a web address in it. A reader sees the text as it is.
+    """
+    return "".join(_reference(each) for each in plain(text))
+
+
+def _reference(letter: str) -> str:
+    return letter if letter == " " or unicodedata.category(letter)[0] in "LMN" else f"&#{ord(letter)};"
+
+
+def block(markup: str, style: str = "") -> str:
+    """Wrap markup into one element on one line.
+
+    Args:
+        markup: Markup whose foreign parts are escaped.
+        style: Names of classes of the stylesheet.
+    """
+    one_line = markup.replace("\n", " ")
+    return f'<div class="rh {style}">{one_line}</div>'
+
+
+def paragraph(text: str, style: str = "") -> str:
+    """A paragraph of foreign text."""
+    return f'<p class="{style}">{escape(text)}</p>' if text else ""
+
+
+def bullets(items: Iterable[str], style: str = "") -> str:
+    """A list of markup whose foreign parts are escaped; nothing for no items."""
+    rows = "".join(f"<li>{item}</li>" for item in items)
+    return f'<ul class="{style}">{rows}</ul>' if rows else ""
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], style: str = "") -> str:
+    """A table; the first cell of a row names it. Cells are markup whose foreign parts are escaped."""
+    titles = "".join(f'<th scope="col">{title}</th>' for title in head)
+    lines = (f'<th scope="row">{row[0]}</th>' + "".join(f"<td>{cell}</td>" for cell in row[1:]) for row in rows)
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
+    whole = f'<table class="{style}"><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>'
+    return f'<div class="scroll">{whole}</div>'
+
+
+def callout(kind: str, title: str, *markup: str) -> str:
+    """A framed message.
+
+    Args:
+        kind: `empty`, `note`, `warning` or `error`; decides its look.
+        title: Foreign or own text.
+        markup: What follows, with its foreign parts escaped.
+    """
+    return f'<section class="callout {kind}"><p class="title">{escape(title)}</p>{"".join(markup)}</section>'
+
+
+def preformatted(text: str, style: str = "") -> str:
+    """Foreign text with its lines kept, in a fixed-width font."""
+    return f'<pre class="{style}">{_lines(text)}</pre>'
+
+
+def diff(text: str) -> str:
+    """A unified diff with its lines coloured; added and removed lines keep their signs, so colour is not needed."""
+    styles = {"+": "added", "-": "removed", "@": "place"}
+    rows = []
+    for line in text.split("\n"):
+        heading = line.startswith(("+++", "---"))
+        rows.append(f'<span class="{"file" if heading else styles.get(line[:1], "same")}">{_lines(line) or " "}</span>')
+    return f'<pre class="diff">{"&#10;".join(rows)}</pre>'
+
+
+def _lines(text: str) -> str:
+    # Blank space is kept here; `escape` would join the lines.
+    return "&#10;".join(
+        "&#32;".join(escape(part) for part in line.expandtabs(4).split(" ")) for line in text.split("\n")
+    )
+
+
+def document(text: str) -> str:
+    """Render a foreign Markdown document.
+
+    HTML in it is shown as text. Pictures become their description, links become their text and their address in
+    plain letters: nothing can be fetched and nothing can be clicked.
+    """
+    shown, rest = text[:MAX_DOCUMENT], len(text) - MAX_DOCUMENT
+    markup = "".join(_render(_reader().parse(shown)))
+    more = paragraph(f"{rest} more characters are not shown.", "faint") if rest > 0 else ""
+    return block(markup + more, "document")
+
+
+def _reader() -> MarkdownIt:
+    reader = MarkdownIt("commonmark", {"html": False, "maxNesting": 40})
+    return reader.enable("table")
+
+
+_INLINE = {"strong": "strong", "em": "em"}
+_HEADINGS = {"h1": "h3", "h2": "h4", "h3": "h5", "h4": "h6", "h5": "h6", "h6": "h6"}
+_BLOCKS = {"p", "blockquote", "ul", "ol", "li", "table", "thead", "tbody", "tr", "th", "td"}
+
+
+def _render(tokens: Sequence[Token]) -> Iterable[str]:
+    for token in tokens:
+        if token.type == "inline":
+            yield from _render_inline(token.children or ())
+        elif token.type in {"fence", "code_block", "html_block"}:
+            yield preformatted(token.content.rstrip("\n"))
+        elif token.type == "hr":
+            yield "<hr>"
+        elif token.tag in _BLOCKS or token.tag in _HEADINGS:
+            tag = _HEADINGS.get(token.tag, token.tag)
+            if not token.hidden:
+                yield f"<{tag}>" if token.nesting == 1 else f"</{tag}>"
+
+
+def _render_inline(tokens: Sequence[Token]) -> Iterable[str]:
+    addresses: list[str] = []
+    for token in tokens:
+        if token.type in {"text", "html_inline", "text_special"}:
+            yield escape(token.content)
+        elif token.type == "code_inline":
+            yield f"<code>{escape(token.content)}</code>"
+        elif token.type == "softbreak":
+            yield " "
+        elif token.type == "hardbreak":
+            yield "<br>"
+        elif token.type == "image":
+            yield f'<span class="faint">[picture: {escape(token.content)}]</span>'
+        elif token.type == "link_open":
+            addresses.append(str(token.attrGet("href") or ""))
+        elif token.type == "link_close":
+            yield f' <span class="faint">({escape(addresses.pop())})</span>'
+        elif token.tag in _INLINE:
+            yield f"<{_INLINE[token.tag]}>" if token.nesting == 1 else f"</{_INLINE[token.tag]}>"

@@ -1,0 +1,156 @@
+"""A few comparisons to try, made when the app starts: photographs that come with scikit-image, edited by code."""
+
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageEnhance, ImageFilter
+
+from rewardharness import files
+from rewardharness.data.photos import photo
+
+Edit = Callable[[Image.Image], Image.Image]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A comparison to try."""
+
+    title: str
+    """A few words for its button."""
+    instruction: str
+    source: Path
+    candidates: tuple[Path, ...]
+
+
+def make_samples(folder: Path) -> list[Sample]:
+    """Draw the samples.
+
+    Args:
+        folder: Where their pictures are written.
+
+    Raises:
+        MissingPackageError: If scikit-image is not installed.
+        DataError: If it does not bring the photographs.
+    """
+    return [
+        _sample(
+            folder,
+            "astronaut",
+            "Blue space suit",
+            "Make the orange space suit blue.",
+            (_recolor_orange, _tint_blue),
+        ),
+        _sample(
+            folder,
+            "rocket",
+            "A red balloon",
+            "Add a red balloon to the sky.",
+            (_paste_balloon, _draw_balloon),
+        ),
+        _sample(
+            folder,
+            "coffee",
+            "Brighter picture",
+            "Make the picture brighter.",
+            (_same, _burn_out, _brighten),
+        ),
+        _sample(
+            folder,
+            "cat",
+            "Black and white",
+            "Turn the photo into black and white.",
+            (_gray, _fade),
+        ),
+    ]
+
+
+def _sample(folder: Path, name: str, title: str, instruction: str, edits: Sequence[Edit]) -> Sample:
+    source = Image.fromarray(photo(name))
+    paths = []
+    for number, picture in enumerate((source, *(edit(source) for edit in edits))):
+        buffer = io.BytesIO()
+        picture.save(buffer, "PNG", compress_level=1)
+        paths.append(folder / f"{name}-{number}.png")
+        files.write_bytes(paths[-1], buffer.getvalue())
+    return Sample(title, instruction, paths[0], tuple(paths[1:]))
+
+
+def _same(source: Image.Image) -> Image.Image:
+    return source.copy()
+
+
+def _gray(source: Image.Image) -> Image.Image:
+    return source.convert("L").convert("RGB")
+
+
+def _fade(source: Image.Image) -> Image.Image:
+    """Black and white, half-heartedly and blurred."""
+    return ImageEnhance.Color(source).enhance(0.45).filter(ImageFilter.GaussianBlur(1.6))
+
+
+def _brighten(source: Image.Image) -> Image.Image:
+    return source.point([round(255 * (value / 255) ** 0.7) for value in range(256)] * 3)
+
+
+def _burn_out(source: Image.Image) -> Image.Image:
+    return ImageEnhance.Contrast(ImageEnhance.Brightness(source).enhance(2.4)).enhance(1.3)
+
+
+def _orange_suit(source: Image.Image) -> Image.Image:
+    """Mask of the saturated orange of the suit, without the face above it."""
+    hue, saturation, value = (np.asarray(band, np.int32) for band in source.convert("HSV").split())
+    orange = (hue > 3) & (hue < 22) & (saturation > 130) & (value > 70)
+    orange[:190] = False
+    mask = Image.fromarray(np.where(orange, 255, 0).astype(np.uint8))
+    return mask.filter(ImageFilter.MaxFilter(5)).filter(ImageFilter.MedianFilter(9)).filter(ImageFilter.GaussianBlur(1))
+
+
+def _recolor_orange(source: Image.Image) -> Image.Image:
+    """The suit in blue, its folds kept."""
+    value = source.convert("HSV").getchannel("V")
+    hue = Image.new("L", source.size, 156)
+    saturation = Image.new("L", source.size, 175)
+    blue = Image.merge("HSV", (hue, saturation, value)).convert("RGB")
+    return Image.composite(blue, source, _orange_suit(source))
+
+
+def _tint_blue(source: Image.Image) -> Image.Image:
+    """All of the picture in blue."""
+    gray = source.convert("L")
+    dark = gray.point([round(0.35 * value) for value in range(256)])
+    return Image.blend(source, Image.merge("RGB", (dark, dark, gray)), 0.75)
+
+
+def _balloon(size: int) -> Image.Image:
+    """A shaded red balloon on a string, with transparency."""
+    rows, columns = np.mgrid[0 : 2 * size, 0:size].astype(np.float64)
+    across, down = (columns - size / 2) / (0.46 * size), (rows - 0.56 * size) / (0.55 * size)
+    radius = np.hypot(across, down)
+    light = np.clip(1.05 - 0.75 * np.hypot(across + 0.35, down + 0.4), 0.25, 1.0)
+    shine = np.exp(-(((across + 0.38) / 0.16) ** 2 + ((down + 0.45) / 0.22) ** 2))
+    color = np.stack([225 * light + 60 * shine, 30 * light + 190 * shine, 38 * light + 190 * shine], axis=-1)
+    string = (np.abs(columns - size / 2 - 2 * np.sin(rows / 14)) < 0.9) & (rows > 1.1 * size) & (rows < 1.95 * size)
+    alpha = np.clip((1 - radius) * 0.25 * size, 0, 1)
+    color[string] = 70
+    alpha[string] = 1
+    return Image.fromarray(np.dstack([np.clip(color, 0, 255), 255 * alpha]).astype(np.uint8), "RGBA")
+
+
+def _draw_balloon(source: Image.Image) -> Image.Image:
+    result = source.copy()
+    balloon = _balloon(84)
+    result.paste(balloon, (400, 40), balloon)
+    return result
+
+
+def _paste_balloon(source: Image.Image) -> Image.Image:
+    """A balloon cut out with a piece of another sky, on a picture that lost its sharpness."""
+    result = source.filter(ImageFilter.GaussianBlur(2.2))
+    balloon = _balloon(84)
+    patch = Image.new("RGB", balloon.size, (203, 214, 226))
+    patch.paste(balloon, (0, 0), balloon)
+    result.paste(patch, (400, 40))
+    return result

@@ -1,0 +1,1 @@
+"""One module per tab, and the parts that tabs share."""

@@ -1,0 +1,181 @@
+"""The Library tab: read the entries of a Library, try its routing, check it, compare it with another."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import gradio as gr
+
+from app import library_views, views
+from app.services import FOLDER, AppServices, Choice
+from app.tabs.chooser import Chooser, make_chooser
+from rewardharness.errors import HarnessError, describe
+from rewardharness.library.store import Library
+
+QUIET: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
+"""How events behave: none is part of the public API."""
+
+Updates = dict[Any, Any]
+"""Parts of the page, and what becomes of them. Parts that are not named stay as they are."""
+
+
+@dataclass(frozen=True)
+class Reader:
+    """The parts that show a Library and one of its entries."""
+
+    library: gr.State
+    summary: gr.Markdown
+    search: gr.Textbox
+    entries: gr.Radio
+    head: gr.Markdown
+    text_part: gr.Accordion
+    text: gr.Markdown
+    rubric_part: gr.Accordion
+    rubric: gr.Markdown
+    tool_part: gr.Accordion
+    tool: gr.Markdown
+
+    @property
+    def parts(self) -> list[Any]:
+        """All of them."""
+        return list(vars(self).values())
+
+
+def build_library_tab(services: AppServices) -> None:
+    """Draw the tab and connect its parts."""
+    chooser = make_chooser(services, "library", "Library")
+    reopen = gr.Button("Open", elem_id="library-open", size="md", scale=0, min_width=120, visible=False)
+    summary = _markdown(elem_id="library-summary")
+    with gr.Tabs(elem_id="library-tabs"):
+        with gr.Tab("Entries"):
+            reader = _draw_reader(summary)
+        with gr.Tab("Try an instruction"):
+            _draw_routing(services, reader)
+        with gr.Tab("Check"):
+            _draw_check(services, chooser)
+        with gr.Tab("Compare"):
+            _draw_difference(services, chooser)
+    _connect(services, chooser, reopen, reader)
+
+
+def _markdown(value: str = "", **options: Any) -> gr.Markdown:
+    """A place for markup of the views. Formulas are off: foreign text must not be typeset."""
+    return gr.Markdown(value, latex_delimiters=[], **options)
+
+
+def _draw_reader(summary: gr.Markdown) -> Reader:
+    with gr.Row(equal_height=False):
+        with gr.Column(scale=5, min_width=300):
+            search = gr.Textbox(
+                label="Search", placeholder="text, colour, background, …", max_lines=1, max_length=200, elem_id="search"
+            )
+            entries = gr.Radio([], label="Entries", elem_id="entries")
+        with gr.Column(scale=8, min_width=300):
+            head = _markdown(library_views.no_entry("", 1), elem_id="entry-head")
+            with gr.Accordion("Text", open=True, visible=False) as text_part:
+                text = _markdown(elem_id="entry-text")
+            with gr.Accordion("Rubric", open=True, visible=False) as rubric_part:
+                rubric = _markdown(elem_id="entry-rubric")
+            with gr.Accordion("How it runs", open=True, visible=False) as tool_part:
+                tool = _markdown(elem_id="entry-tool")
+    library = gr.State(None, time_to_live=6 * 3600)
+    return Reader(library, summary, search, entries, head, text_part, text, rubric_part, rubric, tool_part, tool)
+
+
+def _connect(services: AppServices, chooser: Chooser, reopen: gr.Button, reader: Reader) -> None:
+    def open_library(kind: str, folder: str) -> Updates:
+        choice = Choice(kind, folder)
+        if kind == FOLDER and not folder.strip():
+            return {reader.summary: gr.skip()}
+        try:
+            library: Library | None = services.library(choice)
+        except HarnessError as error:
+            library, shown = None, views.trouble(describe(error))
+        else:
+            shown = library_views.summary(library, services.library_name(choice))
+        return {reader.library: library, reader.summary: shown, reader.search: "", **_listed(reader, library, "")}
+
+    chooser.kind.input(lambda kind: gr.Button(visible=kind == FOLDER), chooser.kind, reopen, queue=False, **QUIET)
+    opened: dict[str, Any] = {"outputs": reader.parts, **QUIET}
+    default = services.choices()[0][1]
+    gr.on(None, lambda: open_library(default, ""), None, **opened)
+    gr.on([chooser.kind.input, chooser.folder.submit, reopen.click], open_library, chooser.parts, queue=False, **opened)
+    reader.search.change(
+        lambda library, query: _listed(reader, library, query),
+        [reader.library, reader.search],
+        trigger_mode="always_last",
+        **opened,
+    )
+    reader.entries.input(
+        lambda library, name: _shown(reader, library, name), [reader.library, reader.entries], queue=False, **opened
+    )
+
+
+def _listed(reader: Reader, library: Library | None, query: str) -> Updates:
+    """List the entries that fit a query; none is open."""
+    found = library_views.entry_choices(library, query) if library is not None else []
+    return {
+        reader.entries: gr.Radio(found, value=None, label=f"Entries ({len(found)})", visible=bool(found)),
+        **_shown(reader, None, None),
+        reader.head: library_views.no_entry(query, len(found)) if library is not None else "",
+    }
+
+
+def _shown(reader: Reader, library: Library | None, name: str | None) -> Updates:
+    """Open an entry; without one the parts are hidden."""
+    entry = library.get(name) if library is not None and name is not None else None
+    updates: Updates = {
+        reader.text_part: gr.Accordion(visible=entry is not None),
+        reader.rubric_part: gr.Accordion(visible=entry is not None and entry.rubric is not None),
+        reader.tool_part: gr.Accordion(visible=entry is not None and entry.kind == "tool"),
+    }
+    if entry is not None:
+        updates |= {
+            reader.head: library_views.entry_head(entry),
+            reader.text: library_views.entry_document(entry),
+            reader.rubric: library_views.entry_rubric(entry),
+            reader.tool: library_views.entry_tool(entry),
+        }
+    return updates
+
+
+def _draw_routing(services: AppServices, reader: Reader) -> None:
+    def try_out(library: Library | None, instruction: str) -> str:
+        if library is None or not instruction.strip():
+            return library_views.routing_hint()
+        return library_views.routed(services.route(library, instruction), len(library))
+
+    instruction = gr.Textbox(
+        label="Instruction",
+        info="Each entry is decided on its own, by its triggers or its description.",
+        placeholder="Replace the dog with a cat and make the sky blue.",
+        max_lines=1,
+        max_length=2000,
+        elem_id="try-instruction",
+    )
+    result = _markdown(library_views.routing_hint(), elem_id="routed")
+    instruction.change(try_out, [reader.library, instruction], result, trigger_mode="always_last", **QUIET)
+
+
+def _draw_check(services: AppServices, chooser: Chooser) -> None:
+    def check(kind: str, folder: str) -> str:
+        try:
+            return library_views.problems(services.check(Choice(kind, folder)))
+        except HarnessError as error:
+            return views.trouble(describe(error))
+
+    button = gr.Button("Check this Library", elem_id="check", size="md", scale=0, min_width=200)
+    result = _markdown(library_views.check_hint(), elem_id="problems")
+    button.click(check, chooser.parts, result, **QUIET)
+
+
+def _draw_difference(services: AppServices, chooser: Chooser) -> None:
+    def compare(*choices: str) -> str:
+        try:
+            return library_views.differences(services.diff(Choice(*choices[:2]), Choice(*choices[2:])))
+        except HarnessError as error:
+            return views.trouble(describe(error))
+
+    other = make_chooser(services, "other-library", "Compare the Library above with")
+    button = gr.Button("Compare", elem_id="diff", size="md", scale=0, min_width=200)
+    result = _markdown(elem_id="differences")
+    button.click(compare, [*chooser.parts, *other.parts], result, **QUIET)

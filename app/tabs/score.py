@@ -1,0 +1,192 @@
+"""The Score tab: compare edits, read why, say what people would prefer."""
+
+from functools import partial
+from typing import Any
+
+import gradio as gr
+
+from app import views
+from app.samples import Sample
+from app.services import AppServices
+from app.tabs.chooser import make_chooser
+from app.tabs.score_events import Asked, ScoreEvents, Told
+from rewardharness.schema import LABELS, TIE
+
+QUIET: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
+"""How events behave that are no part of the public API and whose progress we show ourselves."""
+
+TO_VERDICT = "() => document.querySelector('#verdict').scrollIntoView({behavior: 'smooth', block: 'start'})"
+"""Brings the verdict into view; on small screens it stands below the fold."""
+
+PICTURE: dict[str, Any] = {
+    # Uploaded bytes reach the judge as they are: no conversion, no turning, no other format.
+    "type": "filepath",
+    "image_mode": None,
+    "format": "png",
+    "sources": ["upload", "clipboard"],
+    "height": 260,
+    "min_width": 120,
+    "buttons": [],
+}
+"""What all pictures that are given have in common."""
+
+
+def build_score_tab(services: AppServices) -> None:
+    """Draw the tab and connect its parts."""
+    samples = services.samples()
+    _markdown(views.judge_line(services.judge_name, local=services.local), elem_id="judge")
+    with gr.Accordion("What this judge can and cannot tell", open=False, elem_classes="slim"):
+        _markdown(views.about_judge(services.reads_text))
+    tries = _draw_samples(samples)
+    asked = _draw_asked(services)
+    told = _draw_told(services)
+    _connect(services, asked, told, list(zip(tries, samples, strict=True)))
+
+
+def _markdown(value: str = "", **options: Any) -> gr.Markdown:
+    """A place for markup of `app.views`. Formulas are off: foreign text must not be typeset."""
+    return gr.Markdown(value, latex_delimiters=[], **options)
+
+
+def _draw_samples(samples: list[Sample]) -> list[gr.Button]:
+    if not samples:
+        return []
+    with gr.Row(elem_id="samples"):
+        _markdown("No pictures at hand? Try one of these:", elem_classes="samples-label")
+        return [gr.Button(sample.title, icon=sample.source, size="sm", min_width=60) for sample in samples]
+
+
+def _draw_asked(services: AppServices) -> Asked:
+    with gr.Row(elem_id="pictures"):
+        source = gr.Image(
+            label="Source, before the edit", elem_id="source", placeholder="Drop, paste or choose a picture", **PICTURE
+        )
+        candidates = tuple(
+            gr.Image(
+                label=f"Candidate {label}",
+                elem_id=f"candidate-{label.lower()}",
+                placeholder="Drop, paste or choose an edited picture",
+                visible=label in LABELS[:2],
+                **PICTURE,
+            )
+            for label in LABELS
+        )
+    instruction = gr.Textbox(
+        label="Instruction",
+        info="What the edit was asked to do, in English.",
+        placeholder="Make the car red.",
+        max_lines=1,
+        max_length=2000,
+        elem_id="instruction",
+    )
+    with gr.Row(elem_id="actions"):
+        compare = gr.Button("Compare", variant="primary", elem_id="compare", min_width=160, size="md", scale=0)
+        stop = gr.Button("Stop", variant="stop", visible=False, elem_id="stop", min_width=100, size="md", scale=0)
+        more = gr.Button("Add a candidate", elem_id="more", min_width=140, size="md", scale=0)
+        reset = gr.Button("Start over", elem_id="reset", min_width=120, size="md", scale=0)
+    with gr.Accordion("Library", open=False, elem_classes="slim", visible=len(services.choices()) > 1):
+        chooser = make_chooser(services, "score-library", "Judge with")
+    return Asked(source, candidates, gr.State(2), more, instruction, chooser, compare, stop, reset)
+
+
+def _draw_told(services: AppServices) -> Told:
+    comparison = gr.State(None, time_to_live=6 * 3600)
+    verdict = _markdown(views.empty_result(), elem_id="verdict")
+    with gr.Column(visible=False, elem_id="details") as details:
+        with gr.Row(equal_height=False):
+            with gr.Column(scale=6, min_width=320):
+                scores = _markdown(elem_id="scores")
+                reasons = _markdown(elem_id="reasons")
+            with gr.Column(scale=7, min_width=320):
+                look = gr.Radio([], label="Look at candidate", elem_id="look")
+                show = gr.Radio([], show_label=False, label="Show", elem_id="show")
+                slider = gr.ImageSlider(
+                    type="numpy", format="png", interactive=False, max_height=460, elem_id="slider", buttons=[]
+                )
+        with gr.Column(elem_id="feedback"):
+            _markdown(views.feedback_hint(str(services.settings.feedback), lasting=services.local))
+            with gr.Row(elem_id="votes"):
+                votes = tuple(
+                    gr.Button("It is a tie" if label == TIE else f"{label} is better", size="md", min_width=90)
+                    for label in (*LABELS, TIE)
+                )
+            thanks = _markdown(elem_id="thanks")
+        with gr.Accordion("How the judge got there", open=False, elem_id="chain"):
+            overall = _markdown()
+            measured = _markdown(elem_id="measured")
+            pictures = gr.Gallery(
+                label="Pictures that the Tools made",
+                columns=3,
+                height="auto",
+                object_fit="contain",
+                format="png",
+                interactive=False,
+                elem_id="tool-pictures",
+                buttons=[],
+            )
+        with gr.Accordion("Entries consulted", open=False):
+            consulted = _markdown(elem_id="consulted")
+        with gr.Accordion("Notes", open=False):
+            notes = _markdown(elem_id="notes")
+        download = gr.DownloadButton("Download as JSON", elem_id="download", size="md", scale=0, min_width=200)
+    return Told(
+        comparison,
+        verdict,
+        details,
+        scores,
+        reasons,
+        look,
+        show,
+        slider,
+        votes,
+        thanks,
+        overall,
+        measured,
+        pictures,
+        consulted,
+        notes,
+        download,
+    )
+
+
+def _connect(services: AppServices, asked: Asked, told: Told, tries: list[tuple[gr.Button, Sample]]) -> None:
+    events = ScoreEvents(services, asked, told)
+    everything = [*asked.parts, *told.parts]
+    judging: dict[str, Any] = {
+        "fn": events.compare,
+        "inputs": asked.inputs,
+        "outputs": everything,
+        "concurrency_limit": 2,
+        "concurrency_id": "judge",
+        **QUIET,
+    }
+    started = [gr.on([asked.compare.click, asked.instruction.submit], trigger_mode="once", **judging)]
+    for button, sample in tries:
+        filled = button.click(partial(events.fill, sample), None, everything, queue=False, **QUIET)
+        started.append(filled.then(**judging))
+    for judged in tuple(started):
+        judged.then(None, None, None, js=TO_VERDICT, **QUIET)
+    asked.stop.click(events.stop, None, everything, cancels=started, queue=False, **QUIET)
+    asked.reset.click(events.reset, None, everything, cancels=started, queue=False, **QUIET)
+    asked.more.click(events.add_candidate, asked.places, everything, queue=False, **QUIET)
+    closer = [told.comparison, told.look, told.show]
+    for radio in (told.look, told.show):
+        radio.input(events.look_closer, closer, everything, trigger_mode="always_last", **QUIET)
+    for label, button in zip((*LABELS, TIE), told.votes, strict=True):
+        button.click(partial(events.vote, label), told.comparison, told.thanks, **QUIET)
+    _publish(events, asked)
+
+
+def _publish(events: ScoreEvents, asked: Asked) -> None:
+    """Offer the comparison as the one public endpoint of the app."""
+    trigger = gr.Button(visible=False)
+    answer = gr.JSON(visible=False, label="Judgment")
+    trigger.click(
+        events.score,
+        [asked.source, *asked.candidates, asked.instruction],
+        answer,
+        api_name="score",
+        api_description="Judge which of two to four edits of a picture people would prefer.",
+        concurrency_limit=2,
+        concurrency_id="judge",
+    )

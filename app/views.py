@@ -1,0 +1,376 @@
+"""Puts judgments into words and tables for the Score tab. Pure: records in, markup out.
+
+All results are markup for `gr.Markdown`, see `app.markup`.
+"""
+
+import io
+import json
+import re
+from collections.abc import Collection, Mapping, Sequence
+from textwrap import shorten
+from typing import Any
+
+from PIL import Image
+
+from app.markup import block, bullets, callout, escape, paragraph, plain, table
+from rewardharness.errors import Description
+from rewardharness.schema import SCALE, TIE, ChainStep, Failure, Judgment, Scores
+
+SURENESS: tuple[tuple[float, str], ...] = (
+    (0.75, "Quite sure"),
+    (0.5, "Fairly sure"),
+    (0.25, "Not very sure"),
+    (0.0, "Little more than a guess"),
+)
+"""Lowest confidence of a judgment, and the words for it."""
+
+FOLDED = 200
+"""Characters from which a step of the chain is folded."""
+
+OCR_NOTE = "No OCR"
+"""How the note begins that says text was not read because the reader is not installed."""
+
+_COMPARISON = re.compile(
+    r"(?P<first>[A-D]) leads (?P<second>[A-D]) on (?P<what>[^:]+): (?P=first): (?P<ours>.*) (?P=second): (?P<theirs>.*)"
+)
+
+_FAILURES: Mapping[str, tuple[str, str]] = {
+    "image": ("One of the pictures cannot be used", "Replace that picture and compare again."),
+    "input": ("Something is missing", ""),
+    "nothing_to_measure": (
+        "This Library has nothing to go by here",
+        "Choose the built-in Library, or word the instruction as one edit, such as: make the car red.",
+    ),
+    "timeout": ("The judge did not answer in time", "Compare again."),
+    "unparsable": ("The judge's answer could not be read", "Compare again."),
+    "defect": (
+        "The judge stumbled over a defect of ours",
+        "Please report it, with the pictures if you can share them.",
+    ),
+}
+
+
+def sureness(confidence: float | None) -> str:
+    """Put a confidence in [0, 1] into words."""
+    if confidence is None:
+        return "How sure is not known"
+    return next((words for least, words in SURENESS if confidence >= least), SURENESS[-1][1])
+
+
+def judge_line(judge: str, *, local: bool) -> str:
+    """Who judges, in one line. `local`: whether the app runs on the computer of the person who reads it."""
+    ends = "No model, no key, nothing leaves this computer." if local else "No model, no key."
+    return block(
+        f'<p><span class="pill">{escape(judge)}</span> judges by numbers taken from the pixels, weighed by the rubrics '
+        f"of a Library. {ends}</p>"
+    )
+
+
+def about_judge(reads_text: bool) -> str:
+    """What the measured judge can and cannot tell."""
+    can = [
+        "where a picture was edited, how much of it, and whether the rest was left alone",
+        "whether the colour asked for appeared, and light, contrast and saturation moved as asked",
+        "whether something is new in one place, or gone with its place filled in",
+        "blur, noise, compression blocks, seams, burnt-out areas, changed size or borders",
+    ]
+    if reads_text:
+        can.append("whether the text asked for can be read, and the text to be gone is gone")
+    cannot = [
+        "what things are: it cannot tell a dog from a cat",
+        "whether a face, a hand or a shadow looks right, and what is beautiful",
+        "more than the words of the instruction say: it reads English with rules",
+    ]
+    if not reads_text:
+        cannot.append("text in pictures, because the text reader is not installed here")
+    return block(
+        f'<div class="columns"><div><h4>It can tell</h4>{bullets(map(escape, can))}</div>'
+        f"<div><h4>It cannot tell</h4>{bullets(map(escape, cannot))}</div></div>"
+        + ("" if reads_text else paragraph(f"To read text: {_OCR_REMEDY}"))
+        + paragraph(
+            "It is a stand-in for the vision-language model that the method was made for, and it is not as good. "
+            "Its confidence says how much of the rubric it could measure and how clear the lead is; it is no "
+            "probability.",
+            "faint",
+        ),
+        "about",
+    )
+
+
+_OCR_REMEDY = 'pip install "reward-harness-library[ocr]", then start the app again.'
+
+
+def empty_result() -> str:
+    """What stands in the place of the result before the first comparison."""
+    return block(
+        callout(
+            "empty",
+            "The verdict will stand here",
+            paragraph("Which edit people would most likely prefer, how sure that is, and why."),
+        )
+    )
+
+
+def working(count: int) -> str:
+    """What stands there while the judge works."""
+    return block(callout("empty busy", f"Measuring {count} candidates against the source…"))
+
+
+def stopped() -> str:
+    """What stands there after Stop."""
+    return block(callout("empty", "Stopped", paragraph("Nothing was judged. Your pictures are still here.")))
+
+
+def trouble(error: Description) -> str:
+    """An error, with its remedy."""
+    return block(callout("error", error.title, paragraph(error.detail), paragraph(error.next_step, "remedy")))
+
+
+def failure(reason: Failure) -> str:
+    """Why there is no judgment, with the remedy."""
+    title, remedy = _FAILURES.get(reason.code, ("There is no judgment", ""))
+    said = paragraph("No candidate got a score; a failure is never counted as a tie.", "faint")
+    return block(callout("error", title, paragraph(reason.message), paragraph(remedy, "remedy"), said))
+
+
+def verdict(judgment: Judgment) -> str:
+    """The winner in one sentence, how sure that is, and what a reader should know first."""
+    if judgment.failure is not None:
+        return failure(judgment.failure)
+    return block(
+        f'<section class="verdict" role="status"><p class="headline">{_headline(judgment)}</p>'
+        f"<p>{_lead(judgment)}</p></section>{_warnings(judgment)}"
+    )
+
+
+def _headline(judgment: Judgment) -> str:
+    if judgment.preference == TIE:
+        level = judgment.ranking[0] if judgment.ranking and len(judgment.ranking[0]) > 1 else ()
+        if level:
+            return f"{_and(level)} are level."
+        return "Too close to call."
+    return f"People would most likely prefer <strong>{escape(judgment.preference or '')}</strong>."
+
+
+def _lead(judgment: Judgment) -> str:
+    margin = judgment.margin or 0.0
+    if judgment.preference == TIE:
+        if not margin:
+            return "The judge finds no difference between them."
+        first, second = judgment.ranking[0][0], judgment.ranking[1]
+        return f"{escape(first)} leads {_and(second)} by only {margin:.3f} in reward, less than people would notice."
+    second = judgment.ranking[1] if len(judgment.ranking) > 1 else ()
+    lead = f"{escape(judgment.preference or '')} leads {_and(second)} by {margin:.2f} in reward"
+    return f"{sureness(judgment.confidence)}: {lead}, which runs from 0 to 1."
+
+
+def _and(labels: Sequence[str]) -> str:
+    shown = [escape(label) for label in labels]
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def _warnings(judgment: Judgment) -> str:
+    """Notes that change how the verdict is to be taken."""
+    found = []
+    for note in judgment.notes:
+        if note.startswith(OCR_NOTE):
+            found.append(callout("warning", note, paragraph(f"To read it: {_OCR_REMEDY}", "remedy")))
+        elif "trust it little" in note or "same image" in note or "unchanged source" in note:
+            found.append(callout("warning", note))
+    return "".join(found)
+
+
+def score_table(judgment: Judgment) -> str:
+    """Scores and reward of each candidate, best first, with what the columns mean."""
+    order = [label for level in judgment.ranking for label in level] or list(judgment.scores)
+    rows = []
+    for label in order:
+        if label in judgment.scores:
+            won = label == judgment.preference
+            badge = f'<span class="letter {"won" if won else ""}">{escape(label)}</span>'
+            rows.append([badge, *_score_cells(judgment.scores[label])])
+    head = ["", "Instruction following", "Visual quality", "Reward"]
+    legend = (
+        "<strong>Instruction following</strong>: was what the words ask for done, 1 (not at all) to 4 (fully). "
+        "<strong>Visual quality</strong>: is the rest intact and free of flaws, 1 to 4. "
+        "<strong>Reward</strong>: both in one number, 0 to 1, for ranking and training."
+    )
+    return block(f'<h3>Scores</h3>{table(head, rows, "scores")}<p class="faint">{legend}</p>')
+
+
+def _score_cells(scores: Scores) -> list[str]:
+    return [
+        _meter(scores.instruction, *SCALE, digits=1),
+        _meter(scores.quality, *SCALE, digits=1),
+        _meter(scores.reward, 0, 1, digits=2),
+    ]
+
+
+def _meter(value: float | None, low: float, high: float, *, digits: int) -> str:
+    if value is None:
+        return '<span class="faint">not measured</span>'
+    share = min(1.0, max(0.0, (value - low) / (high - low)))
+    return (
+        f'<span class="number">{value:.{digits}f}</span>'
+        f'<span class="meter"><span style="width:{100 * share:.0f}%"></span></span>'
+    )
+
+
+def reasons(judgment: Judgment) -> str:
+    """Why the winner leads."""
+    if not judgment.reasons:
+        return block(f"<h3>Why</h3>{paragraph('Nothing that was measured separates them.', 'faint')}")
+    return block(f"<h3>Why</h3>{bullets(map(_reason, judgment.reasons), 'reasons')}")
+
+
+def _reason(sentence: str) -> str:
+    """A reason; one that compares two candidates is set out in a line for each."""
+    found = _COMPARISON.fullmatch(sentence)
+    if found is None:
+        return escape(sentence)
+    lines = (
+        f'<div class="side"><span class="letter">{escape(label)}</span><span>{escape(text)}</span></div>'
+        for label, text in ((found["first"], found["ours"]), (found["second"], found["theirs"]))
+    )
+    return f"<strong>{escape(found['what'].capitalize())}</strong>{''.join(lines)}"
+
+
+def overall_steps(judgment: Judgment) -> str:
+    """The steps of the chain that are about the whole example, in order."""
+    shown = [step.text for step in judgment.steps if not step.subject and step.kind == "think"]
+    return block(f'<ol class="steps">{"".join(f"<li>{_folded(text)}</li>" for text in shown)}</ol>')
+
+
+def _folded(text: str) -> str:
+    """Text in full; a long one is folded behind its beginning."""
+    if len(text) <= FOLDED:
+        return escape(text)
+    begin = shorten(plain(text), FOLDED // 2, placeholder=" …")
+    return f"<details><summary>{escape(begin)}</summary>{paragraph(text, 'faint')}</details>"
+
+
+def candidate_steps(judgment: Judgment, label: str) -> str:
+    """What the judge measured on one candidate, Tool by Tool, with the numbers, and how it weighed them."""
+    parts: list[str] = []
+    tool = ""
+    for step in judgment.steps:
+        if step.subject != label:
+            continue
+        if step.kind == "tool":
+            tool = _tool_name(step)
+        elif step.kind == "obs":
+            parts.append(_observation(tool, step.text))
+            tool = ""
+        else:
+            parts.append(
+                f'<section class="step wide"><h4>How the grades were weighed</h4>{_folded(step.text)}</section>'
+            )
+    nothing = paragraph("Nothing was measured on this candidate.", "faint")
+    return block(f'<h3>Candidate {escape(label)}, tool by tool</h3><div class="grid">{"".join(parts) or nothing}</div>')
+
+
+def _tool_name(step: ChainStep) -> str:
+    name = _json_object(step.text).get("name")
+    return name if isinstance(name, str) else "tool"
+
+
+def pictures(judgment: Judgment, label: str) -> list[tuple[Image.Image, str]]:
+    """The pictures that Tools made of one candidate, each with the Tool's name in the chain."""
+    found = []
+    tool = ""
+    for step in judgment.steps:
+        if step.subject == label and step.kind == "tool":
+            tool = _tool_name(step)
+        elif step.subject == label and step.picture is not None:
+            with Image.open(io.BytesIO(step.picture)) as opened:
+                found.append((opened.convert("RGB"), tool))
+    return found
+
+
+def change_picture(judgment: Judgment, label: str, tools: Collection[str]) -> Image.Image | None:
+    """The picture of where a candidate was changed, made by one of the Tools named; None when there is none."""
+    return next((picture for picture, tool in pictures(judgment, label) if tool in tools), None)
+
+
+def _observation(tool: str, text: str) -> str:
+    result = _json_object(text)
+    says = result.pop("says", None)
+    grade = result.pop("grade", None)
+    title = escape(tool.replace("-", " ").replace("_", " "))
+    graded = f'<span class="pill">grade {grade:.2f}</span>' if isinstance(grade, int | float) else ""
+    said = paragraph(says if isinstance(says, str) else "" if result else text)
+    rows = [[escape(name.replace("_", " ")), escape(_value(value))] for name, value in result.items()]
+    numbers = (
+        f"<details><summary>Numbers</summary>{table(['measured', 'value'], rows, 'numbers')}</details>" if rows else ""
+    )
+    return f'<section class="step"><h4>{title} {graded}</h4>{said}{numbers}</section>'
+
+
+def _json_object(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _value(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def consulted(judgment: Judgment) -> str:
+    """Which entries of the Library were consulted, and why."""
+    if not judgment.entries:
+        return block(paragraph("No entry of the Library applies to this instruction.", "faint"))
+    rows = [
+        [f"<code>{escape(each.name)}</code>", each.kind.capitalize(), escape(each.reason)] for each in judgment.entries
+    ]
+    return block(table(["Entry", "Kind", "Why"], rows))
+
+
+def notes(judgment: Judgment, library: str) -> str:
+    """Everything the judge noted on the side, and how it judged."""
+    facts = [
+        f"Judge: {escape(judgment.judge)}, with {escape(library)}, id <code>{escape(judgment.library_id[:12])}</code>",
+        f"Time: {judgment.usage.seconds:.2f} s, {judgment.usage.calls} calls to a model",
+    ]
+    if judgment.position_consistent is not None:
+        same = "the same" if judgment.position_consistent else "<strong>not</strong> the same"
+        facts.append(f"With the candidates in reverse order the answer is {same}.")
+    return block(bullets([*map(escape, judgment.notes), *facts]))
+
+
+def feedback_said(preference: str, place: str, count: int, *, lasting: bool) -> str:
+    """Thanks for a preference, with where it is kept.
+
+    Args:
+        preference: A letter or `tie`.
+        place: The folder of the dataset.
+        count: How many examples it holds now.
+        lasting: Whether the folder outlives the program; False in a Space.
+    """
+    said = "it is a tie" if preference == TIE else f"{escape(preference)} is better"
+    examples = "1 example" if count == 1 else f"{count} examples"
+    where = f"<code>{escape(place)}</code>" if lasting else "this Space, until it restarts"
+    return block(
+        callout(
+            "note",
+            "Thank you, noted",
+            f"<p>You said that {said}. Pictures and label were added to {where}, which now holds {examples}.</p>",
+        )
+    )
+
+
+def session_over() -> str:
+    """Why an answer cannot be kept: the comparison that it belongs to is no longer known."""
+    return block(callout("warning", "This comparison is over", paragraph("Compare again, then answer.")))
+
+
+def feedback_hint(place: str, *, lasting: bool) -> str:
+    """What a click on a preference will do."""
+    where = f"to <code>{escape(place)}</code>, and to nowhere else" if lasting else "on this Space, until it restarts"
+    text = (
+        "A click adds the pictures, the instruction and your answer as a labelled example "
+        f"{where}. Libraries are evolved from such examples. Without a click nothing is kept."
+    )
+    return block(f'<h3>What would people prefer?</h3><p class="faint">{text}</p>')

@@ -268,9 +268,10 @@ def _translation(source: Plane, candidate: Plane) -> tuple[float, float]:
     if min(height, width) < 32 or np.ptp(source) == 0 or np.ptp(candidate) == 0:
         return 0.0, 0.0
     window = cv2.createHanningWindow((width, height), cv2.CV_32F)
-    (found_x, found_y), _ = cv2.phaseCorrelate(source, candidate, window)
+    # Copies: OpenCV lays the window over its arguments in place when their size suits its Fourier transform.
+    (found_x, found_y), _ = cv2.phaseCorrelate(source.copy(), candidate.copy(), window)
     limit = MAX_SHIFT * max(height, width)
-    if not 0.2 <= np.hypot(found_x, found_y) <= limit:
+    if not 0.05 <= np.hypot(found_x, found_y) <= limit:
         return 0.0, 0.0
     shift = (-float(found_x), -float(found_y))
     for _ in range(2):
@@ -378,7 +379,7 @@ def _regions(heat: Plane) -> Mask:
     count, labels, stats, _ = cv2.connectedComponentsWithStats(weak, connectivity=8)
     peaks = np.zeros(count, np.float32)
     np.maximum.at(peaks, labels.ravel(), heat.ravel())
-    keep = (stats[:, cv2.CC_STAT_AREA] >= max(24.0, 2e-4 * heat.size)) & (peaks >= 0.7)
+    keep = (stats[:, cv2.CC_STAT_AREA] >= max(24.0, 3e-4 * heat.size)) & (peaks >= 0.7)
     keep[0] = False
     if not keep.any():
         return np.zeros(heat.shape, bool)

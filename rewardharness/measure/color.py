@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import cv2
 import numpy as np
 
-from rewardharness.measure.curves import excess, fall, rise, step, weighted_mean
+from rewardharness.measure.curves import excess, fall, magnitude, rise, step, weighted_mean
 from rewardharness.measure.reading import Pixels, Quantity, Reading
 from rewardharness.measure.view import EditView, Plane
 from rewardharness.schema import EditRequest
@@ -341,7 +341,8 @@ def _tone_shifts(view: EditView, *, local: bool) -> dict[str, float]:
         "saturation": after["saturation"] - before["saturation"],
         "sharpness": crispness[1] - crispness[0],
         "chroma_left": after["chroma"],
-        "sepia_distance": weighted_mean(sepia, weight) + 3.0 * _tint_spread(view.lab_candidate, weight),
+        "sepia_distance": weighted_mean(sepia, weight)
+        + 3.0 * _tint_spread(view.lab_candidate[::2, ::2], weight[::2, ::2]),
     }
 
 
@@ -439,7 +440,7 @@ def _layout(view: EditView) -> float:
     edges = []
     for gray in (view.gray_source, view.gray_candidate):
         middle = cv2.GaussianBlur(cv2.resize(gray, (128, 128), interpolation=cv2.INTER_AREA), (0, 0), 1.5)
-        gradient = cv2.magnitude(cv2.Sobel(middle, cv2.CV_32F, 1, 0), cv2.Sobel(middle, cv2.CV_32F, 0, 1))
+        gradient = magnitude(cv2.Sobel(middle, cv2.CV_32F, 1, 0), cv2.Sobel(middle, cv2.CV_32F, 0, 1))
         edges.append(cv2.resize(np.sqrt(gradient), (64, 64), interpolation=cv2.INTER_AREA))
     return 0.4 * abs(_correlation(*small)) + 0.6 * _correlation(*edges)
 

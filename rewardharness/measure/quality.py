@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 import cv2
 import numpy as np
 
-from rewardharness.measure.curves import excess, fall, weighted_mean
+from rewardharness.measure.curves import excess, fall, magnitude, weighted_mean
 from rewardharness.measure.reading import Pixels, Quantity, Reading
 from rewardharness.measure.view import EditView, Plane
 from rewardharness.schema import EditRequest
@@ -319,7 +319,7 @@ def _straight_edges(before: Plane, after: Plane, length: int) -> Plane:
 
 def _gradient(plane: Plane) -> Plane:
     across, down = cv2.Scharr(plane, cv2.CV_32F, 1, 0), cv2.Scharr(plane, cv2.CV_32F, 0, 1)
-    return np.asarray(cv2.magnitude(across, down) / np.float32(16.0), np.float32)
+    return magnitude(across, down) / np.float32(16.0)
 
 
 def _bars(pixels: Pixels) -> float:

@@ -5,7 +5,7 @@ import re
 import cv2
 import numpy as np
 
-from rewardharness.measure.curves import excess, fall, rise, step, weighted_mean
+from rewardharness.measure.curves import excess, fall, magnitude, rise, step, weighted_mean
 from rewardharness.measure.reading import Pixels, Quantity, Reading
 from rewardharness.measure.view import EditView, Mask, Plane
 from rewardharness.schema import EditRequest
@@ -147,11 +147,10 @@ def subject_likeness(view: EditView) -> Plane:
     small = cv2.GaussianBlur(cv2.resize(lab, (side, side), interpolation=cv2.INTER_AREA), (0, 0), 1.0)
     # Left, top and right only: subjects often reach the lower border.
     border = np.concatenate([small[:, :3].reshape(-1, 3), small[:, -3:].reshape(-1, 3), small[:3].reshape(-1, 3)])[::4]
-    places = small.reshape(-1, 3)
-    squared = (places**2).sum(axis=1)[:, None] + (border**2).sum(axis=1)[None] - 2.0 * (places @ border.T)
+    squared = _squared_distances(small.reshape(-1, 3), border)
     # The tenth part of the border that is most alike: a border of several colours is still all border.
     alike = len(border) // 10
-    nearest = np.sqrt(np.maximum(np.partition(squared, alike, axis=1)[:, : alike + 1], 0.0)).mean(axis=1)
+    nearest = np.sqrt(np.partition(squared, alike, axis=1)[:, : alike + 1]).mean(axis=1)
     nearest = nearest.reshape(side, side)
     unlike = 1.0 - np.exp(-nearest / 12.0)
     likeness = bell * (0.35 + 0.65 * cv2.resize(unlike.astype(np.float32), (width, height)))
@@ -180,7 +179,7 @@ class _Agreement:
 
     def __init__(self, before: Plane, after: Plane) -> None:
         first, second = _structure_tensor(before), _structure_tensor(after)
-        strength, strength_after = cv2.magnitude(*first), cv2.magnitude(*second)
+        strength, strength_after = magnitude(*first), magnitude(*second)
         cosine = (first[0] * second[0] + first[1] * second[1]) / (strength * strength_after + np.float32(1e-6))
         # An edge that has all but gone agrees with nothing, whatever its direction.
         left = strength_after / (strength + np.float32(0.2))
@@ -213,9 +212,11 @@ def _shrunk(plane: Plane, factor: int) -> Plane:
 
 def _gradient(lab: Plane) -> Plane:
     """Return the gradient over all three axes, in dE per pixel."""
-    smooth = cv2.GaussianBlur(lab, (0, 0), 0.8)
-    across, down = cv2.Sobel(smooth, cv2.CV_32F, 1, 0, scale=0.125), cv2.Sobel(smooth, cv2.CV_32F, 0, 1, scale=0.125)
-    return np.asarray(np.sqrt((across * across + down * down).sum(axis=2)), np.float32)
+    squared = np.zeros(lab.shape[:2], np.float32)
+    for plane in cv2.split(cv2.GaussianBlur(lab, (0, 0), 0.8)):
+        across, down = cv2.Sobel(plane, cv2.CV_32F, 1, 0, scale=0.125), cv2.Sobel(plane, cv2.CV_32F, 0, 1, scale=0.125)
+        squared += across * across + down * down
+    return np.asarray(np.sqrt(squared), np.float32)
 
 
 def _compactness(heat: Plane) -> float:
@@ -259,8 +260,20 @@ def _apart(lab: Plane, inside: Mask, ring: Mask) -> float:
         places = features[share >= min(0.5, float(share.max()))]
         chosen.append(places[:: max(1, len(places) // 600)])
     region, around = chosen
-    squared = (region**2).sum(axis=1)[:, None] + (around**2).sum(axis=1)[None] - 2.0 * (region @ around.T)
-    return float(np.sqrt(np.maximum(squared.min(axis=1), 0.0)).mean())
+    return float(np.sqrt(_squared_distances(region, around).min(axis=1)).mean())
+
+
+def _squared_distances(first: Plane, second: Plane) -> Plane:
+    """Return the squared distances of all pairs of rows.
+
+    Without a matrix product: its threads would fight with those that measure other candidates.
+    """
+    total = np.zeros((len(first), len(second)), np.float32)
+    for axis in range(first.shape[1]):
+        step = first[:, axis, None] - second[None, :, axis]
+        step *= step
+        total += step
+    return total
 
 
 def _ghost(view: EditView, inside: Mask) -> float:

@@ -16,14 +16,11 @@ text_match unasked_text""".split()
 
 INSTRUCTIONS = [
     "make the cat blue",
-    "remove the cup",
     "add a ball",
     "change the background to a beach",
-    "make the image darker and warmer",
     "turn it into a watercolor painting",
     'write "HELLO" on the sign',
     "keep the image as it is",
-    "swirl",
 ]
 
 
@@ -52,7 +49,7 @@ def test_every_measure_is_deterministic_and_reads_every_edit(instruction: str) -
 @pytest.mark.real_data
 def test_real_edits_are_measured_without_a_hitch(real_data) -> None:  # type: ignore[no-untyped-def]
     folder = real_data / "pairs"
-    rows = [json.loads(line) for line in (folder / "pairs.jsonl").read_text("utf-8").splitlines()][::17]
+    rows = [json.loads(line) for line in (folder / "pairs.jsonl").read_text("utf-8").splitlines()][::30]
     for row in rows:
         request = read_instruction(row["instruction"])
         pictures = [load_picture(ImageInput(key, folder / row[key])) for key in ("source", "candidate_a")]

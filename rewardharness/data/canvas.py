@@ -1,0 +1,98 @@
+"""A transparent square on which one thing of a scene is painted, part over part."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from PIL import Image as Pillow
+from PIL import ImageDraw, ImageFont
+
+from rewardharness.data.paint import Image, Point, lay, material, round_form, tube_form
+
+SIDE = 320
+"""Side of the canvas that a thing is painted on, in pixels."""
+
+
+@dataclass(frozen=True)
+class Thing:
+    """One thing of a scene."""
+
+    kind: str
+    """A key of `PAINTERS`."""
+    color: str = "red"
+    """Its main colour, a key of `COLORS`."""
+    x: float = 0.5
+    """Where its middle is, in shares of the width."""
+    y: float = 0.8
+    """Where it stands, in shares of the height."""
+    size: float = 0.3
+    """Side of its canvas, in shares of the height."""
+    material: str = "plain"
+    """`plain` or one of `MATERIALS`."""
+    text: str = ""
+    """What stands on it, for things with writing."""
+    angle: float = 0.0
+    """Turned clockwise around its middle, in degrees."""
+    mirrored: bool = False
+    slot: int = 0
+    """Which place of its scene it takes, from left to right."""
+
+
+class Canvas:
+    """A transparent square to paint parts on, one over the other. Coordinates are shares of its side."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.color: Image = np.zeros((SIDE, SIDE, 3), dtype=np.float32)
+        self.alpha: Image = np.zeros((SIDE, SIDE), dtype=np.float32)
+
+    def put(
+        self,
+        mask: Image,
+        color: Image,
+        form: str = "flat",
+        *,
+        gloss: float = 0.0,
+        surface: str = "plain",
+        light: float = 1.0,
+    ) -> None:
+        """Paint one part.
+
+        Args:
+            mask: Where it is.
+            color: Its colour.
+            form: `round`, `tube` or `flat`; decides how light falls on it.
+            gloss: Strength of the highlight, in [0, 1].
+            surface: Its material.
+            light: Factor on its brightness.
+        """
+        look = material(surface, color, SIDE, self.seed) * light
+        if form != "flat":
+            diffuse, shine = round_form(mask) if form == "round" else tube_form(mask)
+            look = look * diffuse[..., None] + (gloss * shine)[..., None]
+        covered = self.alpha * (1 - mask)
+        self.alpha = mask + covered
+        share = mask / np.maximum(self.alpha, 1e-6)
+        lay(self.color, np.clip(look, 0, 1), share)
+
+
+def profile(rows: Sequence[tuple[float, float]], steps: int = 40) -> list[Point]:
+    """Outline of a body of revolution; rows are (y, half width)."""
+    ys = np.linspace(rows[0][0], rows[-1][0], steps)
+    half = np.interp(ys, [y for y, _ in rows], [w for _, w in rows])
+    half = np.convolve(np.pad(half, 2, mode="edge"), np.full(5, 0.2), mode="valid")
+    right = [(float(0.5 + w), float(y)) for y, w in zip(ys, half, strict=True)]
+    return right + [(1 - x, y) for x, y in reversed(right)]
+
+
+def letters(c: Canvas, text: str, low: Point, high: Point, ink: Image) -> None:
+    """Write one line of text into a rectangle, as large as it fits."""
+    width, height = (high[0] - low[0]) * SIDE, (high[1] - low[1]) * SIDE
+    points = 100.0
+    left, top, right, bottom = ImageFont.load_default(points).getbbox(text)
+    points *= min(width / max(1, right - left), height / max(1, bottom - top))
+    font = ImageFont.load_default(points)
+    sheet = Pillow.new("L", (SIDE, SIDE), 0)
+    middle = ((low[0] + high[0]) / 2 * SIDE, (low[1] + high[1]) / 2 * SIDE)
+    ImageDraw.Draw(sheet).text(middle, text, fill=255, font=font, anchor="mm", stroke_width=points / 40)
+    c.put(np.asarray(sheet, dtype=np.float32) / 255, ink)

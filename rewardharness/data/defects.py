@@ -1,0 +1,165 @@
+"""What goes wrong in edited pictures: visible defects, and changes that nobody asked for."""
+
+from collections.abc import Callable
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from rewardharness.data.filters import Picture, fade, tone
+
+Rng = np.random.Generator
+
+
+def changed(before: Picture, after: Picture) -> NDArray[np.uint8]:
+    """Where two pictures of one size differ clearly: 1 there, 0 elsewhere, without single pixels."""
+    difference = cv2.GaussianBlur(cv2.absdiff(before, after).max(axis=2), (0, 0), 2)
+    return np.asarray(difference > 14, dtype=np.uint8)
+
+
+def _blur(before: Picture, after: Picture, rng: Rng) -> Picture:
+    return np.asarray(cv2.GaussianBlur(after, (0, 0), float(rng.uniform(2.4, 3.4))), dtype=np.uint8)
+
+
+def _noise(before: Picture, after: Picture, rng: Rng) -> Picture:
+    grain = rng.standard_normal(after.shape, dtype=np.float32) * rng.uniform(24, 36)
+    return np.asarray(np.clip(after + grain, 0, 255), dtype=np.uint8)
+
+
+def _blocks(before: Picture, after: Picture, rng: Rng) -> Picture:
+    _, data = cv2.imencode(".jpg", after, [cv2.IMWRITE_JPEG_QUALITY, int(rng.integers(4, 8))])
+    return np.asarray(cv2.imdecode(data, cv2.IMREAD_COLOR), dtype=np.uint8)
+
+
+def _cast(before: Picture, after: Picture, rng: Rng) -> Picture:
+    factors = ((0.78, 1.12, 0.78), (1.15, 0.80, 1.15))[int(rng.integers(2))]
+    return np.clip(after * np.array(factors, dtype=np.float32), 0, 255).astype(np.uint8)
+
+
+def _clipped(before: Picture, after: Picture, rng: Rng) -> Picture:
+    return tone(tone(after, "more_saturated", 1.6), "more_contrast", 1.1)
+
+
+def _squeezed(before: Picture, after: Picture, rng: Rng) -> Picture:
+    """The wrong format: the whole picture pressed into another aspect."""
+    side = after.shape[0]
+    size = (side, round(side * 0.72)) if rng.random() < 0.5 else (round(side * 0.72), side)
+    return np.asarray(cv2.resize(after, size, interpolation=cv2.INTER_AREA), dtype=np.uint8)
+
+
+def _seam(before: Picture, after: Picture, rng: Rng) -> Picture:
+    """A pasted rectangle around the edit that is brighter, moved by some pixels and has a border."""
+    x0, y0, x1, y1 = _frame(before, after, rng)
+    result = after.copy()
+    dx, dy = (int(value) for value in rng.integers(4, 8, 2))
+    moved = np.roll(after, (dy, dx), axis=(0, 1))[y0:y1, x0:x1].astype(np.float32)
+    result[y0:y1, x0:x1] = np.clip(moved * 1.14 + 8, 0, 255).astype(np.uint8)
+    cv2.rectangle(result, (x0, y0), (x1, y1), (236, 236, 236), 2)
+    return result
+
+
+def _halo(before: Picture, after: Picture, rng: Rng) -> Picture:
+    """A pale rim around what was changed, as cut out by hand."""
+    inside = cv2.morphologyEx(changed(before, after), cv2.MORPH_CLOSE, np.ones((9, 9), dtype=np.uint8))
+    rim = cv2.dilate(inside, np.ones((13, 13), dtype=np.uint8)) - cv2.erode(inside, np.ones((3, 3), dtype=np.uint8))
+    share = cv2.GaussianBlur(rim.astype(np.float32), (0, 0), 1.2)[..., None] * 0.85
+    return np.asarray(np.clip(after + (244.0 - after) * share, 0, 255), dtype=np.uint8)
+
+
+def _ghost(before: Picture, after: Picture, rng: Rng) -> Picture:
+    """The old state shines through."""
+    return fade(before, after, float(rng.uniform(0.62, 0.72)))
+
+
+def _frame(before: Picture, after: Picture, rng: Rng) -> tuple[int, int, int, int]:
+    """A rectangle around what was changed; somewhere when all or nothing was."""
+    side = after.shape[0]
+    rows, columns = np.nonzero(changed(before, after))
+    if len(rows) and np.ptp(rows) * np.ptp(columns) < 0.5 * side * side:
+        pad = 14
+        return (
+            max(2, int(columns.min()) - pad),
+            max(2, int(rows.min()) - pad),
+            min(side - 3, int(columns.max()) + pad),
+            min(side - 3, int(rows.max()) + pad),
+        )
+    x, y = (int(value) for value in rng.integers(round(side * 0.1), round(side * 0.5), 2))
+    return x, y, x + round(side * 0.38), y + round(side * 0.38)
+
+
+_DEFECTS: dict[str, Callable[[Picture, Picture, Rng], Picture]] = {
+    "blur": _blur,
+    "noise": _noise,
+    "blocks": _blocks,
+    "cast": _cast,
+    "clipped": _clipped,
+    "squeezed": _squeezed,
+    "seam": _seam,
+    "halo": _halo,
+    "ghost": _ghost,
+}
+
+ANYWHERE: frozenset[str] = frozenset(_DEFECTS) - {"halo", "ghost"}
+"""Defects that need no edited region."""
+
+LOCAL: frozenset[str] = frozenset({"halo", "ghost"})
+"""Defects around or inside the region that was edited."""
+
+OF_COLOR: frozenset[str] = frozenset({"cast", "clipped"})
+"""Defects that an edit of tone or style may hide, or that it may even ask for."""
+
+
+def spoil(before: Picture, after: Picture, defect: str, rng: Rng) -> Picture:
+    """Give a picture a visible defect.
+
+    Args:
+        before: The source; tells where the edit is.
+        after: The right edit.
+        defect: A member of `ANYWHERE` or `LOCAL`.
+        rng: Draws its details.
+
+    Returns:
+        A new picture.
+    """
+    return _DEFECTS[defect](before, after, rng)
+
+
+def _zoomed(picture: Picture, rng: Rng) -> Picture:
+    side = picture.shape[0]
+    cut = round(side * 0.80)
+    x, y = (int(value) for value in rng.integers(0, side - cut, 2))
+    part = picture[y : y + cut, x : x + cut]
+    return np.asarray(cv2.resize(part, (side, side), interpolation=cv2.INTER_CUBIC), dtype=np.uint8)
+
+
+def _mirrored(picture: Picture, rng: Rng) -> Picture:
+    return np.ascontiguousarray(picture[:, ::-1])
+
+
+def _framed(picture: Picture, rng: Rng) -> Picture:
+    result = picture.copy()
+    color = [(240, 240, 236), (20, 20, 22), (150, 110, 60)][int(rng.integers(3))]
+    cv2.rectangle(result, (0, 0), (picture.shape[1] - 1, picture.shape[0] - 1), color, 40)
+    return result
+
+
+_UNASKED: dict[str, Callable[[Picture, Rng], Picture]] = {
+    "zoomed in": _zoomed,
+    "mirrored": _mirrored,
+    "given a frame": _framed,
+    "tinted warm": lambda picture, rng: tone(picture, "warmer"),
+    "tinted cool": lambda picture, rng: tone(picture, "cooler"),
+    "darkened": lambda picture, rng: tone(picture, "darker", 0.8),
+    "made gray": lambda picture, rng: tone(picture, "less_saturated"),
+}
+
+SHAPE_CHANGES: tuple[str, ...] = ("zoomed in", "mirrored", "given a frame")
+"""Unasked changes of a whole picture that leave its colours alone."""
+
+COLOR_CHANGES: tuple[str, ...] = ("tinted warm", "tinted cool", "darkened", "made gray")
+"""Unasked changes of the colours of a whole picture."""
+
+
+def meddle(picture: Picture, change: str, rng: Rng) -> Picture:
+    """Change the whole picture in a way nobody asked for: a member of `SHAPE_CHANGES` or `COLOR_CHANGES`."""
+    return _UNASKED[change](picture, rng)

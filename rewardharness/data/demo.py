@@ -1,0 +1,328 @@
+"""The demonstration set: edits with known truth, drawn by code and made from the photographs of scikit-image.
+
+No person compared these pictures. Which candidate is better follows from how they were made, and `label_kind` says how:
+
+    demo_no_edit     the edit as asked, against the source as it was
+    demo_over_edit   the edit as asked, against the same edit with a change that nobody asked for
+    demo_wrong_edit  the edit as asked, against something else: another colour, thing, direction, place or spelling
+    demo_defect      the edit as asked, against the same edit with a visible defect
+    demo_partial     the edit as asked, against a part of it
+    demo_tie         two edits as asked
+    demo_group       the edit as asked among two or three of the others
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import cv2
+import numpy as np
+
+from rewardharness import files
+from rewardharness.data import edits, photo_edits, scene_edits
+from rewardharness.data.defects import spoil
+from rewardharness.data.edits import Base, Case, Rng
+from rewardharness.data.filters import Picture
+from rewardharness.data.folder import DEMO_MARKER, GROUPS, PAIRS, read_folder
+from rewardharness.data.photos import PHOTOS, photo
+from rewardharness.data.scenes import PLACES, Scene, furnish
+from rewardharness.data.source import Dataset
+from rewardharness.errors import InputError
+from rewardharness.schema import LABELS, TIE
+
+VERSION = "1"
+"""Version of what is drawn; the same version, seed and counts give the same pictures."""
+
+_MAKER = "rewardharness demo"
+_ROLES = ("wrong_edit", "over_edit", "no_edit", "defect", "partial")
+_TIE_EVERY = 20
+_ATTEMPTS = 200
+
+_SceneEdit = Callable[[Scene, str, Rng], Case | None]
+_BaseEdit = Callable[[Base, Rng], Case | None]
+
+_SCENE_EDITS: dict[str, _SceneEdit] = {
+    "add": scene_edits.add,
+    "remove": scene_edits.remove,
+    "replace": scene_edits.exchange,
+    "color": scene_edits.recolor,
+    "material": scene_edits.remake,
+    "background": scene_edits.change_background,
+    "text": scene_edits.write,
+    "count": scene_edits.count,
+    "position": scene_edits.move,
+    "pose": scene_edits.turn,
+    "other": scene_edits.resize,
+}
+_PHOTO_EDITS: dict[str, _BaseEdit] = {
+    "add": photo_edits.add,
+    "remove": photo_edits.remove,
+    "color": photo_edits.recolor,
+    "background": photo_edits.change_background,
+    "text": photo_edits.write,
+}
+_WHOLE_EDITS: dict[str, _BaseEdit] = {
+    "style": edits.change_style,
+    "tone": edits.change_tone,
+    "pose": edits.flip,
+    "keep": edits.keep,
+}
+CATEGORIES: tuple[str, ...] = tuple(dict.fromkeys([*_SCENE_EDITS, *_PHOTO_EDITS, *_WHOLE_EDITS]))
+"""Kinds of edit in the set, each a member of `EDIT_KINDS`."""
+
+
+@dataclass(frozen=True)
+class _Item:
+    """One example that is going to be drawn."""
+
+    case: Case
+    roles: tuple[str, ...]
+    """What each candidate is: `right` or one of `_ROLES`, or `again` for an edit just as right."""
+    seed: int
+
+
+def make_demo(
+    path: Path,
+    *,
+    pairs: int = 200,
+    groups: int = 20,
+    seed: int = 0,
+    ties: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> Dataset:
+    """Draw the demonstration set into a folder.
+
+    The same version, counts and seed give the same files, byte for byte, with the same versions of NumPy, OpenCV,
+    Pillow and scikit-image. The better candidate stands in each place equally often. An interrupted run leaves a
+    folder that `read_folder` calls unfinished; running it again completes it. A folder that holds an older
+    demonstration set is written anew.
+
+    Args:
+        path: An empty folder, one that does not exist, or one that this function wrote.
+        pairs: Number of pairs.
+        groups: Number of groups of three and four.
+        seed: Which set, 0 or more.
+        ties: Whether about one pair in twenty has two equally good candidates.
+        progress: Called with the number of examples drawn and of all examples.
+
+    Returns:
+        The dataset as `read_folder` reads it.
+
+    Raises:
+        InputError: If the folder holds something else, or a number is out of range.
+        MissingPackageError: If scikit-image is not installed.
+    """
+    if pairs < 0 or groups < 0 or pairs + groups == 0 or seed < 0:
+        raise InputError(
+            f"{pairs} pairs, {groups} groups and seed {seed} make no demonstration set.",
+            next_step="Ask for at least one pair or group, and use a seed of 0 or more.",
+        )
+    _check_folder(path)
+    photo("cat")
+    made_by = {"made_by": _MAKER, "version": VERSION, "seed": seed, "pairs": pairs, "groups": groups, "ties": ties}
+    for name in (PAIRS, GROUPS):
+        (path / name).unlink(missing_ok=True)
+    files.write_json(path / DEMO_MARKER, made_by)
+    items = [*_plan_pairs(pairs, groups, seed, ties), *_plan_groups(pairs, groups, seed)]
+    rows: dict[str, list[str]] = {PAIRS: [], GROUPS: []}
+    written: dict[str, str] = {}
+    for number, item in enumerate(items):
+        if progress is not None:
+            progress(number, len(items))
+        file, name = (PAIRS, f"p{number:04d}") if number < pairs else (GROUPS, f"g{number - pairs:04d}")
+        rows[file].append(_line(_write(path, item, name, written), made_by))
+    _clean(path / "images", rows)
+    for file, lines in rows.items():
+        if lines:
+            files.write_text(path / file, "".join(lines))
+    if progress is not None:
+        progress(len(items), len(items))
+    return read_folder(path)
+
+
+def _check_folder(path: Path) -> None:
+    if path.exists() and not path.is_dir():
+        raise InputError(f"{path} is a file.", next_step="Name a folder.")
+    if not path.is_dir() or all(each.name.startswith(".") for each in path.iterdir()):
+        return
+    marker = files.read_json(path / DEMO_MARKER) if (path / DEMO_MARKER).is_file() else None
+    if not isinstance(marker, dict) or marker.get("made_by") != _MAKER:
+        raise InputError(
+            f"{path} is not empty and holds no demonstration set; nothing was written.", next_step="Name a new folder."
+        )
+
+
+def _clean(images: Path, rows: dict[str, list[str]]) -> None:
+    """Remove pictures of an older set, and parts of files that a killed run left."""
+    named = set(re.findall(r'"images/([^"]+)"', "".join("".join(lines) for lines in rows.values())))
+    for file in images.glob("*.jpg"):
+        if file.name not in named and re.fullmatch(r"(s\d{4,}|[pg]\d{4,}_[a-d])\.jpg", file.name):
+            file.unlink()
+    for file in images.glob(".*.jpg.*.tmp"):
+        file.unlink()
+
+
+def _plan_pairs(pairs: int, groups: int, seed: int, ties: bool) -> Iterator[_Item]:
+    """Choose all pairs, with the better candidate in each place equally often overall and per kind of label."""
+    rng = np.random.default_rng([seed, 1])
+    used: set[tuple[str, str]] = set()
+    chosen: list[tuple[Case, str]] = []
+    for number in range(pairs):
+        if ties and number % _TIE_EVERY == min(_TIE_EVERY, pairs) // 2:
+            chosen.append(
+                (_find(lambda case: case.again is not None, number, rng, used, pairs + groups, seed), "again")
+            )
+            continue
+        turn, place = divmod(number, len(CATEGORIES))
+        role = _ROLES[(turn + place) % len(_ROLES)]
+        case = _find(partial(_can, role=role), number, rng, used, pairs + groups, seed)
+        chosen.append((case, role))
+    order = sorted(range(pairs), key=lambda index: chosen[index][1])
+    first: dict[int, bool] = {}
+    decided = [index for index in order if chosen[index][1] != "again"]
+    for start in range(0, len(decided), 2):
+        coin = bool(rng.integers(2))
+        for index, value in zip(decided[start : start + 2], (coin, not coin), strict=False):
+            first[index] = value
+    for index, (case, role) in enumerate(chosen):
+        yield _Item(case, ("right", role) if first.get(index, True) else (role, "right"), int(rng.integers(1 << 30)))
+
+
+def _plan_groups(pairs: int, groups: int, seed: int) -> Iterator[_Item]:
+    """Choose all groups, three and four candidates in turn."""
+    rng = np.random.default_rng([seed, 2])
+    used: set[tuple[str, str]] = set()
+    for number in range(groups):
+        size = 3 + number % 2
+        case = _find(lambda case: len(_ways(case)) >= len(LABELS) - 1, number, rng, used, pairs + groups, seed)
+        worse = [str(role) for role in rng.permutation(_ways(case))[: size - 1]]
+        best = (number // 2) % size
+        yield _Item(case, (*worse[:best], "right", *worse[best:]), int(rng.integers(1 << 30)))
+
+
+def _can(case: Case, role: str) -> bool:
+    return role in _ways(case)
+
+
+def _ways(case: Case) -> list[str]:
+    """In which ways an edit can be spoilt."""
+    ways = {
+        "wrong_edit": bool(case.wrong),
+        "over_edit": bool(case.over),
+        "no_edit": case.category != "keep",
+        "defect": bool(case.defects),
+        "partial": case.half_done is not None,
+    }
+    return [role for role, possible in ways.items() if possible]
+
+
+def _find(
+    fits: Callable[[Case], bool], number: int, rng: Rng, used: set[tuple[str, str]], total: int, seed: int
+) -> Case:
+    """Make up an edit that fits, of the category whose turn it is or of the next that has one."""
+    for attempt in range(_ATTEMPTS):
+        category = CATEGORIES[(number + attempt // 20) % len(CATEGORIES)]
+        case = _make(category, rng, total, seed)
+        if case is None or not fits(case):
+            continue
+        if (case.key, case.instruction) not in used or attempt % 20 > 15:
+            used.add((case.key, case.instruction))
+            return case
+    raise AssertionError(f"no edit was found for example {number}")
+
+
+def _make(category: str, rng: Rng, total: int, seed: int) -> Case | None:
+    """Make up one edit of a category on a photograph or on one of the scenes."""
+    names = [name for name in PHOTOS if category != "style" or name != "stars"]  # nobody can tell a sketch of dots
+    name = names[int(rng.integers(len(names)))]
+    if category in _WHOLE_EDITS and (category not in _SCENE_EDITS or rng.random() < 0.35):
+        if rng.random() < 0.6:
+            return _WHOLE_EDITS[category](photo_edits.base_of(name), rng)
+        scene, key = _scene("mixed", rng, total, seed)
+        return _WHOLE_EDITS[category](scene_edits.base_of(scene, key, rng), rng)
+    if category in _PHOTO_EDITS and rng.random() < 0.4:
+        return _PHOTO_EDITS[category](photo_edits.base_of(name), rng)
+    what: Literal["mixed", "sign", "many"] = (
+        "sign" if category == "text" else "many" if category == "count" else "mixed"
+    )
+    scene, key = _scene(what, rng, total, seed)
+    return _SCENE_EDITS[category](scene, key, rng)
+
+
+def _scene(what: Literal["mixed", "sign", "many"], rng: Rng, total: int, seed: int) -> tuple[Scene, str]:
+    """One of the scenes of this set. There are about half as many scenes as examples, so most have several edits."""
+    place = list(PLACES)[int(rng.integers(len(PLACES)))]
+    number = int(rng.integers(max(2, total // 10)))
+    first = seed * 300_007 + 100_003 * ("mixed", "sign", "many").index(what)
+    return furnish(place, first + number, what), f"{place}-{what}-{number}"
+
+
+def _write(path: Path, item: _Item, name: str, written: dict[str, str]) -> dict[str, Any]:
+    """Draw the pictures of one example and write them; returns its row."""
+    rng = np.random.default_rng([item.seed, 3])
+    case = item.case
+    source = case.source()
+    if case.key not in written:
+        written[case.key] = f"images/s{len(written):04d}.jpg"
+        files.write_bytes(path / written[case.key], _encoded(source, 95))
+    wear = float(rng.random())
+    quality = int(rng.integers(90, 96)) if wear < 0.85 else int(rng.integers(50, 62))
+    grain = 0.0 if wear < 0.5 else float(rng.uniform(0.5, 2.0))
+    images, notes = [], []
+    right = case.right()
+    for letter, role in zip(LABELS, item.roles, strict=False):
+        picture, note = _candidate(case, role, source, right, rng)
+        file = f"images/{name}_{letter.lower()}.jpg"
+        if role == "no_edit" and rng.random() < 0.5:
+            data = (path / written[case.key]).read_bytes()
+        else:
+            noise = rng.standard_normal(picture.shape, dtype=np.float32) * grain if grain else 0.0
+            data = _encoded(np.clip(np.round(picture + noise), 0, 255).astype(np.uint8), quality)
+        files.write_bytes(path / file, data)
+        images.append(file)
+        notes.append(note)
+    row: dict[str, Any] = {"id": name, "source": written[case.key]}
+    if len(images) == 2:
+        tie = "again" in item.roles
+        kind = "tie" if tie else next(role for role in item.roles if role != "right")
+        preference = TIE if tie else LABELS[item.roles.index("right")]
+        row |= {"candidate_a": images[0], "candidate_b": images[1], "instruction": case.instruction}
+        row |= {"preference": preference, "label_kind": f"demo_{kind}"}
+    else:
+        row |= {"candidates": images, "instruction": case.instruction}
+        row |= {"best": item.roles.index("right"), "label_kind": "demo_group"}
+    return row | {"category": case.category, "source_id": case.key, "candidate_notes": notes}
+
+
+def _candidate(case: Case, role: str, source: Picture, right: Picture, rng: Rng) -> tuple[Picture, str]:
+    """The picture of one candidate, and what it is."""
+    if role == "right":
+        return right, "the edit as asked"
+    if role == "again" and case.again is not None:
+        return case.again(), "the edit as asked, done in another way"
+    if role == "no_edit":
+        return source, "the source, not edited"
+    if role == "partial" and case.half_done is not None:
+        return case.half_done(), "the edit done in part"
+    if role == "defect":
+        names = sorted(case.defects)
+        defect = names[int(rng.integers(len(names)))]
+        return spoil(source, right, defect, rng), f"the edit as asked, with a defect: {defect}"
+    options = case.wrong if role == "wrong_edit" else case.over
+    what, draw = options[int(rng.integers(len(options)))]
+    return draw(), f"{'another edit' if role == 'wrong_edit' else 'the edit as asked, and more'}: {what}"
+
+
+def _encoded(picture: Picture, quality: int) -> bytes:
+    """A JPEG file."""
+    _, data = cv2.imencode(".jpg", np.ascontiguousarray(picture[..., ::-1]), [cv2.IMWRITE_JPEG_QUALITY, quality])
+    return bytes(data)
+
+
+def _line(row: dict[str, Any], made_by: dict[str, Any]) -> str:
+    author = {key: made_by[key] for key in ("made_by", "version", "seed")}
+    return json.dumps(row | {"made_by": author}, ensure_ascii=False) + "\n"

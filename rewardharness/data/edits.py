@@ -1,0 +1,221 @@
+"""Edits with known truth: what was asked, the right result, and results that are worse in a known way."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from rewardharness.data.defects import ANYWHERE, COLOR_CHANGES, LOCAL, OF_COLOR, SHAPE_CHANGES, meddle
+from rewardharness.data.filters import OPPOSITE, STYLES, TONES, Picture, fade, half, style, tone
+
+Draw = Callable[[], Picture]
+"""Draws a picture when it is needed."""
+
+Named = tuple[tuple[str, Draw], ...]
+"""Pictures with what is special about each, in words."""
+
+Rng = np.random.Generator
+
+
+@dataclass(frozen=True)
+class Base:
+    """A picture that can be edited."""
+
+    key: str
+    """Its name; equal for equal pictures."""
+    picture: Draw
+    meddled: Named
+    """The same picture with a change in one place that no edit asks for."""
+    colorful: bool = True
+    """Whether edits of its colours can be seen."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One edit of one picture."""
+
+    category: str
+    """A member of `EDIT_KINDS`."""
+    instruction: str
+    key: str
+    """Name of the source picture; equal for equal pictures."""
+    source: Draw
+    right: Draw
+    """The edit as asked, and nothing else."""
+    wrong: Named = ()
+    """Something else than was asked, as a model might misunderstand it."""
+    half_done: Draw | None = None
+    """The edit in part only."""
+    over: Named = ()
+    """The edit as asked, and a change that was not asked for."""
+    defects: frozenset[str] = ANYWHERE | LOCAL
+    """Defects that show on the right edit and that the instruction does not excuse."""
+    again: Draw | None = None
+    """Another edit that is just as right."""
+
+
+def pick(options: tuple[str, ...] | list[str], rng: Rng) -> str:
+    """Choose one of some texts."""
+    return options[int(rng.integers(len(options)))]
+
+
+def misspelt(word: str, rng: Rng) -> str:
+    """Spell a word wrong: two letters swapped, one left out or one doubled."""
+    ways = [word[:i] + word[i + 1] + word[i] + word[i + 2 :] for i in range(len(word) - 1) if word[i] != word[i + 1]]
+    ways += [word[:i] + word[i + 1 :] for i in range(1, len(word) - 1)]
+    ways += [word[:i] + word[i] + word[i:] for i in range(1, len(word) - 1)]
+    return pick([way for way in ways if way != word], rng)
+
+
+def meddle_later(right: Draw, changes: tuple[str, ...], rng: Rng) -> Named:
+    """The right edit with one change of the whole picture that nobody asked for."""
+    change, seed = pick(changes, rng), int(rng.integers(1 << 30))
+    return ((change, lambda: meddle(right(), change, np.random.default_rng(seed))),)
+
+
+def _then(draw: Draw, apply: Callable[[Picture], Picture]) -> Draw:
+    return lambda: apply(draw())
+
+
+_TONE_WORDS: dict[str, tuple[str, ...]] = {
+    "brighter": ("Make the image brighter.", "Brighten the picture.", "Increase the brightness."),
+    "darker": ("Make the image darker.", "Darken the picture.", "Lower the brightness of the photo."),
+    "warmer": ("Make the colors warmer.", "Give the picture a warmer tone.", "Warm up the image."),
+    "cooler": ("Make the colors cooler.", "Give the picture a cooler, bluish tone.", "Cool down the colors."),
+    "more_contrast": ("Increase the contrast.", "Give the image more contrast.", "Make the contrast stronger."),
+    "less_contrast": ("Reduce the contrast.", "Give the image less contrast.", "Make the contrast softer."),
+    "more_saturated": ("Make the colors more vivid.", "Increase the saturation.", "Make the image more colorful."),
+    "less_saturated": ("Make the colors less saturated.", "Reduce the saturation.", "Make the colors more muted."),
+    "grayscale": (
+        "Turn the image into black and white.",
+        "Convert the photo to grayscale.",
+        "Make it black and white.",
+    ),
+    "sepia": ("Apply a sepia tone.", "Give the photo a sepia look.", "Turn it into a sepia photograph."),
+}
+
+_STYLE_WORDS: dict[str, tuple[str, ...]] = {
+    "sketch": (
+        "Turn it into a pencil sketch.",
+        "Make it look like a pencil drawing.",
+        "Redraw this as a pencil sketch.",
+    ),
+    "oil": ("Turn this into an oil painting.", "Make it look like an oil painting.", "Repaint it in oil paint style."),
+    "watercolor": (
+        "Turn it into a watercolor painting.",
+        "Make it look like a watercolor.",
+        "Paint this in watercolor.",
+    ),
+    "cartoon": ("Turn it into a cartoon.", "Make it look like a comic book drawing.", "Redraw this in cartoon style."),
+    "pixels": (
+        "Turn it into pixel art.",
+        "Make it look like pixel art from an old video game.",
+        "Convert to pixel art.",
+    ),
+}
+
+_FLIPS: dict[str, tuple[tuple[str, ...], Callable[[Picture], Picture]]] = {
+    "mirrored": (
+        ("Flip the image horizontally.", "Mirror the picture from left to right.", "Flip the photo left to right."),
+        lambda picture: np.ascontiguousarray(picture[:, ::-1]),
+    ),
+    "upside down": (
+        ("Turn the image upside down.", "Rotate the picture by 180 degrees.", "Rotate the photo 180 degrees."),
+        lambda picture: np.ascontiguousarray(picture[::-1, ::-1]),
+    ),
+    "a quarter turn": (
+        ("Rotate the image 90 degrees clockwise.", "Turn the picture a quarter turn clockwise."),
+        lambda picture: np.ascontiguousarray(np.rot90(picture, -1)),
+    ),
+    "a quarter turn the other way": (
+        ("Rotate the image 90 degrees counterclockwise.", "Turn the picture a quarter turn counterclockwise."),
+        lambda picture: np.ascontiguousarray(np.rot90(picture)),
+    ),
+}
+
+_KEEP_WORDS = (
+    "Keep the image exactly as it is.",
+    "Do not change anything.",
+    "Reproduce the picture without any changes.",
+    "Leave the photo unchanged.",
+)
+
+
+def change_tone(base: Base, rng: Rng) -> Case | None:
+    """Another light or colour for the whole picture."""
+    names = TONES if base.colorful else ("brighter", "darker", "more_contrast", "less_contrast", "sepia")
+    name = pick(names, rng)
+    change = partial(tone, name=name)
+    right = _then(base.picture, change)
+    wrong = OPPOSITE[name] if base.colorful or name != "sepia" else "brighter"
+    return Case(
+        category="tone",
+        instruction=pick(_TONE_WORDS[name], rng),
+        key=base.key,
+        source=base.picture,
+        right=right,
+        wrong=((f"made {wrong}", lambda: tone(base.picture(), wrong)),),
+        half_done=lambda: tone(base.picture(), name, 0.28),
+        over=(*((what, _then(draw, change)) for what, draw in base.meddled), *meddle_later(right, SHAPE_CHANGES, rng)),
+        defects=ANYWHERE - OF_COLOR,
+        again=lambda: tone(base.picture(), name, 0.93),
+    )
+
+
+def change_style(base: Base, rng: Rng) -> Case | None:
+    """The whole picture as a drawing or painting."""
+    name = pick(STYLES, rng)
+    other = pick([each for each in STYLES if each != name], rng)
+    change = partial(style, name=name)
+    right = _then(base.picture, change)
+    share = float(rng.uniform(0.35, 0.6))
+    over = tuple((what, _then(draw, change)) for what, draw in base.meddled)
+    return Case(
+        category="style",
+        instruction=pick(_STYLE_WORDS[name], rng),
+        key=base.key,
+        source=base.picture,
+        right=right,
+        wrong=((f"turned into {other}", lambda: style(base.picture(), other)),),
+        half_done=lambda: half(base.picture(), style(base.picture(), name), 1, share),
+        over=(*over, *meddle_later(right, SHAPE_CHANGES, rng)),
+        defects=frozenset({"squeezed", "seam", "blocks", "blur"} - ({"blur", "blocks"} if name == "pixels" else set())),
+        again=lambda: fade(base.picture(), style(base.picture(), name), 0.96),
+    )
+
+
+def flip(base: Base, rng: Rng) -> Case | None:
+    """The whole picture mirrored or turned."""
+    name = pick(list(_FLIPS), rng)
+    other = pick([each for each in _FLIPS if each != name], rng)
+    words, change = _FLIPS[name]
+    right = _then(base.picture, change)
+    return Case(
+        category="pose",
+        instruction=pick(words, rng),
+        key=base.key,
+        source=base.picture,
+        right=right,
+        wrong=((other, _then(base.picture, _FLIPS[other][1])),),
+        half_done=lambda: fade(base.picture(), right(), 0.55),
+        over=(
+            *((what, _then(draw, change)) for what, draw in base.meddled),
+            *meddle_later(right, COLOR_CHANGES, rng),
+        ),
+        defects=ANYWHERE,
+    )
+
+
+def keep(base: Base, rng: Rng) -> Case | None:
+    """Nothing at all is to change."""
+    return Case(
+        category="keep",
+        instruction=pick(_KEEP_WORDS, rng),
+        key=base.key,
+        source=base.picture,
+        right=base.picture,
+        over=(*base.meddled, *meddle_later(base.picture, SHAPE_CHANGES + COLOR_CHANGES, rng)),
+        defects=ANYWHERE,
+        again=base.picture,
+    )

@@ -1,0 +1,104 @@
+"""Preferences that people give in the app, kept as a local dataset that `read_folder` reads."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rewardharness import files
+from rewardharness.data.folder import FEEDBACK, FEEDBACK_MARKER, GROUPS, PAIRS
+from rewardharness.errors import DataError, InputError
+from rewardharness.schema import TIE, Example, ImageInput
+
+_MAGIC = (
+    (b"\x89PNG\r\n\x1a\n", "png"),
+    (b"\xff\xd8\xff", "jpg"),
+    (b"GIF8", "gif"),
+    (b"BM", "bmp"),
+    (b"II*\x00", "tif"),
+    (b"MM\x00*", "tif"),
+)
+
+
+def append_feedback(
+    folder: Path, example: Example, preference: str, *, context: Mapping[str, Any] | None = None
+) -> str:
+    """Store what a person preferred, with the images, as one more row of a dataset folder.
+
+    Images are written first and the row last, so a crash leaves at most an image without a row. Saying something else
+    about the same images and instruction appends a second row with the same id, also when the candidates stood in
+    another order; of these the reader takes the last.
+
+    Privacy: images are stored byte for byte as they were given, including any metadata inside them (camera, place,
+    time), under the hash of their content. Names of uploaded files are not stored. Nothing leaves this machine.
+
+    Args:
+        folder: The dataset folder, made when absent (`Settings.feedback`).
+        example: What was judged. Its own id and label are not used.
+        preference: The letter of the preferred candidate; `tie` for a pair of equal candidates.
+        context: What stood on the screen, such as the judge and its verdict. Any JSON object; kept with the row, never
+            shown to a judge.
+
+    Returns:
+        The id of the row: a hash over images and instruction.
+
+    Raises:
+        InputError: If the preference does not fit the candidates, the instruction is empty or the context is not JSON.
+        DataError: If an image can no longer be read.
+    """
+    letters = example.labels
+    if not 2 <= len(letters) == len(example.candidates):
+        raise InputError(f"{len(example.candidates)} candidates cannot be compared.", next_step="Give 2 to 4.")
+    allowed = (*letters, TIE) if len(letters) == 2 else letters
+    if preference not in allowed:
+        raise InputError(f"The preference {preference!r} is none of {', '.join(allowed)}.", next_step="Choose again.")
+    instruction = example.instruction.strip()
+    if not instruction:
+        raise InputError("The instruction is empty.", next_step="Say what the edit should have done.")
+    contents = [_content(image) for image in (example.source, *example.candidates)]
+    hashes = [files.sha256(content) for content in contents]
+    try:
+        key = files.content_id([instruction, hashes[0], *sorted(hashes[1:])])[:32]
+        files.content_id(dict(context or {}))
+    except (TypeError, ValueError) as error:
+        raise InputError(f"The feedback cannot be stored as JSON: {error}.", next_step="Leave it out.") from None
+    names = [_store(folder, content, digest) for content, digest in zip(contents, hashes, strict=True)]
+    row: dict[str, Any] = {"id": key, "instruction": instruction, "source": names[0], "label_kind": FEEDBACK}
+    if len(letters) == 2:
+        row |= {"candidate_a": names[1], "candidate_b": names[2], "preference": preference}
+    else:
+        row |= {"candidates": names[1:], "best": letters.index(preference)}
+    if context:
+        row["context"] = dict(context)
+    if not (folder / FEEDBACK_MARKER).exists():
+        files.write_json(folder / FEEDBACK_MARKER, {"format": 1, "label_kind": FEEDBACK})
+    files.append_jsonl(folder / (PAIRS if len(letters) == 2 else GROUPS), row)
+    return key
+
+
+def _content(image: ImageInput) -> bytes:
+    """The bytes of an image, as they are."""
+    try:
+        content = image.path.read_bytes() if image.data is None and image.path is not None else image.data
+    except OSError as error:
+        raise DataError(
+            f"The image {image.name} cannot be read: {error.strerror}.", next_step="Give it again."
+        ) from None
+    if not content:
+        raise DataError(f"The image {image.name} is empty.", next_step="Give it again.")
+    return content
+
+
+def _store(folder: Path, content: bytes, digest: str) -> str:
+    """Write an image once; returns its path relative to the folder."""
+    name = f"images/{digest}.{_extension(content)}"
+    path = folder / name
+    if not path.is_file() or path.stat().st_size != len(content):
+        files.write_bytes(path, content)
+    return name
+
+
+def _extension(content: bytes) -> str:
+    """Ending for the kind of file that the bytes say it is; a name that was given is not trusted."""
+    if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
+        return "webp"
+    return next((ending for magic, ending in _MAGIC if content.startswith(magic)), "img")

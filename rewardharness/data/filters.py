@@ -1,0 +1,186 @@
+"""Edits of a whole picture: tones and styles."""
+
+from collections.abc import Callable
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from rewardharness.data.paint import Image, noise
+
+Picture = NDArray[np.uint8]
+"""RGB, 8 bits, height x width x 3."""
+
+
+def _curve(picture: Picture, change: Callable[[Image], Image], strength: float) -> Picture:
+    """Apply a change of colours in [0, 1]; strength 0 leaves all as it is, 1 is the full change."""
+    before = picture.astype(np.float32) / 255
+    after = before + (change(before) - before) * strength
+    return np.clip(np.round(after * 255), 0, 255).astype(np.uint8)
+
+
+def _gray(image: Image) -> Image:
+    return np.repeat((image @ np.array((0.299, 0.587, 0.114), dtype=np.float32))[..., None], 3, axis=2)
+
+
+def _scaled(image: Image, factors: tuple[float, float, float]) -> Image:
+    return image * np.array(factors, dtype=np.float32)
+
+
+def _sepia(image: Image) -> Image:
+    return _gray(image) ** 0.9 * np.array((1.08, 0.86, 0.62), dtype=np.float32)
+
+
+_TONE_CHANGES: dict[str, Callable[[Image], Image]] = {
+    "brighter": lambda image: np.clip(image, 0, 1) ** 0.76 * 1.2,
+    "darker": lambda image: image**1.35 * 0.58,
+    "warmer": lambda image: _scaled(image, (1.17, 1.0, 0.72)),
+    "cooler": lambda image: _scaled(image, (0.76, 0.98, 1.20)),
+    "more_contrast": lambda image: np.clip((image - 0.45) * 1.75 + 0.45, 0, 1),
+    "less_contrast": lambda image: (image - 0.5) * 0.45 + 0.53,
+    "more_saturated": lambda image: _gray(image) + (image - _gray(image)) * 1.7,
+    "less_saturated": lambda image: _gray(image) + (image - _gray(image)) * 0.32,
+    "grayscale": _gray,
+    "sepia": _sepia,
+}
+
+OPPOSITE: dict[str, str] = {
+    "brighter": "darker",
+    "darker": "brighter",
+    "warmer": "cooler",
+    "cooler": "warmer",
+    "more_contrast": "less_contrast",
+    "less_contrast": "more_contrast",
+    "more_saturated": "less_saturated",
+    "less_saturated": "more_saturated",
+    "grayscale": "more_saturated",
+    "sepia": "cooler",
+}
+"""For each tone, what somebody does who gets it wrong."""
+
+TONES: tuple[str, ...] = tuple(_TONE_CHANGES)
+"""Directions of light and colour, named as in `EditRequest.tones`."""
+
+
+def tone(picture: Picture, name: str, strength: float = 1.0) -> Picture:
+    """Change light or colour of a picture.
+
+    Args:
+        picture: What to change.
+        name: One of `TONES`.
+        strength: 1 for the full change, less for a half-hearted one.
+
+    Returns:
+        A new picture.
+    """
+    return _curve(picture, _TONE_CHANGES[name], strength)
+
+
+def _sketch(picture: Picture) -> Picture:
+    gray = cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY)
+    soft = cv2.GaussianBlur(gray, (0, 0), 9)
+    lines = np.clip(gray.astype(np.float32) / np.maximum(soft, 8) * 255, 0, 255) / 255
+    hatch = noise(3, *gray.shape, 3.0, 2) - 0.5
+    page = np.clip(lines**2.4 * (0.86 + 0.14 * soft / 255.0) + 0.10 * hatch, 0, 1) * 250
+    return np.repeat(page[..., None], 3, axis=2).astype(np.uint8)
+
+
+def _oil(picture: Picture) -> Picture:
+    """Daubs: every spot takes the colour of a place nearby, then light falls over the ridges of the paint."""
+    rows, columns = picture.shape[:2]
+    ys, xs = np.mgrid[0:rows, 0:columns].astype(np.float32)
+    wide = cv2.resize(noise(11, rows // 5, columns // 5, 1.5, 1), (columns, rows), interpolation=cv2.INTER_NEAREST)
+    high = cv2.resize(noise(12, rows // 5, columns // 5, 1.5, 1), (columns, rows), interpolation=cv2.INTER_NEAREST)
+    daubed = cv2.remap(
+        picture, xs + (wide - 0.5) * 11, ys + (high - 0.5) * 11, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REFLECT
+    )
+    flat = cv2.medianBlur(daubed, 7)
+    ridges = noise(13, rows, columns, 7.0, 3)
+    relief = cv2.Sobel(ridges + flat.mean(axis=2).astype(np.float32) / 700, cv2.CV_32F, 1, 1, ksize=3)
+    return _curve(
+        flat,
+        lambda image: _gray(image) + (image - _gray(image)) * 1.25 + np.clip(relief, -0.4, 0.4)[..., None] * 0.45,
+        1.0,
+    )
+
+
+def _smoothed(picture: Picture) -> Picture:
+    """Even areas with their edges kept."""
+    small = cv2.resize(picture, None, fx=0.5, fy=0.5, interpolation=cv2.INTER_AREA)
+    for _ in range(2):
+        small = cv2.bilateralFilter(small, 7, 40, 7)
+    return np.asarray(cv2.resize(small, picture.shape[1::-1], interpolation=cv2.INTER_CUBIC), dtype=np.uint8)
+
+
+def _watercolor(picture: Picture) -> Picture:
+    rows, columns = picture.shape[:2]
+    ys, xs = np.mgrid[0:rows, 0:columns].astype(np.float32)
+    wobble = (noise(21, rows, columns, 26.0, 3) - 0.5) * 7
+    soft = cv2.remap(_smoothed(picture), xs + wobble, ys - wobble, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REFLECT)
+    wash = noise(22, rows, columns, 60.0, 4)[..., None]
+    paper = noise(23, rows, columns, 3.0, 2)[..., None]
+    edge = np.clip(np.abs(cv2.Laplacian(soft.mean(axis=2).astype(np.float32), cv2.CV_32F, ksize=5)) / 900, 0, 0.25)[
+        ..., None
+    ]
+    return _curve(soft, lambda image: (image * 0.62 + 0.40) * (0.86 + 0.28 * wash) * (0.94 + 0.12 * paper) - edge, 1.0)
+
+
+def _cartoon(picture: Picture) -> Picture:
+    """Even colours in four steps of brightness, inked along the edges."""
+    soft = _smoothed(picture)
+    hue, depth, value = cv2.split(cv2.cvtColor(soft, cv2.COLOR_RGB2HSV))
+    steps = np.clip(np.round(value / 255.0 * 4.0) / 4.0 * 235 + 14, 0, 255).astype(np.uint8)
+    vivid = np.clip(depth * 1.3, 0, 255).astype(np.uint8)
+    flat = cv2.cvtColor(cv2.merge([hue, vivid, cv2.medianBlur(steps, 5)]), cv2.COLOR_HSV2RGB)
+    gray = cv2.medianBlur(cv2.cvtColor(soft, cv2.COLOR_RGB2GRAY), 5)
+    ink = cv2.adaptiveThreshold(gray, 255, cv2.ADAPTIVE_THRESH_MEAN_C, cv2.THRESH_BINARY, 11, 5)
+    ink = cv2.GaussianBlur(ink, (0, 0), 0.7)
+    return np.asarray(np.minimum(flat, ink[..., None]), dtype=np.uint8)
+
+
+def _pixels(picture: Picture) -> Picture:
+    small = cv2.resize(picture, (64, 64), interpolation=cv2.INTER_AREA)
+    small = np.round(small.astype(np.float32) / 20) * 20
+    large = cv2.resize(np.clip(small, 0, 255), picture.shape[1::-1], interpolation=cv2.INTER_NEAREST)
+    return np.asarray(large, dtype=np.uint8)
+
+
+_STYLE_CHANGES: dict[str, Callable[[Picture], Picture]] = {
+    "sketch": _sketch,
+    "oil": _oil,
+    "watercolor": _watercolor,
+    "cartoon": _cartoon,
+    "pixels": _pixels,
+}
+
+STYLES: tuple[str, ...] = tuple(_STYLE_CHANGES)
+"""Styles that a picture can be turned into."""
+
+
+def style(picture: Picture, name: str) -> Picture:
+    """Turn a picture into one of `STYLES`."""
+    return _STYLE_CHANGES[name](picture)
+
+
+def fade(before: Picture, after: Picture, share: float) -> Picture:
+    """Blend two pictures: an edit that is only half there; `share` of 1 is the whole edit."""
+    return np.asarray(cv2.addWeighted(before, 1 - share, after, share, 0), dtype=np.uint8)
+
+
+def half(before: Picture, after: Picture, axis: int, edge: float) -> Picture:
+    """An edit on one part of the picture only.
+
+    Args:
+        before: The source.
+        after: The edit.
+        axis: 0: above the edge is edited; 1: left of it.
+        edge: Where the edit ends, in shares of the side.
+
+    Returns:
+        A new picture.
+    """
+    result = before.copy()
+    end = round(edge * before.shape[axis])
+    part = (slice(0, end), slice(None)) if axis == 0 else (slice(None), slice(0, end))
+    result[part] = after[part]
+    return result

@@ -1,0 +1,317 @@
+"""Datasets that lie in a folder: `pairs.jsonl` and `groups.jsonl`, or one CSV file, next to their images.
+
+    pairs.jsonl   {"id", "source", "candidate_a", "candidate_b", "instruction", "preference": A | B | tie, "label_kind"}
+    groups.jsonl  {"id", "source", "candidates": [two to four], "instruction", "best": index from 0, "label_kind"}
+    *.csv         instruction, source, candidate_a, candidate_b[, candidate_c, candidate_d][, id][, preference]
+                  [, label_kind][, category]; separated by commas, semicolons or tabs
+
+In all of them `category` and `source_id` are read too, a missing `id` is made from the content, and a missing label
+leaves an example unlabelled. Images are named relative to the folder and must lie in it. They are not opened here:
+an image that is missing or broken is reported when its example is judged, and the other examples are still of use.
+A row that cannot be understood stops the reading, with all such rows named; nothing is dropped in silence.
+"""
+
+import csv
+import io
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PureWindowsPath
+from typing import Any
+
+from rewardharness import files
+from rewardharness.data.source import Dataset
+from rewardharness.errors import DataError
+from rewardharness.schema import LABELS, TIE, Example, ImageInput
+
+PAIRS = "pairs.jsonl"
+"""File of the pairs of a dataset folder."""
+
+GROUPS = "groups.jsonl"
+"""File of the groups of a dataset folder."""
+
+FEEDBACK_MARKER = "feedback.json"
+"""File that marks a folder which feedback is appended to. A line torn by a crash is passed over only in these."""
+
+DEMO_MARKER = "made_by.json"
+"""File that marks a folder written by the demonstration set."""
+
+FEEDBACK = "feedback"
+"""`label_kind` of what people said in the app. Of two such rows with one id the later is a correction."""
+
+_CANDIDATES = tuple(f"candidate_{letter.lower()}" for letter in LABELS)
+_CSV_REQUIRED = {"instruction", "source", *_CANDIDATES[:2]}
+_CSV_COLUMNS = {*_CSV_REQUIRED, *_CANDIDATES, "id", "preference", "label_kind", "category", "source_id"}
+_SHOWN = 5
+_FIX_ROWS = "Correct the rows named."
+_FIX_PATHS = "Put the images into the folder and name them relative to it, with forward slashes."
+
+
+class _RowError(Exception):
+    """One row cannot be used; becomes part of one DataError for all."""
+
+    def __init__(self, problem: str, remedy: str = _FIX_ROWS) -> None:
+        super().__init__(problem)
+        self.remedy = remedy
+
+
+@dataclass
+class _Reading:
+    """What has been read so far."""
+
+    root: Path
+    examples: dict[str, Example] = field(default_factory=dict)
+    lines: dict[str, str] = field(default_factory=dict)
+    errors: list[tuple[str, _RowError]] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    def add(self, place: str, row: Mapping[str, Any]) -> None:
+        """Take one row; `place` is its file and line."""
+        try:
+            example = _example(row, self.root)
+            if not example.id:
+                example = self._with_id(example)
+            before = self.examples.get(example.id)
+            if before is not None and not before.label_kind == example.label_kind == FEEDBACK:
+                raise _RowError(f"the id {example.id!r} occurs twice, first in {self.lines[example.id]}")
+        except _RowError as error:
+            self.errors.append((place, error))
+            return
+        self.examples[example.id] = example
+        self.lines[example.id] = place
+
+    def _with_id(self, example: Example) -> Example:
+        """Name a row by its content, so that rows above it may come and go."""
+        content = [example.instruction, example.source.name, *(image.name for image in example.candidates)]
+        stem = f"r-{files.content_id(content)[:12]}"
+        name, number = stem, 1
+        while name in self.examples:
+            number += 1
+            name = f"{stem}-{number}"
+        return replace(example, id=name)
+
+
+def read_folder(path: Path) -> Dataset:
+    """Read a dataset from a folder.
+
+    Args:
+        path: A folder with `pairs.jsonl` and/or `groups.jsonl`, or with one CSV file; see the module.
+
+    Returns:
+        The dataset, named after the folder.
+
+    Raises:
+        DataError: If there is no dataset, or if rows cannot be understood; names file, line and remedy.
+    """
+    if not path.is_dir():
+        problem = "is a file; a dataset is a folder" if path.exists() else "does not exist"
+        raise DataError(f"{path} {problem}.", next_step="Name the folder that holds the dataset.")
+    reading = _Reading(path.resolve())
+    tables = sorted(each for each in path.iterdir() if each.suffix.lower() in {".csv", ".tsv"} and each.is_file())
+    lines = [each for each in (path / PAIRS, path / GROUPS) if each.is_file()]
+    if lines:
+        tolerant = (path / FEEDBACK_MARKER).is_file()
+        for file in lines:
+            _read_lines(file, reading, tolerant)
+        reading.problems += [f"{table.name} was not read, because {lines[0].name} is there." for table in tables]
+    elif len(tables) == 1:
+        _read_table(tables[0], reading)
+    else:
+        raise _no_dataset(path, tables)
+    if reading.errors:
+        raise _summary(reading.errors)
+    if not reading.examples:
+        raise DataError(f"{path} holds no examples.", next_step="Add at least one row.")
+    return Dataset.of(path.resolve().name, reading.examples.values(), problems=reading.problems)
+
+
+def _no_dataset(path: Path, tables: list[Path]) -> DataError:
+    if tables:
+        names = ", ".join(table.name for table in tables[:_SHOWN])
+        return DataError(f"{path} holds several tables: {names}.", next_step="Keep one of them in the folder.")
+    if (path / FEEDBACK_MARKER).is_file():
+        return DataError(f"{path} holds no feedback yet.", next_step="Judge some edits in the app first.")
+    if (path / DEMO_MARKER).is_file():
+        return DataError(f"{path} holds a demonstration set that was not finished.", next_step="Write it again.")
+    return DataError(
+        f"{path} holds no {PAIRS}, {GROUPS} or CSV file.",
+        next_step="Add a CSV file with the columns instruction, source, candidate_a, candidate_b and preference.",
+    )
+
+
+def _summary(errors: list[tuple[str, _RowError]]) -> DataError:
+    shown = "; ".join(f"{place}: {error}" for place, error in errors[:_SHOWN])
+    more = len(errors) - _SHOWN
+    count = "1 row" if len(errors) == 1 else f"{len(errors)} rows"
+    remedies = dict.fromkeys(error.remedy for _, error in errors)
+    return DataError(
+        f"{count} cannot be used: {shown}{f'; and {more} more' if more > 0 else ''}.", next_step=" ".join(remedies)
+    )
+
+
+def _read_lines(file: Path, reading: _Reading, tolerant: bool) -> None:
+    torn = 0
+    for number, line in enumerate(files.read_text(file).split("\n"), 1):
+        if not line.strip():
+            continue
+        place = f"{file.name} line {number}"
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            if tolerant:
+                torn += 1
+                continue
+            what = error.msg if isinstance(error, json.JSONDecodeError) else "too deep or too large"
+            reading.errors.append((place, _RowError(f"not valid JSON ({what})")))
+            continue
+        if not isinstance(row, dict):
+            reading.errors.append((place, _RowError("not a JSON object")))
+            continue
+        reading.add(place, row)
+    if torn:
+        reading.problems.append(f"{file.name}: {torn} line(s) that a crash left torn were passed over.")
+
+
+def _read_table(file: Path, reading: _Reading) -> None:
+    text = files.read_text(file)
+    delimiter = _delimiter(text)
+    rows = _rows(file, text, delimiter)
+    header = [name.strip().lower() for name in next(rows, (0, []))[1]]
+    absent = sorted(_CSV_REQUIRED - set(header))
+    if absent:
+        raise DataError(
+            f"{file} line 1 has no column {', '.join(absent)}.",
+            next_step="Name the columns in the first line: instruction, source, candidate_a, candidate_b, preference.",
+        )
+    twice = [name for name, count in Counter(header).items() if count > 1 and name in _CSV_COLUMNS]
+    if twice:
+        raise DataError(f"{file} line 1 has the column {twice[0]} twice.", next_step="Keep one of them.")
+    unused = [name for name in header if name not in _CSV_COLUMNS]
+    if unused:
+        reading.problems.append(f"{file.name}: columns that are not used: {', '.join(map(repr, unused))}.")
+    for number, cells in rows:
+        place = f"{file.name} line {number}"
+        if len(cells) > len(header):
+            problem = f"{len(cells)} cells, but the header names {len(header)} (is an instruction not quoted?)"
+            reading.errors.append((place, _RowError(problem)))
+            continue
+        reading.add(place, dict(zip(header, cells, strict=False)))
+
+
+def _delimiter(text: str) -> str:
+    """The separator with which the header has the most known columns.
+
+    `csv.Sniffer` guesses from all of the text and is led astray by instructions full of commas. The header is known.
+    """
+
+    def known(delimiter: str) -> int:
+        try:
+            header = next(csv.reader(io.StringIO(text), delimiter=delimiter), [])
+        except csv.Error:
+            return 0
+        return len(_CSV_COLUMNS & {name.strip().lower() for name in header})
+
+    return max(",;\t", key=known)
+
+
+def _rows(file: Path, text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """Rows with the number of the line they begin on; lines without content are passed over."""
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    while True:
+        begin = reader.line_num + 1
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise DataError(
+                f"{file} line {begin}: {error}.", next_step='Close every quotation mark; write one inside a cell as "".'
+            ) from None
+        if any(cell.strip() for cell in cells):
+            yield begin, cells
+
+
+def _example(row: Mapping[str, Any], root: Path) -> Example:
+    instruction = _string(row, "instruction")
+    if not instruction.strip():
+        raise _RowError("the instruction is empty")
+    names = _candidate_names(row)
+    return Example(
+        id=_string(row, "id").strip(),
+        instruction=instruction.strip(),
+        source=_image(_string(row, "source"), "source", root),
+        candidates=tuple(_image(name, f"candidate {label}", root) for name, label in zip(names, LABELS, strict=False)),
+        preference=_preference(row, len(names)) if row.get("best") is None else _best(row["best"], len(names)),
+        label_kind=_string(row, "label_kind").strip(),
+        category=_string(row, "category").strip(),
+        source_id=_string(row, "source_id").strip(),
+    )
+
+
+def _candidate_names(row: Mapping[str, Any]) -> list[str]:
+    if "candidates" in row:
+        given = row["candidates"]
+        if not isinstance(given, list) or not all(isinstance(name, str) for name in given):
+            raise _RowError("`candidates` is not a list of file names")
+        names = given
+    else:
+        if "candidate_e" in row:
+            raise _RowError("more than 4 candidates")
+        cells = [_string(row, key) for key in _CANDIDATES]
+        names = [name for name in cells if name.strip()]
+        if names != cells[: len(names)]:
+            raise _RowError(f"{_CANDIDATES[len(names) - 1]} is given, but one before it is empty")
+    if not 2 <= len(names) <= len(LABELS):
+        raise _RowError(f"{len(names)} candidate{'s' * (len(names) != 1)}; 2 to {len(LABELS)} are needed")
+    return names
+
+
+def _preference(row: Mapping[str, Any], count: int) -> str | None:
+    given = _string(row, "preference").strip()
+    allowed = [*LABELS[:count], *([TIE] if count == 2 else [])]
+    for name in allowed:
+        if given.casefold() == name.casefold():
+            return name
+    if given:
+        raise _RowError(f"the preference {given[:40]!r} is none of {', '.join(allowed)}")
+    return None
+
+
+def _best(best: object, count: int) -> str:
+    if isinstance(best, bool) or not isinstance(best, int) or not 0 <= best < count:
+        raise _RowError(f"`best` is {str(best)[:40]!r}, not an index from 0 to {count - 1}")
+    return LABELS[best]
+
+
+def _string(row: Mapping[str, Any], key: str) -> str:
+    """A text of the row; empty when absent."""
+    value = row.get(key)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise _RowError(f"`{key}` is not a text")
+    if any("\ud800" <= letter <= "\udfff" for letter in value):
+        raise _RowError(f"`{key}` holds half of a surrogate pair, which is no character")
+    return value
+
+
+def _image(name: str, role: str, root: Path) -> ImageInput:
+    """Check that a path stays inside the folder. Symbolic links count by where they lead."""
+    name = name.strip()
+    if not name:
+        raise _RowError(f"the {role} is empty")
+    if any(letter < " " or letter == "\x7f" for letter in name):
+        raise _RowError(f"the {role} {name[:80]!r} holds a control character")
+    if PureWindowsPath(name).drive or name.startswith("/") or "\\" in name:
+        raise _RowError(f"the {role} {name[:80]!r} is not a relative path with forward slashes", _FIX_PATHS)
+    if ".." in name.split("/"):
+        raise _RowError(f"the {role} {name[:80]!r} leaves the folder", _FIX_PATHS)
+    path = root / name
+    try:
+        inside = path.resolve().is_relative_to(root)
+    except (OSError, RuntimeError):
+        raise _RowError(f"the {role} {name[:80]!r} cannot be followed on this disk", _FIX_PATHS) from None
+    if not inside:
+        raise _RowError(f"the {role} {name[:80]!r} is a link that leaves the folder", _FIX_PATHS)
+    return ImageInput(name=name, path=path)

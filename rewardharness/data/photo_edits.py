@@ -1,0 +1,311 @@
+"""Edits of the photographs that come with scikit-image, at places that are known in each of them."""
+
+from collections.abc import Callable
+from functools import lru_cache, partial
+
+import cv2
+import numpy as np
+from PIL import Image as Pillow
+from PIL import ImageDraw, ImageFont
+
+from rewardharness.data.canvas import Thing
+from rewardharness.data.defects import ANYWHERE, COLOR_CHANGES, SHAPE_CHANGES
+from rewardharness.data.edits import Base, Case, Named, Rng, meddle_later, misspelt, pick
+from rewardharness.data.filters import Picture, fade, half
+from rewardharness.data.paint import Image, gradient, to_bytes
+from rewardharness.data.photos import SIDE, photo
+from rewardharness.data.scenes import place_thing
+
+_HUES = {"red": 0, "orange": 26, "yellow": 52, "green": 125, "blue": 222, "purple": 275, "pink": 325}
+"""Hue of colours that something in a photograph is painted with, in degrees."""
+
+_SPOTS: dict[str, tuple[tuple[str, float, float, float], ...]] = {
+    "motorcycle": (("on the floor on the right", 0.62, 0.97, 0.19), ("on the floor on the left", 0.13, 0.97, 0.19)),
+    "rocket": (("in the sky on the left", 0.24, 0.36, 0.24), ("in the sky on the right", 0.76, 0.36, 0.24)),
+    "coffee": (("in the top left corner", 0.12, 0.22, 0.21), ("in the bottom left corner", 0.12, 0.98, 0.19)),
+    "photographer": (
+        ("on the grass on the right", 0.84, 0.95, 0.17),
+        ("on the grass in the distance", 0.90, 0.62, 0.10),
+    ),
+}
+"""Free places in photographs: how to name them, x, y and size as of a `Thing`."""
+
+_ADDED: dict[str, tuple[tuple[str, str, str], ...]] = {
+    "motorcycle": (
+        ("ball", "blue", "a blue ball"),
+        ("cone", "orange", "a traffic cone"),
+        ("duck", "yellow", "a rubber duck"),
+    ),
+    "rocket": (("balloon", "red", "a red hot air balloon"), ("balloon", "yellow", "a yellow hot air balloon")),
+    "coffee": (
+        ("apple", "green", "a green apple"),
+        ("cube", "blue", "a blue cube"),
+        ("duck", "yellow", "a rubber duck"),
+    ),
+    "photographer": (("ball", "gray", "a ball"), ("cone", "white", "a traffic cone"), ("bear", "gray", "a teddy bear")),
+}
+
+_GRAY = ("coins", "photographer", "stars")
+"""Photographs with hardly any colour."""
+
+_WORDS = ("HELLO", "WELCOME", "SUMMER", "DREAM", "TODAY", "ENJOY", "STORY", "WONDER")
+
+
+def base_of(name: str) -> Base:
+    """A photograph to edit."""
+    spots = _SPOTS.get(name, (("in the corner", 0.85, 0.97, 0.22),))
+    kind, color, words = _ADDED.get(name, (("ball", "blue", "a blue ball"),))[0]
+    added = (f"{words[2:]} added", partial(_placed, name, kind, color, spots[0]))
+    return Base(f"photo-{name}", partial(photo, name), (added,), colorful=name not in _GRAY)
+
+
+def _case(
+    category: str,
+    instruction: str,
+    base: Base,
+    right: Callable[[], Picture],
+    wrong: Named,
+    half_done: Callable[[], Picture],
+    rng: Rng,
+) -> Case:
+    over = meddle_later(right, SHAPE_CHANGES, rng) + meddle_later(right, COLOR_CHANGES, rng)
+    defects = ANYWHERE if category == "background" else Case.defects
+    return Case(category, instruction, base.key, base.picture, right, wrong, half_done, over, defects)
+
+
+def _placed(name: str, kind: str, color: str, spot: tuple[str, float, float, float]) -> Picture:
+    canvas = photo(name).astype(np.float32) / 255
+    _, x, y, size = spot
+    place_thing(canvas, Thing(kind, color, x, y, size), np.ones(3, dtype=np.float32), 3)
+    return to_bytes(canvas)
+
+
+def add(base: Base, rng: Rng) -> Case | None:
+    """One more thing at a free place."""
+    name = base.key.removeprefix("photo-")
+    if name not in _SPOTS:
+        return None
+    spots, things = _SPOTS[name], _ADDED[name]
+    first, second = int(rng.integers(len(spots))), int(rng.integers(len(things)))
+    spot, (kind, color, what) = spots[first], things[second]
+    other = things[second - 1]
+    right = partial(_placed, name, kind, color, spot)
+    wrong: Named = (
+        (f"{other[2]} added instead", partial(_placed, name, other[0], other[1], spot)),
+        (f"added {spots[first - 1][0]}", partial(_placed, name, kind, color, spots[first - 1])),
+    )
+    words = pick(("Add {} {}.", "Put {} {}.", "Place {} {}."), rng).format(what, spot[0])
+    return _case("add", words, base, right, wrong, lambda: fade(base.picture(), right(), 0.45), rng)
+
+
+@lru_cache(maxsize=8)
+def _by_hue(
+    name: str,
+    low: float,
+    high: float,
+    least: tuple[int, int],
+    inside: tuple[tuple[int, int, int, int], ...] = (),
+    outside: tuple[tuple[int, int, int, int], ...] = (),
+) -> Image:
+    """Soft mask of the pixels of a photograph with a hue between two angles, at least so colourful and bright.
+
+    Args:
+        name: Which photograph.
+        low: Smallest hue in degrees, from -180.
+        high: Largest hue.
+        least: Least saturation and value, of 255.
+        inside: Ellipses (x, y, rx, ry) in pixels that the mask is kept to; all of the picture when empty.
+        outside: Ellipses that it is kept out of.
+    """
+    hsv = cv2.cvtColor(cv2.GaussianBlur(photo(name), (0, 0), 1.0), cv2.COLOR_RGB2HSV_FULL).astype(np.float32)
+    hue = (hsv[..., 0] * (360 / 256) + 180) % 360 - 180
+    mask = ((hue >= low) & (hue <= high) & (hsv[..., 1] >= least[0]) & (hsv[..., 2] >= least[1])).astype(np.uint8)
+    kept = np.zeros_like(mask) if inside else np.ones_like(mask)
+    for value, ellipses in ((1, inside), (0, outside)):
+        for x, y, rx, ry in ellipses:
+            cv2.ellipse(kept, (x, y), (rx, ry), 0, 0, 360, value, -1)
+    mask &= kept
+    mask = cv2.morphologyEx(mask, cv2.MORPH_OPEN, np.ones((3, 3), dtype=np.uint8))
+    mask = cv2.morphologyEx(mask, cv2.MORPH_CLOSE, np.ones((7, 7), dtype=np.uint8))
+    soft: Image = cv2.GaussianBlur(mask.astype(np.float32), (0, 0), 1.1)
+    return soft
+
+
+_PARTS: dict[str, tuple[str, tuple[str, ...], Callable[[], Image]]] = {
+    "astronaut": ("space suit", ("orange", "red", "yellow"), lambda: _by_hue("astronaut", 3, 24, (140, 70))),
+    "motorcycle": (
+        "motorcycle",
+        ("red", "orange", "pink"),
+        lambda: _by_hue("motorcycle", -20, 9, (140, 50), ((185, 235, 215, 75), (475, 300, 60, 48))),
+    ),
+    "coffee": (
+        "cup and saucer",
+        ("red", "orange", "pink", "yellow"),
+        lambda: _by_hue("coffee", -30, 17, (90, 15), ((262, 292, 258, 207),), ((292, 150, 158, 118),)),
+    ),
+    "cat": (
+        "eyes of the cat",
+        ("yellow", "green", "orange", "red"),
+        lambda: _by_hue("cat", 35, 110, (60, 40), ((207, 200, 66, 62), (472, 230, 46, 56))),
+    ),
+}
+"""What can be recoloured in a photograph: its name, the colours that it has or nearly has, and where it is."""
+
+
+def _dyed(name: str, color: str, everywhere: bool = False) -> Picture:
+    """Give a part of a photograph, or all of it, another hue; light and shade stay."""
+    picture = photo(name)
+    hsv = cv2.cvtColor(picture, cv2.COLOR_RGB2HSV_FULL)
+    hsv[..., 0] = round(_HUES[color] * 256 / 360) % 256
+    hsv[..., 1] = np.maximum(hsv[..., 1], 140)
+    dyed = cv2.cvtColor(hsv, cv2.COLOR_HSV2RGB_FULL).astype(np.float32)
+    mask = np.ones((*picture.shape[:2], 1), dtype=np.float32) if everywhere else _PARTS[name][2]()[..., None]
+    return np.asarray(np.clip(np.round(picture + (dyed - picture) * mask), 0, 255), dtype=np.uint8)
+
+
+def _half_dyed(name: str, color: str) -> Picture:
+    """The upper half of the part has the new hue, the lower half the old."""
+    rows = np.flatnonzero(_PARTS[name][2]().max(axis=1) > 0.5)
+    return half(photo(name), _dyed(name, color), 0, float(rows[0] + rows[-1]) / 2 / SIDE)
+
+
+def recolor(base: Base, rng: Rng) -> Case | None:
+    """Another colour for the one thing in the photograph."""
+    name = base.key.removeprefix("photo-")
+    if name not in _PARTS:
+        return None
+    what, like, _ = _PARTS[name]
+    color, bad = (str(each) for each in rng.choice([each for each in _HUES if each not in like], 2, replace=False))
+    words = pick(("Make the {0} {1}.", "Change the color of the {0} to {1}.", "Turn the {0} {1}."), rng)
+    wrong: Named = (
+        (f"made {bad}", partial(_dyed, name, bad)),
+        (f"everything made {color}", partial(_dyed, name, color, True)),
+    )
+    right = partial(_dyed, name, color)
+    return _case("color", words.format(what, color), base, right, wrong, partial(_half_dyed, name, color), rng)
+
+
+_SKIES: dict[str, tuple[tuple[str, ...], list[tuple[float, tuple[float, float, float]]]]] = {
+    "a sunset": (
+        ("Change the sky to a sunset.", "Make the sky an orange sunset."),
+        [(0, (0.30, 0.18, 0.42)), (0.45, (0.82, 0.32, 0.32)), (0.8, (0.99, 0.62, 0.26)), (1, (1.0, 0.82, 0.5))],
+    ),
+    "bright day": (
+        ("Change the sky to a bright daytime sky.", "Make the sky light blue, as on a sunny day."),
+        [(0, (0.30, 0.56, 0.92)), (1, (0.78, 0.90, 0.98))],
+    ),
+    "green": (
+        ("Make the sky glow green like an aurora.", "Fill the sky with green northern lights."),
+        [(0, (0.02, 0.10, 0.10)), (0.4, (0.10, 0.62, 0.36)), (0.75, (0.16, 0.50, 0.40)), (1, (0.04, 0.16, 0.18))],
+    ),
+}
+
+
+def _with_sky(name: str) -> Picture:
+    """The rocket before another sky. Sky is what is clearly blue."""
+    image = photo("rocket").astype(np.float32) / 255
+    soft = cv2.GaussianBlur(image, (0, 0), 0.8)
+    blue = np.clip((soft[..., 2] - soft[..., 0] - 0.02) / 0.06, 0, 1)
+    sky = gradient(SIDE, SIDE, _SKIES[name][1])
+    texture = image.mean(axis=2) - cv2.GaussianBlur(image.mean(axis=2), (0, 0), 6)
+    return to_bytes(image + (sky + texture[..., None] - image) * blue[..., None])
+
+
+def change_background(base: Base, rng: Rng) -> Case | None:
+    """Another sky behind the rocket."""
+    if base.key != "photo-rocket":
+        return None
+    name, bad = (str(each) for each in rng.choice(list(_SKIES), 2, replace=False))
+    right = partial(_with_sky, name)
+    wrong: Named = ((f"made {bad}", partial(_with_sky, bad)),)
+    edge = float(rng.uniform(0.35, 0.6))
+    instruction = pick(_SKIES[name][0], rng)
+    return _case("background", instruction, base, right, wrong, lambda: half(base.picture(), right(), 1, edge), rng)
+
+
+def _across(picture: Picture, left: int, right: int, low: int) -> Picture:
+    """Fill columns down to a row from what stands to their left and right."""
+    image = picture.astype(np.float32)
+    a = cv2.GaussianBlur(image[:, left - 8 : left].mean(axis=1, keepdims=True), (1, 9), 2)
+    b = cv2.GaussianBlur(image[:, right : right + 8].mean(axis=1, keepdims=True), (1, 9), 2)
+    share = np.linspace(0, 1, right - left, dtype=np.float32)[None, :, None]
+    grain = np.random.default_rng(5).standard_normal((SIDE, right - left, 1), dtype=np.float32) * 2.0
+    result = picture.copy()
+    result[:low, left:right] = np.clip(a + (b - a) * share + grain, 0, 255)[:low].astype(np.uint8)
+    return result
+
+
+def _patched(picture: Picture, spot: tuple[int, int, int, int]) -> Picture:
+    """Fill an ellipse from its surroundings."""
+    x, y, rx, ry = spot
+    mask = np.zeros(picture.shape[:2], dtype=np.uint8)
+    cv2.ellipse(mask, (x, y), (rx, ry), 0, 0, 360, 255, -1)
+    filled = cv2.inpaint(picture, mask, 9, cv2.INPAINT_TELEA).astype(np.float32)
+    grain = np.random.default_rng(6).standard_normal((*picture.shape[:2], 1), dtype=np.float32) * 4.0
+    soft = cv2.GaussianBlur(mask.astype(np.float32) / 255, (0, 0), 1.5)[..., None]
+    result = picture + (filled + grain - picture) * soft
+    return np.asarray(np.clip(np.round(result), 0, 255), dtype=np.uint8)
+
+
+_REMOVED: dict[str, tuple[tuple[str, Callable[[Picture], Picture]], ...]] = {
+    "rocket": (
+        ("rocket in the middle", lambda picture: _across(picture, 214, 284, 486)),
+        ("lattice tower on the left", lambda picture: _across(picture, 60, 112, 436)),
+    ),
+    "coins": (
+        ("large coin at the bottom, third from the left", lambda picture: _patched(picture, (225, 440, 56, 54))),
+        ("coin in the bottom right corner", lambda picture: _patched(picture, (441, 446, 52, 52))),
+    ),
+    "astronaut": (
+        ("round badge on the chest", lambda picture: _patched(picture, (168, 387, 44, 42))),
+        ("rectangular patch on the suit", lambda picture: _patched(picture, (303, 361, 34, 28))),
+    ),
+}
+
+
+def remove(base: Base, rng: Rng) -> Case | None:
+    """One thing less."""
+    name = base.key.removeprefix("photo-")
+    if name not in _REMOVED:
+        return None
+    number = int(rng.integers(2))
+    (what, change), (other, bad) = _REMOVED[name][number], _REMOVED[name][1 - number]
+    words = pick(("Remove the {}.", "Erase the {}.", "Take out the {}."), rng).format(what)
+    wrong: Named = ((f"{other} removed instead", lambda: bad(base.picture())),)
+    return _case(
+        "remove",
+        words,
+        base,
+        lambda: change(base.picture()),
+        wrong,
+        lambda: fade(base.picture(), change(base.picture()), 0.5),
+        rng,
+    )
+
+
+def _captioned(base: Base, text: str, top: bool) -> Picture:
+    sheet = Pillow.fromarray(base.picture())
+    pen = ImageDraw.Draw(sheet)
+    font = ImageFont.load_default(64)
+    middle = (SIDE / 2, 52 if top else SIDE - 52)
+    pen.text(middle, text, fill=(255, 255, 255), font=font, anchor="mm", stroke_width=3, stroke_fill=(15, 15, 15))
+    return np.asarray(sheet, dtype=np.uint8).copy()
+
+
+def write(base: Base, rng: Rng) -> Case | None:
+    """A word across the photograph."""
+    word, top = pick(_WORDS, rng), bool(rng.random() < 0.5)
+    where = "top" if top else "bottom"
+    words = (
+        'Write "{}" at the {} of the picture.',
+        "Add the text '{}' at the {}.",
+        'Put the word "{}" in white at the {}.',
+    )
+    bad = misspelt(word, rng)
+    right = partial(_captioned, base, word, top)
+    wrong: Named = (
+        (f'written "{bad}"', partial(_captioned, base, bad, top)),
+        ("written at the other end", partial(_captioned, base, word, not top)),
+    )
+    begun = partial(_captioned, base, word[: len(word) // 2], top)
+    return _case("text", pick(words, rng).format(word, where), base, right, wrong, begun, rng)

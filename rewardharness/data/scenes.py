@@ -1,0 +1,303 @@
+"""Drawn scenes: a place with a wall or sky, a floor, and things that stand in it.
+
+A scene is a value. An edit of it is another scene, so the picture of the perfect edit is drawn just like the source:
+what stood behind a removed thing is really there.
+"""
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Literal
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from rewardharness.data.backdrops import TINTS, backdrop
+from rewardharness.data.canvas import Thing
+from rewardharness.data.paint import Image, lay, to_bytes
+from rewardharness.data.photos import SIDE
+from rewardharness.data.things import picture
+
+SIZES: dict[str, float] = {
+    "apple": 0.62,
+    "ball": 0.72,
+    "balloon": 1.15,
+    "banana": 0.80,
+    "bear": 1.05,
+    "bench": 1.20,
+    "book": 0.95,
+    "bottle": 1.20,
+    "candle": 0.90,
+    "car": 1.55,
+    "card": 1.00,
+    "chair": 1.30,
+    "cone": 0.75,
+    "cube": 0.72,
+    "duck": 0.80,
+    "house": 1.60,
+    "lamp": 1.55,
+    "mug": 0.82,
+    "pear": 0.74,
+    "plant": 1.10,
+    "poster": 1.00,
+    "sign": 1.30,
+    "tree": 1.65,
+    "vase": 1.05,
+}
+"""How large things are next to each other."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A kind of scene."""
+
+    kinds: tuple[str, ...]
+    """Things that may stand in it."""
+    slots: tuple[tuple[float, float], ...]
+    """Where they may stand, from left to right: x and y in shares of the side."""
+    unit: float
+    """Size of a thing of size 1, in shares of the side."""
+    walls: tuple[str, ...]
+    floors: tuple[str, ...]
+    written: tuple[str, tuple[float, float]]
+    """The thing with writing on it, and where it is when it has a place of its own."""
+
+
+PLACES: dict[str, Place] = {
+    "room": Place(
+        ("chair", "lamp", "plant", "ball", "cube", "bear", "vase", "duck"),
+        ((0.17, 0.86), (0.50, 0.90), (0.83, 0.86)),
+        0.30,
+        ("cream", "blue", "green", "pink", "brick"),
+        ("wood", "tiles", "carpet"),
+        ("poster", (0.32, 0.44)),
+    ),
+    "table": Place(
+        ("mug", "apple", "pear", "banana", "ball", "cube", "bottle", "vase", "book", "candle", "duck", "plant"),
+        ((0.14, 0.80), (0.38, 0.86), (0.62, 0.86), (0.86, 0.80)),
+        0.31,
+        ("kitchen", "garden", "lights", "beach"),
+        ("wood", "marble", "cloth"),
+        ("card", (0.5, 0.88)),
+    ),
+    "landscape": Place(
+        ("tree", "house", "bench", "car", "ball"),
+        ((0.17, 0.80), (0.50, 0.86), (0.83, 0.79)),
+        0.25,
+        ("day", "sunset", "night", "storm"),
+        ("grass", "snow", "sand"),
+        ("sign", (0.5, 0.90)),
+    ),
+    "street": Place(
+        ("cone", "bench", "tree", "car", "plant", "ball"),
+        ((0.17, 0.86), (0.50, 0.88), (0.83, 0.86)),
+        0.25,
+        ("day", "sunset", "night", "storm"),
+        ("gravel", "snow", "grass"),
+        ("sign", (0.5, 0.90)),
+    ),
+}
+"""The kinds of scene."""
+
+FLYING = ("balloon", "poster")
+"""Things that do not stand on the ground and throw no shadow on it."""
+
+WORDS = (
+    "OPEN",
+    "SALE",
+    "PIZZA",
+    "HOTEL",
+    "COFFEE",
+    "BAKERY",
+    "MUSIC",
+    "WELCOME",
+    "GARDEN",
+    "STATION",
+    "FRESH",
+    "CLOSED",
+)
+"""What stands on signs."""
+
+_NATURAL: dict[str, tuple[str, ...]] = {
+    "apple": ("red", "green", "yellow"),
+    "pear": ("green", "yellow"),
+    "banana": ("yellow",),
+    "tree": ("green",),
+    "bear": ("brown", "pink", "gray"),
+    "chair": ("brown", "red", "blue", "green"),
+    "bench": ("brown", "green", "blue"),
+    "cone": ("orange",),
+    "duck": ("yellow", "pink", "blue"),
+    "candle": ("white", "red", "purple"),
+    "house": ("yellow", "white", "blue", "pink"),
+    "card": ("white", "yellow"),
+    "poster": ("white", "yellow"),
+    "sign": ("blue", "green", "white"),
+}
+_ANY = ("red", "orange", "yellow", "green", "blue", "purple", "pink")
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A place with the things in it."""
+
+    place: str
+    """A key of `PLACES`."""
+    seed: int
+    """Decides everything that edits leave alone: textures, clouds, noise."""
+    wall: str
+    """One of the walls or skies of its place."""
+    floor: str
+    """One of the floors of its place."""
+    things: tuple[Thing, ...]
+
+    @property
+    def standing(self) -> list[Thing]:
+        """The things that take a slot: all but one with writing."""
+        return [thing for thing in self.things if thing.slot >= 0]
+
+    @property
+    def free(self) -> list[int]:
+        """Slots that nothing takes. A sign or card in the middle takes the inner ones."""
+        slots = list(range(len(PLACES[self.place].slots)))
+        if any(thing.kind in {"card", "sign"} for thing in self.things):
+            slots = [slots[0], slots[-1]]
+        taken = {thing.slot for thing in self.things}
+        return [slot for slot in slots if slot not in taken]
+
+    def without(self, *things: Thing) -> "Scene":
+        """The scene with some things gone."""
+        return replace(self, things=tuple(each for each in self.things if each not in things))
+
+    def changed(self, old: Thing, new: Thing) -> "Scene":
+        """The scene with one thing in place of another."""
+        return replace(self, things=tuple(new if each == old else each for each in self.things))
+
+    def plus(self, *things: Thing) -> "Scene":
+        """The scene with more things."""
+        return replace(self, things=(*self.things, *things))
+
+
+def natural_color(kind: str, rng: np.random.Generator) -> str:
+    """A colour that a thing of this kind may well have."""
+    choices = _NATURAL.get(kind, _ANY)
+    return choices[int(rng.integers(len(choices)))]
+
+
+def stand(place: str, kind: str, slot: int, color: str, rng: np.random.Generator) -> Thing:
+    """Put a thing at a slot of a place, a little off its middle."""
+    spec = PLACES[place]
+    x, y = spec.slots[slot]
+    dx, dy = rng.uniform(-0.02, 0.02, 2)
+    return Thing(kind, color, float(x + dx), float(y + dy), SIZES[kind] * spec.unit, slot=slot)
+
+
+def furnish(place: str, seed: int, what: Literal["mixed", "sign", "many"] = "mixed") -> Scene:
+    """Make up a scene.
+
+    Args:
+        place: A key of `PLACES`.
+        seed: Which scene.
+        what: `mixed`: two different things and free slots; `sign`: these and a sign, card or poster, in one of three
+            cases blank; `many`: one to all slots with things of one kind.
+
+    Returns:
+        The scene.
+    """
+    rng = np.random.default_rng([seed, list(PLACES).index(place), ("mixed", "sign", "many").index(what)])
+    spec = PLACES[place]
+    number = int(rng.integers(1, len(spec.slots) + 1)) if what == "many" else 2
+    kinds = [spec.kinds[int(i)] for i in rng.choice(len(spec.kinds), 2, replace=False)]
+    slots = sorted(int(i) for i in rng.choice(len(spec.slots), number, replace=False))
+    if what == "sign" and place != "room":
+        slots = [0, len(spec.slots) - 1]
+    if what == "many":
+        kinds = [kind for kind in kinds if kind not in {"car", "house"}] or ["ball"]
+        color = natural_color(kinds[0], rng)
+        things = [stand(place, kinds[0], slot, color, rng) for slot in slots]
+    else:
+        things = [
+            stand(place, kind, slot, natural_color(kind, rng), rng) for kind, slot in zip(kinds, slots, strict=True)
+        ]
+    if what == "sign":
+        kind, (x, y) = spec.written
+        text = "" if rng.random() < 0.33 else WORDS[int(rng.integers(len(WORDS)))]
+        things.append(Thing(kind, natural_color(kind, rng), x, y, SIZES[kind] * spec.unit, text=text, slot=-1))
+    walls = spec.walls[:-1] if place == "room" else spec.walls[:1]
+    floors = spec.floors[:2] if place in {"room", "table"} else spec.floors[:1]
+    wall, floor = walls[int(rng.integers(len(walls)))], floors[int(rng.integers(len(floors)))]
+    return Scene(place, seed, wall, floor, tuple(things))
+
+
+def draw(scene: Scene) -> NDArray[np.uint8]:
+    """Draw a scene as a camera would see it: RGB, 8 bits, `SIDE` pixels square."""
+    canvas = backdrop(scene.place, scene.seed, scene.wall, scene.floor).copy()
+    tint = np.array(TINTS.get(scene.wall, (1.0, 1.0, 1.0)), dtype=np.float32)
+    for thing in sorted(scene.things, key=lambda thing: thing.y):
+        place_thing(canvas, thing, tint, scene.seed)
+    return _expose(canvas, scene.seed)
+
+
+def place_thing(canvas: Image, thing: Thing, tint: Image, seed: int, opacity: float = 1.0) -> None:
+    """Set a thing into a picture, with its shadow on the ground, in place."""
+    color, alpha = picture(thing.kind, thing.color, thing.material, thing.text, seed % 997)
+    side = max(8, round(thing.size * SIDE))
+    color, alpha = (cv2.resize(part, (side, side), interpolation=cv2.INTER_AREA) for part in (color, alpha))
+    if thing.mirrored:
+        color, alpha = color[:, ::-1], alpha[:, ::-1]
+    if thing.kind not in FLYING:
+        _shadow(canvas, thing, alpha, opacity)
+    if thing.angle:
+        turn = cv2.getRotationMatrix2D((side / 2, side / 2), -thing.angle, 1.0)
+        color = cv2.warpAffine(np.ascontiguousarray(color), turn, (side, side), borderMode=cv2.BORDER_REPLICATE)
+        alpha = cv2.warpAffine(np.ascontiguousarray(alpha), turn, (side, side))
+        rows = np.flatnonzero(alpha.max(axis=1) > 0.5)
+        lowered = side - 1 - int(rows[-1]) if rows.size else 0
+    else:
+        lowered = 0
+    left, top = round(thing.x * SIDE - side / 2), round(thing.y * SIDE - side) + lowered
+    x0, y0, x1, y1 = max(0, left), max(0, top), min(SIDE, left + side), min(SIDE, top + side)
+    if x0 < x1 and y0 < y1:
+        part = (slice(y0 - top, y1 - top), slice(x0 - left, x1 - left))
+        lay(canvas[y0:y1, x0:x1], color[part] * tint, alpha[part] * opacity)
+
+
+def _shadow(canvas: Image, thing: Thing, alpha: Image, opacity: float) -> None:
+    """Darken the ground under a thing, as wide as its foot."""
+    foot = np.flatnonzero(alpha[int(alpha.shape[0] * 0.78) :].max(axis=0) > 0.3)
+    if not foot.size:
+        return
+    scale = thing.size * SIDE / alpha.shape[1]
+    wide = max(6.0, (foot[-1] - foot[0]) * scale / 2)
+    middle = thing.x * SIDE - thing.size * SIDE / 2 + (foot[-1] + foot[0]) / 2 * scale
+    dark = np.zeros((SIDE, SIDE), dtype=np.uint8)
+    center = (round(middle + wide * 0.22), round(thing.y * SIDE - wide * 0.05))
+    cv2.ellipse(dark, center, (round(wide * 1.15), max(2, round(wide * 0.24))), 0, 0, 360, 255, -1, cv2.LINE_AA)
+    reach = round(wide * 1.7) + 12
+    y0, y1 = max(0, center[1] - reach), min(SIDE, center[1] + reach)
+    x0, x1 = max(0, center[0] - reach), min(SIDE, center[0] + reach)
+    if x0 < x1 and y0 < y1:
+        soft = cv2.GaussianBlur(dark[y0:y1, x0:x1], (0, 0), max(2.0, wide * 0.10)).astype(np.float32) / 255
+        canvas[y0:y1, x0:x1] *= (1 - 0.55 * opacity * soft)[..., None]
+
+
+def _expose(canvas: Image, seed: int) -> NDArray[np.uint8]:
+    """Lens and sensor: slight softness, darker corners, noise. The same for every picture of one scene."""
+    image = cv2.GaussianBlur(canvas, (0, 0), 0.7)
+    image *= _vignette()
+    image += _grain(seed)
+    return to_bytes(image)
+
+
+@lru_cache(maxsize=1)
+def _vignette() -> Image:
+    axis = np.linspace(-1, 1, SIDE, dtype=np.float32)
+    falloff: Image = (1.03 - 0.13 * (axis[None, :] ** 2 + axis[:, None] ** 2))[..., None]
+    return falloff
+
+
+@lru_cache(maxsize=4)
+def _grain(seed: int) -> Image:
+    rng = np.random.default_rng([seed, 5])
+    grain: Image = rng.standard_normal((SIDE, SIDE, 3), dtype=np.float32) * np.float32(0.011)
+    return grain

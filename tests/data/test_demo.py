@@ -1,0 +1,205 @@
+import json
+import sys
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from rewardharness.data import demo, photos
+from rewardharness.data.demo import CATEGORIES, make_demo
+from rewardharness.data.folder import read_folder
+from rewardharness.errors import DataError, InputError, MissingPackageError
+from rewardharness.schema import EDIT_KINDS, Example
+
+PAIRS, GROUPS = 28, 4
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("demo") / "set"
+    make_demo(path, pairs=PAIRS, groups=GROUPS, seed=3, ties=True)
+    return path
+
+
+@cache
+def pixels(path: Path) -> np.ndarray:
+    image = cv2.imread(str(path))
+    assert image is not None
+    return image.astype(np.float32)
+
+
+def distance(one: Path | None, two: Path | None) -> float:
+    """Mean difference per pixel; infinite for pictures of different sizes."""
+    assert one is not None and two is not None
+    a, b = pixels(one), pixels(two)
+    return float(np.abs(a - b).mean()) if a.shape == b.shape else float("inf")
+
+
+def worse(example: Example) -> Path | None:
+    return next(
+        image.path for image, label in zip(example.candidates, "AB", strict=True) if label != example.preference
+    )
+
+
+def best(example: Example) -> Path | None:
+    return example.candidates["ABCD".index(example.preference or "")].path
+
+
+def test_it_is_a_dataset_with_every_kind_of_label(folder: Path):
+    data = read_folder(folder)
+    assert data.problems == ()
+    assert len(data.examples) == PAIRS + GROUPS
+    kinds = Counter(example.label_kind for example in data.examples)
+    assert kinds["demo_group"] == GROUPS
+    assert set(kinds) == {
+        "demo_no_edit",
+        "demo_over_edit",
+        "demo_wrong_edit",
+        "demo_defect",
+        "demo_partial",
+        "demo_tie",
+        "demo_group",
+    }
+    assert {example.category for example in data.examples} == set(CATEGORIES) <= set(EDIT_KINDS)
+    assert len(CATEGORIES) >= 12
+
+
+def test_the_better_candidate_stands_everywhere_equally_often(folder: Path):
+    examples = read_folder(folder).examples
+    pairs = [example for example in examples if len(example.candidates) == 2]
+    places = Counter(example.preference for example in pairs)
+    assert abs(places["A"] - places["B"]) == (PAIRS - places["tie"]) % 2
+    for kind in {example.label_kind for example in pairs} - {"demo_tie"}:
+        of_kind = Counter(example.preference for example in pairs if example.label_kind == kind)
+        assert abs(of_kind["A"] - of_kind["B"]) <= 2, kind
+    assert Counter(len(example.candidates) for example in examples)[3] == GROUPS // 2
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_seed_does_not(folder: Path, tmp_path: Path):
+    again = make_demo(tmp_path / "again", pairs=PAIRS, groups=GROUPS, seed=3, ties=True)
+    assert contents(tmp_path / "again") == contents(folder)
+    assert again.digest == read_folder(folder).digest
+    other = make_demo(tmp_path / "other", pairs=3, groups=0, seed=4)
+    assert {example.instruction for example in other.examples} != {
+        example.instruction for example in read_folder(folder).examples[:3]
+    }
+
+
+def test_pictures_are_what_the_labels_say(folder: Path):
+    for example in read_folder(folder).examples:
+        source = example.source.path
+        if example.label_kind == "demo_tie":
+            assert distance(example.candidates[0].path, example.candidates[1].path) < 12, example.id
+            continue
+        if example.category == "keep":
+            assert distance(source, best(example)) < 8, example.id
+        else:
+            # A small thing changes few pixels; most of all are noise of the encoder.
+            edited = np.abs(pixels(best(example)) - pixels(source)).max(axis=2) > 60
+            assert edited.mean() > 0.0005, example.id
+        if example.label_kind == "demo_no_edit":
+            assert distance(source, worse(example)) < 8, example.id
+        elif len(example.candidates) == 2:
+            assert distance(best(example), worse(example)) > 0.3, example.id
+
+
+def test_rows_say_what_was_drawn_and_by_what(folder: Path):
+    lines = (folder / "pairs.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = [json.loads(line) for line in lines]
+    assert all(row["made_by"] == {"made_by": "rewardharness demo", "version": "1", "seed": 3} for row in rows)
+    for row in rows:
+        note = (
+            row["candidate_notes"]["AB".index(row["preference"])] if row["preference"] != "tie" else "the edit as asked"
+        )
+        assert note == "the edit as asked"
+        for name in ("source", "candidate_a", "candidate_b"):
+            assert not set(row[name].replace("/", "_").replace(".", "_").split("_")) & {
+                "right",
+                "wrong",
+                "best",
+                "worse",
+            }
+
+
+def test_examples_of_one_source_share_their_source_file(folder: Path):
+    files: dict[str, set[str]] = {}
+    for example in read_folder(folder).examples:
+        files.setdefault(example.source_id, set()).add(example.source.name)
+    assert all(len(names) == 1 for names in files.values())
+    assert len(files) == len({name for names in files.values() for name in names})
+
+
+def test_progress_goes_from_nothing_to_everything(tmp_path: Path):
+    seen: list[tuple[int, int]] = []
+    make_demo(tmp_path / "x", pairs=1, groups=1, progress=lambda done, total: seen.append((done, total)))
+    assert seen == [(0, 2), (1, 2), (2, 2)]
+
+
+def test_an_interrupted_run_is_unfinished_and_can_be_run_again(tmp_path: Path):
+    def interrupt(done: int, total: int) -> None:
+        if done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        make_demo(tmp_path, pairs=3, groups=0, progress=interrupt)
+    with pytest.raises(DataError, match="not finished"):
+        read_folder(tmp_path)
+    (tmp_path / "images" / ".p0002_a.jpg.abc.tmp").write_bytes(b"part")
+    make_demo(tmp_path, pairs=3, groups=0)
+    make_demo(tmp_path.parent / "whole", pairs=3, groups=0)
+    assert contents(tmp_path) == contents(tmp_path.parent / "whole")
+
+
+def test_a_smaller_set_leaves_nothing_of_a_larger_one_and_all_of_what_is_not_its_own(tmp_path: Path):
+    make_demo(tmp_path, pairs=3, groups=1)
+    (tmp_path / "images" / "mine.jpg").write_bytes(b"mine")
+    (tmp_path / "notes.txt").write_bytes(b"mine")
+    make_demo(tmp_path, pairs=1, groups=0)
+    assert not (tmp_path / "groups.jsonl").exists()
+    assert sorted(file.name for file in (tmp_path / "images").iterdir()) == [
+        "mine.jpg",
+        "p0000_a.jpg",
+        "p0000_b.jpg",
+        "s0000.jpg",
+    ]
+    assert (tmp_path / "notes.txt").exists()
+
+
+def test_other_peoples_folders_are_left_alone(tmp_path: Path):
+    (tmp_path / "made_by.json").write_text('{"made_by": "somebody"}', encoding="utf-8")
+    before = contents(tmp_path)
+    with pytest.raises(InputError, match="nothing was written"):
+        make_demo(tmp_path, pairs=1, groups=0)
+    with pytest.raises(InputError, match="is a file"):
+        make_demo(tmp_path / "made_by.json", pairs=1, groups=0)
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("numbers", [{"pairs": 0, "groups": 0}, {"pairs": -1}, {"groups": -1}, {"seed": -1}])
+def test_numbers_that_make_no_set_are_refused(tmp_path: Path, numbers: dict[str, int]):
+    with pytest.raises(InputError, match="no demonstration set"):
+        make_demo(tmp_path / "x", **numbers)
+    assert not (tmp_path / "x").exists()
+
+
+def test_without_scikit_image_the_remedy_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    photos.photo.cache_clear()
+    monkeypatch.setitem(sys.modules, "skimage", None)
+    with pytest.raises(MissingPackageError, match="scikit-image") as caught:
+        make_demo(tmp_path / "x", pairs=1, groups=0)
+    assert "[data]" in caught.value.next_step
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_large_plan_has_no_repeated_edit():
+    items = [*demo._plan_pairs(200, 20, 0, False)]
+    assert len({(item.case.key, item.case.instruction) for item in items}) == 200
+    assert Counter(role for item in items for role in item.roles if role != "right") == dict.fromkeys(demo._ROLES, 40)
+    assert min(Counter(item.case.category for item in items).values()) >= 5

@@ -1,0 +1,113 @@
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rewardharness import files
+from rewardharness.data.feedback import append_feedback
+from rewardharness.data.folder import read_folder
+from rewardharness.errors import DataError, InputError
+from rewardharness.schema import Example, ImageInput
+
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def judged(*names: str, instruction: str = "Add a cat") -> Example:
+    images = [ImageInput(f"{name}.upload", data=PNG + name.encode()) for name in names]
+    return Example("whatever", instruction, images[0], tuple(images[1:]), preference="A")
+
+
+def test_feedback_is_read_back_with_the_exact_images(tmp_path: Path):
+    key = append_feedback(tmp_path, judged("s", "a", "b"), "B", context={"judge": "measured", "preference": "A"})
+    (example,) = read_folder(tmp_path).examples
+    assert (example.id, example.preference, example.label_kind) == (key, "B", "feedback")
+    assert example.candidates[1].path is not None
+    assert example.candidates[1].path.read_bytes() == PNG + b"b"
+    assert example.candidates[1].path.name == f"{files.sha256(PNG + b'b')}.png"
+    text = (tmp_path / "pairs.jsonl").read_text(encoding="utf-8")
+    assert json.loads(text)["context"] == {"judge": "measured", "preference": "A"}
+    assert ".upload" not in text
+
+
+def test_groups_have_a_best_candidate(tmp_path: Path):
+    append_feedback(tmp_path, judged("s", "a", "b", "c"), "C")
+    append_feedback(tmp_path, judged("s", "a", "b"), "tie")
+    assert [each.preference for each in read_folder(tmp_path).examples] == ["tie", "C"]
+    assert len(list((tmp_path / "images").iterdir())) == 4
+
+
+def test_a_later_judgment_of_the_same_images_counts(tmp_path: Path):
+    first = append_feedback(tmp_path, judged("s", "a", "b"), "A")
+    other = append_feedback(tmp_path, judged("s", "a", "b", instruction="Add a dog"), "A")
+    again = append_feedback(tmp_path, judged("s", "b", "a"), "A")
+    assert first == again != other
+    examples = {each.id: each for each in read_folder(tmp_path).examples}
+    assert set(examples) == {first, other}
+    winner = examples[first].candidates[0].path
+    assert winner is not None and winner.read_bytes() == PNG + b"b"
+    assert len((tmp_path / "pairs.jsonl").read_text(encoding="utf-8").splitlines()) == 3
+
+
+def test_a_torn_line_loses_nothing_else(tmp_path: Path):
+    append_feedback(tmp_path, judged("s", "a", "b"), "A")
+    with (tmp_path / "pairs.jsonl").open("a", encoding="utf-8") as stream:
+        stream.write('{"id": "half')
+    append_feedback(tmp_path, judged("s", "a", "c"), "B")
+    data = read_folder(tmp_path)
+    assert [each.preference for each in data.examples] == ["A", "B"]
+    assert "1 line(s) that a crash left torn" in data.problems[0]
+
+
+def test_nothing_is_stored_when_the_feedback_makes_no_sense(tmp_path: Path):
+    pair = judged("s", "a", "b")
+    for example, preference, context in (
+        (pair, "C", {}),
+        (pair, "", {}),
+        (judged("s", "a", "b", "c"), "tie", {}),
+        (judged("s", "a"), "A", {}),
+        (judged("s", *"abcde"), "A", {}),
+        (replace(pair, instruction=" "), "A", {}),
+        (replace(pair, instruction="\ud800"), "A", {}),
+        (pair, "A", {"not json": {1, 2}}),
+        (pair, "A", {"not json": float("nan")}),
+    ):
+        with pytest.raises(InputError) as caught:
+            append_feedback(tmp_path, example, preference, context=context)
+        assert caught.value.next_step
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_image_that_cannot_be_read_is_named(tmp_path: Path):
+    gone = replace(judged("s", "a", "b"), source=ImageInput("holiday.jpg", path=tmp_path / "gone.jpg"))
+    with pytest.raises(DataError, match=r"holiday\.jpg cannot be read"):
+        append_feedback(tmp_path / "feedback", gone, "A")
+    with pytest.raises(DataError, match="is empty"):
+        append_feedback(tmp_path / "feedback", replace(gone, source=ImageInput("x")), "A")
+    assert not (tmp_path / "feedback").exists()
+
+
+def test_a_torn_image_is_written_again(tmp_path: Path):
+    append_feedback(tmp_path, judged("s", "a", "b"), "A")
+    image = next((tmp_path / "images").iterdir())
+    whole = image.read_bytes()
+    image.write_bytes(whole[:3])
+    append_feedback(tmp_path, judged("s", "a", "b"), "B")
+    assert image.read_bytes() == whole
+
+
+@pytest.mark.parametrize(
+    ("data", "ending"),
+    [(b"\xff\xd8\xff\xe0", "jpg"), (b"RIFF1234WEBPVP8 ", "webp"), (b"GIF89a", "gif"), (b"../../x", "img")],
+)
+def test_endings_come_from_the_bytes(tmp_path: Path, data: bytes, ending: str):
+    example = replace(judged("s", "a", "b"), source=ImageInput("../../evil.sh", data=data))
+    append_feedback(tmp_path, example, "A")
+    assert (tmp_path / "images" / f"{files.sha256(data)}.{ending}").is_file()
+
+
+def test_an_empty_feedback_folder_says_so(tmp_path: Path):
+    append_feedback(tmp_path, judged("s", "a", "b"), "A")
+    (tmp_path / "pairs.jsonl").unlink()
+    with pytest.raises(DataError, match="no feedback yet"):
+        read_folder(tmp_path)

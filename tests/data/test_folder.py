@@ -1,0 +1,230 @@
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rewardharness.data.folder import read_folder
+from rewardharness.errors import DataError
+
+REAL = Path(__file__).parents[3] / "shared" / "data" / "pairs"
+PAIR = {"id": "p1", "source": "s.png", "candidate_a": "a.png", "candidate_b": "b.png", "instruction": "Add a cat"}
+
+
+def put(folder: Path, name: str, *rows: object) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = [row if isinstance(row, str) else json.dumps(row) for row in rows]
+    (folder / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return folder
+
+
+def error(folder: Path) -> DataError:
+    with pytest.raises(DataError) as caught:
+        read_folder(folder)
+    assert caught.value.next_step
+    return caught.value
+
+
+def test_pairs_and_groups_are_read_together(tmp_path: Path):
+    put(tmp_path, "pairs.jsonl", PAIR | {"preference": "tie", "label_kind": "human", "category": "add"})
+    group = {"id": "g1", "source": "s.png", "candidates": ["a.png", "b.png", "c.png"], "instruction": "Go", "best": 2}
+    put(tmp_path, "groups.jsonl", group)
+    data = read_folder(tmp_path)
+    pair, three = data.examples
+    assert data.name == tmp_path.name
+    assert (pair.preference, pair.label_kind, pair.category, pair.instruction) == ("tie", "human", "add", "Add a cat")
+    assert (three.preference, three.labels) == ("C", ("A", "B", "C"))
+    assert three.candidates[2].path == tmp_path / "c.png"
+    assert pair.source_id == three.source_id == "s.png"
+
+
+def test_images_are_not_opened_and_a_missing_one_keeps_its_row(tmp_path: Path):
+    (tmp_path / "s.png").write_bytes(b"not an image")
+    put(tmp_path, "pairs.jsonl", PAIR)
+    data = read_folder(tmp_path)
+    assert len(data.examples) == 1
+    assert data.problems == ("p1: the image a.png is missing.", "p1: the image b.png is missing.")
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+def test_tables_are_read_with_any_separator(tmp_path: Path, delimiter: str, encoding: str):
+    rows = [
+        ["Instruction", " source ", "candidate_a", "candidate_b", "preference", "rater"],
+        ['"Add; a cat, and\na ""dög"""', "s.png", "a.png", "b.png", "b", "x"],
+        ["", "", "", "", "", ""],
+        ["Make it red", "s.png", "a.png", "b.png", "", "y"],
+    ]
+    (tmp_path / "labels.csv").write_text("\r\n".join(map(delimiter.join, rows)), encoding=encoding, newline="")
+    data = read_folder(tmp_path)
+    assert [each.instruction for each in data.examples] == ['Add; a cat, and\na "dög"', "Make it red"]
+    assert [each.preference for each in data.examples] == ["B", None]
+    assert "'rater'" in data.problems[0]
+
+
+def test_rows_without_an_id_get_one_that_stays_when_rows_above_them_go(tmp_path: Path):
+    head, one, two = "instruction,source,candidate_a,candidate_b", "One,s,a,b", "Two,s,a,b"
+    (tmp_path / "x.csv").write_text("\n".join([head, one, two, two]), encoding="utf-8")
+    before = [each.id for each in read_folder(tmp_path).examples]
+    (tmp_path / "x.csv").write_text("\n".join([head, two]), encoding="utf-8")
+    assert [each.id for each in read_folder(tmp_path).examples] == [before[1]]
+    assert before[2] == f"{before[1]}-2"
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"preference": "C"}, "'C' is none of A, B, tie"),
+        ({"preference": 1}, "`preference` is not a text"),
+        ({"instruction": "  "}, "the instruction is empty"),
+        ({"instruction": "\ud800"}, "surrogate"),
+        ({"source": ""}, "the source is empty"),
+        ({"source": "a\0b"}, "control character"),
+        ({"source": "../x.png"}, "leaves the folder"),
+        ({"source": "/etc/passwd"}, "not a relative path"),
+        ({"candidate_a": "C:/x.png"}, "candidate A 'C:/x.png' is not a relative path"),
+        ({"candidate_a": "a\\b.png"}, "not a relative path with forward slashes"),
+        ({"candidate_b": None}, "1 candidate; 2 to 4"),
+        ({"candidate_d": "d.png"}, "one before it is empty"),
+        ({"candidates": ["a"] * 5}, "5 candidates; 2 to 4"),
+        ({"candidates": ["a"]}, "1 candidate; 2 to 4"),
+        ({"candidates": "ab"}, "not a list"),
+        ({"candidates": ["a", "b", "c"], "best": 3}, "not an index from 0 to 2"),
+        ({"candidates": ["a", "b", "c"], "best": True}, "not an index"),
+        ({"candidates": ["a", "b", "c"], "preference": "tie"}, "none of A, B, C"),
+    ],
+)
+def test_a_row_that_cannot_be_used_is_named(tmp_path: Path, change: dict[str, object], problem: str):
+    put(tmp_path, "pairs.jsonl", PAIR | {"id": "p0"}, PAIR | change)
+    message = error(tmp_path).message
+    assert problem in message
+    assert "pairs.jsonl line 2" in message
+
+
+def test_all_bad_rows_are_counted_and_the_first_five_shown(tmp_path: Path):
+    put(tmp_path, "pairs.jsonl", "{", *(PAIR | {"id": str(n), "instruction": ""} for n in range(6)), PAIR, PAIR, "[]")
+    message = error(tmp_path).message
+    assert message.startswith("9 rows cannot be used: pairs.jsonl line 1: not valid JSON")
+    assert "line 5" in message and "line 6" not in message
+    assert message.endswith("and 4 more.")
+
+
+def test_an_id_may_not_occur_twice_also_across_files(tmp_path: Path):
+    put(tmp_path, "pairs.jsonl", PAIR)
+    put(tmp_path, "groups.jsonl", PAIR)
+    assert "groups.jsonl line 1: the id 'p1' occurs twice, first in pairs.jsonl line 1" in error(tmp_path).message
+
+
+def test_a_link_out_of_the_folder_is_refused_and_one_inside_is_not(tmp_path: Path):
+    folder = put(tmp_path / "set", "pairs.jsonl", PAIR)
+    (tmp_path / "secret.png").write_bytes(b"x")
+    (folder / "b.png").write_bytes(b"x")
+    (folder / "a.png").symlink_to(folder / "b.png")
+    assert len(read_folder(folder).examples) == 1
+    (folder / "s.png").symlink_to(tmp_path / "secret.png")
+    caught = error(folder)
+    assert "is a link that leaves the folder" in caught.message
+    assert "relative" in caught.next_step
+    (folder / "s.png").unlink()
+    (folder / "s.png").symlink_to(folder / "s.png")
+    try:
+        assert read_folder(folder).problems
+    except DataError as loop:
+        assert "cannot be followed" in loop.message
+
+
+def test_a_dataset_folder_reached_through_a_link_is_read(tmp_path: Path):
+    folder = put(tmp_path / "set", "pairs.jsonl", PAIR)
+    (tmp_path / "link").symlink_to(folder, target_is_directory=True)
+    assert len(read_folder(tmp_path / "link").examples) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("instruction,source,candidate_a\nx,s,a", "has no column candidate_b"),
+        ("", "has no column"),
+        ("source,source,instruction,candidate_a,candidate_b\n", "column source twice"),
+        ("instruction,source,candidate_a,candidate_b\nAdd a cat, a dog,s,a,b", "5 cells"),
+        ('instruction,source,candidate_a,candidate_b\n\n"Add,s,a,b\nx,s,a,b', "line 3"),
+        ("instruction,source,candidate_a,candidate_b\nx,s,a", "1 candidate"),
+        ("instruction,source,candidate_a,candidate_b\n", "no examples"),
+    ],
+)
+def test_a_bad_table_is_named(tmp_path: Path, text: str, problem: str):
+    (tmp_path / "x.csv").write_text(text, encoding="utf-8")
+    assert problem in error(tmp_path).message
+
+
+def test_lines_of_a_table_are_counted_where_rows_begin(tmp_path: Path):
+    (tmp_path / "x.csv").write_text(
+        'instruction,source,candidate_a,candidate_b\n"one\ntwo",s,a,b\n,s,a,b\n', encoding="utf-8"
+    )
+    assert "x.csv line 4: the instruction is empty" in error(tmp_path).message
+
+
+def test_what_is_no_dataset_says_what_to_do(tmp_path: Path):
+    assert "holds no pairs.jsonl" in error(tmp_path).message
+    assert "does not exist" in error(tmp_path / "nothing").message
+    put(tmp_path, "one.csv", "x")
+    put(tmp_path, "two.csv", "x")
+    assert "several tables: one.csv, two.csv" in error(tmp_path).message
+    assert "is a file" in error(tmp_path / "one.csv").message
+    put(tmp_path, "pairs.jsonl", PAIR)
+    assert read_folder(tmp_path).problems[0].startswith("one.csv was not read")
+
+
+def test_text_in_another_encoding_is_refused(tmp_path: Path):
+    (tmp_path / "x.csv").write_bytes("instruction,source,candidate_a,candidate_b\nü,s,a,b".encode("latin-1"))
+    assert "not UTF-8" in error(tmp_path).message
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@given(
+    st.one_of(
+        st.text(),
+        st.recursive(
+            st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+            lambda inner: (
+                st.lists(inner, max_size=5) | st.dictionaries(st.sampled_from([*PAIR, "best", "candidates"]), inner)
+            ),
+            max_leaves=12,
+        ).map(json.dumps),
+    )
+)
+def test_any_line_is_read_or_named(tmp_path: Path, line: str):
+    (tmp_path / "pairs.jsonl").write_text(line, encoding="utf-8", errors="surrogatepass")
+    try:
+        assert read_folder(tmp_path).examples
+    except DataError as caught:
+        assert caught.next_step
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@given(st.lists(st.text(alphabet=st.characters(exclude_categories=["Cs"])), max_size=6))
+def test_any_table_is_read_or_named(tmp_path: Path, cells: list[str]):
+    text = "instruction,source,candidate_a,candidate_b,preference\n" + ",".join(cells)
+    (tmp_path / "x.csv").write_text(text, encoding="utf-8", newline="")
+    try:
+        assert read_folder(tmp_path).examples
+    except DataError as caught:
+        assert caught.next_step
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@given(st.text(alphabet=st.characters(exclude_categories=["Cs"])).filter(str.strip))
+def test_an_instruction_comes_back_as_it_was_written(tmp_path: Path, words: str):
+    put(tmp_path, "pairs.jsonl", PAIR | {"instruction": words})
+    assert read_folder(tmp_path).examples[0].instruction == words.strip()
+
+
+@pytest.mark.real_data
+@pytest.mark.skipif(not REAL.is_dir(), reason="no real preference data next to this repository")
+def test_real_preference_data_is_read():
+    data = read_folder(REAL)
+    assert len(data.examples) == 152
+    assert sum(len(each.candidates) > 2 for each in data.examples) == 14
+    assert data.problems == ()
+    assert all(each.preference in each.labels for each in data.examples)
+    assert len({each.source_id for each in data.examples}) < 152

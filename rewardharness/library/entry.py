@@ -303,7 +303,7 @@ def _split(text: str, findings: Findings) -> tuple[str, str, int] | None:
     if len(front.encode("utf-8", "replace")) > MAX_FRONT:
         findings.error(f"The front matter is larger than {MAX_FRONT} bytes.", 2, "Move text to the body.")
         return None
-    blank = len(body) - len(body.lstrip())
+    blank = len(body) - len(body.lstrip()) if body.strip() else 0
     return front, body, text.count("\n", 0, end.end()) + 2 + body.count("\n", 0, blank)
 
 

@@ -5,7 +5,7 @@ never refuse.
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
@@ -36,7 +36,7 @@ _POSITIONS = re.compile(
 )
 _CHAIN_TAG = re.compile(r"</?(?:think|tool|obs|answer)>", re.IGNORECASE)
 _ASKED_KEY = re.compile(r"[\"']([A-Za-z_][A-Za-z0-9_]{0,63})[\"']\s*:")
-_RUBRIC_ID = re.compile(r"^[ -]*[\"']?id[\"']?[ ]*:[ ]*[\"']?([A-Za-z0-9_.-]+)", re.MULTILINE)
+_RUBRIC_ID = re.compile(r"^[ \-{]*[\"']?id[\"']?[ ]*:[ ]*[\"']?([A-Za-z0-9_.-]+)", re.MULTILINE)
 _WORD = re.compile(r"[^\W_]+")
 _LIST_ITEM = re.compile(r"\s*(?:[-*+•]|\d+[.)])\s")
 
@@ -66,6 +66,7 @@ def lint_entry(read: ReadEntry, around: Surroundings, findings: Findings) -> Non
     _check_rubric(read.entry, around, findings.at(findings.where.rsplit("/", 1)[0] + "/" + RUBRIC_FILE))
     for name, text in read.entry.documents.items():
         _check_characters(text, findings.at(findings.where.rsplit("/", 1)[0] + "/" + name))
+    _check_escapes(read, findings)
 
 
 def _check_body(read: ReadEntry, around: Surroundings, findings: Findings) -> None:
@@ -215,7 +216,25 @@ def _check_characters(text: str, findings: Findings) -> None:
         return
     found = list(unseen(text))
     if found:
-        kinds = list(dict.fromkeys(code_point(char) for _, char in found))
-        names = ", ".join(kinds[:4]) + (", …" if len(kinds) > 4 else "")
-        message = f"It holds {len(found)} characters that a reader does not see: {names}."
+        message = f"It holds {len(found)} characters that a reader does not see: {_named(char for _, char in found)}."
         findings.warning(message, text.count("\n", 0, found[0][0]) + 1, "Remove them.")
+
+
+def _check_escapes(read: ReadEntry, findings: Findings) -> None:
+    """Report characters that a reader does not see and that the file spells as escapes."""
+    entry, places = read.entry, read.places
+    texts = {"description": entry.description, "system_prompt": entry.system_prompt or ""}
+    texts |= {"metadata": "".join(entry.metadata.values())}
+    if entry.rubric is not None:
+        texts |= {"rubric": "".join(criterion.text for criterion in entry.rubric.criteria)}
+    written = "".join(entry.documents.values())
+    for key, text in texts.items():
+        spelled = [char for _, char in unseen(text) if char not in written]
+        if spelled:
+            message = f"`{key}` spells characters that a reader does not see as escapes: {_named(spelled)}."
+            findings.warning(message, places.line(key), "Remove them.")
+
+
+def _named(chars: Iterable[str]) -> str:
+    names = list(dict.fromkeys(map(code_point, chars)))
+    return ", ".join(names[:4]) + (", …" if len(names) > 4 else "")

@@ -48,7 +48,7 @@ class Criterion:
     """Keys that this version does not know; kept on rewrite."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "text", tidy(self.text))
+        object.__setattr__(self, "text", tidy(self.text).strip())
 
 
 @dataclass(frozen=True)
@@ -217,7 +217,7 @@ class _Row:
 
     def _raw(self, key: str) -> str | None:
         text = self.document.text("criteria", self.index, key)
-        return None if text is None else tidy(text)
+        return None if text is None else tidy(text).strip()
 
     def _id(self) -> str:
         text = self._raw("id")

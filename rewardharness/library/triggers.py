@@ -58,6 +58,13 @@ class Trigger:
         expression = self.text if self.kind == "pattern" else _words_expression(self.text)
         return re.compile(expression, re.IGNORECASE)
 
+    @cached_property
+    def _roots(self) -> tuple[str, ...]:
+        # What all forms of each word begin with. Most triggers are ruled out by these, before anything is compiled.
+        if _UNSPACED.search(self.text):
+            return (self.text.lower(),)
+        return tuple(_root(word) for word in _split_words(self.text))
+
     def matches(self, instruction: str) -> str | None:
         """Look for the trigger in an instruction.
 
@@ -67,7 +74,11 @@ class Trigger:
         if self.always:
             return "always"
         text = _plain(instruction)
-        found = self._regex.search(text[:MAX_SEARCHED] if self.kind == "pattern" else text)
+        if self.kind == "pattern":
+            text = text[:MAX_SEARCHED]
+        elif not all(root in text.lower() for root in self._roots):
+            return None
+        found = self._regex.search(text)
         return None if found is None else found.group()
 
     def __str__(self) -> str:
@@ -148,12 +159,21 @@ def _plain(text: str) -> str:
     return unicodedata.normalize("NFC", text).replace("\u2019", "'")
 
 
+def _root(word: str) -> str:
+    """Return what all forms of a word begin with."""
+    return word.lower()[:-1] if len(word_forms(word)) > 1 and word[-1] in "eyEY" else word.lower()
+
+
+def _split_words(words: str) -> list[str]:
+    return [word for word in re.split(r"[\s-]+", words) if word]
+
+
 def _words_expression(words: str) -> str:
     """Build the expression for a phrase: each word with its endings, spaces or hyphens between."""
     if _UNSPACED.search(words):
         return re.escape(words)
     parts = []
-    for word in filter(None, re.split(r"[\s-]+", words)):
+    for word in _split_words(words):
         forms = sorted(word_forms(word), key=lambda form: (-len(form), form))
         parts.append("(?:" + "|".join(map(re.escape, forms)) + ")")
     return r"(?<!\w)" + r"[\s-]+".join(parts) + r"(?!\w)"
@@ -186,7 +206,7 @@ class _Refused(ValueError):
 def _ways(tree: Any) -> int:
     """Bound the number of ways in which a pattern can match from one position: what backtracking would try."""
     product = 1
-    for operator, argument in tree:
+    for operator, argument in tree.data:
         product = min(product * _ways_of(operator, argument), MAX_WAYS + 1)
     return product
 

@@ -1,0 +1,101 @@
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from library_samples import put, write_sample
+
+from rewardharness.library.diff import diff_libraries
+from rewardharness.library.entry import Entry
+from rewardharness.library.rubric import Criterion, Rubric
+from rewardharness.library.store import EMPTY, AddEntry, Library, RemoveEntry, ReplaceEntry
+
+SKILL = Entry(
+    "text-edits",
+    "skill",
+    "Old words.",
+    "# Text\n\nLook.\n",
+    {"triggers": "text, /a.*b/", "author": "me"},
+    rubric=Rubric((Criterion("a", "A"), Criterion("b", "B", weight=3), Criterion("c", "C"))),
+)
+
+
+def test_equal_libraries_do_not_differ_however_they_are_written(tmp_path: Path) -> None:
+    one = Library.load(write_sample(tmp_path / "one"))
+    write_sample(tmp_path / "two", version=1)
+    text = (tmp_path / "two/skills/text-edits/SKILL.md").read_text("utf-8")
+    put(tmp_path, "two/skills/text-edits/SKILL.md", text.replace("\n", "\r\n").replace("kind: skill", "kind: 'skill'"))
+    diff = diff_libraries(one, Library.load(tmp_path / "two"))
+    assert diff.is_empty
+    assert diff.before_id == diff.after_id
+
+
+def test_what_came_and_went_is_listed() -> None:
+    before = EMPTY.apply(AddEntry(SKILL))
+    after = EMPTY.apply(AddEntry(replace(SKILL, name="other")))
+    diff = diff_libraries(before, after)
+    assert ([e.name for e in diff.added], [e.name for e in diff.removed], diff.changed) == (
+        ["other"],
+        ["text-edits"],
+        (),
+    )
+    assert not diff.is_empty
+
+
+def test_changes_are_told_in_words_and_lines() -> None:
+    rubric = Rubric((Criterion("a", "A", scale=(0, 1)), Criterion("b", "BB", weight=1), Criterion("d", "D", weight=2)))
+    changed = replace(
+        SKILL,
+        description="New words.",
+        body="# Text\n\nLook twice.\n",
+        metadata={"triggers": "text, word", "author": "you"},
+        extra={"license": "MIT"},
+        rubric=rubric,
+    )
+    before = EMPTY.apply(AddEntry(SKILL))
+    (diff,) = diff_libraries(before, before.apply(ReplaceEntry(changed))).changed
+    assert diff.notes == (
+        "The description was 'Old words.' and is 'New words.'.",
+        "New triggers: word.",
+        "Triggers removed: /a.*b/.",
+        "metadata.author was 'me' and is 'you'.",
+        "The body changed: 13 characters before, 19 after.",
+        "extra.license is now 'MIT'; there was none.",
+        "New criterion 'd' with 50% of the weight.",
+        "Criterion 'a': the scale was (1, 4) and is (0, 1).",
+        "Criterion 'b': the weight was 3 (60%) and is 1 (25%).",
+        "Criterion 'b': the text changed.",
+        "Criterion 'c' is gone; it had 20% of the weight.",
+    )
+    assert "-Look.\n+Look twice." in diff.document
+    assert "-  weight: 3" in diff.rubric.split("\n")
+    assert "+  scale: [0, 1]" in diff.rubric.split("\n")
+
+
+def test_a_change_of_weights_alone_leaves_the_document_out() -> None:
+    before = EMPTY.apply(AddEntry(SKILL))
+    rubric = Rubric((Criterion("a", "A", weight=2), *SKILL.rubric.criteria[1:]))  # type: ignore[union-attr]
+    (diff,) = diff_libraries(before, before.apply(ReplaceEntry(replace(SKILL, rubric=rubric)))).changed
+    assert diff.document == ""
+    assert diff.rubric
+    assert diff.notes == ("Criterion 'a': the weight was 1 (20%) and is 2 (33%).",)
+
+
+def test_losing_triggers_and_changing_kind_are_told() -> None:
+    plain = replace(SKILL, metadata={"author": "me"}, rubric=None)
+    tool = replace(plain, kind="tool", measure="sharpness")
+    (diff,) = diff_libraries(EMPTY.apply(AddEntry(SKILL)), EMPTY.apply(AddEntry(tool))).changed
+    assert "It was a skill and is a tool." in diff.notes
+    assert "It has no triggers any more: its description decides when it applies." in diff.notes
+    assert "The measure is now 'sharpness'; there was none." in diff.notes
+
+
+def test_a_diff_is_json(tmp_path: Path) -> None:
+    library = Library.load(write_sample(tmp_path / "one"))
+    other = library.apply(RemoveEntry("letter-reader")).apply(AddEntry(replace(SKILL, name="new")))
+    other = other.apply(ReplaceEntry(replace(SKILL, name="text-edits")))
+    shown = json.loads(json.dumps(diff_libraries(library, other).to_json()))
+    assert shown["before_id"] == library.id
+    assert [each["name"] for each in shown["added"]] == ["new"]
+    assert [each["name"] for each in shown["removed"]] == ["letter-reader"]
+    assert [each["name"] for each in shown["changed"]] == ["text-edits"]
+    assert shown["changed"][0]["rubric_diff"].startswith("--- before/rubric.yaml")

@@ -12,6 +12,7 @@ from rewardharness.data.paint import MATERIALS
 from rewardharness.data.scenes import PLACES, WORDS, Scene, draw, natural_color, stand
 from rewardharness.data.wording import (
     FLOOR_WORDS,
+    LOOKS_LIKE,
     MATERIAL_WORDS,
     NUMBERS,
     PAINTABLE,
@@ -198,7 +199,7 @@ def remake(scene: Scene, key: str, rng: Rng) -> Case | None:
     if not things:
         return None
     thing = _one(things, rng)
-    name = pick(MATERIALS, rng)
+    name = pick([each for each in MATERIALS if LOOKS_LIKE.get(each) != thing.color], rng)
     bad = pick([each for each in MATERIALS if each != name], rng)
     after = scene.changed(thing, replace(thing, material=name))
     wrong = [(f"made of {bad}", scene.changed(thing, replace(thing, material=bad)))]

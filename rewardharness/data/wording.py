@@ -31,6 +31,9 @@ MATERIAL_WORDS: dict[str, tuple[str, ...]] = {
 }
 """How to ask for a material."""
 
+LOOKS_LIKE = {"wood": "brown", "marble": "white", "stone": "gray", "gold": "yellow"}
+"""Materials that hardly show on a thing of this colour."""
+
 WALL_WORDS: dict[str, tuple[str, ...]] = {
     "cream": ("Paint the wall cream.", "Change the wall to a cream color."),
     "blue": ("Paint the wall blue.", "Change the background wall to blue."),

@@ -97,7 +97,7 @@ def test_colors_and_materials_look_different():
     looks = [picture("ball", color, "plain", "", 1)[0] for color in COLORS]
     looks += [picture("ball", "red", material, "", 1)[0] for material in MATERIALS]
     for number, one in enumerate(looks):
-        assert all(np.abs(one - other).mean() > 0.03 for other in looks[:number])
+        assert all(np.abs(one - other).mean() > 0.01 for other in looks[:number])
 
 
 @pytest.mark.parametrize("place", sorted(PLACES))

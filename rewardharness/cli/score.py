@@ -5,14 +5,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rewardharness.cli import output
+from rewardharness.cli.judging import add_options, make_judge
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
-    from rewardharness.judging.measured import MeasuredJudge
+    from rewardharness.judging.judge import Judge
     from rewardharness.schema import Example, Judgment
 
 NOT_JUDGED = 3
 """Exit status when the work was done but something could not be judged."""
+
+MODEL_CONCURRENCY = 32
+"""Examples under way at once with a model; the endpoint pool decides how many requests that makes."""
 
 
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -28,14 +32,17 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         help="an edited image; give it two to four times, they are called A, B, C, D",
     )
     one.add_argument("--instruction", required=True, metavar="TEXT", help="the edit that was asked for")
-    _judge_options(one)
+    add_options(one)
+    one.add_argument("--json", action="store_true", help="print one JSON object")
     one.add_argument("--show-chain", action="store_true", help="print the reasoning chain")
     one.add_argument("--save-overlays", type=Path, metavar="DIR", help="save the pictures of the observations as PNG")
     one.set_defaults(run=score)
 
     many = commands.add_parser("score-folder", help="judge a folder of examples", description=score_folder.__doc__)
     many.add_argument("folder", type=Path, help="a folder with pairs.jsonl and/or groups.jsonl, or with a CSV")
-    _judge_options(many)
+    add_options(many)
+    many.add_argument("--json", action="store_true", help="print one JSON object")
+    many.add_argument("--concurrency", type=int, metavar="N", help="examples under way at once")
     many.add_argument("--run", dest="run_folder", type=Path, metavar="DIR", help="where results are kept and resumed")
     many.add_argument("--restart", action="store_true", help="judge everything anew; old results are kept aside")
     many.add_argument("--limit", type=int, metavar="N", help="judge the first N examples only")
@@ -44,14 +51,9 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     many.set_defaults(run=score_folder)
 
 
-def _judge_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--library", metavar="LIBRARY", help="a Library folder (default: the built-in Library)")
-    parser.add_argument("--ties", action="store_true", help="allow `tie` as a preference")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-
-
 def score(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Judge which of two to four candidates people would prefer, by measuring; no model, no network."""
+    """Judge which of two to four candidates people would prefer. By default by measuring: no model, no network."""
+    from rewardharness.judging.evaluate import evaluate
     from rewardharness.judging.record import judgment_json
     from rewardharness.library.store import open_library
     from rewardharness.schema import Example, ImageInput
@@ -62,8 +64,8 @@ def score(arguments: argparse.Namespace, settings: Settings) -> int:
         source=ImageInput(f"source {arguments.source}", arguments.source),
         candidates=tuple(ImageInput(f"candidate {path}", path) for path in arguments.candidate),
     )
-    judge = _judge(arguments, settings, pictures=arguments.save_overlays is not None, workers=1)
-    judgment = judge.judge_now(example, open_library(arguments.library or settings.library))
+    judge = make_judge(arguments, settings, pictures=arguments.save_overlays is not None)
+    [(_, judgment)] = evaluate(judge, open_library(arguments.library or settings.library), [example])
     if arguments.save_overlays is not None:
         _save_overlays(judgment, arguments.save_overlays)
     if arguments.json:
@@ -79,7 +81,6 @@ def score_folder(arguments: argparse.Namespace, settings: Settings) -> int:
     from rewardharness.judging.evaluate import evaluate
     from rewardharness.judging.record import judgment_line
     from rewardharness.judging.report import make_report, report_json
-    from rewardharness.judging.revision import measures_revision
     from rewardharness.library.store import open_library
     from rewardharness.runs.store import RunFolder
 
@@ -88,16 +89,17 @@ def score_folder(arguments: argparse.Namespace, settings: Settings) -> int:
         output.note(f"{dataset.name}: {problem}")
     examples = dataset.examples[: arguments.limit] if arguments.limit else dataset.examples
     library = open_library(arguments.library or settings.library)
-    judge = _judge(arguments, settings, pictures=False, workers=settings.workers)
+    judge = make_judge(arguments, settings)
     manifest = {
         "command": "score-folder",
         "data": dataset.digest,
         "judge": judge.name,
-        "judge_revision": measures_revision(),
+        "judge_revision": judge.revision,
         "protocol": judge.protocol,
         "ties": arguments.ties,
         "library_id": library.id,
     }
+    concurrency = arguments.concurrency or (settings.workers if arguments.judge == "measured" else MODEL_CONCURRENCY)
     folder = arguments.run_folder or _default_run(settings, manifest)
     if arguments.dry_run:
         output.say(f"{len(examples)} examples of {arguments.folder}, judge {judge.name}, Library {library.id[:12]}.")
@@ -114,7 +116,7 @@ def score_folder(arguments: argparse.Namespace, settings: Settings) -> int:
                 run.append(judgment_line(judgment))
                 bar.step()
 
-            evaluate(judge, library, left, concurrency=settings.workers, on_judgment=keep)
+            evaluate(judge, library, left, concurrency=concurrency, on_judgment=keep)
         results = run.results()
     report = make_report((example, _from_line(results[example.id], judge)) for example in examples)
     if arguments.json:
@@ -125,23 +127,17 @@ def score_folder(arguments: argparse.Namespace, settings: Settings) -> int:
     return 0 if report.judged == report.n else NOT_JUDGED
 
 
-def _judge(arguments: argparse.Namespace, settings: Settings, *, pictures: bool, workers: int) -> "MeasuredJudge":
-    from rewardharness.judging.measured import MeasuredJudge
-
-    return MeasuredJudge(ties=arguments.ties, pictures=pictures, workers=workers)
-
-
 def _default_run(settings: Settings, manifest: dict[str, Any]) -> Path:
     from rewardharness.files import content_id
 
     return settings.home / "runs" / f"score-{content_id(manifest)[:12]}"
 
 
-def _identity(judge: "MeasuredJudge", library_id: str) -> dict[str, str]:
+def _identity(judge: "Judge", library_id: str) -> dict[str, str]:
     return {"judge": judge.name, "protocol": judge.protocol, "library_id": library_id}
 
 
-def _from_line(line: dict[str, Any], judge: "MeasuredJudge") -> "Judgment":
+def _from_line(line: dict[str, Any], judge: "Judge") -> "Judgment":
     """Read back what a report needs of a result line."""
     from rewardharness.schema import Failure, Judgment, Usage
 

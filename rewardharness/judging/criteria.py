@@ -65,6 +65,10 @@ def combine(graded: Iterable[tuple[float, float]]) -> float | None:
     return (math.exp(log_sum / total) - GRADE_FLOOR) / (1 - GRADE_FLOOR)
 
 
+INSTRUCTION_SHARE = 0.6
+"""Weight of instruction following in the reward; the rest is visual quality. People put the instruction first."""
+
+
 def make_scores(graded: Sequence[tuple[Criterion, float]]) -> Scores | None:
     """Turn the grades of one candidate into its scores.
 
@@ -72,19 +76,21 @@ def make_scores(graded: Sequence[tuple[Criterion, float]]) -> Scores | None:
         graded: Each criterion that was graded, with its grade in [0, 1].
 
     Returns:
-        The score per dimension on `SCALE` and a reward in [0, 1], the geometric mean of the dimensions that
-        were graded; None when none was.
+        The score per dimension on `SCALE` and a reward in [0, 1], the weighted geometric mean of the dimensions
+        that were graded; None when none was.
     """
     parts: dict[Dimension, float | None] = {}
     for dimension in ("instruction", "quality"):
         parts[dimension] = combine((each.weight, grade) for each, grade in graded if each.dimension == dimension)
-    known = [part for part in parts.values() if part is not None]
+    shares = {"instruction": INSTRUCTION_SHARE, "quality": 1 - INSTRUCTION_SHARE}
+    known = [(shares[dimension], part) for dimension, part in parts.items() if part is not None]
     if not known:
         return None
+    total = sum(share for share, _ in known)
     return Scores(
         instruction=_on_scale(parts["instruction"]),
         quality=_on_scale(parts["quality"]),
-        reward=math.prod(known) ** (1 / len(known)),
+        reward=math.prod(part ** (share / total) for share, part in known),
     )
 
 

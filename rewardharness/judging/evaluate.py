@@ -60,9 +60,12 @@ async def _evaluate(
             if on_judgment:
                 on_judgment(example, judgment)
 
-    async with asyncio.TaskGroup() as group:
-        for _ in range(concurrency):
-            group.create_task(work())
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(concurrency):
+                group.create_task(work())
+    finally:
+        await judge.close()
     return [done[number] for number in sorted(done)]
 
 

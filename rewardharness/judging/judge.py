@@ -18,9 +18,15 @@ class Judge(Protocol):
     def protocol(self) -> str:
         """How it judges; numbers of different protocols are not comparable."""
 
+    @property
+    def revision(self) -> str:
+        """Content id of what makes it judge as it does, beside the model and the Library: code and prompts."""
+
     async def judge(self, example: Example, library: Library) -> Judgment:
         """Judge one example. Trouble with the example gives a Judgment with a failure, not an exception."""
-        ...
+
+    async def close(self) -> None:
+        """Close what is open on this event loop. The judge can be used again; it opens what it needs."""
 
 
 def refuse(example: Example) -> Failure | None:

@@ -18,6 +18,7 @@ from rewardharness.judging.criteria import GRADE_FLOOR, Applied, applicable, mak
 from rewardharness.judging.groups import rank
 from rewardharness.judging.instruction import read_instruction
 from rewardharness.judging.judge import failure_of, refuse, unjudged
+from rewardharness.judging.revision import measures_revision
 from rewardharness.judging.router import Route, route
 from rewardharness.library.store import Library
 from rewardharness.measure.images import Picture, encode_png, load_picture
@@ -68,9 +69,17 @@ class MeasuredJudge:
         self._pictures = pictures
         self._pool = ThreadPoolExecutor(max_workers=workers, thread_name_prefix="measure")
 
+    @property
+    def revision(self) -> str:
+        """Content id of the code that measures and weighs."""
+        return measures_revision()
+
     async def judge(self, example: Example, library: Library) -> Judgment:
         """Judge one example; see `judge_now`."""
         return await asyncio.get_running_loop().run_in_executor(self._pool, self.judge_now, example, library)
+
+    async def close(self) -> None:
+        """There is nothing to close."""
 
     def judge_now(self, example: Example, library: Library) -> Judgment:
         """Judge one example in the calling thread.

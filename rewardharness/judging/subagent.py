@@ -9,7 +9,7 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from statistics import fmean
 from typing import Literal
@@ -120,7 +120,6 @@ class SubAgent:
     router: Callable[[Library, str], Route] = route
     on_step: Callable[[ChainStep], None] | None = None
     pictures: bool = False
-    _encoded: dict[str, ImagePart] = field(default_factory=dict, repr=False)
 
     @property
     def name(self) -> str:
@@ -131,6 +130,11 @@ class SubAgent:
     def protocol(self) -> str:
         """The protocol in words."""
         return self.settings.name
+
+    @property
+    def revision(self) -> str:
+        """Content id of the prompts, the reading of replies and the settings."""
+        return content_id([READING, version(*_PROMPTS), asdict(replace(self.settings, deadline=None))])
 
     async def judge(self, example: Example, library: Library) -> Judgment:
         """Judge one example.
@@ -157,6 +161,10 @@ class SubAgent:
             message = f"No answer within the {self.settings.deadline:g} seconds that a judgment may take."
             judgment = unjudged(example, self, library, Failure("timeout", message))
         return replace(judgment, usage=replace(judgment.usage, seconds=time.perf_counter() - started))
+
+    async def close(self) -> None:
+        """Close the model's connections."""
+        await self.model.close()
 
     async def _prepare(self, example: Example, library: Library) -> _Case:
         inputs = (example.source, *example.candidates)

@@ -115,8 +115,8 @@ def edit_extent(view: EditView, request: EditRequest) -> Reading:
     """Measure how much of the picture a local edit took; less is better, all else being equal.
 
     The extent is .5 x edited share + .4 x mean of the change map + .1 x mean of dE / (dE + 20): a mask with clear
-    borders, a soft one, and the amount. The grade is 1 - sqrt(extent), so doubling a small region counts for more
-    than adding as much to a large one, and it never saturates. A copy gets 1: ask `edit_presence` as well.
+    borders, a soft one, and the amount. The grade is (1 - sqrt(extent))^2, so doubling a small region counts for
+    more than adding as much to a large one, and it never saturates. A copy gets 1: ask `edit_presence` as well.
 
     Returns:
         `changed_share`, `mean_change`, `amount` and `extent`. A grade for local edits only.
@@ -132,7 +132,7 @@ def edit_extent(view: EditView, request: EditRequest) -> Reading:
             "amount": Quantity(amount, "share", 0.0, 1.0),
             "extent": Quantity(extent, "share", 0.0, 1.0),
         },
-        1.0 - float(np.sqrt(extent)) if request.scope == "local" else None,
+        (1.0 - float(np.sqrt(extent))) ** 2 if request.scope == "local" else None,
         f"The edit takes {view.changed_share:.1%} of the picture (change map {soft:.1%} on average); its extent is"
         f" {extent:.3f} on a scale from 0 (nothing) to 1 (everything).",
     )

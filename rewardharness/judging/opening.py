@@ -1,0 +1,58 @@
+"""Opens a judge by its spelling: `measured`, or a model as `rewardharness.models.open` spells it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from rewardharness.judging.cache import JudgmentCache
+from rewardharness.judging.judge import Judge
+from rewardharness.judging.measured import MeasuredJudge
+from rewardharness.judging.subagent import SubAgent, SubAgentSettings
+from rewardharness.models.open import ModelSettings, open_model
+from rewardharness.schema import ChainStep
+from rewardharness.settings import Settings
+
+MEASURED = "measured"
+"""Spelling of the judge that needs no model."""
+
+
+@dataclass(frozen=True)
+class JudgeOptions:
+    """What a caller decides about a judge, whatever it is."""
+
+    ties: bool = False
+    pictures: bool = False
+    """Whether observations carry pictures for people."""
+    subagent: SubAgentSettings = SubAgentSettings()
+    """How a model judges; `ties` above goes before the one in here."""
+    cache: bool = True
+    """Whether a model's judgments are remembered in `RH_HOME`."""
+    api_key: str | None = field(default=None, repr=False)
+    """Key of the endpoint, instead of the one in the environment. Never kept."""
+    on_step: Callable[[ChainStep], None] | None = None
+    """Told each step of a chain as it comes."""
+
+
+def open_judge(spec: str, settings: Settings, options: JudgeOptions = JudgeOptions()) -> Judge:
+    """Open a judge. Nothing is sent before it judges.
+
+    Args:
+        spec: `measured`, `vllm:NAME@URL[,URL...]`, `openai:NAME@URL`, `gemini:NAME` or `scripted:FILE`.
+        settings: Keys, workers and where the cache lies.
+        options: How it is to judge.
+
+    Raises:
+        InputError: If the spelling cannot be read, or a key is missing.
+        MissingPackageError: If a package for this kind of model is not installed.
+    """
+    if spec == MEASURED:
+        return MeasuredJudge(ties=options.ties, pictures=options.pictures, workers=settings.workers)
+    keys = ModelSettings(
+        api_key=options.api_key or settings.api_key,
+        gemini_key=settings.gemini_key,
+        project=settings.cloud_project,
+        location=settings.cloud_location,
+    )
+    model = open_model(spec, keys)
+    cache = JudgmentCache(settings.home / "cache") if options.cache else None
+    how = replace(options.subagent, ties=options.ties)
+    return SubAgent(model, how, cache, on_step=options.on_step, pictures=options.pictures)

@@ -1,0 +1,133 @@
+import asyncio
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rewardharness.errors import RunError
+from rewardharness.judging.cache import FILE, JudgmentCache
+
+
+def test_what_is_put_is_found_by_another_process(tmp_path: Path) -> None:
+    cache = JudgmentCache(tmp_path)
+    cache.put("k", {"a": [1, "ä"]}, "j")
+    script = (
+        "import sys, json; from pathlib import Path; from rewardharness.judging.cache import JudgmentCache;"
+        "print(json.dumps(JudgmentCache(Path(sys.argv[1])).get('k')))"
+    )
+    shown = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert json.loads(shown.stdout) == {"a": [1, "ä"]}
+    assert cache.get("other") is None
+    cache.close()
+
+
+def test_nothing_acknowledged_is_lost_to_a_kill(tmp_path: Path) -> None:
+    script = (
+        "import sys; from pathlib import Path; from rewardharness.judging.cache import JudgmentCache\n"
+        "cache = JudgmentCache(Path(sys.argv[1]))\n"
+        "for n in range(100000):\n"
+        "    cache.put(f'{sys.argv[2]}-{n}', {'n': n}, 'j'); print(n, flush=True)\n"
+    )
+    acknowledged: dict[str, int] = {}
+    writers = {
+        name: subprocess.Popen([sys.executable, "-c", script, str(tmp_path), name], stdout=subprocess.PIPE, text=True)
+        for name in ("p", "q")
+    }
+    for name, writer in writers.items():
+        assert writer.stdout is not None
+        for _ in range(50):
+            acknowledged[name] = int(writer.stdout.readline())
+    for name, writer in writers.items():
+        os.kill(writer.pid, signal.SIGKILL)
+        rest = writer.communicate()[0].split()
+        acknowledged[name] = int(rest[-2]) if len(rest) > 2 else acknowledged[name]
+    cache = JudgmentCache(tmp_path)
+    for name, last in acknowledged.items():
+        for n in range(last + 1):
+            assert cache.get(f"{name}-{n}") == {"n": n}
+    cache.close()
+
+
+def test_equal_questions_at_once_are_answered_once(tmp_path: Path) -> None:
+    cache = JudgmentCache(tmp_path)
+    made = 0
+
+    async def make() -> dict[str, object] | None:
+        nonlocal made
+        made += 1
+        await asyncio.sleep(0)
+        return {"n": made}
+
+    async def ask() -> list[tuple[dict[str, object] | None, bool]]:
+        return await asyncio.gather(*(cache.remember("k", "j", make) for _ in range(20)))
+
+    answers = asyncio.run(ask())
+    assert made == 1
+    assert [value for value, _ in answers] == [{"n": 1}] * 20
+    assert [shared for _, shared in answers].count(False) == 1
+    cache.close()
+
+
+def test_a_failed_answer_is_asked_again_by_those_who_waited(tmp_path: Path) -> None:
+    cache = JudgmentCache(tmp_path)
+    made = 0
+
+    async def make() -> dict[str, object] | None:
+        nonlocal made
+        made += 1
+        await asyncio.sleep(0)
+        if made == 1:
+            raise RuntimeError("broken")
+        return None if made == 2 else {"n": made}
+
+    async def ask() -> list[object]:
+        return await asyncio.gather(*(cache.remember("k", "j", make) for _ in range(4)), return_exceptions=True)
+
+    answers = asyncio.run(ask())
+    assert isinstance(answers[0], RuntimeError)
+    assert made == 3
+    assert cache.get("k") == {"n": 3}
+    cache.close()
+
+
+def test_a_damaged_file_is_set_aside(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_bytes(b"not a database at all" * 100)
+    cache = JudgmentCache(tmp_path)
+    cache.put("k", {}, "j")
+    assert cache.stats().judgments == 1
+    assert [file.name for file in tmp_path.glob("*damaged*")]
+    cache.close()
+
+
+def test_stats_and_clear_by_judge(tmp_path: Path) -> None:
+    cache = JudgmentCache(tmp_path)
+    for number in range(3):
+        cache.put(f"a{number}", {}, "first")
+    cache.put("b", {}, "second")
+    assert cache.stats().by_judge == {"first": 3, "second": 1}
+    assert cache.clear("first") == 3
+    assert cache.clear() == 1
+    assert cache.stats().judgments == 0
+    assert (tmp_path / FILE).stat().st_mode & 0o077 == 0
+    cache.close()
+
+
+def test_an_unusable_folder_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x", encoding="utf-8")
+    with pytest.raises(RunError, match="cannot be used"):
+        JudgmentCache(tmp_path / "file")
+
+
+def test_another_version_is_set_aside(tmp_path: Path) -> None:
+    database = sqlite3.connect(tmp_path / FILE)
+    database.execute("PRAGMA user_version = 99")
+    database.commit()
+    database.close()
+    cache = JudgmentCache(tmp_path)
+    assert cache.get("k") is None
+    cache.close()

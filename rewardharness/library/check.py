@@ -29,7 +29,7 @@ _KNOWN = frozenset(
 )
 
 
-def check_folder(path: Path, known_measures: Collection[str] | None = None) -> tuple[Problem, ...]:
+def check_folder(path: Path | str, known_measures: Collection[str] | None = None) -> tuple[Problem, ...]:
     """Check a Library's folder.
 
     Nothing in the folder makes this raise; no file is run, no link is followed.
@@ -42,6 +42,7 @@ def check_folder(path: Path, known_measures: Collection[str] | None = None) -> t
         Every problem with its file and line, in order of file and line. Whatever `Library.load` refuses is an
         error here; so are code, links and names of measures that do not exist.
     """
+    path = Path(path)
     reading = read_folder(path)
     findings = reading.findings
     around = Surroundings({read.entry.name for read in reading.entries} | set(reading.registry.kinds), known_measures)

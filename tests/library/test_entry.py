@@ -24,8 +24,8 @@ from rewardharness.library.rubric import Criterion, Rubric
 
 CHARS = st.characters(exclude_categories=["Cs"])
 HOSTILE = st.sampled_from(
-    "---|\n---\n|- ---\n|name: x|# no comment|'\"|\\|\r\n|\r|\x00|\ufeff|\u2028|\x85|&a *a !t|{{x}}|%YAML|\t| |\n\n|    code|"
-    "e\u0301|\U0001f468\u200d\U0001f469".split("|")
+    "---|\n---\n|- ---\n|name: x|# no comment|'\"|\\|\r\n|\r|\x00|\ufeff|\u2028|\x85|&a *a !t|{{x}}|%YAML|\t| |\n\n|"
+    "    code|e\u0301|\U0001f468\u200d\U0001f469".split("|")
 )
 TEXT = st.lists(st.text(CHARS, max_size=20) | HOSTILE, max_size=6).map("".join)
 SAID = TEXT.filter(lambda text: text.strip())

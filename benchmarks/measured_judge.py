@@ -13,14 +13,17 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
-from rewardharness import Example, ImageInput, MeasuredJudge, open_library
+from rewardharness import Example, ImageInput, Library, MeasuredJudge, open_library
+from rewardharness.library.store import RemoveEntry, ReplaceEntry
 
 SIDE = 1024
+OCR = {"text_match", "unasked_text"}
 
 
 def draw(folder: Path) -> Example:
@@ -39,6 +42,30 @@ def draw(folder: Path) -> Example:
         Image.fromarray(pixels).save(paths[-1])
     images = [ImageInput(path.stem, path) for path in paths]
     return Example("bench", "make the box in the middle red", images[0], (images[1], images[2]))
+
+
+def without_ocr(library: Library) -> Library:
+    """Return the Library without the Tools and criteria that read text."""
+    for entry in library.entries:
+        if entry.measure in OCR:
+            library = library.apply(RemoveEntry(entry.name))
+        elif entry.rubric is not None:
+            kept = tuple(each for each in entry.rubric.criteria if each.measure not in OCR)
+            if kept != entry.rubric.criteria:
+                rubric = replace(entry.rubric, criteria=kept) if kept else None
+                library = library.apply(ReplaceEntry(replace(entry, rubric=rubric)))
+    return library
+
+
+def time_pairs(example: Example, library: Library, pairs: int) -> tuple[float, float]:
+    """Judge an example several times; return CPU and wall seconds per judgment, after one to warm up."""
+    judge = MeasuredJudge()
+    judgment = judge.judge_now(example, library)
+    assert judgment.preference == "A", judgment
+    cpu, wall = time.process_time(), time.perf_counter()
+    for _ in range(pairs):
+        judge.judge_now(example, library)
+    return (time.process_time() - cpu) / pairs, (time.perf_counter() - wall) / pairs
 
 
 def children_cpu(command: list[str]) -> tuple[float, float]:
@@ -69,17 +96,13 @@ def main() -> int:
         for candidate in example.candidates:
             score += ["--candidate", str(candidate.path)]
         whole_cpu, peak = children_cpu(score)
-        judge, library = MeasuredJudge(), open_library("builtin")
-        judgment = judge.judge_now(example, library)
-        assert judgment.preference == "A", judgment
-        began, wall = time.process_time(), time.perf_counter()
-        for _ in range(arguments.pairs):
-            judge.judge_now(example, library)
-        cpu = (time.process_time() - began) / arguments.pairs
-        seconds = (time.perf_counter() - wall) / arguments.pairs
+        library = open_library("builtin")
+        cpu, seconds = time_pairs(example, without_ocr(library), arguments.pairs)
+        ocr_cpu, _ = time_pairs(example, library, max(1, arguments.pairs // 2))
     figures = {
         "pair_1024_cpu_s": round(cpu, 4),
         "pair_1024_wall_s": round(seconds, 4),
+        "pair_1024_with_ocr_cpu_s": round(ocr_cpu, 4),
         "score_command_cpu_s": round(whole_cpu, 3),
         "score_command_peak_mb": round(peak, 1),
         **{key: round(value, 3) for key, value in starts.items()},

@@ -33,6 +33,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--tool-calls", type=int, default=5, metavar="N", help="Tool calls per conversation (default: 5)"
     )
     group.add_argument("--max-pixels", type=int, metavar="N", help="scale larger images down to N pixels for a model")
+    group.add_argument(
+        "--router", metavar="MODEL", help="a model that decides, yes or no, on entries without triggers (same spelling)"
+    )
     group.add_argument("--no-cache", action="store_true", help="neither use nor keep remembered judgments of a model")
 
 
@@ -59,5 +62,11 @@ def make_judge(arguments: argparse.Namespace, settings: Settings, *, pictures: b
         tool_limit=arguments.tool_calls,
         max_pixels=arguments.max_pixels,
     )
-    options = JudgeOptions(ties=arguments.ties, pictures=pictures, subagent=how, cache=not arguments.no_cache)
+    options = JudgeOptions(
+        ties=arguments.ties,
+        pictures=pictures,
+        subagent=how,
+        router=arguments.router,
+        cache=not arguments.no_cache,
+    )
     return open_judge(arguments.judge, settings, options)

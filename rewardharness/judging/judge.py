@@ -4,6 +4,7 @@ from typing import Protocol
 
 from rewardharness.errors import HarnessError, ImageError
 from rewardharness.library.store import Library
+from rewardharness.models.base import ModelError
 from rewardharness.schema import LABELS, Example, Failure, Judgment, Usage
 
 
@@ -43,7 +44,7 @@ def refuse(example: Example) -> Failure | None:
 
 def failure_of(error: HarnessError) -> Failure:
     """Put an error met while judging one example into its record."""
-    code = "image" if isinstance(error, ImageError) else "input"
+    code = error.code if isinstance(error, ModelError) else "image" if isinstance(error, ImageError) else "input"
     return Failure(code, f"{error.message} {error.next_step}".strip())
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.judge import Judge
+from rewardharness.judging.llm_router import LLMRouter
 from rewardharness.judging.measured import MeasuredJudge
 from rewardharness.judging.subagent import SubAgent, SubAgentSettings
 from rewardharness.models.open import ModelSettings, open_model
@@ -24,6 +25,8 @@ class JudgeOptions:
     """Whether observations carry pictures for people."""
     subagent: SubAgentSettings = SubAgentSettings()
     """How a model judges; `ties` above goes before the one in here."""
+    router: str | None = None
+    """Spelling of a model that decides on entries without triggers; None: their wording decides."""
     cache: bool = True
     """Whether a model's judgments are remembered in `RH_HOME`."""
     api_key: str | None = field(default=None, repr=False)
@@ -55,4 +58,5 @@ def open_judge(spec: str, settings: Settings, options: JudgeOptions = JudgeOptio
     model = open_model(spec, keys)
     cache = JudgmentCache(settings.home / "cache") if options.cache else None
     how = replace(options.subagent, ties=options.ties)
-    return SubAgent(model, how, cache, on_step=options.on_step, pictures=options.pictures)
+    router = LLMRouter(open_model(options.router, keys), cache) if options.router else None
+    return SubAgent(model, how, cache, router, on_step=options.on_step, pictures=options.pictures)

@@ -22,6 +22,7 @@ from rewardharness.judging.conversation import ChainSettings, Conversation
 from rewardharness.judging.groups import rank
 from rewardharness.judging.instruction import read_instruction
 from rewardharness.judging.judge import failure_of, refuse, unjudged
+from rewardharness.judging.llm_router import LLMRouter
 from rewardharness.judging.protocols import Asking, ask_direct, ask_letter, ask_rubric, ask_scores
 from rewardharness.judging.revision import measures_revision
 from rewardharness.judging.router import Route, route
@@ -109,7 +110,7 @@ class SubAgent:
         model: The frozen model.
         settings: How it judges.
         cache: Where answers are remembered; None remembers nothing.
-        router: Chooses the entries; by default each by its triggers or its wording.
+        router: Asks a model about entries without triggers; None: their wording decides.
         on_step: Called with each step of a chain as it comes, from the judging loop.
         pictures: Whether observations carry pictures for people.
     """
@@ -117,7 +118,7 @@ class SubAgent:
     model: Model
     settings: SubAgentSettings = SubAgentSettings()
     cache: JudgmentCache | None = None
-    router: Callable[[Library, str], Route] = route
+    router: LLMRouter | None = None
     on_step: Callable[[ChainStep], None] | None = None
     pictures: bool = False
 
@@ -165,6 +166,8 @@ class SubAgent:
     async def close(self) -> None:
         """Close the model's connections."""
         await self.model.close()
+        if self.router is not None:
+            await self.router.model.close()
 
     async def _prepare(self, example: Example, library: Library) -> _Case:
         inputs = (example.source, *example.candidates)
@@ -175,9 +178,11 @@ class SubAgent:
             for note in each.notes
         ]
         parts = [_part(each) for each in encoded]
+        instruction = example.instruction
+        chosen = await self.router.route(library, instruction) if self.router else route(library, instruction)
         return _Case(
-            self.router(library, example.instruction),
-            read_instruction(example.instruction),
+            chosen,
+            read_instruction(instruction),
             parts[0],
             dict(zip(example.labels, parts[1:], strict=True)),
             tuple(notes),

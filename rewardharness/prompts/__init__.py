@@ -9,7 +9,7 @@ from rewardharness.files import sha256
 _PLACEHOLDER = re.compile(r"\{\{([a-z_]+)\}\}")
 
 
-def load(name: str, **values: str) -> str:
+def load(name: str, /, **values: str) -> str:
     """Fill in a prompt.
 
     Values are put in as they are, also when they contain braces: nothing in them is looked up again.

@@ -1,0 +1,75 @@
+"""Asks a language model about entries that have no triggers: one cached yes or no per entry and instruction.
+
+Entries with triggers are decided by them, as in `router`. Each entry is still decided on its own, so what it says of
+one never depends on what else is in the Library.
+"""
+
+import asyncio
+from dataclasses import dataclass
+
+from rewardharness.files import content_id
+from rewardharness.judging.cache import JudgmentCache
+from rewardharness.judging.chain import neutral
+from rewardharness.judging.router import Route, fires
+from rewardharness.library.entry import Entry
+from rewardharness.library.store import Library
+from rewardharness.models.base import ChatRequest, Message, Model, ModelError
+from rewardharness.prompts import load, version
+from rewardharness.schema import RoutedEntry
+
+_ANSWERS = ("yes", "no")
+
+
+@dataclass
+class LLMRouter:
+    """Routes with the help of a model.
+
+    Args:
+        model: Answers yes or no; text alone, no images.
+        cache: Where answers are remembered; None remembers nothing.
+    """
+
+    model: Model
+    cache: JudgmentCache | None = None
+
+    async def route(self, library: Library, instruction: str) -> Route:
+        """Choose the entries that speak to an instruction.
+
+        Raises:
+            ModelError: If the model cannot be asked or answers neither yes nor no. Routing by guess would judge one
+                example by other notes than the next.
+        """
+        entries = (*library.skills, *library.tools)
+        reasons = await asyncio.gather(*(self._reason(entry, instruction) for entry in entries))
+        chosen = [(entry, reason) for entry, reason in zip(entries, reasons, strict=True) if reason is not None]
+        return Route(
+            tuple(entry for entry, _ in chosen),
+            tuple(RoutedEntry(entry.name, entry.kind, reason) for entry, reason in chosen),
+        )
+
+    async def _reason(self, entry: Entry, instruction: str) -> str | None:
+        if entry.triggers:
+            return fires(entry, instruction)
+
+        async def make() -> dict[str, object] | None:
+            return {"yes": await self._ask(entry, instruction)}
+
+        key = content_id(["route", self.model.id, version("route"), entry.name, entry.description, instruction])
+        if self.cache is None:
+            said = await make()
+        else:
+            said, _ = await self.cache.remember(key, f"router {self.model.id}", make)
+        return f"{self.model.id} says that it is of use" if said and said["yes"] else None
+
+    async def _ask(self, entry: Entry, instruction: str) -> bool:
+        text = load(
+            "route",
+            name=neutral(entry.name),
+            description=neutral(entry.description).replace("</note>", "‹/note>"),
+            instruction=neutral(instruction).replace("</instruction>", "‹/instruction>"),
+        )
+        reply = await self.model.ask(ChatRequest((Message.of("user", text),), max_tokens=8, choices=_ANSWERS))
+        word = reply.text.strip().strip(".\"'").lower()
+        if word not in _ANSWERS:
+            raise ModelError("bad_response", f"The router {self.model.id} answered neither yes nor no.")
+        return word == "yes"

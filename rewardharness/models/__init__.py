@@ -1,0 +1,1 @@
+"""Asking vision-language models: OpenAI-compatible servers, Gemini, and scripts."""

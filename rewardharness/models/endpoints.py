@@ -1,0 +1,381 @@
+"""Many servers of one model: who is asked, how often, and what happens when one fails.
+
+A request goes to the endpoint with the fewest requests in flight; among those that are about equal, to the one that
+its first image has been sent to before, where caches are warm. Each endpoint has a limit of its own that is found by
+trying (`AdaptiveLimit`). An endpoint that fails again and again is set aside, and after a while one request tries it;
+meanwhile the others take over. A request is repeated only if that can help, with pauses of random length, and no
+earlier than the server asks. Nothing runs in the background: when no request is waited for, nothing is in flight.
+
+Time, pauses and randomness are given from outside, so that tests need not wait.
+"""
+
+import asyncio
+import hashlib
+import random
+import time
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from rewardharness.models.base import ErrorCode, ModelError
+from rewardharness.models.limits import AdaptiveLimit
+
+T = TypeVar("T")
+
+_MOST_FAILURES: Mapping[str, int] = {"timeout": 3, "server_error": 5, "bad_response": 3}
+"""How often one request may fail in one way; other ways are bounded by `PoolSettings.attempts` alone."""
+
+_SETTLED: frozenset[ErrorCode] = frozenset({"unauthorized", "model_not_found"})
+"""Errors that an endpoint would give to every request: it is set aside at once, and not asked again for this one."""
+
+_BROKEN: frozenset[ErrorCode] = frozenset({"timeout", "server_error", "bad_response", "unreachable"})
+"""Errors that put the endpoint itself in doubt."""
+
+
+@dataclass(frozen=True)
+class PoolSettings:
+    """How patient and how eager a pool is."""
+
+    attempts: int = 8
+    """Requests that are sent for one question at most."""
+    attempt_timeout: float = 120.0
+    """Seconds that one of them may take, from sending to the complete reply."""
+    start: int = 8
+    """Requests in flight per endpoint at the beginning."""
+    most_in_flight: int = 256
+    """Requests in flight per endpoint at most."""
+    trip_after: int = 5
+    """Failures in a row, without a success between, after which an endpoint is set aside."""
+    shortest_aside: float = 1.0
+    """Seconds for which it is set aside at first; doubled each time that it is tried in vain."""
+    longest_aside: float = 30.0
+    patience: float = 30.0
+    """Seconds without any endpoint in service after which requests fail at once instead of waiting."""
+    longest_wait: float = 60.0
+    """Longest wait that a server may ask for; a request that would have to wait longer fails."""
+    backoff: float = 0.5
+    """Bound of the first pause before a repetition, in seconds; doubled each time. A pause is a random part of it."""
+    longest_backoff: float = 20.0
+
+
+@dataclass(frozen=True)
+class EndpointStats:
+    """How an endpoint fares, for a person."""
+
+    alias: str
+    """Host and port."""
+    state: str
+    """`in service`, `waiting` (it asked for a pause) or `set aside`."""
+    in_flight: int
+    limit: int
+    """Requests that it may have in flight now."""
+    sent: int
+    succeeded: int
+    failures: Mapping[str, int]
+    """Number of failures per code."""
+    seconds: float
+    """Mean time to a reply; 0 before the first."""
+
+
+@dataclass(frozen=True)
+class Outcome(Generic[T]):
+    """What came of a question, and what it took."""
+
+    value: T
+    attempts: int
+    """Requests sent."""
+    seconds: float
+    """From asking to the reply."""
+    endpoint: str
+    """Alias of the endpoint that answered."""
+
+
+class Endpoint:
+    """The state of one server within a pool. Only the pool changes it."""
+
+    def __init__(self, alias: str, settings: PoolSettings) -> None:
+        self.alias = alias
+        self.limit = AdaptiveLimit(settings.start, settings.most_in_flight)
+        self.in_flight = 0
+        self.resume_at = float("-inf")
+        self.failures_in_row = 0
+        self.aside_for = 0.0
+        self.is_aside = False
+        self.aside_at = float("-inf")
+        self.trouble = ModelError("unreachable", f"{alias} has not been asked yet.")
+        self.sent = 0
+        self.succeeded = 0
+        self.seconds = 0.0
+        self.failures: Counter[str] = Counter()
+
+    def room(self, now: float) -> int:
+        """How many requests may go to it. One that was set aside gets a single request, to see how it fares."""
+        if now < self.resume_at:
+            return 0
+        return max(0, (1 if self.is_aside else self.limit.value) - self.in_flight)
+
+    def stats(self, now: float) -> EndpointStats:
+        """Return how it fares."""
+        state = "set aside" if self.is_aside else "waiting" if now < self.resume_at else "in service"
+        mean = self.seconds / self.succeeded if self.succeeded else 0.0
+        return EndpointStats(
+            self.alias, state, self.in_flight, self.limit.value, self.sent, self.succeeded, dict(self.failures), mean
+        )
+
+
+@dataclass
+class _Course:
+    """How one question has gone so far."""
+
+    affinity: str
+    attempts: int = 0
+    pauses: int = 0
+    failures: Counter[str] = field(default_factory=Counter)
+    tried: set[Endpoint] = field(default_factory=set)
+    """Endpoints that failed since the last pause; others are preferred."""
+
+
+class EndpointPool:
+    """The endpoints of one model.
+
+    Args:
+        aliases: Names of the endpoints, as messages and statistics show them.
+        settings: How patient and how eager to be.
+        clock: Seconds, never going back.
+        sleep: Waits for a number of seconds.
+        chance: A random number in [0, 1).
+    """
+
+    def __init__(
+        self,
+        aliases: Sequence[str],
+        settings: PoolSettings = PoolSettings(),
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self.endpoints = tuple(Endpoint(alias, settings) for alias in aliases)
+        self._settings = settings
+        self._clock = clock
+        self._sleep = sleep
+        self._chance = chance
+        self._dark_since: float | None = None
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._woken = 0  # of those that waited, who have not run yet
+
+    def stats(self) -> tuple[EndpointStats, ...]:
+        """Return how each endpoint fares."""
+        now = self._clock()
+        return tuple(endpoint.stats(now) for endpoint in self.endpoints)
+
+    async def run(
+        self, call: Callable[[Endpoint], Awaitable[T]], *, affinity: str = "", timeout: float | None = None
+    ) -> Outcome[T]:
+        """Make a call on some endpoint, and again if it fails in a way that may pass.
+
+        Args:
+            call: Makes one attempt on an endpoint. Raises `ModelError`.
+            affinity: Calls with the same text prefer the same endpoint.
+            timeout: Seconds for everything, waiting included; None for no bound beyond that of each attempt.
+
+        Raises:
+            ModelError: The last failure, when no attempt succeeded.
+        """
+        began = self._clock()
+        course = _Course(affinity)
+        ends = None if timeout is None else asyncio.get_running_loop().time() + timeout
+        try:
+            async with asyncio.timeout_at(ends):
+                while True:
+                    endpoint = await self._acquire(course)
+                    try:
+                        value = await self._attempt(endpoint, call, ends)
+                    except ModelError as error:
+                        await self._after_failure(error, endpoint, course)
+                    else:
+                        return Outcome(value, course.attempts, self._clock() - began, endpoint.alias)
+        except TimeoutError:
+            sent = f"{course.attempts} requests were sent" if course.attempts else "no request could be sent"
+            raise ModelError("timeout", f"No reply within {timeout:g} s; {sent}.") from None
+
+    async def _attempt(self, endpoint: Endpoint, call: Callable[[Endpoint], Awaitable[T]], ends: float | None) -> T:
+        """Make one attempt and take note of how it went."""
+        began = self._clock()
+        endpoint.sent += 1
+        try:
+            async with asyncio.timeout(self._settings.attempt_timeout):
+                value = await call(endpoint)
+        except ModelError as error:
+            self._note_failure(endpoint, error, began)
+            raise
+        except TimeoutError:
+            limit = self._settings.attempt_timeout
+            late = ModelError("timeout", f"{endpoint.alias} did not answer within {limit:g} s.")
+            self._note_failure(endpoint, late, began)
+            raise late from None
+        except asyncio.CancelledError:
+            if ends is not None and asyncio.get_running_loop().time() >= ends:
+                late = ModelError("timeout", f"{endpoint.alias} did not answer in the time that was left.")
+                self._note_failure(endpoint, late, began)
+            raise
+        else:
+            self._note_success(endpoint, self._clock() - began)
+            return value
+        finally:
+            endpoint.in_flight -= 1
+            self._wake(1)
+
+    def _note_success(self, endpoint: Endpoint, seconds: float) -> None:
+        endpoint.succeeded += 1
+        endpoint.seconds += seconds
+        endpoint.limit.succeeded(seconds, endpoint.in_flight)
+        self._back_in_service(endpoint)
+
+    def _note_failure(self, endpoint: Endpoint, error: ModelError, began: float) -> None:
+        now = self._clock()
+        endpoint.failures[error.code] += 1
+        endpoint.trouble = ModelError(error.code, error.message, status=error.status)  # without its traceback
+        if error.code in {"rate_limited", "timeout"} or error.status == 503:
+            endpoint.limit.overloaded(began, now, endpoint.in_flight)
+        elif error.code in _BROKEN:
+            endpoint.limit.failed()
+        if error.retry_after is not None:
+            endpoint.resume_at = max(endpoint.resume_at, now + error.retry_after)
+        if error.code not in _BROKEN | _SETTLED:
+            self._back_in_service(endpoint)  # it answers, if only with a refusal
+            return
+        endpoint.failures_in_row += 1
+        if endpoint.is_aside or error.code in _SETTLED or endpoint.failures_in_row >= self._settings.trip_after:
+            self._set_aside(endpoint, error, began, now)
+
+    def _back_in_service(self, endpoint: Endpoint) -> None:
+        endpoint.failures_in_row = 0
+        if endpoint.is_aside:
+            endpoint.is_aside = False
+            endpoint.aside_for = 0.0
+            self._dark_since = None
+
+    def _set_aside(self, endpoint: Endpoint, error: ModelError, began: float, now: float) -> None:
+        settings = self._settings
+        if endpoint.is_aside and began <= endpoint.aside_at:
+            return  # sent before it was set aside: no news
+        endpoint.is_aside = True
+        endpoint.aside_at = now
+        longer = max(settings.shortest_aside, 2 * endpoint.aside_for)
+        endpoint.aside_for = settings.longest_aside if error.code in _SETTLED else min(settings.longest_aside, longer)
+        endpoint.resume_at = max(endpoint.resume_at, now + endpoint.aside_for)
+        if self._dark_since is None and all(other.is_aside for other in self.endpoints):
+            self._dark_since = now
+
+    async def _after_failure(self, error: ModelError, endpoint: Endpoint, course: _Course) -> None:
+        """Return when the question may be asked again, or raise the error if that cannot help."""
+        course.failures[error.code] += 1
+        course.tried.add(endpoint)
+        settled = error.code in _SETTLED
+        hopeless = all(other.is_aside for other in self.endpoints) if settled else not error.retryable
+        enough = course.failures[error.code] >= _MOST_FAILURES.get(error.code, self._settings.attempts)
+        if hopeless or enough or course.attempts >= self._settings.attempts:
+            sent = f" {course.attempts} requests were sent." if course.attempts > 1 else ""
+            message = f"{error.message}{sent}"
+            raise ModelError(error.code, message, status=error.status, retry_after=error.retry_after) from None
+        now = self._clock()
+        if any(other.room(now) for other in self.endpoints if other not in course.tried):
+            return
+        course.tried.clear()
+        if error.retry_after is None and not settled:
+            bound = min(self._settings.longest_backoff, self._settings.backoff * 2**course.pauses)
+            course.pauses += 1
+            await self._sleep(bound * self._chance())
+
+    async def _acquire(self, course: _Course) -> Endpoint:
+        """Wait for room on an endpoint and take it. Repetitions go before new questions, which go in order."""
+        first = course.attempts > 0
+        while True:
+            now = self._clock()
+            if first or not self._waiting:
+                endpoint = self._choose(course, now)
+                if endpoint is not None:
+                    endpoint.in_flight += 1
+                    course.attempts += 1
+                    if self._waiting:
+                        self._wake(sum(other.room(now) for other in self.endpoints) - self._woken)
+                    return endpoint
+            pause = self._pause(now)
+            if pause > 0:
+                await self._sleep(pause)
+            else:
+                await self._turn(first)
+            first = True
+
+    def _choose(self, course: _Course, now: float) -> Endpoint | None:
+        """Choose an endpoint with room, or None when there is none."""
+        free = [other for other in self.endpoints if other.room(now)]
+        free = [other for other in free if other not in course.tried] or free
+        if len(free) <= 1:
+            return free[0] if free else None
+        least = min(other.in_flight for other in free)
+        free = [other for other in free if other.in_flight <= least + max(1, least // 4)]
+        if not course.affinity:
+            return min(free, key=lambda other: (other.in_flight, self._chance()))
+        return max(free, key=lambda other: _weight(other.alias, course.affinity))
+
+    def _pause(self, now: float) -> float:
+        """Return the seconds until an endpoint may be asked again; 0 when there is one, but it is busy.
+
+        When there is none any more, those who wait for one that is busy are woken: nothing else would wake them.
+
+        Raises:
+            ModelError: If waiting would be too long, or in vain.
+        """
+        pause = max(0.0, min(endpoint.resume_at for endpoint in self.endpoints) - now)
+        if all(endpoint.is_aside for endpoint in self.endpoints):
+            in_vain = all(endpoint.trouble.code in _SETTLED for endpoint in self.endpoints)
+            dark_since = now if self._dark_since is None else self._dark_since
+            left = self._settings.patience - (now - dark_since)
+            if in_vain or left <= 0:
+                self._wake(len(self._waiting))
+                last = max(self.endpoints, key=lambda endpoint: endpoint.aside_at).trouble
+                message = f"No endpoint is in service. The last trouble: {last.message}"
+                raise ModelError(last.code, message, status=last.status)
+            pause = min(pause, left)
+        elif pause > self._settings.longest_wait:
+            self._wake(len(self._waiting))
+            message = f"Every endpoint asks to wait; the shortest wait is {pause:.0f} s."
+            raise ModelError("rate_limited", message, status=429, retry_after=pause)
+        if pause <= 0:
+            return 0.0
+        self._wake(len(self._waiting))
+        return max(pause, 0.001)  # a pause below the clock's resolution would spin
+
+    async def _turn(self, first: bool) -> None:
+        """Wait until an endpoint has become free or has changed its state."""
+        turn = asyncio.get_running_loop().create_future()
+        if first:
+            self._waiting.appendleft(turn)
+        else:
+            self._waiting.append(turn)
+        try:
+            await turn
+            self._woken -= 1
+        except asyncio.CancelledError:
+            if not turn.cancelled():
+                self._woken -= 1
+                self._wake(1)  # its turn goes to the next
+            elif turn in self._waiting:
+                self._waiting.remove(turn)
+            raise
+
+    def _wake(self, number: int) -> None:
+        while number > 0 and self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                self._woken += 1
+                number -= 1
+
+
+def _weight(alias: str, affinity: str) -> bytes:
+    """Rank an endpoint for a text: rendezvous hashing, so that few texts move when an endpoint comes or goes."""
+    return hashlib.blake2b(f"{alias} {affinity}".encode(), digest_size=8).digest()

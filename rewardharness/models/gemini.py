@@ -1,0 +1,271 @@
+"""Gemini, with a key or through Vertex AI, by Google's own client.
+
+The client is asked for one HTTP exchange at a time; retries, limits and deadlines are those of the pool, as for every
+other model.
+"""
+
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+import orjson
+
+from rewardharness.errors import InputError, MissingPackageError
+from rewardharness.models.base import ChatRequest, ImagePart, ModelError, Reply, TextPart, TokenUsage
+from rewardharness.models.endpoints import Endpoint, EndpointPool, EndpointStats, PoolSettings
+from rewardharness.models.limits import ByteBudget
+from rewardharness.models.replies import read_error, read_retry_after
+
+_REFUSALS = frozenset(
+    {
+        "SAFETY",
+        "RECITATION",
+        "BLOCKLIST",
+        "PROHIBITED_CONTENT",
+        "SPII",
+        "IMAGE_SAFETY",
+        "IMAGE_PROHIBITED_CONTENT",
+        "IMAGE_RECITATION",
+        "ESCALATION",
+    }
+)
+"""Reasons to finish that mean that the model or a filter declined."""
+
+_FINISH: Mapping[str, str] = {"STOP": "stop", "MAX_TOKENS": "length"}
+
+_DELAY = re.compile(rb'"retryDelay"\s*:\s*"([0-9.]{1,12})s"')
+"""Where Gemini says how long to wait, beside the header."""
+
+
+@dataclass(frozen=True)
+class GeminiSettings:
+    """How Gemini is reached. Either a key, or a project of Vertex AI."""
+
+    api_key: str | None = field(default=None, repr=False)
+    project: str | None = None
+    """Google Cloud project; with it, Vertex AI is used with the credentials of the machine."""
+    location: str | None = None
+    """Region of Vertex AI, `global` when left out."""
+    base_url: str | None = None
+    """Another address than Google's, such as a gateway."""
+    pool: PoolSettings = field(default_factory=lambda: PoolSettings(start=4, most_in_flight=64))
+    bytes_in_flight: int = 128 << 20
+    """Bytes of encoded images in flight at most. Google's client needs some five times as much memory."""
+
+
+class GeminiModel:
+    """A Gemini model.
+
+    Args:
+        name: The model's name, as in `gemini-2.5-pro`.
+        settings: Key or project, limits and patience.
+        pool: The pool to use instead of one with these settings; for tests.
+
+    Raises:
+        InputError: If there is neither a key nor a project.
+        MissingPackageError: If Google's client is not installed.
+    """
+
+    def __init__(self, name: str, settings: GeminiSettings, *, pool: EndpointPool | None = None) -> None:
+        if not settings.api_key and not settings.project:
+            raise InputError(
+                "Gemini needs a key or a project of Vertex AI.",
+                next_step="Set GEMINI_API_KEY, or GOOGLE_CLOUD_PROJECT and log in with gcloud.",
+            )
+        try:
+            from google import genai
+            from google.auth.exceptions import GoogleAuthError
+        except ImportError:
+            raise MissingPackageError("google-genai", "gemini", "asking Gemini") from None
+        self._genai = genai
+        self._auth_error: type[Exception] = GoogleAuthError
+        self._name = name
+        self._settings = settings
+        usual = "vertex" if settings.project else "gemini"
+        self._alias = usual if settings.base_url is None else urlsplit(settings.base_url).netloc.rpartition("@")[2]
+        self._pool = pool or EndpointPool((self._alias,), settings.pool)
+        self._budget = ByteBudget(settings.bytes_in_flight)
+        self._session: aiohttp.ClientSession | None = None
+        self._client: Any = None
+
+    @property
+    def id(self) -> str:
+        """Kind and name, as in `gemini:gemini-2.5-pro`."""
+        return f"gemini:{self._name}"
+
+    def stats(self) -> tuple[EndpointStats, ...]:
+        """Return how the service fares."""
+        return self._pool.stats()
+
+    async def ask(self, request: ChatRequest) -> Reply:
+        """Ask once; retries are made inside.
+
+        Raises:
+            ModelError: If there is no usable reply.
+        """
+
+        async def attempt(_: Endpoint) -> Reply:
+            return await self._attempt(request)
+
+        outcome = await self._pool.run(attempt, timeout=request.timeout)
+        return replace(outcome.value, attempts=outcome.attempts, seconds=outcome.seconds)
+
+    async def close(self) -> None:
+        """Close all connections. Closing twice is fine."""
+        client, self._client = self._client, None
+        session, self._session = self._session, None
+        if client is not None:
+            await client.aio.aclose()
+            client.close()
+        if session is not None:
+            await session.close()
+
+    def _open(self) -> Any:
+        """Make Google's client, on the event loop that uses it."""
+        if self._client is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=60), cookie_jar=aiohttp.DummyCookieJar()
+            )
+            settings, types = self._settings, self._genai.types
+            options = types.HttpOptions(
+                base_url=settings.base_url,
+                aiohttp_client=self._session,
+                retry_options=types.HttpRetryOptions(attempts=1),
+            )
+            if settings.project:
+                self._client = self._genai.Client(
+                    vertexai=True,
+                    project=settings.project,
+                    location=settings.location or "global",
+                    http_options=options,
+                )
+            else:
+                self._client = self._genai.Client(vertexai=False, api_key=settings.api_key, http_options=options)
+        return self._client
+
+    async def _attempt(self, request: ChatRequest) -> Reply:
+        contents, config = self._contents(request), self._config(request)
+        size = sum(len(image.data) for image in request.images)
+        await self._budget.acquire(size)
+        try:
+            client = self._open()
+            response = await client.aio.models.generate_content(model=self._name, contents=contents, config=config)
+        except self._genai.errors.APIError as error:
+            raise self._refusal(error) from None
+        except self._auth_error:
+            raise ModelError("unauthorized", f"{self._alias}: Google's credentials cannot be used.") from None
+        except aiohttp.ClientConnectorError:
+            raise ModelError("unreachable", f"{self._alias} cannot be reached.") from None
+        except (aiohttp.ClientError, OSError):
+            raise ModelError("unreachable", f"{self._alias} closed the connection too early.") from None
+        except (ValueError, TypeError, AttributeError, LookupError):  # what the client does with a broken reply
+            raise self._bad("it is not what Gemini sends") from None
+        finally:
+            self._budget.release(size)
+        return self._read(response, request)
+
+    def _contents(self, request: ChatRequest) -> list[Any]:
+        """Return all messages but those of the system."""
+        types = self._genai.types
+        contents = []
+        for message in request.messages:
+            if message.role == "system":
+                continue
+            parts = [_part(types, part) for part in message.parts]
+            contents.append(types.Content(role="model" if message.role == "assistant" else "user", parts=parts))
+        return contents
+
+    def _config(self, request: ChatRequest) -> Any:
+        types = self._genai.types
+        system = [part for message in request.messages if message.role == "system" for part in message.parts]
+        fields: dict[str, Any] = {"max_output_tokens": request.max_tokens, "temperature": request.temperature}
+        if system:
+            fields["system_instruction"] = types.Content(parts=[_part(types, part) for part in system])
+        if request.seed is not None:
+            fields["seed"] = request.seed
+        if request.stop:
+            fields["stop_sequences"] = list(request.stop)
+        if request.schema is not None:
+            fields["response_mime_type"] = "application/json"
+            fields["response_json_schema"] = request.schema
+        if request.choices:
+            fields["response_mime_type"] = "text/x.enum"
+            fields["response_schema"] = {"type": "STRING", "enum": list(request.choices)}
+        if request.top_logprobs:
+            fields["response_logprobs"] = True
+            fields["logprobs"] = request.top_logprobs
+        try:
+            return types.GenerateContentConfig(**fields)
+        except ValueError:
+            raise ModelError("bad_request", f"{self._alias}: the request cannot be written for Gemini.") from None
+
+    def _refusal(self, error: Any) -> ModelError:
+        """Say what an HTTP status other than 200 means."""
+        status = error.code if isinstance(error.code, int) else 500
+        try:
+            data = orjson.dumps(error.details)
+        except TypeError:
+            data = b""
+        headers = getattr(error.response, "headers", None)
+        wait = read_retry_after(headers.get("Retry-After"), time.time()) if headers is not None else None
+        if wait is None and (found := _DELAY.search(data)):
+            wait = read_retry_after(found.group(1).decode(), time.time())
+        return read_error(self._alias, status, data, wait, self._name)
+
+    def _bad(self, what: str) -> ModelError:
+        return ModelError("bad_response", f"{self._alias} sent a reply that cannot be used: {what}.", status=200)
+
+    def _read(self, response: Any, request: ChatRequest) -> Reply:
+        """Read a reply strictly."""
+        feedback = response.prompt_feedback
+        if feedback is not None and feedback.block_reason is not None:
+            raise ModelError("refused", f"{self._alias}: a content filter declined the request.", status=200)
+        if not response.candidates:
+            raise self._bad("it has no candidates")
+        candidate = response.candidates[0]
+        finish = getattr(candidate.finish_reason, "value", "") or ""
+        if finish in _REFUSALS:
+            raise ModelError("refused", f"{self._alias}: the model or a content filter declined.", status=200)
+        parts = (candidate.content.parts if candidate.content is not None else None) or []
+        texts = [part.text for part in parts if part.text is not None and not part.thought]
+        if not texts and finish != "MAX_TOKENS":
+            raise self._bad("it has no text")
+        return Reply(
+            text="".join(texts),
+            finish_reason=_FINISH.get(finish, finish.lower()),
+            usage=_usage(response.usage_metadata),
+            top_logprobs=_logprobs(candidate.logprobs_result) if request.top_logprobs else (),
+            model=response.model_version or "",
+            endpoint=self._alias,
+        )
+
+
+def _part(types: Any, part: TextPart | ImagePart) -> Any:
+    if isinstance(part, TextPart):
+        return types.Part.from_text(text=part.text)
+    return types.Part.from_bytes(data=part.data, mime_type=part.mime)
+
+
+def _usage(value: Any) -> TokenUsage:
+    if value is None:
+        return TokenUsage()
+    written = (value.candidates_token_count or 0) + (value.thoughts_token_count or 0)
+    return TokenUsage(value.prompt_token_count or 0, written, value.cached_content_token_count or 0)
+
+
+def _logprobs(value: Any) -> tuple[Mapping[str, float], ...]:
+    """Read the log-probabilities of each token, the likeliest first."""
+    if value is None:
+        return ()
+    rows = []
+    chosen = value.chosen_candidates or []
+    for number, step in enumerate(value.top_candidates or []):
+        entries = [*(step.candidates or []), *chosen[number : number + 1]]
+        row = {entry.token: entry.log_probability for entry in entries if entry.token is not None}
+        known = {token: float(logprob) for token, logprob in row.items() if logprob is not None}
+        rows.append(dict(sorted(known.items(), key=lambda item: -item[1])))
+    return tuple(rows)

@@ -1,0 +1,89 @@
+"""Opening a model by its spelling.
+
+vllm:Qwen/Qwen2.5-VL-7B-Instruct@http://host:8000/v1,http://other:8000/v1
+openai:gpt-4.1@https://api.openai.com/v1
+gemini:gemini-2.5-pro
+scripted:replies.jsonl
+"""
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rewardharness.errors import InputError
+from rewardharness.models.base import Model
+from rewardharness.models.endpoints import PoolSettings
+
+_SPELLINGS = "Write vllm:NAME@URL[,URL...], openai:NAME@URL[,URL...], gemini:NAME or scripted:FILE.jsonl."
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    """Keys and limits. The caller reads them from the environment; this room does not."""
+
+    api_key: str | None = field(default=None, repr=False)
+    """For OpenAI-compatible servers."""
+    gemini_key: str | None = field(default=None, repr=False)
+    """For Gemini; goes before the project."""
+    project: str | None = None
+    """Google Cloud project, for Gemini through Vertex AI."""
+    location: str | None = None
+    """Region of Vertex AI."""
+    send_once: bool = False
+    """Name images that an endpoint has had before by their hash (vLLM, after probing)."""
+    most_in_flight: int | None = None
+    """Requests in flight per endpoint at most; None for the usual bound."""
+    attempt_timeout: float = 120.0
+    """Seconds that one request may take."""
+
+
+def open_model(spec: str, settings: ModelSettings = ModelSettings()) -> Model:
+    """Open a model by its spelling. Nothing is sent before it is asked.
+
+    Args:
+        spec: Kind, name and addresses, as above. A name may hold `/` and `@`.
+        settings: Keys and limits.
+
+    Raises:
+        InputError: If the spelling cannot be read, or a key is missing.
+        DataError: If a script cannot be read.
+        MissingPackageError: If a package for this kind of model is not installed.
+    """
+    kind, colon, rest = spec.partition(":")
+    if not colon or kind not in {"vllm", "openai", "gemini", "scripted"} or not rest.strip():
+        raise InputError(f"{_shown(spec)} is not a model.", next_step=_SPELLINGS)
+    if kind == "scripted":
+        from rewardharness.models.scripted import read_script
+
+        return read_script(Path(rest))
+    if kind == "gemini":
+        from rewardharness.models.gemini import GeminiModel, GeminiSettings
+
+        project = None if settings.gemini_key else settings.project
+        return GeminiModel(
+            rest,
+            GeminiSettings(settings.gemini_key, project, settings.location, pool=_pool(settings, start=4, most=64)),
+        )
+    from rewardharness.models.openai_compatible import ClientSettings, OpenAICompatibleModel
+
+    name, at, urls = _split(rest)
+    if not name or not at:
+        raise InputError(f"{_shown(spec)} names no endpoint.", next_step=_SPELLINGS)
+    client = ClientSettings(settings.api_key, _pool(settings, start=8, most=256), send_once=settings.send_once)
+    return OpenAICompatibleModel(kind, name, urls.split(","), client)
+
+
+def _pool(settings: ModelSettings, start: int, most: int) -> PoolSettings:
+    most = most if settings.most_in_flight is None else settings.most_in_flight
+    return PoolSettings(start=start, most_in_flight=most, attempt_timeout=settings.attempt_timeout)
+
+
+def _split(rest: str) -> tuple[str, bool, str]:
+    """Split a name from its URLs at the last `@` before a URL."""
+    name, at, urls = rest.rpartition("@http")
+    return name, bool(at), "http" + urls
+
+
+def _shown(spec: str) -> str:
+    """A spelling for messages, without its addresses, which may hold a key."""
+    return repr(re.split(r"@?https?://", spec)[0][:100])

@@ -1,0 +1,130 @@
+"""Finding out what an endpoint really does with a request.
+
+Servers drop fields that they do not know and answer 200 as if nothing were amiss, so that a constraint may be asked
+for and never applied. Each thing is therefore tried with a question that no model would answer that way by itself.
+"""
+
+import struct
+import zlib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+
+import orjson
+
+from rewardharness.models.base import ChatRequest, ImagePart, Message, ModelError, Reply
+from rewardharness.models.wire import Capabilities
+
+_CANARIES = ("zq-heron-17", "zq-osprey-23")
+"""Words that nobody writes unasked."""
+
+_SMALL_TALK = Message.of("user", "Write one short sentence about the sea.")
+
+_SIDE = 64
+"""Width and height of the picture that is sent, in pixels."""
+
+Ask = Callable[[ChatRequest, Capabilities, frozenset[str]], Awaitable[Reply]]
+"""Sends one request, as a server with these capabilities that knows these images would get it."""
+
+Listing = tuple[tuple[str, int | None], ...]
+"""The models that a server lists, each with the tokens of prompt and reply together at most, if it tells."""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What an endpoint can do, or why that could not be found out."""
+
+    endpoint: str
+    """Host and port."""
+    capabilities: Capabilities | None
+    error: ModelError | None = None
+
+
+async def examine(ask: Ask, listing: Listing, model: str) -> Capabilities:
+    """Try what an endpoint can do, with some six small requests, one after the other.
+
+    Args:
+        ask: Sends one request to the endpoint.
+        listing: What it lists as its models.
+        model: The model that is asked for.
+
+    Raises:
+        ModelError: If the endpoint does not even answer a plain question.
+    """
+    plain = Capabilities(vision=False, schema=False, choice=False, logprobs=False, uuid=False)
+    first = await ask(ChatRequest((_SMALL_TALK,), max_tokens=1), plain, frozenset())
+    found = replace(
+        plain,
+        models=tuple(name for name, _ in listing),
+        max_model_len=dict(listing).get(model),
+        fingerprint=first.fingerprint,
+        schema=await _keeps_schema(ask),
+        choice=await _keeps_choice(ask),
+        logprobs=await _reports_logprobs(ask),
+    )
+    return replace(await _try_images(ask, found), proven=True)
+
+
+def picture() -> ImagePart:
+    """Return a small grey picture as PNG."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    rows = (b"\0" + b"\x80\x80\x80" * _SIDE) * _SIDE
+    header = chunk(b"IHDR", struct.pack(">IIBBBBB", _SIDE, _SIDE, 8, 2, 0, 0, 0))
+    data = b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+    return ImagePart(data, "image/png")
+
+
+async def _try(ask: Ask, request: ChatRequest, can: Capabilities, known: frozenset[str] = frozenset()) -> Reply | None:
+    """Ask, and return None if the server does not accept the request."""
+    try:
+        return await ask(request, can, known)
+    except ModelError as error:
+        if error.code in {"bad_request", "bad_response", "server_error"}:
+            return None
+        raise
+
+
+_BARE = Capabilities(vision=True, schema=False, choice=False, logprobs=False, uuid=False)
+
+
+async def _keeps_schema(ask: Ask) -> bool:
+    value = {"type": "string", "enum": [_CANARIES[0]]}
+    schema = {"type": "object", "properties": {"word": value}, "required": ["word"], "additionalProperties": False}
+    request = ChatRequest((_SMALL_TALK,), max_tokens=64, schema=schema)
+    reply = await _try(ask, request, replace(_BARE, schema=True))
+    try:
+        return reply is not None and orjson.loads(reply.text) == {"word": _CANARIES[0]}
+    except orjson.JSONDecodeError:
+        return False
+
+
+async def _keeps_choice(ask: Ask) -> bool:
+    request = ChatRequest((_SMALL_TALK,), max_tokens=32, choices=_CANARIES)
+    reply = await _try(ask, request, replace(_BARE, choice=True))
+    return reply is not None and reply.text in _CANARIES
+
+
+async def _reports_logprobs(ask: Ask) -> bool:
+    request = ChatRequest((_SMALL_TALK,), max_tokens=1, top_logprobs=2)
+    reply = await _try(ask, request, replace(_BARE, logprobs=True))
+    return reply is not None and len(reply.top_logprobs) > 0
+
+
+async def _try_images(ask: Ask, found: Capabilities) -> Capabilities:
+    """Find out about images: whether they count in the prompt, and whether their hash may stand for them."""
+    image = picture()
+    question = "What is this?"
+    with_image = ChatRequest((Message.of("user", image, question),), max_tokens=1)
+    without = await _try(ask, ChatRequest((Message.of("user", question),), max_tokens=1), _BARE)
+    named = await _try(ask, with_image, replace(_BARE, uuid=True))
+    reply = named or await _try(ask, with_image, _BARE)
+    if reply is None or without is None:
+        return found
+    tokens = reply.usage.input_tokens
+    if tokens and tokens <= without.usage.input_tokens:
+        return found  # accepted, and dropped
+    again = await _try(ask, with_image, replace(_BARE, uuid=True), frozenset({image.sha256})) if named else None
+    send_once = again is not None and tokens > 0 and again.usage.input_tokens == tokens
+    return replace(found, vision=True, uuid=named is not None, send_once=send_once)

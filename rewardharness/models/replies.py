@@ -1,0 +1,205 @@
+"""Replies of OpenAI-compatible servers, read strictly.
+
+Every status and every shape of a reply ends as a `Reply` or as one `ModelError`; nothing is guessed. Errors are worded
+here and never quote the server, which may repeat keys, prompts or images.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import orjson
+
+from rewardharness.models.base import ChatRequest, ErrorCode, ModelError, Reply, TokenUsage
+from rewardharness.models.wire import Capabilities
+
+
+class CacheMissError(ModelError):
+    """The server does not have an image that was named by its `uuid` alone."""
+
+
+_REASONS: tuple[tuple[str, ErrorCode, str], ...] = (
+    (r"context.length|context_length|max_model_len|maximum.*tokens|too many tokens|prompt is too long|longer than the "
+     r"maximum", "context_too_long", "prompt and reply do not fit the model's context"),
+    (r"api key not valid|api_key_invalid|invalid_api_key", "unauthorized", "the key is wrong"),
+    (r"content_policy|content_filter|content management policy", "refused", "a content filter declined the request"),
+    (r"json.?schema|grammar|structured|response_format", "bad_request", "the server cannot use the schema"),
+    (r"at most \d+ (image|multimodal)", "bad_request", "the request has more images than the server allows"),
+    (r"identify image|(decode|load|invalid).{0,20}image|image.{0,40}(corrupt|invalid|truncated)|not a multimodal|"
+     r"image input|support image", "bad_request", "the server cannot use an image"),
+    (r"logprobs", "bad_request", "the server does not report so many log-probabilities"),
+    (r"uuid|unexpected field|extra.{0,10}(field|input|forbidden)|unrecognized|unknown (field|parameter)", "bad_request",
+     "the server does not know a field of the request"),
+)  # fmt: skip
+"""What servers write about a status 400, lowercase, and what it means. The first that is found counts."""
+
+_MISS = re.compile(r"cache miss.{0,60}(not provided|missing)", re.IGNORECASE)
+
+
+def read_error(alias: str, status: int, data: bytes, retry_after: float | None, model: str) -> ModelError:
+    """Say what a status other than 200 means.
+
+    Args:
+        alias: The endpoint's name for messages.
+        status: The HTTP status.
+        data: The beginning of the body. It is searched, never quoted.
+        retry_after: Seconds that the server asks to wait.
+        model: The model that was asked for.
+    """
+    text = data[:20_000].decode("utf-8", "replace")
+    if status in {401, 403}:
+        what = "the key is missing or wrong" if status == 401 else "the key may not do this"
+        return ModelError("unauthorized", f"{alias} answered {status}: {what}.", status=status)
+    if status == 404:
+        message = f"{alias} answered 404: it does not serve {model!r} at this address."
+        return ModelError("model_not_found", message, status=status)
+    if status in {429, 529}:
+        if "insufficient_quota" in text:
+            message, step = f"{alias} answered {status}: the account's quota is used up.", "Raise the quota."
+            return ModelError("unauthorized", message, status=status, next_step=step)
+        message = f"{alias} answered {status}: too many requests."
+        return ModelError("rate_limited", message, status=status, retry_after=retry_after)
+    if status == 408:
+        return ModelError("timeout", f"{alias} answered 408: it waited too long for the request.", status=status)
+    if status >= 500:
+        message = f"{alias} answered {status}: the server failed."
+        return ModelError("server_error", message, status=status, retry_after=retry_after)
+    if 300 <= status < 400:
+        message, step = f"{alias} answered {status}: it redirects, which is not followed.", "Use the final address."
+        return ModelError("bad_request", message, status=status, next_step=step)
+    if status == 413:
+        message, step = f"{alias} answered 413: the request is too large.", "Use fewer or smaller images."
+        return ModelError("bad_request", message, status=status, next_step=step)
+    if status == 400 and _MISS.search(text):
+        return CacheMissError("bad_request", f"{alias} does not have an image that was sent before.", status=status)
+    lowered = text.lower()
+    for pattern, code, reason in _REASONS:
+        if re.search(pattern, lowered):
+            return ModelError(code, f"{alias} answered {status}: {reason}.", status=status)
+    return ModelError("bad_request", f"{alias} answered {status}: it does not accept the request.", status=status)
+
+
+def read_retry_after(value: str | None, now: float) -> float | None:
+    """Read the header Retry-After.
+
+    Args:
+        value: Seconds or an HTTP date.
+        now: The time of day in seconds since 1970, for dates.
+
+    Returns:
+        Seconds to wait, 0 or more; None when it says nothing sensible.
+    """
+    if value is None:
+        return None
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            seconds = parsedate_to_datetime(value).timestamp() - now
+        except (ValueError, TypeError, OverflowError):
+            return None
+        return max(0.0, seconds)
+    return seconds if math.isfinite(seconds) and seconds >= 0 else None
+
+
+def read_reply(alias: str, data: bytes, request: ChatRequest, can: Capabilities) -> Reply:
+    """Read the body of a status 200.
+
+    Args:
+        alias: The endpoint's name for messages.
+        data: The whole body.
+        request: What was asked.
+        can: What the server can do: a constraint that it is proven to enforce must hold.
+
+    Raises:
+        ModelError: `refused` if the model or a filter declined, `bad_response` if this is no chat completion.
+    """
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        raise _bad(alias, "it is not JSON") from None
+    if not isinstance(value, dict):
+        raise _bad(alias, "it is not a JSON object")
+    choices = value.get("choices")
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+        raise _bad(alias, "it has no choices")
+    choice = choices[0]
+    message = choice.get("message")
+    if not isinstance(message, dict):
+        raise _bad(alias, "it has no message")
+    finish = choice.get("finish_reason")
+    if message.get("refusal") or finish == "content_filter":
+        what = "a content filter stopped the reply" if finish == "content_filter" else "the model declined"
+        raise ModelError("refused", f"{alias}: {what}.", status=200)
+    text = message.get("content")
+    if text is None and finish == "length":
+        text = ""  # all tokens went into hidden thinking
+    if not isinstance(text, str):
+        raise _bad(alias, "its message has no text")
+    if finish == "stop" and can.proven:
+        _check_constraint(alias, text, request, can)
+    return Reply(
+        text=text,
+        finish_reason=finish if isinstance(finish, str) else "",
+        usage=_usage(value.get("usage")),
+        top_logprobs=_logprobs(alias, choice.get("logprobs")) if request.top_logprobs else (),
+        model=_word(value.get("model")),
+        fingerprint=_word(value.get("system_fingerprint")),
+        endpoint=alias,
+    )
+
+
+def _bad(alias: str, what: str) -> ModelError:
+    return ModelError("bad_response", f"{alias} sent a reply that cannot be used: {what}.", status=200)
+
+
+def _check_constraint(alias: str, text: str, request: ChatRequest, can: Capabilities) -> None:
+    """Check that a complete reply keeps to a constraint that the server is known to enforce."""
+    if request.choices and can.choice and text not in request.choices:
+        raise _bad(alias, "it is none of the choices")
+    if request.schema is not None and can.schema:
+        try:
+            orjson.loads(text)
+        except orjson.JSONDecodeError:
+            raise _bad(alias, "its text is not JSON, as was asked") from None
+
+
+def _usage(value: Any) -> TokenUsage:
+    if not isinstance(value, dict):
+        return TokenUsage()
+    details = value.get("prompt_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, dict) else 0
+    return TokenUsage(_count(value.get("prompt_tokens")), _count(value.get("completion_tokens")), _count(cached))
+
+
+def _count(value: Any) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0
+
+
+def _word(value: Any) -> str:
+    """A name that the server gives, as plain printable text."""
+    return "".join(char for char in value[:200] if char.isprintable()) if isinstance(value, str) else ""
+
+
+def _logprobs(alias: str, value: Any) -> tuple[Mapping[str, float], ...]:
+    """Read the log-probabilities of each token, the likeliest first."""
+    rows = value.get("content") if isinstance(value, dict) else None
+    if rows is None:
+        return ()
+    try:
+        return tuple(_row([row, *row["top_logprobs"]]) for row in rows)
+    except (TypeError, KeyError, ValueError):
+        raise _bad(alias, "its log-probabilities cannot be read") from None
+
+
+def _row(entries: list[Any]) -> Mapping[str, float]:
+    """Read the alternatives to one token; the chosen one comes first and usually again among the others."""
+    found: dict[str, float] = {}
+    for entry in entries:
+        token, logprob = entry["token"], float(entry["logprob"])
+        if not isinstance(token, str) or not math.isfinite(logprob):
+            raise ValueError
+        found[token] = max(logprob, found.get(token, -math.inf))
+    return dict(sorted(found.items(), key=lambda item: -item[1]))

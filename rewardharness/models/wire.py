@@ -1,0 +1,166 @@
+"""Requests as they go over the wire to an OpenAI-compatible server.
+
+A request with images is megabytes of base64. It is never held as a whole: a `Body` knows its length and yields its
+bytes in pieces, each image encoded on the way out.
+"""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+import pybase64
+
+from rewardharness.models.base import ChatRequest, ImagePart, Message, ModelError, TextPart
+
+_CHUNK = 3 << 16
+"""Bytes of an image that are encoded at a time. Divisible by 3, so that the pieces join to one base64 text."""
+
+_PIECE = 1 << 17
+"""Small pieces are joined until they have this many bytes."""
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What an endpoint does with a request. Servers drop unknown fields silently, so this is found out by trying."""
+
+    vision: bool = True
+    """Images reach the model."""
+    schema: bool = True
+    """A JSON schema of the reply is enforced (`response_format`)."""
+    choice: bool = True
+    """A list of possible replies is enforced (vLLM's `structured_outputs`)."""
+    logprobs: bool = True
+    """Log-probabilities are reported."""
+    uuid: bool = True
+    """Images may carry a `uuid` beside them."""
+    send_once: bool = False
+    """An image that was sent before may be named by its `uuid` alone."""
+    proven: bool = False
+    """Whether this was found out; if not, it is what servers of the kind usually do."""
+    models: tuple[str, ...] = ()
+    """Models that the server lists; empty when it lists none."""
+    max_model_len: int | None = None
+    """Tokens of prompt and reply together at most, if the server tells."""
+    fingerprint: str = ""
+    """The server's version and configuration, if it tells."""
+
+
+VLLM = Capabilities()
+"""What a vLLM server is taken to do until it is probed."""
+
+OPENAI = Capabilities(choice=False, uuid=False)
+"""What other OpenAI-compatible servers are taken to do until they are probed."""
+
+
+@dataclass(frozen=True)
+class Body:
+    """The body of a request."""
+
+    segments: tuple[bytes | ImagePart, ...]
+    """Bytes that go out as they are, and images that go out as base64."""
+    size: int
+    """Bytes in all."""
+    uuids: frozenset[str]
+    """Images in it that carry their `uuid`, with their bytes or without."""
+    left_out: frozenset[str]
+    """Images that are named by their `uuid` alone."""
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield the bytes, in pieces of some 100 kB. Can be repeated."""
+        pending: list[bytes] = []
+        length = 0
+        for piece in self._encoded():
+            pending.append(piece)
+            length += len(piece)
+            if length >= _PIECE:
+                yield pending[0] if len(pending) == 1 else b"".join(pending)
+                pending.clear()
+                length = 0
+        if pending:
+            yield b"".join(pending)
+
+    def _encoded(self) -> Iterator[bytes]:
+        for segment in self.segments:
+            if isinstance(segment, bytes):
+                yield segment
+            else:
+                view = memoryview(segment.data)
+                for start in range(0, len(view), _CHUNK):
+                    yield pybase64.b64encode(view[start : start + _CHUNK])
+
+
+def request_body(request: ChatRequest, model: str, can: Capabilities, known: Collection[str] = ()) -> Body:
+    """Write a request.
+
+    Args:
+        request: What is asked. What the server cannot do is left out: schema, choices, log-probabilities.
+        model: The model's name on the server.
+        can: What the server can do.
+        known: Hashes of images that it has; their bytes are left out.
+
+    Raises:
+        ModelError: If the request contradicts itself or is no valid Unicode or JSON.
+    """
+    if request.schema is not None and request.choices:
+        raise ModelError("bad_request", "A request has a schema and choices; it can have one of them.", next_step="")
+    segments: list[bytes | ImagePart] = [b'{"model":' + _json(model) + b',"messages":[']
+    for number, message in enumerate(request.messages):
+        segments.append(b',{"role":"' if number else b'{"role":"')
+        segments.append(message.role.encode() + b'","content":')
+        segments += _content(message, can, known)
+        segments.append(b"}")
+    segments.append(b"]," + _json(_options(request, can))[1:])
+    size = 0
+    for segment in segments:
+        size += len(segment) if isinstance(segment, bytes) else 4 * ((len(segment.data) + 2) // 3)
+    uuids = frozenset(image.sha256 for image in request.images) if can.uuid else frozenset()
+    return Body(tuple(segments), size, uuids, uuids.intersection(known))
+
+
+def _content(message: Message, can: Capabilities, known: Collection[str]) -> list[bytes | ImagePart]:
+    """Write the content of a message: a plain text where it is one, as the most servers understand."""
+    if len(message.parts) == 1 and isinstance(message.parts[0], TextPart):
+        return [_json(message.parts[0].text)]
+    segments: list[bytes | ImagePart] = []
+    for part in message.parts:
+        segments.append(b"," if segments else b"[")
+        if isinstance(part, TextPart):
+            segments.append(b'{"type":"text","text":' + _json(part.text) + b"}")
+            continue
+        if can.uuid and part.sha256 in known:
+            segments.append(b'{"type":"image_url","image_url":null')
+        else:
+            segments.append(b'{"type":"image_url","image_url":{"url":"data:' + _json(part.mime)[1:-1] + b";base64,")
+            segments.append(part)
+            segments.append(b'"}')
+        # The server trusts this blindly; the hash of the very bytes can never name another image.
+        segments.append(b',"uuid":"' + part.sha256.encode() + b'"}' if can.uuid else b"}")
+    segments.append(b"]" if segments else b"[]")
+    return segments
+
+
+def _options(request: ChatRequest, can: Capabilities) -> dict[str, Any]:
+    """Return the fields of a request besides model and messages."""
+    fields: dict[str, Any] = {"max_tokens": request.max_tokens, "temperature": request.temperature}
+    if request.seed is not None:
+        fields["seed"] = request.seed
+    if request.stop:
+        fields["stop"] = list(request.stop)
+    if request.schema is not None and can.schema:
+        schema = {"name": "reply", "schema": request.schema, "strict": True}
+        fields["response_format"] = {"type": "json_schema", "json_schema": schema}
+    if request.choices and can.choice:
+        fields["structured_outputs"] = {"choice": list(request.choices)}
+    if request.top_logprobs and can.logprobs:
+        fields["logprobs"] = True
+        fields["top_logprobs"] = request.top_logprobs
+    return fields
+
+
+def _json(value: Any) -> bytes:
+    try:
+        return orjson.dumps(value, default=dict)
+    except TypeError:  # orjson's own error is one
+        message = "A request holds something that is not valid Unicode text or JSON."
+        raise ModelError("bad_request", message, next_step="Check the instruction and the Library.") from None

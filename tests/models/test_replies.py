@@ -1,0 +1,174 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from model_server import completion
+
+from rewardharness.models.base import ChatRequest, Message, ModelError, Reply
+from rewardharness.models.replies import CacheMissError, read_error, read_reply, read_retry_after
+from rewardharness.models.wire import VLLM, Capabilities
+
+ASKED = ChatRequest((Message.of("user", "?"),), top_logprobs=3)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 5) | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def read(value, request=ASKED, can=VLLM) -> Reply:
+    return read_reply("host", json.dumps(value).encode(), request, can)
+
+
+def test_a_reply():
+    value = completion("A because", prompt_tokens=42, top_logprobs=3)
+    value["usage"]["prompt_tokens_details"] = {"cached_tokens": 32}
+    reply = read(value)
+    assert (reply.text, reply.finish_reason, reply.model, reply.fingerprint) == (
+        "A because",
+        "stop",
+        "judge",
+        "local-1",
+    )
+    assert (reply.usage.input_tokens, reply.usage.output_tokens, reply.usage.cached_tokens) == (42, 2, 32)
+    assert list(reply.top_logprobs[0].items()) == [("A", -0.25), ("A1", -2.5), ("A2", -3.5)]
+    assert len(reply.top_logprobs) == 2
+
+
+def test_what_a_server_does_not_tell_is_zero_or_empty():
+    reply = read({"choices": [{"message": {"content": "x"}}]})
+    assert reply == Reply("x", finish_reason="", endpoint="host")
+
+
+def test_logprobs_that_are_missing_are_empty_and_broken_ones_are_an_error():
+    value = completion("A", top_logprobs=2)
+    value["choices"][0]["logprobs"] = None
+    assert read(value).top_logprobs == ()
+    for rows in ([{"token": "A"}], [{"token": "A", "logprob": "x", "top_logprobs": []}], [None], 7):
+        value["choices"][0]["logprobs"] = {"content": rows}
+        with pytest.raises(ModelError, match="log-probabilities"):
+            read(value)
+
+
+def test_a_reply_that_was_all_thinking_is_cut_off_not_broken():
+    value = completion(None, finish="length")
+    assert (read(value).text, read(value).finish_reason) == ("", "length")
+
+
+@given(JSON)
+def test_any_json_is_a_reply_or_an_error(value):
+    try:
+        assert isinstance(read(value).text, str)
+    except ModelError as problem:
+        assert problem.code in {"bad_response", "refused"}
+
+
+@given(st.sampled_from(["choices", "usage", "model", "system_fingerprint"]), JSON)
+def test_any_field_may_be_anything(name, value):
+    try:
+        reply = read(completion("A", top_logprobs=2) | {name: value})
+    except ModelError as problem:
+        assert name == "choices" and problem.code in {"bad_response", "refused"}
+    else:
+        assert reply.usage.input_tokens >= 0
+
+
+@given(st.sampled_from(["message", "logprobs", "finish_reason"]), JSON)
+def test_any_part_of_a_choice_may_be_anything(name, value):
+    reply = completion("A", top_logprobs=2)
+    reply["choices"][0][name] = value
+    try:
+        assert isinstance(read(reply).text, str)
+    except ModelError as problem:
+        assert problem.code in {"bad_response", "refused"}
+
+
+@given(st.binary())
+def test_any_bytes_are_an_error(data):
+    with pytest.raises(ModelError):
+        read_reply("host", data, ASKED, VLLM)
+
+
+def test_a_constraint_is_checked_where_it_is_known_to_hold():
+    choices = ChatRequest((Message.of("user", "?"),), choices=("A", "B"))
+    schema = ChatRequest((Message.of("user", "?"),), schema={"type": "object"})
+    proven = Capabilities(proven=True)
+    assert read(completion("A"), choices, proven).text == "A"
+    assert read(completion("perhaps"), choices, VLLM).text == "perhaps"
+    assert read(completion("perh", finish="length"), choices, proven).text == "perh"
+    for request in (choices, schema):
+        with pytest.raises(ModelError, match="choices|JSON"):
+            read(completion("perhaps"), request, proven)
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "code"),
+    [
+        (400, "This model's maximum context length is 8192 tokens. However, you requested 9000", "context_too_long"),
+        (400, "The input token count (9) exceeds the maximum number of tokens allowed", "context_too_long"),
+        (400, '{"code": "context_length_exceeded"}', "context_too_long"),
+        (400, "content_policy_violation", "refused"),
+        (400, "API key not valid. Please pass a valid API key.", "unauthorized"),
+        (400, "whatever", "bad_request"),
+        (401, "", "unauthorized"),
+        (403, "", "unauthorized"),
+        (404, "", "model_not_found"),
+        (405, "", "bad_request"),
+        (408, "", "timeout"),
+        (413, "", "bad_request"),
+        (422, "Unexpected fields in the request: {'uuid'}", "bad_request"),
+        (429, "slow down", "rate_limited"),
+        (429, '{"code": "insufficient_quota"}', "unauthorized"),
+        (500, "CUDA out of memory", "server_error"),
+        (502, "", "server_error"),
+        (503, "", "server_error"),
+        (529, "", "rate_limited"),
+        (302, "", "bad_request"),
+        (204, "", "bad_request"),
+    ],
+)
+def test_statuses(status, text, code):
+    problem = read_error("host", status, text.encode(), None, "m")
+    assert (problem.code, problem.status) == (code, status)
+    assert "host" in str(problem) and str(status) in str(problem)
+    assert problem.next_step or code == "refused"
+
+
+def test_a_miss_of_the_image_cache_is_told_apart():
+    text = b'{"error":{"message":"Cache miss for image at index 0 but data is not provided."}}'
+    assert isinstance(read_error("host", 400, text, None, "m"), CacheMissError)
+    assert not isinstance(read_error("host", 500, text, None, "m"), CacheMissError)
+
+
+@given(st.integers(100, 599), st.binary(max_size=200))
+def test_any_status_with_any_body_is_an_error_that_quotes_nothing(status, data):
+    problem = read_error("host", status, b"sk-secret " + data, None, "m")
+    assert "sk-secret" not in f"{problem} {problem.next_step}"
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        (None, None),
+        ("0", 0.0),
+        ("2.5", 2.5),
+        ("3600", 3600.0),
+        ("-5", None),
+        ("soon", None),
+        ("nan", None),
+        ("inf", None),
+        ("Thu, 01 Jan 1970 00:16:50 GMT", 10.0),
+        ("Thu, 01 Jan 1970 00:00:00 GMT", 0.0),
+        ("Thu, 99 Jan 1970 00:00:00 GMT", None),
+        ("", None),
+    ],
+)
+def test_retry_after(value, seconds):
+    assert read_retry_after(value, now=1000.0) == seconds
+
+
+@given(st.text())
+def test_retry_after_of_any_text(value):
+    seconds = read_retry_after(value, now=1000.0)
+    assert seconds is None or 0 <= seconds < float("inf")

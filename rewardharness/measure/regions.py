@@ -91,7 +91,8 @@ def edit_presence(view: EditView, request: EditRequest) -> Reading:
     Returns:
         `evidence` (m) and `mean_change` (mean of the change map). No grade where nothing was to be changed.
     """
-    strength = np.clip((view.change - 0.5) * 2.0, 0.0, 1.0)
+    # Squared, as sure signs count for more than many doubtful ones.
+    strength = np.clip((view.change - 0.5) * 2.0, 0.0, 1.0) ** 2
     # What is too weak or too small for a region of its own is mostly noise, and yet more than nothing.
     weighted = np.where(view.changed, strength, 0.1 * strength)
     evidence, mean = _mean(weighted, view.valid), _mean(view.change, view.valid)

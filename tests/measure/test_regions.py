@@ -1,0 +1,169 @@
+import itertools
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+from drawn_edits import blend, disc, jpeg, photo, recolored, view
+
+from rewardharness.measure.images import load_picture
+from rewardharness.measure.reading import Quantity, Reading
+from rewardharness.measure.regions import change_map, edit_extent, edit_presence, preservation
+from rewardharness.measure.view import EditView
+from rewardharness.schema import EditRequest, ImageInput
+
+LOCAL = EditRequest("make the disc green", ("color",), "local")
+GLOBAL = EditRequest("as an oil painting", ("style",), "global")
+KEEP = EditRequest("reproduce the source", ("keep",), "none")
+BACKGROUND = EditRequest("put it on a beach", ("background",), "global")
+MEASURES = (change_map, edit_presence, edit_extent, preservation)
+PAIRS = Path(__file__).parents[2] / ".." / "shared" / "data" / "pairs"
+
+
+def edited(source: np.ndarray, *radii: float) -> np.ndarray:
+    """Recolour discs of the given radii, side by side from the left."""
+    for number, radius in enumerate(radii):
+        place = disc(*source.shape[:2], center=(0.25 + 0.4 * number, 0.5), radius=radius)
+        source = recolored(source, (40, 170, 60), place)
+    return source
+
+
+def softened(source: np.ndarray) -> np.ndarray:
+    noise = np.random.default_rng(0).normal(0, 2, source.shape)
+    return np.clip(cv2.GaussianBlur(source, (0, 0), 0.7) + noise, 0, 255).astype(np.uint8)
+
+
+def grade(measure: Callable[[EditView, EditRequest], Reading], candidate: np.ndarray, asked: EditRequest) -> float:
+    found = measure(view(photo("coffee"), candidate), asked).grade
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+@pytest.mark.parametrize("asked", [LOCAL, GLOBAL, KEEP, BACKGROUND])
+def test_every_reading_is_complete(measure: Callable[[EditView, EditRequest], Reading], asked: EditRequest) -> None:
+    source = photo("coffee")
+    for candidate in (source, edited(source, 0.2), softened(source), 255 - source, source[:, 60:300]):
+        reading = measure(view(source, candidate), asked)
+        assert reading.sentence.endswith(".")
+        for name, each in reading.quantities.items():
+            assert each.low <= each.value <= each.high, name
+        assert json.loads(json.dumps(reading.to_json(), allow_nan=False)).keys() == {"grade", *reading.quantities}
+
+
+def test_readings_hold_numbers_only() -> None:
+    with pytest.raises(ValueError, match="finite"):
+        Quantity(float("nan"), "share", 0.0, 1.0)
+    with pytest.raises(ValueError, match="grade"):
+        Reading({}, 1.5, "Too good.")
+    share = Quantity(1 / 3, "share", 0.0, 1.0)
+    assert Reading({"x": share}, None, ".").to_json() == {"grade": None, "x": 0.3333}
+
+
+def test_change_map_counts_and_places_regions() -> None:
+    source = photo("coffee")
+    reading = change_map(view(source, edited(source, 0.2, 0.1)), LOCAL)
+    assert reading.grade is None
+    assert reading.quantities["regions"].value == 2
+    assert 0.7 < reading.quantities["largest_share"].value < 0.9
+    assert 0.6 < reading.quantities["box_fill"].value < 0.9
+    assert "2 regions" in reading.sentence and "at the left" in reading.sentence
+    assert change_map(view(source, source), LOCAL).sentence.startswith("No region")
+
+
+def test_the_overlay_tints_what_changed_and_dims_the_rest() -> None:
+    source = photo("coffee")
+    overlay = change_map(view(source, edited(source, 0.2)), LOCAL).overlay
+    assert overlay is not None and overlay.dtype == np.uint8 and overlay.shape == source.shape
+    inside = overlay[150:170, 110:130].reshape(-1, 3).mean(axis=0)
+    outside = overlay[:, 400:].astype(float)
+    assert inside[0] > inside[1] + 40 and inside[2] > inside[1] + 30
+    assert np.abs(outside - source[:, 400:] * 0.45).mean() < 2
+
+
+@pytest.mark.parametrize("name", ["coffee", "chelsea", "astronaut"])
+def test_presence_separates_copies_from_edits(name: str) -> None:
+    source = photo(name)
+    small = edited(source, 0.07)
+    faint = blend(source, np.clip(source + 14.0, 0, 255), disc(*source.shape[:2], center=(0.4, 0.5), radius=0.15))
+    copies = [source, jpeg(source, 60), jpeg(source, 90), softened(source)]
+    edits = [small, faint, jpeg(small, 75), edited(source, 0.3)]
+    highest = max(edit_presence(view(source, each), LOCAL).grade for each in copies)
+    lowest = min(edit_presence(view(source, each), LOCAL).grade for each in edits)
+    assert highest < 0.1 and lowest > 0.6
+    assert edit_presence(view(source, source), LOCAL).grade == 0.0
+    assert "unchanged source" in edit_presence(view(source, source), LOCAL).sentence
+
+
+def test_presence_of_a_global_edit_asks_for_change_everywhere() -> None:
+    source = photo("coffee")
+    everywhere = cv2.cvtColor(cv2.bitwise_not(cv2.cvtColor(source, cv2.COLOR_RGB2GRAY)), cv2.COLOR_GRAY2RGB)
+    spot, whole = edited(source, 0.15), everywhere
+    assert grade(edit_presence, whole, GLOBAL) > 0.95
+    assert 0.0 < grade(edit_presence, spot, GLOBAL) < 0.5
+    assert grade(edit_presence, source, GLOBAL) == 0.0
+    assert edit_presence(view(source, whole), KEEP).grade is None
+
+
+def test_extent_falls_with_every_further_edit() -> None:
+    source = photo("coffee")
+    grades = [grade(edit_extent, edited(source, *radii), LOCAL) for radii in ((), (0.05,), (0.1,), (0.2,), (0.2, 0.1))]
+    grades.append(grade(edit_extent, edited(source, 0.2, 0.2), LOCAL))
+    grades.append(grade(edit_extent, 255 - source, LOCAL))
+    assert grades[0] == 1.0 and grades[-1] > 0.0
+    assert all(more < less - 0.01 for less, more in itertools.pairwise(grades))
+
+
+def test_extent_speaks_to_local_edits_only() -> None:
+    edit = view(photo("coffee"), edited(photo("coffee"), 0.2))
+    assert edit_extent(edit, GLOBAL).grade is None and edit_extent(edit, KEEP).grade is None
+
+
+def test_preservation_looks_outside_the_edit() -> None:
+    source = photo("coffee")
+    clean, soft = edited(source, 0.2), softened(edited(source, 0.2))
+    dirty = np.clip(jpeg(clean, 8) * 0.93, 0, 255).astype(np.uint8)
+    grades = [grade(preservation, each, LOCAL) for each in (clean, soft, dirty)]
+    assert grades[0] > 0.99
+    assert grades[0] > grades[1] + 0.05 > grades[2] + 0.1
+    assert grade(preservation, clean, KEEP) < 0.97, "where nothing was to be changed, the edit itself counts"
+    assert grade(preservation, source, KEEP) == pytest.approx(1.0)
+
+
+def test_preservation_counts_a_far_smaller_second_region_as_outside() -> None:
+    source = photo("coffee")
+    assert grade(preservation, edited(source, 0.3, 0.08), LOCAL) < grade(preservation, edited(source, 0.3), LOCAL)
+
+
+def test_preservation_of_nothing_is_worth_nothing() -> None:
+    assert grade(preservation, 255 - photo("coffee"), LOCAL) < 0.05
+
+
+def test_preservation_is_silent_on_style_but_not_on_backgrounds() -> None:
+    edit = view(photo("coffee"), edited(photo("coffee"), 0.2))
+    assert preservation(edit, GLOBAL).grade is None
+    assert preservation(edit, EditRequest("brighter", ("tone",), "global")).grade is None
+    assert preservation(edit, BACKGROUND).grade is not None
+
+
+@pytest.mark.real_data
+@pytest.mark.skipif(not PAIRS.is_dir(), reason="../shared/data/pairs is not there")
+def test_real_edits_differ_from_copies_and_real_over_edits_reach_further() -> None:
+    rows = [json.loads(line) for line in (PAIRS / "pairs.jsonl").read_text(encoding="utf-8").splitlines()]
+    wins: dict[str, list[bool]] = {"ground_truth_vs_unedited": [], "ground_truth_vs_over_edit": []}
+    for row in rows[::3]:
+        measure = {"ground_truth_vs_unedited": edit_presence, "ground_truth_vs_over_edit": edit_extent}.get(
+            row["label_kind"]
+        )
+        if measure is None:
+            continue
+        source, *candidates = (
+            load_picture(ImageInput(name, path=PAIRS / row[name])) for name in ("source", "candidate_a", "candidate_b")
+        )
+        first, second = (measure(view(source.pixels, each.pixels), LOCAL).grade or 0.0 for each in candidates)
+        wins[row["label_kind"]].append((first > second) == (row["preference"] == "A"))
+    for kind, each in wins.items():
+        assert len(each) >= 5
+        assert np.mean(each) >= 0.9, kind

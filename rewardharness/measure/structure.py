@@ -250,13 +250,15 @@ def _apart(lab: Plane, inside: Mask, ring: Mask) -> float:
     result is the mean distance of these pairs. A fill that continues its surroundings finds its like nearby,
     a thing that does not belong there does not.
     """
-    rough = np.log2(1.0 + cv2.GaussianBlur(_gradient(lab), (0, 0), 3.0)) * np.float32(5.0)
-    features = cv2.resize(np.dstack([lab, rough]), (_GRID, _GRID), interpolation=cv2.INTER_AREA)
+    size = (_GRID, _GRID)
+    rough = cv2.GaussianBlur(cv2.resize(_gradient(lab), size, interpolation=cv2.INTER_AREA), (0, 0), 0.7)
+    rough = np.log2(1.0 + rough) * np.float32(5.0)
+    features = np.dstack([cv2.resize(lab, size, interpolation=cv2.INTER_AREA), rough])
     down, across = np.mgrid[0:_GRID, 0:_GRID].astype(np.float32) * np.float32(0.4)
     features = np.dstack([features, down, across])
     chosen = []
     for mask in (inside, ring):
-        share = cv2.resize(mask.astype(np.float32), (_GRID, _GRID), interpolation=cv2.INTER_AREA)
+        share = cv2.resize(mask.astype(np.float32), size, interpolation=cv2.INTER_AREA)
         places = features[share >= min(0.5, float(share.max()))]
         chosen.append(places[:: max(1, len(places) // 600)])
     region, around = chosen

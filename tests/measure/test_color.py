@@ -5,7 +5,8 @@ from drawn_edits import blend, disc, grade, photo, recolored, view
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewardharness.measure.color import color_distance, color_named, color_target, style_shift, tone_shift
+from rewardharness.measure.color import color_target, style_shift, tone_shift
+from rewardharness.measure.color_names import color_distance, color_named
 from rewardharness.schema import EditRequest
 
 PAINT = {

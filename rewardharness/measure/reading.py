@@ -55,6 +55,6 @@ class Reading:
             raise ValueError(f"a grade must lie in [0, 1], got {self.grade}")
 
     def to_json(self) -> dict[str, Any]:
-        """Return the grade and all quantities as JSON numbers, rounded to four significant decimals."""
+        """Return the grade and all quantities as JSON numbers, rounded to four decimals."""
         numbers: dict[str, Any] = {name: round(float(each.value), 4) for name, each in self.quantities.items()}
         return {"grade": None if self.grade is None else round(float(self.grade), 4), **numbers}

@@ -198,6 +198,8 @@ def _engine() -> Any:
             # Paths of files that exist: the package then has no reason to download anything.
             "Det.model_path": str(files[0]),
             "Rec.model_path": str(files[1]),
+            # Never opened, as nothing is drawn; older releases fetch a font when no file is named.
+            "Global.font_path": str(files[1]),
             "Global.use_cls": False,
             "Global.log_level": "critical",
             "Global.max_side_len": _LONGEST_SIDE,

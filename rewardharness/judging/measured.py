@@ -13,18 +13,18 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from rewardharness.errors import HarnessError
+from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.chain import answer, observation, think, tool
 from rewardharness.judging.criteria import GRADE_FLOOR, Applied, applicable, make_scores
 from rewardharness.judging.groups import rank
 from rewardharness.judging.instruction import read_instruction
 from rewardharness.judging.judge import failure_of, refuse, unjudged
+from rewardharness.judging.readings import Loaded, Measured, measure
 from rewardharness.judging.revision import measures_revision
 from rewardharness.judging.router import Route, route
 from rewardharness.library.store import Library
-from rewardharness.measure.images import Picture, encode_png, load_picture
-from rewardharness.measure.reading import Reading
+from rewardharness.measure.images import encode_png
 from rewardharness.measure.table import MEASURES
-from rewardharness.measure.view import EditView
 from rewardharness.schema import TIE, ChainStep, EditRequest, Example, Failure, Judgment, Scores, Usage
 
 NAME = "measured (no VLM)"
@@ -38,14 +38,13 @@ TIE_MARGIN = 0.01
 
 
 @dataclass(frozen=True)
-class _Measured:
+class _Graded:
     """One candidate after measuring."""
 
-    readings: Mapping[str, Reading]
+    taken: Measured
     grades: Mapping[str, float]
     """Per criterion key, for those that could be graded."""
     scores: Scores | None
-    alignment: str
 
 
 class MeasuredJudge:
@@ -55,18 +54,22 @@ class MeasuredJudge:
         ties: Whether the task's labels have ties. Without, only candidates with equal rewards tie.
         pictures: Whether observations carry pictures for people, at some cost in time.
         workers: How many examples are measured at once, in threads.
+        cache: Where readings are remembered, so that another Library weighs the same ones; not used with `pictures`.
     """
 
     name = NAME
     protocol = "measured"
 
-    def __init__(self, *, ties: bool = False, pictures: bool = False, workers: int = 1) -> None:
+    def __init__(
+        self, *, ties: bool = False, pictures: bool = False, workers: int = 1, cache: JudgmentCache | None = None
+    ) -> None:
         import cv2
 
         # Examples are judged side by side; threads inside OpenCV would only fight with them.
         cv2.setNumThreads(1)
         self._ties = ties
         self._pictures = pictures
+        self._cache = None if pictures else cache
         self._pool = ThreadPoolExecutor(max_workers=workers, thread_name_prefix="measure")
 
     @property
@@ -93,22 +96,26 @@ class MeasuredJudge:
         if failure is not None:
             return unjudged(example, self, library, failure)
         try:
-            source = load_picture(example.source)
-            pictures = {
-                label: load_picture(image) for label, image in zip(example.labels, example.candidates, strict=True)
+            source = Loaded.of(example.source)
+            candidates = {
+                label: Loaded.of(image) for label, image in zip(example.labels, example.candidates, strict=True)
+            }
+            request = read_instruction(example.instruction)
+            chosen = route(library, example.instruction)
+            criteria = applicable(chosen, request)
+            wanted = {each.measure for each in chosen.tools} | {each.criterion.measure for each in criteria}
+            names = tuple(name for name in MEASURES if name in wanted)
+            measured = {
+                label: _grade(measure(source, candidate, request, names, self._cache), criteria)
+                for label, candidate in candidates.items()
             }
         except HarnessError as error:
             return unjudged(example, self, library, failure_of(error), _usage(started))
-        request = read_instruction(example.instruction)
-        chosen = route(library, example.instruction)
-        criteria = applicable(chosen, request)
-        wanted = _wanted_measures(chosen, criteria)
-        measured = {label: _measure(source, picture, request, criteria, wanted) for label, picture in pictures.items()}
         if any(each.scores is None for each in measured.values()):
             what = "has no criteria that apply" if not criteria else "asks for nothing that can be measured"
             reason = f"This Library {what} to {example.instruction!r}; the measured judge has nothing to go by."
             return unjudged(example, self, library, Failure("nothing_to_measure", reason), _usage(started))
-        return self._conclude(example, library, _Case(request, chosen, criteria, source, pictures, measured), started)
+        return self._conclude(example, library, _Case(request, chosen, criteria, source, candidates, measured), started)
 
     def _conclude(self, example: Example, library: Library, case: "_Case", started: float) -> Judgment:
         scores = case.scores
@@ -168,9 +175,9 @@ class _Case:
     request: EditRequest
     route: Route
     criteria: Sequence[Applied]
-    source: Picture
-    pictures: Mapping[str, Picture]
-    measured: Mapping[str, _Measured]
+    source: Loaded
+    candidates: Mapping[str, Loaded]
+    measured: Mapping[str, _Graded]
 
     @property
     def scores(self) -> dict[str, Scores]:
@@ -205,19 +212,19 @@ class _Case:
         return share if self.specific() else share / 2
 
     def text_unread(self) -> bool:
-        readings = [each.readings.get("text_match") for each in self.measured.values()]
+        readings = [each.taken.readings.get("text_match") for each in self.measured.values()]
         return bool(self.request.texts) and any(each is not None and each.grade is None for each in readings)
 
     def notes(self) -> tuple[str, ...]:
-        found = [f"Source: {note}" for note in self.source.notes]
-        for label, picture in self.pictures.items():
-            found.extend(f"{label}: {note}" for note in picture.notes)
-            if self.measured[label].alignment:
-                found.append(f"{label}: {self.measured[label].alignment}")
-            if picture.sha256 == self.source.sha256:
+        found = [f"Source: {note}" for note in next(iter(self.measured.values())).taken.source_notes]
+        for label, each in self.measured.items():
+            found.extend(f"{label}: {note}" for note in each.taken.notes)
+            if each.taken.alignment:
+                found.append(f"{label}: {each.taken.alignment}")
+            if self.candidates[label].sha256 == self.source.sha256:
                 found.append(f"{label} is the unchanged source.")
-        for first, second in combinations(self.pictures, 2):
-            if self.pictures[first].sha256 == self.pictures[second].sha256:
+        for first, second in combinations(self.candidates, 2):
+            if self.candidates[first].sha256 == self.candidates[second].sha256:
                 found.append(f"{first} and {second} are the same image.")
         if not self.specific():
             kinds = "/".join(self.request.kinds)
@@ -245,8 +252,8 @@ class _Case:
             leads[name] = leads.get(name, 0.0) + applied.criterion.weight * ratio
         strongest = [name for name, lead in sorted(leads.items(), key=lambda item: (-item[1], item[0])) if lead > 0.05]
         return tuple(
-            f"{first} leads {second} on {name.replace('_', ' ')}: {first}: {ours.readings[name].sentence} "
-            f"{second}: {theirs.readings[name].sentence}"
+            f"{first} leads {second} on {name.replace('_', ' ')}: {first}: {ours.taken.readings[name].sentence} "
+            f"{second}: {theirs.taken.readings[name].sentence}"
             for name in strongest[:3]
         )
 
@@ -255,7 +262,7 @@ class _Case:
         found = [think(self._opening()), think(self._consulted())]
         tools = {each.measure: each.name for each in self.route.tools if each.measure}
         for label, each in self.measured.items():
-            for name, reading in each.readings.items():
+            for name, reading in each.taken.readings.items():
                 picture = encode_png(reading.overlay) if pictures and reading.overlay is not None else None
                 found.append(tool(tools.get(name, name), ("source", label), label))
                 found.append(observation({**reading.to_json(), "says": reading.sentence}, label, picture))
@@ -288,25 +295,15 @@ class _Case:
         return f"{label}: {'; '.join(parts)}. That gives {_score_words(each.scores)}."
 
 
-def _measure(
-    source: Picture, picture: Picture, request: EditRequest, criteria: Sequence[Applied], wanted: Sequence[str]
-) -> _Measured:
-    view = EditView(source, picture)
-    readings = {name: MEASURES[name].function(view, request) for name in wanted}
+def _grade(taken: Measured, criteria: Sequence[Applied]) -> _Graded:
     grades: dict[str, float] = {}
     graded = []
     for applied in criteria:
-        reading = readings.get(applied.criterion.measure or "")
+        reading = taken.readings.get(applied.criterion.measure or "")
         if reading is not None and reading.grade is not None:
             grades[applied.key] = reading.grade
             graded.append((applied.criterion, reading.grade))
-    return _Measured(readings, grades, make_scores(graded), view.alignment.note)
-
-
-def _wanted_measures(chosen: Route, criteria: Sequence[Applied]) -> tuple[str, ...]:
-    """Measures that a routed Tool or an applicable criterion calls for, in the table's order."""
-    names = {each.measure for each in chosen.tools} | {each.criterion.measure for each in criteria}
-    return tuple(name for name in MEASURES if name in names)
+    return _Graded(taken, grades, make_scores(graded))
 
 
 def _usage(started: float) -> Usage:

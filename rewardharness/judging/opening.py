@@ -28,7 +28,7 @@ class JudgeOptions:
     router: str | None = None
     """Spelling of a model that decides on entries without triggers; None: their wording decides."""
     cache: bool = True
-    """Whether a model's judgments are remembered in `RH_HOME`."""
+    """Whether a model's judgments, and the measured judge's readings, are remembered in `RH_HOME`."""
     api_key: str | None = field(default=None, repr=False)
     """Key of the endpoint, instead of the one in the environment. Never kept."""
     on_step: Callable[[ChainStep], None] | None = None
@@ -47,8 +47,9 @@ def open_judge(spec: str, settings: Settings, options: JudgeOptions = JudgeOptio
         InputError: If the spelling cannot be read, or a key is missing.
         MissingPackageError: If a package for this kind of model is not installed.
     """
+    cache = JudgmentCache(settings.home / "cache") if options.cache else None
     if spec == MEASURED:
-        return MeasuredJudge(ties=options.ties, pictures=options.pictures, workers=settings.workers)
+        return MeasuredJudge(ties=options.ties, pictures=options.pictures, workers=settings.workers, cache=cache)
     keys = ModelSettings(
         api_key=options.api_key or settings.api_key,
         gemini_key=settings.gemini_key,
@@ -56,7 +57,6 @@ def open_judge(spec: str, settings: Settings, options: JudgeOptions = JudgeOptio
         location=settings.cloud_location,
     )
     model = open_model(spec, keys)
-    cache = JudgmentCache(settings.home / "cache") if options.cache else None
     how = replace(options.subagent, ties=options.ties)
     router = LLMRouter(open_model(options.router, keys), cache) if options.router else None
     return SubAgent(model, how, cache, router, on_step=options.on_step, pictures=options.pictures)

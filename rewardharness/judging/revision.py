@@ -12,6 +12,7 @@ def measures_revision() -> str:
     package = Path(__file__).parent.parent
     sources = [*(package / "measure").glob("*.py")]
     sources += [
-        package / "judging" / f"{name}.py" for name in ("criteria", "groups", "instruction", "measured", "router")
+        package / "judging" / f"{name}.py"
+        for name in ("criteria", "groups", "instruction", "measured", "readings", "router")
     ]
     return content_id([[file.name, sha256(file.read_bytes())] for file in sorted(sources)])

@@ -1,13 +1,16 @@
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from rewardharness.judging import readings
+from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.measured import NAME, MeasuredJudge
 from rewardharness.judging.record import judgment_json
-from rewardharness.library.store import EMPTY, Library, open_library
-from rewardharness.schema import Example, ImageInput
+from rewardharness.library.store import EMPTY, Library, RemoveEntry, open_library
+from rewardharness.schema import Example, ImageInput, Usage
 
 
 @pytest.fixture(scope="module")
@@ -150,3 +153,34 @@ def test_real_pairs_are_judged_without_position_bias(real_data: Path, library: L
     report = make_report(evaluate(MeasuredJudge(workers=2), library, examples, concurrency=2))
     assert report.judged == report.n == 24
     assert report.position_consistent == (24, 24)
+
+
+def test_remembered_readings_give_the_same_judgment_to_the_last_digit(
+    pictures: dict[str, ImageInput], library: Library, tmp_path: Path
+) -> None:
+    asked = example(pictures, "over", "small")
+    cache = JudgmentCache(tmp_path)
+    plain = MeasuredJudge().judge_now(asked, library)
+    first = MeasuredJudge(cache=cache).judge_now(asked, library)
+    again = MeasuredJudge(cache=cache).judge_now(asked, library)
+    assert replace(plain, usage=Usage()) == replace(first, usage=Usage()) == replace(again, usage=Usage())
+    assert cache.stats().by_judge == {"measures": 2}
+    cache.close()
+
+
+def test_another_library_weighs_the_remembered_readings(
+    pictures: dict[str, ImageInput], library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = JudgmentCache(tmp_path)
+    asked = example(pictures, "red", "over")
+    MeasuredJudge(cache=cache).judge_now(asked, library)
+    smaller = library.apply(RemoveEntry("preserving-the-rest"))
+
+    def unpack(image: ImageInput) -> None:
+        raise AssertionError("an image was decoded again")
+
+    monkeypatch.setattr(readings, "load_picture", unpack)
+    judgment = MeasuredJudge(cache=cache).judge_now(asked, smaller)
+    assert judgment.judged
+    assert judgment.library_id == smaller.id
+    cache.close()

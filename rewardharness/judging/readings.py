@@ -1,0 +1,121 @@
+"""What the measures say of one candidate, measured when first asked for and remembered from then on.
+
+A reading depends on two images and an instruction, not on the Library. So a Library may change a hundred times while
+its criteria are weighed anew from the same readings, at the cost of a look-up.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from rewardharness.files import content_id, sha256
+from rewardharness.judging.cache import JudgmentCache
+from rewardharness.judging.revision import measures_revision
+from rewardharness.measure.images import Picture, load_picture, read_bytes
+from rewardharness.measure.reading import Quantity, Reading
+from rewardharness.measure.table import MEASURES
+from rewardharness.measure.text import ocr_available
+from rewardharness.measure.view import EditView
+from rewardharness.schema import EditRequest, ImageInput
+
+SLOW = frozenset({"text_match", "unasked_text"})
+"""Measures that cost as much as all others together: remembered too, and made only when asked for."""
+
+OWNER = "measures"
+"""Under this name readings stand in the statistics of the cache."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The readings of one candidate, and what had to be done to take them."""
+
+    readings: Mapping[str, Reading]
+    alignment: str
+    """How the candidate was brought into the frame of the source; empty when nothing was done."""
+    source_notes: tuple[str, ...]
+    """What was done to show the source: turned upright, put on white, ..."""
+    notes: tuple[str, ...]
+    """The same for the candidate."""
+
+
+@dataclass
+class Loaded:
+    """An image that is decoded when somebody needs its pixels, and not before."""
+
+    image: ImageInput
+    data: bytes = field(repr=False)
+
+    @classmethod
+    def of(cls, image: ImageInput) -> "Loaded":
+        """Read the bytes.
+
+        Raises:
+            ImageError: If they cannot be read.
+        """
+        return cls(image, read_bytes(image))
+
+    @cached_property
+    def sha256(self) -> str:
+        """Of the encoded bytes."""
+        return sha256(self.data)
+
+    @cached_property
+    def picture(self) -> Picture:
+        """The decoded picture.
+
+        Raises:
+            ImageError: If the bytes are no usable image.
+        """
+        return load_picture(ImageInput(self.image.name, data=self.data))
+
+
+def measure(
+    source: Loaded, candidate: Loaded, request: EditRequest, wanted: Sequence[str], cache: JudgmentCache | None
+) -> Measured:
+    """Take readings of one candidate against the source.
+
+    Args:
+        source: The image before.
+        candidate: The edited image.
+        request: What the instruction asks for.
+        wanted: Names of measures; unknown ones are passed over.
+        cache: Where readings are remembered; pictures are not, so readings from it carry none.
+    """
+    names = [name for name in MEASURES if name in wanted]
+    if cache is None:
+        view = EditView(source.picture, candidate.picture)
+        readings = {name: MEASURES[name].function(view, request) for name in names}
+        return Measured(readings, view.alignment.note, source.picture.notes, candidate.picture.notes)
+    key = content_id(
+        ["readings", measures_revision(), ocr_available(), source.sha256, candidate.sha256, request.instruction]
+    )
+    known = cache.get(key) or {"readings": {}}
+    if any(name not in known["readings"] for name in names):
+        view = EditView(source.picture, candidate.picture)
+        # Whoever asks for one will ask for others when the Library changes, and the view is the dear part.
+        due = [name for name in MEASURES if name not in known["readings"] and (name in names or name not in SLOW)]
+        taken = {name: _to_json(MEASURES[name].function(view, request)) for name in due}
+        known = {
+            "alignment": view.alignment.note,
+            "source_notes": list(source.picture.notes),
+            "notes": list(candidate.picture.notes),
+            "readings": {**known["readings"], **taken},
+        }
+        cache.put(key, known, OWNER)
+    readings = {name: _from_json(known["readings"][name]) for name in names}
+    return Measured(readings, known["alignment"], tuple(known["source_notes"]), tuple(known["notes"]))
+
+
+def _to_json(reading: Reading) -> dict[str, Any]:
+    quantities = {name: [each.value, each.unit] for name, each in reading.quantities.items()}
+    return {"grade": reading.grade, "says": reading.sentence, "quantities": quantities}
+
+
+def _from_json(value: Mapping[str, Any]) -> Reading:
+    # The range of a quantity belongs to its measure and is not needed to weigh it again.
+    quantities = {
+        name: Quantity(float(number), str(unit), float("-inf"), float("inf"))
+        for name, (number, unit) in value["quantities"].items()
+    }
+    return Reading(quantities, value["grade"], value["says"])

@@ -1,0 +1,180 @@
+"""The values that an evolution passes around: what was judged, what was found, and what is proposed."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, get_args
+
+from rewardharness.errors import LibraryError
+from rewardharness.files import content_id
+from rewardharness.library.store import AddEntry, Change, Library, RemoveEntry, ReplaceEntry
+from rewardharness.schema import Example, Judgment, Usage
+
+Operator = Literal["add", "modify", "remove", "merge", "split", "retrigger", "reweight", "add_tool", "fix_tool"]
+"""Kinds of edit that may be proposed.
+
+`add`, `modify`, `remove`: a Skill, or a criterion of one; `merge`: two Skills into one; `split`: a Skill or a
+criterion into two that apply to different kinds of edit; `retrigger`: when an entry applies; `reweight`: how much a
+criterion counts; `add_tool`, `fix_tool`: a Tool, new or repaired.
+"""
+
+OPERATORS: tuple[Operator, ...] = get_args(Operator)
+
+Phase = Literal["skills", "tools", "prune"]
+"""What a round may change: Skills, Tools, or the size of the Library."""
+
+MAX_CITED = 4
+"""Examples that a finding or a proposal may cite."""
+
+Observe = Callable[[Example], Mapping[str, Mapping[str, float]]]
+"""Grades in [0, 1] of all measures for each candidate: label to measure to grade; what cannot be measured is absent."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One judged example of the pool."""
+
+    example: Example
+    judgment: Judgment
+    credit: float
+    """How far the judgment agrees with the label: 0, 1, or a share in between. 0 when there is no judgment."""
+
+    @property
+    def judged(self) -> bool:
+        """Whether there is a judgment. A failed one is not a tie, and not evidence about the Library."""
+        return self.judgment.judged
+
+    @property
+    def failed(self) -> bool:
+        """Whether it was judged and the label was missed, at least in part."""
+        return self.judged and self.credit < 1
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What went wrong in a cluster of examples, in words."""
+
+    statement: str
+    cited: tuple[str, ...]
+    """Ids of at most `MAX_CITED` examples that show it."""
+    kinds: tuple[str, ...]
+    """Kinds of edit that it is about, members of `EDIT_KINDS`."""
+    failures: int
+    """Failures in the cluster."""
+    successes: int
+    """Successes among comparable examples."""
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """One typed edit of a Library."""
+
+    operator: Operator
+    changes: tuple[Change, ...]
+    """Applied together, in this order: one, or several for a merge or a split of Skills."""
+    statement: str
+    """Why, in a sentence or two."""
+    cited: tuple[str, ...]
+    """Ids of at most `MAX_CITED` examples that motivate it."""
+    source: str
+    """Who proposes it."""
+
+    @property
+    def signature(self) -> str:
+        """Content id of what it would change. Two proposals with the same signature are the same edit."""
+        return content_id([_change_json(change) for change in self.changes])
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the entries that it touches, in order."""
+        return tuple(change.name if isinstance(change, RemoveEntry) else change.entry.name for change in self.changes)
+
+    def applied_to(self, library: Library) -> Library:
+        """Return the Library after all changes.
+
+        Raises:
+            LibraryError: If one of them does not fit, or nothing would change.
+        """
+        after = library
+        for change in self.changes:
+            after = after.apply(change)
+        if after.id == library.id:
+            raise LibraryError("The proposed edit changes nothing.", next_step="Propose a different edit.")
+        return after
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A proposal that was tried and not kept."""
+
+    signature: str
+    statement: str
+    """What it was to do."""
+    reason: str = ""
+    """Why it was not kept."""
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """Something that an Orchestrator said and that could not become a proposal."""
+
+    problem: str
+    """Why, in a sentence; safe to show."""
+    excerpt: str = ""
+    """The beginning of what it said; foreign text."""
+
+
+@dataclass(frozen=True)
+class View:
+    """What an Orchestrator gets to see in one round. Examples of the audit split are never in it."""
+
+    library: Library
+    """The Library to improve: the champion."""
+    outcomes: tuple[Outcome, ...]
+    """The pool as judged with this Library."""
+    observe: Observe
+    known_measures: tuple[str, ...]
+    """Names of measures that criteria and Tools may use."""
+    phase: Phase = "skills"
+    seed: int = 0
+    """Random seed of this round; the same View gives the same proposals of an Orchestrator without a model."""
+    rejected: tuple[Tried, ...] = ()
+    """What was tried before and not kept, oldest first."""
+    findings: tuple[Finding, ...] = ()
+    """What earlier rounds found, oldest first."""
+    limit: int = 6
+    """Most proposals that the round has a use for."""
+
+
+class Orchestrator(Protocol):
+    """Proposes edits of a Library."""
+
+    @property
+    def name(self) -> str:
+        """Named in every proposal and shown to people."""
+
+    @property
+    def spent(self) -> Usage:
+        """What all rounds together have cost in calls, tokens and seconds."""
+
+    @property
+    def findings(self) -> Sequence[Finding]:
+        """What the latest round found, strongest first."""
+
+    @property
+    def dropped(self) -> Sequence[Dropped]:
+        """What the latest round said that could not become a proposal."""
+
+    def propose(self, view: View) -> Sequence[Proposal]:
+        """Propose edits, the most promising first; none when nothing comes to mind.
+
+        Raises:
+            ModelError: If its model gave no answer. Nothing was proposed; a later round may succeed.
+        """
+
+
+def _change_json(change: Change) -> list[object]:
+    if isinstance(change, AddEntry):
+        return ["add", change.entry.canonical()]
+    if isinstance(change, ReplaceEntry):
+        return ["replace", change.entry.canonical()]
+    return ["remove", change.name]

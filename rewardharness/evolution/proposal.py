@@ -6,6 +6,7 @@ from typing import Literal, Protocol, get_args
 
 from rewardharness.errors import LibraryError
 from rewardharness.files import content_id
+from rewardharness.library.entry import Entry
 from rewardharness.library.store import AddEntry, Change, Library, RemoveEntry, ReplaceEntry
 from rewardharness.schema import Example, Judgment, Usage
 
@@ -77,11 +78,19 @@ class Proposal:
     """Ids of at most `MAX_CITED` examples that motivate it."""
     source: str
     """Who proposes it."""
+    idea: tuple[str, ...] = ()
+    """Names the edit whatever the rest of its entries says, for proposers that can; as in: reweight, a Skill, a
+    criterion, the new weight. Empty: the resulting entries stand for it."""
 
     @property
     def signature(self) -> str:
-        """Content id of what it would change. Two proposals with the same signature are the same edit."""
-        return content_id([_change_json(change) for change in self.changes])
+        """Content id of the edit. Two proposals with the same signature are the same edit."""
+        return content_id(["idea", *self.idea] if self.idea else [_change_json(change) for change in self.changes])
+
+    @property
+    def text(self) -> str:
+        """All wording that it would put into the Library, to compare with other wording."""
+        return "\n".join(wording(change.entry) for change in self.changes if not isinstance(change, RemoveEntry))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -111,6 +120,13 @@ class Tried:
     """What it was to do."""
     reason: str = ""
     """Why it was not kept."""
+    text: str = ""
+    """The wording that it would have put into the Library."""
+
+    @classmethod
+    def of(cls, proposal: Proposal, reason: str) -> "Tried":
+        """Make a note of a proposal that was not kept."""
+        return cls(proposal.signature, proposal.statement, reason, proposal.text)
 
 
 @dataclass(frozen=True)
@@ -170,6 +186,12 @@ class Orchestrator(Protocol):
         Raises:
             ModelError: If its model gave no answer. Nothing was proposed; a later round may succeed.
         """
+
+
+def wording(entry: Entry) -> str:
+    """What an entry says to a judge or to a model: description, body, system prompt and criteria."""
+    criteria = [each.text for each in entry.rubric.criteria] if entry.rubric else []
+    return "\n".join(filter(None, (entry.description, entry.body, entry.system_prompt, *criteria)))
 
 
 def _change_json(change: Change) -> list[object]:

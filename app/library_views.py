@@ -135,7 +135,7 @@ def entry_rubric(entry: Entry) -> str:
         ]
         for each in entry.rubric.criteria
     ]
-    return block(table(["Criterion", "Weight", "Grades", "Score", "Edits", "Measured by"], rows, "rubric"))
+    return block(table(["Criterion", "Weight", "Grades", "Score", "Edits", "Measured by"], rows, "rubric cards"))
 
 
 def entry_tool(entry: Entry) -> str:
@@ -196,7 +196,7 @@ def problems(found: Sequence[Problem]) -> str:
     counts = [
         _count(number, name) for name in SEVERITIES if (number := sum(each.severity == name for each in found)) > 0
     ]
-    return block(f"<p>{', '.join(counts)}.</p>" + table(["", "Where", "What", "What to do"], rows, "problems"))
+    return block(f"<p>{', '.join(counts)}.</p>" + table(["", "Where", "What", "What to do"], rows, "problems cards"))
 
 
 def differences(found: LibraryDiff) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import gradio as gr
 
-from app.services import AppServices
+from app.services import AppServices, is_local
 from app.tabs.library import build_library_tab
 from app.tabs.score import build_score_tab
 from app.theme import make_theme
@@ -15,8 +15,6 @@ from rewardharness.errors import InputError
 from rewardharness.settings import Settings
 
 HOUR = 3600
-HERE = frozenset({"127.0.0.1", "localhost", "::1"})
-"""Addresses that only this computer can reach."""
 
 
 def build_app(services: AppServices) -> gr.Blocks:
@@ -77,7 +75,7 @@ def serve(
         InputError: If the port is taken.
     """
     host = host or ("0.0.0.0" if settings.space else "127.0.0.1")
-    services = AppServices(settings, scratch, local=not settings.space and host in HERE)
+    services = AppServices(settings, scratch, local=is_local(settings, host))
     blocks = build_app(services)
     try:
         blocks.launch(

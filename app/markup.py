@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-MAX_DOCUMENT = 100_000
+MAX_DOCUMENT = 40_000
 """Characters of a document that are shown."""
 
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}

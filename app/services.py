@@ -47,6 +47,16 @@ SHOWN_SIDE = 1280
 """Long side of the pictures that are shown next to each other, in pixels; judging sees the full size."""
 
 
+HERE = frozenset({"127.0.0.1", "localhost", "::1"})
+"""Addresses that only this computer can reach."""
+
+
+class MissingInputError(InputError):
+    """Something that a comparison needs was not given."""
+
+    title = "Something is missing"
+
+
 @dataclass(frozen=True)
 class Choice:
     """A Library as it is chosen on the screen."""
@@ -236,16 +246,22 @@ class AppServices:
             return []
 
 
+def is_local(settings: Settings, host: str) -> bool:
+    """Whether whoever can reach the app at an address sits at this computer."""
+    return not settings.space and host in HERE
+
+
 def _example(source: str | None, candidates: Sequence[str | None], instruction: str) -> Example:
     """Put what was given together; says what is missing in the order in which it stands on the screen."""
     if source is None:
-        raise InputError("The source picture is missing.", next_step="Add the picture before the edit.")
+        raise MissingInputError("The source picture is missing.", next_step="Add the picture before the edit.")
     given = [path for path in candidates if path is not None]
     for label, path in zip(LABELS, candidates, strict=False):
         if path is None and (label in LABELS[:2] or given[LABELS.index(label) :]):
-            raise InputError(f"Candidate {label} is missing.", next_step=f"Add an edited picture as candidate {label}.")
+            remedy = f"Add an edited picture as candidate {label}."
+            raise MissingInputError(f"Candidate {label} is missing.", next_step=remedy)
     if not instruction.strip():
-        raise InputError("The instruction is missing.", next_step="Say in words what the edit should do.")
+        raise MissingInputError("The instruction is missing.", next_step="Say in words what the edit should do.")
     return Example(
         id="app",
         instruction=instruction.strip(),

@@ -121,9 +121,10 @@ def stopped() -> str:
     return block(callout("empty", "Stopped", paragraph("Nothing was judged. Your pictures are still here.")))
 
 
-def trouble(error: Description) -> str:
-    """An error, with its remedy."""
-    return block(callout("error", error.title, paragraph(error.detail), paragraph(error.next_step, "remedy")))
+def trouble(error: Description, hint: str = "") -> str:
+    """An error, with its remedy and what else may help."""
+    remedy = paragraph(error.next_step, "remedy")
+    return block(callout("error", error.title, paragraph(error.detail), remedy, paragraph(hint)))
 
 
 def failure(reason: Failure) -> str:

@@ -48,7 +48,7 @@ def build_library_tab(services: AppServices) -> None:
     with gr.Tabs(elem_id="library-tabs"):
         with gr.Tab("Entries"):
             reader = _draw_reader(summary)
-        with gr.Tab("Try an instruction"):
+        with gr.Tab("Try it"):
             _draw_routing(services, reader)
         with gr.Tab("Check"):
             _draw_check(services, chooser)
@@ -86,12 +86,12 @@ def _connect(services: AppServices, chooser: Chooser, reopen: gr.Button, reader:
         choice = Choice(kind, folder)
         if kind == FOLDER and not folder.strip():
             return {reader.summary: gr.skip()}
+        library = None
         try:
-            library: Library | None = services.library(choice)
-        except HarnessError as error:
-            library, shown = None, views.trouble(describe(error))
-        else:
+            library = services.library(choice)
             shown = library_views.summary(library, services.library_name(choice))
+        except HarnessError as error:
+            shown = views.trouble(describe(error), "The tab Check lists everything that is wrong with it.")
         return {reader.library: library, reader.summary: shown, reader.search: "", **_listed(reader, library, "")}
 
     chooser.kind.input(lambda kind: gr.Button(visible=kind == FOLDER), chooser.kind, reopen, queue=False, **QUIET)

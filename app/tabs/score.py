@@ -99,7 +99,7 @@ def _draw_told(services: AppServices) -> Told:
                 reasons = _markdown(elem_id="reasons")
             with gr.Column(scale=7, min_width=320):
                 look = gr.Radio([], label="Look at candidate", elem_id="look")
-                show = gr.Radio([], show_label=False, label="Show", elem_id="show")
+                show = gr.Radio([], label="Show", elem_id="show")
                 slider = gr.ImageSlider(
                     type="numpy", format="png", interactive=False, max_height=460, elem_id="slider", buttons=[]
                 )

@@ -1,0 +1,83 @@
+"""Small pictures, a hostile Library, and one running app for all tests of this folder."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from app_parts import LAUNCH, ROOT, Pictures, Served
+from hostile import HOSTILE, HOSTILE_DOCUMENT
+from PIL import Image
+
+
+@pytest.fixture(scope="session")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> Pictures:
+    """A red square on a textured ground: painted blue in one candidate, drowned in noise in the other."""
+    folder = tmp_path_factory.mktemp("pictures")
+    chance = np.random.default_rng(3)
+    ramp = np.linspace(60, 180, 192)[:, None, None] + np.linspace(0, 40, 256)[None, :, None]
+    source = np.clip(ramp + chance.normal(0, 4, (192, 256, 3)), 0, 255).astype(np.uint8)
+    source[60:130, 90:170] = (190, 30, 30)
+    good = source.copy()
+    good[60:130, 90:170] = (30, 60, 200)
+    bad = np.clip(source * 0.4 + chance.normal(60, 40, source.shape), 0, 255).astype(np.uint8)
+    paths = []
+    for name, pixels in (("source", source), ("good", good), ("bad", bad)):
+        paths.append(folder / f"{name}.png")
+        Image.fromarray(pixels).save(paths[-1])
+    return Pictures(*paths, "Make the red square blue.")
+
+
+@pytest.fixture(scope="session")
+def hostile_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Library that loads, and whose every free text attacks the page."""
+    folder = tmp_path_factory.mktemp("hostile") / "library"
+    entries = {"evil-skill": "skill", "evil-tool": "tool"}
+    quoted = json.dumps(HOSTILE)
+    for name, kind in entries.items():
+        place = folder / f"{kind}s" / name
+        place.mkdir(parents=True)
+        tool = f"system_prompt: {quoted}\ninput_schema: {{{quoted}: {quoted}}}\n" if kind == "tool" else ""
+        (place / "SKILL.md").write_text(
+            f"---\nschema_version: 2\nname: {name}\nkind: {kind}\ndescription: {quoted}\n{tool}"
+            f"metadata:\n  triggers: 'always, <img src=x onerror=alert(1)>'\n---\n\n{HOSTILE_DOCUMENT}",
+            encoding="utf-8",
+        )
+    (folder / "skills/evil-skill/rubric.yaml").write_text(
+        f"criteria:\n  - id: evil\n    text: {quoted}\n    weight: 2\n    measure: edit_presence\n", encoding="utf-8"
+    )
+    records = {
+        name: {"kind": kind, "description": HOSTILE, "path": f"{kind}s/{name}/SKILL.md"}
+        for name, kind in entries.items()
+    }
+    registry = {"schema_version": 2, "library": {"name": HOSTILE, "status": HOSTILE}, "entries": records}
+    (folder / "registry.json").write_text(json.dumps(registry), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """The app, in a process and on a port of its own, with a home of its own."""
+    folder = tmp_path_factory.mktemp("served")
+    (folder / "note.txt").write_text("secret", encoding="utf-8")
+    (folder / ".env").write_text("secret", encoding="utf-8")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("RH_", "GRADIO_"))}
+    env |= {"RH_HOME": str(folder / "home"), "RH_WORKERS": "2", "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
+    with subprocess.Popen(
+        [sys.executable, "-c", LAUNCH, str(port)], cwd=folder, env=env, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        first = process.stdout.readline().split()
+        assert first[:1] == ["at"], "the app did not start"
+        yield Served(first[1].rstrip("/"), folder, folder / "home" / "feedback")
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=20)

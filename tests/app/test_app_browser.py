@@ -1,0 +1,201 @@
+"""The app as a person meets it, in a real browser."""
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from app_parts import Pictures, Served
+from hostile import HOSTILE
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+from playwright.sync_api import Browser, Page, expect, sync_playwright  # noqa: E402
+from screenshots import SIZES, photograph, screenshot_folder  # noqa: E402
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "google-chrome"))), None)
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH"),
+]
+
+
+@dataclass
+class Visit:
+    """A page, and what happened behind the scenes."""
+
+    page: Page
+    foreign: list[str] = field(default_factory=list)
+    """Requests to other hosts."""
+    dialogs: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    """Exceptions of scripts."""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as running:
+        started = running.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        yield started
+        started.close()
+
+
+def visit(browser: Browser, served: Served, size: str = "wide", scheme: str = "light") -> Visit:
+    width, height = SIZES[size]
+    page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)  # type: ignore[arg-type]
+    seen = Visit(page)
+
+    def on_request(request: object) -> None:
+        url = str(getattr(request, "url", ""))
+        if not url.startswith((served.url, "data:", "blob:")):
+            seen.foreign.append(url)
+
+    def on_dialog(dialog: object) -> None:
+        seen.dialogs.append(str(getattr(dialog, "message", "")))
+        getattr(dialog, "dismiss")()  # noqa: B009
+
+    page.on("request", on_request)
+    page.on("dialog", on_dialog)
+    page.on("pageerror", lambda error: seen.errors.append(str(error)))
+    page.set_default_timeout(20_000)
+    expect.set_options(timeout=20_000)
+    page.goto(served.url)
+    page.locator("#compare").wait_for()
+    return seen
+
+
+def give(page: Page, pictures: Pictures, instruction: str) -> None:
+    for place, path in (("source", pictures.source), ("candidate-a", pictures.bad), ("candidate-b", pictures.good)):
+        page.locator(f"#{place} input[type=file]").set_input_files(path)
+        expect(page.locator(f"#{place} img")).to_be_visible()
+    page.locator("#instruction input, #instruction textarea").fill(instruction)
+
+
+def open_library(page: Page, folder: Path) -> None:
+    page.get_by_role("tab", name="Library", exact=True).click()
+    page.locator("#library-kind").get_by_text("A folder on this computer").click()
+    page.locator("#library-folder input, #library-folder textarea").fill(str(folder))
+    page.locator("#library-open").click()
+
+
+def test_from_upload_to_feedback_to_the_library(browser: Browser, served: Served, pictures: Pictures) -> None:
+    seen = visit(browser, served)
+    page = seen.page
+    expect(page.locator("#verdict")).to_contain_text("The verdict will stand here")
+    give(page, pictures, pictures.instruction)
+    page.keyboard.press("Control+Enter")
+    expect(page.locator("#verdict")).to_contain_text("People would most likely prefer B.")
+    expect(page.locator("#scores")).to_contain_text("Instruction following")
+    expect(page.locator("#slider img").first).to_be_visible()
+    page.locator("#show").get_by_text("Where it changed").click()
+    expect(page.locator("#slider")).to_contain_text("candidate B, right: where it was changed")
+    page.get_by_role("button", name="How the judge got there").click()
+    expect(page.locator("#measured")).to_contain_text("Candidate B, tool by tool")
+    page.locator("#look").get_by_text("A", exact=True).click()
+    expect(page.locator("#measured")).to_contain_text("Candidate A, tool by tool")
+    assert not served.feedback.exists()
+    page.get_by_role("button", name="B is better").click()
+    expect(page.locator("#thanks")).to_contain_text("which now holds 1 example")
+    assert (served.feedback / "pairs.jsonl").is_file()
+    with page.expect_download() as download:
+        page.locator("#download").click()
+    assert '"winner": "B"' in Path(download.value.path()).read_text(encoding="utf-8")
+    page.get_by_role("tab", name="Library", exact=True).click()
+    page.locator("#search input, #search textarea").fill("noise-meter")
+    expect(page.locator("#entries")).to_contain_text("noise-meter")
+    page.locator("#entries label", has_text="noise-meter").first.click()
+    expect(page.locator("#entry-head")).to_contain_text("measured Tool")
+    expect(page.locator("#entry-tool")).to_contain_text("Runs the measure noise")
+    assert seen.foreign == [] and seen.dialogs == [] and seen.errors == []
+    page.close()
+
+
+def test_mistakes_are_met_with_a_remedy_and_another_visitor_sees_nothing(
+    browser: Browser, served: Served, pictures: Pictures, tmp_path: Path
+) -> None:
+    seen = visit(browser, served)
+    page = seen.page
+    page.locator("#compare").click()
+    expect(page.locator("#verdict")).to_contain_text("Add the picture before the edit.")
+    broken = tmp_path / "broken.png"
+    broken.write_bytes(pictures.good.read_bytes()[:400])
+    give(page, pictures, pictures.instruction)
+    page.locator("#more").click()
+    page.locator("#candidate-c input[type=file]").set_input_files(broken)
+    page.locator("#compare").click()
+    expect(page.locator("#verdict")).to_contain_text("Candidate C is damaged")
+    expect(page.locator("#details")).to_be_hidden()
+    page.locator("#reset").click()
+    expect(page.locator("#verdict")).to_contain_text("The verdict will stand here")
+    expect(page.locator("#source img")).to_have_count(0)
+    page.get_by_role("button", name="Brighter picture").click()
+    expect(page.locator("#verdict")).to_contain_text("People would most likely prefer C.")
+    other = visit(browser, served)
+    expect(other.page.locator("#verdict")).to_contain_text("The verdict will stand here")
+    open_library(page, tmp_path / "nowhere")
+    expect(page.locator("#library-summary")).to_contain_text("There is no such folder.")
+    assert seen.errors == []
+    page.close()
+    other.page.close()
+
+
+def test_a_hostile_library_is_only_text(
+    browser: Browser, served: Served, hostile_library: Path, pictures: Pictures
+) -> None:
+    seen = visit(browser, served)
+    page = seen.page
+    open_library(page, hostile_library)
+    expect(page.locator("#library-summary")).to_contain_text("1 Skill")
+    for name in ("evil-skill", "evil-tool"):
+        page.locator("#entries label", has_text=name).first.click()
+        expect(page.locator("#entry-head")).to_contain_text(name)
+        expect(page.locator("#entry-text")).to_contain_text("<script>window.owned=1</script>")
+    expect(page.locator("#entry-tool")).to_contain_text("<iframe src=https://evil.example>")
+    page.get_by_role("tab", name="Try it").click()
+    page.locator("#try-instruction input, #try-instruction textarea").fill(HOSTILE)
+    expect(page.locator("#routed")).to_contain_text("2 of 2 entries")
+    page.get_by_role("tab", name="Check").click()
+    page.locator("#check").click()
+    expect(page.locator("#problems .rh")).to_be_visible()
+    page.get_by_role("tab", name="Compare").click()
+    page.locator("#diff").click()
+    expect(page.locator("#differences")).to_contain_text("2 removed")
+    page.get_by_role("tab", name="Score", exact=True).click()
+    page.get_by_role("button", name="Library", exact=False).first.click()
+    page.locator("#score-library-kind").get_by_text("A folder on this computer").click()
+    page.locator("#score-library-folder input, #score-library-folder textarea").fill(str(hostile_library))
+    give(page, pictures, HOSTILE)
+    page.locator("#compare").click()
+    expect(page.locator("#verdict")).to_contain_text("A and B are level.")
+    page.get_by_role("button", name="How the judge got there").click()
+    page.get_by_role("button", name="Entries consulted").click()
+    page.get_by_role("button", name="Notes").click()
+    expect(page.locator("#consulted")).to_contain_text("evil-skill")
+    assert page.evaluate("window.owned") is None
+    assert page.locator(".rh script, .rh img, .rh a, .rh iframe, .rh svg, .rh style, .katex").count() == 0
+    assert seen.foreign == [] and seen.dialogs == []
+    page.close()
+
+
+@pytest.mark.parametrize("size", ["wide", "narrow"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_fits_and_has_its_picture_taken(
+    browser: Browser, served: Served, tmp_path_factory: pytest.TempPathFactory, size: str, scheme: str
+) -> None:
+    folder = screenshot_folder(tmp_path_factory)
+    page = visit(browser, served, size, scheme).page
+    page.get_by_role("button", name="What this judge can and cannot tell").click()
+    photograph(page, folder / f"{size}-{scheme}-1-empty.png")
+    page.get_by_role("button", name="A red balloon").click()
+    expect(page.locator("#verdict")).to_contain_text("People would most likely prefer B.")
+    expect(page.locator("#slider img").first).to_be_visible()
+    page.get_by_role("button", name="How the judge got there").click()
+    page.get_by_role("button", name="Entries consulted").click()
+    expect(page.locator("#tool-pictures img").first).to_be_visible()
+    photograph(page, folder / f"{size}-{scheme}-2-result.png")
+    page.get_by_role("tab", name="Library", exact=True).click()
+    page.locator("#entries label", has_text="color-and-material-changes").first.click()
+    expect(page.locator("#entry-rubric table")).to_be_visible()
+    photograph(page, folder / f"{size}-{scheme}-3-library.png")
+    page.close()

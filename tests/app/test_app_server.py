@@ -1,0 +1,112 @@
+"""The running app without a browser: what it offers to programs, and what it keeps to itself."""
+
+import json
+import subprocess
+import sys
+import urllib.error
+import urllib.parse
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from app_parts import LAUNCH, ROOT, Pictures, Served
+
+from rewardharness.schema import Json
+
+
+def status(url: str) -> int:
+    try:
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code
+
+
+def post(url: str, body: bytes, content_type: str = "application/json") -> Any:
+    request = urllib.request.Request(url, body, {"Content-Type": content_type})
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return json.load(answer)
+
+
+def upload(served: Served, path: Path, name: str = "picture.png") -> Json:
+    head = f'--x\r\nContent-Disposition: form-data; name="files"; filename="{name}"\r\n\r\n'.encode()
+    body = head + path.read_bytes() + b"\r\n--x--\r\n"
+    [stored] = post(f"{served.url}/gradio_api/upload", body, "multipart/form-data; boundary=x")
+    return {"path": stored, "meta": {"_type": "gradio.FileData"}}
+
+
+def score(served: Served, *given: Any) -> tuple[str, Any]:
+    """Call the public endpoint; returns the last event and its data."""
+    event = post(f"{served.url}/gradio_api/call/score", json.dumps({"data": given}).encode())["event_id"]
+    with urllib.request.urlopen(f"{served.url}/gradio_api/call/score/{event}", timeout=30) as stream:
+        lines = stream.read().decode().split("\n")
+    kind = [line.removeprefix("event: ") for line in lines if line.startswith("event: ")][-1]
+    data = [line.removeprefix("data: ") for line in lines if line.startswith("data: ")][-1]
+    return kind, json.loads(data)
+
+
+def test_scoring_is_the_one_public_endpoint(served: Served) -> None:
+    with urllib.request.urlopen(f"{served.url}/gradio_api/info", timeout=10) as answer:
+        api = json.load(answer)
+    assert list(api["named_endpoints"]) == ["/score"] and not api["unnamed_endpoints"]
+    names = [each["parameter_name"] for each in api["named_endpoints"]["/score"]["parameters"]]
+    assert names == ["source", "candidate_a", "candidate_b", "candidate_c", "candidate_d", "instruction"]
+
+
+def test_a_program_can_score(served: Served, pictures: Pictures) -> None:
+    given = [upload(served, path) for path in (pictures.source, pictures.bad, pictures.good)]
+    kind, [answer] = score(served, *given, None, None, pictures.instruction)
+    assert kind == "complete" and answer["winner"] == "B"
+    assert answer["candidates"]["B"]["reward"] > answer["candidates"]["A"]["reward"]
+
+
+def test_a_program_is_told_what_is_missing(served: Served, pictures: Pictures) -> None:
+    picture = upload(served, pictures.source)
+    kind, error = score(served, picture, picture, picture, None, None, "")
+    assert kind == "error" and "The instruction is missing." in json.dumps(error)
+
+
+def test_a_program_cannot_name_files_of_this_computer(served: Served, pictures: Pictures) -> None:
+    picture = upload(served, pictures.source)
+    stolen = {"path": str(pictures.good), "meta": {"_type": "gradio.FileData"}}
+    kind, answer = score(served, picture, stolen, picture, None, None, "Make it blue.")
+    assert kind == "error" and "winner" not in json.dumps(answer)
+
+
+def test_files_of_this_computer_are_not_served(served: Served) -> None:
+    secrets = [str(served.cwd / "note.txt"), "note.txt", str(served.cwd / ".env"), ".env", "/etc/passwd"]
+    for path in secrets:
+        assert status(f"{served.url}/gradio_api/file={urllib.parse.quote(path)}") == 403
+    assert status(f"{served.url}/monitoring") in {403, 404}
+    assert status(f"{served.url}/") == 200
+
+
+def test_an_upload_is_never_served_as_a_page(served: Served, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    page.write_text("<script>alert(1)</script>", encoding="utf-8")
+    for name in ("page.html", "page.svg"):
+        stored = upload(served, page, name)["path"]
+        with urllib.request.urlopen(f"{served.url}/gradio_api/file={urllib.parse.quote(stored)}", timeout=10) as answer:
+            assert answer.headers["Content-Disposition"].startswith("attachment")
+            assert answer.headers["Content-Type"] == "application/octet-stream"
+
+
+def test_a_large_upload_is_refused(served: Served, tmp_path: Path) -> None:
+    large = tmp_path / "large.png"
+    large.write_bytes(bytes(21 * 1024 * 1024))
+    try:
+        upload(served, large)
+    except urllib.error.HTTPError as error:
+        with error:
+            assert error.code == 413
+    else:
+        raise AssertionError("it was accepted")
+
+
+def test_a_taken_port_is_said_plainly(served: Served) -> None:
+    port = served.url.rsplit(":", 1)[1]
+    done = subprocess.run(
+        [sys.executable, "-c", LAUNCH, port], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode != 0 and f"Port {port} on 127.0.0.1 cannot be used" in done.stderr

@@ -1,0 +1,160 @@
+import json
+from pathlib import Path
+
+import pytest
+from app_parts import Pictures
+from hostile import read_own
+
+from app import views
+from app.services import BUILTIN, DEFAULT, FOLDER, AppServices, Choice, is_local
+from rewardharness.data.folder import read_folder
+from rewardharness.errors import HarnessError, InputError
+from rewardharness.settings import Settings
+
+
+@pytest.fixture
+def services(tmp_path: Path) -> AppServices:
+    return make(tmp_path)
+
+
+def make(tmp_path: Path, *, local: bool = True, library: str = "") -> AppServices:
+    settings = Settings.from_env({"RH_HOME": str(tmp_path / "home"), "RH_LIBRARY": library, "RH_WORKERS": "1"})
+    return AppServices(settings, tmp_path / "scratch", local=local)
+
+
+def test_the_better_edit_wins_and_can_be_looked_at(services: AppServices, pictures: Pictures) -> None:
+    done = services.compare(
+        str(pictures.source), (str(pictures.bad), str(pictures.good), None, None), pictures.instruction, Choice()
+    )
+    assert done.judgment.preference == "B" and done.library == "the built-in Library"
+    assert done.shows_change and views.pictures(done.judgment, "A")
+    for change in (False, True):
+        left, right = services.frames(done, "B", change=change)
+        assert left.shape == right.shape == (192, 256, 3)
+    assert (services.frames(done, "A", change=False)[1] != services.frames(done, "B", change=False)[1]).any()
+
+
+def test_swapping_the_candidates_swaps_the_answer(services: AppServices, pictures: Pictures) -> None:
+    good, bad = str(pictures.good), str(pictures.bad)
+    one = services.compare(str(pictures.source), (good, bad), pictures.instruction, Choice()).judgment
+    other = services.compare(str(pictures.source), (bad, good), pictures.instruction, Choice()).judgment
+    assert (one.preference, other.preference) == ("A", "B") and one.margin == other.margin
+
+
+def test_the_same_picture_twice_is_level_and_says_so(services: AppServices, pictures: Pictures) -> None:
+    good = str(pictures.good)
+    judgment = services.compare(str(pictures.source), (good, good), pictures.instruction, Choice()).judgment
+    text = read_own(views.verdict(judgment)).text
+    assert "A and B are level." in text and "A and B are the same image." in text
+
+
+def test_what_cannot_be_measured_is_said_next_to_the_verdict(services: AppServices, pictures: Pictures) -> None:
+    candidates = (str(pictures.good), str(pictures.bad))
+    judgment = services.compare(str(pictures.source), candidates, "Let the dog smile.", Choice()).judgment
+    assert "trust it little" in read_own(views.verdict(judgment)).text
+
+
+@pytest.mark.parametrize(
+    ("given", "missing"),
+    [
+        ((False, "good", "bad", None), "The source picture is missing."),
+        ((True, None, "bad", None), "Candidate A is missing."),
+        ((True, "good", None, None), "Candidate B is missing."),
+        ((True, "good", "bad", None, "bad"), "Candidate C is missing."),
+    ],
+)
+def test_what_is_missing_is_named(
+    services: AppServices, pictures: Pictures, given: tuple[bool | str | None, ...], missing: str
+) -> None:
+    source = str(pictures.source) if given[0] else None
+    paths = [str(getattr(pictures, name)) if isinstance(name, str) else None for name in given[1:]]
+    with pytest.raises(InputError, match=missing) as caught:
+        services.compare(source, paths, "Make it blue.", Choice())
+    assert caught.value.next_step
+
+
+def test_an_instruction_is_needed(services: AppServices, pictures: Pictures) -> None:
+    paths = (str(pictures.good), str(pictures.bad))
+    with pytest.raises(InputError, match="instruction is missing"):
+        services.compare(str(pictures.source), paths, "  ", Choice())
+
+
+def test_a_broken_picture_is_a_failure_that_names_the_candidate(
+    services: AppServices, pictures: Pictures, tmp_path: Path
+) -> None:
+    broken = tmp_path / "secret-name.png"
+    broken.write_bytes(b"<svg onload=alert(1)>")
+    judgment = services.compare(
+        str(pictures.source), (str(pictures.good), str(broken)), pictures.instruction, Choice()
+    ).judgment
+    text = read_own(views.verdict(judgment)).text
+    assert judgment.preference is None and "Candidate B is not a PNG" in text and "secret" not in text
+
+
+def test_feedback_becomes_an_example_and_the_last_answer_counts(services: AppServices, pictures: Pictures) -> None:
+    done = services.compare(
+        str(pictures.source), (str(pictures.bad), str(pictures.good)), pictures.instruction, Choice()
+    )
+    assert not services.settings.feedback.exists()
+    assert services.give_feedback(done, "A") == 1
+    assert services.give_feedback(done, "B") == 1
+    [example] = read_folder(services.settings.feedback).examples
+    assert example.preference == "B" and example.instruction == pictures.instruction
+    assert example.source.path is not None and example.source.path.read_bytes() == pictures.source.read_bytes()
+
+
+def test_the_record_can_be_downloaded(services: AppServices, pictures: Pictures) -> None:
+    done = services.compare(
+        str(pictures.source), (str(pictures.bad), str(pictures.good)), pictures.instruction, Choice()
+    )
+    path = services.record_file(done)
+    record = json.loads(path.read_text(encoding="utf-8"))
+    assert record["winner"] == "B" and path == services.record_file(done)
+
+
+def test_folders_can_be_named_only_at_this_computer(tmp_path: Path, hostile_library: Path) -> None:
+    here, elsewhere = make(tmp_path), make(tmp_path, local=False)
+    choice = Choice(FOLDER, f" {hostile_library} ")
+    assert len(here.library(choice)) == 2
+    assert [kind for _, kind in elsewhere.choices()] == [BUILTIN]
+    with pytest.raises(InputError, match="only on the computer"):
+        elsewhere.library(choice)
+
+
+def test_who_sits_at_this_computer() -> None:
+    here, space = Settings.from_env({}), Settings.from_env({"SYSTEM": "spaces"})
+    assert is_local(here, "127.0.0.1") and not is_local(here, "0.0.0.0")
+    assert not is_local(space, "127.0.0.1")
+
+
+def test_a_folder_named_like_the_builtin_library_is_a_folder(
+    services: AppServices, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(HarnessError, match="no such folder"):
+        services.library(Choice(FOLDER, "builtin"))
+    with pytest.raises(InputError, match="No folder is named"):
+        services.library(Choice(FOLDER, "  "))
+
+
+def test_the_library_of_the_settings_comes_first(tmp_path: Path, hostile_library: Path) -> None:
+    services = make(tmp_path, library=str(hostile_library), local=False)
+    assert [kind for _, kind in services.choices()] == [DEFAULT, BUILTIN]
+    assert len(services.library(Choice(DEFAULT))) == 2
+    assert services.library_name(Choice(DEFAULT)) == "the Library 'library'"
+
+
+def test_checking_and_comparing_libraries(services: AppServices, hostile_library: Path) -> None:
+    assert not [problem for problem in services.check(Choice()) if problem.severity == "error"]
+    found = services.diff(Choice(), Choice(FOLDER, str(hostile_library)))
+    assert [entry.name for entry in found.added] == ["evil-skill", "evil-tool"] and found.removed
+
+
+def test_the_samples_give_what_their_makers_meant(services: AppServices) -> None:
+    samples = services.samples()
+    winners = {}
+    for sample in samples:
+        candidates = [str(path) for path in sample.candidates]
+        done = services.compare(str(sample.source), candidates, sample.instruction, Choice())
+        winners[sample.title] = done.judgment.preference
+    assert winners == {"Blue space suit": "A", "A red balloon": "B", "Brighter picture": "C", "Black and white": "A"}

@@ -1,10 +1,11 @@
 # Two commands on a fresh machine: `make run` opens the app, `make test` passes the tests.
 PYTHON ?= python3
 VENV ?= .venv
+VLLM_VENV ?= .venv-vllm
 BIN := $(VENV)/bin
 PORT ?= 7860
 
-.PHONY: run test check format bench docs clean
+.PHONY: run test test-vllm check format bench docs clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -25,6 +26,14 @@ run: $(VENV)/.run
 test: $(VENV)/.test
 	$(BIN)/python -m pytest
 
+# A real vLLM with a tiny random model, on the CPU; 2.2 GB, and some minutes the first time.
+$(VLLM_VENV)/.installed: tests/tiny_vlm/install.sh
+	PYTHON=$(PYTHON) tests/tiny_vlm/install.sh $(VLLM_VENV)
+	touch $@
+
+test-vllm: $(VENV)/.test $(VLLM_VENV)/.installed
+	RH_TEST_VLLM_PYTHON=$(abspath $(VLLM_VENV))/bin/python $(BIN)/python -m pytest -m vllm
+
 check: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -41,4 +50,4 @@ docs: $(VENV)/.run
 	$(BIN)/python docs/make_cli.py
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VLLM_VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

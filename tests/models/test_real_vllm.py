@@ -208,7 +208,7 @@ def test_log_probabilities_of_the_first_token(url: str) -> None:
     (reply,) = ask(url, look(picture(), "?", max_tokens=2, top_logprobs=20))
     assert len(reply.top_logprobs) == 2
     first = list(reply.top_logprobs[0].values())
-    assert len(first) in {20, 21}
+    assert 15 <= len(first) <= 21  # tokens that are parts of characters share a text
     assert first == sorted(first, reverse=True)
     assert 0 < sum(map(math.exp, first)) <= 1.0001
     assert reply.text.startswith(max(reply.top_logprobs[0], key=lambda token: reply.top_logprobs[0][token]))

@@ -127,7 +127,7 @@ def entry_rubric(entry: Entry) -> str:
     rows = [
         [
             f"<code>{escape(each.id)}</code>{paragraph(each.text)}",
-            f'{each.weight:g}<br><span class="faint">{shares.get(each.id, 0.0):.0%}</span>',
+            f'{each.weight:g} <span class="faint">({shares.get(each.id, 0.0):.0%})</span>',
             f"{each.scale[0]:g} to {each.scale[1]:g}",
             "instruction" if each.dimension == "instruction" else "quality",
             escape(", ".join(each.applies)) or "all",

@@ -141,7 +141,9 @@ class AppServices:
         Raises:
             HarnessError: If there is none, or it breaks the format.
         """
-        return open_library(self._spec(choice))
+        spec = self._spec(choice)
+        # What a visitor types is a folder and nothing else, whatever else a name may mean elsewhere.
+        return Library.load(spec) if choice.kind == FOLDER else open_library(spec)
 
     def compare(
         self, source: str | None, candidates: Sequence[str | None], instruction: str, choice: Choice

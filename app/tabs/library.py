@@ -5,10 +5,10 @@ from typing import Any
 
 import gradio as gr
 
-from app import library_views, views
+from app import library_views
 from app.services import FOLDER, AppServices, Choice
 from app.tabs.chooser import Chooser, make_chooser
-from rewardharness.errors import HarnessError, describe
+from app.tabs.guard import explain
 from rewardharness.library.store import Library
 
 QUIET: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
@@ -90,8 +90,8 @@ def _connect(services: AppServices, chooser: Chooser, reopen: gr.Button, reader:
         try:
             library = services.library(choice)
             shown = library_views.summary(library, services.library_name(choice))
-        except HarnessError as error:
-            shown = views.trouble(describe(error), "The tab Check lists everything that is wrong with it.")
+        except Exception as error:  # Whatever goes wrong, the page must say so and stay usable.
+            shown = explain(error, "The tab Check lists everything that is wrong with it.")
         return {reader.library: library, reader.summary: shown, reader.search: "", **_listed(reader, library, "")}
 
     chooser.kind.input(lambda kind: gr.Button(visible=kind == FOLDER), chooser.kind, reopen, queue=False, **QUIET)
@@ -160,8 +160,8 @@ def _draw_check(services: AppServices, chooser: Chooser) -> None:
     def check(kind: str, folder: str) -> str:
         try:
             return library_views.problems(services.check(Choice(kind, folder)))
-        except HarnessError as error:
-            return views.trouble(describe(error))
+        except Exception as error:
+            return explain(error)
 
     button = gr.Button("Check this Library", elem_id="check", size="md", scale=0, min_width=200)
     result = _markdown(library_views.check_hint(), elem_id="problems")
@@ -172,8 +172,8 @@ def _draw_difference(services: AppServices, chooser: Chooser) -> None:
     def compare(*choices: str) -> str:
         try:
             return library_views.differences(services.diff(Choice(*choices[:2]), Choice(*choices[2:])))
-        except HarnessError as error:
-            return views.trouble(describe(error))
+        except Exception as error:
+            return explain(error)
 
     other = make_chooser(services, "other-library", "Compare the Library above with")
     button = gr.Button("Compare", elem_id="diff", size="md", scale=0, min_width=200)

@@ -1,6 +1,5 @@
 """What happens on the Score tab: from clicks to services, and from records to what is shown."""
 
-import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +11,9 @@ from app import views
 from app.samples import Sample
 from app.services import AppServices, Choice, Comparison
 from app.tabs.chooser import Chooser
+from app.tabs.guard import explain
 from rewardharness.errors import HarnessError, describe
 from rewardharness.schema import LABELS, TIE, Json
-
-log = logging.getLogger(__name__)
 
 BEFORE_AFTER = "Before and after"
 CHANGE = "Where it changed"
@@ -115,9 +113,7 @@ class ScoreEvents:
             comparison = self._services.compare(source, (a, b, c, d), instruction, Choice(*library))
             shown = self._shown(comparison)
         except Exception as error:  # Whatever goes wrong, the page must say so and stay usable.
-            if not isinstance(error, HarnessError):
-                log.exception("comparing failed")
-            shown = {told.verdict: views.trouble(describe(error)), told.comparison: None}
+            shown = {told.verdict: explain(error), told.comparison: None}
         yield {**shown, **self._ready()}
 
     def score(
@@ -186,8 +182,8 @@ class ScoreEvents:
         change = show == CHANGE
         try:
             frames = self._services.frames(comparison, label, change=change)
-        except HarnessError as error:
-            return {told.verdict: views.trouble(describe(error)), told.details: gr.Column(visible=False)}
+        except Exception as error:
+            return {told.verdict: explain(error), told.details: gr.Column(visible=False)}
         sides = f"candidate {label}, right: where it was changed" if change else f"source, right: candidate {label}"
         return {
             told.slider: gr.ImageSlider(value=frames, label=f"Left: {sides}"),
@@ -201,8 +197,8 @@ class ScoreEvents:
             return views.session_over()
         try:
             count = self._services.give_feedback(comparison, preference)
-        except (HarnessError, OSError) as error:
-            return views.trouble(describe(error))
+        except Exception as error:
+            return explain(error)
         place = str(self._services.settings.feedback)
         return views.feedback_said(preference, place, count, lasting=self._services.local)
 

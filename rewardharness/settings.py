@@ -36,6 +36,9 @@ class Settings:
     cloud_location: str | None = None
     """Region of Vertex AI (`GOOGLE_CLOUD_LOCATION`)."""
 
+    visible_gpus: str | None = None
+    """GPUs that this process may use (`CUDA_VISIBLE_DEVICES`); None: all."""
+
     @property
     def feedback(self) -> Path:
         """Folder of the local dataset that the app's feedback goes to."""
@@ -66,4 +69,5 @@ class Settings:
             cloud_project=env.get("GOOGLE_CLOUD_PROJECT") or None,
             cloud_location=env.get("GOOGLE_CLOUD_LOCATION") or None,
             space=env.get("SYSTEM") == "spaces",
+            visible_gpus=env.get("CUDA_VISIBLE_DEVICES"),
         )

@@ -1,14 +1,22 @@
 """`rh doctor`: what is installed, configured and reachable, with the next step for what is not."""
 
 import argparse
+import asyncio
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from rewardharness.cli import output
 from rewardharness.errors import HarnessError, MissingPackageError, describe
 from rewardharness.settings import Settings
+
+if TYPE_CHECKING:
+    from rewardharness.models.base import Model
+    from rewardharness.models.probe import Probe
+
+ROOMY = 16384
+"""Tokens in which four large candidates, a Library and a chain of thought fit."""
 
 PACKAGES: tuple[tuple[str, str, str], ...] = (
     ("numpy", "", "measuring"),
@@ -36,6 +44,7 @@ class Check:
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command to the parser."""
     parser = commands.add_parser("doctor", help="check the installation", description=doctor.__doc__)
+    parser.add_argument("--judge", metavar="JUDGE", help="also ask this judge what it can do, with some small requests")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(run=doctor)
 
@@ -43,6 +52,8 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 def doctor(arguments: argparse.Namespace, settings: Settings) -> int:
     """Say what is installed, configured and usable, and what to do about the rest."""
     checks = [*_python(), *_packages(), *_home(settings), *_library(settings)]
+    if arguments.judge is not None:
+        checks += _judge(arguments.judge, settings)
     broken = [check for check in checks if check.status == "problem"]
     if arguments.json:
         output.emit({"ok": not broken, "checks": [asdict(check) for check in checks]})
@@ -52,7 +63,12 @@ def doctor(arguments: argparse.Namespace, settings: Settings) -> int:
         for check in checks:
             if check.next_step:
                 output.say(f"{check.name}: {check.next_step}")
-        output.say("Something needs mending." if broken else "Ready: the measured judge needs no key, GPU or download.")
+        ready = (
+            f"Ready: {arguments.judge}"
+            if arguments.judge
+            else "Ready: the measured judge needs no key, GPU or download"
+        )
+        output.say("Something needs mending." if broken else f"{ready}.")
     return 1 if broken else 0
 
 
@@ -98,3 +114,97 @@ def _library(settings: Settings) -> Iterator[Check]:
         return
     detail = f"{settings.library}: {len(library.skills)} Skills, {len(library.tools)} Tools, id {library.id[:12]}"
     yield Check("library", "ok", detail)
+
+
+def _judge(spec: str, settings: Settings) -> Iterator[Check]:
+    """Open a judge and find out what it can do."""
+    from rewardharness.judging.opening import JudgeOptions, open_judge
+    from rewardharness.judging.subagent import SubAgent
+
+    try:
+        judge = open_judge(spec, settings, JudgeOptions(cache=False))
+        if not isinstance(judge, SubAgent):
+            yield Check("judge", "ok", f"{judge.name}: asks no server")
+            return
+        yield from asyncio.run(_examine(judge.model, settings))
+    except HarnessError as error:
+        words = describe(error)
+        yield Check("judge", "problem", words.detail, words.next_step)
+
+
+async def _examine(model: "Model", settings: Settings) -> list[Check]:
+    from rewardharness.models.base import ChatRequest, Message
+    from rewardharness.models.openai_compatible import OpenAICompatibleModel
+
+    try:
+        if isinstance(model, OpenAICompatibleModel):
+            key = (
+                "is set; it is not shown" if settings.api_key else "is not set; that is fine where no key is asked for"
+            )
+            checks = [Check("judge", "ok", model.id), Check("key", "ok", f"RH_API_KEY {key}")]
+            for found in await model.probe():
+                checks += _endpoint(found, model.id.partition(":")[2])
+            return checks
+        reply = await model.ask(ChatRequest((Message.of("user", "Say yes."),), max_tokens=256, timeout=120.0))
+        return [Check("judge", "ok", f"{model.id} answers, in {reply.seconds:.1f} s")]
+    finally:
+        await model.close()
+
+
+def _endpoint(found: "Probe", name: str) -> Iterator[Check]:
+    """Say what one endpoint can do; what it lacks stands with what to do about it."""
+    at, can = found.endpoint, found.capabilities
+    if found.error is not None:
+        unknown = found.error.code == "model_not_found"
+        step = "Use a name that it serves, or serve this model." if unknown else found.error.next_step
+        yield Check(at, "problem", found.error.message, step)
+    if can is None:
+        return
+    served = f"serves {name}" if name in can.models else f"answers as {name}, which it does not list"
+    version = f", {can.fingerprint}" if can.fingerprint else ""
+    yield Check(at, "ok", f"{served}; {found.seconds:.2f} s for some small requests{version}")
+    yield _found(
+        f"{at} vision",
+        can.vision,
+        "images reach the model",
+        "images are refused, or accepted and dropped: nothing can be judged",
+        "Serve a vision-language model; with vLLM allow images: --limit-mm-per-prompt '{\"image\":8}'.",
+        needed=True,
+    )
+    yield _found(
+        f"{at} structured output",
+        can.schema,
+        "a JSON schema is enforced" + (", a choice too" if can.choice else ""),
+        "a JSON schema is refused or ignored: a reply in another form is asked for again, then not judged",
+        "With vLLM, see --structured-outputs-config; `rh serve-vllm` prints it.",
+    )
+    yield _found(
+        f"{at} logprobs",
+        can.logprobs,
+        "log-probabilities are reported",
+        "log-probabilities are not reported: --protocol logprob cannot be used",
+        "Use another protocol, or a server that reports them (vLLM: --max-logprobs 20).",
+    )
+    once = "images are known by their hash" + (" and need be sent only once" if can.send_once else "")
+    yield _found(
+        f"{at} image cache",
+        can.uuid,
+        once,
+        "images cannot carry their hash: they are sent with every request",
+        "Nothing has to be done; vLLM would save the sending.",
+    )
+    yield _length(at, can.max_model_len)
+
+
+def _length(at: str, tokens: int | None) -> Check:
+    if tokens is None:
+        return Check(f"{at} length", "ok", "the server does not say how long prompt and reply may be")
+    detail = f"{tokens} tokens of prompt and reply"
+    if tokens >= ROOMY:
+        return Check(f"{at} length", "ok", detail)
+    step = "Allow more (vLLM: --max-model-len 32768), or send smaller images: --max-pixels 1000000."
+    return Check(f"{at} length", "missing", f"{detail}: large images or a long chain may not fit", step)
+
+
+def _found(name: str, there: bool, good: str, bad: str, step: str, *, needed: bool = False) -> Check:
+    return Check(name, "ok", good) if there else Check(name, "problem" if needed else "missing", bad, step)

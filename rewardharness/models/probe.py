@@ -7,7 +7,7 @@ for and never applied. Each thing is therefore tried with a question that no mod
 import struct
 import zlib
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import orjson
 
@@ -37,6 +37,8 @@ class Probe:
     """Host and port."""
     capabilities: Capabilities | None
     error: ModelError | None = None
+    seconds: float = field(default=0.0, compare=False)
+    """From the first of its small requests to the last."""
 
 
 async def examine(ask: Ask, listing: Listing, model: str) -> Capabilities:

@@ -430,3 +430,44 @@ def test_rh_score_folder_is_remembered(url: str, tmp_path: Path, capsys: pytest.
     assert metrics(url)["vllm:prompt_tokens_total"] == between > before
     first, second = (json.loads(line) for line in capsys.readouterr().out.splitlines() if line.startswith("{"))
     assert first["judged"] == second["judged"] == 3
+
+
+# ---- what is said about serving
+
+
+PARSE = """
+import sys
+from vllm.entrypoints.launchers.cli_args import make_arg_parser
+from vllm.utils.argparse_utils import FlexibleArgumentParser
+
+parsed = make_arg_parser(FlexibleArgumentParser()).parse_args(sys.argv[1:])
+print(parsed.limit_mm_per_prompt, parsed.structured_outputs_config, parsed.tensor_parallel_size, sep="|")
+"""
+
+
+def test_vllm_understands_what_rh_serve_vllm_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    if not PYTHON:
+        pytest.skip("RH_TEST_VLLM_PYTHON names no Python with vLLM")
+    arguments = ["some/model-7B", "--gpus", "2", "--tensor-parallel", "2", "--json"]
+    assert main(["serve-vllm", *arguments]) == 0
+    command = json.loads(capsys.readouterr().out)["servers"][0]["command"]
+    given = command[command.index("serve") + 2 :]
+    environment = {**os.environ, "PYTHONPATH": str(SERVE.parent / "shim")}
+    parsed = subprocess.run(
+        [PYTHON, "-c", PARSE, *given], capture_output=True, text=True, env=environment, timeout=300, check=False
+    )
+    assert parsed.returncode == 0, parsed.stderr[-2000:]
+    images, structured, size = parsed.stdout.splitlines()[-1].split("|")
+    assert "8" in images
+    assert "xgrammar" in structured
+    assert size == "2"
+
+
+def test_rh_doctor_finds_nothing_lacking(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--judge", f"vllm:judge@{url}", "--json"]) == 0
+    checks = json.loads(capsys.readouterr().out)["checks"]
+    host = url.removeprefix("http://").partition("/")[0]
+    asked = [check for check in checks if check["name"].startswith(host)]
+    assert len(asked) == 6
+    assert all(check["status"] == "ok" for check in asked)
+    assert "vllm-" in asked[0]["detail"]

@@ -1,0 +1,300 @@
+"""`rh serve-vllm`: what it prints for which machine, and that what it starts it also ends."""
+
+import json
+import os
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rewardharness.cli.main import main
+from rewardharness.errors import InputError
+from rewardharness.models.serving import Gpu, ServingOptions, find_gpus, plan_servers, weight_bytes
+
+GIB = 1 << 30
+H200 = "NVIDIA H200"
+
+# Stands in for vLLM: writes down how it was called, and answers /health until it is ended.
+FAKE_VLLM = """#!{python}
+import http.server, json, os, sys
+record = {{"arguments": sys.argv[1:], "gpus": os.environ.get("CUDA_VISIBLE_DEVICES"), "pid": os.getpid()}}
+port = int(sys.argv[sys.argv.index("--port") + 1])
+with open(os.path.join({folder!r}, f"{{port}}.json"), "w") as file:
+    json.dump(record, file)
+if {status} is not None:
+    sys.exit({status})
+class Health(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200 if self.path == "/health" else 404)
+        self.end_headers()
+    def log_message(self, *_): pass
+http.server.HTTPServer(("127.0.0.1", port), Health).serve_forever()
+"""
+
+
+def program(folder: Path, name: str, text: str) -> None:
+    (folder / name).write_text(text, encoding="utf-8")
+    (folder / name).chmod(0o755)
+
+
+def machine(folder: Path, monkeypatch: pytest.MonkeyPatch, *gpus: tuple[str, int]) -> Path:
+    """Make a machine with these GPUs (name and MiB): a path on which nvidia-smi says so."""
+    folder.mkdir(exist_ok=True)
+    lines = [f"{number}, GPU-{number:04d}, {name}, {memory}" for number, (name, memory) in enumerate(gpus)]
+    program(folder, "nvidia-smi", "#!/bin/sh\ncat <<'END'\n" + "\n".join(lines) + "\nEND\n")
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    return folder
+
+
+def fake_vllm(folder: Path, status: int | None = None) -> None:
+    program(folder, "vllm", FAKE_VLLM.format(python=sys.executable, folder=str(folder), status=status))
+
+
+def free_ports(number: int) -> int:
+    """The first of some neighbouring ports that are free."""
+    for _ in range(100):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            first = probe.getsockname()[1]
+        try:
+            for port in range(first, first + number):
+                with socket.socket() as probe:
+                    probe.bind(("127.0.0.1", port))
+        except OSError:
+            continue
+        return first
+    raise AssertionError("no free ports")
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, object]:
+    assert main(["serve-vllm", *arguments, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def option(command: list[str], name: str) -> str:
+    return command[command.index(name) + 1]
+
+
+def test_one_server_per_gpu_on_its_own_port(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine(tmp_path, monkeypatch, (H200, 143771), (H200, 143771), (H200, 143771))
+    plan = printed(capsys, "Qwen/Qwen2.5-VL-7B-Instruct", "--port", "9000")
+    servers = plan["servers"]
+    assert [server["gpus"] for server in servers] == [["0"], ["1"], ["2"]]
+    assert [server["command"][:3] for server in servers] == [
+        ["env", f"CUDA_VISIBLE_DEVICES={n}", "vllm"] for n in range(3)
+    ]
+    assert [option(server["command"], "--port") for server in servers] == ["9000", "9001", "9002"]
+    urls = ",".join(f"http://127.0.0.1:{port}/v1" for port in (9000, 9001, 9002))
+    assert plan["judge"] == f"vllm:Qwen/Qwen2.5-VL-7B-Instruct@{urls}"
+    command = servers[0]["command"]
+    assert option(command, "--host") == "127.0.0.1"
+    assert json.loads(option(command, "--limit-mm-per-prompt")) == {"image": 8, "video": 0}
+    assert json.loads(option(command, "--structured-outputs-config"))["disable_any_whitespace"] is True
+    assert {"--enable-prefix-caching", "--enable-prompt-tokens-details"} <= set(command)
+    assert option(command, "--max-model-len") == "32768"
+    assert "--tensor-parallel-size" not in command
+    assert plan["gpus"][0] == {"id": "0", "name": H200, "memory": 143771 << 20}
+
+
+def test_a_model_that_does_not_fit_gets_several_gpus(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine(tmp_path, monkeypatch, *[("NVIDIA A100-SXM4-80GB", 81920)] * 5)
+    plan = printed(capsys, "Qwen/Qwen2.5-VL-72B-Instruct")
+    assert plan["tensor_parallel"] == 4
+    assert [server["gpus"] for server in plan["servers"]] == [["0", "1", "2", "3"]]
+    assert option(plan["servers"][0]["command"], "--tensor-parallel-size") == "4"
+    assert plan["idle"] == ["4"]
+    assert "GiB of weights" in plan["reason"]
+    assert printed(capsys, "Qwen/Qwen2.5-VL-72B-Instruct-AWQ")["tensor_parallel"] == 1
+    asked = printed(capsys, "Qwen/Qwen2.5-VL-7B-Instruct", "--tensor-parallel", "2")
+    assert [server["gpus"] for server in asked["servers"]] == [["0", "1"], ["2", "3"]]
+
+
+def test_only_the_gpus_that_the_caller_may_see(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine(tmp_path, monkeypatch, *[(H200, 143771)] * 4)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,GPU-0001,7")
+    assert [server["gpus"] for server in printed(capsys, "some/model-7B")["servers"]] == [["3"], ["1"]]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert printed(capsys, "some/model-7B")["gpus"] == []
+    assert [gpu.id for gpu in find_gpus("MIG-1,2")] == ["MIG-1", "2"]
+
+
+def test_without_a_gpu_it_says_so_and_plans_for_as_many_as_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine(tmp_path, monkeypatch)
+    assert main(["serve-vllm", "some/model-7B", "--gpus", "2"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "no GPU here" in lines[0]
+    commands = [line for line in lines if line.startswith("env ")]
+    assert [shlex.split(line)[1] for line in commands] == ["CUDA_VISIBLE_DEVICES=0", "CUDA_VISIBLE_DEVICES=1"]
+    assert all(line.startswith(("#", "env ", "rh doctor --judge vllm:")) for line in lines)
+    assert any("--tensor-parallel N" in line for line in lines)
+    assert main(["serve-vllm", "some/model-7B", "--host", "0.0.0.0"]) == 0
+    shown = capsys.readouterr().out
+    assert "VLLM_API_KEY" in shown
+    assert "@http://127.0.0.1:8000/v1" in shown
+    program(tmp_path, "nvidia-smi", "#!/bin/sh\nexit 9\n")
+    assert find_gpus() == ()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["m-7B", "--gpus", "0"], "--gpus 0"),
+        (["m-7B", "--gpus", "2", "--tensor-parallel", "3"], "needs 3 GPUs"),
+        (["m-7B", "--port", "65535", "--gpus", "4"], "65535"),
+        (["m-7B", "--slurm", "--run"], "--slurm"),
+        ([" "], "not a model"),
+    ],
+)
+def test_what_cannot_be_planned_is_named(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    says: str,
+) -> None:
+    machine(tmp_path, monkeypatch)
+    assert main(["serve-vllm", *arguments]) == 1
+    shown = capsys.readouterr()
+    assert says in shown.err
+    assert shown.out == ""
+
+
+@pytest.mark.parametrize(
+    ("model", "gigabytes"),
+    [
+        ("Qwen/Qwen2.5-VL-7B-Instruct", (14, 18)),
+        ("Qwen/Qwen2.5-VL-72B-Instruct", (140, 180)),
+        ("Qwen/Qwen2.5-VL-72B-Instruct-AWQ", (36, 50)),
+        ("Qwen/Qwen3-VL-30B-A3B-Instruct-FP8", (30, 40)),
+        ("lmms-lab/llava-onevision-qwen2-0.5b-ov", (1, 1.5)),
+        ("someone/nameless", None),
+        ("someone/8bit-thing", None),
+    ],
+)
+def test_the_size_of_a_model_is_read_from_its_name(model: str, gigabytes: tuple[float, float] | None) -> None:
+    found = weight_bytes(model)
+    if gigabytes is None:
+        assert found is None
+    else:
+        assert found is not None
+        assert gigabytes[0] <= found / 1e9 <= gigabytes[1]
+
+
+def test_the_size_of_a_folder_is_that_of_its_weights(tmp_path: Path) -> None:
+    assert weight_bytes(str(tmp_path)) is None
+    (tmp_path / "model-1.safetensors").write_bytes(bytes(1000))
+    (tmp_path / "model-2.safetensors").write_bytes(bytes(234))
+    assert weight_bytes(str(tmp_path)) == 1234
+
+
+def test_an_address_of_ipv6_is_written_as_a_url() -> None:
+    plan = plan_servers("m", [Gpu("0", "x", 24 * GIB)], ServingOptions(host="::1"))
+    assert plan.judge == "vllm:m@http://[::1]:8000/v1"
+    with pytest.raises(InputError, match="no GPU"):
+        plan_servers("m", [])
+
+
+# ---- starting
+
+
+def test_running_needs_vllm_and_a_gpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine(tmp_path, monkeypatch)
+    # Both nvidia-smi and whatever vllm this machine has are out of sight.
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert main(["serve-vllm", "some/model-7B", "--run"]) == 1
+    shown = capsys.readouterr().err
+    assert "'vllm' is not installed" in shown
+    assert "reward-harness-library[vllm]" in shown
+    fake_vllm(tmp_path)
+    assert main(["serve-vllm", "some/model-7B", "--run"]) == 1
+    assert "0 GPUs" in capsys.readouterr().err
+
+
+def test_servers_run_until_interrupted_and_none_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine(tmp_path, monkeypatch, (H200, 143771), (H200, 143771))
+    fake_vllm(tmp_path)
+    port = free_ports(2)
+    # vllm is looked for beside the Python first: one is run that has none beside it.
+    code = "import sys; sys.executable = '/nowhere/python'; from rewardharness.cli.main import entry; entry()"
+    command = [sys.executable, "-c", code, "serve-vllm", "some/model-7B", "--run", "--port", str(port)]
+    running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert running.stderr is not None
+    heard = []
+    for line in running.stderr:
+        heard.append(line)
+        if "Ready" in line:
+            break
+    assert f"--judge vllm:some/model-7B@http://127.0.0.1:{port}/v1,http://127.0.0.1:{port + 1}/v1" in heard[-1]
+    running.terminate()
+    running.stderr.read()
+    running.stderr.close()
+    assert running.wait(60) == 130
+    started = [json.loads((tmp_path / f"{port + n}.json").read_text("utf-8")) for n in range(2)]
+    assert [each["gpus"] for each in started] == ["0", "1"]
+    assert started[0]["arguments"][:2] == ["serve", "some/model-7B"]
+    for each in started:
+        with pytest.raises(ProcessLookupError):
+            os.kill(each["pid"], 0)
+
+
+def test_a_server_that_ends_ends_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    machine(tmp_path, monkeypatch, (H200, 143771))
+    fake_vllm(tmp_path, status=7)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    assert main(["serve-vllm", "some/model-7B", "--run", "--port", str(free_ports(1))]) == 1
+    assert "ended with status 7" in capfd.readouterr().err
+
+
+@pytest.mark.skipif(shutil.which("bash") is None or shutil.which("curl") is None, reason="needs bash and curl")
+def test_the_batch_script_serves_judges_and_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine(tmp_path, monkeypatch)
+    fake_vllm(tmp_path)
+    # No waiting between two looks at a server, and a stand-in for the command that judges.
+    program(tmp_path, "sleep", "#!/bin/sh\n:\n")
+    program(tmp_path, "rh", '#!/bin/sh\necho "judged: $*"\n')
+    port = free_ports(2)
+    arguments = ["some/model-7B", "--gpus", "4", "--tensor-parallel", "2", "--port", str(port), "--slurm"]
+    assert main(["serve-vllm", *arguments]) == 0
+    script = capsys.readouterr().out
+    assert script.startswith("#!/bin/bash\n#SBATCH ")
+    assert "#SBATCH --gres=gpu:4\n" in script
+    program(tmp_path, "judge.sh", script)
+    done = subprocess.run(
+        ["bash", "judge.sh", "score-folder", "my data"],
+        cwd=tmp_path,
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": "5,1,4,2"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    judge = f"vllm:some/model-7B@http://127.0.0.1:{port}/v1,http://127.0.0.1:{port + 1}/v1"
+    assert f"judged: score-folder my data --judge {judge}" in done.stdout
+    started = [json.loads((tmp_path / f"{port + n}.json").read_text("utf-8")) for n in range(2)]
+    assert [each["gpus"] for each in started] == ["5,1", "4,2"]
+
+    fake_vllm(tmp_path, status=1)
+    failed = subprocess.run(["bash", "judge.sh"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert failed.returncode == 1
+    assert "a server has ended" in failed.stderr

@@ -165,6 +165,7 @@ class ModelServer:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="model-server", daemon=True)
         self._server: asyncio.Server | None = None
+        self._problem: Exception | None = None
         self.port = 0
 
     @property
@@ -185,6 +186,8 @@ class ModelServer:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+        if self._problem is not None:
+            raise self._problem
 
     def listen(self) -> None:
         """Accept connections, on the same port as before if there was one."""
@@ -218,12 +221,20 @@ class ModelServer:
         with self._changed:
             self._changed.notify_all()
 
-    def _reply(self, call: Call) -> Answer | Fault:
-        """What to say to a complete request."""
+    def answer(self, call: Call) -> Answer | Fault:
+        """Decide on an answer; what goes wrong in that is raised at the end of the `with`."""
+        try:
+            return self.reply(call)
+        except Exception as problem:
+            self._problem = problem
+            return Fault("500")
+
+    def reply(self, call: Call) -> Answer | Fault:
+        """What to say to a complete request; for subclasses."""
         if self.key and call.headers.get("authorization") != f"Bearer {self.key}":
             return Fault("401")
         if call.method == "GET":
-            return self._get(call.path)
+            return self.get(call.path)
         if call.path != "/v1/chat/completions":
             return Answer(b'{"detail":"Not Found"}', 404)
         self.calls.append(call)
@@ -234,7 +245,7 @@ class ModelServer:
             reply = completion(reply, self.model)
         return reply if isinstance(reply, (Answer, Fault)) else Answer(json.dumps(reply).encode())
 
-    def _get(self, path: str) -> Answer:
+    def get(self, path: str) -> Answer:
         if path == "/v1/models":
             card = {"id": self.model, "object": "model", "root": self.model, "max_model_len": 8192}
             return Answer(json.dumps({"object": "list", "data": [card]}).encode())
@@ -404,6 +415,10 @@ class _Connection(asyncio.BufferedProtocol):
         data = self._buffer[:nbytes]
         if self._missing < 0:
             self._head += data
+            if not self._head[:1].isalpha():
+                self.transport.write(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
+                self.transport.close()  # not HTTP
+                return
             end = self._head.find(b"\r\n\r\n")
             if end < 0:
                 return
@@ -443,7 +458,7 @@ class _Connection(asyncio.BufferedProtocol):
         else:
             call = Call(number, method, path, headers, bytes(self._body))
             self._body.clear()
-            reply = server._reply(call)
+            reply = server.answer(call)
             server._notify()
         if server.latency:
             self._later(server.latency, lambda: self._send(reply))

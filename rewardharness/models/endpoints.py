@@ -183,22 +183,30 @@ class EndpointPool:
         Raises:
             ModelError: The last failure, when no attempt succeeded.
         """
-        began = self._clock()
         course = _Course(affinity)
-        ends = None if timeout is None else asyncio.get_running_loop().time() + timeout
+        if timeout is None:
+            return await self._repeat(call, course, None)
+        ends = asyncio.get_running_loop().time() + timeout
         try:
             async with asyncio.timeout_at(ends):
-                while True:
-                    endpoint = await self._acquire(course)
-                    try:
-                        value = await self._attempt(endpoint, call, ends)
-                    except ModelError as error:
-                        await self._after_failure(error, endpoint, course)
-                    else:
-                        return Outcome(value, course.attempts, self._clock() - began, endpoint.alias)
+                return await self._repeat(call, course, ends)
         except TimeoutError:
             sent = f"{course.attempts} requests were sent" if course.attempts else "no request could be sent"
             raise ModelError("timeout", f"No reply within {timeout:g} s; {sent}.") from None
+
+    async def _repeat(
+        self, call: Callable[[Endpoint], Awaitable[T]], course: _Course, ends: float | None
+    ) -> Outcome[T]:
+        """Make attempts until one succeeds or no more can help."""
+        began = self._clock()
+        while True:
+            endpoint = await self._acquire(course)
+            try:
+                value = await self._attempt(endpoint, call, ends)
+            except ModelError as error:
+                await self._after_failure(error, endpoint, course)
+            else:
+                return Outcome(value, course.attempts, self._clock() - began, endpoint.alias)
 
     async def _attempt(self, endpoint: Endpoint, call: Callable[[Endpoint], Awaitable[T]], ends: float | None) -> T:
         """Make one attempt and take note of how it went."""

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlsplit
 
-import aiohttp
 import orjson
 
 from rewardharness.errors import InputError, MissingPackageError
@@ -77,10 +76,12 @@ class GeminiModel:
                 next_step="Set GEMINI_API_KEY, or GOOGLE_CLOUD_PROJECT and log in with gcloud.",
             )
         try:
+            import aiohttp
             from google import genai
             from google.auth.exceptions import GoogleAuthError
         except ImportError:
             raise MissingPackageError("google-genai", "gemini", "asking Gemini") from None
+        self._aiohttp = aiohttp
         self._genai = genai
         self._auth_error: type[Exception] = GoogleAuthError
         self._name = name
@@ -89,7 +90,7 @@ class GeminiModel:
         self._alias = usual if settings.base_url is None else urlsplit(settings.base_url).netloc.rpartition("@")[2]
         self._pool = pool or EndpointPool((self._alias,), settings.pool)
         self._budget = ByteBudget(settings.bytes_in_flight)
-        self._session: aiohttp.ClientSession | None = None
+        self._session: Any = None
         self._client: Any = None
 
     @property
@@ -127,8 +128,8 @@ class GeminiModel:
     def _open(self) -> Any:
         """Make Google's client, on the event loop that uses it."""
         if self._client is None:
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=60), cookie_jar=aiohttp.DummyCookieJar()
+            self._session = self._aiohttp.ClientSession(
+                connector=self._aiohttp.TCPConnector(limit=0), cookie_jar=self._aiohttp.DummyCookieJar()
             )
             settings, types = self._settings, self._genai.types
             options = types.HttpOptions(
@@ -158,9 +159,9 @@ class GeminiModel:
             raise self._refusal(error) from None
         except self._auth_error:
             raise ModelError("unauthorized", f"{self._alias}: Google's credentials cannot be used.") from None
-        except aiohttp.ClientConnectorError:
+        except self._aiohttp.ClientConnectorError:
             raise ModelError("unreachable", f"{self._alias} cannot be reached.") from None
-        except (aiohttp.ClientError, OSError):
+        except (self._aiohttp.ClientError, OSError):
             raise ModelError("unreachable", f"{self._alias} closed the connection too early.") from None
         except (ValueError, TypeError, AttributeError, LookupError):  # what the client does with a broken reply
             raise self._bad("it is not what Gemini sends") from None

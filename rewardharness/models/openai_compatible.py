@@ -1,20 +1,19 @@
 """Models behind servers that speak the OpenAI chat protocol: vLLM, SGLang, OpenAI itself and many more.
 
-One HTTP session for all endpoints of a model, one loop of retries (that of the pool), and bodies that are encoded
-while they are sent. Redirects, cookies and proxies from the environment are not used: a key and an image go to the
-address that was given, and to no other.
+One set of connections for all endpoints of a model, one loop of retries (that of the pool), and bodies that are
+encoded while they are sent.
 """
 
 import asyncio
+import re
+import ssl
 import time
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
-import aiohttp
 import orjson
-from aiohttp.abc import AbstractStreamWriter
 
 from rewardharness.errors import InputError
 from rewardharness.models.base import ChatRequest, ModelError, Reply
@@ -22,13 +21,8 @@ from rewardharness.models.endpoints import Endpoint, EndpointPool, EndpointStats
 from rewardharness.models.limits import ByteBudget
 from rewardharness.models.probe import Listing, Probe, examine
 from rewardharness.models.replies import CacheMissError, read_error, read_reply, read_retry_after
+from rewardharness.models.transport import HttpClient, HttpReply, NotHttpError, Origin
 from rewardharness.models.wire import OPENAI, VLLM, Body, Capabilities, request_body
-
-_KEEP_ALIVE = 4.0
-"""Seconds for which an idle connection is kept. Less than the 5 s after which uvicorn, and so vLLM, closes it."""
-
-_CONNECT_TIMEOUT = 10.0
-"""Seconds to wait for a connection."""
 
 _LARGEST_REPLY = 32 << 20
 """Bytes of a reply that are read at most; log-probabilities of a long one are some megabytes."""
@@ -77,15 +71,14 @@ class OpenAICompatibleModel:
         self._name = name
         self._kind = kind
         self._settings = settings
-        addresses = _addresses(urls)
+        key = settings.api_key or ""
+        if not re.fullmatch(r"[\x21-\x7e]*", key):
+            raise InputError("The key holds characters that no key has.", next_step="Set RH_API_KEY again.")
         assumed = VLLM if kind == "vllm" else OPENAI
-        self._servers = {alias: _Server(alias, url, assumed) for alias, url in addresses.items()}
-        self._pool = pool or EndpointPool(tuple(addresses), settings.pool)
+        self._servers = {address.alias: _Server(address, assumed, key) for address in _addresses(urls)}
+        self._pool = pool or EndpointPool(tuple(self._servers), settings.pool)
         self._budget = ByteBudget(settings.bytes_in_flight)
-        self._session: aiohttp.ClientSession | None = None
-        self._headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
-        if settings.api_key:
-            self._headers["Authorization"] = f"Bearer {settings.api_key}"
+        self._http = HttpClient(_LARGEST_REPLY)
 
     @property
     def id(self) -> str:
@@ -107,7 +100,8 @@ class OpenAICompatibleModel:
         Raises:
             ModelError: If there is no usable reply.
         """
-        affinity = next((image.sha256 for image in request.images), "")
+        images = request.images
+        affinity = images[0].sha256 if images else ""
 
         async def attempt(endpoint: Endpoint) -> Reply:
             return await self._attempt(self._servers[endpoint.alias], request)
@@ -117,9 +111,7 @@ class OpenAICompatibleModel:
 
     async def close(self) -> None:
         """Close all connections. Closing twice is fine."""
-        session, self._session = self._session, None
-        if session is not None:
-            await session.close()
+        await self._http.close()
 
     async def probe(self) -> tuple[Probe, ...]:
         """Find out what each endpoint can do, and use that from now on.
@@ -134,6 +126,7 @@ class OpenAICompatibleModel:
             return await self._exchange(server, request, can, known)
 
         limit = self._settings.pool.attempt_timeout
+        began = time.monotonic()
         listing: Listing = ()
         try:
             async with asyncio.timeout(limit):
@@ -149,15 +142,15 @@ class OpenAICompatibleModel:
             return Probe(
                 server.alias, None, ModelError("timeout", f"{server.alias} did not answer within {limit:g} s.")
             )
-        return Probe(server.alias, server.can)
+        return Probe(server.alias, server.can, seconds=time.monotonic() - began)
 
     async def _list_models(self, server: "_Server") -> Listing:
         """Return the models that a server lists; none where it has no such list."""
-        status, _, data = await self._send(server, "GET", "/models", None)
-        if status in {401, 403}:
-            raise read_error(server.alias, status, data, None, self._name)
+        reply = await self._send(server, server.head("GET", "/models"), ())
+        if reply.status in {401, 403}:
+            raise read_error(server.alias, reply.status, reply.body, None, self._name)
         try:
-            cards = orjson.loads(data)["data"] if status == 200 else []
+            cards = orjson.loads(reply.body)["data"] if reply.status == 200 else []
             return tuple((str(card["id"])[:200], _tokens(card.get("max_model_len"))) for card in cards)
         except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
             return ()
@@ -177,52 +170,68 @@ class OpenAICompatibleModel:
         body = request_body(request, self._name, can, known)
         await self._budget.acquire(body.size)
         try:
-            status, wait, data = await self._send(server, "POST", "/chat/completions", body)
+            reply = await self._send(server, server.chat + b"%d\r\n\r\n" % body.size, body.pieces())
         finally:
             self._budget.release(body.size)
-        if status != 200:
-            raise read_error(server.alias, status, data, read_retry_after(wait, time.time()), self._name)
-        reply = read_reply(server.alias, data, request, can)
+        if reply.status != 200:
+            wait = read_retry_after(reply.headers.get(b"retry-after", b"").decode("latin-1"), time.time())
+            raise read_error(server.alias, reply.status, reply.body, wait, self._name)
+        answer = read_reply(server.alias, reply.body, request, can)
         server.acknowledged(body)
-        return reply
+        return answer
 
-    async def _send(
-        self, server: "_Server", method: str, path: str, body: Body | None
-    ) -> tuple[int, str | None, bytes]:
-        """Make one HTTP exchange: status, Retry-After and body; every trouble on the way is a `ModelError`."""
-        if self._session is None:
-            self._session = _new_session()
+    async def _send(self, server: "_Server", head: bytes, pieces: Iterable[bytes]) -> HttpReply:
+        """Make one HTTP exchange; every trouble on the way is a `ModelError`."""
         alias = server.alias
         try:
-            async with self._session.request(
-                method,
-                server.url + path,
-                data=None if body is None else _Payload(body),
-                headers=self._headers,
-                allow_redirects=False,
-            ) as response:
-                return response.status, response.headers.get("Retry-After"), await _read(response, alias)
-        except aiohttp.ClientSSLError:
+            return await self._http.exchange(server.origin, head, pieces)
+        except NotHttpError as error:
+            raise ModelError("bad_response", f"{alias} sent a reply that cannot be used: {error}.") from None
+        except ssl.SSLError:
             step = "Check the address and the server's certificate."
             raise ModelError("unreachable", f"{alias}: no secure connection can be made.", next_step=step) from None
-        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError):
-            raise ModelError("unreachable", f"{alias} cannot be reached.") from None
-        except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError, OSError):
+        except (ConnectionResetError, BrokenPipeError):
             raise ModelError("unreachable", f"{alias} closed the connection before its reply was complete.") from None
-        except aiohttp.ClientError:
-            raise ModelError("bad_response", f"{alias} does not answer in HTTP.") from None
+        except OSError:
+            raise ModelError("unreachable", f"{alias} cannot be reached.") from None
+
+
+@dataclass(frozen=True)
+class _Address:
+    """A base URL in its parts."""
+
+    alias: str
+    """Host and port, for messages."""
+    origin: Origin
+    host: str
+    """What the header Host says."""
+    path: str
 
 
 class _Server:
     """What is known of one endpoint besides its place in the pool."""
 
-    def __init__(self, alias: str, url: str, can: Capabilities) -> None:
-        self.alias = alias
-        self.url = url
+    def __init__(self, address: _Address, can: Capabilities, key: str) -> None:
+        self.alias = address.alias
+        self.origin = address.origin
         self.can = can
+        self._address = address
+        self._key = key
+        self.chat = self.head("POST", "/chat/completions")[:-2] + b"Content-Type: application/json\r\nContent-Length: "
         self.sent: OrderedDict[str, None] = OrderedDict()
         self._named = 0
         self._misses = 0
+
+    def head(self, method: str, path: str) -> bytes:
+        """Return the request line and headers of a request."""
+        lines = [
+            f"{method} {self._address.path}{path} HTTP/1.1",
+            f"Host: {self._address.host}",
+            "User-Agent: rewardharness",
+            "Accept: application/json",
+            *([f"Authorization: Bearer {self._key}"] if self._key else []),
+        ]
+        return "\r\n".join([*lines, "", ""]).encode("ascii")
 
     def acknowledged(self, body: Body) -> None:
         """Take note that the server has the images of a request."""
@@ -243,77 +252,40 @@ class _Server:
             self.can = replace(self.can, send_once=False)
 
 
-class _Payload(aiohttp.payload.Payload):
-    """A body that aiohttp sends piece by piece."""
-
-    def __init__(self, body: Body) -> None:
-        super().__init__(body, content_type="application/json")
-        self._body = body
-        self._size = body.size
-
-    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
-        return b"".join(self._body.pieces()).decode(encoding, errors)
-
-    async def write(self, writer: AbstractStreamWriter) -> None:
-        for piece in self._body.pieces():
-            await writer.write(piece)
-
-    async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
-        await self.write(writer)
-
-
-def _new_session() -> aiohttp.ClientSession:
-    return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE, ttl_dns_cache=60),
-        cookie_jar=aiohttp.DummyCookieJar(),
-        timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_TIMEOUT),
-        auto_decompress=False,
-    )
-
-
-async def _read(response: aiohttp.ClientResponse, alias: str) -> bytes:
-    """Read a body, up to a bound."""
-    pieces: list[bytes] = []
-    size = 0
-    while piece := await response.content.readany():
-        size += len(piece)
-        if size > _LARGEST_REPLY:
-            response.close()
-            raise ModelError("bad_response", f"{alias} sent a reply of more than {_LARGEST_REPLY >> 20} MB.")
-        pieces.append(piece)
-    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-
-
 def _tokens(value: object) -> int | None:
     return value if isinstance(value, int) and value > 0 else None
 
 
-def _addresses(urls: Sequence[str]) -> dict[str, str]:
-    """Check base URLs and name each by host and port, or with its path where two share these."""
-    parts = []
-    for number, url in enumerate(urls, 1):
-        # Messages give the number, not the URL: it may hold a key.
-        split = urlsplit(url.strip())
-        try:
-            host, port = split.hostname, split.port
-        except ValueError:
-            host, port = None, None
-        if split.scheme not in {"http", "https"} or not host:
-            step = "Write it like http://host:8000/v1."
-            raise InputError(f"Endpoint {number} is not a URL that can be used.", next_step=step)
-        if "@" in split.netloc or split.query or split.fragment:
-            step = "Put the key into RH_API_KEY."
-            raise InputError(f"The URL of endpoint {number} has a user, a query or a fragment.", next_step=step)
-        host = f"[{host}]" if ":" in host else host
-        alias = host if port is None else f"{host}:{port}"
-        parts.append((alias, split.path.rstrip("/"), f"{split.scheme}://{alias}"))
-    if not parts:
+def _addresses(urls: Sequence[str]) -> list[_Address]:
+    """Take base URLs apart and name each by host and port, or with its path where two share these."""
+    found = [_address(number, url.strip()) for number, url in enumerate(urls, 1)]
+    if not found:
         raise InputError("The model has no endpoint.", next_step="Write it like vllm:name@http://host:8000/v1.")
-    aliases = [alias for alias, _, _ in parts]
-    named = {
-        alias if aliases.count(alias) == 1 else f"{alias}{path or '/v1'}": root + (path or "/v1")
-        for alias, path, root in parts
-    }
-    if len(named) < len(parts):
+    aliases = [address.alias for address in found]
+    found = [
+        address if aliases.count(address.alias) == 1 else replace(address, alias=address.alias + address.path)
+        for address in found
+    ]
+    if len({address.alias for address in found}) < len(found):
         raise InputError("An endpoint is given twice.", next_step="Name each endpoint once.")
-    return named
+    return found
+
+
+def _address(number: int, url: str) -> _Address:
+    """Take a base URL apart. Messages give its number, not the URL: it may hold a key."""
+    try:
+        split = urlsplit(url)
+        port, plain = split.port, (split.hostname or "").encode("idna").decode("ascii")
+    except ValueError:
+        plain = ""
+    if not re.fullmatch(r"[A-Za-z0-9._:%-]+", plain) or split.scheme not in {"http", "https"}:
+        step = "Write it like http://host:8000/v1."
+        raise InputError(f"Endpoint {number} is not a URL that can be used.", next_step=step)
+    if "@" in split.netloc or split.query or split.fragment:
+        step = "Put the key into RH_API_KEY."
+        raise InputError(f"The URL of endpoint {number} has a user, a query or a fragment.", next_step=step)
+    secure = split.scheme == "https"
+    shown = f"[{plain}]" if ":" in plain else plain
+    alias = shown if port is None else f"{shown}:{port}"
+    path = quote(split.path.rstrip("/"), safe="/%:@!$&'()*+,;=~-._") or "/v1"
+    return _Address(alias, Origin(plain, port or (443 if secure else 80), secure), alias, path)

@@ -180,7 +180,9 @@ def _count(value: Any) -> int:
 
 def _word(value: Any) -> str:
     """A name that the server gives, as plain printable text."""
-    return "".join(char for char in value[:200] if char.isprintable()) if isinstance(value, str) else ""
+    if not isinstance(value, str):
+        return ""
+    return value if len(value) <= 200 and value.isprintable() else "".join(filter(str.isprintable, value[:200]))
 
 
 def _logprobs(alias: str, value: Any) -> tuple[Mapping[str, float], ...]:

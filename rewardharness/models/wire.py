@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 import pybase64
 
-from rewardharness.models.base import ChatRequest, ImagePart, Message, ModelError, TextPart
+from rewardharness.models.base import ChatRequest, ImagePart, ModelError, TextPart
 
 _CHUNK = 3 << 16
 """Bytes of an image that are encoded at a time. Divisible by 3, so that the pieces join to one base64 text."""
@@ -70,24 +70,21 @@ class Body:
         """Yield the bytes, in pieces of some 100 kB. Can be repeated."""
         pending: list[bytes] = []
         length = 0
-        for piece in self._encoded():
-            pending.append(piece)
-            length += len(piece)
-            if length >= _PIECE:
-                yield pending[0] if len(pending) == 1 else b"".join(pending)
-                pending.clear()
-                length = 0
-        if pending:
-            yield b"".join(pending)
-
-    def _encoded(self) -> Iterator[bytes]:
         for segment in self.segments:
             if isinstance(segment, bytes):
-                yield segment
-            else:
-                view = memoryview(segment.data)
-                for start in range(0, len(view), _CHUNK):
-                    yield pybase64.b64encode(view[start : start + _CHUNK])
+                pending.append(segment)
+                length += len(segment)
+                continue
+            view = memoryview(segment.data)
+            for start in range(0, len(view), _CHUNK):
+                pending.append(pybase64.b64encode(view[start : start + _CHUNK]))
+                length += len(pending[-1])
+                if length >= _PIECE:
+                    yield pending[0] if len(pending) == 1 else b"".join(pending)
+                    pending.clear()
+                    length = 0
+        if pending:
+            yield b"".join(pending)
 
 
 def request_body(request: ChatRequest, model: str, can: Capabilities, known: Collection[str] = ()) -> Body:
@@ -104,40 +101,43 @@ def request_body(request: ChatRequest, model: str, can: Capabilities, known: Col
     """
     if request.schema is not None and request.choices:
         raise ModelError("bad_request", "A request has a schema and choices; it can have one of them.", next_step="")
-    segments: list[bytes | ImagePart] = [b'{"model":' + _json(model) + b',"messages":[']
+    segments: list[bytes | ImagePart] = []
+    text = [b'{"model":', _json(model), b',"messages":[']
     for number, message in enumerate(request.messages):
-        segments.append(b',{"role":"' if number else b'{"role":"')
-        segments.append(message.role.encode() + b'","content":')
-        segments += _content(message, can, known)
-        segments.append(b"}")
-    segments.append(b"]," + _json(_options(request, can))[1:])
+        text += (b',{"role":"' if number else b'{"role":"', message.role.encode(), b'","content":')
+        if len(message.parts) == 1 and isinstance(message.parts[0], TextPart):
+            text += (_json(message.parts[0].text), b"}")  # plain text is what the most servers understand
+        else:
+            text.append(b"[")
+            for place, part in enumerate(message.parts):
+                text.append(b"," if place else b"")
+                if isinstance(part, TextPart):
+                    text += (b'{"type":"text","text":', _json(part.text), b"}")
+                else:
+                    _write_image(part, segments, text, can.uuid, part.sha256 in known)
+            text.append(b"]}")
+    text += (b"],", _json(_options(request, can))[1:])
+    segments.append(b"".join(text))
     size = 0
     for segment in segments:
         size += len(segment) if isinstance(segment, bytes) else 4 * ((len(segment.data) + 2) // 3)
     uuids = frozenset(image.sha256 for image in request.images) if can.uuid else frozenset()
-    return Body(tuple(segments), size, uuids, uuids.intersection(known))
+    return Body(tuple(segments), size, uuids, uuids.intersection(known) if known else frozenset())
 
 
-def _content(message: Message, can: Capabilities, known: Collection[str]) -> list[bytes | ImagePart]:
-    """Write the content of a message: a plain text where it is one, as the most servers understand."""
-    if len(message.parts) == 1 and isinstance(message.parts[0], TextPart):
-        return [_json(message.parts[0].text)]
-    segments: list[bytes | ImagePart] = []
-    for part in message.parts:
-        segments.append(b"," if segments else b"[")
-        if isinstance(part, TextPart):
-            segments.append(b'{"type":"text","text":' + _json(part.text) + b"}")
-            continue
-        if can.uuid and part.sha256 in known:
-            segments.append(b'{"type":"image_url","image_url":null')
-        else:
-            segments.append(b'{"type":"image_url","image_url":{"url":"data:' + _json(part.mime)[1:-1] + b";base64,")
-            segments.append(part)
-            segments.append(b'"}')
-        # The server trusts this blindly; the hash of the very bytes can never name another image.
-        segments.append(b',"uuid":"' + part.sha256.encode() + b'"}' if can.uuid else b"}")
-    segments.append(b"]" if segments else b"[]")
-    return segments
+def _write_image(
+    image: ImagePart, segments: list[bytes | ImagePart], text: list[bytes], with_uuid: bool, is_known: bool
+) -> None:
+    """Write an image: the text so far becomes a segment, and so does the image, if the server does not have it."""
+    text.append(b'{"type":"image_url","image_url":')
+    if with_uuid and is_known:
+        text.append(b"null")
+    else:
+        text += (b'{"url":"data:', _json(image.mime)[1:-1], b";base64,")
+        segments += (b"".join(text), image)
+        text[:] = (b'"}',)
+    # The server trusts this blindly; the hash of the very bytes can never name another image.
+    text += (b',"uuid":"', image.sha256.encode(), b'"}') if with_uuid else (b"}",)
 
 
 def _options(request: ChatRequest, can: Capabilities) -> dict[str, Any]:

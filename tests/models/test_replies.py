@@ -11,7 +11,11 @@ from rewardharness.models.wire import VLLM, Capabilities
 
 ASKED = ChatRequest((Message.of("user", "?"),), top_logprobs=3)
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-5, 5) | st.floats(allow_nan=False) | st.text(max_size=5),
+    st.none()
+    | st.booleans()
+    | st.integers(-5, 5)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=8,
 )
@@ -98,7 +102,7 @@ def test_a_constraint_is_checked_where_it_is_known_to_hold():
     assert read(completion("perhaps"), choices, VLLM).text == "perhaps"
     assert read(completion("perh", finish="length"), choices, proven).text == "perh"
     for request in (choices, schema):
-        with pytest.raises(ModelError, match="choices|JSON"):
+        with pytest.raises(ModelError, match=r"choices|JSON"):
             read(completion("perhaps"), request, proven)
 
 

@@ -1,0 +1,98 @@
+import asyncio
+
+import pytest
+
+from rewardharness.errors import DataError, InputError
+from rewardharness.models.base import ChatRequest, Message, ModelError, Reply
+from rewardharness.models.open import ModelSettings, open_model
+from rewardharness.models.scripted import ScriptedModel, read_script
+
+HELLO = ChatRequest((Message.of("user", "hello"),))
+
+
+@pytest.mark.parametrize(
+    ("spec", "id_", "endpoints"),
+    [
+        ("vllm:Qwen/Qwen2.5-VL-7B@http://a:8000/v1", "vllm:Qwen/Qwen2.5-VL-7B", ["a:8000"]),
+        ("vllm:m@http://a:8000/v1,http://b:8000/v1", "vllm:m", ["a:8000", "b:8000"]),
+        ("vllm:m@http://a:8000/v1, https://b/v1", "vllm:m", ["a:8000", "b"]),
+        ("openai:org/model@rev:2@https://api.example.com/v1", "openai:org/model@rev:2", ["api.example.com"]),
+    ],
+)
+def test_spellings(spec, id_, endpoints):
+    model = open_model(spec)
+    assert model.id == id_
+    assert [stats.alias for stats in model.stats()] == endpoints
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "",
+        "vllm",
+        "vllm:",
+        "vllm:model",
+        "vllm:@http://a/v1",
+        "vllm:model@",
+        "vllm:model@a:8000",
+        "vllm:model@http://a/v1,",
+        "openai:gpt",
+        "magic:model@http://a/v1",
+        "Qwen/Qwen2.5-VL@http://user:sk-secret@a/v1",
+        "vllm:http://user:sk-secret@a/v1",
+        "vllm:model@http://user:sk-secret@a/v1",
+    ],
+)
+def test_spellings_that_cannot_be_read(spec):
+    with pytest.raises(InputError) as caught:
+        open_model(spec)
+    assert caught.value.next_step and "sk-secret" not in f"{caught.value} {caught.value.next_step}"
+
+
+def test_limits_reach_the_pool():
+    settings = ModelSettings(api_key="sk-secret", most_in_flight=3)
+    assert open_model("vllm:m@http://a/v1", settings).stats()[0].limit == 3
+    assert "sk-secret" not in repr(settings)
+
+
+def test_a_script_from_a_file(tmp_path):
+    path = tmp_path / "replies.jsonl"
+    path.write_text(
+        '{"text": "A"}\n\n{"error": "timeout"}\n{"text": "B", "finish_reason": "length"}\n', encoding="utf-8"
+    )
+    model = open_model(f"scripted:{path}")
+    assert model.id == "scripted:replies.jsonl"
+    assert asyncio.run(model.ask(HELLO)).text == "A"
+    with pytest.raises(ModelError) as caught:
+        asyncio.run(model.ask(HELLO))
+    assert caught.value.code == "timeout"
+    assert asyncio.run(model.ask(HELLO)).finish_reason == "length"
+    with pytest.raises(ModelError, match="one more"):
+        asyncio.run(model.ask(HELLO))
+    assert model.requests == [HELLO] * 4
+
+
+@pytest.mark.parametrize(
+    "line", ["{", "[]", '{"text": 4}', '{"error": "nonsense"}', '{"text": "A", "other": 1}', '{"error": ["x"]}', "{}"]
+)
+def test_lines_that_are_no_reply(tmp_path, line):
+    path = tmp_path / "replies.jsonl"
+    path.write_text(f'{{"text": "A"}}\n{line}\n', encoding="utf-8")
+    with pytest.raises(DataError, match="line 2"):
+        read_script(path)
+
+
+def test_a_script_that_does_not_exist(tmp_path):
+    with pytest.raises(DataError):
+        open_model(f"scripted:{tmp_path}/none.jsonl")
+
+
+def test_a_function_decides():
+    def decide(request):
+        return ValueError("no") if request.seed else Reply("A", finish_reason="length")
+
+    model = ScriptedModel(decide, id="mine")
+    assert asyncio.run(model.ask(HELLO)).finish_reason == "length" and model.id == "mine"
+    with pytest.raises(ValueError, match="no"):
+        asyncio.run(model.ask(ChatRequest(HELLO.messages, seed=1)))
+    asyncio.run(model.close())

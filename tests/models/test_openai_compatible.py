@@ -1,0 +1,415 @@
+import asyncio
+import base64
+import random
+import threading
+import traceback
+from collections import Counter
+
+import pytest
+from model_server import Answer, Fault, ModelServer, completion, refused_url
+
+from rewardharness.errors import InputError, describe
+from rewardharness.models.base import ChatRequest, ImagePart, Message, ModelError, Reply
+from rewardharness.models.endpoints import PoolSettings
+from rewardharness.models.openai_compatible import ClientSettings, OpenAICompatibleModel
+
+QUICK = PoolSettings(
+    backoff=0.001, longest_backoff=0.002, shortest_aside=0.002, longest_aside=0.01, attempt_timeout=10.0
+)
+HASTY = PoolSettings(backoff=0.001, longest_backoff=0.002, attempt_timeout=0.15)
+PICTURE = ImagePart(b"\x89PNG" + bytes(range(256)), "image/png")
+QUICKLY = ClientSettings(pool=QUICK)
+KEY = "sk-" + "secret"  # in two parts, so that the lines of code in a traceback do not hold it
+HELLO = ChatRequest((Message.of("user", "hello"),))
+LOOK = ChatRequest((Message.of("system", "Judge."), Message.of("user", "source", PICTURE, "which?")), max_tokens=64)
+
+
+def ask(server, request=HELLO, settings=QUICKLY, kind="vllm", urls=None) -> Reply:
+    """Ask once, with a model that is opened and closed for it."""
+
+    async def main():
+        model = OpenAICompatibleModel(kind, "judge", urls or [server.url], settings)
+        try:
+            return await model.ask(request)
+        finally:
+            await model.close()
+
+    return asyncio.run(main())
+
+
+def first_then(fault, number=1):
+    """Answer the first requests with a fault, the others well."""
+    return lambda call: fault if call.number < number else None
+
+
+# ---- what goes over the wire
+
+
+def test_a_question_with_an_image_and_its_reply():
+    with ModelServer(lambda call: completion("A", prompt_tokens=42, top_logprobs=2), key="k") as server:
+        request = ChatRequest(LOOK.messages, top_logprobs=2, seed=3, choices=("A", "B"))
+        reply = ask(server, request, ClientSettings(api_key="k", pool=QUICK))
+    (call,) = server.calls
+    assert (reply.text, reply.finish_reason, reply.model, reply.attempts) == ("A", "stop", "judge", 1)
+    assert reply.usage.input_tokens == 42 and reply.fingerprint == "local-1" and reply.seconds > 0
+    assert reply.endpoint == f"127.0.0.1:{server.port}"
+    assert list(reply.top_logprobs) == [{"A": -0.25, "A1": -2.5}]
+    ((url, uuid),) = call.images
+    assert base64.b64decode(url.partition(",")[2]) == PICTURE.data and uuid == PICTURE.sha256
+    assert call.json["messages"][0] == {"role": "system", "content": "Judge."}
+    assert call.json["structured_outputs"] == {"choice": ["A", "B"]}
+    assert call.headers["authorization"] == "Bearer k"
+    assert call.headers["content-type"] == "application/json"
+    assert "cookie" not in call.headers
+
+
+def test_a_large_image_arrives_whole():
+    large = ImagePart(random.Random(1).randbytes(5_000_001), "image/png")
+    with ModelServer() as server:
+        ask(server, ChatRequest((Message.of("user", large, "?"),)))
+        ((url, uuid),) = server.calls[0].images
+    assert base64.b64decode(url.partition(",")[2]) == large.data and uuid == large.sha256
+
+
+def test_connections_are_kept():
+    async def main():
+        model = OpenAICompatibleModel("vllm", "judge", [server.url], ClientSettings(pool=QUICK))
+        for _ in range(50):
+            await model.ask(HELLO)
+        await model.close()
+        await model.close()
+
+    with ModelServer() as server:
+        asyncio.run(main())
+        assert server.connections == 1
+        assert server.wait_for(lambda: server.open_connections == 0)
+
+
+# ---- faults, one by one
+
+ALWAYS = [
+    # fault, code, requests that are sent, retryable
+    ("reset", "unreachable", 8, True),
+    ("truncated", "unreachable", 8, True),
+    ("huge", "bad_response", 3, True),
+    ("garbage", "bad_response", 3, True),
+    ("empty", "bad_response", 3, True),
+    ("html", "bad_response", 3, True),
+    ("null", "bad_response", 3, True),
+    ("no_choices", "bad_response", 3, True),
+    ("null_content", "bad_response", 3, True),
+    ("number_content", "bad_response", 3, True),
+    ("refusal", "refused", 1, False),
+    ("content_filter", "refused", 1, False),
+    ("context", "context_too_long", 1, False),
+    ("bad_request", "bad_request", 1, False),
+    ("bad_schema", "bad_request", 1, False),
+    ("bad_image", "bad_request", 1, False),
+    ("too_many_images", "bad_request", 1, False),
+    ("401", "unauthorized", 1, False),
+    ("403", "unauthorized", 1, False),
+    ("404", "model_not_found", 1, False),
+    ("413", "bad_request", 1, False),
+    ("429", "rate_limited", 8, True),
+    ("500", "server_error", 5, True),
+    ("503", "server_error", 5, True),
+    ("redirect", "bad_request", 1, False),
+]
+
+
+@pytest.mark.parametrize(("name", "code", "sent", "retryable"), ALWAYS)
+def test_a_fault_that_stays_is_one_clear_error(name, code, sent, retryable):
+    with ModelServer(lambda call: Fault(name)) as server:
+        with pytest.raises(ModelError) as caught:
+            ask(server, LOOK, ClientSettings(api_key=KEY, pool=QUICK))
+        assert server.requests == sent
+        assert server.wait_for(lambda: server.open_connections == 0)
+    problem = caught.value
+    assert (problem.code, problem.retryable) == (code, retryable)
+    assert f"127.0.0.1:{server.port}" in str(problem)
+    assert describe(problem).title == "The model gave no answer"
+    # Neither the key, nor the image, nor the server's words; also not in a traceback that somebody logs.
+    shown = f"{problem!r} {describe(problem)} {''.join(traceback.format_exception(problem))}"
+    assert KEY not in shown and "base64" not in shown and "iVBOR" not in shown
+
+
+@pytest.mark.parametrize("name", [name for name, _, _, retryable in ALWAYS if retryable and name != "huge"])
+def test_a_fault_that_passes_is_invisible(name):
+    with ModelServer(first_then(Fault(name), 2)) as server:
+        reply = ask(server, LOOK)
+    assert reply.attempts == 3 and reply.text.startswith("Once upon")
+
+
+@pytest.mark.parametrize("name", ["hang", "slow_body"])
+def test_a_server_that_is_too_slow(name):
+    with ModelServer(lambda call: Fault(name)) as server:
+        with pytest.raises(ModelError) as caught:
+            ask(server, settings=ClientSettings(pool=HASTY))
+        assert (caught.value.code, server.requests) == ("timeout", 3)
+        assert server.wait_for(lambda: server.open_connections == 0)
+
+
+@pytest.mark.parametrize("name", ["hang", "slow_body"])
+def test_a_total_deadline_ends_everything(name):
+    with ModelServer(lambda call: Fault(name)) as server:
+        with pytest.raises(ModelError) as caught:
+            ask(server, ChatRequest(HELLO.messages, timeout=0.2))
+        assert (caught.value.code, server.requests) == ("timeout", 1)
+        assert server.wait_for(lambda: server.open_connections == 0)
+
+
+def test_a_reply_that_was_cut_off_says_so():
+    with ModelServer(lambda call: Fault("length")) as server:
+        reply = ask(server)
+    assert reply.finish_reason == "length" and reply.text.startswith('{"preference"')
+
+
+def test_nobody_listens():
+    with pytest.raises(ModelError) as caught:
+        ask(None, urls=[refused_url()])
+    assert caught.value.code == "unreachable"
+
+
+def test_a_name_that_does_not_exist():
+    with pytest.raises(ModelError) as caught:
+        ask(None, urls=["http://no-such-host.invalid/v1"])
+    assert caught.value.code == "unreachable"
+
+
+def test_not_http_at_all():
+    with ModelServer() as server, pytest.raises(ModelError) as caught:
+        ask(server, urls=[server.url.replace("http:", "https:")])
+    assert caught.value.code == "unreachable" and "secure" in str(caught.value)
+
+
+@pytest.mark.parametrize("after", ["0", "0.01", "-5", "soon", "Thu, 01 Jan 1970 00:00:00 GMT"])
+def test_retry_after_of_all_kinds(after):
+    with ModelServer(first_then(Fault("429", retry_after=after))) as server:
+        assert ask(server).attempts == 2
+
+
+def test_retry_after_an_hour_is_reported_at_once():
+    with ModelServer(lambda call: Fault("429", retry_after="3600")) as server, pytest.raises(ModelError) as caught:
+        ask(server)
+    assert caught.value.code == "rate_limited" and 3590 < caught.value.retry_after <= 3600
+    assert server.requests == 1
+
+
+def test_a_redirect_is_not_followed_with_the_key():
+    with ModelServer() as thief:
+        target = {"Location": f"{thief.url}/chat/completions"}
+        with ModelServer(lambda call: Answer(b"", 307, target)) as server, pytest.raises(ModelError):
+            ask(server, settings=ClientSettings(api_key="sk-secret", pool=QUICK))
+        assert thief.requests == 0
+
+
+# ---- many endpoints, many faults
+
+
+def test_others_take_over_from_a_dead_endpoint():
+    async def main():
+        urls = [dead.url, live.url, refused_url()]
+        model = OpenAICompatibleModel("vllm", "judge", urls, ClientSettings(pool=QUICK))
+        replies = await asyncio.gather(*(model.ask(HELLO) for _ in range(50)))
+        dead.refuse()
+        replies += await asyncio.gather(*(model.ask(HELLO) for _ in range(50)))
+        dead.listen()
+        await model.close()
+        return replies, model.stats()
+
+    with ModelServer() as live, ModelServer() as dead:
+        replies, stats = asyncio.run(main())
+        assert live.requests + dead.requests == len(replies) == 100
+    assert {reply.endpoint for reply in replies[50:]} == {f"127.0.0.1:{live.port}"}
+    assert stats[2].failures.keys() == {"unreachable"} and stats[2].succeeded == 0
+
+
+BAD = ["reset", "truncated", "garbage", "empty", "html", "null", "no_choices", "429", "500", "503", "401", "context"]
+
+
+def test_half_of_all_requests_fail_and_nothing_is_lost_or_doubled():
+    chance = random.Random(7)
+    answered = Counter()
+    lock = threading.Lock()
+
+    def respond(call):
+        with lock:
+            if chance.random() < 0.5:
+                return Fault(chance.choice(BAD if chance.random() < 0.9 else BAD[:10]))
+            answered[call.text] += 1
+            return f"echo {call.text}"
+
+    async def one(model, number):
+        try:
+            return await model.ask(ChatRequest((Message.of("user", f"question {number}"),), timeout=30.0))
+        except ModelError as problem:
+            return problem
+
+    async def main():
+        settings = PoolSettings(
+            backoff=0.001, longest_backoff=0.01, shortest_aside=0.001, longest_aside=0.005, attempt_timeout=5.0
+        )
+        urls = [server.url for server in servers]
+        model = OpenAICompatibleModel("vllm", "judge", urls, ClientSettings(pool=settings))
+        results = await asyncio.gather(*(one(model, number) for number in range(300)))
+        await model.close()
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        return results, model.stats()
+
+    with ModelServer(respond) as a, ModelServer(respond) as b, ModelServer(respond) as c:
+        servers = (a, b, c)
+        results, stats = asyncio.run(main())
+        assert all(server.wait_for(lambda server=server: server.open_connections == 0) for server in servers)
+    assert len(results) == 300
+    for number, result in enumerate(results):
+        if isinstance(result, Reply):
+            assert result.text == f"echo question {number}"
+            assert answered[f"question {number}"] == 1
+        else:
+            assert result.code in {"context_too_long", "unauthorized", "bad_response", "server_error", "rate_limited"}
+    assert sum(isinstance(result, Reply) for result in results) > 200
+    assert all(one.in_flight == 0 for one in stats)
+    assert sum(one.succeeded for one in stats) == sum(isinstance(result, Reply) for result in results)
+    assert sum(one.sent for one in stats) == sum(one.succeeded + sum(one.failures.values()) for one in stats)
+
+
+def test_cancellation_closes_its_connections():
+    async def main():
+        model = OpenAICompatibleModel("vllm", "judge", [server.url], ClientSettings(pool=PoolSettings(start=32)))
+        tasks = [asyncio.create_task(model.ask(LOOK)) for _ in range(60)]
+        await asyncio.to_thread(server.wait_for, lambda: server.in_flight == 32)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        assert model.stats()[0].in_flight == 0 and model._budget.held == 0
+        assert await asyncio.to_thread(server.wait_for, lambda: server.open_connections == 0)
+        await model.close()
+
+    with ModelServer(lambda call: Fault("hang")) as server:
+        asyncio.run(main())
+
+
+def test_bytes_in_flight_are_bounded():
+    large = ChatRequest((Message.of("user", ImagePart(bytes(750_000), "image/png"), "?"),))
+
+    async def main():
+        settings = ClientSettings(pool=PoolSettings(start=16), bytes_in_flight=2_500_000)
+        model = OpenAICompatibleModel("vllm", "judge", [server.url], settings)
+        await asyncio.gather(*(model.ask(large) for _ in range(16)))
+        await model.close()
+
+    with ModelServer(latency=0.02) as server:
+        asyncio.run(main())
+        assert server.peak == 2 and server.requests == 16
+
+
+# ---- images that are sent once
+
+
+def looks(number):
+    return ChatRequest((Message.of("user", ImagePart(b"image %d" % number, "image/png"), "?"),))
+
+
+def run_with(server, questions, respond=None, **settings):
+    """Probe, then answer as told, ask one question after the other, and return the replies and what it can do."""
+
+    async def main():
+        model = OpenAICompatibleModel("vllm", "judge", [server.url], ClientSettings(pool=QUICK, **settings))
+        await model.probe()
+        server.calls.clear()
+        server.respond = respond
+        replies = [await model.ask(question) for question in questions]
+        await model.close()
+        return replies, model.capabilities[0]
+
+    return asyncio.run(main())
+
+
+def left_out(server):
+    """For each request, whether the bytes of its image were left out."""
+    return [call.images[0][0] is None for call in server.calls]
+
+
+def test_an_image_is_sent_once():
+    with ModelServer() as server:
+        run_with(server, [looks(1), looks(1), looks(2), looks(1)], send_once=True)
+        assert left_out(server) == [False, True, False, True]
+
+
+def test_images_are_always_sent_unless_wanted_otherwise():
+    with ModelServer() as server:
+        run_with(server, [looks(1), looks(1)])
+        assert left_out(server) == [False, False]
+
+
+def test_an_image_that_was_forgotten_is_sent_again():
+    with ModelServer() as server:
+
+        def forget_once(call):
+            if len(server.calls) == 2:
+                server.cached.clear()
+
+        replies, can = run_with(server, [looks(1), looks(1), looks(1)], forget_once, send_once=True)
+        assert left_out(server) == [False, True, False, True]
+        assert [reply.attempts for reply in replies] == [1, 1, 1] and can.send_once
+
+
+def test_a_server_that_keeps_forgetting_is_sent_everything():
+    with ModelServer() as server:
+
+        def forget(call):
+            server.cached.clear()
+
+        replies, can = run_with(server, [looks(1)] * 20, forget, send_once=True)
+        assert len(replies) == 20 and not can.send_once
+        assert not any(left_out(server)[-8:])
+
+
+# ---- opening
+
+
+@pytest.mark.parametrize(
+    "urls",
+    [
+        [],
+        ["host:8000"],
+        ["ftp://host/v1"],
+        ["http://"],
+        ["http://host:99999/v1"],
+        ["http://user:sk-secret@host/v1"],
+        ["http://host/v1?key=sk-secret"],
+        ["http://a/v1", "http://a/v1/"],
+        ["http://a/v1", ""],
+        ["http://a b/v1"],
+        ["http://" + "a" * 64 + "/v1"],
+        ["http://[::1/v1"],
+    ],
+)
+def test_addresses_that_cannot_be_used(urls):
+    with pytest.raises(InputError) as caught:
+        OpenAICompatibleModel("vllm", "m", urls)
+    assert "sk-secret" not in str(caught.value) and caught.value.next_step
+
+
+@pytest.mark.parametrize("key", ["two words", "new\nline", "schlüssel"])
+def test_a_key_that_cannot_be_one(key):
+    with pytest.raises(InputError) as caught:
+        OpenAICompatibleModel("vllm", "m", ["http://a/v1"], ClientSettings(api_key=key))
+    assert key not in str(caught.value)
+
+
+def test_the_key_is_not_shown():
+    assert "sk-secret" not in repr(ClientSettings(api_key="sk-secret"))
+
+
+def test_an_address_without_a_path_means_v1():
+    with ModelServer() as server:
+        assert ask(server, urls=[f"http://127.0.0.1:{server.port}"]).text
+        assert server.calls[0].path == "/v1/chat/completions"
+
+
+def test_endpoints_of_one_host_are_told_apart():
+    model = OpenAICompatibleModel("openai", "m", ["http://h/a", "http://h/b", "http://[::1]:80/v1", "http://bücher.de"])
+    assert [stats.alias for stats in model.stats()] == ["h/a", "h/b", "[::1]:80", "xn--bcher-kva.de"]
+    assert model.id == "openai:m"

@@ -1,0 +1,143 @@
+import asyncio
+import zlib
+
+from model_server import Answer, Fault, ModelServer, completion, refused_url
+
+from rewardharness.models.base import ChatRequest, Message
+from rewardharness.models.openai_compatible import ClientSettings, OpenAICompatibleModel
+from rewardharness.models.probe import picture
+from rewardharness.models.wire import Capabilities
+
+CHOICE = ChatRequest((Message.of("user", picture(), "?"),), choices=("A", "B"), top_logprobs=2)
+
+
+def probe(*servers, name="judge", kind="vllm", key=None):
+    async def main():
+        model = OpenAICompatibleModel(kind, name, [server.url for server in servers], ClientSettings(api_key=key))
+        try:
+            return await model.probe()
+        finally:
+            await model.close()
+
+    return asyncio.run(main())
+
+
+def capabilities(**options) -> Capabilities:
+    with ModelServer(**options) as server:
+        (found,) = probe(server)
+    assert found.error is None and found.endpoint == f"127.0.0.1:{server.port}"
+    return found.capabilities
+
+
+def test_the_picture_is_a_png():
+    data = picture().data
+    assert data.startswith(b"\x89PNG\r\n\x1a\n") and data.endswith(b"IEND\xaeB`\x82")
+    start = data.index(b"IDAT") + 4
+    assert len(zlib.decompressobj().decompress(data[start:])) == 64 * (1 + 3 * 64)
+
+
+def test_a_server_that_does_everything():
+    assert capabilities() == Capabilities(
+        send_once=True, proven=True, models=("judge",), max_model_len=8192, fingerprint="local-1"
+    )
+
+
+def test_dropped_fields_are_found_out():
+    can = capabilities(drops=("response_format", "structured_outputs", "logprobs"))
+    assert (can.schema, can.choice, can.logprobs) == (False, False, False)
+    assert can.vision and can.uuid and can.proven
+
+
+def test_rejected_fields_are_found_out():
+    can = capabilities(rejects=("uuid", "structured_outputs"))
+    assert (can.uuid, can.send_once, can.choice) == (False, False, False)
+    assert can.vision and can.schema and can.logprobs
+
+
+def test_a_server_without_a_cache_of_images():
+    can = capabilities(uuid_cache=False)
+    assert can.uuid and not can.send_once
+
+
+def test_images_that_are_dropped_are_found_out():
+    def blind(call):
+        call.json["messages"][0]["content"] = call.text
+        return None
+
+    assert not capabilities(respond=blind).vision
+
+
+def test_images_that_are_refused_are_found_out():
+    assert not capabilities(respond=lambda call: Fault("bad_image") if call.images else None).vision
+
+
+def test_an_image_that_is_named_and_ignored_is_no_image():
+    """A server that drops a null image answers, but about nothing."""
+
+    def forgetful(call):
+        return completion("A", prompt_tokens=10 + 9 * sum(url is not None for url, _ in call.images))
+
+    can = capabilities(respond=forgetful)
+    assert can.vision and can.uuid and not can.send_once
+
+
+def test_a_constraint_that_only_seems_to_hold():
+    assert not capabilities(respond=lambda call: '{"word": "sea"}').schema
+    assert not capabilities(respond=lambda call: completion("zq-heron-18")).choice
+
+
+def test_what_was_found_is_used():
+    async def main():
+        model = OpenAICompatibleModel("vllm", "judge", [server.url])
+        await model.probe()
+        server.calls.clear()
+        await model.ask(CHOICE)
+        await model.close()
+
+    with ModelServer(rejects=("uuid", "structured_outputs")) as server:
+        asyncio.run(main())
+        (call,) = server.calls
+        assert "structured_outputs" not in call.json and call.images[0][1] is None
+
+
+def test_a_server_without_a_list_of_models():
+    class Listless(ModelServer):
+        def get(self, path):
+            return Answer(b'{"detail":"Not Found"}', 404)
+
+    with Listless() as server:
+        (found,) = probe(server)
+    assert found.capabilities.models == () and found.capabilities.vision
+
+
+def test_a_list_of_models_that_is_no_list():
+    class Odd(ModelServer):
+        def get(self, path):
+            return Answer(b'{"data": [1, null]}')
+
+    with Odd() as server:
+        assert probe(server)[0].capabilities.models == ()
+
+
+def test_an_unknown_model_is_named_with_those_that_are_served():
+    with ModelServer() as server:
+        (found,) = probe(server, name="another")
+    assert found.capabilities is None and found.error.code == "model_not_found"
+    assert "'another'" in str(found.error) and "'judge'" in str(found.error)
+
+
+def test_each_endpoint_is_reported():
+    with ModelServer() as good, ModelServer(key="k") as locked, ModelServer() as dead:
+        dead.refuse()
+        results = probe(good, locked, dead)
+    assert [result.error and result.error.code for result in results] == [None, "unauthorized", "unreachable"]
+
+
+def test_a_wrong_address():
+    async def main():
+        model = OpenAICompatibleModel("openai", "judge", [refused_url()])
+        (found,) = await model.probe()
+        await model.close()
+        return found
+
+    assert asyncio.run(main()).error.code == "unreachable"

@@ -2,6 +2,7 @@
 
 import argparse
 
+from rewardharness.cli import output
 from rewardharness.errors import MissingPackageError
 from rewardharness.settings import Settings
 
@@ -23,5 +24,8 @@ def app(arguments: argparse.Namespace, settings: Settings) -> int:
         raise MissingPackageError("gradio", "app", "the web app")
     from app.main import launch
 
-    launch(settings, host=arguments.host, port=arguments.port, inbrowser=arguments.open)
+    def ready(address: str) -> None:
+        output.say(f"RewardHarness is open at {address}  (Ctrl-C ends it)")
+
+    launch(settings, host=arguments.host, port=arguments.port, inbrowser=arguments.open, ready=ready)
     return 0

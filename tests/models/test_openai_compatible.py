@@ -224,7 +224,7 @@ def test_others_take_over_from_a_dead_endpoint():
     assert stats[2].failures.keys() == {"unreachable"} and stats[2].succeeded == 0
 
 
-BAD = ["reset", "truncated", "garbage", "empty", "html", "null", "no_choices", "429", "500", "503", "401", "context"]
+BAD = ["reset", "truncated", "garbage", "empty", "html", "null", "no_choices", "429", "500", "503", "context"]
 
 
 def test_half_of_all_requests_fail_and_nothing_is_lost_or_doubled():
@@ -235,7 +235,7 @@ def test_half_of_all_requests_fail_and_nothing_is_lost_or_doubled():
     def respond(call):
         with lock:
             if chance.random() < 0.5:
-                return Fault(chance.choice(BAD if chance.random() < 0.9 else BAD[:10]))
+                return Fault(chance.choice(BAD))
             answered[call.text] += 1
             return f"echo {call.text}"
 
@@ -266,8 +266,8 @@ def test_half_of_all_requests_fail_and_nothing_is_lost_or_doubled():
             assert result.text == f"echo question {number}"
             assert answered[f"question {number}"] == 1
         else:
-            assert result.code in {"context_too_long", "unauthorized", "bad_response", "server_error", "rate_limited"}
-    assert sum(isinstance(result, Reply) for result in results) > 200
+            assert result.code in {"context_too_long", "bad_response", "server_error", "rate_limited", "unreachable"}
+    assert sum(isinstance(result, Reply) for result in results) > 240
     assert all(one.in_flight == 0 for one in stats)
     assert sum(one.succeeded for one in stats) == sum(isinstance(result, Reply) for result in results)
     assert sum(one.sent for one in stats) == sum(one.succeeded + sum(one.failures.values()) for one in stats)

@@ -30,8 +30,8 @@ class AdaptiveLimit:
     """
 
     def __init__(self, start: int, most: int) -> None:
-        self._most = float(most)
-        self._limit = float(min(start, most))
+        self._most = float(max(1, most))
+        self._limit = max(1.0, min(float(start), self._most))
         self._doubling = True
         self._reference = 0.0  # seconds; 0 before the first round
         self._last_cut = float("-inf")

@@ -49,6 +49,9 @@ def open_model(spec: str, settings: ModelSettings = ModelSettings()) -> Model:
         DataError: If a script cannot be read.
         MissingPackageError: If a package for this kind of model is not installed.
     """
+    if settings.attempt_timeout <= 0 or (settings.most_in_flight is not None and settings.most_in_flight < 1):
+        message = "The seconds per request and the number of requests in flight must be more than 0."
+        raise InputError(message, next_step="Choose larger ones.")
     kind, colon, rest = spec.partition(":")
     if not colon or kind not in {"vllm", "openai", "gemini", "scripted"} or not rest.strip():
         raise InputError(f"{_shown(spec)} is not a model.", next_step=_SPELLINGS)

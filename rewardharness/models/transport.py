@@ -52,7 +52,7 @@ class Origin:
 
 
 class HttpClient:
-    """Keeps connections and makes exchanges on them. It belongs to one event loop.
+    """Keeps connections and makes exchanges on them. Connections of an earlier event loop are forgotten.
 
     Args:
         largest: Bytes of a reply's body at most.
@@ -83,7 +83,7 @@ class HttpClient:
             connection.abort()
             raise
         if connection.reusable:
-            connection.idle_since = asyncio.get_running_loop().time()
+            connection.idle_since = connection.loop.time()
             self._idle.setdefault(origin, deque()).append(connection)
         else:
             connection.abort()
@@ -92,12 +92,13 @@ class HttpClient:
     async def close(self) -> None:
         """Close all connections and wait until they are closed."""
         self._idle.clear()
-        for connection in tuple(self._open):
+        loop = asyncio.get_running_loop()
+        closing = [connection for connection in self._open if connection.loop is loop]
+        for connection in closing:
             connection.abort()
-        for _ in range(100):
-            if not self._open:
-                return
+        while not self._open.isdisjoint(closing):
             await asyncio.sleep(0)
+        self._open.clear()
 
     def _take(self, origin: Origin) -> "_Connection | None":
         """Take the connection that was used last; those that have been idle for too long are closed."""
@@ -106,7 +107,7 @@ class HttpClient:
             connection = idle.pop()
             if not connection.reusable:
                 continue
-            if asyncio.get_running_loop().time() - connection.idle_since <= _IDLE:
+            if connection.loop.time() - connection.idle_since <= _IDLE:
                 return connection
             connection.abort()
             while idle:  # the others have been idle even longer
@@ -134,6 +135,7 @@ class _Connection(asyncio.Protocol):
     """One connection and the reply that is being read on it."""
 
     def __init__(self, largest: int, open_: "set[_Connection]") -> None:
+        self.loop = asyncio.get_running_loop()
         self._largest = largest
         self._open = open_
         self._transport: asyncio.Transport | None = None
@@ -151,7 +153,9 @@ class _Connection(asyncio.Protocol):
     @property
     def reusable(self) -> bool:
         """Whether another exchange can be made."""
-        return self._keep and self._transport is not None and not self._transport.is_closing()
+        if not self._keep or self._transport is None or self._transport.is_closing():
+            return False
+        return self.loop is asyncio.get_running_loop()
 
     def abort(self) -> None:
         """Close at once."""
@@ -163,7 +167,7 @@ class _Connection(asyncio.Protocol):
 
     async def exchange(self, head: bytes, pieces: Iterable[bytes]) -> HttpReply:
         """Send a request and wait for the complete reply."""
-        self._reply = asyncio.get_running_loop().create_future()
+        self._reply = self.loop.create_future()
         self._head = None
         self._sending = True
         self._keep = False
@@ -200,7 +204,7 @@ class _Connection(asyncio.Protocol):
         self.resume_writing()
 
     def pause_writing(self) -> None:
-        self._writable = asyncio.get_running_loop().create_future()
+        self._writable = self.loop.create_future()
 
     def resume_writing(self) -> None:
         writable, self._writable = self._writable, None

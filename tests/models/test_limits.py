@@ -56,6 +56,10 @@ def test_a_cut_counts_from_what_was_in_use():
     assert limit.value == 8
 
 
+def test_something_is_always_allowed():
+    assert AdaptiveLimit(0, 0).value == 1
+
+
 def test_no_growth_without_use_or_after_a_failure():
     idle = AdaptiveLimit(8, 100)
     for _ in range(50):

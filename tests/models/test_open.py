@@ -55,6 +55,12 @@ def test_limits_reach_the_pool():
     assert "sk-secret" not in repr(settings)
 
 
+@pytest.mark.parametrize("settings", [ModelSettings(most_in_flight=0), ModelSettings(attempt_timeout=0.0)])
+def test_limits_that_allow_nothing(settings):
+    with pytest.raises(InputError):
+        open_model("vllm:m@http://a/v1", settings)
+
+
 def test_a_script_from_a_file(tmp_path):
     path = tmp_path / "replies.jsonl"
     path.write_text(

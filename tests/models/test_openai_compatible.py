@@ -85,6 +85,34 @@ def test_connections_are_kept():
         assert server.wait_for(lambda: server.open_connections == 0)
 
 
+def test_a_model_outlives_its_event_loop():
+    with ModelServer() as server:
+        model = OpenAICompatibleModel("vllm", "judge", [server.url], QUICKLY)
+
+        async def ask_and_close():
+            await model.ask(HELLO)
+            await model.close()
+
+        for _ in range(2):
+            asyncio.run(ask_and_close())
+        assert model.stats()[0].succeeded == 2
+        assert server.wait_for(lambda: server.open_connections == 0)
+
+
+def test_connections_of_an_earlier_event_loop_are_forgotten():
+    with ModelServer() as server:
+        model = OpenAICompatibleModel("vllm", "judge", [server.url], QUICKLY)
+        loops = [asyncio.new_event_loop() for _ in range(2)]
+        for loop in loops:  # not closed in between: nothing complains of a connection that was left open
+            assert loop.run_until_complete(model.ask(HELLO)).attempts == 1
+        loops[1].run_until_complete(model.close())
+        assert server.connections == 2
+        server.refuse()
+        loops[0].run_until_complete(asyncio.sleep(0.01))
+        for loop in loops:
+            loop.close()
+
+
 # ---- faults, one by one
 
 ALWAYS = [

@@ -36,6 +36,13 @@ class Settings:
     cloud_location: str | None = None
     """Region of Vertex AI (`GOOGLE_CLOUD_LOCATION`)."""
 
+    hub_endpoint: str | None = None
+    """Address of the Hub, when it is not the public one (`HF_ENDPOINT`)."""
+
+    hub_cache: Path | None = None
+    """Where the Hub's files are kept (`HF_HUB_CACHE`, or else `hub` in `HF_HOME`; default: where its client keeps
+    them)."""
+
     visible_gpus: str | None = None
     """GPUs that this process may use (`CUDA_VISIBLE_DEVICES`); None: all."""
 
@@ -70,4 +77,12 @@ class Settings:
             cloud_location=env.get("GOOGLE_CLOUD_LOCATION") or None,
             space=env.get("SYSTEM") == "spaces",
             visible_gpus=env.get("CUDA_VISIBLE_DEVICES"),
+            hub_endpoint=env.get("HF_ENDPOINT") or None,
+            hub_cache=_hub_cache(env),
         )
+
+
+def _hub_cache(env: Mapping[str, str]) -> Path | None:
+    if env.get("HF_HUB_CACHE"):
+        return Path(env["HF_HUB_CACHE"]).expanduser()
+    return Path(env["HF_HOME"]).expanduser() / "hub" if env.get("HF_HOME") else None

@@ -29,7 +29,7 @@ LAYERS = {
 OWNERS = {
     "gradio": ("app/",),
     "fastapi": ("rewardharness/serving/",),
-    "huggingface_hub": ("rewardharness/library/hub.py", "rewardharness/data/"),
+    "huggingface_hub": ("rewardharness/library/hub_api.py", "rewardharness/data/"),
     "datasets": ("rewardharness/data/hf_datasets.py",),
     "google": ("rewardharness/models/gemini.py",),
     "aiohttp": ("rewardharness/models/", "rewardharness/serving/client.py"),

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from rewardharness.cli import output
+from rewardharness.cli import hub, output
 from rewardharness.errors import InputError
 from rewardharness.settings import Settings
 
@@ -22,7 +22,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     parts = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
     one = parts.add_parser("show", help="list the entries, or show one of them", description=show.__doc__)
-    one.add_argument("library", nargs="?", help="a Library folder, or `builtin` (default: the built-in Library)")
+    one.add_argument("library", nargs="?", help=f"{hub.LIBRARY} (default: the built-in Library)")
     one.add_argument("--entry", metavar="NAME", help="show this entry whole")
     one.add_argument("--for", dest="instruction", metavar="TEXT", help="show what is consulted for an instruction")
     one.add_argument("--json", action="store_true", help="print one JSON object")
@@ -35,8 +35,8 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     checked.set_defaults(run=check)
 
     compared = parts.add_parser("diff", help="compare two Libraries", description=diff.__doc__)
-    compared.add_argument("before", help="a Library folder, or `builtin`")
-    compared.add_argument("after", help="a Library folder, or `builtin`")
+    compared.add_argument("before", help=hub.LIBRARY)
+    compared.add_argument("after", help=hub.LIBRARY)
     compared.add_argument("--json", action="store_true", help="print one JSON object")
     compared.set_defaults(run=diff)
 
@@ -50,6 +50,8 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     new.add_argument("--triggers", metavar="TEXT", default="", help="when it applies: words, phrases, /expressions/")
     new.add_argument("--measure", metavar="NAME", help="the measure that the new Tool runs; without, it is a prompt")
     new.set_defaults(run=begin)
+
+    hub.register_parts(parts)
 
 
 def show(arguments: argparse.Namespace, settings: Settings) -> int:

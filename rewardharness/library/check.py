@@ -26,6 +26,7 @@ _PICKLES = frozenset(".pkl .pickle .pt .ckpt .joblib".split())
 _KNOWN = frozenset(
     {REGISTRY_FILE, LINEAGE_FILE, "README.md", "LICENSE", "LICENSE.md", "LICENSE.txt", "NOTICE", "CHANGELOG.md"}
     | {".gitattributes", ".gitignore", f"{REGISTRY_FILE}.lock"}
+    | {"config.json", "evolution.svg", ".rh-origin.json"}  # written when a Library is pushed or pulled
 )
 
 

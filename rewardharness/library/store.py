@@ -1,7 +1,7 @@
 """The Library: an immutable set of entries, loaded from a folder and saved to one."""
 
 import json
-import re
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -27,6 +27,8 @@ from rewardharness.library.problems import Findings, FormatError, Problem, shown
 from rewardharness.library.reader import LINEAGE_FILE, read_folder
 from rewardharness.library.registry import MAX_BYTES as MAX_REGISTRY
 from rewardharness.library.registry import MAX_ENTRIES, REGISTRY_FILE, Registry, print_registry, read_registry
+
+_log = logging.getLogger(__name__)
 
 BUILTIN = "builtin"
 """Name of the Library that comes with the package."""
@@ -262,17 +264,27 @@ def open_library(spec: str) -> Library:
     """Open a Library by what a user calls it.
 
     Args:
-        spec: `builtin` for the one that comes with the package, or a folder.
+        spec: `builtin` for the one that comes with the package, a folder, or a repository on the Hub: `org/name`, or
+            `org/name@revision` for a version, a commit or a branch. A folder comes before a repository.
 
     Raises:
-        LibraryError: If there is no such Library, or it breaks the format.
+        LibraryError: If there is no such Library, it cannot be reached, or it breaks the format.
+        MissingPackageError: If it is on the Hub and `huggingface_hub` is not installed.
     """
     if spec == BUILTIN:
         with as_file(files("rewardharness.library").joinpath(BUILTIN)) as folder:
             return Library.load(folder)
     path = Path(spec).expanduser()
-    if not path.is_dir() and re.fullmatch(r"[\w.-]+/[\w.-]+", spec):
-        raise LibraryError(f"{spec!r} is no folder here.", next_step=f"Name a Library's folder, or `{BUILTIN}`.")
+    recover_folder(path)
+    if not path.exists():
+        from rewardharness.library.hub import pull_spec  # here, since it builds on this module
+
+        pulled = pull_spec(spec)
+        if pulled is not None:
+            for note in pulled.notes:
+                _log.warning("%s", note)
+            _log.info("%s is commit %s, version %s", pulled.repo, pulled.commit, pulled.version or "none")
+            return pulled.library
     return Library.load(path)
 
 
@@ -306,7 +318,10 @@ def _kept_files(target: Path, texts: Mapping[str, str]) -> list[str]:
     """List the files of a folder that stay when a Library is saved to it: those that belong to no Library."""
     if not target.exists():
         return []
-    _check_target(target)
+    check_replaceable(target)
+    if not (target / REGISTRY_FILE).exists() and any(target.iterdir()):
+        message = f"{target} holds files, and no Library."
+        raise LibraryError(message, next_step="Choose an empty folder, a new one, or a Library's folder.")
     folder = Folder(target)
     try:
         old = read_registry(folder.read(REGISTRY_FILE, MAX_REGISTRY) or "{}", Findings(REGISTRY_FILE))
@@ -327,14 +342,16 @@ def _kept_files(target: Path, texts: Mapping[str, str]) -> list[str]:
     return kept
 
 
-def _check_target(target: Path) -> None:
+def check_replaceable(target: Path) -> None:
+    """Make sure that a folder that exists can be replaced as a whole.
+
+    Raises:
+        LibraryError: If it is no folder, or the one that this command runs in.
+    """
     if not target.is_dir():
         raise LibraryError(f"{target} is not a folder.", next_step="Choose a folder.")
-    if not (target / REGISTRY_FILE).exists() and any(target.iterdir()):
-        message = f"{target} holds files, and no Library."
-        raise LibraryError(message, next_step="Choose an empty folder, a new one, or a Library's folder.")
     try:
-        inside = Path.cwd().is_relative_to(target)
+        inside = Path.cwd().is_relative_to(target.resolve())
     except FileNotFoundError:
         inside = False
     if inside:

@@ -306,6 +306,8 @@ def test_loading_names_the_first_error_and_counts_the_rest(folder: Path) -> None
 def test_one_door_opens_libraries(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert open_library(str(folder)) == Library.load(folder)
     monkeypatch.setenv("HOME", str(folder.parent))
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")  # where nobody answers
+    monkeypatch.setenv("HF_HOME", str(folder.parent / "hf"))
     assert open_library("~/sample") == Library.load(folder)
     for spec in ("someone/some-library", str(folder / "gone"), ""):
         with pytest.raises(LibraryError) as caught:

@@ -1,0 +1,119 @@
+"""Reads how a Library evolved from its lineage, and draws it.
+
+A record of `lineage.jsonl` is one JSON object. Of its keys these are read, each of them optional:
+
+    operator    what kind of edit, as in "modify"
+    entries     names of the entries that it touched: a list, or one name (also as `entry`)
+    accepted    false for an edit that was tried and not kept
+    reason      why, in a sentence (also as `statement`)
+    evidence    {"n": examples, "before": agreement before, "after": agreement after}, agreements in [0, 1]
+    data, judge, budget     what it was tried on, who judged, what it cost; text
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+MAX_STEPS = 500
+"""Records that are read, at most: the newest ones."""
+
+_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 640, 220, 52, 16, 16, 36
+
+
+@dataclass(frozen=True)
+class Step:
+    """One edit that was tried on a Library. All text is foreign."""
+
+    number: int
+    """Counted from 1 over the whole lineage."""
+    operator: str
+    entries: tuple[str, ...]
+    accepted: bool
+    reason: str
+    n: int | None
+    """Examples that it was tried on."""
+    before: float | None
+    """Agreement with the labels before the edit, in [0, 1]."""
+    after: float | None
+    """Agreement after it, in [0, 1]."""
+    setting: Mapping[str, str]
+    """What is said about data, judge and budget."""
+
+
+def read_steps(lineage: Sequence[Mapping[str, Any]]) -> tuple[Step, ...]:
+    """Read the records of a lineage, oldest first; what does not fit the form above is left out."""
+    first = max(0, len(lineage) - MAX_STEPS)
+    return tuple(_step(number, record) for number, record in enumerate(lineage[first:], first + 1))
+
+
+def draw(steps: Sequence[Step]) -> str | None:
+    """Draw the agreement after each edit that was kept as an SVG picture.
+
+    Returns:
+        The picture, made of numbers and fixed words alone; None with fewer than two values.
+    """
+    points = [(step.number, step.after) for step in steps if step.accepted and step.after is not None]
+    if len(points) < 2:
+        return None
+    first, last = points[0][0], points[-1][0]
+    low, high = _range([value for _, value in points])
+
+    def place(number: int, value: float) -> str:
+        x = _LEFT + (_WIDTH - _LEFT - _RIGHT) * (number - first) / (last - first)
+        y = _TOP + (_HEIGHT - _TOP - _BOTTOM) * (high - value) / (high - low)
+        return f"{x:.1f},{y:.1f}"
+
+    base = _HEIGHT - _BOTTOM
+    lines = []
+    for value in (low, (low + high) / 2, high):
+        y = place(first, value).split(",")[1]
+        lines.append(f'<path d="M{_LEFT} {y}H{_WIDTH - _RIGHT}" stroke="#8884" fill="none"/>')
+        lines.append(f'<text x="{_LEFT - 6}" y="{float(y) + 4:.1f}" text-anchor="end">{value:.2f}</text>')
+    for number, anchor, side in ((first, "start", _LEFT), (last, "end", _WIDTH - _RIGHT)):
+        lines.append(f'<text x="{side}" y="{base + 18}" text-anchor="{anchor}">edit {number}</text>')
+    path = " ".join(place(*point) for point in points)
+    lines.append(f'<polyline points="{path}" fill="none" stroke="#2f6fde" stroke-width="2"/>')
+    for point in points:
+        x, y = place(*point).split(",")
+        lines.append(f'<circle cx="{x}" cy="{y}" r="3" fill="#2f6fde"/>')
+    body = "\n".join(lines)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}" '
+        f'height="{_HEIGHT}" font-family="sans-serif" font-size="12" fill="#888" role="img">\n'
+        f"<title>Agreement with the labels after each edit that was kept</title>\n{body}\n</svg>\n"
+    )
+
+
+def _range(values: Sequence[float]) -> tuple[float, float]:
+    """Lowest and highest value of the axis: whole twentieths around the values."""
+    low, high = math.floor(min(values) * 20) / 20, math.ceil(max(values) * 20) / 20
+    return (low, high) if high > low else (low - 0.05, high + 0.05)
+
+
+def _step(number: int, record: Mapping[str, Any]) -> Step:
+    evidence = record.get("evidence")
+    evidence = evidence if isinstance(evidence, dict) else {}
+    names = record.get("entries", record.get("entry", record.get("names")))
+    names = [names] if isinstance(names, str) else names if isinstance(names, list) else []
+    n = evidence.get("n")
+    return Step(
+        number,
+        operator=_text(record.get("operator")),
+        entries=tuple(name for name in names if isinstance(name, str)),
+        accepted=record.get("accepted") is not False,
+        reason=_text(record.get("reason")) or _text(record.get("statement")),
+        n=n if isinstance(n, int) and not isinstance(n, bool) and 0 <= n < 10**9 else None,
+        before=_share(evidence.get("before")),
+        after=_share(evidence.get("after")),
+        setting={key: text for key in ("data", "judge", "budget") if (text := _text(record.get(key)))},
+    )
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _share(value: Any) -> float | None:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if number and 0 <= value <= 1 else None

@@ -1,0 +1,89 @@
+"""Writes the Skills of a Library in the form that coding agents read: one folder each, with a plain `SKILL.md`."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from rewardharness.errors import LibraryError
+from rewardharness.files import write_text
+from rewardharness.library.entry import ENTRY_FILE, SCHEMA, Entry, name_problem
+from rewardharness.library.folder import MAX_TOTAL, Folder
+from rewardharness.library.problems import FormatError, shown
+from rewardharness.library.store import Library
+from rewardharness.library.yamlsafe import print_yaml, read_yaml
+
+SOURCE = "rewardharness"
+"""Value of `metadata.source` in what is written; only such a file is ever written over."""
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A Skill that was written."""
+
+    name: str
+    """As in the Library."""
+    path: Path
+    """Its `SKILL.md`."""
+
+
+def export_skills(library: Library, folder: Path) -> tuple[Exported, ...]:
+    """Write every Skill to `<folder>/<name>/SKILL.md`, with standard keys alone.
+
+    The criteria of a rubric become a section of the text. Names are turned into lowercase words with hyphens.
+
+    Args:
+        library: Where the Skills come from.
+        folder: The folder of the agent's skills. What it holds already stays.
+
+    Raises:
+        LibraryError: If a name cannot be used, or a folder of that name holds a Skill from elsewhere. Nothing is
+            written then.
+    """
+    texts: dict[str, tuple[str, str]] = {}
+    for entry in library.skills:
+        name = re.sub(r"[^a-z0-9]+", "-", entry.name.lower()).strip("-")
+        problem = name_problem(name) or (f"Two Skills would be named {name!r}." if name in texts else None)
+        if problem:
+            raise LibraryError(f"{entry.name!r} cannot be exported: {problem}", next_step="Rename the Skill.")
+        _check_free(folder, name)
+        texts[name] = entry.name, _skill(entry, name, library)
+    written = []
+    for name, (original, text) in texts.items():
+        path = folder / name / ENTRY_FILE
+        write_text(path, text)
+        written.append(Exported(original, path))
+    return tuple(written)
+
+
+def _skill(entry: Entry, name: str, library: Library) -> str:
+    front = {
+        "name": name,
+        "description": entry.description,
+        "metadata": {"source": SOURCE, "schema_version": str(SCHEMA), "library_id": library.id},
+    }
+    body = entry.body
+    if entry.rubric is not None:
+        shares = entry.rubric.weights()
+        lines = [
+            f"- **{each.id}** ({shares.get(each.id, 0):.0%}): {' '.join(each.text.split())}"
+            for each in entry.rubric.criteria
+        ]
+        body = "\n".join([*([body, ""] if body else []), "## Criteria, with their weights", "", *lines])
+    return f"---\n{print_yaml(front)}---\n\n{body}\n"
+
+
+def _check_free(folder: Path, name: str) -> None:
+    """Make sure that a folder of skills holds no other Skill of this name."""
+    step = "Export to another folder, or rename one of the two."
+    if (folder / name).is_symlink() or (folder / name / ENTRY_FILE).is_symlink():
+        raise LibraryError(f"{folder / name} is or holds a link.", next_step=step)
+    if not (folder / name / ENTRY_FILE).exists():
+        return
+    try:
+        text = Folder(folder / name).read(ENTRY_FILE, MAX_TOTAL) or ""
+        front = read_yaml(text.split("---\n", 2)[1], where=ENTRY_FILE).value if text.startswith("---\n") else {}
+    except (FormatError, IndexError):
+        front = {}
+    meta = front.get("metadata")
+    if not isinstance(meta, dict) or meta.get("source") != SOURCE:
+        raise LibraryError(f"{folder / name} holds another Skill named {shown(name)!r}.", next_step=step)

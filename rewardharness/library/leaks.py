@@ -1,0 +1,54 @@
+"""Finds what looks like a key or a password in text that is about to be published."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("a Hugging Face token", re.compile(r"(?<![A-Za-z0-9])(?:hf|api_org)_[A-Za-z0-9]{20,}")),
+    ("an API key", re.compile(r"(?<![A-Za-z0-9])sk-(?=[A-Za-z_-]*[0-9])[A-Za-z0-9_-]{20,}")),
+    ("a Google key", re.compile(r"(?<![A-Za-z0-9])AIza[A-Za-z0-9_-]{35}")),
+    ("an AWS key", re.compile(r"(?<![A-Za-z0-9])A(?:KIA|SIA)[0-9A-Z]{16}(?![0-9A-Z])")),
+    ("a GitHub token", re.compile(r"(?<![A-Za-z0-9])(?:gh[pousr]_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{30,})")),
+    ("a GitLab token", re.compile(r"(?<![A-Za-z0-9])glpat-[A-Za-z0-9_-]{20,}")),
+    ("a Slack token", re.compile(r"(?<![A-Za-z0-9])xox[abeoprs]-[A-Za-z0-9-]{10,}")),
+    ("a private key", re.compile(r"-----BEGIN (?:[A-Z]+ ){0,3}PRIVATE KEY-----")),
+    ("a bearer token", re.compile(r"\bBearer\s+(?=[A-Za-z._~+/-]*[0-9])[A-Za-z0-9._~+/-]{20,}=*", re.IGNORECASE)),
+    (
+        "a password in an address",
+        re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s/@:]{1,64}:[^\s/@]{1,128}@", re.IGNORECASE),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Leak:
+    """Something that looks like a secret. The secret itself is not kept."""
+
+    kind: str
+    """As in `an API key`."""
+    line: int
+    """Counted from 1."""
+
+
+def find_leaks(text: str, secret: str | None = None) -> Iterator[Leak]:
+    """Find what looks like a secret.
+
+    Args:
+        text: The text.
+        secret: A secret that is known, such as the token in use; it is found however it looks.
+    """
+    for kind, pattern in _KINDS:
+        for found in pattern.finditer(text):
+            yield Leak(kind, text.count("\n", 0, found.start()) + 1)
+    if secret and secret in text:
+        yield Leak("the token in use", text.count("\n", 0, text.index(secret)) + 1)
+
+
+def masked(text: str, secret: str | None = None) -> str:
+    """Return a text with an ellipsis in the place of everything that looks like a secret."""
+    if secret:
+        text = text.replace(secret, "…")
+    for _, pattern in _KINDS:
+        text = pattern.sub("…", text)
+    return text

@@ -7,9 +7,11 @@ half a judgment would favour whoever was shown first.
 
 import asyncio
 import math
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from itertools import combinations
 from statistics import fmean
 from typing import Literal
@@ -28,8 +30,9 @@ from rewardharness.judging.revision import measures_revision
 from rewardharness.judging.router import Route, route
 from rewardharness.judging.verdict import Verdict
 from rewardharness.library.store import Library
-from rewardharness.measure.encoded import EncodedImage, encode_for_model
+from rewardharness.measure.encoded import EncodedImage, bytes_to_read, encode_for_model
 from rewardharness.models.base import ImagePart, Model
+from rewardharness.models.limits import ByteBudget
 from rewardharness.prompts import version
 from rewardharness.schema import TIE, ChainStep, EditRequest, Example, Failure, Judgment, Scores, Usage
 
@@ -85,12 +88,13 @@ class SubAgentSettings:
 
 
 @dataclass(frozen=True)
-class _Unit:
-    """One request or conversation of a judgment."""
+class Showing:
+    """One request or conversation of a judgment: who is shown, and in which order."""
 
     own: tuple[str, ...]
-    """Letters of the candidates, in the order in which they are shown."""
-    sample: int
+    """Letters of the candidates, in the order in which they are shown. The model knows the first as A, and so on."""
+    sample: int = 0
+    """Which time the same is asked, from 0."""
 
 
 @dataclass(frozen=True)
@@ -111,16 +115,19 @@ class SubAgent:
         settings: How it judges.
         cache: Where answers are remembered; None remembers nothing.
         router: Asks a model about entries without triggers; None: their wording decides.
-        on_step: Called with each step of a chain as it comes, from the judging loop.
+        on_step: Called with each step of a chain as it comes, and with whose it is, from the judging loop. Showings run
+            side by side, so their steps come mixed.
         pictures: Whether observations carry pictures for people.
+        room: Bounds the bytes of images that are read and under way; further judgments wait before they read theirs.
     """
 
     model: Model
     settings: SubAgentSettings = SubAgentSettings()
     cache: JudgmentCache | None = None
     router: LLMRouter | None = None
-    on_step: Callable[[ChainStep], None] | None = None
+    on_step: Callable[[Showing, ChainStep], None] | None = None
     pictures: bool = False
+    room: ByteBudget = field(default_factory=lambda: ByteBudget(_room()), repr=False, compare=False)
 
     @property
     def name(self) -> str:
@@ -143,21 +150,34 @@ class SubAgent:
         Returns:
             A Judgment; with a failure where the example, the model or the time allowed give no answer.
         """
-        started = time.perf_counter()
         failure = refuse(example)
         if failure is None and self.settings.protocol == "logprob" and self.settings.ties:
             failure = Failure("input", "The logprob protocol knows no ties; use another protocol or no ties.")
         if failure is not None:
             return unjudged(example, self, library, failure)
+        size = sum(bytes_to_read(each) for each in (example.source, *example.candidates))
+        await self.room.acquire(size)
+        try:
+            return await self._judge(example, library)
+        finally:
+            self.room.release(size)
+
+    async def _judge(self, example: Example, library: Library) -> Judgment:
+        started = time.perf_counter()
         try:
             async with asyncio.timeout(self.settings.deadline):
                 case = await self._prepare(example, library)
                 async with asyncio.TaskGroup() as group:
-                    units = self._units(example.labels)
+                    units = self.showings(example.labels)
                     tasks = [group.create_task(self._verdict(unit, case)) for unit in units]
             judgment = self._conclude(example, library, case, [task.result() for task in tasks])
         except HarnessError as error:
             judgment = unjudged(example, self, library, failure_of(error))
+        except ExceptionGroup as errors:  # trouble within a conversation
+            known = [error for error in errors.exceptions if isinstance(error, HarnessError)]
+            if len(known) < len(errors.exceptions):
+                raise
+            judgment = unjudged(example, self, library, failure_of(known[0]))
         except TimeoutError:
             message = f"No answer within the {self.settings.deadline:g} seconds that a judgment may take."
             judgment = unjudged(example, self, library, Failure("timeout", message))
@@ -171,13 +191,17 @@ class SubAgent:
 
     async def _prepare(self, example: Example, library: Library) -> _Case:
         inputs = (example.source, *example.candidates)
-        encoded = await asyncio.to_thread(lambda: [encode_for_model(each, self.settings.max_pixels) for each in inputs])
+
+        def encode() -> tuple[list[EncodedImage], list[ImagePart]]:
+            images = [encode_for_model(each, self.settings.max_pixels) for each in inputs]
+            return images, [_part(each) for each in images]  # hashes, so it stays off the loop too
+
+        encoded, parts = await asyncio.to_thread(encode)
         notes = [
             f"{label}: {note}"
             for label, each in zip(("source", *example.labels), encoded, strict=True)
             for note in each.notes
         ]
-        parts = [_part(each) for each in encoded]
         instruction = example.instruction
         chosen = await self.router.route(library, instruction) if self.router else route(library, instruction)
         return _Case(
@@ -188,7 +212,8 @@ class SubAgent:
             tuple(notes),
         )
 
-    def _units(self, labels: Sequence[str]) -> list[_Unit]:
+    def showings(self, labels: Sequence[str]) -> list[Showing]:
+        """List the showings that a judgment of these candidates is made of."""
         showings: list[tuple[str, ...]]
         if self.settings.protocol in ALONE:
             showings = [(label,) for label in labels]
@@ -198,9 +223,9 @@ class SubAgent:
             showings = [*combinations(labels, 2)]
         if self.settings.both_orders and self.settings.protocol not in ALONE:
             showings = [order for showing in showings for order in (showing, showing[::-1])]
-        return [_Unit(showing, sample) for showing in showings for sample in range(self.settings.samples)]
+        return [Showing(showing, sample) for showing in showings for sample in range(self.settings.samples)]
 
-    async def _verdict(self, unit: _Unit, case: _Case) -> Verdict:
+    async def _verdict(self, unit: Showing, case: _Case) -> Verdict:
         if self.cache is None:
             return await self._ask(unit, case)
         made: Verdict | None = None
@@ -214,25 +239,31 @@ class SubAgent:
         if made is not None:
             return made
         assert value is not None
-        return Verdict.from_json(value)
+        return self._told(unit, Verdict.from_json(value))
 
-    async def _ask(self, unit: _Unit, case: _Case) -> Verdict:
+    def _told(self, unit: Showing, verdict: Verdict) -> Verdict:
+        """Tell the steps of a verdict that came all at once."""
+        if self.on_step is not None:
+            for step in verdict.steps:
+                self.on_step(unit, step)
+        return verdict
+
+    async def _ask(self, unit: Showing, case: _Case) -> Verdict:
         shown = Shown(case.source, tuple(case.candidates[label] for label in unit.own), unit.own)
         settings = self.settings
         temperature = settings.temperature if settings.samples == 1 else settings.sample_temperature
         if settings.protocol == "chain":
             how = ChainSettings(settings.tool_limit, settings.max_tokens, temperature, settings.ties)
-            talk = Conversation(
-                self.model, case.route, case.request, shown, how, unit.sample, self.pictures, self.on_step
-            )
+            on_step = partial(self.on_step, unit) if self.on_step else None
+            talk = Conversation(self.model, case.route, case.request, shown, how, unit.sample, self.pictures, on_step)
             return await talk.hold()
         asking = Asking(
             self.model, case.route, case.request, shown, settings.ties, temperature, unit.sample, settings.max_tokens
         )
         ask = {"direct": ask_direct, "logprob": ask_letter, "pointwise": ask_scores, "rubric": ask_rubric}
-        return await ask[settings.protocol](asking)
+        return self._told(unit, await ask[settings.protocol](asking))
 
-    def _key(self, unit: _Unit, case: _Case) -> str:
+    def _key(self, unit: Showing, case: _Case) -> str:
         """Identify a question by everything that can change its answer, and by nothing else."""
         settings = self.settings
         return content_id(
@@ -276,8 +307,13 @@ class SubAgent:
             margin=abs(margin),
             confidence=abs(margin),
             scores=scores,
-            position_consistent=consistent,
+            position_consistent=consistent if self.settings.both_orders else None,
         )
+
+
+def _room() -> int:
+    """A small share of the machine's memory, in bytes: with more servers comes a machine that has more."""
+    return max(512 << 20, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 48)
 
 
 def put_together(

@@ -14,7 +14,7 @@ import numpy as np
 from PIL import Image
 
 from rewardharness.errors import HarnessError
-from rewardharness.measure.images import check_size, load_picture, quiet, read_bytes, sniff, without_exif
+from rewardharness.measure.images import MAX_BYTES, check_size, load_picture, quiet, read_bytes, sniff, without_exif
 from rewardharness.schema import ImageInput
 
 PASSED = {"PNG": "image/png", "JPEG": "image/jpeg", "WEBP": "image/webp"}
@@ -31,6 +31,16 @@ class EncodedImage:
     """Width and height in pixels."""
     notes: tuple[str, ...] = ()
     """What was done to it; empty when the pixels are as given."""
+
+
+def bytes_to_read(image: ImageInput) -> int:
+    """Say how many bytes reading an image will add to those in memory; 0 when it is there or cannot be read."""
+    if image.data is not None or image.path is None:
+        return 0
+    try:
+        return min(image.path.stat().st_size, MAX_BYTES)
+    except (OSError, ValueError):
+        return 0
 
 
 def encode_for_model(image: ImageInput, max_pixels: int | None = None) -> EncodedImage:

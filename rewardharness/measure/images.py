@@ -152,10 +152,13 @@ def read_bytes(image: ImageInput) -> bytes:
 def _read_file(name: str, path: Path) -> bytes:
     """Read a regular file, never more than one byte over the limit; pipes and devices are not opened."""
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
             raise ImageError(f"{name} is not a regular file.", next_step="Give the path of an image file.")
         with path.open("rb") as stream:
-            return stream.read(MAX_BYTES + 1)
+            # Asking for no more than there is spares a buffer of the limit's size; a file may have grown since.
+            data = stream.read(min(found.st_size, MAX_BYTES) + 1)
+            return data if len(data) <= found.st_size else data + stream.read(MAX_BYTES + 1 - len(data))
     except FileNotFoundError:
         raise ImageError(f"{name} does not exist.", next_step="Check the path.") from None
     except (OSError, ValueError) as error:

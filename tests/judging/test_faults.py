@@ -1,0 +1,230 @@
+"""Judging when things go wrong: every example ends judged rightly or with its reason, once, and in its place."""
+
+import asyncio
+import io
+import json
+import random
+import time
+from collections import Counter
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import pytest
+from model_server import Call, Fault, ModelServer, completion
+from PIL import Image
+
+from rewardharness.files import sha256
+from rewardharness.judging.evaluate import evaluate
+from rewardharness.judging.subagent import SubAgent, SubAgentSettings
+from rewardharness.library.store import EMPTY, open_library
+from rewardharness.models.base import ChatRequest, ErrorCode, Reply
+from rewardharness.models.endpoints import EndpointPool, PoolSettings
+from rewardharness.models.limits import ByteBudget
+from rewardharness.models.openai_compatible import ClientSettings, OpenAICompatibleModel
+from rewardharness.models.scripted import ScriptedModel
+from rewardharness.schema import Example, ImageInput, Judgment
+
+NUMBER = 1000
+PASSING = ["429", "503", "500", "reset", "truncated", "null", "no_choices", "garbage", "empty", "number_content"]
+"""Faults that may pass when the request is made again."""
+LASTING = ["refusal", "bad_image", "context", "length"]
+"""Faults that end a judgment, or have it asked in another way; they are made rare."""
+FASTER = 200.0
+"""Seconds of the pool per second of the machine: nothing in it waits for longer than some milliseconds."""
+
+
+def png(level: int, side: int = 16) -> bytes:
+    buffer = io.BytesIO()
+    Image.fromarray(np.full((side, side, 3), level, np.uint8)).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+PICTURES = [png(level) for level in range(256)]
+LEVELS = {sha256(data): level for level, data in enumerate(PICTURES)}
+
+
+def make_examples(number: int) -> list[Example]:
+    """Examples whose better candidate is the brighter one."""
+    chance = random.Random(7)
+    found = []
+    for each in range(number):
+        levels = chance.sample(range(256), 3)
+        source, *candidates = (ImageInput("image", data=PICTURES[level]) for level in levels)
+        label = "A" if levels[1] > levels[2] else "B"
+        found.append(Example(f"e{each}", f"make it brighter ({each})", source, tuple(candidates), preference=label))
+    return found
+
+
+def brighter(call: Call) -> str:
+    """Answer as a model does that sees."""
+    _, a, b = (LEVELS[str(uuid)] for _, uuid in call.images)
+    scores = {
+        label: {"instruction": 4 if better else 1, "quality": 3} for label, better in (("A", a > b), ("B", b > a))
+    }
+    return json.dumps({"preference": "A" if a > b else "B", "scores": scores})
+
+
+class Unreliable:
+    """Lets half of all requests fail, at random but the same way each time."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.met: Counter[str] = Counter()
+
+    def __call__(self, call: Call) -> Fault | str:
+        if self.chance.random() < 0.5:
+            self.met["answer"] += 1
+            return brighter(call)
+        name = self.chance.choice(LASTING if self.chance.random() < 0.04 else PASSING)
+        self.met[name] += 1
+        after = self.chance.choice([None, "1", "3"]) if name in {"429", "503"} else None
+        return Fault(name, retry_after=after)
+
+
+def clock() -> float:
+    return time.monotonic() * FASTER
+
+
+async def pause(seconds: float) -> None:
+    await asyncio.sleep(seconds / FASTER)
+
+
+def test_half_of_all_requests_fail_and_no_example_is_lost_doubled_or_wrong() -> None:
+    examples = make_examples(NUMBER)
+    answers = [Unreliable(seed) for seed in (1, 2)]
+    with ModelServer(answers[0]) as first, ModelServer(answers[1]) as second:
+        urls = [first.url, second.url]
+        aliases = [f"127.0.0.1:{server.port}" for server in (first, second)]
+        pool = EndpointPool(aliases, PoolSettings(), clock=clock, sleep=pause, chance=random.Random(3).random)
+        model = OpenAICompatibleModel("vllm", "judge", urls, ClientSettings(), pool=pool)
+        told: list[str] = []
+        agent = SubAgent(model, SubAgentSettings(protocol="direct"))
+        judged = evaluate(agent, EMPTY, examples, concurrency=64, on_judgment=lambda each, _: told.append(each.id))
+        stats = model.stats()
+
+    assert [example.id for example, _ in judged] == [example.id for example in examples]
+    assert [judgment.example_id for _, judgment in judged] == [example.id for example in examples]
+    assert Counter(told) == Counter(example.id for example in examples)
+    failed: Counter[str] = Counter()
+    for example, judgment in judged:
+        if judgment.judged:
+            assert judgment.preference == example.preference
+            assert judgment.margin == 1.0
+            assert judgment.position_consistent is True
+            assert judgment.failure is None
+        else:
+            assert judgment.failure is not None
+            assert judgment.failure.code in {*get_args(ErrorCode), "no_answer"}
+            assert judgment.failure.message
+            assert (judgment.preference, judgment.margin, judgment.scores) == (None, None, {})
+            failed[judgment.failure.code] += 1
+    # Both ends were met, and what could pass did pass.
+    assert failed["refused"] and failed["context_too_long"] and failed["bad_request"]
+    assert sum(failed.values()) < NUMBER / 4
+    met = sum((answer.met for answer in answers), Counter[str]())
+    assert set(met) == {"answer", *PASSING, *LASTING}
+    assert 0.45 < met["answer"] / met.total() < 0.55
+    # What the client counts is what the servers saw, and nothing is still under way.
+    assert sum(each.sent for each in stats) == met.total() == first.requests + second.requests
+    assert [each.in_flight for each in stats] == [0, 0]
+    assert first.open_connections == second.open_connections == 0
+
+
+def test_a_server_that_dies_midway_is_done_without() -> None:
+    examples = make_examples(120)
+    count = 0
+    with ModelServer(brighter) as healthy, ModelServer(brighter) as dying:
+        aliases = [f"127.0.0.1:{server.port}" for server in (healthy, dying)]
+        pool = EndpointPool(aliases, PoolSettings(), clock=clock, sleep=pause)
+        model = OpenAICompatibleModel("vllm", "judge", [healthy.url, dying.url], pool=pool)
+
+        def on_judgment(example: Example, judgment: Judgment) -> None:
+            nonlocal count
+            count += 1
+            if count == 30:
+                dying.refuse()
+
+        agent = SubAgent(model, SubAgentSettings(protocol="direct"))
+        judged = evaluate(agent, EMPTY, examples, concurrency=16, on_judgment=on_judgment)
+        served = dying.requests
+    assert all(judgment.preference == example.preference for example, judgment in judged)
+    assert 0 < served < 240
+    assert count == 120
+
+
+def test_a_server_that_serves_nothing_leaves_every_example_with_its_reason() -> None:
+    with ModelServer(lambda call: Fault("500")) as server:
+        pool = EndpointPool([f"127.0.0.1:{server.port}"], PoolSettings(), clock=clock, sleep=pause)
+        model = OpenAICompatibleModel("vllm", "judge", [server.url], pool=pool)
+        judged = evaluate(SubAgent(model, SubAgentSettings(protocol="direct")), EMPTY, make_examples(30))
+    assert [judgment.failure.code for _, judgment in judged if judgment.failure] == ["server_error"] * 30
+
+
+@pytest.mark.parametrize("protocol", ["chain", "direct", "logprob", "pointwise"])
+def test_a_reply_that_is_cut_off_is_no_judgment(protocol: str) -> None:
+    def cut(call: Call) -> object:
+        return completion('{"preference": "A", "scores": {"A": {"instruction": 4', finish="length")
+
+    with ModelServer(cut) as server:
+        model = OpenAICompatibleModel("vllm", "judge", [server.url])
+        [(_, judgment)] = evaluate(SubAgent(model, SubAgentSettings(protocol=protocol)), EMPTY, make_examples(1))
+    assert judgment.preference is None
+    assert judgment.failure is not None
+    assert judgment.failure.code in {"no_answer", "truncated", "no_logprobs"}
+
+
+def test_a_damaged_image_that_only_a_tool_notices_is_named() -> None:
+    random_pixels = np.random.default_rng(0).integers(0, 255, (64, 64, 3), dtype=np.uint8)
+    buffer = io.BytesIO()
+    Image.fromarray(random_pixels).save(buffer, "PNG")
+    whole, half = buffer.getvalue(), buffer.getvalue()[: len(buffer.getvalue()) // 2]
+    images = [ImageInput(name, data=data) for name, data in (("source", whole), ("first", whole), ("second", half))]
+    model = ScriptedModel(lambda request: '<tool>{"name": "change-map", "images": ["A", "B"]}</tool>')
+    example = Example("x", "make the box red", images[0], tuple(images[1:]))
+    [(_, judgment)] = evaluate(SubAgent(model), open_library("builtin"), [example])
+    assert judgment.failure is not None
+    assert judgment.failure.code == "image"
+    assert "damaged" in judgment.failure.message
+
+
+class Watching:
+    """A model that notes how many judgments are under way, by their source images."""
+
+    id = "watching"
+
+    def __init__(self) -> None:
+        self.under_way: Counter[str] = Counter()
+        self.most = 0
+
+    async def ask(self, request: ChatRequest) -> Reply:
+        source = request.images[0].sha256
+        self.under_way[source] += 1
+        self.most = max(self.most, sum(count > 0 for count in self.under_way.values()))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        self.under_way[source] -= 1
+        scores = {label: {"instruction": 3, "quality": 3} for label in "AB"}
+        return Reply(json.dumps({"preference": "A", "scores": scores}))
+
+    async def close(self) -> None:
+        pass
+
+
+def test_images_in_memory_are_bounded_whatever_the_concurrency(tmp_path: Path) -> None:
+    examples = []
+    for number in range(12):
+        paths = [tmp_path / f"{number}-{name}.png" for name in "sab"]
+        for path, level in zip(paths, (number, 100, 200), strict=True):
+            path.write_bytes(PICTURES[level])
+        images = [ImageInput(path.name, path) for path in paths]
+        examples.append(Example(f"e{number}", "make it brighter", images[0], tuple(images[1:])))
+    each = sum(path.stat().st_size for path in paths)
+    for room, most in ((3 * each + each // 2, 3), (1, 1), (100 * each, 12)):
+        model = Watching()
+        agent = SubAgent(model, SubAgentSettings(protocol="direct"), room=ByteBudget(room))
+        judged = evaluate(agent, EMPTY, examples, concurrency=12)
+        assert len([judgment for _, judgment in judged if judgment.usage.calls == 2]) == 12
+        assert model.most <= most
+        assert agent.room.held == 0
+    assert model.most > 3

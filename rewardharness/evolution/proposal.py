@@ -81,6 +81,9 @@ class Proposal:
     idea: tuple[str, ...] = ()
     """Names the edit whatever the rest of its entries says, for proposers that can; as in: reweight, a Skill, a
     criterion, the new weight. Empty: the resulting entries stand for it."""
+    shown: tuple[str, ...] = ()
+    """Ids of the examples that a model was shown when it wrote this. A gate may leave them out, since the wording can
+    fit them too well. Empty for a proposer without a model, which has counted over all of them alike."""
 
     @property
     def signature(self) -> str:

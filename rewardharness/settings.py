@@ -1,5 +1,6 @@
 """Settings from the environment. The only reader of `os.environ`."""
 
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -23,6 +24,15 @@ class Settings:
 
     space: bool = False
     """Whether this is a Hugging Face Space (`SYSTEM=spaces`, set by the Space itself)."""
+
+    judge: str = field(default="measured", repr=False)
+    """The app's judge when none is chosen: `measured`, or a model as `open_judge` spells it (`RH_JUDGE`)."""
+
+    price_input: float | None = None
+    """Price of a million input tokens, in US dollars (`RH_PRICE_INPUT`); None: not known."""
+
+    price_output: float | None = None
+    """Price of a million output tokens, in US dollars (`RH_PRICE_OUTPUT`); None: not known."""
 
     api_key: str | None = field(default=None, repr=False)
     """Key of OpenAI-compatible endpoints (`RH_API_KEY`)."""
@@ -71,6 +81,9 @@ class Settings:
             library=env.get("RH_LIBRARY") or "builtin",
             debug=env.get("RH_DEBUG", "") not in {"", "0"},
             workers=int(workers),
+            judge=env.get("RH_JUDGE") or "measured",
+            price_input=_price(env, "RH_PRICE_INPUT"),
+            price_output=_price(env, "RH_PRICE_OUTPUT"),
             api_key=env.get("RH_API_KEY") or None,
             gemini_key=env.get("GEMINI_API_KEY") or env.get("GOOGLE_API_KEY") or None,
             cloud_project=env.get("GOOGLE_CLOUD_PROJECT") or None,
@@ -80,6 +93,20 @@ class Settings:
             hub_endpoint=env.get("HF_ENDPOINT") or None,
             hub_cache=_hub_cache(env),
         )
+
+
+def _price(env: Mapping[str, str], name: str) -> float | None:
+    text = env.get(name)
+    if not text:
+        return None
+    try:
+        price = float(text)
+    except ValueError:
+        price = -1.0
+    if not 0 <= price < math.inf:
+        message = f"{name}={text!r} is no price of a million tokens."
+        raise SettingsError(message, next_step="Set a number such as 0.15, or unset it.")
+    return price
 
 
 def _hub_cache(env: Mapping[str, str]) -> Path | None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import threading
 from collections.abc import Callable, Iterable, Iterator
 
 from rewardharness.judging.judge import Judge, unjudged
@@ -9,6 +10,28 @@ from rewardharness.library.store import Library
 from rewardharness.schema import Example, Failure, Judgment
 
 log = logging.getLogger(__name__)
+
+
+class Cancel:
+    """Ends an evaluation at once, from any thread: nothing new is begun, and what is under way is given up."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._give_up: Callable[[], None] | None = None
+        self.requested = False
+        """Whether the end was asked for."""
+
+    def __call__(self) -> None:
+        """Ask for the end. Asking again, before the beginning or after the end, does no harm."""
+        with self._lock:
+            self.requested = True
+            if self._give_up is not None:
+                self._give_up()
+
+    def bind(self, give_up: Callable[[], None] | None) -> None:
+        """Say how to give up what is under way; None when nothing is. For `evaluate` alone."""
+        with self._lock:
+            self._give_up = give_up
 
 
 def evaluate(
@@ -19,6 +42,7 @@ def evaluate(
     concurrency: int = 8,
     on_judgment: Callable[[Example, Judgment], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
+    cancel: Cancel | None = None,
 ) -> list[tuple[Example, Judgment]]:
     """Judge examples side by side.
 
@@ -31,11 +55,13 @@ def evaluate(
         concurrency: How many examples are under way at once, at least 1.
         on_judgment: Called for each judgment as it comes, in the calling thread, one at a time.
         should_stop: Asked before each new example; when it says True, no new one is begun.
+        cancel: Ends everything at once when it is called. Examples that were under way are left out of the result.
 
     Returns:
         Examples and judgments, in the order in which they were given.
     """
-    return asyncio.run(_evaluate(judge, library, iter(examples), max(1, concurrency), on_judgment, should_stop))
+    cancel = cancel or Cancel()
+    return asyncio.run(_evaluate(judge, library, iter(examples), max(1, concurrency), on_judgment, should_stop, cancel))
 
 
 async def _evaluate(
@@ -45,12 +71,22 @@ async def _evaluate(
     concurrency: int,
     on_judgment: Callable[[Example, Judgment], None] | None,
     should_stop: Callable[[], bool] | None,
+    cancel: Cancel,
 ) -> list[tuple[Example, Judgment]]:
     numbered = enumerate(examples)
     done: dict[int, tuple[Example, Judgment]] = {}
+    workers: list[asyncio.Task[None]] = []
+    loop = asyncio.get_running_loop()
+
+    def cancel_workers() -> None:
+        for worker in workers:
+            worker.cancel()
+
+    def give_up() -> None:
+        loop.call_soon_threadsafe(cancel_workers)
 
     async def work() -> None:
-        while not (should_stop and should_stop()):
+        while not cancel.requested and not (should_stop and should_stop()):
             try:
                 number, example = next(numbered)
             except StopIteration:
@@ -60,11 +96,12 @@ async def _evaluate(
             if on_judgment:
                 on_judgment(example, judgment)
 
+    cancel.bind(give_up)
     try:
         async with asyncio.TaskGroup() as group:
-            for _ in range(concurrency):
-                group.create_task(work())
+            workers += [group.create_task(work()) for _ in range(concurrency)]
     finally:
+        cancel.bind(None)
         await judge.close()
     return [done[number] for number in sorted(done)]
 

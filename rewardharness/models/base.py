@@ -22,13 +22,15 @@ ErrorCode = Literal[
     "unreachable",
     "server_error",
     "bad_request",
+    "not_public",
 ]
 """Why a model gave no reply, in a word for tables.
 
 `timeout`: too slow; `rate_limited`: too many requests or overloaded; `unauthorized`: the key is missing, wrong or not
 allowed; `model_not_found`: the server does not serve this model; `context_too_long`: the prompt does not fit;
 `refused`: the model or a filter declined; `bad_response`: the reply breaks the protocol; `unreachable`: no connection,
-or it was torn; `server_error`: the server failed; `bad_request`: the server does not accept this request.
+or it was torn; `server_error`: the server failed; `bad_request`: the server does not accept this request;
+`not_public`: the address does not lie on the public internet, and only such may be asked.
 """
 
 _RETRYABLE = frozenset({"timeout", "rate_limited", "bad_response", "unreachable", "server_error"})
@@ -43,6 +45,7 @@ _NEXT_STEPS: Mapping[str, str] = {
     "unreachable": "Check the address and that the server runs.",
     "server_error": "Look at the server's log.",
     "bad_request": "`rh doctor` shows what each endpoint accepts.",
+    "not_public": "Give an endpoint that can be reached from everywhere.",
 }
 
 

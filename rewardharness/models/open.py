@@ -35,6 +35,10 @@ class ModelSettings:
     """Requests in flight per endpoint at most; None for the usual bound."""
     attempt_timeout: float = 120.0
     """Seconds that one request may take."""
+    attempts: int = 8
+    """Requests that are sent for one question at most."""
+    public_only: bool = False
+    """Ask no endpoints but those on the public internet, by https; Gemini is there anyway."""
 
 
 def open_model(spec: str, settings: ModelSettings = ModelSettings()) -> Model:
@@ -72,13 +76,28 @@ def open_model(spec: str, settings: ModelSettings = ModelSettings()) -> Model:
     name, at, urls = _split(rest)
     if not name or not at:
         raise InputError(f"{_shown(spec)} names no endpoint.", next_step=_SPELLINGS)
-    client = ClientSettings(settings.api_key, _pool(settings, start=8, most=256), send_once=settings.send_once)
+    client = ClientSettings(
+        settings.api_key,
+        _pool(settings, start=8, most=256),
+        send_once=settings.send_once,
+        public_only=settings.public_only,
+    )
     return OpenAICompatibleModel(kind, name, urls.split(","), client)
 
 
 def _pool(settings: ModelSettings, start: int, most: int) -> PoolSettings:
     most = most if settings.most_in_flight is None else settings.most_in_flight
-    return PoolSettings(start=start, most_in_flight=most, attempt_timeout=settings.attempt_timeout)
+    return PoolSettings(
+        attempts=settings.attempts, start=start, most_in_flight=most, attempt_timeout=settings.attempt_timeout
+    )
+
+
+def model_name(spec: str) -> str:
+    """Return the name of the model in a spelling, without kind and addresses."""
+    kind, _, rest = spec.partition(":")
+    if kind == "scripted":
+        return Path(rest).name
+    return rest if kind == "gemini" else _split(rest)[0]
 
 
 def _split(rest: str) -> tuple[str, bool, str]:

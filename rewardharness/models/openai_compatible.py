@@ -21,7 +21,7 @@ from rewardharness.models.endpoints import Endpoint, EndpointPool, EndpointStats
 from rewardharness.models.limits import ByteBudget
 from rewardharness.models.probe import Listing, Probe, examine
 from rewardharness.models.replies import CacheMissError, read_error, read_reply, read_retry_after
-from rewardharness.models.transport import HttpClient, HttpReply, NotHttpError, Origin
+from rewardharness.models.transport import HttpClient, HttpReply, NotHttpError, NotPublicError, Origin
 from rewardharness.models.wire import OPENAI, VLLM, Body, Capabilities, request_body
 
 _LARGEST_REPLY = 32 << 20
@@ -43,6 +43,8 @@ class ClientSettings:
     send_once: bool = False
     """Name an image that an endpoint has had before by its hash, without its bytes. For endpoints with a single
     process that probing has shown to support it; what they have forgotten is sent again."""
+    public_only: bool = False
+    """Ask nothing but machines on the public internet, by https: for addresses that come from strangers."""
 
 
 class OpenAICompatibleModel:
@@ -75,10 +77,12 @@ class OpenAICompatibleModel:
         if not re.fullmatch(r"[\x21-\x7e]*", key):
             raise InputError("The key holds characters that no key has.", next_step="Set RH_API_KEY again.")
         assumed = VLLM if kind == "vllm" else OPENAI
-        self._servers = {address.alias: _Server(address, assumed, key) for address in _addresses(urls)}
+        self._servers = {
+            address.alias: _Server(address, assumed, key) for address in _addresses(urls, settings.public_only)
+        }
         self._pool = pool or EndpointPool(tuple(self._servers), settings.pool)
         self._budget = ByteBudget(settings.bytes_in_flight)
-        self._http = HttpClient(_LARGEST_REPLY)
+        self._http = HttpClient(_LARGEST_REPLY, public_only=settings.public_only)
 
     @property
     def id(self) -> str:
@@ -187,6 +191,8 @@ class OpenAICompatibleModel:
             return await self._http.exchange(server.origin, head, pieces)
         except NotHttpError as error:
             raise ModelError("bad_response", f"{alias} sent a reply that cannot be used: {error}.") from None
+        except NotPublicError:
+            raise ModelError("not_public", f"{alias} does not lie on the public internet.") from None
         except ssl.SSLError:
             step = "Check the address and the server's certificate."
             raise ModelError("unreachable", f"{alias}: no secure connection can be made.", next_step=step) from None
@@ -256,11 +262,13 @@ def _tokens(value: object) -> int | None:
     return value if isinstance(value, int) and value > 0 else None
 
 
-def _addresses(urls: Sequence[str]) -> list[_Address]:
+def _addresses(urls: Sequence[str], public_only: bool) -> list[_Address]:
     """Take base URLs apart and name each by host and port, or with its path where two share these."""
     found = [_address(number, url.strip()) for number, url in enumerate(urls, 1)]
     if not found:
         raise InputError("The model has no endpoint.", next_step="Write it like vllm:name@http://host:8000/v1.")
+    if public_only and not all(address.origin.secure for address in found):
+        raise InputError("The endpoint's address does not begin with https://.", next_step="Give one that does.")
     aliases = [address.alias for address in found]
     found = [
         address if aliases.count(address.alias) == 1 else replace(address, alias=address.alias + address.path)

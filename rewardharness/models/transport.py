@@ -7,10 +7,13 @@ that was given, and to no other. A reply that breaks HTTP is an error, never a g
 
 import asyncio
 import re
+import socket
 import ssl
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
+
+from rewardharness.models.public import is_public
 
 _IDLE = 4.0
 """Seconds after which an idle connection is not used again. Less than the 5 s after which uvicorn, and so vLLM,
@@ -29,6 +32,10 @@ _CHUNK = re.compile(rb"([0-9a-fA-F]{1,12})[ \t]*(?:;[^\r\n]*)?")
 
 class NotHttpError(Exception):
     """The reply breaks HTTP, or is larger than it may be."""
+
+
+class NotPublicError(Exception):
+    """The address leads to a machine that is not on the public internet."""
 
 
 @dataclass(frozen=True)
@@ -56,10 +63,13 @@ class HttpClient:
 
     Args:
         largest: Bytes of a reply's body at most.
+        public_only: Connect to nothing but machines on the public internet. Names are resolved once per connection, and
+            it goes to the very address that was looked at.
     """
 
-    def __init__(self, largest: int) -> None:
+    def __init__(self, largest: int, *, public_only: bool = False) -> None:
         self._largest = largest
+        self._public_only = public_only
         self._idle: dict[Origin, deque[_Connection]] = {}
         self._open: set[_Connection] = set()
         self._tls: ssl.SSLContext | None = None
@@ -75,6 +85,7 @@ class HttpClient:
         Raises:
             OSError: If there is no connection, or it is lost; `ssl.SSLError` if TLS fails.
             NotHttpError: If the reply is not HTTP or too large.
+            NotPublicError: If it would lead to another machine than allowed.
         """
         connection = self._take(origin) or await self._connect(origin)
         try:
@@ -119,16 +130,43 @@ class HttpClient:
             self._tls = ssl.create_default_context()
         try:
             async with asyncio.timeout(_CONNECT):
-                _, connection = await asyncio.get_running_loop().create_connection(
-                    lambda: _Connection(self._largest, self._open),
-                    origin.host,
-                    origin.port,
-                    ssl=self._tls if origin.secure else None,
-                    happy_eyeballs_delay=0.25,
-                )
+                if not self._public_only:
+                    return await self._connect_to(origin, origin.host)
+                trouble: OSError = ConnectionError("the name has no address")
+                for address in await _public_addresses(origin):
+                    try:
+                        return await self._connect_to(origin, address)
+                    except OSError as error:
+                        trouble = error
+                raise trouble
         except TimeoutError:
             raise ConnectionError("no connection in time") from None
+
+    async def _connect_to(self, origin: Origin, host: str) -> "_Connection":
+        """Connect to a name or address; TLS goes by the name of the origin."""
+        _, connection = await asyncio.get_running_loop().create_connection(
+            lambda: _Connection(self._largest, self._open),
+            host,
+            origin.port,
+            ssl=self._tls if origin.secure else None,
+            server_hostname=origin.host if origin.secure else None,
+            happy_eyeballs_delay=0.25,
+        )
         return connection
+
+
+async def _public_addresses(origin: Origin) -> list[str]:
+    """Resolve a name.
+
+    Raises:
+        OSError: If that cannot be done.
+        NotPublicError: If any of its addresses is not public: an honest name has no such address beside others.
+    """
+    found = await asyncio.get_running_loop().getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
+    addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
+    if not all(map(is_public, addresses)):
+        raise NotPublicError("not on the public internet")
+    return addresses
 
 
 class _Connection(asyncio.Protocol):

@@ -1,0 +1,115 @@
+"""Strangers' endpoints lead to the public internet and nowhere else."""
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rewardharness.errors import InputError
+from rewardharness.models.base import ChatRequest, Message, ModelError
+from rewardharness.models.open import ModelSettings, model_name, open_model
+from rewardharness.models.public import is_public
+
+HELLO = ChatRequest((Message.of("user", "hello"),))
+STRANGER = ModelSettings(public_only=True, attempts=3)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "127.0.0.1",
+        "127.8.8.8",
+        "0.0.0.0",
+        "10.0.0.1",
+        "172.16.0.1",
+        "192.168.1.1",
+        "100.64.0.1",  # carriers' own networks
+        "169.254.169.254",  # what clouds tell their machines, keys among it
+        "192.0.2.1",
+        "224.0.0.1",
+        "255.255.255.255",
+        "::",
+        "::1",
+        "fe80::1",
+        "fe80::1%eth0",
+        "fc00::1",
+        "fd00:ec2::254",
+        "ff02::1",
+        "2001:db8::1",
+        "::ffff:127.0.0.1",
+        "::ffff:a9fe:a9fe",
+        "::127.0.0.1",
+        "64:ff9b::127.0.0.1",
+        "64:ff9b::10.0.0.1",
+        "64:ff9b:1::8.8.8.8",
+        "2002:7f00:1::",
+        "2002:a9fe:a9fe::1",
+        "2001:0:7f00:1::",
+        "localhost",
+        "example.org",
+        "",
+    ],
+)
+def test_what_is_not_public(address: str) -> None:
+    assert not is_public(address)
+
+
+@pytest.mark.parametrize(
+    "address", ["8.8.8.8", "1.1.1.1", "2606:4700:4700::1111", "::ffff:8.8.8.8", "64:ff9b::8.8.8.8"]
+)
+def test_what_is_public(address: str) -> None:
+    assert is_public(address)
+
+
+@given(st.ip_addresses(v=4))
+def test_an_address_is_as_public_as_the_one_inside_it(address: object) -> None:
+    inside = str(address)
+    assert is_public(f"::ffff:{inside}") == is_public(f"64:ff9b::{inside}") == is_public(inside)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://127.0.0.1:1/v1",
+        "https://localhost:1/v1",
+        "https://127.1:1/v1",
+        "https://2130706433:1/v1",
+        "https://[::1]:1/v1",
+        "https://[::ffff:127.0.0.1]:1/v1",
+        "https://169.254.169.254/latest",
+        "https://10.0.0.1/v1",
+    ],
+)
+def test_a_stranger_gets_no_connection_to_this_network(url: str) -> None:
+    model = open_model(f"vllm:m@{url}", STRANGER)
+
+    async def ask() -> None:
+        try:
+            await model.ask(HELLO)
+        finally:
+            await model.close()
+
+    with pytest.raises(ModelError) as caught:
+        asyncio.run(ask())
+    assert caught.value.code == "not_public" and "requests were sent" not in str(caught.value)
+
+
+@pytest.mark.parametrize("spec", ["vllm:m@http://8.8.8.8/v1", "vllm:m@https://a.example/v1,http://127.0.0.1/v1"])
+def test_a_stranger_has_to_use_https(spec: str) -> None:
+    with pytest.raises(InputError, match="https"):
+        open_model(spec, STRANGER)
+
+
+@pytest.mark.parametrize(
+    ("spec", "name"),
+    [
+        ("vllm:Qwen/Qwen2.5-VL-7B@http://a:8000/v1,http://b/v1", "Qwen/Qwen2.5-VL-7B"),
+        ("openai:org/model@rev:2@https://api.example.com/v1", "org/model@rev:2"),
+        ("gemini:gemini-2.5-pro", "gemini-2.5-pro"),
+        ("scripted:/some/where/replies.jsonl", "replies.jsonl"),
+        ("vllm:nothing", ""),
+    ],
+)
+def test_a_spelling_tells_the_name_without_addresses(spec: str, name: str) -> None:
+    assert model_name(spec) == name

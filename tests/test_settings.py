@@ -1,0 +1,35 @@
+import pytest
+
+from rewardharness.errors import SettingsError
+from rewardharness.settings import Settings
+
+
+def test_an_empty_environment_needs_nothing() -> None:
+    settings = Settings.from_env({})
+    assert (settings.library, settings.judge) == ("builtin", "measured")
+    assert settings.price_input is settings.price_output is settings.api_key is None
+
+
+def test_prices_are_numbers_and_free_is_not_unknown() -> None:
+    settings = Settings.from_env({"RH_PRICE_INPUT": "0.15", "RH_PRICE_OUTPUT": "0"})
+    assert (settings.price_input, settings.price_output) == (0.15, 0.0)
+
+
+@pytest.mark.parametrize("price", ["cheap", "-1", "inf", "nan", "1,5"])
+def test_what_is_no_price_is_refused_by_name(price: str) -> None:
+    with pytest.raises(SettingsError, match="RH_PRICE_OUTPUT") as caught:
+        Settings.from_env({"RH_PRICE_OUTPUT": price})
+    assert caught.value.next_step
+
+
+@pytest.mark.parametrize("workers", ["0", "many", "-3", "99999"])
+def test_what_is_no_number_of_workers_is_refused(workers: str) -> None:
+    with pytest.raises(SettingsError, match="RH_WORKERS"):
+        Settings.from_env({"RH_WORKERS": workers})
+
+
+def test_nothing_secret_is_in_its_representation() -> None:
+    settings = Settings.from_env(
+        {"RH_API_KEY": "sk-canary", "GEMINI_API_KEY": "g-canary", "RH_JUDGE": "vllm:m@http://u:canary@h/v1"}
+    )
+    assert settings.judge.startswith("vllm:m") and "canary" not in repr(settings)

@@ -1,5 +1,6 @@
 """Builds the web app and serves it."""
 
+import signal
 import tempfile
 from collections.abc import Callable
 from importlib.resources import files
@@ -53,6 +54,8 @@ def launch(
     """
     with tempfile.TemporaryDirectory(prefix="rewardharness-app-") as scratch:
         blocks = serve(settings, Path(scratch), host=host, port=port, inbrowser=inbrowser, quiet=ready is not None)
+        # Whoever ends the process politely gets the clean end that Ctrl-C gets: the scratch folder goes with it.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
         if ready is not None:
             ready(str(blocks.local_url))
         blocks.block_thread()

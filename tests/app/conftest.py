@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -79,5 +78,6 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         first = process.stdout.readline().split()
         assert first[:1] == ["at"], "the app did not start"
         yield Served(first[1].rstrip("/"), folder, folder / "home" / "feedback")
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=20)
+        # Not an interrupt: where the tests run in the background, those are ignored by all that they start.
+        process.terminate()
+        process.communicate(timeout=60)

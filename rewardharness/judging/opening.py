@@ -7,7 +7,7 @@ from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.judge import Judge
 from rewardharness.judging.llm_router import LLMRouter
 from rewardharness.judging.measured import MeasuredJudge
-from rewardharness.judging.subagent import SubAgent, SubAgentSettings
+from rewardharness.judging.subagent import Showing, SubAgent, SubAgentSettings
 from rewardharness.models.open import ModelSettings, open_model
 from rewardharness.schema import ChainStep
 from rewardharness.settings import Settings
@@ -31,8 +31,12 @@ class JudgeOptions:
     """Whether a model's judgments, and the measured judge's readings, are remembered in `RH_HOME`."""
     api_key: str | None = field(default=None, repr=False)
     """Key of the endpoint, instead of the one in the environment. Never kept."""
-    on_step: Callable[[ChainStep], None] | None = None
+    on_step: Callable[[Showing, ChainStep], None] | None = None
     """Told each step of a chain as it comes."""
+    attempts: int = 8
+    """Requests that are sent for one question at most: fewer where somebody waits for the answer."""
+    public_only: bool = False
+    """Whether endpoints must be on the public internet, with https: for addresses that come from strangers."""
 
 
 def open_judge(spec: str, settings: Settings, options: JudgeOptions = JudgeOptions()) -> Judge:
@@ -55,6 +59,8 @@ def open_judge(spec: str, settings: Settings, options: JudgeOptions = JudgeOptio
         gemini_key=settings.gemini_key,
         project=settings.cloud_project,
         location=settings.cloud_location,
+        attempts=options.attempts,
+        public_only=options.public_only,
     )
     model = open_model(spec, keys)
     how = replace(options.subagent, ties=options.ties)

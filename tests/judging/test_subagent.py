@@ -12,11 +12,11 @@ from PIL import Image
 from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.evaluate import evaluate
 from rewardharness.judging.report import make_report
-from rewardharness.judging.subagent import Protocol, SubAgent, SubAgentSettings
+from rewardharness.judging.subagent import Protocol, Showing, SubAgent, SubAgentSettings
 from rewardharness.library.store import EMPTY, Library, open_library
 from rewardharness.models.base import ChatRequest, ModelError, Reply, TextPart
 from rewardharness.models.scripted import Script, ScriptedModel
-from rewardharness.schema import Example, ImageInput, Judgment
+from rewardharness.schema import ChainStep, Example, ImageInput, Judgment
 
 BRIGHTNESS = {"source": 100, "dark": 40, "middle": 120, "bright": 220}
 
@@ -359,11 +359,38 @@ def test_samples_are_separate_questions_with_their_own_seeds(images: dict[str, I
 
 
 def test_steps_are_told_as_they_come(images: dict[str, ImageInput]) -> None:
-    told: list[str] = []
-    agent = SubAgent(ScriptedModel(brightest), on_step=lambda step: told.append(step.kind))
+    told: list[tuple[Showing, ChainStep]] = []
+    agent = SubAgent(ScriptedModel(brightest), on_step=lambda showing, step: told.append((showing, step)))
     judgment = asyncio.run(agent.judge(make(images, "dark", "bright"), EMPTY))
-    assert sorted(told) == sorted(step.kind for step in judgment.steps)
-    assert told.count("answer") == 2
+    assert agent.showings(("A", "B")) == [Showing(("A", "B")), Showing(("B", "A"))]
+    # Showings come mixed; put in order, they are the chain.
+    assert [step for showing in agent.showings(("A", "B")) for each, step in told if each == showing] == list(
+        judgment.steps
+    )
+
+
+@pytest.mark.parametrize("protocol", ["direct", "pointwise"])
+def test_steps_of_one_reply_and_of_remembered_answers_are_told_too(
+    images: dict[str, ImageInput], tmp_path: Path, protocol: Protocol
+) -> None:
+    def reply(request: ChatRequest) -> Script:
+        return brightest(request) if protocol == "direct" else json.dumps({"instruction": 3, "quality": 4})
+
+    told: list[ChainStep] = []
+    cache = JudgmentCache(tmp_path)
+    model = ScriptedModel(reply)
+    agent = SubAgent(model, SubAgentSettings(protocol), cache, on_step=lambda showing, step: told.append(step))
+    first = asyncio.run(agent.judge(make(images, "dark", "bright"), EMPTY))
+    assert len(told) == len(first.steps) > 0
+    assert asyncio.run(agent.judge(make(images, "dark", "bright"), EMPTY)).usage.calls == 0
+    assert len(told) == 2 * len(first.steps) and cache.hits == len(model.requests) == 2
+    cache.close()
+
+
+def test_samples_that_differ_say_nothing_of_the_order(images: dict[str, ImageInput]) -> None:
+    model = ScriptedModel([answer("A"), answer("B")])
+    judgment = judge(model, make(images, "dark", "bright"), samples=2, both_orders=False)
+    assert judgment.position_consistent is None
 
 
 def test_an_instruction_can_not_write_answers(images: dict[str, ImageInput], library: Library) -> None:

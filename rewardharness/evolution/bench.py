@@ -1,0 +1,253 @@
+"""The judge as an evolution uses it: nothing is judged twice, all is counted, and trouble pauses the run."""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol, get_args
+
+from rewardharness.evolution.analyzer import LIBRARY_FAILURES
+from rewardharness.evolution.proposal import Outcome
+from rewardharness.evolution.stop import (
+    NOTHING,
+    UNLIMITED,
+    Exhausted,
+    Limits,
+    Paused,
+    Spent,
+    Stopped,
+    StopRequest,
+    check_disk,
+)
+from rewardharness.files import content_id
+from rewardharness.judging.evaluate import evaluate
+from rewardharness.judging.judge import Judge
+from rewardharness.judging.record import judgment_line
+from rewardharness.judging.report import credit
+from rewardharness.judging.router import fires
+from rewardharness.library.entry import Entry
+from rewardharness.library.store import Library
+from rewardharness.models.base import ErrorCode
+from rewardharness.schema import Example, Judgment, Usage
+
+MODEL_FAILURES = frozenset(get_args(ErrorCode)) - {"context_too_long", "refused", "bad_request"}
+"""Codes of judgments that failed because the model could not be asked, whatever the example."""
+
+DOWN_AFTER = 6
+"""Judgments in a row that fail with `MODEL_FAILURES` before the endpoint counts as dead."""
+
+
+class Bench(Protocol):
+    """Where an evolution has examples judged."""
+
+    @property
+    def spent(self) -> Spent:
+        """What was spent so far."""
+
+    @property
+    def noisy(self) -> bool:
+        """Whether another look at the same question may give another answer."""
+
+    def judge(self, library: Library, examples: Sequence[Example], *, again: bool = False) -> list[Outcome]:
+        """Judge examples.
+
+        Args:
+            library: What the judge knows.
+            examples: Labelled examples.
+            again: Count those that were judged before under the same context once more. For the paper's loop.
+
+        Raises:
+            Stopped: If somebody asked for an end.
+            Exhausted: If the budget does not allow it.
+            Paused: If the judge gives no answers, or they could not be saved.
+        """
+
+    def fresh(self, library: Library, examples: Sequence[Example]) -> list[Outcome]:
+        """Judge examples once more, with other luck. Only for noisy judges; raises the same."""
+
+    def affected(self, before: Library, after: Library, examples: Sequence[Example]) -> tuple[Example, ...]:
+        """Find the examples whose context differs between two Libraries."""
+
+
+def may_fire(entry: Entry, instruction: str, router: bool) -> bool:
+    """Whether an entry may be consulted.
+
+    Args:
+        entry: The entry.
+        instruction: What was asked for.
+        router: Whether a model decides on entries without triggers. What it would say is not known here.
+    """
+    if router and not entry.triggers:
+        return True
+    return fires(entry, instruction) is not None
+
+
+def affected(before: Library, after: Library, examples: Iterable[Example], router: bool = False) -> tuple[Example, ...]:
+    """Find the examples whose context differs between two Libraries.
+
+    Because every entry is routed on its own, these are the ones on which the old or the new version of a changed
+    entry fires: the same as those whose `Route.context_id` differs, without routing everything else.
+    """
+    old = {entry.name: entry for entry in before.entries}
+    new = {entry.name: entry for entry in after.entries}
+    changed: list[Entry] = []
+    for name in sorted({*old, *new}):
+        versions = [library[name] for library in (old, new) if name in library]
+        if len({entry.entry_id for entry in versions}) + (len(versions) == 1) > 1:
+            changed += versions
+    return tuple(
+        example for example in examples if any(may_fire(each, example.instruction, router) for each in changed)
+    )
+
+
+@dataclass
+class JudgeBench:
+    """A real judge. See `Bench`.
+
+    Args:
+        judge_: Who judges.
+        limits: The budget.
+        stop: Whether somebody asked for an end.
+        record: Takes one line for every judgment, for the run's ledger.
+        again: A judge that gives the same judge's second opinion; None when it would say the same.
+        concurrency: Examples under way at once.
+        disks: Folders whose disks must not fill up.
+        router: Whether a model decides on entries without triggers.
+        progress: Told after each judgment.
+    """
+
+    judge_: Judge
+    limits: Limits = UNLIMITED
+    stop: StopRequest = field(default_factory=StopRequest)
+    record: Callable[[dict[str, Any]], None] = lambda line: None
+    again: Judge | None = None
+    concurrency: int = 8
+    disks: tuple[Path, ...] = ()
+    router: bool = False
+    progress: Callable[[], None] = lambda: None
+    spent: Spent = NOTHING
+    step: int = 0
+    """Step of the run that judgments are recorded under."""
+    counted: set[str] = field(default_factory=set)
+    """Keys of judgments that count as spent already."""
+    _known: dict[str, Outcome] = field(default_factory=dict)
+    _down: int = 0
+    _clock: float = field(default_factory=time.monotonic)
+
+    @property
+    def noisy(self) -> bool:
+        """Whether another look at the same question may give another answer."""
+        return self.again is not None
+
+    def judge(self, library: Library, examples: Sequence[Example], *, again: bool = False) -> list[Outcome]:
+        """Judge examples; see `Bench.judge`."""
+        keys = {example.id: self.key(library, example) for example in examples}
+        due = [example for example in examples if again or keys[example.id] not in self._known]
+        cost = sum(again or keys[example.id] not in self.counted for example in due)
+        found = {outcome.example.id: outcome for outcome in self._ask(self.judge_, library, due, keys, cost)}
+        for name, outcome in found.items():
+            if outcome.judged or _silent(outcome.judgment):
+                self._known[keys[name]] = outcome
+        return [found.get(example.id) or self._known[keys[example.id]] for example in examples]
+
+    def fresh(self, library: Library, examples: Sequence[Example]) -> list[Outcome]:
+        """Judge examples once more, with other luck; see `Bench.fresh`."""
+        assert self.again is not None, "an exact judge has no second opinion"
+        keys = {example.id: "fresh-" + self.key(library, example) for example in examples}
+        cost = sum(key not in self.counted for key in keys.values())
+        return self._ask(self.again, library, examples, keys, cost)
+
+    def affected(self, before: Library, after: Library, examples: Sequence[Example]) -> tuple[Example, ...]:
+        """Find the examples whose context differs between two Libraries."""
+        return affected(before, after, examples, self.router)
+
+    def key(self, library: Library, example: Example) -> str:
+        """Name what is asked about an example by all that can change the answer and changes within a run."""
+        entries = (*library.skills, *library.tools)
+        context = [each.entry_id for each in entries if may_fire(each, example.instruction, self.router)]
+        return f"{content_id(context)[:24]}/{example.id}"
+
+    def tick(self) -> None:
+        """Bring the wall time up to date."""
+        now = time.monotonic()
+        self.spent = replace(self.spent, seconds=self.spent.seconds + now - self._clock)
+        self._clock = now
+
+    def check(self, cost: int = 0) -> None:
+        """Make sure that judging may go on.
+
+        Args:
+            cost: Judgments that are about to be made.
+
+        Raises:
+            Stopped: If somebody asked for an end.
+            Exhausted: If the budget does not allow it.
+            Paused: If the disk is nearly full.
+        """
+        self.tick()
+        self.stop.check()
+        most = self.limits.budget.judgments
+        reason = self.limits.exceeded(self.spent)
+        if reason is None and most is not None and self.spent.judgments + cost > most:
+            reason = f"the budget of {most} judgments does not cover the next {cost}"
+        if reason is not None:
+            raise Exhausted(reason)
+        check_disk(self.disks)
+
+    def _ask(
+        self, judge: Judge, library: Library, examples: Sequence[Example], keys: dict[str, str], cost: int
+    ) -> list[Outcome]:
+        if not examples:
+            return []
+        self.check(cost)
+
+        def keep(example: Example, judgment: Judgment) -> None:
+            self._keep(keys[example.id], example, judgment)
+
+        judged = evaluate(
+            judge,
+            library,
+            examples,
+            concurrency=self.concurrency,
+            on_judgment=keep,
+            should_stop=lambda: self.stop() or self._down >= DOWN_AFTER,
+        )
+        self.spent = replace(self.spent, judgments=self.spent.judgments + cost)
+        self.counted.update(keys.values())
+        self.tick()
+        if self._down >= DOWN_AFTER:
+            self._pause(judged[-1][1])
+        if len(judged) < len(examples):
+            raise Stopped
+        return [Outcome(example, judgment, credit(example, judgment)) for example, judgment in judged]
+
+    def _keep(self, key: str, example: Example, judgment: Judgment) -> None:
+        failure = judgment.failure
+        self._down = self._down + 1 if failure is not None and failure.code in MODEL_FAILURES else 0
+        self.spent = replace(self.spent, judge=self.spent.judge + judgment.usage)
+        line = judgment_line(judgment)
+        self.record({**line, "id": key, "example": example.id, "credit": credit(example, judgment), "step": self.step})
+        self.progress()
+
+    def _pause(self, judgment: Judgment) -> None:
+        count, self._down = self._down, 0
+        failure = judgment.failure
+        assert failure is not None
+        raise Paused(
+            f"The judge {self.judge_.name} gives no answers: the last {count} judgments failed ({failure.code}). "
+            f"{failure.message}",
+            next_step="Bring the endpoint back (rh doctor), then give the same command again.",
+            kind="endpoint",
+        )
+
+
+def ledger_usage(lines: Iterable[dict[str, Any]]) -> Usage:
+    """Sum up what the judgments of a ledger cost."""
+    total = Usage()
+    for line in lines:
+        total += Usage(line["calls"], line["input_tokens"], line["output_tokens"], line["seconds"])
+    return total
+
+
+def _silent(judgment: Judgment) -> bool:
+    return judgment.failure is not None and judgment.failure.code in LIBRARY_FAILURES

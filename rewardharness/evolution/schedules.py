@@ -1,0 +1,334 @@
+"""Schedules: in which order a run asks, tries and prunes. Ours, and the paper's to compare with.
+
+A schedule turns one state into the next, one step at a time. It keeps nothing itself, so that a run can end after any
+step and go on from there.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import Protocol
+
+from rewardharness.errors import LibraryError
+from rewardharness.evolution.events import PhaseBegan
+from rewardharness.evolution.gate import OUR_GATE, Evidence, MarginGate, Policy
+from rewardharness.evolution.narrow import narrow
+from rewardharness.evolution.proposal import Outcome, Phase, Proposal, Tried
+from rewardharness.evolution.prune import NonInferiorityGate, prune_order, removal, unread
+from rewardharness.evolution.state import Pending, State, chance
+from rewardharness.evolution.steps import Run, announce, ask, decided, keep, lineage, passed, pend
+from rewardharness.evolution.trial import GateSettings, Trial, try_edit
+from rewardharness.library.store import Library, RemoveEntry
+from rewardharness.schema import TIE, Example
+
+SCREEN_FROM = 15
+"""Proposals in a run from which on a screen pays: below, the good edits that it costs weigh more than the calls."""
+
+DRY = "the Orchestrator has nothing more to propose"
+"""Why a search ends that was not cut short."""
+
+
+class Schedule(Protocol):
+    """The order of things."""
+
+    @property
+    def name(self) -> str:
+        """As it is chosen."""
+
+    def watched(self, pool: tuple[Example, ...]) -> tuple[Example, ...]:
+        """The examples of the pool that gates look at."""
+
+    def advance(self, run: Run, state: State) -> State:
+        """Take the next step. The step's number is raised by the caller."""
+
+
+@dataclass(frozen=True)
+class DefaultSchedule:
+    """One edit at a time, each tried on what it touches. Skills, then Tools, again while that helps; then pruning."""
+
+    proposals: int = 60
+    """Most proposals that are tried."""
+    per_round: int = 6
+    """Proposals that the Orchestrator is asked for at a time."""
+    patience: int = 3
+    """Rounds without anything kept after which a phase ends."""
+    policy: Policy = OUR_GATE
+    batch: int = 2
+    """Examples judged between two looks at the evidence."""
+    screen: bool | None = None
+    """Whether edits are screened on the failures they cite; None: in runs of at least `SCREEN_FROM` proposals."""
+    revise: bool = True
+    """Whether an edit that fixes more than it breaks, and is not kept, gets one narrower attempt."""
+    refresh: bool = False
+    """Whether a noisy judge looks twice at what an accepted edit flips before that is believed."""
+    prune_share: float = 0.05
+    """Most that pruning may cost, as a share of the judgments spent before; 0 for no pruning."""
+
+    name = "default"
+
+    def watched(self, pool: tuple[Example, ...]) -> tuple[Example, ...]:
+        """All of them."""
+        return pool
+
+    def advance(self, run: Run, state: State) -> State:
+        """Take the next step."""
+        if state.pending:
+            return self._decide(run, state)
+        if state.phase == "prune":
+            return self._prune(run, state)
+        left = self.proposals - state.proposed
+        if left <= 0:
+            return self._enter(run, state, "prune")
+        if state.idle >= self.patience:
+            return self._next_phase(run, state)
+        return self._propose(run, state, min(self.per_round, left))
+
+    def _propose(self, run: Run, state: State, limit: int) -> State:
+        asked, proposals = ask(run, state, self._outcomes(run, state), limit)
+        if proposals:
+            return replace(asked, pending=pend(proposals, state.library), idle=state.idle + 1)
+        return asked if asked.silent else self._next_phase(run, asked)
+
+    def _next_phase(self, run: Run, state: State) -> State:
+        """Tools follow Skills; Skills follow Tools if anything was kept since their last turn; else pruning."""
+        if state.phase == "skills":
+            return self._enter(run, state, "tools")
+        return self._enter(run, state, "skills" if state.gained else "prune")
+
+    def _enter(self, run: Run, state: State, phase: Phase) -> State:
+        run.tell(lambda: PhaseBegan(phase, state.round, step=state.step))
+        gained = state.gained and phase != "skills"
+        return replace(state, phase=phase, idle=0, gained=gained, pending=())
+
+    def _decide(self, run: Run, state: State) -> State:
+        """Bring the first waiting proposal to the gate."""
+        waiting, rest = state.pending[0], state.pending[1:]
+        proposal = waiting.proposal
+        state = replace(state, pending=rest)
+        if waiting.stale(state.library):
+            passed(run, state, proposal, "An entry that it touches has changed since it was proposed.")
+            return state
+        try:
+            after = proposal.applied_to(state.library)
+        except LibraryError as error:
+            passed(run, state, proposal, error.message)
+            return state
+        trial = self._try(run, state, proposal, after)
+        state = replace(state, proposed=state.proposed + (state.phase != "prune" and not waiting.narrowed))
+        if trial.evidence.decision == "accept":
+            state = self._keep(run, state, proposal, after, trial)
+            decided(run, state, proposal, trial.evidence)
+            return state
+        reason = trial.evidence.reason
+        tried = replace(
+            state.judged(trial.outcomes, run.noise, kept=False),
+            rejected=(*state.rejected, Tried.of(proposal, reason)),
+        )
+        decided(run, tried, proposal, trial.evidence)
+        again = self.revise and not waiting.narrowed and state.phase != "prune"
+        narrower = self._narrower(run, tried, proposal, trial.evidence) if again else None
+        return replace(tried, pending=(narrower, *rest)) if narrower else tried
+
+    def _try(self, run: Run, state: State, proposal: Proposal, after: Library) -> Trial:
+        touched = run.bench.affected(state.library, after, run.pool)
+        pruning = state.phase == "prune"
+        policy = NonInferiorityGate(len(run.pool)) if pruning else self.policy
+        screen = self.proposals >= SCREEN_FROM if self.screen is None else self.screen
+        trial = try_edit(
+            touched,
+            proposal,
+            state.outcomes,
+            state.standings,
+            lambda examples: run.bench.judge(after, examples),
+            GateSettings(policy, run.noise, screen and not pruning, self.batch),
+            chance(run.seed, "gate", state.step, proposal.signature),
+        )
+        if not pruning or trial.evidence.decision != "accept" or not unread(state.outcomes, trial.outcomes):
+            return trial
+        reason = "no judgment changed: this judge does not read it"
+        return replace(trial, evidence=replace(trial.evidence, decision="reject", reason=reason))
+
+    def _keep(self, run: Run, state: State, proposal: Proposal, after: Library, trial: Trial) -> State:
+        state = keep(state, after, trial.outcomes, run.noise, lineage(proposal, trial.evidence))
+        flipped = {*trial.evidence.fixed, *trial.evidence.broken}
+        if not (self.refresh and run.bench.noisy and flipped):
+            return state
+        return state.confirmed(run.bench.fresh(after, [example for example in run.pool if example.id in flipped]))
+
+    def _narrower(self, run: Run, state: State, proposal: Proposal, evidence: Evidence) -> Pending | None:
+        if not evidence.fixes > evidence.breaks > 0:
+            return None
+        fixed = [example for example in run.pool if example.id in evidence.fixed]
+        broken = [example for example in run.pool if example.id in evidence.broken]
+        narrower = narrow(proposal, state.library, fixed, broken)
+        if narrower is None:
+            return None
+        try:
+            after = narrower.applied_to(state.library)
+        except LibraryError:
+            return None
+        announce(run, state, narrower, after)
+        return Pending.of(narrower, state.library, narrowed=True)
+
+    def _prune(self, run: Run, state: State) -> State:
+        """Ask once what could be merged, then propose to do without one entry after the other."""
+        spent = run.bench.spent.judgments
+        if state.queue is None:
+            limit = spent + int(self.prune_share * spent)
+            begun = replace(state, queue=prune_order(state.library), prune_limit=limit)
+            if not self.prune_share:
+                return replace(begun, queue=())
+            asked, proposals = ask(run, begun, self._outcomes(run, state), self.per_round)
+            return replace(asked, pending=pend(proposals, state.library))
+        if not state.queue or spent >= state.prune_limit:
+            all_tried = state.proposed >= self.proposals
+            return replace(state, ending=f"all {self.proposals} proposals were tried" if all_tried else DRY)
+        name, state = state.queue[0], replace(state, queue=state.queue[1:])
+        if name not in state.library:
+            return state
+        proposal = removal(state.library, name)
+        after = proposal.applied_to(state.library)
+        touched = run.bench.affected(state.library, after, run.pool)
+        if not touched or len(touched) > state.prune_limit - spent:
+            return state
+        announce(run, state, proposal, after)
+        return replace(state, pending=pend([proposal], state.library))
+
+    def _outcomes(self, run: Run, state: State) -> list[Outcome]:
+        return [state.outcomes[example.id] for example in run.pool]
+
+
+@dataclass(frozen=True)
+class PaperSchedule:
+    """The paper's loop and gate, to compare with (arXiv 2605.08703 and its published code).
+
+    The first 60 % of the pool are for the Orchestrator to read, both ways round; the last 40 % are the gate's. In each
+    iteration everything is judged, all edits of Skills are tried as one bundle, then all edits of Tools, and a bundle
+    stays if it scores at least the best so far less `margin`. What was tried before is not remembered.
+    """
+
+    iterations: int = 4
+    """After the first judging, which the paper counts as one more."""
+    per_round: int = 6
+    """Proposals that the Orchestrator is asked for at a time, for Skills and for Tools."""
+    margin: float = 0.075
+    prune_every: int = 50
+    """Every so many iterations, entries without which the score is no lower go, all at once; 0 for never."""
+
+    name = "paper"
+
+    def watched(self, pool: tuple[Example, ...]) -> tuple[Example, ...]:
+        """The last 40 %."""
+        return pool[round(0.6 * len(pool)) :]
+
+    def advance(self, run: Run, state: State) -> State:
+        """Take the next step: read and propose, try the Skills, try the Tools, or prune."""
+        if state.best is None:
+            run.bench.judge(state.library, self._read(run), again=True)
+            return replace(state, best=state.accuracy or 0.0)
+        if state.round >= self.iterations and state.phase == "skills" and not state.pending:
+            return replace(state, ending=f"all {self.iterations} iterations are done")
+        if state.phase == "skills" and not state.pending:
+            return self._propose(run, state)
+        if state.phase == "prune":
+            return replace(self._prune(run, state), phase="skills")
+        return self._bundle(run, state)
+
+    def _read(self, run: Run) -> list[Example]:
+        """The examples that the Orchestrator reads, pairs both ways round."""
+        train = run.pool[: len(run.pool) - len(self.watched(run.pool))]
+        return [*train, *(swapped(example) for example in train if len(example.candidates) == 2)]
+
+    def _propose(self, run: Run, state: State) -> State:
+        outcomes = run.bench.judge(state.library, self._read(run), again=True)
+        asked, skills = ask(run, replace(state, rejected=()), outcomes, self.per_round)
+        for_tools = replace(asked, phase="tools", round=state.round)
+        after, tools = ask(run, for_tools, outcomes, self.per_round)
+        pending = pend([*skills, *tools], state.library)
+        proposed = state.proposed + len(pending)
+        return replace(after, phase="skills" if pending else self._later(after), pending=pending, proposed=proposed)
+
+    def _later(self, state: State) -> Phase:
+        """What follows the Tools."""
+        return "prune" if self.prune_every and state.round % self.prune_every == 0 else "skills"
+
+    def _bundle(self, run: Run, state: State) -> State:
+        """Try all edits of one kind at once."""
+        tools = state.phase == "tools"
+        mine = [each.proposal for each in state.pending if _of_tool(each.proposal, state.library) == tools]
+        rest = tuple(each for each in state.pending if each.proposal not in mine)
+        following = replace(state, pending=rest, phase=self._later(state) if tools else "tools")
+        after, applied = state.library, []
+        for proposal in mine:
+            try:
+                after = proposal.applied_to(after)
+                applied.append(proposal)
+            except LibraryError as error:
+                passed(run, state, proposal, error.message)
+        if not applied:
+            return following
+        bundle = _together(applied)
+        trial = self._run(run, state, bundle, after)
+        if trial.evidence.decision == "accept":
+            following = keep(following, after, trial.outcomes, run.noise, lineage(bundle, trial.evidence))
+            following = replace(following, best=max(state.best or 0.0, following.accuracy or 0.0))
+        decided(run, following, bundle, trial.evidence)
+        return following
+
+    def _run(self, run: Run, state: State, bundle: Proposal, library: Library) -> Trial:
+        """Judge all that the gate looks at, whether the edit touches it or not."""
+        watched = self.watched(run.pool)
+        how = GateSettings(MarginGate(state.best or 0.0, self.margin), batch=max(1, len(watched)))
+
+        def ask_again(examples: Sequence[Example]) -> list[Outcome]:
+            return run.bench.judge(library, examples, again=True)
+
+        return try_edit(watched, bundle, state.outcomes, state.standings, ask_again, how, 0)
+
+    def _prune(self, run: Run, state: State) -> State:
+        watched = self.watched(run.pool)
+
+        def accuracy(library: Library) -> tuple[float, list[Outcome]]:
+            outcomes = run.bench.judge(library, watched, again=True)
+            return fmean(outcome.credit for outcome in outcomes if outcome.judged), outcomes
+
+        whole, _ = accuracy(state.library)
+        idle = [
+            proposal
+            for name in prune_order(state.library)
+            if accuracy((proposal := removal(state.library, name)).applied_to(state.library))[0] >= whole
+        ]
+        if not idle:
+            return state
+        after = state.library
+        for proposal in idle:
+            after = proposal.applied_to(after)
+        reached, outcomes = accuracy(after)
+        bundle = _together(idle)
+        evidence = Evidence("accept", f"accuracy {whole:.3f} is no lower without any one of them", "leave one out")
+        known = {outcome.example.id: outcome for outcome in outcomes}
+        pruned = keep(state, after, known, run.noise, lineage(bundle, evidence))
+        decided(run, pruned, bundle, evidence)
+        return replace(pruned, best=max(state.best or 0.0, reached))
+
+
+def swapped(example: Example) -> Example:
+    """The same pair the other way round, label included."""
+    label = {"A": "B", "B": "A", TIE: TIE, None: None}[example.preference]
+    return replace(example, id=f"{example.id}_swap", candidates=example.candidates[::-1], preference=label)
+
+
+def _of_tool(proposal: Proposal, library: Library) -> bool:
+    """Whether a proposal edits Tools."""
+    entries = [
+        library.get(change.name) if isinstance(change, RemoveEntry) else change.entry for change in proposal.changes
+    ]
+    return any(entry is not None and entry.kind == "tool" for entry in entries)
+
+
+def _together(proposals: list[Proposal]) -> Proposal:
+    """Several proposals as one, for the record."""
+    changes = tuple(change for proposal in proposals for change in proposal.changes)
+    statement = " ".join(dict.fromkeys(proposal.statement for proposal in proposals))
+    cited = tuple(dict.fromkeys(name for proposal in proposals for name in proposal.cited))
+    return replace(proposals[0], changes=changes, statement=statement, cited=cited, idea=(), shown=())

@@ -1,0 +1,193 @@
+"""What schedules are made of: asking for proposals, trying one, keeping it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rewardharness.errors import LibraryError
+from rewardharness.evolution.bench import Bench
+from rewardharness.evolution.events import Decided, Emit, Event, Found, OrchestratorFailed, Passed, Proposed
+from rewardharness.evolution.gate import EXACT, Evidence, Noise
+from rewardharness.evolution.proposal import Observe, Orchestrator, Outcome, Proposal, View
+from rewardharness.evolution.state import Pending, State, chance
+from rewardharness.evolution.stop import Paused
+from rewardharness.library.diff import diff_libraries
+from rewardharness.library.store import Library
+from rewardharness.models.base import ModelError
+from rewardharness.schema import Example, Json
+
+
+@dataclass(frozen=True)
+class Run:
+    """Everything that steps need beside the state."""
+
+    bench: Bench
+    orchestrator: Orchestrator
+    pool: tuple[Example, ...]
+    """Labelled examples to learn from. The audit is not among them."""
+    observe: Observe
+    measures: tuple[str, ...]
+    """Names of the measures that criteria and Tools may use."""
+    seed: int = 0
+    emit: Emit | None = None
+    """Takes events; None where nobody listens."""
+
+    @property
+    def noise(self) -> Noise:
+        """How the judge's answers are weighed."""
+        return Noise() if self.bench.noisy else EXACT
+
+    def tell(self, make: Callable[[], Event]) -> None:
+        """Emit an event, which is only made if somebody listens."""
+        if self.emit is not None:
+            self.emit(make())
+
+
+def ask(run: Run, state: State, outcomes: Sequence[Outcome], limit: int) -> tuple[State, list[Proposal]]:
+    """Ask the Orchestrator for a round of proposals.
+
+    Returns:
+        The state with the round counted and its findings; and the proposals that fit the champion.
+
+    Raises:
+        Paused: If its model gives no answer, for good or twice in a row.
+    """
+    view = View(
+        library=state.library,
+        outcomes=tuple(outcomes),
+        observe=run.observe,
+        known_measures=run.measures,
+        phase=state.phase,
+        seed=chance(run.seed, "round", state.round),
+        rejected=state.rejected,
+        findings=state.findings,
+        limit=limit,
+    )
+    asked = replace(state, round=state.round + 1)
+    try:
+        proposals = list(run.orchestrator.propose(view))[:limit]
+    except ModelError as error:
+        code, message = error.code, error.message
+        run.tell(lambda: OrchestratorFailed(code, message, step=state.step))
+        if not error.retryable or state.silent:
+            raise Paused(
+                f"The Orchestrator {run.orchestrator.name} gives no answer ({code}). {message}",
+                next_step=f"{error.next_step} Then give the same command again.".strip(),
+                kind="orchestrator",
+            ) from error
+        return replace(asked, silent=state.silent + 1, idle=state.idle + 1), []
+    found = tuple(run.orchestrator.findings)
+    if found:
+        run.tell(lambda: Found(tuple(each.__dict__ for each in found), step=state.step))
+    for each in run.orchestrator.dropped:
+        _pass(run, state, each.excerpt, each.problem)
+    return replace(asked, silent=0, findings=found or state.findings), _fitting(run, state, proposals)
+
+
+def announce(run: Run, state: State, proposal: Proposal, after: Library) -> None:
+    """Emit what is going to be tried."""
+    run.tell(
+        lambda: Proposed(
+            proposal.signature,
+            proposal.operator,
+            proposal.names,
+            proposal.statement,
+            proposal.cited,
+            proposal.source,
+            diff_libraries(state.library, after).to_json(),
+            step=state.step,
+        )
+    )
+
+
+def keep(
+    state: State, after: Library, outcomes: Mapping[str, Outcome], noise: Noise, record: Mapping[str, Any]
+) -> State:
+    """Make an edited Library the champion, with a line in its lineage."""
+    line = {"parent": state.library.id, "library": after.id, "step": state.step, **record}
+    judged = state.judged(outcomes, noise, kept=True)
+    return replace(
+        judged,
+        library=after.with_lineage(line),
+        idle=0,
+        gained=True,
+        accepted=state.accepted + 1,
+        version=state.version + 1,
+    )
+
+
+def lineage(proposal: Proposal, evidence: Evidence) -> Json:
+    """What the lineage says of an edit: what was done, why, and on what evidence."""
+    counts = ("policy", "reason", "fixes", "breaks", "ties", "failed", "unsteady", "judged", "affected", "p_value")
+    return {
+        "operator": proposal.operator,
+        "entries": list(proposal.names),
+        "statement": proposal.statement,
+        "source": proposal.source,
+        "cited": list(proposal.cited),
+        "evidence": {
+            **{name: getattr(evidence, name) for name in counts},
+            "fixed": list(evidence.fixed),
+            "broken": list(evidence.broken),
+        },
+    }
+
+
+def decided(run: Run, state: State, proposal: Proposal, evidence: Evidence) -> None:
+    """Emit a decision.
+
+    Args:
+        run: The run.
+        state: After the decision, with the step that it was made in.
+        proposal: What was decided on.
+        evidence: What decided.
+    """
+    run.tell(
+        lambda: Decided(
+            proposal.signature,
+            proposal.operator,
+            proposal.names,
+            proposal.statement,
+            proposal.cited,
+            proposal.source,
+            evidence.to_json(),
+            state.accuracy,
+            state.library.id,
+            state.version,
+            run.bench.spent.to_json(),
+            step=state.step,
+        )
+    )
+
+
+def passed(run: Run, state: State, proposal: Proposal, reason: str) -> None:
+    """Emit that a proposal was passed over before anything was judged."""
+    _pass(run, state, proposal.statement, reason)
+
+
+def pend(proposals: Sequence[Proposal], library: Library) -> tuple[Pending, ...]:
+    """Let proposals wait for their turn."""
+    return tuple(Pending.of(proposal, library) for proposal in proposals)
+
+
+def _fitting(run: Run, state: State, proposals: Sequence[Proposal]) -> list[Proposal]:
+    """Proposals that can be applied to the champion, each once, without those that were tried before."""
+    seen = {tried.signature for tried in state.rejected}
+    fitting: list[Proposal] = []
+    for proposal in proposals:
+        if proposal.signature in seen:
+            passed(run, state, proposal, "The same edit was tried before.")
+            continue
+        seen.add(proposal.signature)
+        try:
+            after = proposal.applied_to(state.library)
+        except LibraryError as error:
+            passed(run, state, proposal, error.message)
+            continue
+        fitting.append(proposal)
+        announce(run, state, proposal, after)
+    return fitting
+
+
+def _pass(run: Run, state: State, what: str, reason: str) -> None:
+    run.tell(lambda: Passed(what, reason, step=state.step))

@@ -9,6 +9,7 @@ from rewardharness.judging.llm_router import LLMRouter
 from rewardharness.judging.measured import MeasuredJudge
 from rewardharness.judging.subagent import Showing, SubAgent, SubAgentSettings
 from rewardharness.models.open import ModelSettings, open_model
+from rewardharness.models.openai_compatible import OpenAICompatibleModel
 from rewardharness.schema import ChainStep
 from rewardharness.settings import Settings
 
@@ -61,8 +62,10 @@ def open_judge(spec: str, settings: Settings, options: JudgeOptions = JudgeOptio
         location=settings.cloud_location,
         attempts=options.attempts,
         public_only=options.public_only,
+        send_once=True,
     )
     model = open_model(spec, keys)
     how = replace(options.subagent, ties=options.ties)
     router = LLMRouter(open_model(options.router, keys), cache) if options.router else None
-    return SubAgent(model, how, cache, router, on_step=options.on_step, pictures=options.pictures)
+    find_out = model.probe if isinstance(model, OpenAICompatibleModel) else None
+    return SubAgent(model, how, cache, router, on_step=options.on_step, pictures=options.pictures, find_out=find_out)

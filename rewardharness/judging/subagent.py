@@ -9,7 +9,7 @@ import asyncio
 import math
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import combinations
@@ -23,6 +23,7 @@ from rewardharness.judging.context import Shown
 from rewardharness.judging.conversation import ChainSettings, Conversation
 from rewardharness.judging.groups import rank
 from rewardharness.judging.instruction import read_instruction
+from rewardharness.judging.introduction import Introduction
 from rewardharness.judging.judge import failure_of, refuse, unjudged
 from rewardharness.judging.llm_router import LLMRouter
 from rewardharness.judging.protocols import Asking, ask_direct, ask_letter, ask_rubric, ask_scores
@@ -33,6 +34,7 @@ from rewardharness.library.store import Library
 from rewardharness.measure.encoded import EncodedImage, bytes_to_read, encode_for_model
 from rewardharness.models.base import ImagePart, Model
 from rewardharness.models.limits import ByteBudget
+from rewardharness.models.probe import Probe
 from rewardharness.prompts import version
 from rewardharness.schema import TIE, ChainStep, EditRequest, Example, Failure, Judgment, Scores, Usage
 
@@ -104,6 +106,7 @@ class _Case:
     source: ImagePart
     candidates: Mapping[str, ImagePart]
     notes: tuple[str, ...]
+    model: Model
 
 
 @dataclass
@@ -118,6 +121,8 @@ class SubAgent:
         on_step: Called with each step of a chain as it comes, and with whose it is, from the judging loop. Showings run
             side by side, so their steps come mixed.
         pictures: Whether observations carry pictures for people.
+        find_out: Finds out what the model's servers really do, once, before the first question: fields that a server
+            does not know are dropped without a word, so a constraint is trusted only where it was seen to hold.
         room: Bounds the bytes of images that are read and under way; further judgments wait before they read theirs.
     """
 
@@ -127,6 +132,8 @@ class SubAgent:
     router: LLMRouter | None = None
     on_step: Callable[[Showing, ChainStep], None] | None = None
     pictures: bool = False
+    find_out: Callable[[], Awaitable[Sequence[Probe]]] | None = None
+    _finding: asyncio.Future[Sequence[Probe]] | None = field(default=None, repr=False, compare=False)
     room: ByteBudget = field(default_factory=lambda: ByteBudget(_room()), repr=False, compare=False)
 
     @property
@@ -210,6 +217,7 @@ class SubAgent:
             parts[0],
             dict(zip(example.labels, parts[1:], strict=True)),
             tuple(notes),
+            Introduction(self.model, await self._servers_remember()),
         )
 
     def showings(self, labels: Sequence[str]) -> list[Showing]:
@@ -248,6 +256,16 @@ class SubAgent:
                 self.on_step(unit, step)
         return verdict
 
+    async def _servers_remember(self) -> bool:
+        """Say whether the servers remember images; whoever comes first finds out what they do, once."""
+        if self.find_out is None:
+            return False
+        if self._finding is None:
+            self._finding = asyncio.ensure_future(self.find_out())
+        if not self._finding.done():
+            await asyncio.shield(self._finding)
+        return any(probe.capabilities is not None and probe.capabilities.uuid for probe in self._finding.result())
+
     async def _ask(self, unit: Showing, case: _Case) -> Verdict:
         shown = Shown(case.source, tuple(case.candidates[label] for label in unit.own), unit.own)
         settings = self.settings
@@ -255,10 +273,10 @@ class SubAgent:
         if settings.protocol == "chain":
             how = ChainSettings(settings.tool_limit, settings.max_tokens, temperature, settings.ties)
             on_step = partial(self.on_step, unit) if self.on_step else None
-            talk = Conversation(self.model, case.route, case.request, shown, how, unit.sample, self.pictures, on_step)
+            talk = Conversation(case.model, case.route, case.request, shown, how, unit.sample, self.pictures, on_step)
             return await talk.hold()
         asking = Asking(
-            self.model, case.route, case.request, shown, settings.ties, temperature, unit.sample, settings.max_tokens
+            case.model, case.route, case.request, shown, settings.ties, temperature, unit.sample, settings.max_tokens
         )
         ask = {"direct": ask_direct, "logprob": ask_letter, "pointwise": ask_scores, "rubric": ask_rubric}
         return self._told(unit, await ask[settings.protocol](asking))

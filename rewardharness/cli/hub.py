@@ -83,13 +83,17 @@ def push(arguments: argparse.Namespace, settings: Settings) -> int:
 def pull(arguments: argparse.Namespace, settings: Settings) -> int:
     """Fetch a Library from the Hub into a folder. The folder remembers where it came from, for a later push."""
     from rewardharness.errors import InputError
+    from rewardharness.library.diff import diff_libraries
     from rewardharness.library.hub import pull as pull_library
     from rewardharness.library.hub import usual_access
+    from rewardharness.library.registry import REGISTRY_FILE
+    from rewardharness.library.store import Library
 
     repo, _, revision = arguments.repo.partition("@")
     if revision and arguments.revision:
         raise InputError("Two revisions are given.", next_step="Give one of the two.")
     to = arguments.to or Path(repo.rpartition("/")[2] or ".")
+    before = Library.load(to) if (to / REGISTRY_FILE).is_file() else None
     pulled = pull_library(repo, arguments.revision or revision or None, to=to, access=usual_access(settings))
     for note in pulled.notes:
         output.note(note)
@@ -100,6 +104,12 @@ def pull(arguments: argparse.Namespace, settings: Settings) -> int:
     version = f"{pulled.version}, " if pulled.version else ""
     output.say(f"{repo}: {version}commit {pulled.commit}{' (offline, from the cache)' if pulled.offline else ''}")
     output.say(f"{len(library.skills)} Skills, {len(library.tools)} Tools. Library id {library.id}")
+    if before is not None:
+        found = diff_libraries(before, library)
+        changes = [*(("+", each.name) for each in found.added), *(("~", each.name) for each in found.changed)]
+        for sign, name in (*changes, *(("-", each.name) for each in found.removed)):
+            output.say(f"{sign} {name}")
+        output.say("Nothing has changed." if found.is_empty else "These entries have changed; read them before use.")
     output.say(f"Written to {to}. Its text comes from other people; see it with: rh library show {to}")
     return 0
 

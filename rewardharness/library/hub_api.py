@@ -6,7 +6,7 @@ The only importer of `huggingface_hub`. What a Library is, is not known here.
 import hashlib
 import re
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from glob import escape
@@ -230,7 +230,10 @@ class Repo:
 
     def remember(self, revision: str) -> None:
         """Note in the cache where a revision points, so that it can be found without the Hub."""
-        with self._asking(f"read {self.name}", revision):
+        from huggingface_hub.errors import RevisionResolutionError
+
+        # Where this fails all is here already; only the note for later is missing.
+        with suppress(UnreachableError, RevisionResolutionError), self._asking(f"read {self.name}", revision):
             self._api.resolve_revision(self.name, revision=revision, cache_dir=self.cache)
 
     def download(
@@ -311,10 +314,11 @@ class Repo:
             )
             return str(made.oid), shown(made.pr_url, 300) if made.pr_url else None
 
-    def tag(self, tag: str, commit: str, message: str) -> None:
+    def tag(self, tag: str, commit: str) -> None:
         """Give a commit a name for good. A name that is taken has status 409."""
+        # Without a message, so that the tag is nothing but a name of the commit.
         with self._asking(f"write to {self.name}", commit):
-            self._api.create_tag(self.name, tag=tag, revision=commit, tag_message=message)
+            self._api.create_tag(self.name, tag=tag, revision=commit)
 
     def open_pulls(self) -> tuple[tuple[str, str, str], ...]:
         """List title, revision and address of the open pull requests."""
@@ -329,7 +333,7 @@ class Repo:
             yield
         except LibraryError:
             raise
-        except (self._http_error, OSError, ValueError, KeyError, TypeError) as error:
+        except (self._http_error, OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError) as error:
             if type(error) in {OSError, PermissionError} and getattr(error, "errno", None):
                 raise  # the cache cannot be written, or the disk is full
             raise self._in_words(error, doing, revision) from None
@@ -370,6 +374,8 @@ class Repo:
             return HubError("The Hub does not accept the token.", next_step=step, status=status)
         if status in _BLOCKED:
             step = "Use a token that may write there, or propose the change: rh push-library --create-pr"
+            if doing.startswith("create"):
+                step = "Choose a name of your own, or use a token that may make repositories there."
             return HubError(f"This token may not {doing}.{reason}", next_step=step, status=status)
         if status == 429:
             step = "Wait a few minutes and run the same command again."

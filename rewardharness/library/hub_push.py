@@ -12,7 +12,16 @@ from pathlib import Path
 
 from rewardharness.errors import InputError, LibraryError
 from rewardharness.files import write_bytes
-from rewardharness.library.card import Facts, Subject, known_facts, make_card, make_chart, make_config, read_config
+from rewardharness.library.card import (
+    Facts,
+    Subject,
+    known_facts,
+    make_card,
+    make_chart,
+    make_config,
+    own_words,
+    read_config,
+)
 from rewardharness.library.diff import diff_libraries
 from rewardharness.library.hub_api import MAIN, Access, HubError, MissingRepoError, Repo
 from rewardharness.library.merge import Conflict
@@ -36,6 +45,7 @@ from rewardharness.library.rebase import rebase
 from rewardharness.library.snapshot import Snapshot, fetch_snapshot
 from rewardharness.library.store import EMPTY, Library, check_replaceable
 
+_GENERATED = frozenset({CARD_FILE, CONFIG_FILE, CHART_FILE})
 MAX_TOLD = 5
 """Commits of others that are named, at most."""
 
@@ -164,6 +174,7 @@ def push(source: Library | Path, repo: str, how: HowToPush | None = None, *, acc
     door = Repo(repo, access or Access())
     wish = _wish(how)
     draft = read_draft(source)
+    own_words(draft.card or "")  # a card that cannot be read is told before anything is written
     if how.rebase and draft.folder is not None:
         check_replaceable(draft.folder)
     check_outgoing(draft.files(), door.secret)
@@ -178,7 +189,7 @@ def push(source: Library | Path, repo: str, how: HowToPush | None = None, *, acc
         else:
             remote = _Remote(Snapshot("", {}, {}, None), "", {})
     owned = frozenset(draft.origin.files if draft.origin is not None and draft.origin.repo == repo else ())
-    taken: Mapping[str, str] = {}
+    taken: Mapping[str, str | None] = {}
     rebased = how.rebase and base != remote.head and remote.at.library is not None
     if rebased:
         found = rebase(draft, fetch_snapshot(door, base) if base else None, remote.at)
@@ -187,7 +198,8 @@ def push(source: Library | Path, repo: str, how: HowToPush | None = None, *, acc
         draft, owned, taken, base = found.draft, found.owned, found.taken, remote.head
     plan = _plan(door, draft, remote, owned, (how, wish))
     check_outgoing(plan.files, door.secret)
-    if plan.changes and remote.at.library is not None and base != remote.at.commit:
+    fresh = remote.at.library is None or base == remote.at.commit or _is_there(draft, remote.at, owned)
+    if plan.changes and not fresh:
         raise _stale(door, base, remote.head)
     card = plan.files[CARD_FILE].decode("utf-8")
     done = Pushed(repo, tag_of(plan.version), remote.at.commit or None, plan.changes, draft.library, card)
@@ -198,7 +210,7 @@ def push(source: Library | Path, repo: str, how: HowToPush | None = None, *, acc
         commit, url = _propose(door, plan, remote, draft) if plan.changes else (remote.at.commit, None)
         return replace(done, commit=commit, pr_url=url)
     commit = _commit(door, plan, remote, draft)[0] if plan.changes else remote.at.commit
-    tagged = remote.tags.get(plan.version) != commit and _tag(door, plan.version, commit, draft.library)
+    tagged = remote.tags.get(plan.version) != commit and _tag(door, plan.version, commit)
     if draft.folder is not None:
         _settle(draft, plan, taken, Origin(repo, commit, tag_of(plan.version)), rebased=rebased)
     return replace(done, commit=commit, tagged=tagged)
@@ -223,8 +235,20 @@ def _look(door: Repo, draft: Draft, how: HowToPush) -> tuple[_Remote, str | None
     known = draft.origin.commit if draft.origin is not None and draft.origin.repo == door.name else None
     base = door.head(how.base).commit if how.base else known
     follow = base if base and how.create_pr and not how.rebase else head.commit
+    tree = door.tree(head.commit)
+    if ".gitignore" in tree:
+        step = "Remove that file from the repository first."
+        raise HubError(f"{door.name} has a .gitignore, by which the Hub drops files without a word.", next_step=step)
     tags = {version: commit for tag, commit in door.tags().items() if (version := parse_version(tag))}
-    return _Remote(fetch_snapshot(door, follow), head.commit, tags), base
+    at = fetch_snapshot(door, follow, tree if follow == head.commit else None)
+    return _Remote(at, head.commit, tags), base
+
+
+def _is_there(draft: Draft, at: Snapshot, owned: frozenset[str]) -> bool:
+    """Whether a commit holds all that a person wrote, so that only what is generated can differ."""
+    if file_changes({path: at.tree[path] for path in at.tree if path != CHART_FILE}, draft.files(), owned - _GENERATED):
+        return False
+    return draft.card is None or own_words(draft.card) == own_words(at.text(CARD_FILE))
 
 
 def _plan(
@@ -232,7 +256,8 @@ def _plan(
 ) -> _Plan:
     """Decide on the version and on the files."""
     how, wish = wishes
-    facts = how.facts or known_facts(read_config(remote.at.text(CONFIG_FILE)), draft.library)
+    config = read_config(remote.at.text(CONFIG_FILE))
+    facts = how.facts or known_facts(config, draft.library)
     here = max((version for version, commit in remote.tags.items() if commit == remote.at.commit), default=None)
 
     def plan(version: Version) -> _Plan:
@@ -240,11 +265,14 @@ def _plan(
         changes = file_changes(remote.at.tree, files, owned)
         return _Plan(version, files, changes, remote.at.library or EMPTY)
 
-    if here is not None and wish in (None, here):
-        unchanged = plan(here)
-        if not unchanged.changes:
-            return unchanged
     latest = remote.latest
+    stated = parse_version(config.version)
+    open_one = stated if stated is not None and not how.bump and (latest is None or stated > latest) else None
+    for known in (here, open_one):  # a version that is there, or only lacks its tag
+        if known is not None and wish in (None, known):
+            unchanged = plan(known)
+            if not unchanged.changes:
+                return unchanged
     if wish is not None and latest is not None and wish <= latest:
         free = tag_of(next_version(latest, None))
         message = f"{door.name} has published {tag_of(latest)}; {tag_of(wish)} is taken or comes before it."
@@ -282,8 +310,6 @@ def _commit(door: Repo, plan: _Plan, remote: _Remote, draft: Draft, *, pull: boo
         if error.status != 412:
             raise
         raise _stale(door, remote.at.commit, door.head().commit) from None
-    if commit == remote.at.commit:
-        raise HubError(f"{door.name} took none of the files.", next_step="See whether its .gitignore names them.")
     tree = door.tree(commit)
     wrong = file_changes(tree, plan.files)
     lost = [*wrong.added, *wrong.changed, *(path for path in changes.deleted if path in tree)]
@@ -304,10 +330,11 @@ def _propose(door: Repo, plan: _Plan, remote: _Remote, draft: Draft) -> tuple[st
     return _commit(door, plan, remote, draft, pull=True)
 
 
-def _tag(door: Repo, version: Version, commit: str, library: Library) -> bool:
+def _tag(door: Repo, version: Version, commit: str) -> bool:
+    """Give the version its tag; say whether that was still to be done."""
     tag = tag_of(version)
     try:
-        door.tag(tag, commit, f"Library {tag.removeprefix('v')}, id {library.id}")
+        door.tag(tag, commit)
     except HubError as error:
         if error.status != 409:
             raise
@@ -354,14 +381,17 @@ def _diffs(at: Snapshot, plan: _Plan) -> dict[str, str]:
     return diffs
 
 
-def _settle(draft: Draft, plan: _Plan, taken: Mapping[str, str], origin: Origin, *, rebased: bool) -> None:
+def _settle(draft: Draft, plan: _Plan, taken: Mapping[str, str | None], origin: Origin, *, rebased: bool) -> None:
     """Bring the folder to what was pushed, and let it remember that. The note comes last."""
     folder = draft.folder
     assert folder is not None
     if rebased:
         draft.library.save(folder)
     for path, text in taken.items():
-        write_bytes(folder / path, text.encode("utf-8"))
+        if text is None:
+            (folder / path).unlink(missing_ok=True)
+        else:
+            write_bytes(folder / path, text.encode("utf-8"))
     for path in (CARD_FILE, CONFIG_FILE, CHART_FILE):
         if path in plan.files:
             write_bytes(folder / path, plan.files[path])

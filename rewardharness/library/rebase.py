@@ -19,8 +19,8 @@ class Rebased:
     """Both sides together. Documents that are as on the Hub are left out."""
     owned: frozenset[str]
     """Documents that we removed and nobody changed: they go."""
-    taken: Mapping[str, str]
-    """Documents that others changed, by path."""
+    taken: Mapping[str, str | None]
+    """Documents that others changed, by path; None for those that they removed."""
     conflicts: tuple[Conflict, ...]
     """What both sides changed, each in its own way; when there is any, the draft is of no use."""
 
@@ -37,19 +37,20 @@ def rebase(draft: Draft, base: Snapshot | None, theirs: Snapshot) -> Rebased:
     merge = merge_libraries(began, draft.library, theirs.library or EMPTY)
     card, card_conflict = _merged_card(draft, base, theirs)
     owned = frozenset(draft.origin.files if draft.origin is not None else ())
-    paths = {path for path in {*draft.texts, *owned} if _is_document(path, draft)}
+    paths = {path for path in {*draft.texts, *owned, *theirs.files} if _is_document(path, draft)}
     ours = {path: git_id(text.encode("utf-8")) for path, text in draft.texts.items()}
     was, now = _oids(base.tree if base is not None else {}, paths), _oids(theirs.tree, paths)
     merged, clashes = three_way(was, ours, now)
     taken = {path for path in paths if merged.get(path) != ours.get(path)}
-    clashes += [path for path in taken if path not in theirs.files and path not in clashes]
     conflicts = [*merge.conflicts, *card_conflict]
-    conflicts += [Conflict(path, "both sides changed this document.") for path in sorted(clashes)]
+    conflicts += [Conflict(path, "both sides changed this document.") for path in clashes]
+    unknown = sorted(path for path in taken if path in theirs.tree and path not in theirs.files)
+    conflicts += [Conflict(path, "they changed this document, which is not fetched.") for path in unknown]
     texts = {path: text for path, text in draft.texts.items() if path not in taken}
     return Rebased(
         replace(draft, library=merge.library, texts=texts, card=card),
         frozenset(path for path in paths if path not in merged and path in now),
-        {path: theirs.text(path) for path in taken if path in theirs.files},
+        {path: theirs.text(path) if path in theirs.files else None for path in taken},
         tuple(conflicts),
     )
 

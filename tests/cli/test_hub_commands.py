@@ -1,0 +1,130 @@
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hub_parts import REPO, Hub, reword, running_hub
+
+from rewardharness.cli.main import main
+from rewardharness.library.store import Library
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    """A Hub that the environment points to, with ann logged in, and a working folder."""
+    with running_hub(tmp_path, monkeypatch) as found:
+        monkeypatch.setenv("HF_TOKEN", found.server.login("ann"))
+        monkeypatch.chdir(tmp_path)
+        yield found
+
+
+@pytest.fixture
+def folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    for part in (["--name", "mine"], ["--skill", "hats", "--description", "For hats.", "--triggers", "hat"]):
+        assert main(["library", "new", str(tmp_path / "mine"), *part]) == 0
+    assert main(["library", "new", str(tmp_path / "mine"), "--tool", "finder", "--description", "Finds hats."]) == 0
+    capsys.readouterr()
+    return tmp_path / "mine"
+
+
+def shown(capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 0) -> str:
+    """Run a command and return what it prints; where it fails, what it says about that."""
+    assert main(list(arguments)) == status
+    found = capsys.readouterr()
+    assert "Traceback" not in found.err
+    assert "hf_Ann" not in found.out + found.err
+    return found.out if status == 0 else found.err
+
+
+def test_a_library_goes_to_the_hub_and_back(hub: Hub, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan = shown(capsys, "push-library", "mine", "--repo", REPO, "--dry-run")
+    assert "+ skills/hats/SKILL.md" in plan
+    assert '+description: "For hats."' in plan
+    assert "# library" in plan and "This would be v0.1.0 of ann/library. ann/library would be made." in plan
+    assert not hub.server.store.repos
+    said = shown(capsys, "push-library", "mine", "--repo", REPO)
+    assert f"ann/library v0.1.0 is commit {hub.head}" in said
+    assert "Nothing to push" in shown(capsys, "push-library", "mine", "--repo", REPO)
+    said = shown(capsys, "pull-library", REPO)
+    assert f"ann/library: v0.1.0, commit {hub.head}" in said
+    assert Library.load("library") == Library.load(folder)
+    done = json.loads(shown(capsys, "pull-library", f"{REPO}@v0.1.0", "--to", "other", "--json"))
+    assert (done["version"], done["offline"], done["folder"]) == ("v0.1.0", False, "other")
+    assert done["library_id"] == Library.load("other").id == Library.load(folder).id
+    assert "Two revisions" in shown(capsys, "pull-library", f"{REPO}@v0.1.0", "--revision", "main", status=1)
+
+
+def test_versions_are_listed_compared_scored_with_and_exported(
+    hub: Hub, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown(capsys, "push-library", "mine", "--repo", REPO)
+    reword(folder, "Finds hats and caps.", "tools/finder")
+    pushed = json.loads(shown(capsys, "push-library", "mine", "--repo", REPO, "--bump", "minor", "--json"))
+    assert (pushed["version"], pushed["changed"][-1]) == ("v0.2.0", "tools/finder/SKILL.md")
+    listed = shown(capsys, "library", "versions", REPO)
+    assert listed.index("v0.2.0") < listed.index("v0.1.0")
+    rows = json.loads(shown(capsys, "library", "versions", REPO, "--json"))["versions"]
+    assert [row["version"] for row in rows] == ["v0.2.0", "v0.1.0"]
+    assert rows[0]["commit"] == pushed["commit"]
+    told = shown(capsys, "library", "diff", f"{REPO}@v0.1.0", f"{REPO}@v0.2.0")
+    assert "~ tool finder" in told and "'Finds hats and caps.'" in told
+    assert "hats" in shown(capsys, "library", "show", f"{REPO}@v0.1.0", "--for", "put a hat on the cat")
+    exported = shown(capsys, "export-skills", f"{REPO}@v0.2.0", ".agents/skills")
+    assert ".agents/skills/hats/SKILL.md" in exported
+    assert Path(".agents/skills/hats/SKILL.md").read_text("utf-8").startswith("---\nname: hats\ndescription: For hats.")
+
+
+def test_the_card_is_shown_without_the_hub(hub: Hub, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    card = shown(capsys, "library", "card", "mine")
+    assert "Not published yet" in card and "your-name/mine" in card
+    shown(capsys, "push-library", "mine", "--repo", REPO)
+    hub.server.requests.clear()
+    assert shown(capsys, "library", "card", "mine") == hub.files["README.md"].decode()
+    assert "bob/hats" in shown(capsys, "library", "card", "mine", "--repo", "bob/hats")
+    assert hub.server.requests == []
+    assert "no such folder" in shown(capsys, "library", "card", "nowhere", status=1)
+
+
+def test_a_stale_push_names_the_way_out(hub: Hub, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shown(capsys, "push-library", "mine", "--repo", REPO)
+    shown(capsys, "pull-library", REPO, "--to", "two")
+    reword(Path("two"), "Theirs.", "skills/hats")
+    shown(capsys, "push-library", "two", "--repo", REPO)
+    shown(capsys, "pull-library", REPO, "--to", "three", "--revision", "v0.1.0")
+    assert "~ hats\nThese entries have changed" in shown(capsys, "pull-library", REPO, "--to", "three")
+    assert "Nothing has changed." in shown(capsys, "pull-library", REPO, "--to", "three")
+    reword(folder, "Ours.", "tools/finder")
+    said = shown(capsys, "push-library", "mine", "--repo", REPO, status=1)
+    assert "has moved on" in said and "Next: Run it again with --rebase" in said
+    proposed = json.loads(shown(capsys, "push-library", "mine", "--repo", REPO, "--create-pr", "--json"))
+    assert proposed["pull_request"].endswith("/discussions/1")
+    assert "v0.1.2" in shown(capsys, "push-library", "mine", "--repo", REPO, "--rebase")
+    assert Library.load(folder).get("hats").description == "Theirs."  # type: ignore[union-attr]
+    reword(Path("two"), "Ours too.", "tools/finder")
+    said = shown(capsys, "push-library", "two", "--repo", REPO, "--rebase", status=1)
+    assert "finder: both sides changed it" in said
+
+
+def test_offline_is_said_loudly(hub: Hub, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shown(capsys, "push-library", "mine", "--repo", REPO)
+    shown(capsys, "pull-library", REPO)
+    hub.server.die_at(1)
+    assert main(["pull-library", REPO, "--json"]) == 0
+    found = capsys.readouterr()
+    assert json.loads(found.out)["offline"] is True
+    assert found.err.startswith("OFFLINE: the Hub cannot be reached")
+    assert main(["library", "show", REPO]) == 0
+    assert "could not be reached" in shown(capsys, "pull-library", "ann/other", status=1)
+    assert "could not be reached" in shown(capsys, "push-library", "mine", "--repo", REPO, status=1)
+    hub.server.revive()
+    hub.repo.private = True
+    assert "no Library" not in shown(capsys, "pull-library", REPO)
+
+
+def test_wrong_command_lines_are_usage(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
+    for wrong in (["push-library", "mine"], ["push-library", "a", "--repo", REPO, "--bump", "x"], ["pull-library"]):
+        with pytest.raises(SystemExit) as stopped:
+            main(wrong)
+        assert stopped.value.code == 2
+    assert "not the name of a repository" in shown(capsys, "pull-library", "just-a-name", status=1)
+    assert "not the name of a revision" in shown(capsys, "pull-library", REPO, "--revision", "../x", status=1)

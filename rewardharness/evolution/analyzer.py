@@ -1,0 +1,219 @@
+"""The Chain Analyzer: reads reasoning chains of failures and successes and says what goes wrong where.
+
+By rules, without a model: failures are put together by kind of edit, by the Skills that were consulted, and by what
+spoke for the wrong candidate in the chain. `llm_orchestrator` asks a model the same question.
+"""
+
+import json
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from rewardharness.evolution.proposal import MAX_CITED, Finding, Outcome
+from rewardharness.judging.instruction import read_instruction
+from rewardharness.schema import TIE, EditRequest, Example, Judgment
+
+LEAD = 0.03
+"""Difference between two grades in [0, 1] below which neither candidate leads."""
+
+LIBRARY_FAILURES = frozenset({"nothing_to_measure", "no_criteria"})
+"""Codes of judgments that failed because the Library had nothing to say."""
+
+_UNREAD = "nothing in the chain"
+_SHOWN = re.compile(r"\b([A-D]) as ([A-D])\b")
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Failures that have something in common."""
+
+    kind: str
+    """Kind of edit asked for, the strongest that the rules read."""
+    skills: tuple[str, ...]
+    """Skills that were consulted for this kind of edit, beside those that always are."""
+    misled_by: str
+    """What spoke for the wrong candidate: a Tool, a measure or a score; empty when it differs."""
+    failures: tuple[Outcome, ...]
+    """Most confidently wrong first."""
+    successes: int
+    """Successes of the same kind with the same Skills."""
+
+    @property
+    def strength(self) -> float:
+        """Failures, counted less the more often the same case goes well."""
+        return len(self.failures) ** 2 / (len(self.failures) + self.successes)
+
+
+@lru_cache(maxsize=4096)
+def request_of(instruction: str) -> EditRequest:
+    """Read an instruction by rules; remembered, since every round asks again."""
+    return read_instruction(instruction)
+
+
+def kind_of(example: Example) -> str:
+    """The kind of edit asked for, as the judge's own rules read it. The dataset's category is not looked at."""
+    return request_of(example.instruction).kinds[0]
+
+
+def missed(outcome: Outcome) -> bool:
+    """Whether the Library may be to blame: the label was missed, or there was nothing to judge by."""
+    failure = outcome.judgment.failure
+    return outcome.failed or (failure is not None and failure.code in LIBRARY_FAILURES)
+
+
+def find_clusters(outcomes: Iterable[Outcome]) -> tuple[Cluster, ...]:
+    """Put failures together.
+
+    Args:
+        outcomes: Judged examples with labels. Judgments that failed for reasons outside the Library are passed over.
+
+    Returns:
+        Clusters, strongest first.
+    """
+    groups: dict[tuple[str, tuple[str, ...]], list[Outcome]] = defaultdict(list)
+    for outcome in outcomes:
+        if outcome.example.preference is not None and (outcome.judged or missed(outcome)):
+            groups[kind_of(outcome.example), specific_skills(outcome.judgment)].append(outcome)
+    clusters: list[Cluster] = []
+    for (kind, skills), members in groups.items():
+        wrong = sorted((each for each in members if missed(each)), key=_gravest)
+        successes = len(members) - len(wrong)
+        clusters += _divide(kind, skills, wrong, successes)
+    return tuple(sorted(clusters, key=lambda each: (-each.strength, each.kind, each.skills, each.misled_by)))
+
+
+def analyze(outcomes: Sequence[Outcome], limit: int = 8) -> tuple[Finding, ...]:
+    """State what goes wrong, by rules.
+
+    Args:
+        outcomes: The pool.
+        limit: Findings at most.
+
+    Returns:
+        Findings, strongest first, each with at most `MAX_CITED` cited examples.
+    """
+    return tuple(_finding(cluster) for cluster in find_clusters(outcomes)[:limit])
+
+
+def specific_skills(judgment: Judgment) -> tuple[str, ...]:
+    """Names of the consulted Skills that are not consulted for every instruction."""
+    return tuple(each.name for each in judgment.entries if each.kind == "skill" and each.reason != "always")
+
+
+def misled_by(outcome: Outcome) -> str:
+    """Say what spoke most for the judge's choice and against the label.
+
+    Returns:
+        The name of a Tool or measure of the chain whose grades did; else the score that did, as in `quality score`;
+        else words for nothing.
+    """
+    judgment, wanted = outcome.judgment, outcome.example.preference
+    chosen = judgment.preference
+    if chosen is None:
+        return "no criterion that applies"
+    if wanted is None or TIE in (chosen, wanted):
+        return _UNREAD
+    leads = {
+        name: grades[chosen] - grades[wanted]
+        for name, grades in chain_grades(judgment).items()
+        if chosen in grades and wanted in grades
+    }
+    if not leads or max(leads.values()) < LEAD:
+        leads = _score_leads(judgment, chosen, wanted)
+    best = max(leads, key=lambda name: (leads[name], name), default="")
+    return best if best and leads[best] >= LEAD else _UNREAD
+
+
+def chain_grades(judgment: Judgment) -> dict[str, dict[str, float]]:
+    """Collect the grades that a chain observed.
+
+    Returns:
+        Name of the Tool or measure to the candidate's own letter to its grade in [0, 1]; of repeated observations
+        the last counts.
+    """
+    found: dict[str, dict[str, float]] = defaultdict(dict)
+    own: Mapping[str, str] = {}
+    for name, shown, result in _observations(judgment):
+        if name is None:
+            own = shown
+            continue
+        grade = result.get("grade")
+        labels = [label for label in shown.values() if label != "source"]
+        if isinstance(grade, int | float) and not isinstance(grade, bool) and len(labels) == 1:
+            found[name][own.get(labels[0], labels[0])] = float(grade)
+    return dict(found)
+
+
+def _observations(judgment: Judgment) -> Iterator[tuple[str | None, Mapping[str, str], Mapping[str, Any]]]:
+    """Walk a chain.
+
+    Yields:
+        Tool, images and result of each observation; and, without a Tool, under which letters candidates are shown
+        from there on.
+    """
+    call: tuple[str, dict[str, str]] | None = None
+    for step in judgment.steps:
+        if step.kind == "think" and step.text.startswith("Shown as:"):
+            yield None, {shown: own for own, shown in _SHOWN.findall(step.text)}, {}
+        elif step.kind == "tool":
+            asked = _object(step.text)
+            images = [each.get("image") if isinstance(each, dict) else each for each in asked.get("images", [])]
+            named = {str(number): str(each) for number, each in enumerate(images)}
+            call = (str(asked.get("name", "")), {"0": step.subject} if step.subject else named)
+        elif step.kind == "obs" and call is not None:
+            yield call[0], call[1], _object(step.text)
+            call = None
+
+
+def _object(text: str) -> Mapping[str, Any]:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) and isinstance(value.get("images", []), list) else {}
+
+
+def _score_leads(judgment: Judgment, chosen: str, wanted: str) -> dict[str, float]:
+    ours, theirs = judgment.scores.get(chosen), judgment.scores.get(wanted)
+    if ours is None or theirs is None:
+        return {}
+    leads = {}
+    for name in ("instruction", "quality"):
+        one, other = getattr(ours, name), getattr(theirs, name)
+        if one is not None and other is not None:
+            leads[f"{name} score"] = (one - other) / 3
+    return leads
+
+
+def _gravest(outcome: Outcome) -> tuple[float, str]:
+    return -(outcome.judgment.margin or 0.0), outcome.example.id
+
+
+def _divide(kind: str, skills: tuple[str, ...], wrong: Sequence[Outcome], successes: int) -> list[Cluster]:
+    """Divide failures by what misled the judge; what misled it only once goes together."""
+    by_cause: dict[str, list[Outcome]] = defaultdict(list)
+    causes = {outcome.example.id: misled_by(outcome) for outcome in wrong}
+    often = {cause for cause, count in Counter(causes.values()).items() if count > 1}
+    for outcome in wrong:
+        cause = causes[outcome.example.id]
+        by_cause[cause if cause in often or len(wrong) == 1 else ""].append(outcome)
+    return [Cluster(kind, skills, cause, tuple(members), successes) for cause, members in by_cause.items()]
+
+
+def _finding(cluster: Cluster) -> Finding:
+    count, total = len(cluster.failures), len(cluster.failures) + cluster.successes
+    context = (
+        f"judged with {', '.join(cluster.skills)}" if cluster.skills else "for which no special Skill is consulted"
+    )
+    cause = {
+        "": "What misled the judge differs.",
+        _UNREAD: "Nothing that the chains observed tells the candidates apart.",
+        "no criterion that applies": "The Library has no criterion for them that can be graded.",
+    }.get(cluster.misled_by, f"What spoke for the wrong candidate: {cluster.misled_by.replace('_', ' ')}.")
+    wrong = "missed" if count == 1 else "are missed"
+    statement = f"Edits of kind {cluster.kind}, {context}: {count} of {total} {wrong}. {cause}"
+    cited = tuple(outcome.example.id for outcome in cluster.failures[:MAX_CITED])
+    return Finding(statement, cited, (cluster.kind,), count, cluster.successes)

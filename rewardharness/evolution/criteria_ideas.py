@@ -1,0 +1,157 @@
+"""Ideas about criteria: new ones, other weights, and criteria that go or hold for fewer kinds of edit."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from rewardharness.evolution.forecast import Case
+from rewardharness.evolution.ideas import (
+    Idea,
+    Workshop,
+    free_id,
+    free_name,
+    is_general,
+    with_criterion,
+    with_other,
+    without_criterion,
+)
+from rewardharness.evolution.phrasing import KINDS, criterion_text, evidence, new_body, note, title
+from rewardharness.library.entry import Entry
+from rewardharness.library.rubric import Criterion, Rubric
+from rewardharness.library.store import AddEntry, ReplaceEntry
+from rewardharness.measure.table import MEASURES
+
+WEIGHTS = (1.0, 2.0, 4.0)
+"""Weights with which a new criterion is tried."""
+FACTORS = (0.5, 2.0)
+"""Factors by which a weight is tried anew."""
+LIGHTEST, HEAVIEST = 0.25, 16.0
+"""Bounds of the weights that are tried."""
+
+
+def criteria_for_kinds(shop: Workshop) -> Iterator[Idea]:
+    """Criteria for one kind of edit, in the Skill at home there or in a new one."""
+    for kind, cases in shop.kinds.items():
+        home = shop.homes[kind]
+        for measure in shop.measures:
+            agreement = shop.forecast.agreement(measure, cases)
+            if agreement.share > 0.5 and not _grades(home, measure, kind):
+                why = evidence(measure, agreement, f"pairs of kind `{kind}`")
+                for weight in WEIGHTS:
+                    criterion = _criterion(free_id(home, f"{kind}-{_dashed(measure)}"), measure, weight, (kind,))
+                    yield _for_kind(shop, home, kind, criterion, why)
+
+
+def _for_kind(shop: Workshop, home: Entry | None, kind: str, criterion: Criterion, why: str) -> Idea:
+    measure, weight = str(criterion.measure), f"{criterion.weight:g}"
+    if home is not None:
+        says = f"`{home.name}` gets a criterion for edits of kind {kind}: {title(measure).lower()}. {why}"
+        key = ("criterion", home.name, kind, measure, weight)
+        return Idea("add", (ReplaceEntry(with_criterion(home, criterion, why), says),), key, says)
+    says = f"Edits of kind {kind} get a Skill of their own, with a criterion: {title(measure).lower()}. {why}"
+    entry = _new_skill(
+        free_name(shop.library, f"judging-{kind}-edits"),
+        KINDS[kind].phrase,
+        KINDS[kind].triggers or "always",
+        criterion,
+        why,
+    )
+    return Idea("add", (AddEntry(entry, says),), ("skill", kind, measure, weight), says)
+
+
+def criteria_for_all(shop: Workshop) -> Iterator[Idea]:
+    """Criteria for every edit, in a Skill that is always consulted."""
+    general = [entry for entry in shop.library.skills if is_general(entry) and entry.rubric]
+    used = {each.measure for entry in general if entry.rubric for each in entry.rubric.criteria if not each.applies}
+    for measure in shop.measures:
+        agreement = shop.forecast.agreement(measure, shop.forecast.cases)
+        if measure in used or agreement.share <= 0.5:
+            continue
+        why = evidence(measure, agreement, "pairs of all kinds")
+        says = f"Every edit is also judged by {title(measure).lower()}. {why}"
+        home = _general_home(general, measure)
+        for weight in WEIGHTS:
+            criterion = _criterion(free_id(home, f"every-{_dashed(measure)}"), measure, weight, ())
+            key = ("criterion", "every edit", measure, f"{weight:g}")
+            if home is not None:
+                yield Idea("add", (ReplaceEntry(with_criterion(home, criterion, why), says),), key, says)
+            else:
+                name = free_name(shop.library, "judging-every-edit")
+                entry = _new_skill(name, "is of any kind", "always", criterion, why)
+                yield Idea("add", (AddEntry(entry, says),), key, says)
+
+
+def other_weights(shop: Workshop) -> Iterator[Idea]:
+    """Criteria that should count more, or less."""
+    for entry, criterion in shop.measured():
+        for factor in FACTORS:
+            weight = criterion.weight * factor
+            if not LIGHTEST <= weight <= HEAVIEST:
+                continue
+            how = f"counts {'more' if factor > 1 else 'less'}: {weight:g} instead of {criterion.weight:g}"
+            says = f"The criterion `{criterion.id}` of `{entry.name}` {how}. {_why(shop, entry, criterion)}"
+            key = ("reweight", entry.name, criterion.id, f"{weight:g}")
+            after = with_other(entry, criterion, replace(criterion, weight=weight))
+            yield Idea("reweight", (ReplaceEntry(after, says),), key, says)
+
+
+def fewer_criteria(shop: Workshop) -> Iterator[Idea]:
+    """Criteria that had better go."""
+    for entry, criterion in shop.measured():
+        says = f"`{entry.name}` loses the criterion `{criterion.id}`. {_why(shop, entry, criterion)}"
+        after = without_criterion(entry, criterion)
+        yield Idea("remove", (ReplaceEntry(after, says),), ("remove", entry.name, criterion.id), says)
+
+
+def divided_criteria(shop: Workshop) -> Iterator[Idea]:
+    """Criteria that help some kinds of edit and hurt others: they go on for those that they help."""
+    for entry, criterion in shop.measured():
+        measure, helped, hurt = str(criterion.measure), list[str](), list[str]()
+        cases = shop.judged_by(entry, criterion)
+        for kind in sorted({case.kind for case in cases}):
+            agreement = shop.forecast.agreement(measure, [case for case in cases if case.kind == kind])
+            (hurt if agreement.disagrees > agreement.agrees else helped).append(kind)
+        if not hurt or not helped:
+            continue
+        says = (
+            f"The criterion `{criterion.id}` of `{entry.name}` goes on for edits of kind {', '.join(helped)} alone. "
+            f"For {', '.join(hurt)} its measure `{measure}` spoke against the preferred candidate more often than for it."
+        )
+        after = with_other(entry, criterion, replace(criterion, applies=tuple(helped)))
+        yield Idea("split", (ReplaceEntry(after, says),), ("split", entry.name, criterion.id, *helped), says)
+
+
+def _grades(home: Entry | None, measure: str, kind: str) -> bool:
+    criteria = home.rubric.criteria if home is not None and home.rubric else ()
+    return any(each.measure == measure and (not each.applies or kind in each.applies) for each in criteria)
+
+
+def _general_home(general: Sequence[Entry], measure: str) -> Entry | None:
+    """The Skill for every edit that has most to say in the dimension of a measure."""
+    dimension = MEASURES[measure].dimension
+
+    def rank(entry: Entry) -> tuple[int, str]:
+        criteria = entry.rubric.criteria if entry.rubric else ()
+        return -sum(each.dimension == dimension for each in criteria), entry.name
+
+    return min(general, key=rank, default=None)
+
+
+def _why(shop: Workshop, entry: Entry, criterion: Criterion) -> str:
+    measure = str(criterion.measure)
+    cases: list[Case] = shop.judged_by(entry, criterion)
+    return evidence(measure, shop.forecast.agreement(measure, cases), "pairs to which it applies")
+
+
+def _criterion(name: str, measure: str, weight: float, applies: tuple[str, ...]) -> Criterion:
+    dimension = MEASURES[measure].dimension
+    return Criterion(name, criterion_text(measure), weight, dimension=dimension, measure=measure, applies=applies)
+
+
+def _new_skill(name: str, phrase: str, triggers: str, criterion: Criterion, why: str) -> Entry:
+    body = new_body(name, phrase, note(criterion, why))
+    description = f"How to judge an edit that {phrase}."
+    return Entry(name, "skill", description, body, {"triggers": triggers}, rubric=Rubric((criterion,)))
+
+
+def _dashed(measure: str) -> str:
+    return measure.replace("_", "-")

@@ -146,8 +146,11 @@ def card(arguments: argparse.Namespace, settings: Settings) -> int:
     config = read_config(Folder(arguments.folder).read(CONFIG_FILE, MAX_CONFIG) or "{}")
     guess = re.sub(r"[^A-Za-z0-9_.-]+", "-", arguments.folder.resolve().name).strip("-.") or "library"
     repo = arguments.repo or (draft.origin.repo if draft.origin is not None else f"your-name/{guess}")
-    version = config.version if config.library_id == draft.library.id else ""
-    about = Subject(draft.library, repo, version, facts=known_facts(config, draft.library))
+    published = config.library_id == draft.library.id and draft.origin is not None and draft.origin.repo == repo
+    if published and draft.card is not None:
+        output.say(draft.card.rstrip())  # as it was pushed: what changed since the version before is not known here
+        return 0
+    about = Subject(draft.library, repo, facts=known_facts(config, draft.library))
     output.say(make_card(about, draft.card or "").rstrip())
     return 0
 

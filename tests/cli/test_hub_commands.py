@@ -81,6 +81,9 @@ def test_the_card_is_shown_without_the_hub(hub: Hub, folder: Path, capsys: pytes
     hub.server.requests.clear()
     assert shown(capsys, "library", "card", "mine") == hub.files["README.md"].decode()
     assert "bob/hats" in shown(capsys, "library", "card", "mine", "--repo", "bob/hats")
+    reword(folder, "Finds caps.", "tools/finder")
+    changed = shown(capsys, "library", "card", "mine")
+    assert "Not published yet" in changed and "Finds caps." in changed and "This is the first version" not in changed
     assert hub.server.requests == []
     assert "no such folder" in shown(capsys, "library", "card", "nowhere", status=1)
 

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from rewardharness.judging.measured import MeasuredJudge
     from rewardharness.judging.record import judgment_json
     from rewardharness.judging.report import make_report
-    from rewardharness.library.store import Library, open_library
+    from rewardharness.library.opening import open_library
+    from rewardharness.library.store import Library
     from rewardharness.schema import Example, ImageInput, Judgment, Scores
 
 __version__ = "0.1.0"
@@ -30,7 +31,7 @@ _HOMES = {
     "evaluate": "judging.evaluate",
     "judgment_json": "judging.record",
     "make_report": "judging.report",
-    "open_library": "library.store",
+    "open_library": "library.opening",
 }
 
 __all__ = [

@@ -104,7 +104,7 @@ def _home(settings: Settings) -> Iterator[Check]:
 
 
 def _library(settings: Settings) -> Iterator[Check]:
-    from rewardharness.library.store import open_library
+    from rewardharness.library.opening import open_library
 
     try:
         library = open_library(settings.library)

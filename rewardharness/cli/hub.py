@@ -158,7 +158,7 @@ def card(arguments: argparse.Namespace, settings: Settings) -> int:
 def export(arguments: argparse.Namespace, settings: Settings) -> int:
     """Write the Skills of a Library as folders with a plain SKILL.md, for coding agents that read such folders."""
     from rewardharness.library.export import export_skills
-    from rewardharness.library.store import open_library
+    from rewardharness.library.opening import open_library
 
     written = export_skills(open_library(arguments.library), arguments.folder)
     for each in written:

@@ -56,7 +56,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 
 def show(arguments: argparse.Namespace, settings: Settings) -> int:
     """List the entries of a Library, show one whole, or say which are consulted for an instruction."""
-    from rewardharness.library.store import open_library
+    from rewardharness.library.opening import open_library
 
     library = open_library(arguments.library or settings.library)
     if arguments.entry:
@@ -109,7 +109,7 @@ def check(arguments: argparse.Namespace, settings: Settings) -> int:
 def diff(arguments: argparse.Namespace, settings: Settings) -> int:
     """Say what changed between two Libraries."""
     from rewardharness.library.diff import diff_libraries
-    from rewardharness.library.store import open_library
+    from rewardharness.library.opening import open_library
 
     found = diff_libraries(open_library(arguments.before), open_library(arguments.after))
     if arguments.json:
@@ -130,7 +130,8 @@ def diff(arguments: argparse.Namespace, settings: Settings) -> int:
 def begin(arguments: argparse.Namespace, settings: Settings) -> int:
     """Begin a Library in a new folder, or add an entry from a template to the Library in the folder."""
     from rewardharness.library.new import new_entry, new_library
-    from rewardharness.library.store import EMPTY, Library, open_library
+    from rewardharness.library.opening import open_library
+    from rewardharness.library.store import EMPTY, Library
 
     kind: Literal["skill", "tool"] = "tool" if arguments.tool else "skill"
     name = arguments.tool or arguments.skill

@@ -55,7 +55,7 @@ def score(arguments: argparse.Namespace, settings: Settings) -> int:
     """Judge which of two to four candidates people would prefer. By default by measuring: no model, no network."""
     from rewardharness.judging.evaluate import evaluate
     from rewardharness.judging.record import judgment_json
-    from rewardharness.library.store import open_library
+    from rewardharness.library.opening import open_library
     from rewardharness.schema import Example, ImageInput
 
     example = Example(
@@ -81,7 +81,7 @@ def score_folder(arguments: argparse.Namespace, settings: Settings) -> int:
     from rewardharness.judging.evaluate import evaluate
     from rewardharness.judging.record import judgment_line
     from rewardharness.judging.report import make_report, report_json
-    from rewardharness.library.store import open_library
+    from rewardharness.library.opening import open_library
     from rewardharness.runs.store import RunFolder
 
     dataset = read_folder(arguments.folder)

@@ -1,11 +1,9 @@
 """The Library: an immutable set of entries, loaded from a folder and saved to one."""
 
 import json
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from importlib.resources import as_file, files
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -27,11 +25,6 @@ from rewardharness.library.problems import Findings, FormatError, Problem, shown
 from rewardharness.library.reader import LINEAGE_FILE, read_folder
 from rewardharness.library.registry import MAX_BYTES as MAX_REGISTRY
 from rewardharness.library.registry import MAX_ENTRIES, REGISTRY_FILE, Registry, print_registry, read_registry
-
-_log = logging.getLogger(__name__)
-
-BUILTIN = "builtin"
-"""Name of the Library that comes with the package."""
 
 
 @dataclass(frozen=True)
@@ -258,34 +251,6 @@ class Library:
 
 EMPTY = Library()
 """The Library without entries."""
-
-
-def open_library(spec: str) -> Library:
-    """Open a Library by what a user calls it.
-
-    Args:
-        spec: `builtin` for the one that comes with the package, a folder, or a repository on the Hub: `org/name`, or
-            `org/name@revision` for a version, a commit or a branch. A folder comes before a repository.
-
-    Raises:
-        LibraryError: If there is no such Library, it cannot be reached, or it breaks the format.
-        MissingPackageError: If it is on the Hub and `huggingface_hub` is not installed.
-    """
-    if spec == BUILTIN:
-        with as_file(files("rewardharness.library").joinpath(BUILTIN)) as folder:
-            return Library.load(folder)
-    path = Path(spec).expanduser()
-    recover_folder(path)
-    if not path.exists():
-        from rewardharness.library.hub import pull_spec  # here, since it builds on this module
-
-        pulled = pull_spec(spec)
-        if pulled is not None:
-            for note in pulled.notes:
-                _log.warning("%s", note)
-            _log.info("%s is commit %s, version %s", pulled.repo, pulled.commit, pulled.version or "none")
-            return pulled.library
-    return Library.load(path)
 
 
 def _record(entry: Entry) -> dict[str, Any]:

@@ -17,7 +17,8 @@ from PIL import Image
 from rewardharness.files import sha256
 from rewardharness.judging.evaluate import evaluate
 from rewardharness.judging.subagent import SubAgent, SubAgentSettings
-from rewardharness.library.store import EMPTY, open_library
+from rewardharness.library.opening import open_library
+from rewardharness.library.store import EMPTY
 from rewardharness.models.base import ChatRequest, ErrorCode, Reply
 from rewardharness.models.endpoints import EndpointPool, PoolSettings
 from rewardharness.models.limits import ByteBudget

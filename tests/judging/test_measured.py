@@ -9,7 +9,8 @@ from rewardharness.judging import readings
 from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.measured import NAME, MeasuredJudge
 from rewardharness.judging.record import judgment_json
-from rewardharness.library.store import EMPTY, Library, RemoveEntry, open_library
+from rewardharness.library.opening import open_library
+from rewardharness.library.store import EMPTY, Library, RemoveEntry
 from rewardharness.schema import Example, ImageInput, Usage
 
 

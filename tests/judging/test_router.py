@@ -7,7 +7,8 @@ from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.llm_router import LLMRouter
 from rewardharness.judging.router import route
 from rewardharness.library.entry import Entry
-from rewardharness.library.store import EMPTY, AddEntry, Library, open_library
+from rewardharness.library.opening import open_library
+from rewardharness.library.store import EMPTY, AddEntry, Library
 from rewardharness.models.base import ChatRequest, ModelError, TextPart
 from rewardharness.models.scripted import ScriptedModel
 

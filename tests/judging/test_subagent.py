@@ -13,7 +13,8 @@ from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.evaluate import evaluate
 from rewardharness.judging.report import make_report
 from rewardharness.judging.subagent import Protocol, Showing, SubAgent, SubAgentSettings
-from rewardharness.library.store import EMPTY, Library, open_library
+from rewardharness.library.opening import open_library
+from rewardharness.library.store import EMPTY, Library
 from rewardharness.models.base import ChatRequest, ModelError, Reply, TextPart
 from rewardharness.models.scripted import Script, ScriptedModel
 from rewardharness.schema import ChainStep, Example, ImageInput, Judgment

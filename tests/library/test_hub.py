@@ -22,8 +22,9 @@ from rewardharness.library.hub import (
     usual_access,
     versions,
 )
+from rewardharness.library.opening import open_library
 from rewardharness.library.origin import ORIGIN_FILE, read_origin
-from rewardharness.library.store import AddEntry, Library, RemoveEntry, ReplaceEntry, open_library
+from rewardharness.library.store import AddEntry, Library, RemoveEntry, ReplaceEntry
 from rewardharness.schema import Accuracy, Interval
 from rewardharness.settings import Settings
 

@@ -12,7 +12,8 @@ from library_samples import snapshot, write_sample
 
 from rewardharness.errors import HarnessError, LibraryError, describe
 from rewardharness.library.hub import Access, HowToPush, HubError, StaleError, UnreachableError, pull, push, versions
-from rewardharness.library.store import Library, open_library
+from rewardharness.library.opening import open_library
+from rewardharness.library.store import Library
 
 
 @pytest.fixture

@@ -20,7 +20,8 @@ from rewardharness.errors import LibraryError
 from rewardharness.library.check import check_folder
 from rewardharness.library.entry import Entry
 from rewardharness.library.new import new_entry, new_library
-from rewardharness.library.store import EMPTY, AddEntry, Library, RemoveEntry, ReplaceEntry, open_library
+from rewardharness.library.opening import open_library
+from rewardharness.library.store import EMPTY, AddEntry, Library, RemoveEntry, ReplaceEntry
 
 NEW = Entry("new-skill", "skill", "Something new.", "Look.", {"triggers": "always"})
 

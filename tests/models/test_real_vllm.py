@@ -27,7 +27,8 @@ from rewardharness.cli.main import main
 from rewardharness.judging.context import answer_schema
 from rewardharness.judging.evaluate import evaluate
 from rewardharness.judging.subagent import PROTOCOLS, SubAgent, SubAgentSettings
-from rewardharness.library.store import EMPTY, open_library
+from rewardharness.library.opening import open_library
+from rewardharness.library.store import EMPTY
 from rewardharness.models.base import ChatRequest, ImagePart, Message, ModelError, Reply
 from rewardharness.models.openai_compatible import ClientSettings, OpenAICompatibleModel
 from rewardharness.models.probe import Probe

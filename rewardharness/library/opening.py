@@ -1,0 +1,40 @@
+"""Opens a Library by what a user calls it. The single door for everyone who asks for one."""
+
+import logging
+from importlib.resources import as_file, files
+from pathlib import Path
+
+from rewardharness.files import recover_folder
+from rewardharness.library.hub import pull_spec
+from rewardharness.library.store import Library
+
+BUILTIN = "builtin"
+"""Name of the Library that comes with the package."""
+
+_log = logging.getLogger(__name__)
+
+
+def open_library(spec: str) -> Library:
+    """Open a Library by what a user calls it.
+
+    Args:
+        spec: `builtin` for the one that comes with the package, a folder, or a repository on the Hub: `org/name`, or
+            `org/name@revision` for a version, a commit or a branch. A folder comes before a repository.
+
+    Raises:
+        LibraryError: If there is no such Library, it cannot be reached, or it breaks the format.
+        MissingPackageError: If it is on the Hub and `huggingface_hub` is not installed.
+    """
+    if spec == BUILTIN:
+        with as_file(files("rewardharness.library").joinpath(BUILTIN)) as folder:
+            return Library.load(folder)
+    path = Path(spec).expanduser()
+    recover_folder(path)
+    if not path.exists():
+        pulled = pull_spec(spec)
+        if pulled is not None:
+            for note in pulled.notes:
+                _log.warning("%s", note)
+            _log.info("%s is commit %s, version %s", pulled.repo, pulled.commit, pulled.version or "none")
+            return pulled.library
+    return Library.load(path)

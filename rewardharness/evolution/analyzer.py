@@ -14,7 +14,7 @@ from typing import Any
 
 from rewardharness.evolution.proposal import MAX_CITED, Finding, Outcome
 from rewardharness.judging.instruction import read_instruction
-from rewardharness.schema import TIE, EditRequest, Example, Judgment
+from rewardharness.schema import LABELS, TIE, EditRequest, Example, Judgment
 
 LEAD = 0.03
 """Difference between two grades in [0, 1] below which neither candidate leads."""
@@ -135,37 +135,36 @@ def chain_grades(judgment: Judgment) -> dict[str, dict[str, float]]:
         the last counts.
     """
     found: dict[str, dict[str, float]] = defaultdict(dict)
-    own: Mapping[str, str] = {}
-    for name, shown, result in _observations(judgment):
-        if name is None:
-            own = shown
-            continue
-        grade = result.get("grade")
-        labels = [label for label in shown.values() if label != "source"]
-        if isinstance(grade, int | float) and not isinstance(grade, bool) and len(labels) == 1:
-            found[name][own.get(labels[0], labels[0])] = float(grade)
+    own: dict[str, str] = {}
+    name, labels = "", list[str]()
+    for step in judgment.steps:
+        if step.kind == "think" and step.text.startswith("Shown as:"):
+            own = {shown: letter for letter, shown in _SHOWN.findall(step.text)}
+        elif step.kind == "tool":
+            asked = _object(step.text)
+            name, labels = str(asked.get("name", "")), [step.subject] if step.subject else _labels(asked)
+        elif step.kind == "obs" and name:
+            for label, grade in _grades(_object(step.text), labels):
+                found[name][own.get(label, label)] = grade
+            name = ""
     return dict(found)
 
 
-def _observations(judgment: Judgment) -> Iterator[tuple[str | None, Mapping[str, str], Mapping[str, Any]]]:
-    """Walk a chain.
+def _labels(asked: Mapping[str, Any]) -> list[str]:
+    images = asked.get("images", [])
+    named = [each.get("image") if isinstance(each, dict) else each for each in images if isinstance(images, list)]
+    return [str(each).upper() for each in named if str(each).upper() in LABELS]
 
-    Yields:
-        Tool, images and result of each observation; and, without a Tool, under which letters candidates are shown
-        from there on.
-    """
-    call: tuple[str, dict[str, str]] | None = None
-    for step in judgment.steps:
-        if step.kind == "think" and step.text.startswith("Shown as:"):
-            yield None, {shown: own for own, shown in _SHOWN.findall(step.text)}, {}
-        elif step.kind == "tool":
-            asked = _object(step.text)
-            images = [each.get("image") if isinstance(each, dict) else each for each in asked.get("images", [])]
-            named = {str(number): str(each) for number, each in enumerate(images)}
-            call = (str(asked.get("name", "")), {"0": step.subject} if step.subject else named)
-        elif step.kind == "obs" and call is not None:
-            yield call[0], call[1], _object(step.text)
-            call = None
+
+def _grades(result: Mapping[str, Any], labels: Sequence[str]) -> Iterator[tuple[str, float]]:
+    """Read the grades of an observation: one for the candidate that it is about, or one for each by its letter."""
+    by_label = {label: result[label] for label in LABELS if isinstance(result.get(label), dict)}
+    if not by_label and len(labels) == 1:
+        by_label = {labels[0]: result}
+    for label, each in by_label.items():
+        grade = each.get("grade")
+        if isinstance(grade, int | float) and not isinstance(grade, bool) and 0 <= grade <= 1:
+            yield label, float(grade)
 
 
 def _object(text: str) -> Mapping[str, Any]:
@@ -173,7 +172,7 @@ def _object(text: str) -> Mapping[str, Any]:
         value = json.loads(text)
     except (ValueError, RecursionError):
         return {}
-    return value if isinstance(value, dict) and isinstance(value.get("images", []), list) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def _score_leads(judgment: Judgment, chosen: str, wanted: str) -> dict[str, float]:

@@ -114,7 +114,7 @@ def divided_criteria(shop: Workshop) -> Iterator[Idea]:
             continue
         says = (
             f"The criterion `{criterion.id}` of `{entry.name}` goes on for edits of kind {', '.join(helped)} alone. "
-            f"For {', '.join(hurt)} its measure `{measure}` spoke against the preferred candidate more often than for it."
+            f"For {', '.join(hurt)} its measure `{measure}` spoke more often against the preferred candidate."
         )
         after = with_other(entry, criterion, replace(criterion, applies=tuple(helped)))
         yield Idea("split", (ReplaceEntry(after, says),), ("split", entry.name, criterion.id, *helped), says)

@@ -125,7 +125,7 @@ _MEASURES: Mapping[str, tuple[str, str]] = {
     ),
     "text_match": (
         "The text that was asked for",
-        "The text asked for can be read letter by letter, and text to be gone is gone. 4: exact; 2: wrong letters; 1: no.",
+        "The text asked for can be read letter by letter, text to be gone is gone. 4: exact; 2: wrong letters; 1: no.",
     ),
     "unasked_text": (
         "No unasked text",

@@ -1,0 +1,128 @@
+"""What a model reads that analyses chains or writes edits: the Library, cases, counts, and how edits are written.
+
+Everything that comes from examples, chains or entries is delimited and disarmed. Examples are called e1, e2, ...: no
+id, no file name and no name of a generator is ever part of it. Labels are, for the pool is there to learn from.
+"""
+
+import random
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from rewardharness.evolution.analyzer import find_clusters, kind_of, missed
+from rewardharness.evolution.proposal import Outcome, Tried, View
+from rewardharness.judging.chain import neutral, render
+from rewardharness.library.entry import Entry
+from rewardharness.library.plaintext import unseen
+from rewardharness.library.store import Library
+from rewardharness.measure.table import MEASURES
+from rewardharness.prompts import load
+from rewardharness.schema import EDIT_KINDS
+
+MAX_ENTRY, MAX_INSTRUCTION, MAX_TRIGGERS = 3000, 600, 240
+"""Characters that are shown of an entry's body, of an instruction, and of a list of triggers."""
+MAX_TRIED = 12
+"""Edits tried before that are shown, the latest."""
+
+_TAG = re.compile(r"<(/?\s*(?:library|entry|case|chain|instruction|finding|tried)\b)", re.IGNORECASE)
+
+
+def quoted(text: str, limit: int) -> str:
+    """Make foreign text safe to quote: tags disarmed, invisible characters gone, the middle of a long one left out."""
+    hidden = {offset for offset, _ in unseen(text)}
+    plain = "".join(char for offset, char in enumerate(text) if offset not in hidden) if hidden else text
+    if len(plain) > limit:
+        plain = f"{plain[: limit // 2].rstrip()} [...] {plain[-(limit // 2) :].lstrip()}"
+    return _TAG.sub(r"‹\1", neutral(plain)).strip()
+
+
+def aliases_of(outcomes: Iterable[Outcome]) -> dict[str, str]:
+    """Name examples for a model: id to alias."""
+    return {outcome.example.id: f"e{number}" for number, outcome in enumerate(outcomes, 1)}
+
+
+def choose_cases(outcomes: Sequence[Outcome], misses: int, hits: int, seed: int) -> list[Outcome]:
+    """Choose what to read: misses from all clusters in turn, and hits of the same kinds of edit.
+
+    Args:
+        outcomes: The pool.
+        misses: Failures at most.
+        hits: Successes at most, drawn by the seed.
+        seed: Which ones.
+    """
+    rows = [list(cluster.failures) for cluster in find_clusters(outcomes)]
+    depth = max(map(len, rows), default=0)
+    chosen = [row[level] for level in range(depth) for row in rows if level < len(row)][:misses]
+    kinds = {kind_of(each.example) for each in chosen}
+    met = [each for each in outcomes if each.judged and not missed(each) and kind_of(each.example) in kinds]
+    drawn = random.Random(seed).sample(met, min(hits, len(met)))
+    return [*chosen, *sorted(drawn, key=lambda each: each.example.id)]
+
+
+def case_text(outcome: Outcome, alias: str, chain_limit: int) -> str:
+    """Write one case with its chain."""
+    example, judgment = outcome.example, outcome.judgment
+    if judgment.preference is not None:
+        said = f"The judge preferred {judgment.preference} (margin {judgment.margin or 0:.2f})"
+    else:
+        said = f"The judge gave no answer ({judgment.failure.code if judgment.failure else 'unknown'})"
+    consulted = ", ".join(entry.name for entry in judgment.entries) or "nothing"
+    return (
+        f'<case name="{alias}">\nKind of edit: {kind_of(example)}. Candidates: {", ".join(example.labels)}. '
+        f"People preferred {example.preference}. {said}.\nConsulted: {consulted}.\n"
+        f"<instruction>\n{quoted(example.instruction, MAX_INSTRUCTION)}\n</instruction>\n"
+        f"<chain>\n{quoted(render(judgment.steps), chain_limit) or '(none)'}\n</chain>\n</case>"
+    )
+
+
+def counts_text(outcomes: Sequence[Outcome]) -> str:
+    """Write hits and misses by kind of edit, most misses first."""
+    missing: Counter[str] = Counter(kind_of(each.example) for each in outcomes if missed(each))
+    total: Counter[str] = Counter(kind_of(each.example) for each in outcomes if each.judged or missed(each))
+    kinds = sorted(total, key=lambda kind: (-missing[kind], kind))
+    return "\n".join(f"- {kind}: {missing[kind]} of {total[kind]} missed" for kind in kinds) or "- nothing was judged"
+
+
+def library_text(library: Library, whole: Iterable[str] = ()) -> str:
+    """Write a Library: every entry in a few lines, and those named with their bodies.
+
+    Args:
+        library: The Library.
+        whole: Names of entries that are shown with their bodies.
+    """
+    full = set(whole)
+    return "\n".join(_entry_text(entry, entry.name in full) for entry in library.entries) or "(empty)"
+
+
+def _entry_text(entry: Entry, whole: bool) -> str:
+    triggers = quoted(entry.metadata.get("triggers", ""), MAX_TRIGGERS) or "(none: its description decides)"
+    lines = [f'<entry name="{entry.name}" kind="{entry.kind}">', quoted(entry.description, MAX_INSTRUCTION)]
+    lines.append(f"triggers: {triggers}")
+    if entry.measure:
+        lines.append(f"measure: {quoted(entry.measure, 64)}")
+    for each in entry.rubric.criteria if entry.rubric else ():
+        of = f", only {'/'.join(each.applies)}" if each.applies else ""
+        by = f", measure {quoted(each.measure, 64)}" if each.measure else ""
+        text = quoted(each.text, 200) if whole else ""
+        lines.append(f"- criterion {each.id} (weight {each.weight:g}, {each.dimension}{of}{by}) {text}".rstrip())
+    if whole and entry.system_prompt:
+        lines.append(f"system prompt:\n{quoted(entry.system_prompt, MAX_ENTRY)}")
+    if whole and entry.body:
+        lines.append(f"body:\n{quoted(entry.body, MAX_ENTRY)}")
+    return "\n".join([*lines, "</entry>"])
+
+
+def tried_text(rejected: Sequence[Tried]) -> str:
+    """Write what was tried before, the latest last."""
+    lines = [f"- {quoted(tried.statement, 300)} ({quoted(tried.reason, 120) or 'not kept'})" for tried in rejected]
+    return "<tried>\n" + ("\n".join(lines[-MAX_TRIED:]) or "(nothing)") + "\n</tried>"
+
+
+def grammar(view: View) -> str:
+    """Write how edits are written in this phase."""
+    measures = "\n".join(f"- {name}: {MEASURES[name].description}" for name in view.known_measures if name in MEASURES)
+    if view.phase == "tools":
+        return load("evolve_tools", measures=measures)
+    if view.phase == "prune":
+        return load("evolve_prune")
+    return load("evolve_skills", kinds=", ".join(EDIT_KINDS), measures=measures)

@@ -1,0 +1,225 @@
+"""The Evolver: reads a typed edit that a model wrote, and checks any proposal before a judgment is spent on it.
+
+Tolerant of form, strict about substance: prose and fences around the JSON are forgiven; an operator, a measure or a
+name that does not exist, wording that speaks of candidates by their place, and wording that is there already are not.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, get_args
+
+from rewardharness.errors import LibraryError
+from rewardharness.evolution.proposal import OPERATORS, Operator, Proposal, View, wording
+from rewardharness.evolution.typed_edits import MAX_STATEMENT, EditError, changes_of
+from rewardharness.judging.answers import MAX_REPLY, Problem
+from rewardharness.judging.router import fires
+from rewardharness.library.entry import Entry, Kind, print_entry, read_entry
+from rewardharness.library.lint import Surroundings, lint_entry
+from rewardharness.library.problems import Findings, shown
+from rewardharness.library.reader import ReadEntry
+from rewardharness.library.rubric import print_rubric
+from rewardharness.library.store import Library, RemoveEntry
+
+MAX_BODY, MAX_PROMPT, MAX_DESCRIPTION, MAX_CRITERIA = 8000, 6000, 600, 24
+"""Size of a proposed entry: characters of the body, of a system prompt and of the description; and criteria."""
+SAME = 0.8
+"""Share of word shingles from which on two wordings say the same."""
+_SHINGLE = 4
+_STARTS = 200
+
+_POSITION = re.compile(
+    r"\b(?:[Ii]mage|[Cc]andidate|[Ee]dit|[Oo]ption|[Oo]utput|[Rr]esult|[Pp]icture)s?\s+(?:[A-D]|[1-4])\b"
+    r"|\b(?i:(?:left|right|first|second|third|fourth)(?:-hand)?\s+(?:image|candidate|option|picture))\b"
+)
+_EXAMPLE = re.compile(r"\b[Ee]xamples?\s+[`'\"]?e\d+\b|`e\d+`")
+
+
+def find_objects(text: str) -> Iterator[dict[str, Any]]:
+    """Find the JSON objects in what a model wrote, after its thoughts: bare, in fences, between words, in lists."""
+    said = text[:MAX_REPLY].rpartition("</think>")[2]
+    decoder = json.JSONDecoder(strict=False)
+    position = 0
+    for _ in range(_STARTS):
+        position = said.find("{", position)
+        if position < 0:
+            return
+        try:
+            value, position = decoder.raw_decode(said, position)
+        except (ValueError, RecursionError):
+            position += 1
+            continue
+        yield value
+
+
+def read_proposal(text: str, view: View, source: str, cited: tuple[str, ...]) -> Proposal | Problem | None:
+    """Read one typed edit from what a model wrote.
+
+    Args:
+        text: The reply.
+        view: What the round sees.
+        source: Who proposes it.
+        cited: Ids of the examples that it was shown.
+
+    Returns:
+        A checked proposal; a `Problem` in words that can be told to the model; or None when the model says that it has
+        nothing to propose.
+    """
+    edits = [each for each in map(_edit, find_objects(text)) if each is not None]
+    if not edits:
+        return Problem('The reply holds no JSON object with an "operator".')
+    value = edits[-1]  # what comes before the last are drafts
+    operator = value["operator"].strip().lower().replace("-", "_")
+    if operator == "none":
+        return None
+    if operator not in OPERATORS:
+        return Problem(f'There is no operator "{shown(operator, 40)}". Operators: {", ".join(OPERATORS)}.')
+    known: Operator = next(each for each in get_args(Operator) if each == operator)
+    statement = value.get("statement")
+    if not isinstance(statement, str) or not statement.strip():
+        return Problem('There is no "statement" that says in a sentence why.')
+    why = shown(" ".join(statement.split()), MAX_STATEMENT)
+    try:
+        changes = changes_of(known, value, view, why)
+    except EditError as error:
+        return Problem(str(error))
+    proposal = Proposal(known, changes, why, cited, source, shown=cited)
+    problem = problem_of(proposal, view)
+    return Problem(problem) if problem else proposal
+
+
+def problem_of(proposal: Proposal, view: View) -> str:
+    """Say why a proposal is not worth a judgment; empty when nothing speaks against it.
+
+    Nothing is asked and nothing is spent: format, sizes, wording, measures, duplicates, what was tried before, and
+    whether it would be consulted for any example at all.
+    """
+    try:
+        after = proposal.applied_to(view.library)
+    except LibraryError as error:
+        return f"{error.message} {error.next_step}".strip()
+    if any(tried.signature == proposal.signature for tried in view.rejected):
+        return "The same edit was tried before and was not kept."
+    entries = [change.entry for change in proposal.changes if not isinstance(change, RemoveEntry)]
+    problem = _outside_phase(proposal, view)
+    for entry in entries:
+        problem = problem or _oversize(entry, view.library.get(entry.name)) or _wording_problem(entry, after, view)
+        problem = problem or _tool_problem(entry) or _repeats(entry, after, view)
+    return problem or _unreached(proposal, after, view)
+
+
+def similarity(one: str, other: str) -> float:
+    """Share of word shingles that two texts have in common, of those that the shorter one has; in [0, 1]."""
+    first, second = _shingles(one), _shingles(other)
+    return len(first & second) / min(len(first), len(second)) if first and second else 0.0
+
+
+def _edit(value: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Find the edit in an object: itself, under a key, or the first of a list."""
+    nested: list[Any] = [value]
+    for each in value.values():
+        nested += each if isinstance(each, list) else [each]
+    return next((each for each in nested if isinstance(each, dict) and isinstance(each.get("operator"), str)), None)
+
+
+def _outside_phase(proposal: Proposal, view: View) -> str:
+    if view.phase == "prune" and proposal.operator not in {"remove", "merge"}:
+        return "This round only makes the Library smaller: remove or merge."
+    wanted: Kind | None = {"skills": "skill", "tools": "tool"}.get(view.phase)  # type: ignore[assignment]
+    for change in proposal.changes:
+        entry = view.library.get(change.name) if isinstance(change, RemoveEntry) else change.entry
+        if wanted is not None and entry is not None and entry.kind != wanted:
+            return f"This round is about {view.phase}; `{shown(entry.name)}` is a {entry.kind}."
+    return ""
+
+
+def _oversize(entry: Entry, old: Entry | None) -> str:
+    """Whether it is too large, and not smaller than it was."""
+    limits = {"characters of description": MAX_DESCRIPTION, "characters of body": MAX_BODY}
+    limits |= {"characters of system prompt": MAX_PROMPT, "criteria": MAX_CRITERIA}
+    before = _sizes(old) if old is not None else (0, 0, 0, 0)
+    for (what, most), size, was in zip(limits.items(), _sizes(entry), before, strict=True):
+        if size > max(most, was):
+            return f"`{entry.name}` has {size} {what}; at most {most} are allowed."
+    return ""
+
+
+def _sizes(entry: Entry) -> tuple[int, ...]:
+    criteria = entry.rubric.criteria if entry.rubric else ()
+    return len(entry.description), len(entry.body), len(entry.system_prompt or ""), len(criteria)
+
+
+def _wording_problem(entry: Entry, after: Library, view: View) -> str:
+    """What the check of Libraries says of the entry and did not say of it before."""
+    old = view.library.get(entry.name)
+    known = set(_complaints(old, view.library, view)) if old is not None else set()
+    new = next((each for each in _complaints(entry, after, view) if each not in known), "")
+    if new:
+        return f"`{entry.name}`: {new}"
+    found = _POSITION.search(entry.description) if entry.kind == "skill" else None
+    if found:
+        return f"`{entry.name}`: the description speaks of candidates by position: '{shown(found.group())}'."
+    found = _EXAMPLE.search(wording(entry))
+    if found:
+        return f"`{entry.name}` speaks of one example ({shown(found.group())}), which no judge will see again."
+    return ""
+
+
+def _complaints(entry: Entry, library: Library, view: View) -> Iterable[str]:
+    """Warnings and errors of the check, each with its remedy."""
+    findings = Findings(entry.path)
+    rubric = print_rubric(entry.rubric) if entry.rubric is not None else None
+    read, places = read_entry(print_entry(entry), entry.name, entry.kind, rubric, findings)
+    if read is not None and places is not None:
+        around = Surroundings({each.name for each in library.entries}, view.known_measures)
+        lint_entry(ReadEntry(read, places), around, findings)
+    return [f"{each.message} {each.remedy}".strip() for each in findings.found if each.severity != "note"]
+
+
+def _tool_problem(entry: Entry) -> str:
+    """What a prompted Tool lacks. Its prompt and its schema are compared with each other by the check."""
+    if entry.kind != "tool" or entry.measure is not None:
+        return ""
+    if not entry.system_prompt:
+        return f"The Tool `{entry.name}` has neither a system prompt nor a measure."
+    if not entry.output_schema:
+        return f"The Tool `{entry.name}` has no output_schema: name at least one key of its JSON reply and its type."
+    return ""
+
+
+def _repeats(entry: Entry, after: Library, view: View) -> str:
+    """Whether the new wording is in the Library already, or was tried before."""
+    old = view.library.get(entry.name)
+    before = _shingles(wording(old)) if old is not None else frozenset()
+    new = _shingles(wording(entry)) - before
+    if len(new) < _SHINGLE:
+        return ""
+    for other in after.entries:
+        if other.name != entry.name and _overlap(new, _shingles(wording(other))) >= SAME:
+            return f"`{entry.name}` says nearly the same as `{other.name}`. Change that one, or say something new."
+    for tried in view.rejected:
+        theirs = _shingles(tried.text) - before
+        if theirs and _overlap(new, theirs) >= SAME and _overlap(theirs, new) >= SAME:
+            return f"Nearly the same wording was tried before and was not kept: {shown(tried.statement, 200)}"
+    return ""
+
+
+def _unreached(proposal: Proposal, after: Library, view: View) -> str:
+    """Whether nothing that it touches is consulted for any example. Without triggers a model may decide, so pass."""
+    touched = [entry for name in proposal.names for entry in (view.library.get(name), after.get(name)) if entry]
+    if not all(entry.triggers for entry in touched):
+        return ""
+    instructions = {outcome.example.instruction for outcome in view.outcomes}
+    if any(fires(entry, instruction) for entry in touched for instruction in instructions):
+        return ""
+    names = ", ".join(f"`{name}`" for name in dict.fromkeys(proposal.names))
+    return f"The triggers of {names} match no instruction of the examples; choose words that occur in them."
+
+
+def _overlap(one: frozenset[str], other: frozenset[str]) -> float:
+    return len(one & other) / len(one) if one else 0.0
+
+
+def _shingles(text: str) -> frozenset[str]:
+    words = re.findall(r"\w+", text.lower())
+    return frozenset(" ".join(words[start : start + _SHINGLE]) for start in range(max(0, len(words) - _SHINGLE + 1)))

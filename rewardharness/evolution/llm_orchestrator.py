@@ -1,0 +1,266 @@
+"""An orchestrator that asks a language model: first what goes wrong, then for one typed edit per finding.
+
+Whatever the model says is read tolerantly and checked strictly. What cannot be used is sent back once with the problem
+named, then dropped and recorded; one refusal or time-out costs one proposal and not the round.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from rewardharness.errors import HarnessError
+from rewardharness.evolution.analyzer import analyze, kind_of, missed
+from rewardharness.evolution.briefing import (
+    aliases_of,
+    case_text,
+    choose_cases,
+    counts_text,
+    grammar,
+    library_text,
+    quoted,
+    tried_text,
+)
+from rewardharness.evolution.evolver import find_objects, read_proposal, similarity
+from rewardharness.evolution.proposal import MAX_CITED, Dropped, Finding, Outcome, Proposal, View
+from rewardharness.judging.verdict import usage_of
+from rewardharness.library.problems import shown
+from rewardharness.measure.encoded import encode_for_model
+from rewardharness.models.base import ChatRequest, ImagePart, Message, Model, ModelError, Reply
+from rewardharness.prompts import load
+from rewardharness.schema import EDIT_KINDS, Usage
+
+MAX_EXCERPT = 300
+"""Characters of an unusable reply that are recorded."""
+MAX_FINDING = 600
+"""Characters of a finding that are kept."""
+SAME_ROUND = 0.8
+"""Share of word shingles from which on two proposals of one round say the same."""
+
+
+@dataclass(frozen=True)
+class LLMSettings:
+    """How the model is asked."""
+
+    temperature: float = 0.7
+    """Above 0, since a second round should not repeat the first."""
+    max_tokens: int = 6000
+    """Tokens of a reply at most, hidden thinking included."""
+    misses: int = 16
+    """Failures whose chains are read in one round, at most."""
+    hits: int = 8
+    """Successes of the same kinds that are read beside them, at most."""
+    chain_characters: int = 2500
+    """Characters of one chain that are shown."""
+    images: bool = False
+    """Whether the images of cited examples are shown. For models that see."""
+    max_pixels: int = 512 * 512
+    """Size to which those images are scaled down."""
+    timeout: float | None = 300.0
+    """Seconds for one reply, with all waiting and retries."""
+
+
+class LLMOrchestrator:
+    """Proposes with a model.
+
+    Args:
+        model: Any model; it is closed after each round and opens anew in the next.
+        settings: How it is asked.
+    """
+
+    def __init__(self, model: Model, settings: LLMSettings = LLMSettings()) -> None:
+        self._model = model
+        self._settings = settings
+        self.spent = Usage()
+        self.findings: tuple[Finding, ...] = ()
+        self.dropped: tuple[Dropped, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The model's own id."""
+        return self._model.id
+
+    def propose(self, view: View) -> Sequence[Proposal]:
+        """Analyse, then ask for one edit per finding.
+
+        Raises:
+            ModelError: If the model gave no answer at all.
+        """
+        self.findings, self.dropped = (), ()
+        if not any(missed(outcome) for outcome in view.outcomes):
+            return ()
+        return asyncio.run(self._round(view))
+
+    async def _round(self, view: View) -> Sequence[Proposal]:
+        try:
+            self.findings = await self._analyze(view)
+            aims = self.findings[: view.limit]
+            asked = await asyncio.gather(*(self._evolve(view, aim) for aim in aims), return_exceptions=True)
+        finally:
+            await self._model.close()
+        proposals: list[Proposal] = []
+        errors: list[ModelError] = []
+        for aim, outcome in zip(aims, asked, strict=True):
+            if isinstance(outcome, ModelError):
+                errors.append(outcome)
+                self._drop(f"{outcome.title}: {outcome.message}", aim.statement)
+            elif isinstance(outcome, BaseException):
+                raise outcome
+            elif outcome is not None:
+                self._take(outcome, proposals)
+        if errors and len(errors) == len(aims):
+            raise errors[0]
+        return proposals
+
+    def _take(self, proposal: Proposal, proposals: list[Proposal]) -> None:
+        for other in proposals:
+            same = proposal.signature == other.signature
+            if same or (proposal.names == other.names and similarity(proposal.text, other.text) >= SAME_ROUND):
+                self._drop("Another proposal of this round says nearly the same.", proposal.statement)
+                return
+        proposals.append(proposal)
+
+    def _drop(self, problem: str, excerpt: str) -> None:
+        self.dropped = (*self.dropped, Dropped(problem, shown(excerpt, MAX_EXCERPT)))
+
+    async def _ask(self, messages: Sequence[Message], seed: int) -> Reply:
+        settings = self._settings
+        request = ChatRequest(
+            tuple(messages),
+            max_tokens=settings.max_tokens,
+            temperature=settings.temperature,
+            seed=seed % (1 << 31),
+            timeout=settings.timeout,
+        )
+        try:
+            reply = await self._model.ask(request)
+        except ModelError:
+            self.spent += Usage(calls=1)
+            raise
+        self.spent += usage_of(reply)
+        return reply
+
+    async def _analyze(self, view: View) -> tuple[Finding, ...]:
+        """Ask what goes wrong. Where the model declines or cannot say, the rules do."""
+        settings = self._settings
+        cases = choose_cases(view.outcomes, settings.misses, settings.hits, view.seed)
+        aliases = aliases_of(cases)
+        system = load("analyze", cited=str(MAX_CITED), limit=str(view.limit), kinds=", ".join(EDIT_KINDS))
+        asked = load(
+            "analyze_cases",
+            library=library_text(view.library),
+            counts=counts_text(view.outcomes),
+            cases="\n".join(case_text(each, aliases[each.example.id], settings.chain_characters) for each in cases),
+        )
+        messages = [Message.of("system", system), Message.of("user", asked)]
+        problem = text = ""
+        try:
+            for attempt in range(2):
+                reply = await self._ask(messages, view.seed + attempt)
+                text = reply.text
+                findings = read_findings(text, view, {alias: name for name, alias in aliases.items()})
+                if findings:
+                    return findings[: view.limit]
+                problem = _cut_off(reply) or 'The reply holds no JSON object with "findings" that cite known cases.'
+                messages += [Message.of("assistant", text or "(nothing)"), _repair(problem)]
+        except ModelError as error:
+            if error.code not in {"refused", "context_too_long"}:
+                raise
+            problem = f"{error.title}: {error.message}"
+        self._drop(f"{problem} The findings are those of the rules.", text)
+        return analyze(view.outcomes, view.limit)
+
+    async def _evolve(self, view: View, aim: Finding) -> Proposal | None:
+        """Ask for one edit; what cannot be used is sent back once."""
+        by_id = {outcome.example.id: outcome for outcome in view.outcomes}
+        cases = [by_id[name] for name in aim.cited if name in by_id]
+        aliases = aliases_of(cases)
+        consulted = [entry.name for outcome in cases for entry in outcome.judgment.entries]
+        asked = load(
+            "evolve_case",
+            library=library_text(view.library, _few(consulted)),
+            tried=tried_text(view.rejected),
+            finding=quoted(aim.statement, MAX_FINDING),
+            cases="\n".join(
+                case_text(each, aliases[each.example.id], self._settings.chain_characters) for each in cases
+            ),
+        )
+        pictures = await asyncio.to_thread(self._pictures, cases, aliases) if self._settings.images else []
+        messages = [Message.of("system", load("evolve", grammar=grammar(view))), Message.of("user", asked, *pictures)]
+        problem = text = ""
+        for attempt in range(2):
+            reply = await self._ask(messages, view.seed + attempt)
+            text = reply.text
+            outcome = read_proposal(text, view, self.name, aim.cited)
+            if outcome is None:
+                self._drop("The model has nothing to propose.", aim.statement)
+                return None
+            if isinstance(outcome, Proposal):
+                return outcome
+            problem = _cut_off(reply) or outcome.message
+            messages += [Message.of("assistant", text or "(nothing)"), _repair(problem)]
+        self._drop(problem, text)
+        return None
+
+    def _pictures(self, cases: Sequence[Outcome], aliases: Mapping[str, str]) -> list[str | ImagePart]:
+        """Encode the images of cited examples; an example with an unreadable image is shown without any."""
+        parts: list[str | ImagePart] = []
+        for outcome in cases:
+            example, alias = outcome.example, aliases[outcome.example.id]
+            shown_as = [f"{alias}, source:", *(f"{alias}, candidate {label}:" for label in example.labels)]
+            try:
+                images = [
+                    encode_for_model(each, self._settings.max_pixels) for each in (example.source, *example.candidates)
+                ]
+            except HarnessError:
+                continue
+            for words, image in zip(shown_as, images, strict=True):
+                parts += [words, ImagePart(image.data, image.mime)]
+        return parts
+
+
+def read_findings(text: str, view: View, names: Mapping[str, str]) -> tuple[Finding, ...]:
+    """Read what a model found. A finding without a statement or without a known example is passed over.
+
+    Args:
+        text: The reply.
+        view: What the round sees; hits and misses are counted here, not believed.
+        names: Alias to example id.
+    """
+    rows = [row for value in find_objects(text) for row in _rows(value)]
+    by_id = {outcome.example.id: outcome for outcome in view.outcomes}
+    found: dict[str, Finding] = {}
+    for row in rows:
+        statement, given = row.get("statement"), row.get("examples")
+        given = given if isinstance(given, list) else [given]
+        cited = dict.fromkeys(names[each.strip()] for each in given if isinstance(each, str) and each.strip() in names)
+        if not isinstance(statement, str) or not statement.strip() or not cited:
+            continue
+        named = row.get("kinds")
+        kinds = [each for each in named if each in EDIT_KINDS] if isinstance(named, list) else []
+        kinds = list(dict.fromkeys(kinds or [kind_of(by_id[name].example) for name in cited]))
+        alike = [each for each in view.outcomes if kind_of(each.example) in kinds]
+        failures = sum(missed(each) for each in alike)
+        successes = sum(each.judged and not missed(each) for each in alike)
+        words = shown(" ".join(statement.split()), MAX_FINDING)
+        found.setdefault(words, Finding(words, tuple(cited)[:MAX_CITED], tuple(kinds), failures, successes))
+    return tuple(found.values())
+
+
+def _rows(value: Mapping[str, object]) -> list[Mapping[str, object]]:
+    given = value.get("findings")
+    rows = given if isinstance(given, list) else [value]
+    return [row for row in rows if isinstance(row, dict)]
+
+
+def _repair(problem: str) -> Message:
+    return Message.of("user", load("repair_proposal", problem=problem))
+
+
+def _cut_off(reply: Reply) -> str:
+    return "The reply was cut off at the limit of its length; be shorter." if reply.finish_reason == "length" else ""
+
+
+def _few(names: Sequence[str], most: int = 5) -> list[str]:
+    """The names that occur most often, at most so many."""
+    order = {name: number for number, name in reversed(list(enumerate(names)))}
+    return sorted(order, key=lambda name: (-names.count(name), order[name]))[:most]

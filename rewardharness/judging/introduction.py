@@ -5,6 +5,7 @@ and start the other requests from what they have already read, if those wait for
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 from rewardharness.models.base import ChatRequest, Model, Reply
 
@@ -14,15 +15,15 @@ class Introduction:
 
     Args:
         model: The model that is asked.
-        wait: Whether its servers remember images; otherwise nobody waits.
+        remembers: Finds out whether its servers remember images; otherwise nobody waits. Called when something is
+            asked, so that a judgment that is remembered here needs no server.
     """
 
-    def __init__(self, model: Model, wait: bool) -> None:
+    def __init__(self, model: Model, remembers: Callable[[], Awaitable[bool]]) -> None:
         self._model = model
+        self._remembers = remembers
         self._known = asyncio.Event()
-        self._led = not wait
-        if not wait:
-            self._known.set()
+        self._led = False
 
     @property
     def id(self) -> str:
@@ -40,6 +41,8 @@ class Introduction:
             return await self._model.ask(request)
         self._led = True
         try:
+            if not await self._remembers():
+                self._known.set()
             return await self._model.ask(request)
         finally:
             self._known.set()

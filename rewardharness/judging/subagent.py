@@ -217,7 +217,7 @@ class SubAgent:
             parts[0],
             dict(zip(example.labels, parts[1:], strict=True)),
             tuple(notes),
-            Introduction(self.model, await self._servers_remember()),
+            Introduction(self.model, self._servers_remember),
         )
 
     def showings(self, labels: Sequence[str]) -> list[Showing]:
@@ -260,7 +260,7 @@ class SubAgent:
         """Say whether the servers remember images; whoever comes first finds out what they do, once."""
         if self.find_out is None:
             return False
-        if self._finding is None:
+        if self._finding is None or _lost(self._finding):
             self._finding = asyncio.ensure_future(self.find_out())
         if not self._finding.done():
             await asyncio.shield(self._finding)
@@ -327,6 +327,13 @@ class SubAgent:
             scores=scores,
             position_consistent=consistent if self.settings.both_orders else None,
         )
+
+
+def _lost(finding: asyncio.Future[Sequence[Probe]]) -> bool:
+    """Whether nothing will come, or has come, of it: it failed, or its loop ended before it did."""
+    if finding.done():
+        return finding.cancelled() or finding.exception() is not None
+    return finding.get_loop() is not asyncio.get_running_loop()
 
 
 def _room() -> int:

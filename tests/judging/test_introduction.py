@@ -1,0 +1,127 @@
+"""What a server can do is found out once, and only when it has to be asked at all."""
+
+import asyncio
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from model_server import Call, ModelServer, instance
+from PIL import Image
+
+from rewardharness.judging.evaluate import evaluate
+from rewardharness.judging.introduction import Introduction
+from rewardharness.judging.opening import JudgeOptions, open_judge
+from rewardharness.judging.subagent import SubAgent, SubAgentSettings
+from rewardharness.library.store import EMPTY
+from rewardharness.models.base import ChatRequest, Message, Reply
+from rewardharness.models.probe import Probe
+from rewardharness.models.scripted import ScriptedModel
+from rewardharness.schema import Example, ImageInput
+from rewardharness.settings import Settings
+
+
+def png() -> bytes:
+    buffer = io.BytesIO()
+    Image.new("RGB", (16, 16), (90, 120, 150)).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+HELLO = ChatRequest((Message.of("user", "hello"),))
+
+
+def example(number: int) -> Example:
+    image = ImageInput("image", data=png())
+    return Example(f"e{number}", f"make it red ({number})", image, (image, image))
+
+
+def respond(call: Call) -> str | None:
+    """Answer a comparison; everything else gets a healthy server's answer."""
+    if len(call.images) != 3:
+        return None
+    return json.dumps(instance(call.json["response_format"]["json_schema"]["schema"]))
+
+
+def test_what_is_remembered_needs_no_server(own_home: Path) -> None:
+    options = JudgeOptions(subagent=SubAgentSettings(protocol="direct"))
+    with ModelServer(respond) as server:
+        spec, settings = f"vllm:judge@{server.url}", Settings.from_env()
+        [(_, first)] = evaluate(open_judge(spec, settings, options), EMPTY, [example(0)])
+        found_out = len(server.calls) - 2
+        assert found_out > 2
+        asked = len(server.calls)
+        [(_, again)] = evaluate(open_judge(spec, settings, options), EMPTY, [example(0)])
+        assert len(server.calls) == asked
+        judge = open_judge(spec, settings, options)
+        evaluate(judge, EMPTY, [example(number) for number in range(1, 9)], concurrency=8)
+        evaluate(judge, EMPTY, [example(9)])
+        assert len(server.calls) == asked + found_out + 18, "found out once, also over several loops"
+    [(_, third)] = evaluate(open_judge(spec, settings, options), EMPTY, [example(0)])
+    assert first.judged and again.ranking == third.ranking == first.ranking
+    assert (again.usage.calls, third.usage.calls) == (0, 0)
+
+
+def test_a_search_that_came_to_nothing_is_made_again() -> None:
+    tried = 0
+
+    async def find_out() -> Sequence[Probe]:
+        nonlocal tried
+        tried += 1
+        if tried == 1:
+            raise RuntimeError("broken")
+        if tried == 2:
+            await asyncio.sleep(3600)
+        return ()
+
+    answer = json.dumps({"preference": "A", "scores": {label: {"instruction": 3, "quality": 3} for label in "AB"}})
+    agent = SubAgent(ScriptedModel(lambda request: answer), SubAgentSettings(protocol="direct"), find_out=find_out)
+    [(_, broken)] = evaluate(agent, EMPTY, [example(0)])
+    assert broken.failure is not None
+
+    async def give_up() -> None:
+        judging = asyncio.ensure_future(agent.judge(example(0), EMPTY))
+        while tried < 2:
+            await asyncio.sleep(0)
+        judging.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await judging
+
+    asyncio.run(give_up())
+    [(_, judgment)] = evaluate(agent, EMPTY, [example(0)])
+    assert judgment.judged
+    evaluate(agent, EMPTY, [example(1)])
+    assert tried == 3
+
+
+@pytest.mark.parametrize("remembers", [True, False])
+def test_those_who_follow_wait_for_the_first_answer_where_that_helps(remembers: bool) -> None:
+    async def main() -> list[int]:
+        under_way = most = 0
+
+        class Busy:
+            id = "busy"
+
+            async def ask(self, request: ChatRequest) -> Reply:
+                nonlocal under_way, most
+                under_way += 1
+                most = max(most, under_way)
+                peaks.append(most)
+                for _ in range(5):
+                    await asyncio.sleep(0)
+                under_way -= 1
+                return Reply("x")
+
+            async def close(self) -> None:
+                pass
+
+        async def remember() -> bool:
+            await asyncio.sleep(0)
+            return remembers
+
+        peaks: list[int] = []
+        model = Introduction(Busy(), remember)
+        await asyncio.gather(*(model.ask(HELLO) for _ in range(4)))
+        return peaks
+
+    assert asyncio.run(main()) == ([1, 1, 2, 3] if remembers else [1, 2, 3, 4])

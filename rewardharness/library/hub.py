@@ -19,7 +19,7 @@ from rewardharness.library.hub_api import (
 )
 from rewardharness.library.hub_push import ConflictError, HowToPush, Pushed, StaleError, push
 from rewardharness.library.origin import Origin, put_in_place
-from rewardharness.library.outgoing import CONFIG_FILE, parse_version, tag_of
+from rewardharness.library.outgoing import CARD_FILE, CONFIG_FILE, parse_version, tag_of
 from rewardharness.library.problems import shown
 from rewardharness.library.registry import REGISTRY_FILE
 from rewardharness.library.snapshot import Snapshot, fetch_snapshot
@@ -39,6 +39,7 @@ __all__ = [
     "pull",
     "pull_spec",
     "push",
+    "split_spec",
     "usual_access",
     "versions",
 ]
@@ -61,6 +62,8 @@ class Pulled:
     """Where it was written; None when no folder was asked for."""
     notes: tuple[str, ...] = ()
     """What a user should know, in sentences."""
+    card: str = field(default="", repr=False)
+    """The card as it is published, with its header; empty when there is none. Foreign text."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +121,7 @@ def pull(repo: str, revision: str | None = None, *, to: Path | None = None, acce
         files = {path: data for path, data in found.files.items() if _is_text(data)}
         digests = {path: sha256(data) for path, data in files.items()}
         put_in_place(to, files, Origin(repo, found.commit, version, digests))
-    return Pulled(repo, found.commit, version, found.library, offline, to, notes)
+    return Pulled(repo, found.commit, version, found.library, offline, to, notes, found.text(CARD_FILE))
 
 
 def versions(repo: str, *, access: Access | None = None) -> tuple[PublishedVersion, ...]:

@@ -1,0 +1,186 @@
+"""The parts of the Library tab that are about the Hub: the card, the versions, and publishing."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import gradio as gr
+
+from app import hub_views, library_views
+from app.hub_services import Order, Preview
+from app.services import HUB, AppServices, Choice
+from app.tabs.chooser import HUB_EVENTS, Chooser
+from app.tabs.guard import explain
+from app.tabs.parts import KEPT, QUIET, Updates, markup
+from app.tabs.visitors import visitor_of
+from rewardharness.errors import HarnessError, InputError
+from rewardharness.library.diff import diff_libraries
+from rewardharness.library.hub import HowToPush
+
+BUMPS = (("Patch: wording, small corrections", "patch"), ("Minor: new entries", "minor"), ("Major", "major"))
+"""Parts of a version that can go up, and their names."""
+
+
+def draw_card(services: AppServices, chooser: Chooser) -> None:
+    """Show the card of the chosen Library."""
+
+    def show(*values: Any) -> str:
+        try:
+            return hub_views.card(services.card(Choice(*values)))
+        except Exception as error:
+            return explain(error)
+
+    button = gr.Button("Show the card", elem_id="card-show", size="md", scale=0, min_width=200)
+    result = markup(elem_id="card")
+    button.click(show, chooser.parts, result, **QUIET)
+
+
+def draw_versions(services: AppServices, chooser: Chooser) -> None:
+    """List the versions of a Library of the Hub, and compare two of them."""
+    list_button = gr.Button("List the versions", elem_id="versions-list", size="md", scale=0, min_width=200)
+    listed = markup(elem_id="versions")
+    repo = gr.State("", time_to_live=KEPT)
+    with gr.Row(visible=False, elem_id="versions-pair") as pair:
+        before = gr.Dropdown([], label="From", elem_id="versions-before", min_width=140)
+        after = gr.Dropdown([], label="To", elem_id="versions-after", min_width=140)
+        compare_button = gr.Button("Compare", elem_id="versions-compare", size="md", scale=0, min_width=140)
+    result = markup(elem_id="versions-differences")
+
+    def list_them(token: gr.OAuthToken | None, profile: gr.OAuthProfile | None, *values: Any) -> Updates:
+        try:
+            choice = Choice(*values)
+            if choice.kind != HUB or choice.loaded is None:
+                raise InputError("Only Libraries of the Hub have versions.", next_step="Load one above first.")
+            name = choice.loaded.pulled.repo
+            found = services.hub.versions(name, visitor_of(token, profile))
+        except Exception as error:
+            return {listed: _told(services, error), pair: gr.Row(visible=False), result: ""}
+        tags = [each.tag for each in found]
+        return {
+            listed: hub_views.versions(found, name),
+            repo: name,
+            pair: gr.Row(visible=len(tags) > 1),
+            before: gr.Dropdown(tags, value=tags[1] if len(tags) > 1 else None),
+            after: gr.Dropdown(tags, value=tags[0] if tags else None),
+            result: "",
+        }
+
+    def compare(
+        token: gr.OAuthToken | None, profile: gr.OAuthProfile | None, name: str, one: str | None, other: str | None
+    ) -> str:
+        try:
+            found = services.hub.two(name, one or "", other or "", visitor_of(token, profile))
+            return library_views.differences(diff_libraries(*found))
+        except Exception as error:
+            return _told(services, error)
+
+    list_button.click(list_them, chooser.parts, [listed, repo, pair, before, after, result], **HUB_EVENTS)
+    compare_button.click(compare, [repo, before, after], result, **HUB_EVENTS)
+
+
+@dataclass(frozen=True)
+class _Form:
+    """What a visitor says about publishing, in the order of the arguments of `_order`."""
+
+    repo: gr.Textbox
+    version: gr.Textbox
+    bump: gr.Dropdown
+    private: gr.Checkbox
+    pull: gr.Checkbox
+    both: gr.Checkbox
+
+    @property
+    def parts(self) -> list[Any]:
+        """All of them."""
+        return list(vars(self).values())
+
+
+def draw_publish(services: AppServices, chooser: Chooser) -> None:
+    """Publish the chosen Library: first a preview, then a button to confirm it."""
+    if not services.hub.may_publish:
+        markup(hub_views.no_publishing(), elem_id="publish-off")
+        return
+    if services.hub.with_login:
+        gr.LoginButton("Log in with Hugging Face", logout_value="Log out ({})", size="md", elem_id="login")
+    form = _draw_form()
+    see = gr.Button("See a preview", elem_id="publish-preview", size="md", scale=0, min_width=200)
+    told = markup(hub_views.publish_hint(), elem_id="publish-told")
+    confirm = gr.Button("Publish", variant="primary", visible=False, elem_id="publish-confirm", size="md", scale=0)
+    promised = gr.State(None, time_to_live=KEPT)
+    parts: list[Any] = [told, confirm, promised]
+
+    def preview(token: gr.OAuthToken | None, profile: gr.OAuthProfile | None, *values: Any) -> Updates:
+        try:
+            found = services.hub.preview(_order(services, *values), visitor_of(token, profile))
+        except Exception as error:
+            return {told: _told(services, error), confirm: gr.Button(visible=False), promised: None}
+        ready = not found.found.nothing_to_push
+        verb = "Propose" if found.order.how.create_pr else "Publish"
+        label = f"{verb} {found.found.version} to {found.found.repo}"
+        return {
+            told: hub_views.preview(found),
+            confirm: gr.Button(label, visible=ready),
+            promised: found if ready else None,
+        }
+
+    def publish(token: gr.OAuthToken | None, profile: gr.OAuthProfile | None, found: Preview | None) -> Updates:
+        try:
+            if found is None:
+                raise InputError("There is no preview any more.", next_step="See a preview again, then publish.")
+            shown = hub_views.published(services.hub.publish(found, visitor_of(token, profile)))
+        except Exception as error:
+            shown = _told(services, error)
+        return {told: shown, confirm: gr.Button(visible=False), promised: None}
+
+    def outdated(found: Preview | None) -> Updates:
+        """Take a preview back that is no longer what the form asks for."""
+        if found is None:
+            return {promised: None}
+        return {told: hub_views.publish_hint(), confirm: gr.Button(visible=False), promised: None}
+
+    see.click(preview, [*form.parts, *chooser.parts], parts, trigger_mode="once", **HUB_EVENTS)
+    confirm.click(publish, promised, parts, trigger_mode="once", **HUB_EVENTS)
+    changed = [each.input for each in (*form.parts, chooser.kind, chooser.folder, chooser.spec)]
+    gr.on(changed, outdated, promised, parts, queue=False, **QUIET)
+
+
+def _draw_form() -> _Form:
+    with gr.Row(equal_height=True):
+        repo = gr.Textbox(
+            label="Publish to", placeholder="your-name/your-library", max_lines=1, max_length=100,
+            elem_id="publish-repo", min_width=260,
+        )  # fmt: skip
+        bump = gr.Dropdown(list(BUMPS), value="patch", label="What has changed", elem_id="publish-bump", min_width=200)
+        version = gr.Textbox(
+            label="Or a version of your own", placeholder="1.2.0", max_lines=1, max_length=40,
+            elem_id="publish-version", min_width=160,
+        )  # fmt: skip
+    with gr.Row():
+        private = gr.Checkbox(label="Private, if it is new", elem_id="publish-private", min_width=200)
+        pull = gr.Checkbox(label="Propose as a pull request", elem_id="publish-pull", min_width=220)
+        both = gr.Checkbox(label="Bring together with what is there now", elem_id="publish-both", min_width=260)
+    return _Form(repo, version, bump, private, pull, both)
+
+
+def _order(
+    services: AppServices, repo: str, version: str, bump: str, private: bool, pull: bool, both: bool, *values: Any
+) -> Order:
+    choice, repo, version = Choice(*values), repo.strip(), version.strip()
+    if not repo:
+        raise InputError("It is not said where to publish.", next_step="Type your-name/your-library.")
+    source = services.publishable(choice)
+    same = choice.loaded is not None and choice.kind == HUB and choice.loaded.pulled.repo == repo
+    how = HowToPush(
+        version=version,
+        bump="" if version or bump == "patch" else bump,
+        private=private,
+        create_pr=pull,
+        rebase=both,
+        base=choice.loaded.pulled.commit if same and choice.loaded is not None else "",
+    )
+    return Order(source, repo, how)
+
+
+def _told(services: AppServices, error: Exception) -> str:
+    if isinstance(error, HarnessError):
+        return hub_views.hub_trouble(error, with_login=services.hub.with_login)
+    return explain(error)

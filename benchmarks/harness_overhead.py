@@ -4,10 +4,12 @@ The whole Sub-Agent (protocol `direct`, no cache, empty Library, one order and b
 through a server of its own process that answers at once, or after 200 ms, and looks at nothing. The floor does only
 what cannot be left out, in the same run, with Python's own library: it reads the files, encodes them as base64, joins
 a body and sends it from as many threads as there are requests in flight, each with one connection that is kept. `lean`
-is the floor with the faster base64 that the Sub-Agent uses; neither hashes images, chooses entries or retries.
+is the floor with the faster base64 that the Sub-Agent uses. Neither hashes images, chooses entries or retries; each of
+their threads sends both orders one after the other.
 
 CPU is that of the measured process alone (getrusage), memory its largest resident size; every figure comes from a
-fresh process. Rates also carry the server's own CPU, so on few cores compare them with the floor's, not with a goal.
+fresh process. Rates also carry the server's own CPU, so on few cores compare them with the floor's; where others use
+the machine too, `--repeat 3` takes the best of three.
 
     python benchmarks/harness_overhead.py [--quick] [--only TEXT] [--dir FOLDER]
 
@@ -171,7 +173,7 @@ def resident_mb() -> float:
 
 
 def measure_ours(case: Case, folder: Path, url: str) -> dict[str, float]:
-    """Judge with the Sub-Agent, as `rh score-folder --judge vllm:...` does."""
+    """Judge with the Sub-Agent, as `rh score-folder` does with a server that remembers no image."""
     from rewardharness.judging.evaluate import evaluate
     from rewardharness.judging.subagent import SubAgent, SubAgentSettings
     from rewardharness.library.store import EMPTY

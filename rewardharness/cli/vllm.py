@@ -87,11 +87,11 @@ def _print(plan: "Plan", found: "Sequence[Gpu]") -> None:
     """Print commands that can be copied as they stand; what is said about them is a comment."""
     if found:
         names = ", ".join(dict.fromkeys(f"{gpu.name}, {gpu.memory / 2**30:.0f} GiB" for gpu in found))
-        output.say(f"# {len(found)} GPUs here: {names}.")
+        output.say(f"# GPUs here: {len(found)} ({names}).")
     else:
         output.say("# nvidia-smi shows no GPU here. For a machine with several: --gpus N.")
     each = "one GPU" if plan.tensor_parallel == 1 else f"{plan.tensor_parallel} GPUs"
-    output.say(f"# {len(plan.servers)} servers, {each} each ({plan.reason}).")
+    output.say(f"# Servers: {len(plan.servers)}, {each} each ({plan.reason}).")
     if plan.idle:
         output.say(f"# Left over: GPU {', '.join(plan.idle)}.")
     if plan.servers[0].host not in {"127.0.0.1", "localhost", "::1"}:
@@ -120,7 +120,7 @@ def _run(plan: "Plan", executable: str) -> None:
 
     # Being asked to end must end the servers too, as an interruption does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    output.note(f"Starting {len(plan.servers)} servers; the first start of a model downloads it.")
+    output.note(f"Servers to start: {len(plan.servers)}. The first start of a model downloads it.")
 
     def ready() -> None:
         output.note(f"Ready: --judge {shlex.quote(plan.judge)}")

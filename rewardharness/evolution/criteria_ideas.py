@@ -14,7 +14,7 @@ from rewardharness.evolution.ideas import (
     with_other,
     without_criterion,
 )
-from rewardharness.evolution.phrasing import KINDS, criterion_text, evidence, new_body, note, title
+from rewardharness.evolution.phrasing import ANY, KINDS, KindWords, criterion_text, evidence, new_body, note, title
 from rewardharness.library.entry import Entry
 from rewardharness.library.rubric import Criterion, Rubric
 from rewardharness.library.store import AddEntry, ReplaceEntry
@@ -48,13 +48,7 @@ def _for_kind(shop: Workshop, home: Entry | None, kind: str, criterion: Criterio
         key = ("criterion", home.name, kind, measure, weight)
         return Idea("add", (ReplaceEntry(with_criterion(home, criterion, why), says),), key, says)
     says = f"Edits of kind {kind} get a Skill of their own, with a criterion: {title(measure).lower()}. {why}"
-    entry = _new_skill(
-        free_name(shop.library, f"judging-{kind}-edits"),
-        KINDS[kind].phrase,
-        KINDS[kind].triggers or "always",
-        criterion,
-        why,
-    )
+    entry = _new_skill(free_name(shop.library, f"judging-{kind}-edits"), KINDS[kind], criterion, why)
     return Idea("add", (AddEntry(entry, says),), ("skill", kind, measure, weight), says)
 
 
@@ -76,7 +70,7 @@ def criteria_for_all(shop: Workshop) -> Iterator[Idea]:
                 yield Idea("add", (ReplaceEntry(with_criterion(home, criterion, why), says),), key, says)
             else:
                 name = free_name(shop.library, "judging-every-edit")
-                entry = _new_skill(name, "is of any kind", "always", criterion, why)
+                entry = _new_skill(name, ANY, criterion, why)
                 yield Idea("add", (AddEntry(entry, says),), key, says)
 
 
@@ -147,10 +141,12 @@ def _criterion(name: str, measure: str, weight: float, applies: tuple[str, ...])
     return Criterion(name, criterion_text(measure), weight, dimension=dimension, measure=measure, applies=applies)
 
 
-def _new_skill(name: str, phrase: str, triggers: str, criterion: Criterion, why: str) -> Entry:
-    body = new_body(name, phrase, note(criterion, why))
-    description = f"How to judge an edit that {phrase}."
-    return Entry(name, "skill", description, body, {"triggers": triggers}, rubric=Rubric((criterion,)))
+def _new_skill(name: str, words: KindWords, criterion: Criterion, why: str) -> Entry:
+    body = new_body(name, words, note(criterion, why))
+    description = f"How to judge an edit that {words.phrase}."
+    return Entry(
+        name, "skill", description, body, {"triggers": words.triggers or "always"}, rubric=Rubric((criterion,))
+    )
 
 
 def _dashed(measure: str) -> str:

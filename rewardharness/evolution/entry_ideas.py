@@ -121,7 +121,8 @@ def merged_skills(shop: Workshop) -> Iterator[Idea]:
     small = [entry for entry in shop.library.skills if _is_small(entry)]
     reach = {entry.name: frozenset(case.id for case in shop.forecast.reach(entry)) for entry in small}
     for first, second in combinations(small, 2):
-        if not reach[first.name] or reach[first.name] != reach[second.name]:
+        together = reach[first.name] == reach[second.name] != frozenset()
+        if not together or is_general(first) != is_general(second):
             continue
         says = f"`{first.name}` and `{second.name}` are consulted for the same examples; one Skill says what both said."
         after = replace(

@@ -188,20 +188,24 @@ def _tool_problem(entry: Entry) -> str:
 
 
 def _repeats(entry: Entry, after: Library, view: View) -> str:
-    """Whether the new wording is in the Library already, or was tried before."""
+    """Whether the new guidance is in the Library already, or the new wording was tried before."""
     old = view.library.get(entry.name)
     before = _shingles(wording(old)) if old is not None else frozenset()
-    new = _shingles(wording(entry)) - before
+    guidance, new = _shingles(_guidance(entry)) - before, _shingles(wording(entry)) - before
     if len(new) < _SHINGLE:
         return ""
     for other in after.entries:
-        if other.name != entry.name and _overlap(new, _shingles(wording(other))) >= SAME:
+        if other.name != entry.name and _overlap(guidance, _shingles(_guidance(other))) >= SAME:
             return f"`{entry.name}` says nearly the same as `{other.name}`. Change that one, or say something new."
     for tried in view.rejected:
         theirs = _shingles(tried.text) - before
         if theirs and _overlap(new, theirs) >= SAME and _overlap(theirs, new) >= SAME:
             return f"Nearly the same wording was tried before and was not kept: {shown(tried.statement, 200)}"
     return ""
+
+
+def _guidance(entry: Entry) -> str:
+    return f"{entry.body}\n{entry.system_prompt or ''}"
 
 
 def _unreached(proposal: Proposal, after: Library, view: View) -> str:

@@ -22,43 +22,92 @@ class KindWords:
 
     phrase: str
     """As in: an edit that ..."""
+    advice: str
+    """What to look at before anything is measured, in a sentence or two."""
     triggers: str
-    """Words of instructions that ask for it, in the grammar of `metadata.triggers`."""
+    """Words of instructions that ask for it, in the grammar of `metadata.triggers`; empty where there are none."""
 
 
 KINDS: Mapping[str, KindWords] = {
-    "add": KindWords("adds something to the picture", "add, insert, include, put a, place a, give, wear, let there be"),
-    "remove": KindWords("takes something out of the picture", "remove, delete, erase, get rid of, take away, without"),
+    "add": KindWords(
+        "adds something to the picture",
+        "Find the new thing in each candidate before reading what it should be. It has to be there whole, at a place "
+        "that makes sense, and nothing that was there before should have gone for it.",
+        "add, insert, include, put a, place a, give, wear, let there be",
+    ),
+    "remove": KindWords(
+        "takes something out of the picture",
+        "The thing named has to be gone with its shadow and reflection, and plain surroundings stand in its place. "
+        "What was not named stays.",
+        "remove, delete, erase, get rid of, take away, without",
+    ),
     "replace": KindWords(
         "puts one thing in the place of another",
+        "Two questions: is the old thing wholly gone, and can the new one be told for what it is? A hybrid of "
+        "both fails on either.",
         "replace, substitute, exchange, swap, turn into, instead of, /\\b(?:chang|turn)\\w* .{1,60} (?:in)?to\\b/",
     ),
     "color": KindWords(
         "gives something another colour",
+        "The thing named takes the colour named, all of it, while folds, pattern and shading stay. Neighbours keep "
+        "their own colours.",
         "color, colour, recolor, dye, paint, red, orange, yellow, green, blue, purple, pink, brown, black, white",
     ),
     "material": KindWords(
         "makes something of another material",
+        "Grain, gloss and transparency should tell the new material; a mere tint does not. The shape stays.",
         "made of, made out of, material, wooden, wood, metal, glass, stone, marble, leather, brick, texture",
     ),
-    "background": KindWords("changes the background", "background, backdrop, scenery, surroundings, setting, sky"),
+    "background": KindWords(
+        "changes the background",
+        "Everything behind the subject should be the new place, also in corners and gaps, and the subject itself the "
+        "same as before.",
+        "background, backdrop, scenery, surroundings, setting, sky",
+    ),
     "style": KindWords(
         "changes the style of the picture",
+        "The whole frame takes on the marks of the style, and things and people can still be found where they were.",
         "style, painting, drawing, sketch, cartoon, watercolor, watercolour, anime, pixel art, comic",
     ),
     "tone": KindWords(
         "changes light and colour of the whole picture",
+        "The change has to go in the direction named, by an amount one sees, without burning out or drowning parts.",
         "brighter, darker, warmer, cooler, contrast, saturation, brightness, black and white, sepia, lighting",
     ),
-    "text": KindWords("writes or changes text", "text, word, letter, caption, say, write, sign, spell, title, label"),
-    "count": KindWords("changes how many of something there are", "two, three, four, five, another, more, number of"),
-    "position": KindWords("moves something", "move, shift, left, right, position, center, centre, next to, behind"),
-    "pose": KindWords(
-        "changes pose, expression or direction", "pose, smile, sit, stand, face, look, turn around, flip, rotate, open"
+    "text": KindWords(
+        "writes or changes text",
+        "Read what stands there letter by letter and compare it with what was asked for. Old wording that was to "
+        "go must be gone.",
+        "text, word, letter, caption, say, write, sign, spell, title, label",
     ),
-    "keep": KindWords("is to leave the picture as it is", "reproduce, reconstruct, keep, preserve, copy, no changes"),
-    "other": KindWords("fits no common kind", ""),
+    "count": KindWords(
+        "changes how many of something there are",
+        "Count the things in the source and in each candidate. The number asked for is either met or not.",
+        "two, three, four, five, another, more, number of",
+    ),
+    "position": KindWords(
+        "moves something",
+        "The thing stands in the new place and is gone from the old one, where the surroundings go on. It stays the "
+        "same thing.",
+        "move, shift, left, right, position, center, centre, next to, behind",
+    ),
+    "pose": KindWords(
+        "changes pose, expression or direction",
+        "The new pose or direction has to be plain to see, on the same subject, with sound limbs.",
+        "pose, smile, sit, stand, face, look, turn around, flip, rotate, open",
+    ),
+    "keep": KindWords(
+        "is to leave the picture as it is",
+        "Every difference from the source is a flaw. Search for them in faces, in small text and in fine texture.",
+        "reproduce, reconstruct, keep, preserve, copy, no changes",
+    ),
+    "other": KindWords(
+        "fits no common kind",
+        "Say in your own words what would have to be visible, then look for exactly that.",
+        "",
+    ),
 }
+ANY = KindWords("is of any kind", "What holds for every edit, whatever was asked for.", "always")
 
 _MEASURES: Mapping[str, tuple[str, str]] = {
     "edit_presence": (
@@ -180,13 +229,10 @@ def without_note(body: str, criterion: Criterion) -> str:
     return head + heading + "\n".join(kept)
 
 
-def new_body(name: str, phrase: str, line: str) -> str:
-    """Write the body of a new Skill for edits as the phrase says."""
+def new_body(name: str, words: KindWords, line: str) -> str:
+    """Write the body of a new Skill."""
     heading = name.replace("-", " ").capitalize()
-    return (
-        f"# {heading}\n\nHow to judge an edit that {phrase}. Look first whether what was asked for can be seen, then "
-        f"whether everything else stayed, then how well it is done.\n\n{LEARNED}\n\n{line}\n"
-    )
+    return f"# {heading}\n\nHow to judge an edit that {words.phrase}. {words.advice}\n\n{LEARNED}\n\n{line}\n"
 
 
 def tool_body(name: str, measure: str) -> str:

@@ -1,0 +1,356 @@
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from proposer_samples import criterion, library, pair, skill, view
+
+from rewardharness.data.demo import make_demo
+from rewardharness.errors import DataError
+from rewardharness.evolution.builtin_orchestrator import NAME, BuiltinOrchestrator
+from rewardharness.evolution.criteria_ideas import criteria_for_kinds
+from rewardharness.evolution.evolver import problem_of
+from rewardharness.evolution.forecast import Forecast
+from rewardharness.evolution.ideas import Workshop
+from rewardharness.evolution.phrasing import KINDS, criterion_text
+from rewardharness.evolution.proposal import MAX_CITED, Orchestrator, Outcome, Proposal, Tried, View
+from rewardharness.judging.cache import JudgmentCache
+from rewardharness.judging.instruction import read_instruction
+from rewardharness.judging.measured import MeasuredJudge
+from rewardharness.judging.readings import Loaded, measure
+from rewardharness.judging.report import credit
+from rewardharness.library.check import check_folder
+from rewardharness.library.opening import open_library
+from rewardharness.library.rubric import Rubric
+from rewardharness.library.store import Library, ReplaceEntry
+from rewardharness.library.triggers import parse_triggers
+from rewardharness.measure.table import MEASURES
+from rewardharness.schema import EDIT_KINDS, Example
+
+THINGS = ["cat", "dog", "hat", "car", "tree", "lamp", "bird", "boat"]
+GENERAL = skill("every-edit", "always", criterion("sharp", "sharpness"))
+ADDING = skill("adding-things", "add, insert", criterion("extent", "edit_extent", applies=["add"]))
+TEXTS = skill("reading-text", "text, write")
+
+
+def adds(better: dict[str, float], worse: dict[str, float], count: int = 6, verb: str = "add") -> dict:
+    """Requests to add things; the label stands at either place in turn."""
+    return {
+        f"{verb}{number}": (f"{verb} a {thing} to the scene", "AB"[number % 2], pair(better, worse, "AB"[number % 2]))
+        for number, thing in enumerate(THINGS[:count])
+    }
+
+
+# Two criteria of one dimension, of which the one that is wrong counts four times as much.
+TOO_HEAVY = library(skill("every-edit", "always", criterion("sharp", "sharpness", 4), criterion("seam", "seam")))
+OUTWEIGHED = {"sharpness": 0.4, "seam": 0.9}, {"sharpness": 0.6, "seam": 0.3}
+
+
+def propose(seen: View) -> list[Proposal]:
+    return list(BuiltinOrchestrator().propose(seen))
+
+
+# The sharper candidate wins and should not; the one with new structure was preferred.
+MISLED = adds(
+    {"sharpness": 0.3, "edit_extent": 0.5, "added_structure": 0.9},
+    {"sharpness": 0.6, "edit_extent": 0.5, "added_structure": 0.2},
+)
+SEEN = view(library(GENERAL, ADDING), MISLED)
+
+
+def test_the_measure_that_people_agree_with_is_proposed_for_the_skill_of_its_kind() -> None:
+    best = propose(SEEN)[0]
+    assert (best.operator, best.source, best.shown) == ("add", NAME, ())
+    assert {"added_structure"} == {part for part in best.idea if part in MEASURES}
+    after = best.applied_to(SEEN.library)
+    assert Forecast(replace(SEEN, library=after)).effect(()).gain == 0
+    assert len(best.cited) == MAX_CITED and set(best.cited) <= set(MISLED)
+    assert "in 6 of 6 pairs" in best.statement
+    assert "6 fixed, 0 broken" in best.statement
+
+
+def test_what_is_proposed_says_so_in_the_body_with_measure_and_evidence(tmp_path: Path) -> None:
+    adding = next(each for each in criteria_for_kinds(Workshop(Forecast(SEEN), ["added_structure"])))
+    after = adding.changes[0]
+    assert isinstance(after, ReplaceEntry)
+    assert after.entry.name == "adding-things"
+    assert ADDING.body in after.entry.body
+    assert "measure `added_structure`" in after.entry.body
+    assert "in 6 of 6 pairs of kind `add`" in after.entry.body
+    SEEN.library.apply(after).save(tmp_path / "library")
+    assert [each for each in check_folder(tmp_path / "library", MEASURES) if each.severity != "note"] == []
+
+
+def test_a_kind_without_a_skill_gets_one_with_triggers_of_its_own() -> None:
+    seen = view(library(TEXTS), adds({"added_structure": 0.9}, {"added_structure": 0.2}))
+    names = {proposal.idea[0]: proposal for proposal in propose(seen)}
+    entry = names["skill"].applied_to(seen.library).get("judging-add-edits")
+    assert entry is not None and entry.rubric is not None
+    assert all(any(trigger.matches(f"{verb} a cat") for trigger in entry.triggers) for verb in ("add", "insert"))
+    assert entry.rubric.criteria[0].applies == ("add",)
+
+
+def test_from_nothing_comes_a_library_that_judges() -> None:
+    seen = view(Library(), adds({"added_structure": 0.9}, {"added_structure": 0.2}))
+    assert not any(outcome.judged for outcome in seen.outcomes)
+    best = propose(seen)[0]
+    again = view(best.applied_to(seen.library), adds({"added_structure": 0.9}, {"added_structure": 0.2}))
+    assert all(outcome.credit == 1 for outcome in again.outcomes)
+
+
+def test_a_criterion_that_points_the_wrong_way_is_taken_out_with_its_note_or_made_lighter() -> None:
+    grades = {"sharpness": 0.2, "edit_extent": 0.7}, {"sharpness": 0.9, "edit_extent": 0.5}
+    seen = view(library(GENERAL, ADDING), adds(*grades))
+    offered = propose(seen)
+    assert any(each.idea == ("remove", "every-edit", "sharp") for each in offered)
+    assert "in 0 of 6 pairs" in next(each for each in offered if each.operator == "remove").statement
+    ideas = {each.idea[:3] for each in _all_ideas(view(TOO_HEAVY, adds(*OUTWEIGHED)))}
+    assert ("reweight", "every-edit", "sharp") in ideas
+
+
+def _all_ideas(seen: View) -> list[Proposal]:
+    """What would be proposed in round after round if nothing were kept."""
+    found: list[Proposal] = []
+    while batch := propose(replace(seen, rejected=tuple(Tried.of(each, "no") for each in found))):
+        found += batch
+    return found
+
+
+def test_a_criterion_that_helps_one_kind_and_hurts_another_goes_on_for_the_first() -> None:
+    cases = adds({"sharpness": 0.9, "edit_extent": 0.5}, {"sharpness": 0.4, "edit_extent": 0.5})
+    for name, (_, label, grades) in adds(
+        {"sharpness": 0.3, "fidelity": 0.6}, {"sharpness": 0.9, "fidelity": 0.5}
+    ).items():
+        cases[f"r{name}"] = (f"remove the {name}", label, grades)
+    both = library(skill("every-edit", "always", criterion("sharp", "sharpness"), criterion("same", "fidelity")))
+    split = next(each for each in _all_ideas(view(both, cases)) if each.operator == "split")
+    entry = split.applied_to(both).get("every-edit")
+    assert entry is not None and entry.rubric is not None
+    assert entry.rubric.criteria[0].applies == ("add",)
+    assert "remove" in split.statement
+
+
+def test_a_skill_that_is_not_consulted_on_its_kind_learns_the_word() -> None:
+    adding = skill("adding-things", "insert", criterion("new", "added_structure", applies=["add"]))
+    seen = view(library(GENERAL, adding), MISLED)
+    ideas = [each for each in _all_ideas(seen) if each.operator == "retrigger"]
+    entry = ideas[0].applied_to(seen.library).get("adding-things")
+    assert entry is not None
+    assert str(entry.triggers[0]) == "insert"
+    assert all(any(trigger.matches(said) for trigger in entry.triggers) for said, *_ in MISLED.values())
+
+
+def test_a_trigger_that_brings_a_skill_in_where_it_does_harm_goes() -> None:
+    general = skill("every-edit", "always", criterion("new", "added_structure"))
+    texts = skill("reading-text", "text, scene", criterion("frame", "frame_match", 4))
+    grades = {"added_structure": 0.9, "frame_match": 0.2}, {"added_structure": 0.5, "frame_match": 0.9}
+    ideas = _all_ideas(view(library(general, texts), adds(*grades)))
+    assert ("untrigger", "reading-text", "scene") in {each.idea for each in ideas}
+
+
+def test_skills_that_are_always_consulted_together_are_merged_when_pruning() -> None:
+    twin = skill("things-added", "insert, add", criterion("extent", "edit_extent"), body="Twins.")
+    seen = view(library(GENERAL, ADDING, twin, TEXTS), MISLED, phase="prune")
+    merge = propose(seen)
+    assert [each.names for each in merge] == [("adding-things", "things-added")]
+    after = merge[0].applied_to(seen.library)
+    entry = after.get("adding-things")
+    assert entry is not None and entry.rubric is not None
+    assert "things-added" not in after
+    assert [each.id for each in entry.rubric.criteria] == ["extent", "extent-2"]
+    assert "Twins." in entry.body and ADDING.body in entry.body
+
+
+def test_tools_are_proposed_to_judges_that_call_them() -> None:
+    assert propose(replace(SEEN, phase="tools")) == []
+    grades = {"sharpness": 0.3, "edit_extent": 0.6}, {"sharpness": 0.9, "edit_extent": 0.5}
+    asked = view(library(GENERAL, ADDING), adds(*grades), protocol="chain, both orders", phase="tools")
+    offered = propose(asked)
+    assert [(each.operator, each.idea) for each in offered] == [("add_tool", ("tool", "edit_extent"))]
+    tool = offered[0].applied_to(asked.library).get("edit-extent-meter")
+    assert tool is not None
+    assert (tool.measure, tool.metadata) == ("edit_extent", {"triggers": "add, insert"})
+    hidden = replace(tool, metadata={"triggers": "text"})
+    fixes = propose(replace(asked, library=library(GENERAL, ADDING, hidden)))
+    assert [each.operator for each in fixes] == ["fix_tool"]
+    entry = fixes[0].applied_to(library(GENERAL, ADDING, hidden)).get("edit-extent-meter")
+    assert entry is not None and [str(each) for each in entry.triggers] == ["text", "add", "insert"]
+
+
+def test_judges_that_read_words_are_not_offered_numbers() -> None:
+    measured = view(TOO_HEAVY, adds(*OUTWEIGHED))
+    asked = view(TOO_HEAVY, adds(*OUTWEIGHED), protocol="chain, both orders")
+    assert "reweight" in {each.operator for each in _all_ideas(measured)}
+    assert {each.operator for each in _all_ideas(asked)}.isdisjoint({"reweight", "split"})
+
+
+def test_a_round_is_short_ordered_and_touches_every_entry_once() -> None:
+    seen = view(open_library("builtin"), MISLED)
+    seen = replace(seen, limit=3)
+    offered = propose(seen)
+    assert 0 < len(offered) <= 3
+    names = [name for each in offered for name in each.names]
+    assert len(set(names)) == len(names)
+    forecast = Forecast(seen)
+    effects = [forecast.effect(each.changes) for each in offered]
+    assert [each.gain for each in effects] == sorted((each.gain for each in effects), reverse=True)
+    assert all(len(each.fixed) > len(each.broken) for each in effects)
+
+
+def test_the_same_view_gives_the_same_proposals_and_the_seed_only_breaks_draws() -> None:
+    once, again = propose(SEEN), propose(SEEN)
+    assert once == again
+    firsts = {propose(replace(SEEN, seed=seed))[0].idea for seed in range(12)}
+    assert firsts == {
+        ("criterion", "adding-things", "add", "added_structure", "4"),
+        ("criterion", "every edit", "added_structure", "4"),
+    }
+
+
+def test_nothing_is_proposed_twice_and_the_end_is_reached() -> None:
+    ideas = _all_ideas(SEEN)
+    signatures = [each.signature for each in ideas]
+    assert len(set(signatures)) == len(signatures) > 3
+
+
+def test_where_all_goes_well_nothing_is_proposed() -> None:
+    orchestrator: Orchestrator = BuiltinOrchestrator()
+    fine = view(
+        library(GENERAL, ADDING), adds({"sharpness": 0.9, "edit_extent": 0.5}, {"sharpness": 0.2, "edit_extent": 0.5})
+    )
+    assert list(orchestrator.propose(fine)) == []
+    assert list(orchestrator.findings) == []
+    assert orchestrator.spent.calls == 0
+
+
+def test_ties_groups_and_unreadable_pictures_are_no_obstacle() -> None:
+    cases = dict(MISLED)
+    cases["tie"] = ("add a fence", "tie", pair({"sharpness": 0.5}, {"sharpness": 0.6}))
+    cases["group"] = (
+        "add a pond",
+        "C",
+        {
+            label: {"sharpness": 0.5, "added_structure": grade}
+            for label, grade in zip("ABC", (0.1, 0.2, 0.9), strict=True)
+        },
+    )
+    seen = view(library(GENERAL, ADDING), cases)
+
+    def observe(asked: Example) -> dict:
+        if asked.id == "add0":
+            raise DataError("gone")
+        return cases[asked.id][2]
+
+    forecast = Forecast(replace(seen, observe=observe))
+    assert {case.id for case in forecast.cases} == {*MISLED, "group"} - {"add0"}
+    assert forecast.agreement("added_structure", forecast.cases).agrees == len(MISLED)
+    assert propose(replace(seen, observe=observe))
+
+
+def test_agreement_is_drawn_towards_one_half() -> None:
+    shop = Forecast(SEEN)
+    assert shop.agreement("sharpness", shop.cases).disagrees == len(MISLED)
+    assert shop.agreement("added_structure", shop.cases).share == 8 / 10
+    assert shop.agreement("noise", shop.cases).share == 0.5
+    assert shop.agreement("edit_extent", shop.cases).share == 0.5
+
+
+def test_there_are_words_for_every_kind_and_every_measure_that_grades() -> None:
+    assert set(KINDS) == set(EDIT_KINDS)
+    for words in KINDS.values():
+        parse_triggers(words.triggers)
+    texts = {name: criterion_text(name) for name in MEASURES if name != "change_map"}
+    assert len(set(texts.values())) == len(texts)
+    assert all("1:" in text for text in texts.values())
+
+
+@pytest.mark.parametrize("start", [Library(), library(GENERAL, ADDING, TEXTS), open_library("builtin")])
+def test_whatever_is_proposed_passes_the_checks_of_any_proposal(start: Library, tmp_path: Path) -> None:
+    cases = dict(MISLED)
+    rng = random.Random(3)
+    for number, kind in enumerate(
+        ("remove the cat", "make the car red", "write hi", "turn it into a sketch", "blorp") * 4
+    ):
+        grades = [{name: rng.random() for name in MEASURES if name != "change_map"} for _ in "AB"]
+        cases[f"c{number}"] = (f"{kind} {THINGS[number % 8]}", "AB"[number % 2], dict(zip("AB", grades, strict=True)))
+    seen = view(start, cases)
+    offered = [*propose(seen), *propose(replace(seen, phase="tools")), *propose(replace(seen, phase="prune"))]
+    assert len(offered) > 3
+    before = _complaints(start, tmp_path / "before")
+    for number, proposal in enumerate(offered):
+        phase = "tools" if proposal.operator.endswith("tool") else "prune" if proposal.operator == "merge" else "skills"
+        assert problem_of(proposal, replace(seen, phase=phase)) == ""
+        assert _complaints(proposal.applied_to(start), tmp_path / str(number)) == before
+
+
+def _complaints(made: Library, folder: Path) -> list[str]:
+    made.save(folder)
+    return [each.message for each in check_folder(folder, MEASURES) if each.severity != "note"]
+
+
+class Demo:
+    """A small demonstration set, judged for real by measuring; readings are remembered."""
+
+    def __init__(self, folder: Path) -> None:
+        self.examples = make_demo(folder / "demo", pairs=24, groups=0, seed=0).examples
+        self.cache = JudgmentCache(folder / "cache")
+        self.judge = MeasuredJudge(cache=self.cache)
+        # Reading text costs as much as all other measures together.
+        self.measures = tuple(name for name in MEASURES if name not in {"text_match", "unasked_text"})
+
+    def observe(self, asked: Example) -> dict[str, dict[str, float]]:
+        request, source = read_instruction(asked.instruction), Loaded.of(asked.source)
+        grades: dict[str, dict[str, float]] = {}
+        for label, image in zip(asked.labels, asked.candidates, strict=True):
+            readings = measure(source, Loaded.of(image), request, self.measures, self.cache).readings
+            grades[label] = {name: each.grade for name, each in readings.items() if each.grade is not None}
+        return grades
+
+    def view(self, made: Library, **more: object) -> View:
+        judged = [(each, self.judge.judge_now(each, made)) for each in self.examples]
+        outcomes = tuple(Outcome(each, judgment, credit(each, judgment)) for each, judgment in judged)
+        return View(made, outcomes, self.observe, self.measures, **more)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
+    return Demo(tmp_path_factory.mktemp("evolving"))
+
+
+def without_text(made: Library) -> Library:
+    return _filtered(made, lambda each: each.measure not in {"text_match", "unasked_text"})
+
+
+def _filtered(made: Library, keep) -> Library:
+    for entry in made.skills:
+        kept = tuple(each for each in (entry.rubric.criteria if entry.rubric else ()) if keep(each))
+        made = made.apply(ReplaceEntry(replace(entry, rubric=Rubric(kept) if kept else None)))
+    slow = [tool for tool in made.tools if tool.measure in {"text_match", "unasked_text"}]
+    return Library(tuple(entry for entry in made.entries if entry not in slow))
+
+
+def test_on_real_pictures_the_forecast_is_what_the_measured_judge_decides(demo: Demo) -> None:
+    start = without_text(open_library("builtin"))
+    poor = _filtered(start, lambda each: each.measure not in {"edit_presence", "added_structure", "removal_fill"})
+    seen = demo.view(poor)
+    before = {outcome.example.id: outcome.credit for outcome in seen.outcomes}
+    forecast = Forecast(seen)
+    offered = propose(seen)
+    assert offered
+    for proposal in offered:
+        effect = forecast.effect(proposal.changes)
+        after = {each.example.id: each.credit for each in demo.view(proposal.applied_to(poor)).outcomes}
+        assert {name for name in after if after[name] > before[name]} == set(effect.fixed)
+        assert {name for name in after if after[name] < before[name]} == set(effect.broken)
+
+
+def test_measures_that_were_taken_out_of_the_built_in_library_come_back_first(demo: Demo) -> None:
+    start = without_text(open_library("builtin"))
+    seen = demo.view(_filtered(start, lambda each: each.measure not in {"edit_presence", "added_structure"}))
+    full = sum(outcome.credit for outcome in demo.view(start).outcomes)
+    poor = sum(outcome.credit for outcome in seen.outcomes)
+    offered = propose(seen)
+    assert {"edit_presence", "added_structure"} & {part for each in offered[:2] for part in each.idea}
+    best = sum(outcome.credit for outcome in demo.view(offered[0].applied_to(seen.library)).outcomes)
+    assert poor < full
+    assert best >= poor + 2

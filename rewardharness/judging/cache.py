@@ -7,6 +7,7 @@ address, no key, no time-out, no degree of concurrency.
 
 import asyncio
 import json
+import logging
 import sqlite3
 import threading
 import time
@@ -16,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from rewardharness.errors import RunError
+
+log = logging.getLogger(__name__)
 
 FILE = "judgments.sqlite3"
 SCHEMA = 1
@@ -53,6 +56,7 @@ class JudgmentCache:
         self.path = folder / FILE
         self._lock = threading.Lock()
         self._under_way: dict[str, asyncio.Future[dict[str, Any] | None]] = {}
+        self._complained = False
         self.hits = 0
         """Answers that were remembered since this object was made."""
         try:
@@ -111,11 +115,20 @@ class JudgmentCache:
         try:
             value = await make()
             if value is not None:
-                self.put(key, value, judge)
+                self.keep(key, value, judge)
             return value, False
         finally:
             del self._under_way[key]
             future.set_result(value)
+
+    def keep(self, key: str, value: dict[str, Any], judge: str) -> None:
+        """Put an answer that was paid for; where the disk is full it counts all the same, and that is said once."""
+        try:
+            self.put(key, value, judge)
+        except sqlite3.OperationalError as error:
+            if not self._complained:
+                self._complained = True
+                log.warning("judgments are not remembered any more: %s: %s", self.path, error)
 
     def stats(self) -> CacheStats:
         """Say what the cache holds."""

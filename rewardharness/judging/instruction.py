@@ -6,6 +6,7 @@ instruction alone: no image, no label, no name of a generator.
 
 import re
 import unicodedata
+from functools import lru_cache
 from typing import Literal
 
 from rewardharness.schema import EDIT_KINDS, EditRequest
@@ -175,6 +176,7 @@ _END_COLOR = re.compile(
 _AND_COLOR = re.compile(rf"\s*,?\s*and [^.,;]*?{_COLOR}{_CLAUSE_END}")
 
 
+@lru_cache(maxsize=4096)
 def read_instruction(instruction: str) -> EditRequest:
     """Recognise what an instruction asks for.
 

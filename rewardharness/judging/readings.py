@@ -102,7 +102,7 @@ def measure(
             "notes": list(candidate.picture.notes),
             "readings": {**known["readings"], **taken},
         }
-        cache.put(key, known, OWNER)
+        cache.keep(key, known, OWNER)
     readings = {name: _from_json(known["readings"][name]) for name in names}
     return Measured(readings, known["alignment"], tuple(known["source_notes"]), tuple(known["notes"]))
 

@@ -6,6 +6,7 @@ on which its old or its new version fires. Evolution relies on that to re-judge 
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from rewardharness.files import content_id
 from rewardharness.library.entry import Entry
@@ -52,8 +53,11 @@ class Route:
         return content_id([entry.entry_id for entry in self.entries])
 
 
+@lru_cache(maxsize=4096)
 def route(library: Library, instruction: str) -> Route:
     """Choose the entries that speak to an instruction.
+
+    The latest choices are remembered: both orders, all pairs of a group and all samples ask the same.
 
     Args:
         library: The Library to choose from.

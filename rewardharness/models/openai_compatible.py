@@ -38,8 +38,9 @@ class ClientSettings:
     api_key: str | None = field(default=None, repr=False)
     """Sent as a bearer token to every endpoint."""
     pool: PoolSettings = field(default_factory=PoolSettings)
-    bytes_in_flight: int = 512 << 20
-    """Bytes of request bodies in flight at most, over all endpoints."""
+    bytes_in_flight: int = 2 << 30
+    """Bytes of request bodies in flight at most, over all endpoints. Bodies are encoded while they are sent and never
+    lie in memory, so this bounds what the servers are given at once rather than what the client holds."""
     send_once: bool = False
     """Name an image that an endpoint has had before by its hash, without its bytes. For endpoints with a single
     process that probing has shown to support it; what they have forgotten is sent again."""

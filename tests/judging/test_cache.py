@@ -131,3 +131,22 @@ def test_another_version_is_set_aside(tmp_path: Path) -> None:
     cache = JudgmentCache(tmp_path)
     assert cache.get("k") is None
     cache.close()
+
+
+def test_a_full_disk_loses_no_answer_that_was_paid_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    cache = JudgmentCache(tmp_path)
+
+    def full(key: str, value: dict[str, object], judge: str) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(cache, "put", full)
+
+    async def make() -> dict[str, object] | None:
+        return {"n": 1}
+
+    for key in ("a", "b"):
+        assert asyncio.run(cache.remember(key, "j", make)) == ({"n": 1}, False)
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    cache.close()

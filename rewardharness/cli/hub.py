@@ -1,4 +1,4 @@
-"""`rh push-library`, `rh pull-library`, `rh export-skills`: Libraries on the Hub, and out of it."""
+"""`rh push-library`, `rh pull-library`, `rh push-space`, `rh export-skills`: Libraries on the Hub, and out of it."""
 
 import argparse
 import re
@@ -10,6 +10,7 @@ from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
     from rewardharness.library.hub import Pulled, Pushed
+    from rewardharness.library.space import PushedSpace
 
 LIBRARY = "a Library folder, `builtin`, or org/name[@revision] on the Hub"
 """What stands for a Library on the command line."""
@@ -36,6 +37,15 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     fetched.add_argument("--to", type=Path, metavar="DIR", help="folder to write to (default: the repository's name)")
     fetched.add_argument("--json", action="store_true", help="print one JSON object")
     fetched.set_defaults(run=pull)
+
+    space = commands.add_parser("push-space", help="make a Space for a Library", description=push_space.__doc__)
+    space.add_argument("name", metavar="ORG/NAME", help="the Space; it is made if it does not exist")
+    space.add_argument("--library", required=True, metavar="ORG/NAME[@R]", help="the Library on the Hub")
+    space.add_argument("--judge", default="measured", metavar="SPEC", help="who judges there (default: measured)")
+    space.add_argument("--private", action="store_true", help="make the Space private, if it is new")
+    space.add_argument("--dry-run", action="store_true", help="show the changes and the card, and write nothing")
+    space.add_argument("--json", action="store_true", help="print one JSON object")
+    space.set_defaults(run=push_space)
 
     skills = commands.add_parser("export-skills", help="write Skills for coding agents", description=export.__doc__)
     skills.add_argument("library", help=LIBRARY)
@@ -155,6 +165,26 @@ def card(arguments: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
+def push_space(arguments: argparse.Namespace, settings: Settings) -> int:
+    """Publish the web app as a Hugging Face Space that judges with one Library, or bring that Space up to date.
+
+    Keys are never pushed: what the Space needs is named in its README, to be set as its secrets by hand.
+    """
+    from rewardharness.library.hub import usual_access
+    from rewardharness.library.space import SpaceWish
+    from rewardharness.library.space import push_space as publish
+
+    wish = SpaceWish(arguments.library, arguments.judge, arguments.private, arguments.dry_run)
+    done = publish(arguments.name, wish, access=usual_access(settings))
+    for note in done.notes:
+        output.note(note)
+    if arguments.json:
+        output.emit(_space_json(done))
+    else:
+        _show_space(done)
+    return 0
+
+
 def export(arguments: argparse.Namespace, settings: Settings) -> int:
     """Write the Skills of a Library as folders with a plain SKILL.md, for coding agents that read such folders."""
     from rewardharness.library.export import export_skills
@@ -217,3 +247,35 @@ def _show_pushed(done: "Pushed") -> None:
     else:
         output.say(f"{done.repo} {done.version} is commit {done.commit}. Library id {done.library.id}")
         output.say(f"Use it: rh score --library {done.repo}@{done.version} ...")
+
+
+def _space_json(done: "PushedSpace") -> dict[str, Any]:
+    value: dict[str, Any] = {
+        "space": done.name,
+        "url": done.url,
+        "commit": done.commit,
+        "nothing_to_push": done.nothing_to_push,
+        "created": done.created,
+        "dry_run": done.dry_run,
+        "added": list(done.changes.added),
+        "changed": list(done.changes.changed),
+        "deleted": list(done.changes.deleted),
+        "notes": list(done.notes),
+    }
+    return value | ({"diffs": dict(done.diffs), "card": done.card} if done.dry_run else {})
+
+
+def _show_space(done: "PushedSpace") -> None:
+    if done.nothing_to_push:
+        output.say(f"Nothing to push: {done.name} has all of it, commit {done.commit}.")
+        return
+    changes = done.changes
+    counts = f"{len(changes.added)} files added, {len(changes.changed)} changed, {len(changes.deleted)} deleted"
+    if not done.dry_run:
+        output.say(f"{done.name} is commit {done.commit}: {counts}.")
+        output.say(f"It builds now, which takes a few minutes: {done.url}")
+        return
+    for text in done.diffs.values():
+        output.say(text)
+    new = f" {done.name} would be made." if done.created else ""
+    output.say(f"\n{counts}.{new} Nothing was written.")

@@ -135,20 +135,21 @@ def is_commit(revision: str) -> bool:
 
 
 class Repo:
-    """One repository of models on the Hub.
+    """One repository on the Hub.
 
     Every method raises `HubError` when the Hub refuses and `UnreachableError` when it cannot be asked.
 
     Args:
         name: `org/name`.
         access: How the Hub is reached.
+        kind: `model` for those that hold Libraries, or `space`.
 
     Raises:
         HubError: If the name cannot be one.
         MissingPackageError: If `huggingface_hub` is not installed.
     """
 
-    def __init__(self, name: str, access: Access) -> None:
+    def __init__(self, name: str, access: Access, kind: Literal["model", "space"] = "model") -> None:
         if not _REPO.fullmatch(name):
             step = "Write it as org/name, as in `someone/my-library`."
             raise HubError(f"{shown(name)!r} is not the name of a repository.", next_step=step)
@@ -157,6 +158,7 @@ class Repo:
         except ImportError:
             raise MissingPackageError("huggingface_hub", "hub", "Libraries on the Hub") from None
         self.name = name
+        self.kind = kind
         self.endpoint = (access.endpoint or "").rstrip("/") or None
         self.cache = access.cache
         self._token = access.token
@@ -176,7 +178,7 @@ class Repo:
         if not _REVISION.fullmatch(revision):
             raise HubError(f"{shown(revision)!r} is not the name of a revision.", next_step="Name a version or commit.")
         with self._asking(f"read {self.name}", revision):
-            info = self._api.model_info(self.name, revision=revision)
+            info = self._api.repo_info(self.name, revision=revision, repo_type=self.kind)
         if not is_commit(info.sha or ""):
             raise HubError(f"The Hub does not say which commit {revision!r} of {self.name} is.")
         return Head(str(info.sha), bool(info.private))
@@ -188,9 +190,11 @@ class Repo:
 
         with self._asking(f"list the files of {self.name}", commit):
             try:
-                listed: Iterator[Any] = iter(get_cached_repo_tree(self.name, revision=commit, cache_dir=self.cache))
+                listed: Iterator[Any] = iter(
+                    get_cached_repo_tree(self.name, repo_type=self.kind, revision=commit, cache_dir=self.cache)
+                )
             except CachedRepoTreeNotFoundError:
-                listed = iter(self._api.list_repo_tree(self.name, recursive=True, revision=commit))
+                listed = iter(self._api.list_repo_tree(self.name, recursive=True, revision=commit, repo_type=self.kind))
             listed = islice(listed, MAX_FILES + 1)
             files = {each.path: _remote_file(each) for each in listed if hasattr(each, "blob_id")}
             if len(files) > MAX_FILES:
@@ -264,6 +268,7 @@ class Repo:
         with self._asking(f"download {self.name}", commit):
             snapshot = snapshot_download(
                 self.name,
+                repo_type=self.kind,
                 revision=commit,
                 cache_dir=self.cache,
                 token=self._token,
@@ -280,7 +285,8 @@ class Repo:
     def create(self, *, private: bool) -> None:
         """Make the repository, unless it exists."""
         with self._asking(f"create {self.name}"):
-            self._api.create_repo(self.name, private=private, exist_ok=True)
+            sdk = "gradio" if self.kind == "space" else None
+            self._api.create_repo(self.name, repo_type=self.kind, space_sdk=sdk, private=private, exist_ok=True)
 
     def commit(
         self, added: Mapping[str, bytes], deleted: Collection[str], parent: str, message: tuple[str, str], *, pull: bool
@@ -311,6 +317,7 @@ class Repo:
                 commit_description=message[1],
                 parent_commit=parent,
                 create_pr=pull,
+                repo_type=self.kind,
             )
             return str(made.oid), shown(made.pr_url, 300) if made.pr_url else None
 
@@ -376,6 +383,10 @@ class Repo:
             step = "Use a token that may write there, or propose the change: rh push-library --create-pr"
             if doing.startswith("create"):
                 step = "Choose a name of your own, or use a token that may make repositories there."
+                if self.kind == "space":
+                    step = f"{step} For Spaces that run code the Hub asks for a plan that includes them."
+            elif self.kind == "space":
+                step = "Use a token that may write there, or choose a name of your own."
             return HubError(f"This token may not {doing}.{reason}", next_step=step, status=status)
         if status == 429:
             step = "Wait a few minutes and run the same command again."

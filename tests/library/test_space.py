@@ -1,0 +1,117 @@
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from hub_parts import REPO, Hub, running_hub
+from library_samples import write_sample
+
+from rewardharness.cli.main import main
+from rewardharness.errors import InputError
+from rewardharness.library.hub import HubError, push
+from rewardharness.library.space import PushedSpace, SpaceWish, push_space
+
+ROOT = Path(__file__).parents[2]
+SPACE = "ann/demo"
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    with running_hub(tmp_path, monkeypatch) as found:
+        push(write_sample(tmp_path / "mine"), REPO, access=found.user("ann"))
+        yield found
+
+
+def make(hub: Hub, judge: str = "measured", **wish: bool) -> PushedSpace:
+    return push_space(SPACE, SpaceWish(f"{REPO}@v0.1.0", judge, **wish), access=hub.user("ann"))
+
+
+def files(hub: Hub) -> dict[str, bytes]:
+    return dict(hub.server.store.repos["spaces", SPACE].find("main").files)
+
+
+def test_a_space_is_made_then_updated_then_left_alone(hub: Hub) -> None:
+    plan = make(hub, dry_run=True)
+    assert plan.created and plan.commit is None and ("spaces", SPACE) not in hub.server.store.repos
+    assert "RH_LIBRARY" in plan.diffs["app.py"]
+    done = make(hub)
+    assert done.created and done.changes == plan.changes and done.url == f"{hub.server.url}/spaces/{SPACE}"
+    head = yaml.safe_load(files(hub)["README.md"].decode().split("---\n")[1])
+    assert (head["sdk"], head["sdk_version"], head["python_version"]) == ("gradio", "6.31.0", "3.12")
+    assert head["hf_oauth"] is True and head["hf_oauth_scopes"] == ["contribute-repos", "write-discussions"]
+    assert (head["app_file"], head["models"], head["license"]) == ("app.py", [REPO], "apache-2.0")
+    assert f"`{REPO}@v0.1.0`" in files(hub)["README.md"].decode()
+    again = make(hub)
+    assert again.nothing_to_push and again.commit == done.commit and not again.created
+
+    space = hub.server.store.repos["spaces", SPACE]
+    own = files(hub)["README.md"].decode().replace("title: demo", "title: Mine") + "\n## My own words\n"
+    space.put({"README.md": own, "app/old_part.py": "", "notes.txt": "mine"})
+    other = make(hub, judge="openai:some-model@https://example.com/v1")
+    assert other.changes.deleted == ("app/old_part.py",) and "app.py" in other.changes.changed
+    assert files(hub)["notes.txt"] == b"mine" and b"## My own words" in files(hub)["README.md"]
+    assert b"RH_API_KEY" in files(hub)["README.md"]
+    assert len(space.history("main")) == 4, "one commit each, beside the first and the one by hand"
+
+
+def test_what_is_in_the_space_runs_by_itself(hub: Hub, tmp_path: Path) -> None:
+    make(hub)
+    root = tmp_path / "space"
+    for path, data in files(hub).items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_bytes(data)
+    ast.parse((root / "app.py").read_text("utf-8"))
+    code = "import runpy, app.main as m, rewardharness.library as l; seen = []; m.launch = seen.append; "
+    code += "runpy.run_path('app.py', run_name='__main__'); print(seen[0].library, seen[0].judge, l.__file__)"
+    found = subprocess.run(
+        [sys.executable, "-P", "-c", f"import sys; sys.path.insert(0, '.'); {code}"],
+        cwd=root, capture_output=True, text=True, check=True, timeout=60, env={"PATH": "/usr/bin", "HOME": str(root)},
+    )  # fmt: skip
+    library, judge, where = found.stdout.split()
+    assert (library, judge) == (f"{REPO}@v0.1.0", "measured") and Path(where).is_relative_to(root)
+    tracked = {str(path.relative_to(ROOT)) for path in (ROOT / "rewardharness/library/builtin").rglob("*.md")}
+    assert tracked <= set(files(hub)) and not [path for path in files(hub) if "__pycache__" in path]
+
+
+def test_the_requirements_of_a_space_are_those_of_this_repository() -> None:
+    ours = (ROOT / "requirements.txt").read_text("utf-8")
+    assert (ROOT / "hub_templates/space_requirements.txt").read_text("utf-8") == ours
+
+
+def test_nothing_is_pushed_over_another_app_without_rights_or_without_a_library(hub: Hub) -> None:
+    hub.server.store.create(SPACE, kind="spaces").put({"app.py": "print('other')"})
+    with pytest.raises(HubError, match="holds another app"):
+        make(hub)
+    with pytest.raises(HubError, match="may not"):
+        push_space("bob/demo", SpaceWish(REPO), access=hub.user("ann"))
+    with pytest.raises(HubError, match="There is no ann/missing"):
+        push_space("ann/new", SpaceWish("ann/missing"), access=hub.user("ann"))
+    for wish in (SpaceWish("builtin"), SpaceWish(REPO, "two words"), SpaceWish(REPO, "openai:m@https://u:pw@x.com")):
+        with pytest.raises(InputError):
+            push_space("ann/new", wish, access=hub.user("ann"))
+    assert ("spaces", "ann/new") not in hub.server.store.repos
+
+
+def test_a_private_library_names_the_secret_that_it_needs(hub: Hub) -> None:
+    hub.repo.private = True
+    done = make(hub, private=True)
+    assert "HF_TOKEN" in done.notes[0] and "`HF_TOKEN`" in done.card
+    token = hub.server.login("ann")
+    assert not any(token.encode() in data for data in files(hub).values())
+
+
+def test_the_command_tells_what_it_would_do_and_did(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", hub.server.login("ann"))
+    assert main(["push-space", SPACE, "--library", REPO, "--dry-run"]) == 0
+    told = capsys.readouterr().out
+    assert "+sdk: gradio" in told and f"{SPACE} would be made. Nothing was written." in told
+    assert main(["push-space", SPACE, "--library", REPO]) == 0
+    assert re.search(rf"{SPACE} is commit [0-9a-f]{{40}}", capsys.readouterr().out)
+    assert main(["push-space", SPACE, "--library", REPO, "--json"]) == 0
+    assert '"nothing_to_push": true' in capsys.readouterr().out

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from rewardharness.evolution.analyzer import find_clusters, kind_of, missed
 from rewardharness.evolution.proposal import Outcome, Tried, View
-from rewardharness.judging.chain import neutral, render
+from rewardharness.judging.chain import neutral
 from rewardharness.library.entry import Entry
 from rewardharness.library.plaintext import unseen
 from rewardharness.library.store import Library
@@ -67,11 +67,12 @@ def case_text(outcome: Outcome, alias: str, chain_limit: int) -> str:
     else:
         said = f"The judge gave no answer ({judgment.failure.code if judgment.failure else 'unknown'})"
     consulted = ", ".join(entry.name for entry in judgment.entries) or "nothing"
+    chain = "\n".join(f"[{step.kind}] {step.text}" for step in judgment.steps)
     return (
         f'<case name="{alias}">\nKind of edit: {kind_of(example)}. Candidates: {", ".join(example.labels)}. '
         f"People preferred {example.preference}. {said}.\nConsulted: {consulted}.\n"
         f"<instruction>\n{quoted(example.instruction, MAX_INSTRUCTION)}\n</instruction>\n"
-        f"<chain>\n{quoted(render(judgment.steps), chain_limit) or '(none)'}\n</chain>\n</case>"
+        f"<chain>\n{quoted(chain, chain_limit) or '(none)'}\n</chain>\n</case>"
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rewardharness.errors import HarnessError
-from rewardharness.evolution.analyzer import request_of
+from rewardharness.evolution.analyzer import chain_grades, request_of
 from rewardharness.evolution.proposal import Outcome, View
 from rewardharness.judging.criteria import make_scores
 from rewardharness.judging.router import fires
@@ -87,7 +87,8 @@ class Forecast:
     """Forecasts for one round.
 
     Args:
-        view: What the round sees. Its `observe` is called once for each example with a label other than a tie.
+        view: What the round sees. Its `observe` is called once for each example with a label other than a tie; what it
+            leaves out and the chain of the judgment holds is taken from there.
     """
 
     view: View
@@ -106,9 +107,18 @@ class Forecast:
         if example.preference not in example.labels:
             return None
         try:
-            grades = self.view.observe(example)
+            observed = self.view.observe(example)
         except HarnessError:
+            observed = {}
+        if any(label not in observed for label in example.labels):
             return None  # a picture that cannot be read tells nothing about the Library
+        grades = {label: dict(observed[label]) for label in example.labels}
+        for name, by_label in chain_grades(outcome.judgment).items():
+            tool = self.view.library.get(name)
+            measure = tool.measure if tool is not None and tool.measure is not None else name
+            if all(label in by_label and measure not in grades[label] for label in grades):
+                for label, known in grades.items():
+                    known[measure] = by_label[label]
         return Case(outcome, request_of(example.instruction), str(example.preference), grades)
 
     def fires(self, entry: Entry, case: Case) -> bool:

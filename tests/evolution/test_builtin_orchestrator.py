@@ -239,12 +239,21 @@ def test_ties_groups_and_unreadable_pictures_are_no_obstacle() -> None:
     def observe(asked: Example) -> dict:
         if asked.id == "add0":
             raise DataError("gone")
-        return cases[asked.id][2]
+        return {} if asked.id == "add1" else cases[asked.id][2]
 
     forecast = Forecast(replace(seen, observe=observe))
-    assert {case.id for case in forecast.cases} == {*MISLED, "group"} - {"add0"}
-    assert forecast.agreement("added_structure", forecast.cases).agrees == len(MISLED)
+    assert {case.id for case in forecast.cases} == {*MISLED, "group"} - {"add0", "add1"}
+    assert forecast.agreement("added_structure", forecast.cases).agrees == len(MISLED) - 1
     assert propose(replace(seen, observe=observe))
+
+
+def test_what_observing_leaves_out_is_taken_from_the_chain() -> None:
+    def observe(asked: Example) -> dict:
+        return {label: {"added_structure": each["added_structure"]} for label, each in MISLED[asked.id][2].items()}
+
+    blind = Forecast(replace(SEEN, observe=observe))
+    whole = Forecast(SEEN)
+    assert [case.grades for case in blind.cases] == [case.grades for case in whole.cases]
 
 
 def test_agreement_is_drawn_towards_one_half() -> None:

@@ -95,7 +95,7 @@ class HubServices:
         self._usual = usual_access(settings)
         self._caches = scratch / "hub"
         self.local = local
-        self.with_login = settings.space and not local
+        self.with_login = settings.space and settings.login and not local
 
     @property
     def may_publish(self) -> bool:

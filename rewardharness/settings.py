@@ -25,6 +25,9 @@ class Settings:
     space: bool = False
     """Whether this is a Hugging Face Space (`SYSTEM=spaces`, set by the Space itself)."""
 
+    login: bool = False
+    """Whether visitors of the Space can log in (`OAUTH_CLIENT_ID`, set by the Space itself)."""
+
     judge: str = field(default="measured", repr=False)
     """The app's judge when none is chosen: `measured`, or a model as `open_judge` spells it (`RH_JUDGE`)."""
 
@@ -89,6 +92,7 @@ class Settings:
             cloud_project=env.get("GOOGLE_CLOUD_PROJECT") or None,
             cloud_location=env.get("GOOGLE_CLOUD_LOCATION") or None,
             space=env.get("SYSTEM") == "spaces",
+            login=bool(env.get("OAUTH_CLIENT_ID")),
             visible_gpus=env.get("CUDA_VISIBLE_DEVICES"),
             hub_endpoint=env.get("HF_ENDPOINT") or None,
             hub_cache=_hub_cache(env),

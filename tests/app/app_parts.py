@@ -1,5 +1,11 @@
 """What the fixtures of this folder hand out."""
 
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +16,7 @@ LAUNCH = """
 import sys
 from app.main import launch
 from rewardharness.settings import Settings
-launch(Settings.from_env(), port=int(sys.argv[1]), ready=lambda url: print("at", url, flush=True))
+launch(Settings.from_env(), host="127.0.0.1", port=int(sys.argv[1]), ready=lambda url: print("at", url, flush=True))
 """
 """Code that serves the app on the port given, and prints its address when it is there."""
 
@@ -33,3 +39,30 @@ class Served:
     cwd: Path
     """Folder that it was started in; holds two files that are nobody's business."""
     feedback: Path
+
+
+@contextmanager
+def running_app(folder: Path, settings: Mapping[str, str]) -> Iterator[Served]:
+    """Run the app in a process and on a port of its own.
+
+    Args:
+        folder: Where it is started.
+        settings: Variables of its environment, beside those of this process that are not about this project.
+    """
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    ours = ("RH_", "GRADIO_", "HF_", "HUGGING_FACE_")
+    env = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    env |= {"RH_HOME": str(folder / "home"), "RH_WORKERS": "2", "PYTHONPATH": str(ROOT), **settings}
+    with subprocess.Popen(
+        [sys.executable, "-c", LAUNCH, str(port)], cwd=folder, env=env, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        # In a Space Gradio says something of its own first.
+        place = next((line.split()[1] for line in process.stdout if line.startswith("at ")), None)
+        assert place is not None, "the app did not start"
+        yield Served(place.rstrip("/"), folder, folder / "home" / "feedback")
+        # Not an interrupt: where the tests run in the background, those are ignored by all that they start.
+        process.terminate()
+        process.communicate(timeout=60)

@@ -1,16 +1,12 @@
 """Small pictures, a hostile Library, and one running app for all tests of this folder."""
 
 import json
-import os
-import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
-from app_parts import LAUNCH, ROOT, Pictures, Served
+from app_parts import Pictures, Served, running_app
 from hostile import HOSTILE, HOSTILE_DOCUMENT
 from PIL import Image
 
@@ -66,18 +62,5 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("served")
     (folder / "note.txt").write_text("secret", encoding="utf-8")
     (folder / ".env").write_text("secret", encoding="utf-8")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    env = {name: value for name, value in os.environ.items() if not name.startswith(("RH_", "GRADIO_"))}
-    env |= {"RH_HOME": str(folder / "home"), "RH_WORKERS": "2", "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
-    with subprocess.Popen(
-        [sys.executable, "-c", LAUNCH, str(port)], cwd=folder, env=env, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        first = process.stdout.readline().split()
-        assert first[:1] == ["at"], "the app did not start"
-        yield Served(first[1].rstrip("/"), folder, folder / "home" / "feedback")
-        # Not an interrupt: where the tests run in the background, those are ignored by all that they start.
-        process.terminate()
-        process.communicate(timeout=60)
+    with running_app(folder, {"HF_HUB_OFFLINE": "1"}) as app:
+        yield app

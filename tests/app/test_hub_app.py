@@ -1,0 +1,203 @@
+"""The app and a local Hub, as a person meets them in a real browser."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from app_parts import Served, running_app
+from hub_parts import reword
+from hub_server import HubServer
+
+from rewardharness.library.hub import Access, push
+from rewardharness.library.opening import open_library
+from rewardharness.library.store import Library
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+from playwright.sync_api import Browser, Page, expect, sync_playwright  # noqa: E402
+from screenshots import SIZES  # noqa: E402
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "google-chrome"))), None)
+REPO = "ann/library"
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH"),
+]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A Hub with two versions of a Library, the folder of the newer one, and the app of its author."""
+
+    hub: HubServer
+    app: Served
+    folder: Path
+    token: str
+
+
+@contextmanager
+def published(scratch: Path) -> Iterator[tuple[HubServer, Path, str]]:
+    """A Hub that holds two versions of a Library, its folder, and the token of its author."""
+    with HubServer() as hub:
+        token = hub.login("ann")
+        access = Access(token, hub.url, scratch / "author")
+        folder = scratch / "library"
+        open_library("builtin").save(folder)
+        push(folder, REPO, access=access)
+        entry = sorted(each.name for each in Library.load(folder).skills)[0]
+        reword(folder, "Reworded <img src=x onerror=alert(1)> with care.", f"skills/{entry}")
+        push(folder, REPO, access=access)
+        yield hub, folder, token
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    scratch = tmp_path_factory.mktemp("hub-app")
+    with published(scratch) as (hub, folder, token):
+        settings = {"HF_ENDPOINT": hub.url, "HF_TOKEN": token, "HF_HOME": str(scratch / "hf")}
+        with running_app(scratch, settings) as app:
+            yield Scene(hub, app, folder, token)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as running:
+        started = running.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        yield started
+        started.close()
+
+
+@contextmanager
+def visit(browser: Browser, url: str, size: str = "wide", scheme: str = "light") -> Iterator[Page]:
+    """Open the page; in the end make sure that no foreign text has become a script."""
+    width, height = SIZES[size]
+    page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)  # type: ignore[arg-type]
+    dialogs: list[str] = []
+
+    def on_dialog(dialog: object) -> None:
+        dialogs.append(str(getattr(dialog, "message", "")))
+        getattr(dialog, "dismiss")()  # noqa: B009
+
+    page.on("dialog", on_dialog)
+    page.set_default_timeout(20_000)
+    expect.set_options(timeout=20_000)
+    page.goto(url)
+    page.locator("#compare").wait_for()
+    yield page
+    assert dialogs == []
+    page.close()
+
+
+def tab(page: Page, name: str) -> None:
+    page.get_by_role("tab", name=name, exact=True).click()
+
+
+def fill(page: Page, part: str, text: str) -> None:
+    page.locator(f"#{part} input, #{part} textarea").first.fill(text)
+
+
+def test_the_address_names_a_library_and_its_version(scene: Scene, browser: Browser) -> None:
+    with visit(browser, f"{scene.app.url}/?library={REPO}@v0.1.0") as page:
+        expect(page.get_by_text("Judging with ann/library@v0.1.0")).to_be_visible()
+        tab(page, "Library")
+        status = page.locator("#library-status")
+        commit = scene.hub.store.repos["models", REPO].tags["v0.1.0"][0]
+        expect(status).to_contain_text("v0.1.0")
+        expect(status).to_contain_text(commit[:12])
+        expect(status).to_contain_text("published by ann")
+        expect(status).to_contain_text("It instructs the judge")
+        expect(page.locator("#library-summary")).to_contain_text("ann/library@v0.1.0")
+        expect(page.locator("#entries label").first).to_be_visible()
+        assert scene.token not in page.content()
+
+
+def test_what_cannot_be_loaded_says_why_and_the_page_stays_usable(scene: Scene, browser: Browser) -> None:
+    with visit(browser, f"{scene.app.url}/?library=ann/missing") as page:
+        tab(page, "Library")
+        status = page.locator("#library-status")
+        expect(status).to_contain_text("There is no ann/missing on the Hub")
+        for typed, said in (
+            ("../../etc", "is not the name of a Library on the Hub"),
+            (f"{REPO}@v9.9.9", "has no revision"),
+            (f"{REPO}@v0.1.1", "published by ann"),
+        ):
+            fill(page, "library-spec", typed)
+            page.locator("#library-load").click()
+            expect(status).to_contain_text(said)
+        expect(page.locator("#library-summary")).to_contain_text("ann/library@v0.1.1")
+
+
+def test_versions_are_listed_and_compared_and_the_card_is_shown(scene: Scene, browser: Browser) -> None:
+    with visit(browser, f"{scene.app.url}/?library={REPO}") as page:
+        tab(page, "Library")
+        expect(page.locator("#library-status")).to_contain_text("v0.1.1")
+        tab(page, "Versions")
+        page.locator("#versions-list").click()
+        expect(page.locator("#versions")).to_contain_text("v0.1.0")
+        expect(page.locator("#versions")).to_contain_text("Library 0.1.1")
+        page.locator("#versions-compare").click()
+        expect(page.locator("#versions-differences")).to_contain_text("0 added, 0 removed, 1 changed")
+        tab(page, "Card")
+        page.locator("#card-show").click()
+        expect(page.locator("#card")).to_contain_text("A RewardHarness Library")
+        expect(page.locator("#card")).to_contain_text("Since v0.1.0")
+        assert page.locator("#card a, #card img").count() == 0
+
+
+def test_publishing_shows_everything_before_it_happens(scene: Scene, browser: Browser) -> None:
+    before = len(scene.hub.store.repos)
+    with visit(browser, scene.app.url) as page:
+        tab(page, "Library")
+        tab(page, "Publish")
+        page.locator("#publish-preview").click()
+        told = page.locator("#publish-told")
+        expect(told).to_contain_text("It is not said where to publish.")
+        fill(page, "publish-repo", "ann/from-the-app")
+        page.locator("#publish-private").get_by_text("Private").click()
+        page.locator("#publish-preview").click()
+        expect(told).to_contain_text("v0.1.0 would be published in ann/from-the-app")
+        expect(told).to_contain_text("The repository is new. It would be private.")
+        expect(told).to_contain_text("registry.json")
+        assert len(scene.hub.store.repos) == before
+        page.locator("#publish-confirm").click()
+        expect(told).to_contain_text("ann/from-the-app v0.1.0 is published")
+        expect(page.locator("#publish-confirm")).to_be_hidden()
+        made = scene.hub.store.repos["models", "ann/from-the-app"]
+        assert made.private and "v0.1.0" in made.tags and "registry.json" in made.find("main").files
+        page.locator("#publish-preview").click()
+        expect(told).to_contain_text("Nothing to publish")
+        assert scene.token not in page.content()
+
+
+def test_who_comes_too_late_is_told_and_nothing_is_overwritten(scene: Scene, browser: Browser, tmp_path: Path) -> None:
+    hub, repo = scene.hub, "ann/late"
+    access = Access(scene.token, hub.url, tmp_path / "cache")
+    folder, other = tmp_path / "mine", tmp_path / "theirs"
+    open_library("builtin").save(folder)
+    push(folder, repo, access=access)
+    shutil.copytree(folder, other)
+    names = sorted(each.name for each in Library.load(folder).tools)
+    reword(folder, "Mine.", f"tools/{names[0]}")
+    reword(other, "Theirs.", f"tools/{names[1]}")
+    push(other, repo, access=access)
+    head = hub.store.repos["models", repo].branches["main"]
+    with visit(browser, scene.app.url) as page:
+        tab(page, "Library")
+        page.locator("#library-kind").get_by_text("A folder on this computer").click()
+        fill(page, "library-folder", str(folder))
+        tab(page, "Publish")
+        fill(page, "publish-repo", repo)
+        page.locator("#publish-preview").click()
+        told = page.locator("#publish-told")
+        expect(told).to_contain_text("Somebody has published meanwhile")
+        expect(told).to_contain_text("by ann")
+        assert "--rebase" not in told.inner_text() and hub.store.repos["models", repo].branches["main"] == head
+        page.locator("#publish-both").get_by_text("Bring together").click()
+        page.locator("#publish-preview").click()
+        page.locator("#publish-confirm").click()
+        expect(told).to_contain_text("ann/late v0.1.2 is published")
+    card = hub.store.repos["models", repo].find("main").files
+    assert b"Mine." in card[f"tools/{names[0]}/SKILL.md"] and b"Theirs." in card[f"tools/{names[1]}/SKILL.md"]

@@ -10,7 +10,7 @@ import gradio as gr
 
 from app.services import AppServices, is_local
 from app.tabs.library import build_library_tab
-from app.tabs.score import build_score_tab
+from app.tabs.score.layout import build_score_tab
 from app.theme import make_theme
 from rewardharness.errors import InputError
 from rewardharness.settings import Settings

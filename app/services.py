@@ -1,30 +1,38 @@
 """The tabs' only door to rewardharness: plain functions from what stands on the screen to records."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import as_file
 from importlib.resources import files as resources
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 from PIL import Image
 
+from app.hub_services import HubServices, Loaded
+from app.judges import BY_MEASURING, JudgeChoice, Judges, Used
+from app.running import ModelRun, Running
 from app.samples import Sample, make_samples
-from app.views import change_picture
 from rewardharness import files
 from rewardharness.data.feedback import append_feedback
 from rewardharness.data.folder import read_folder
 from rewardharness.errors import DataError, InputError, MissingPackageError
-from rewardharness.judging.evaluate import evaluate
-from rewardharness.judging.measured import NAME, MeasuredJudge
+from rewardharness.judging.instruction import read_instruction
+from rewardharness.judging.measured import NAME
 from rewardharness.judging.record import judgment_json
 from rewardharness.judging.router import Route, route
+from rewardharness.library.card import Subject, make_card
 from rewardharness.library.check import check_folder
 from rewardharness.library.diff import LibraryDiff, diff_libraries
-from rewardharness.library.problems import Problem
-from rewardharness.library.store import Library, open_library
+from rewardharness.library.hub import split_spec
+from rewardharness.library.opening import open_library
+from rewardharness.library.outgoing import read_draft
+from rewardharness.library.problems import Problem, shown
+from rewardharness.library.store import Library
 from rewardharness.measure.images import load_picture
 from rewardharness.measure.reading import Pixels
+from rewardharness.measure.regions import change_map
 from rewardharness.measure.table import MEASURES
 from rewardharness.measure.text import ocr_available
 from rewardharness.measure.view import EditView
@@ -40,8 +48,8 @@ DEFAULT = "default"
 FOLDER = "folder"
 """Choice of a folder on this computer."""
 
-CHANGE_MAP = "change_map"
-"""The measure whose picture shows where a candidate was changed."""
+HUB = "hub"
+"""Choice of a Library that was loaded from the Hugging Face Hub."""
 
 SHOWN_SIDE = 1280
 """Long side of the pictures that are shown next to each other, in pixels; judging sees the full size."""
@@ -62,9 +70,13 @@ class Choice:
     """A Library as it is chosen on the screen."""
 
     kind: str = BUILTIN
-    """`BUILTIN`, `DEFAULT` or `FOLDER`."""
+    """`BUILTIN`, `DEFAULT`, `FOLDER` or `HUB`."""
     folder: str = ""
     """The path, as typed; of use for `FOLDER` alone."""
+    spec: str = ""
+    """`org/name` or `org/name@revision`, as typed; of use for `HUB` alone."""
+    loaded: Loaded | None = None
+    """What was loaded from the Hub."""
 
 
 @dataclass(frozen=True)
@@ -75,13 +87,10 @@ class Comparison:
     judgment: Judgment
     library: str
     """Name of the Library."""
-    change_tools: frozenset[str]
-    """Names, in the chain, of the Tools whose picture shows where a candidate was changed."""
-
-    @property
-    def shows_change(self) -> bool:
-        """Whether there are pictures of where the candidates were changed."""
-        return change_picture(self.judgment, "A", self.change_tools) is not None
+    model: ModelRun | None = None
+    """How a model judged; None for the measured judge."""
+    mendable: bool = True
+    """Whether the visitor chose the judge, and so can mend what is wrong with it."""
 
 
 class AppServices:
@@ -97,7 +106,9 @@ class AppServices:
         self.settings = settings
         self.local = local
         self._scratch = scratch
-        self._judge = MeasuredJudge(ties=True, pictures=True, workers=settings.workers)
+        self.judges = Judges(settings, local=local)
+        self.hub = HubServices(settings, scratch, local=local)
+        self._default: Library | None = None
 
     @property
     def judge_name(self) -> str:
@@ -113,7 +124,8 @@ class AppServices:
         """The Libraries that a visitor can choose from: words and kind of `Choice`. The first is the default."""
         found = [("Built-in", BUILTIN)]
         if self.settings.library != BUILTIN:
-            found.insert(0, (f"From RH_LIBRARY: {Path(self.settings.library).name}", DEFAULT))
+            found.insert(0, (f"From RH_LIBRARY: {self._called(self.settings.library)}", DEFAULT))
+        found.append(("From the Hugging Face Hub", HUB))
         if self.local:
             found.append(("A folder on this computer", FOLDER))
         return found
@@ -122,7 +134,20 @@ class AppServices:
         """What to call a Library on the screen."""
         if choice.kind == BUILTIN:
             return "the built-in Library"
-        return f"the Library {Path(self._spec(choice)).name!r}"
+        if choice.kind == HUB:
+            return f"the Library {self._loaded(choice).name!r}"
+        return f"the Library {self._called(self._spec(choice))!r}"
+
+    def _called(self, spec: str) -> str:
+        on_hub = split_spec(spec) is not None and not Path(spec).expanduser().exists()
+        return spec if on_hub else Path(spec).name
+
+    def _loaded(self, choice: Choice) -> Loaded:
+        wanted, loaded = choice.spec.strip(), choice.loaded
+        if loaded is None or loaded.spec != wanted:
+            message = f"{shown(wanted)} is not loaded yet." if wanted else "No Library of the Hub is named."
+            raise InputError(message, next_step="Type its name, as in org/name@v1.0.0, and press Load.")
+        return loaded
 
     def _spec(self, choice: Choice) -> str:
         if choice.kind == BUILTIN:
@@ -141,30 +166,95 @@ class AppServices:
         Raises:
             HarnessError: If there is none, or it breaks the format.
         """
+        if choice.kind == HUB:
+            return self._loaded(choice).library
         spec = self._spec(choice)
-        # What a visitor types is a folder and nothing else, whatever else a name may mean elsewhere.
-        return Library.load(spec) if choice.kind == FOLDER else open_library(spec)
+        if (
+            choice.kind == FOLDER
+        ):  # what a visitor types is a folder and nothing else, whatever a name may mean elsewhere
+            return Library.load(spec)
+        if choice.kind == BUILTIN or Path(spec).expanduser().exists():
+            return open_library(spec)
+        # On the Hub: fetched once, so that all who use this app judge with the same Library until it starts again.
+        if self._default is None:
+            self._default = open_library(spec)
+        return self._default
 
-    def compare(
-        self, source: str | None, candidates: Sequence[str | None], instruction: str, choice: Choice
-    ) -> Comparison:
-        """Judge candidates.
+    def card(self, choice: Choice) -> str:
+        """The card of a Library: as it is published, as it lies in the folder, or as a push would write it."""
+        if choice.kind == HUB:
+            return self._loaded(choice).pulled.card
+        library = self.library(choice)
+        folder = Path(self._spec(choice)).expanduser()
+        draft = read_draft(folder) if choice.kind != BUILTIN and folder.exists() else None
+        if draft is not None and draft.card is not None:
+            return draft.card
+        return make_card(Subject(library, "your-name/your-library"))
+
+    def publishable(self, choice: Choice) -> Library | Path:
+        """What a push of a Library takes: its folder, which remembers what was published, or else the Library."""
+        library = self.library(choice)
+        return Path(self._spec(choice)) if choice.kind == FOLDER else library
+
+    def start(
+        self,
+        source: str | None,
+        candidates: Sequence[str | None],
+        instruction: str,
+        choice: Choice,
+        judge: JudgeChoice = BY_MEASURING,
+        used: Used | None = None,
+    ) -> Running:
+        """Begin to judge candidates.
 
         Args:
             source: Path of the picture before the edit.
             candidates: Paths of A, B, C and D; None for those that are not given.
             instruction: The edit asked for.
             choice: The Library to judge with.
+            judge: Who judges, and how.
+            used: A model that this visitor has used before, and that is not at work now.
 
         Raises:
-            HarnessError: If something is missing or the Library cannot be used. Trouble with a picture gives a
-                Judgment with a failure.
+            HarnessError: If something is missing, or Library or judge cannot be used. Trouble with a picture or a model
+                gives a Judgment with a failure.
         """
         example = _example(source, candidates, instruction)
         library = self.library(choice)
-        [(_, judgment)] = evaluate(self._judge, library, [example], concurrency=1)
-        tools = {each.name for each in library.tools if each.measure == CHANGE_MAP}
-        return Comparison(example, judgment, self.library_name(choice), frozenset({CHANGE_MAP, *tools}))
+        return Running(self.judges.open(judge, used), library, example, self.judges.price(judge.kind))
+
+    def finish(self, running: Running, choice: Choice, judge: JudgeChoice = BY_MEASURING) -> Comparison | None:
+        """Put together what came of a comparison that was followed to its end; None if it was stopped."""
+        judgment = running.result()
+        if judgment is None:
+            return None
+        if judgment.failure is not None:
+            judgment = replace(judgment, failure=self.judges.tell(judge, judgment.failure))
+        mendable = not self.judges.hides(judge.kind)
+        return Comparison(running.example, judgment, self.library_name(choice), running.model, mendable)
+
+    def compare(
+        self,
+        source: str | None,
+        candidates: Sequence[str | None],
+        instruction: str,
+        choice: Choice,
+        judge: JudgeChoice = BY_MEASURING,
+    ) -> Comparison:
+        """Judge candidates and wait for the result; see `start`."""
+        running = self.start(source, candidates, instruction, choice, judge)
+        for _ in running.follow():
+            pass
+        comparison = self.finish(running, choice, judge)
+        assert comparison is not None  # nobody else can stop it
+        return comparison
+
+    def judge_of_programs(self) -> JudgeChoice:
+        """Who judges for programs: the default at this computer, the measured judge for strangers.
+
+        They could else have a model judge, as often as they like, at the cost of whoever runs the app.
+        """
+        return JudgeChoice(self.judges.default) if self.local else BY_MEASURING
 
     def frames(self, comparison: Comparison, label: str, *, change: bool) -> tuple[Pixels, Pixels]:
         """Two pictures of one size to lay over each other.
@@ -183,10 +273,9 @@ class AppServices:
         candidate = _shrink(Image.fromarray(view.candidate))
         if not change:
             return np.asarray(_shrink(Image.fromarray(view.source))), np.asarray(candidate)
-        overlay = change_picture(comparison.judgment, label, comparison.change_tools)
-        if overlay is None:
-            raise InputError("This Library has no Tool that shows where a candidate was changed.")
-        return np.asarray(candidate), np.asarray(overlay.resize(candidate.size))
+        overlay = change_map(view, read_instruction(example.instruction)).overlay
+        assert overlay is not None
+        return np.asarray(candidate), np.asarray(Image.fromarray(overlay).resize(candidate.size))
 
     def record(self, comparison: Comparison) -> Json:
         """A judgment as JSON."""
@@ -230,9 +319,13 @@ class AppServices:
 
     def check(self, choice: Choice) -> tuple[Problem, ...]:
         """Check a Library's folder."""
+        if choice.kind == HUB or (choice.kind == DEFAULT and not Path(self._spec(choice)).expanduser().exists()):
+            with TemporaryDirectory(prefix="rh-check-") as scratch:
+                self.library(choice).save(Path(scratch) / "library")
+                return check_folder(Path(scratch) / "library", MEASURES)
         spec = self._spec(choice)
         if spec != BUILTIN:
-            return check_folder(Path(spec), MEASURES)
+            return check_folder(Path(spec).expanduser(), MEASURES)
         with as_file(resources("rewardharness.library").joinpath(BUILTIN)) as folder:
             return check_folder(folder, MEASURES)
 

@@ -3,18 +3,13 @@
 All results are markup for `gr.Markdown`, see `app.markup`.
 """
 
-import io
-import json
 import re
-from collections.abc import Collection, Mapping, Sequence
-from textwrap import shorten
-from typing import Any
+from collections.abc import Sequence
 
-from PIL import Image
-
-from app.markup import block, bullets, callout, escape, paragraph, plain, table
+from app.failures import failure
+from app.markup import block, bullets, callout, escape, paragraph, table
 from rewardharness.errors import Description
-from rewardharness.schema import SCALE, TIE, ChainStep, Failure, Judgment, Scores
+from rewardharness.schema import SCALE, TIE, Judgment, Scores
 
 SURENESS: tuple[tuple[float, str], ...] = (
     (0.75, "Quite sure"),
@@ -24,30 +19,12 @@ SURENESS: tuple[tuple[float, str], ...] = (
 )
 """Lowest confidence of a judgment, and the words for it."""
 
-FOLDED = 200
-"""Characters from which a step of the chain is folded."""
-
 OCR_NOTE = "No OCR"
 """How the note begins that says text was not read because the reader is not installed."""
 
 _COMPARISON = re.compile(
     r"(?P<first>[A-D]) leads (?P<second>[A-D]) on (?P<what>[^:]+): (?P=first): (?P<ours>.*) (?P=second): (?P<theirs>.*)"
 )
-
-_FAILURES: Mapping[str, tuple[str, str]] = {
-    "image": ("One of the pictures cannot be used", "Replace that picture and compare again."),
-    "input": ("Something is missing", ""),
-    "nothing_to_measure": (
-        "This Library has nothing to go by here",
-        "Choose the built-in Library, or word the instruction as one edit, such as: make the car red.",
-    ),
-    "timeout": ("The judge did not answer in time", "Compare again."),
-    "unparsable": ("The judge's answer could not be read", "Compare again."),
-    "defect": (
-        "The judge stumbled over a defect of ours",
-        "Please report it, with the pictures if you can share them.",
-    ),
-}
 
 
 def sureness(confidence: float | None) -> str:
@@ -116,22 +93,10 @@ def working(count: int) -> str:
     return block(callout("empty busy", f"Measuring {count} candidates against the source…"))
 
 
-def stopped() -> str:
-    """What stands there after Stop."""
-    return block(callout("empty", "Stopped", paragraph("Nothing was judged. Your pictures are still here.")))
-
-
 def trouble(error: Description, hint: str = "") -> str:
     """An error, with its remedy and what else may help."""
     remedy = paragraph(error.next_step, "remedy")
     return block(callout("error", error.title, paragraph(error.detail), remedy, paragraph(hint)))
-
-
-def failure(reason: Failure) -> str:
-    """Why there is no judgment, with the remedy."""
-    title, remedy = _FAILURES.get(reason.code, ("There is no judgment", ""))
-    said = paragraph("No candidate got a score; a failure is never counted as a tie.", "faint")
-    return block(callout("error", title, paragraph(reason.message), paragraph(remedy, "remedy"), said))
 
 
 def verdict(judgment: Judgment) -> str:
@@ -139,16 +104,17 @@ def verdict(judgment: Judgment) -> str:
     if judgment.failure is not None:
         return failure(judgment.failure)
     return block(
-        f'<section class="verdict" role="status"><p class="headline">{_headline(judgment)}</p>'
-        f"<p>{_lead(judgment)}</p></section>{_warnings(judgment)}"
+        f'<section class="verdict" role="status"><p class="headline">{headline(judgment)}</p>'
+        f"<p>{_lead(judgment)}</p></section>{warnings(judgment)}"
     )
 
 
-def _headline(judgment: Judgment) -> str:
+def headline(judgment: Judgment) -> str:
+    """The answer in one sentence, as markup."""
     if judgment.preference == TIE:
         level = judgment.ranking[0] if judgment.ranking and len(judgment.ranking[0]) > 1 else ()
         if level:
-            return f"{_and(level)} are level."
+            return f"{listed(level)} are level."
         return "Too close to call."
     return f"People would most likely prefer <strong>{escape(judgment.preference or '')}</strong>."
 
@@ -159,18 +125,19 @@ def _lead(judgment: Judgment) -> str:
         if not margin:
             return "The judge finds no difference between them."
         first, second = judgment.ranking[0][0], judgment.ranking[1]
-        return f"{escape(first)} leads {_and(second)} by only {margin:.3f} in reward, less than people would notice."
+        return f"{escape(first)} leads {listed(second)} by only {margin:.3f} in reward, less than people would notice."
     second = judgment.ranking[1] if len(judgment.ranking) > 1 else ()
-    lead = f"{escape(judgment.preference or '')} leads {_and(second)} by {margin:.2f} in reward"
+    lead = f"{escape(judgment.preference or '')} leads {listed(second)} by {margin:.2f} in reward"
     return f"{sureness(judgment.confidence)}: {lead}, which runs from 0 to 1."
 
 
-def _and(labels: Sequence[str]) -> str:
+def listed(labels: Sequence[str]) -> str:
+    """Letters in a sentence."""
     shown = [escape(label) for label in labels]
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
-def _warnings(judgment: Judgment) -> str:
+def warnings(judgment: Judgment) -> str:
     """Notes that change how the verdict is to be taken."""
     found = []
     for note in judgment.notes:
@@ -182,7 +149,9 @@ def _warnings(judgment: Judgment) -> str:
 
 
 def score_table(judgment: Judgment) -> str:
-    """Scores and reward of each candidate, best first, with what the columns mean."""
+    """Scores and reward of each candidate, best first, with what the columns mean; nothing without scores."""
+    if not judgment.scores:
+        return ""
     order = [label for level in judgment.ranking for label in level] or list(judgment.scores)
     rows = []
     for label in order:
@@ -236,89 +205,6 @@ def _reason(sentence: str) -> str:
     return f"<strong>{escape(found['what'].capitalize())}</strong>{''.join(lines)}"
 
 
-def overall_steps(judgment: Judgment) -> str:
-    """The steps of the chain that are about the whole example, in order."""
-    shown = [step.text for step in judgment.steps if not step.subject and step.kind == "think"]
-    return block(f'<ol class="steps">{"".join(f"<li>{_folded(text)}</li>" for text in shown)}</ol>')
-
-
-def _folded(text: str) -> str:
-    """Text in full; a long one is folded behind its beginning."""
-    if len(text) <= FOLDED:
-        return escape(text)
-    begin = shorten(plain(text), FOLDED // 2, placeholder=" …")
-    return f"<details><summary>{escape(begin)}</summary>{paragraph(text, 'faint')}</details>"
-
-
-def candidate_steps(judgment: Judgment, label: str) -> str:
-    """What the judge measured on one candidate, Tool by Tool, with the numbers, and how it weighed them."""
-    parts: list[str] = []
-    tool = ""
-    for step in judgment.steps:
-        if step.subject != label:
-            continue
-        if step.kind == "tool":
-            tool = _tool_name(step)
-        elif step.kind == "obs":
-            parts.append(_observation(tool, step.text))
-            tool = ""
-        else:
-            parts.append(
-                f'<section class="step wide"><h4>How the grades were weighed</h4>{_folded(step.text)}</section>'
-            )
-    nothing = paragraph("Nothing was measured on this candidate.", "faint")
-    return block(f'<h3>Candidate {escape(label)}, tool by tool</h3><div class="grid">{"".join(parts) or nothing}</div>')
-
-
-def _tool_name(step: ChainStep) -> str:
-    name = _json_object(step.text).get("name")
-    return name if isinstance(name, str) else "tool"
-
-
-def pictures(judgment: Judgment, label: str) -> list[tuple[Image.Image, str]]:
-    """The pictures that Tools made of one candidate, each with the Tool's name in the chain."""
-    found = []
-    tool = ""
-    for step in judgment.steps:
-        if step.subject == label and step.kind == "tool":
-            tool = _tool_name(step)
-        elif step.subject == label and step.picture is not None:
-            with Image.open(io.BytesIO(step.picture)) as opened:
-                found.append((opened.convert("RGB"), tool))
-    return found
-
-
-def change_picture(judgment: Judgment, label: str, tools: Collection[str]) -> Image.Image | None:
-    """The picture of where a candidate was changed, made by one of the Tools named; None when there is none."""
-    return next((picture for picture, tool in pictures(judgment, label) if tool in tools), None)
-
-
-def _observation(tool: str, text: str) -> str:
-    result = _json_object(text)
-    says = result.pop("says", None)
-    grade = result.pop("grade", None)
-    title = escape(tool.replace("-", " ").replace("_", " "))
-    graded = f'<span class="pill">grade {grade:.2f}</span>' if isinstance(grade, int | float) else ""
-    said = paragraph(says if isinstance(says, str) else "" if result else text)
-    rows = [[escape(name.replace("_", " ")), escape(_value(value))] for name, value in result.items()]
-    numbers = (
-        f"<details><summary>Numbers</summary>{table(['measured', 'value'], rows, 'numbers')}</details>" if rows else ""
-    )
-    return f'<section class="step"><h4>{title} {graded}</h4>{said}{numbers}</section>'
-
-
-def _json_object(text: str) -> dict[str, Any]:
-    try:
-        found = json.loads(text)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _value(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
 def consulted(judgment: Judgment) -> str:
     """Which entries of the Library were consulted, and why."""
     if not judgment.entries:
@@ -333,6 +219,7 @@ def notes(judgment: Judgment, library: str) -> str:
     """Everything the judge noted on the side, and how it judged."""
     facts = [
         f"Judge: {escape(judgment.judge)}, with {escape(library)}, id <code>{escape(judgment.library_id[:12])}</code>",
+        f"Protocol: {escape(judgment.protocol)}",
         f"Time: {judgment.usage.seconds:.2f} s, {judgment.usage.calls} calls to a model",
     ]
     if judgment.position_consistent is not None:

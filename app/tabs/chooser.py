@@ -1,32 +1,50 @@
-"""The choice of a Library, the same on both tabs."""
+"""The choice of a Library, the same on all tabs: the built-in one, a folder, or one on the Hugging Face Hub."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import gradio as gr
 
-from app.services import FOLDER, AppServices
+from app import hub_views
+from app.services import FOLDER, HUB, AppServices
+from app.tabs.guard import explain
+from app.tabs.parts import KEPT, QUIET, Updates, markup
+from app.tabs.visitors import visitor_of
+from rewardharness.errors import HarnessError
+
+IN_ADDRESS = "library"
+"""Name of the parameter that names a Library in the address of the page, as in `?library=org/name@v1.0.0`."""
+
+HUB_EVENTS: dict[str, Any] = {"concurrency_limit": 4, "concurrency_id": "hub", **QUIET}
+"""How events behave that ask the Hub."""
 
 
 @dataclass(frozen=True)
 class Chooser:
-    """The parts of one choice. Handlers take both as inputs and make a `Choice` of them."""
+    """The parts of one choice. Handlers take them as inputs and make a `Choice` of them."""
 
     kind: gr.Radio
     folder: gr.Textbox
+    spec: gr.Textbox
+    loaded: gr.State
+    came: tuple[Any, ...]
+    """Events after which another Library may stand here: the page has opened, a Library of the Hub was loaded."""
 
     @property
     def parts(self) -> list[gr.components.Component]:
-        """Both parts, in order."""
-        return [self.kind, self.folder]
+        """The parts that hold the choice, in the order of the fields of `Choice`."""
+        return [self.kind, self.folder, self.spec, self.loaded]
 
 
-def make_chooser(services: AppServices, name: str, label: str) -> Chooser:
+def make_chooser(services: AppServices, name: str, label: str, *, address: bool = True, aloud: bool = True) -> Chooser:
     """Draw a choice of Libraries; the path can be typed only where folders may be named.
 
     Args:
         services: The services.
         name: Beginning of the ids of its parts, unique in the page.
         label: What is chosen here.
+        address: Whether a Library that the address of the page names is chosen here.
+        aloud: Whether a message tells that this has happened, since the choice may be out of sight.
     """
     choices = services.choices()
     kind = gr.Radio(choices, value=choices[0][1], label=label, elem_id=f"{name}-kind", visible=len(choices) > 1)
@@ -39,12 +57,46 @@ def make_chooser(services: AppServices, name: str, label: str) -> Chooser:
         visible=False,
         elem_id=f"{name}-folder",
     )
-    kind.input(
-        lambda chosen: gr.Textbox(visible=chosen == FOLDER),
-        kind,
-        folder,
-        queue=False,
-        show_progress="hidden",
-        api_visibility="private",
-    )
-    return Chooser(kind, folder)
+    loaded = gr.State(None, time_to_live=KEPT)
+    with gr.Column(visible=False, elem_id=f"{name}-hub") as hub:
+        spec = gr.Textbox(
+            label="Library on the Hub",
+            placeholder="org/name@v1.0.0",
+            max_lines=1,
+            max_length=260,
+            elem_id=f"{name}-spec",
+        )
+        button = gr.Button("Load", elem_id=f"{name}-load", size="md", scale=0, min_width=120)
+        status = markup(hub_views.hub_hint(), elem_id=f"{name}-status")
+
+    def show(chosen: str) -> Updates:
+        return {folder: gr.Textbox(visible=chosen == FOLDER), hub: gr.Column(visible=chosen == HUB)}
+
+    def load(token: gr.OAuthToken | None, profile: gr.OAuthProfile | None, typed: str) -> Updates:
+        try:
+            found = services.hub.load(typed, visitor_of(token, profile))
+        except HarnessError as error:
+            shown = hub_views.hub_trouble(error, with_login=services.hub.with_login)
+        except Exception as error:  # Whatever goes wrong, the page must say so and stay usable.
+            shown = explain(error)
+        else:
+            return {loaded: found, status: hub_views.loaded(found)}
+        return {loaded: None, status: shown}
+
+    def arrive(request: gr.Request, token: gr.OAuthToken | None, profile: gr.OAuthProfile | None) -> Updates:
+        typed = str(dict(request.query_params).get(IN_ADDRESS, ""))[:260].strip()
+        if not typed:
+            return {status: gr.skip()}
+        updates = load(token, profile, typed)
+        if aloud and updates[loaded] is not None:
+            gr.Info(hub_views.announcement(updates[loaded]), title="Library from the address", duration=20)
+        elif aloud:
+            gr.Warning("It could not be loaded; the choice of the Library says why.", title="Library from the address")
+        return {kind: gr.Radio(value=HUB), spec: gr.Textbox(value=typed), **show(HUB), **updates}
+
+    kind.input(show, kind, [folder, hub], queue=False, **QUIET)
+    fetched = gr.on([button.click, spec.submit], load, spec, [loaded, status], trigger_mode="once", **HUB_EVENTS)
+    came = [fetched]
+    if address:
+        came.append(gr.on(None, arrive, None, [kind, folder, hub, spec, loaded, status], **HUB_EVENTS))
+    return Chooser(kind, folder, spec, loaded, tuple(came))

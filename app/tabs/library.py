@@ -6,16 +6,12 @@ from typing import Any
 import gradio as gr
 
 from app import library_views
-from app.services import FOLDER, AppServices, Choice
+from app.services import FOLDER, HUB, AppServices, Choice
 from app.tabs.chooser import Chooser, make_chooser
 from app.tabs.guard import explain
+from app.tabs.parts import KEPT, QUIET, Updates, markup
+from app.tabs.publish import draw_hub
 from rewardharness.library.store import Library
-
-QUIET: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
-"""How events behave: none is part of the public API."""
-
-Updates = dict[Any, Any]
-"""Parts of the page, and what becomes of them. Parts that are not named stay as they are."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +38,9 @@ class Reader:
 
 def build_library_tab(services: AppServices) -> None:
     """Draw the tab and connect its parts."""
-    chooser = make_chooser(services, "library", "Library")
+    chooser = make_chooser(services, "library", "Library", aloud=False)
     reopen = gr.Button("Open", elem_id="library-open", size="md", scale=0, min_width=120, visible=False)
-    summary = _markdown(elem_id="library-summary")
+    summary = markup(elem_id="library-summary")
     with gr.Tabs(elem_id="library-tabs"):
         with gr.Tab("Entries"):
             reader = _draw_reader(summary)
@@ -54,12 +50,9 @@ def build_library_tab(services: AppServices) -> None:
             _draw_check(services, chooser)
         with gr.Tab("Compare"):
             _draw_difference(services, chooser)
+        with gr.Tab("Hub"):
+            draw_hub(services, chooser)
     _connect(services, chooser, reopen, reader)
-
-
-def _markdown(value: str = "", **options: Any) -> gr.Markdown:
-    """A place for markup of the views. Formulas are off: foreign text must not be typeset."""
-    return gr.Markdown(value, latex_delimiters=[], **options)
 
 
 def _draw_reader(summary: gr.Markdown) -> Reader:
@@ -70,21 +63,21 @@ def _draw_reader(summary: gr.Markdown) -> Reader:
             )
             entries = gr.Radio([], label="Entries", elem_id="entries")
         with gr.Column(scale=8, min_width=300):
-            head = _markdown(library_views.no_entry("", 1), elem_id="entry-head")
+            head = markup(library_views.no_entry("", 1), elem_id="entry-head")
             with gr.Accordion("Text", open=True, visible=False) as text_part:
-                text = _markdown(elem_id="entry-text")
+                text = markup(elem_id="entry-text")
             with gr.Accordion("Rubric", open=True, visible=False) as rubric_part:
-                rubric = _markdown(elem_id="entry-rubric")
+                rubric = markup(elem_id="entry-rubric")
             with gr.Accordion("How it runs", open=True, visible=False) as tool_part:
-                tool = _markdown(elem_id="entry-tool")
-    library = gr.State(None, time_to_live=6 * 3600)
+                tool = markup(elem_id="entry-tool")
+    library = gr.State(None, time_to_live=KEPT)
     return Reader(library, summary, search, entries, head, text_part, text, rubric_part, rubric, tool_part, tool)
 
 
 def _connect(services: AppServices, chooser: Chooser, reopen: gr.Button, reader: Reader) -> None:
-    def open_library(kind: str, folder: str) -> Updates:
-        choice = Choice(kind, folder)
-        if kind == FOLDER and not folder.strip():
+    def open_library(*values: Any) -> Updates:
+        choice = Choice(*values)
+        if (choice.kind == FOLDER and not choice.folder.strip()) or (choice.kind == HUB and choice.loaded is None):
             return {reader.summary: gr.skip()}
         library = None
         try:
@@ -96,8 +89,8 @@ def _connect(services: AppServices, chooser: Chooser, reopen: gr.Button, reader:
 
     chooser.kind.input(lambda kind: gr.Button(visible=kind == FOLDER), chooser.kind, reopen, queue=False, **QUIET)
     opened: dict[str, Any] = {"outputs": reader.parts, **QUIET}
-    default = services.choices()[0][1]
-    gr.on(None, lambda: open_library(default, ""), None, **opened)
+    for came in chooser.came:
+        came.then(open_library, chooser.parts, **opened)
     gr.on([chooser.kind.input, chooser.folder.submit, reopen.click], open_library, chooser.parts, queue=False, **opened)
     reader.search.change(
         lambda library, query: _listed(reader, library, query),
@@ -152,30 +145,31 @@ def _draw_routing(services: AppServices, reader: Reader) -> None:
         max_length=2000,
         elem_id="try-instruction",
     )
-    result = _markdown(library_views.routing_hint(), elem_id="routed")
+    result = markup(library_views.routing_hint(), elem_id="routed")
     instruction.change(try_out, [reader.library, instruction], result, trigger_mode="always_last", **QUIET)
 
 
 def _draw_check(services: AppServices, chooser: Chooser) -> None:
-    def check(kind: str, folder: str) -> str:
+    def check(*values: Any) -> str:
         try:
-            return library_views.problems(services.check(Choice(kind, folder)))
+            return library_views.problems(services.check(Choice(*values)))
         except Exception as error:
             return explain(error)
 
     button = gr.Button("Check this Library", elem_id="check", size="md", scale=0, min_width=200)
-    result = _markdown(library_views.check_hint(), elem_id="problems")
+    result = markup(library_views.check_hint(), elem_id="problems")
     button.click(check, chooser.parts, result, **QUIET)
 
 
 def _draw_difference(services: AppServices, chooser: Chooser) -> None:
-    def compare(*choices: str) -> str:
+    def compare(*values: Any) -> str:
+        half = len(chooser.parts)
         try:
-            return library_views.differences(services.diff(Choice(*choices[:2]), Choice(*choices[2:])))
+            return library_views.differences(services.diff(Choice(*values[:half]), Choice(*values[half:])))
         except Exception as error:
             return explain(error)
 
-    other = make_chooser(services, "other-library", "Compare the Library above with")
+    other = make_chooser(services, "other-library", "Compare the Library above with", address=False)
     button = gr.Button("Compare", elem_id="diff", size="md", scale=0, min_width=200)
-    result = _markdown(elem_id="differences")
+    result = markup(elem_id="differences")
     button.click(compare, [*chooser.parts, *other.parts], result, **QUIET)

@@ -5,7 +5,7 @@ import pytest
 from app_parts import Pictures
 from hostile import read_own
 
-from app import views
+from app import chain_views, views
 from app.services import BUILTIN, DEFAULT, FOLDER, AppServices, Choice, is_local
 from rewardharness.data.folder import read_folder
 from rewardharness.errors import HarnessError, InputError
@@ -27,7 +27,7 @@ def test_the_better_edit_wins_and_can_be_looked_at(services: AppServices, pictur
         str(pictures.source), (str(pictures.bad), str(pictures.good), None, None), pictures.instruction, Choice()
     )
     assert done.judgment.preference == "B" and done.library == "the built-in Library"
-    assert done.shows_change and views.pictures(done.judgment, "A")
+    assert chain_views.pictures(done.judgment, "A") and done.model is None
     for change in (False, True):
         left, right = services.frames(done, "B", change=change)
         assert left.shape == right.shape == (192, 256, 3)

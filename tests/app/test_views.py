@@ -7,7 +7,8 @@ import pytest
 from hostile import HOSTILE, HOSTILE_DOCUMENT, read_own
 from PIL import Image
 
-from app import library_views, views
+from app import chain_views, library_views, views
+from app.failures import failure
 from rewardharness.errors import Description
 from rewardharness.judging.router import route
 from rewardharness.library.diff import diff_libraries
@@ -74,13 +75,13 @@ EVIL = replace(
         lambda: views.about_judge(True),
         lambda: views.about_judge(False),
         lambda: views.trouble(Description(HOSTILE, HOSTILE, HOSTILE)),
-        lambda: views.failure(Failure(HOSTILE, HOSTILE)),
+        lambda: failure(Failure(HOSTILE, HOSTILE)),
         lambda: views.verdict(EVIL),
         lambda: views.verdict(replace(EVIL, failure=Failure("image", HOSTILE))),
         lambda: views.score_table(EVIL),
         lambda: views.reasons(EVIL),
-        lambda: views.overall_steps(EVIL),
-        lambda: views.candidate_steps(EVIL, "A"),
+        lambda: chain_views.overall_steps(EVIL),
+        lambda: chain_views.candidate_steps(EVIL, "A"),
         lambda: views.consulted(EVIL),
         lambda: views.notes(EVIL, HOSTILE),
         lambda: views.feedback_said("A", HOSTILE, 3, lasting=True),
@@ -156,21 +157,19 @@ def test_reasons_are_set_out_side_by_side() -> None:
 
 
 def test_the_steps_of_a_candidate_are_its_own() -> None:
-    first, second = shown(views.candidate_steps(PLAIN, "A")), shown(views.candidate_steps(PLAIN, "B"))
+    first, second = shown(chain_views.candidate_steps(PLAIN, "A")), shown(chain_views.candidate_steps(PLAIN, "B"))
     assert "change map grade 0.25" in first and "Half was edited." in first and "noise" not in first
     assert "noise" in second and "no JSON at all" in second and "B: weighed." in second
 
 
 def test_long_steps_are_folded() -> None:
-    reader = read_own(views.overall_steps(replace(PLAIN, steps=(ChainStep("think", "word " * 100),))))
+    reader = read_own(chain_views.overall_steps(replace(PLAIN, steps=(ChainStep("think", "word " * 100),))))
     assert reader.tags.count("details") == 1
 
 
 def test_pictures_belong_to_their_candidate_and_tool() -> None:
-    [(picture, tool)] = views.pictures(PLAIN, "A")
+    [(picture, tool)] = chain_views.pictures(PLAIN, "A")
     assert tool == "change-map" and picture.getpixel((0, 0)) == (255, 0, 0)
-    assert views.change_picture(PLAIN, "A", {"change-map"}) is not None
-    assert views.change_picture(PLAIN, "B", {"change-map"}) is None
 
 
 def test_consulted_entries_and_notes() -> None:
@@ -178,6 +177,7 @@ def test_consulted_entries_and_notes() -> None:
     assert "No entry" in shown(views.consulted(replace(PLAIN, entries=())))
     text = shown(views.notes(PLAIN, "the built-in Library"))
     assert "turned upright" in text and "the built-in Library" in text and "the answer is the same" in text
+    assert "Protocol: measured" in text
 
 
 def test_feedback_says_where_it_went_and_how_many_there_are() -> None:

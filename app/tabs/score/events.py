@@ -7,24 +7,25 @@ from typing import Any
 
 import gradio as gr
 
-from app import views
+from app import chain_views, model_views, views
+from app.failures import failure
+from app.running import ModelRun, Running
 from app.samples import Sample
 from app.services import AppServices, Choice, Comparison
 from app.tabs.chooser import Chooser
 from app.tabs.guard import explain
+from app.tabs.parts import Updates
+from app.tabs.score.judge import JudgeForm
 from rewardharness.errors import HarnessError, describe
 from rewardharness.schema import LABELS, TIE, Json
 
 BEFORE_AFTER = "Before and after"
 CHANGE = "Where it changed"
 
-Updates = dict[Any, Any]
-"""Parts of the page, and what becomes of them. Parts that are not named stay as they are."""
-
 
 @dataclass(frozen=True)
 class Asked:
-    """What is given: pictures, instruction, Library; and the buttons below."""
+    """What is given: pictures, instruction, Library, judge; and the buttons below."""
 
     source: gr.Image
     candidates: tuple[gr.Image, ...]
@@ -33,6 +34,7 @@ class Asked:
     more: gr.Button
     instruction: gr.Textbox
     chooser: Chooser
+    judge: JudgeForm
     compare: gr.Button
     stop: gr.Button
     reset: gr.Button
@@ -40,12 +42,20 @@ class Asked:
     @property
     def inputs(self) -> list[Any]:
         """What a comparison takes, in the order of the arguments of `ScoreEvents.compare`."""
-        return [self.source, *self.candidates, self.instruction, *self.chooser.parts]
+        return [
+            self.source,
+            *self.candidates,
+            self.instruction,
+            *self.chooser.parts,
+            self.judge.used,
+            *self.judge.inputs,
+        ]
 
     @property
     def parts(self) -> list[Any]:
         """All that events may change."""
-        return [self.source, *self.candidates, self.places, self.more, self.instruction, self.compare, self.stop]
+        buttons = [self.more, self.compare, self.stop]
+        return [self.source, *self.candidates, self.places, self.instruction, *buttons, *self.judge.parts]
 
 
 @dataclass(frozen=True)
@@ -53,7 +63,13 @@ class Told:
     """What is shown: the verdict, and below it the details."""
 
     comparison: gr.State
+    running: gr.State
+    """The comparison that is under way, for Stop."""
     verdict: gr.Markdown
+    status: gr.Markdown
+    """How far a model has come; moves every half second."""
+    live: gr.Markdown
+    """What a model thinks; changes with every step."""
     details: gr.Column
     scores: gr.Markdown
     reasons: gr.Markdown
@@ -63,6 +79,7 @@ class Told:
     votes: tuple[gr.Button, ...]
     """One per letter, then the one for a tie."""
     thanks: gr.Markdown
+    chain: gr.Accordion
     overall: gr.Markdown
     measured: gr.Markdown
     pictures: gr.Gallery
@@ -98,23 +115,56 @@ class ScoreEvents:
         c: str | None,
         d: str | None,
         instruction: str,
-        *library: str,
+        *choices: Any,
     ) -> Iterator[Updates]:
-        """Judge what is on the screen: first a sign that it is under way, then the result."""
+        """Judge what is on the screen: first a sign that it is under way, then each step, then the result."""
         asked, told = self._asked, self._told
-        count = sum(path is not None for path in (a, b, c, d))
-        yield {
-            told.verdict: views.working(count),
-            told.details: gr.Column(visible=False),
-            asked.compare: gr.Button(interactive=False),
-            asked.stop: gr.Button(visible=True),
-        }
+        count = len(asked.chooser.parts)
+        library, used, form = Choice(*choices[:count]), choices[count], choices[count + 1 :]
+        candidates = (a, b, c, d)
+        running = None
+        yield {**self._begun(candidates), **asked.judge.put_away(form), asked.judge.used: None}
         try:
-            comparison = self._services.compare(source, (a, b, c, d), instruction, Choice(*library))
-            shown = self._shown(comparison)
+            judge = asked.judge.read(form)
+            running = self._services.start(source, candidates, instruction, library, judge, used)
+            yield {told.running: running, asked.stop: gr.Button(visible=True), **self._asking(running)}
+            for news in running.follow():
+                yield self._news(running.model, news)
+            comparison = self._services.finish(running, library, judge)
+            shown = self._shown(comparison) if comparison is not None else self._stopped(running)
+            shown |= {asked.judge.used: running.used(judge)}
         except Exception as error:  # Whatever goes wrong, the page must say so and stay usable.
             shown = {told.verdict: explain(error), told.comparison: None}
+        finally:
+            # Also reached when the visitor has stopped it or is gone: nobody waits for the model any more.
+            if running is not None:
+                running.stop()
         yield {**shown, **self._ready()}
+
+    def _begun(self, candidates: Sequence[str | None]) -> Updates:
+        told = self._told
+        return {
+            told.verdict: views.working(sum(path is not None for path in candidates)),
+            told.details: gr.Column(visible=False),
+            self._asked.compare: gr.Button(interactive=False),
+        }
+
+    def _asking(self, running: Running) -> Updates:
+        """A model has been asked; the measured judge is done before anybody could read more."""
+        told, run = self._told, running.model
+        if run is None:
+            return {}
+        return {
+            told.verdict: model_views.working(len(running.example.candidates), run),
+            **self._news(run, True),
+        }
+
+    def _news(self, run: ModelRun | None, steps: bool) -> Updates:
+        told = self._told
+        if run is None:
+            return {told.status: gr.skip()}
+        live = chain_views.showings(run.showings, live=True) if steps else gr.skip()
+        return {told.status: model_views.status(run), told.live: live}
 
     def score(
         self,
@@ -136,42 +186,61 @@ class ScoreEvents:
             instruction: What the edit was asked to do.
         """
         candidates = (candidate_a, candidate_b, candidate_c, candidate_d)
-        choice = Choice(self._services.choices()[0][1])
+        services = self._services
+        choice, judge = Choice(services.choices()[0][1]), services.judge_of_programs()
         try:
-            return self._services.record(self._services.compare(source, candidates, instruction, choice))
+            return services.record(services.compare(source, candidates, instruction, choice, judge))
         except HarnessError as error:
             raise gr.Error(str(describe(error)), print_exception=False) from error
 
     def _ready(self) -> Updates:
-        return {self._asked.compare: gr.Button(interactive=True), self._asked.stop: gr.Button(visible=False)}
+        asked, told = self._asked, self._told
+        return {
+            asked.compare: gr.Button(interactive=True),
+            asked.stop: gr.Button(visible=False),
+            told.running: None,
+            **self.hush(),
+        }
 
     def _shown(self, comparison: Comparison) -> Updates:
         """The result of a comparison."""
-        told, judgment = self._told, comparison.judgment
+        told, judgment, run = self._told, comparison.judgment, comparison.model
         if judgment.failure is not None:
-            return {told.verdict: views.verdict(judgment), told.comparison: None}
+            return {told.verdict: failure(judgment.failure, mendable=comparison.mendable), told.comparison: None}
         labels = comparison.example.labels
         first = judgment.preference if judgment.preference in labels else labels[0]
-        shows = [BEFORE_AFTER, CHANGE] if comparison.shows_change else [BEFORE_AFTER]
         offered = (*labels, TIE) if len(labels) == 2 else labels
         return {
             told.comparison: comparison,
-            told.verdict: views.verdict(judgment),
+            told.verdict: model_views.verdict(judgment, run) if run else views.verdict(judgment),
             told.details: gr.Column(visible=True),
             told.scores: views.score_table(judgment),
-            told.reasons: views.reasons(judgment),
+            told.reasons: model_views.reasons(judgment, run) if run else views.reasons(judgment),
             told.look: gr.Radio(list(labels), value=first),
-            told.show: gr.Radio(shows, value=BEFORE_AFTER),
+            told.show: gr.Radio([BEFORE_AFTER, CHANGE], value=BEFORE_AFTER),
             **{
                 vote: gr.Button(visible=label in offered)
                 for label, vote in zip((*LABELS, TIE), told.votes, strict=True)
             },
             told.thanks: "",
-            told.overall: views.overall_steps(judgment),
+            told.chain: gr.Accordion(open=run is not None),
+            **self._chain(comparison),
             told.consulted: views.consulted(judgment),
             told.notes: views.notes(judgment, comparison.library),
             told.download: self._services.record_file(comparison),
             **self.look_closer(comparison, first, BEFORE_AFTER),
+        }
+
+    def _chain(self, comparison: Comparison) -> Updates:
+        """How the judge got there; what was measured on one candidate comes with `look_closer`."""
+        told, run = self._told, comparison.model
+        if run is None:
+            return {told.overall: chain_views.overall_steps(comparison.judgment)}
+        pictures = chain_views.model_pictures(run.showings)
+        return {
+            told.overall: chain_views.showings(run.showings, live=False),
+            told.measured: "",
+            told.pictures: gr.Gallery(pictures, visible=bool(pictures)),
         }
 
     def look_closer(self, comparison: Comparison | None, label: str, show: str) -> Updates:
@@ -185,10 +254,14 @@ class ScoreEvents:
         except Exception as error:
             return {told.verdict: explain(error), told.details: gr.Column(visible=False)}
         sides = f"candidate {label}, right: where it was changed" if change else f"source, right: candidate {label}"
+        slider = gr.ImageSlider(value=frames, label=f"Left: {sides}")
+        if comparison.model is not None:
+            return {told.slider: slider}
+        pictures = chain_views.pictures(comparison.judgment, label)
         return {
-            told.slider: gr.ImageSlider(value=frames, label=f"Left: {sides}"),
-            told.measured: views.candidate_steps(comparison.judgment, label),
-            told.pictures: gr.Gallery(views.pictures(comparison.judgment, label)),
+            told.slider: slider,
+            told.measured: chain_views.candidate_steps(comparison.judgment, label),
+            told.pictures: gr.Gallery(pictures, visible=bool(pictures)),
         }
 
     def vote(self, preference: str, comparison: Comparison | None) -> str:
@@ -202,9 +275,19 @@ class ScoreEvents:
         place = str(self._services.settings.feedback)
         return views.feedback_said(preference, place, count, lasting=self._services.local)
 
-    def stop(self) -> Updates:
-        """Forget the comparison that is under way."""
-        return {self._told.verdict: views.stopped(), self._told.comparison: None, **self._ready()}
+    def stop(self, running: Running | None) -> Updates:
+        """Give up the comparison that is under way."""
+        if running is not None:
+            running.stop()
+        return {**self._stopped(running), **self._ready()}
+
+    def _stopped(self, running: Running | None) -> Updates:
+        run = running.model if running is not None else None
+        return {self._told.verdict: model_views.stopped(run), self._told.comparison: None}
+
+    def hush(self) -> Updates:
+        """Take away what is shown while a model judges."""
+        return {self._told.status: "", self._told.live: ""}
 
     def add_candidate(self, places: int) -> Updates:
         """Show the place of one more candidate."""
@@ -221,8 +304,10 @@ class ScoreEvents:
         """Put a sample into the page."""
         return {**self._given(sample.source, sample.candidates, sample.instruction), **self._nothing_told()}
 
-    def reset(self) -> Updates:
-        """Empty the page."""
+    def reset(self, running: Running | None) -> Updates:
+        """Empty the page. Library and judge stay as they were chosen."""
+        if running is not None:
+            running.stop()
         return {**self._given(None, (), ""), **self._nothing_told(), **self._ready()}
 
     def _given(self, source: Path | None, candidates: Sequence[Path], instruction: str) -> Updates:

@@ -1,4 +1,4 @@
-"""The Score tab: compare edits, read why, say what people would prefer."""
+"""The parts of the Score tab, and how they are connected."""
 
 from functools import partial
 from typing import Any
@@ -9,14 +9,17 @@ from app import views
 from app.samples import Sample
 from app.services import AppServices
 from app.tabs.chooser import make_chooser
-from app.tabs.score_events import Asked, ScoreEvents, Told
+from app.tabs.parts import KEPT, QUIET, markup
+from app.tabs.score.events import Asked, ScoreEvents, Told
+from app.tabs.score.judge import connect_judge, draw_judge, judge_line
+from rewardharness.judging.opening import MEASURED
 from rewardharness.schema import LABELS, TIE
-
-QUIET: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
-"""How events behave that are no part of the public API and whose progress we show ourselves."""
 
 TO_VERDICT = "() => document.querySelector('#verdict').scrollIntoView({behavior: 'smooth', block: 'start'})"
 """Brings the verdict into view; on small screens it stands below the fold."""
+
+AT_ONCE = 16
+"""Comparisons under way at once. Most of them wait for a model; what is measured has threads of its own."""
 
 PICTURE: dict[str, Any] = {
     # Uploaded bytes reach the judge as they are: no conversion, no turning, no other format.
@@ -34,25 +37,24 @@ PICTURE: dict[str, Any] = {
 def build_score_tab(services: AppServices) -> None:
     """Draw the tab and connect its parts."""
     samples = services.samples()
-    _markdown(views.judge_line(services.judge_name, local=services.local), elem_id="judge")
-    with gr.Accordion("What this judge can and cannot tell", open=False, elem_classes="slim"):
-        _markdown(views.about_judge(services.reads_text))
+    default = services.judges.default
+    line = markup(judge_line(services, default), elem_id="judge")
+    with gr.Accordion(
+        "What this judge can and cannot tell", open=False, elem_classes="slim", visible=default == MEASURED
+    ) as about:
+        markup(views.about_judge(services.reads_text))
     tries = _draw_samples(samples)
     asked = _draw_asked(services)
     told = _draw_told(services)
+    connect_judge(services, asked.judge, line, about)
     _connect(services, asked, told, list(zip(tries, samples, strict=True)))
-
-
-def _markdown(value: str = "", **options: Any) -> gr.Markdown:
-    """A place for markup of `app.views`. Formulas are off: foreign text must not be typeset."""
-    return gr.Markdown(value, latex_delimiters=[], **options)
 
 
 def _draw_samples(samples: list[Sample]) -> list[gr.Button]:
     if not samples:
         return []
     with gr.Row(elem_id="samples"):
-        _markdown("No pictures at hand? Try one of these:", elem_classes="samples-label")
+        markup("No pictures at hand? Try one of these:", elem_classes="samples-label")
         return [gr.Button(sample.title, icon=sample.source, size="sm", min_width=60) for sample in samples]
 
 
@@ -86,17 +88,21 @@ def _draw_asked(services: AppServices) -> Asked:
         reset = gr.Button("Start over", elem_id="reset", min_width=120, size="md", scale=0)
     with gr.Accordion("Library", open=False, elem_classes="slim", visible=len(services.choices()) > 1):
         chooser = make_chooser(services, "score-library", "Judge with")
-    return Asked(source, candidates, gr.State(2), more, instruction, chooser, compare, stop, reset)
+    judge = draw_judge(services)
+    return Asked(source, candidates, gr.State(2), more, instruction, chooser, judge, compare, stop, reset)
 
 
 def _draw_told(services: AppServices) -> Told:
-    comparison = gr.State(None, time_to_live=6 * 3600)
-    verdict = _markdown(views.empty_result(), elem_id="verdict")
+    comparison = gr.State(None, time_to_live=KEPT)
+    running = gr.State(None, time_to_live=KEPT)
+    verdict = markup(views.empty_result(), elem_id="verdict")
+    status = markup(elem_id="status")
+    live = markup(elem_id="live")
     with gr.Column(visible=False, elem_id="details") as details:
         with gr.Row(equal_height=False):
             with gr.Column(scale=6, min_width=320):
-                scores = _markdown(elem_id="scores")
-                reasons = _markdown(elem_id="reasons")
+                scores = markup(elem_id="scores")
+                reasons = markup(elem_id="reasons")
             with gr.Column(scale=7, min_width=320):
                 look = gr.Radio([], label="Look at candidate", elem_id="look")
                 show = gr.Radio([], label="Show", elem_id="show")
@@ -104,16 +110,16 @@ def _draw_told(services: AppServices) -> Told:
                     type="numpy", format="png", interactive=False, max_height=460, elem_id="slider", buttons=[]
                 )
         with gr.Column(elem_id="feedback"):
-            _markdown(views.feedback_hint(str(services.settings.feedback), lasting=services.local))
+            markup(views.feedback_hint(str(services.settings.feedback), lasting=services.local))
             with gr.Row(elem_id="votes"):
                 votes = tuple(
                     gr.Button("It is a tie" if label == TIE else f"{label} is better", size="md", min_width=90)
                     for label in (*LABELS, TIE)
                 )
-            thanks = _markdown(elem_id="thanks")
-        with gr.Accordion("How the judge got there", open=False, elem_id="chain"):
-            overall = _markdown()
-            measured = _markdown(elem_id="measured")
+            thanks = markup(elem_id="thanks")
+        with gr.Accordion("How the judge got there", open=False, elem_id="chain") as chain:
+            overall = markup(elem_id="overall")
+            measured = markup(elem_id="measured")
             pictures = gr.Gallery(
                 label="Pictures that the Tools made",
                 columns=3,
@@ -125,28 +131,14 @@ def _draw_told(services: AppServices) -> Told:
                 buttons=[],
             )
         with gr.Accordion("Entries consulted", open=False):
-            consulted = _markdown(elem_id="consulted")
+            consulted = markup(elem_id="consulted")
         with gr.Accordion("Notes", open=False):
-            notes = _markdown(elem_id="notes")
+            notes = markup(elem_id="notes")
         download = gr.DownloadButton("Download as JSON", elem_id="download", size="md", scale=0, min_width=200)
     return Told(
-        comparison,
-        verdict,
-        details,
-        scores,
-        reasons,
-        look,
-        show,
-        slider,
-        votes,
-        thanks,
-        overall,
-        measured,
-        pictures,
-        consulted,
-        notes,
-        download,
-    )
+        comparison, running, verdict, status, live, details, scores, reasons, look, show, slider, votes, thanks, chain,
+        overall, measured, pictures, consulted, notes, download,
+    )  # fmt: skip
 
 
 def _connect(services: AppServices, asked: Asked, told: Told, tries: list[tuple[gr.Button, Sample]]) -> None:
@@ -156,18 +148,22 @@ def _connect(services: AppServices, asked: Asked, told: Told, tries: list[tuple[
         "fn": events.compare,
         "inputs": asked.inputs,
         "outputs": everything,
-        "concurrency_limit": 2,
+        "concurrency_limit": AT_ONCE,
         "concurrency_id": "judge",
         **QUIET,
     }
-    started = [gr.on([asked.compare.click, asked.instruction.submit], trigger_mode="once", **judging)]
+    triggers = [asked.compare.click, asked.instruction.submit]
+    started = [gr.on(triggers, trigger_mode="once", **judging)]
+    gr.on(triggers, None, None, None, js=TO_VERDICT, **QUIET)
     for button, sample in tries:
         filled = button.click(partial(events.fill, sample), None, everything, queue=False, **QUIET)
         started.append(filled.then(**judging))
     for judged in tuple(started):
         judged.then(None, None, None, js=TO_VERDICT, **QUIET)
-    asked.stop.click(events.stop, None, everything, cancels=started, queue=False, **QUIET)
-    asked.reset.click(events.reset, None, everything, cancels=started, queue=False, **QUIET)
+    for button, ended in ((asked.stop, events.stop), (asked.reset, events.reset)):
+        over = button.click(ended, told.running, everything, cancels=started, queue=False, **QUIET)
+        # The last news of what was cancelled may still come in after that.
+        over.then(events.hush, None, [told.status, told.live], queue=False, **QUIET)
     asked.more.click(events.add_candidate, asked.places, everything, queue=False, **QUIET)
     closer = [told.comparison, told.look, told.show]
     for radio in (told.look, told.show):
@@ -188,5 +184,5 @@ def _publish(events: ScoreEvents, asked: Asked) -> None:
         api_name="score",
         api_description="Judge which of two to four edits of a picture people would prefer.",
         concurrency_limit=2,
-        concurrency_id="judge",
+        concurrency_id="programs",
     )

@@ -1,0 +1,300 @@
+"""Who can judge, as a visitor chooses it: where keys may go, and what an answer costs."""
+
+import asyncio
+import re
+from dataclasses import dataclass, field, replace
+from typing import get_args
+from urllib.parse import urlsplit
+
+from rewardharness.errors import InputError
+from rewardharness.judging.judge import Judge
+from rewardharness.judging.measured import MeasuredJudge
+from rewardharness.judging.opening import MEASURED, JudgeOptions, open_judge
+from rewardharness.judging.subagent import Protocol, SubAgent, SubAgentSettings
+from rewardharness.models.base import ChatRequest, Message, Model, ModelError, Reply
+from rewardharness.models.open import model_name
+from rewardharness.models.openai_compatible import OpenAICompatibleModel
+from rewardharness.models.probe import Probe
+from rewardharness.schema import Failure, Usage
+from rewardharness.settings import Settings
+
+ENVIRONMENT = "environment"
+"""Choice of the judge that the settings name."""
+
+ENDPOINT = "endpoint"
+"""Choice of a server that the visitor names."""
+
+GEMINI = "gemini"
+"""Choice of a Gemini model that the visitor names."""
+
+SERVERS = ("vllm", "openai")
+"""Kinds of server: vLLM, and all others that speak the OpenAI protocol."""
+
+MOST_SAMPLES = 5
+"""How often the same may be asked."""
+
+LEAST_PIXELS = 784
+"""Pixels to which a picture may be scaled down at least: 28 by 28, what Qwen2.5-VL sees as one token."""
+
+ATTEMPTS = 3
+"""Requests per question at most: somebody waits for the answer."""
+
+CHECK_SECONDS = 60.0
+"""Seconds that the check of an endpoint may take."""
+
+PUBLIC_DEADLINE = 180.0
+"""Seconds that a judgment may take where strangers share the app."""
+
+_NAME = re.compile(r"(?!.*://)[^\s\x00-\x1f]{1,200}")
+
+
+class MissingJudgeError(InputError):
+    """The chosen judge is not described far enough to be asked."""
+
+    title = "The judge is not complete"
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key that a visitor typed, and the only place that it may be sent to."""
+
+    place: str
+    value: str = field(repr=False)
+
+
+@dataclass(frozen=True)
+class JudgeChoice:
+    """A judge as it is chosen on the screen."""
+
+    kind: str = MEASURED
+    """`MEASURED`, `ENVIRONMENT`, `ENDPOINT` or `GEMINI`."""
+    server: str = "vllm"
+    """One of `SERVERS`; of use for `ENDPOINT` alone."""
+    url: str = ""
+    """Base URL, as typed; of use for `ENDPOINT` alone."""
+    name: str = ""
+    """The model's name, as typed; of use for `ENDPOINT` and `GEMINI`."""
+    key: Key | None = None
+    how: SubAgentSettings = SubAgentSettings()
+    """How a model is asked; whether ties are allowed follows from the protocol."""
+    remember: bool = True
+    """Whether remembered answers are used, where answers are remembered at all."""
+
+
+BY_MEASURING = JudgeChoice()
+"""The judge that needs no model."""
+
+
+@dataclass(frozen=True)
+class Used:
+    """A model that has judged for a visitor: what its servers can do is known, and need not be found out again."""
+
+    choice: JudgeChoice
+    judge: SubAgent
+
+    def fits(self, choice: JudgeChoice) -> bool:
+        """Whether another choice means the same model at the same place, asked with the same key."""
+        mine, other = (replace(each, how=SubAgentSettings(), remember=True) for each in (self.choice, choice))
+        return mine == other
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What a comparison took."""
+
+    usage: Usage = Usage()
+    """Calls and tokens of the model, and seconds from start to end."""
+    remembered: int = 0
+    """Answers that were remembered, and so not asked for."""
+    price: tuple[float, float] | None = None
+    """US dollars for a million input and output tokens; None: not known."""
+
+    @property
+    def cost(self) -> float | None:
+        """In US dollars; None where the price, or the number of tokens, is not known."""
+        usage = self.usage
+        if not usage.calls:
+            return 0.0
+        if self.price is None or not usage.input_tokens:
+            return None
+        return (usage.input_tokens * self.price[0] + usage.output_tokens * self.price[1]) / 1_000_000
+
+
+def asking(protocol: str, both_orders: bool, samples: float, max_pixels: float | None) -> SubAgentSettings:
+    """Put together how a model is asked, from what stands on the screen.
+
+    Raises:
+        InputError: If a value is out of range.
+    """
+    if protocol not in get_args(Protocol):
+        raise InputError(f"There is no protocol {protocol[:40]!r}.", next_step="Choose one in the section Judge.")
+    if not 1 <= samples <= MOST_SAMPLES:
+        raise InputError(f"{samples:g} samples cannot be asked for.", next_step=f"Choose 1 to {MOST_SAMPLES}.")
+    if max_pixels and max_pixels < LEAST_PIXELS:
+        step = f"Give at least {LEAST_PIXELS}, or nothing."
+        raise InputError(f"Pictures of {max_pixels:g} pixels are too small to judge.", next_step=step)
+    return SubAgentSettings(
+        protocol=protocol,  # type: ignore[arg-type]  # it is one of them
+        both_orders=both_orders,
+        samples=int(samples),
+        max_pixels=int(max_pixels) if max_pixels else None,
+    )
+
+
+def place_of(kind: str, url: str) -> str:
+    """Name the place that a key belongs to: scheme, host and port of an address, or Gemini. Empty: nowhere."""
+    if kind == GEMINI:
+        return GEMINI
+    try:
+        parts = urlsplit(url.strip())
+    except ValueError:
+        return ""
+    return f"{parts.scheme}://{parts.netloc}".lower() if kind == ENDPOINT and parts.netloc else ""
+
+
+class Judges:
+    """The judges that visitors can choose from. Holds nothing of any visitor.
+
+    Args:
+        settings: The settings.
+        local: Whether visitors sit at this computer. Only then may they name endpoints in its network, use its keys
+            and have answers remembered.
+    """
+
+    def __init__(self, settings: Settings, *, local: bool) -> None:
+        self._settings = settings
+        self._local = local
+        self._measured = MeasuredJudge(ties=True, pictures=True, workers=settings.workers)
+
+    @property
+    def default(self) -> str:
+        """The kind that is chosen when nobody chooses."""
+        return MEASURED if self._settings.judge == MEASURED else ENVIRONMENT
+
+    def choices(self) -> list[tuple[str, str]]:
+        """The judges that a visitor can choose from: words and kind of `JudgeChoice`. The first is the default."""
+        found = [
+            ("Measured (no model)", MEASURED),
+            ("A vLLM or OpenAI-compatible endpoint", ENDPOINT),
+            ("Gemini", GEMINI),
+        ]
+        if self.default == ENVIRONMENT:
+            found.insert(0, (f"From RH_JUDGE: {model_name(self._settings.judge)}", ENVIRONMENT))
+        return found
+
+    def asks_key(self, kind: str) -> bool:
+        """Whether a visitor may give a key."""
+        return kind == ENDPOINT or (kind == GEMINI and not self._has_gemini)
+
+    def remembers(self, kind: str) -> bool:
+        """Whether answers are remembered. Those of a stranger's endpoint never are: another visitor would get them."""
+        return kind == ENVIRONMENT or (self._local and kind in {ENDPOINT, GEMINI})
+
+    def hides(self, kind: str) -> bool:
+        """Whether a judge's address must not be shown, in failures either."""
+        return kind == ENVIRONMENT and not self._local
+
+    def price(self, kind: str) -> tuple[float, float] | None:
+        """US dollars for a million input and output tokens.
+
+        The prices of the settings are those of the model that the settings name; where they name none, those of
+        whatever model is asked at this computer.
+        """
+        settings = self._settings
+        theirs = kind == ENVIRONMENT if self.default == ENVIRONMENT else self._local
+        if not theirs or settings.price_input is None or settings.price_output is None:
+            return None
+        return settings.price_input, settings.price_output
+
+    def open(self, choice: JudgeChoice, used: Used | None = None) -> Judge:
+        """Open a judge. Nothing is sent before it judges.
+
+        Args:
+            choice: The judge as it was chosen.
+            used: A model that this visitor has used before, and that is not at work now.
+
+        Raises:
+            HarnessError: If it is not complete or cannot be opened.
+        """
+        if choice.kind == MEASURED:
+            return self._measured
+        spec, settings = self._described(choice)
+        how = choice.how if self._local else replace(choice.how, deadline=PUBLIC_DEADLINE)
+        options = JudgeOptions(
+            ties=how.protocol != "logprob",
+            pictures=True,
+            subagent=how,
+            cache=choice.remember and self.remembers(choice.kind),
+            attempts=ATTEMPTS,
+            public_only=choice.kind == ENDPOINT and not self._local,
+        )
+        judge = open_judge(spec, settings, options)
+        if used is not None and isinstance(judge, SubAgent) and used.fits(choice):
+            return replace(used.judge, settings=judge.settings, cache=judge.cache)
+        return judge
+
+    def check(self, choice: JudgeChoice) -> tuple[Probe, ...] | Reply:
+        """Find out what the chosen model can do: one result per endpoint; for Gemini, an answer to a small question.
+
+        Raises:
+            HarnessError: If it cannot be opened, or Gemini does not answer.
+        """
+        judge = self.open(replace(choice, remember=False))
+        if self.hides(choice.kind):
+            raise InputError("This judge can be checked by whoever runs the app.")
+        if not isinstance(judge, SubAgent):
+            raise InputError("The measured judge asks no endpoint: there is nothing to check.")
+        return asyncio.run(_examine(judge.model))
+
+    def tell(self, choice: JudgeChoice, failure: Failure) -> Failure:
+        """What a visitor may know of a failure: its code, and its words unless they name a hidden address."""
+        return replace(failure, message="") if self.hides(choice.kind) else failure
+
+    @property
+    def _has_gemini(self) -> bool:
+        """Whether visitors may use Gemini with what the settings bring. Strangers may not: they would spend it."""
+        return self._local and bool(self._settings.gemini_key or self._settings.cloud_project)
+
+    def _described(self, choice: JudgeChoice) -> tuple[str, Settings]:
+        """Spell a choice, and say with which keys it is asked. A stranger never gets those of the settings."""
+        if choice.kind == ENVIRONMENT and self.default == ENVIRONMENT:
+            return self._settings.judge, self._settings
+        settings = self._settings
+        if not self._local:
+            settings = replace(settings, api_key=None, gemini_key=None, cloud_project=None)
+        name, url = choice.name.strip(), choice.url.strip()
+        typed = choice.key.value if choice.key and choice.key.place == place_of(choice.kind, url) else None
+        if choice.kind == GEMINI:
+            if not typed and not self._has_gemini:
+                raise MissingJudgeError("The key for Gemini is missing.", next_step="Type it in the section Judge.")
+            return f"gemini:{_checked(name)}", replace(settings, gemini_key=typed or settings.gemini_key)
+        if choice.kind != ENDPOINT or choice.server not in SERVERS:
+            raise InputError("There is no such judge.", next_step="Choose one in the section Judge.")
+        if not url:
+            step = "Type it in the section Judge, like http://localhost:8000/v1."
+            raise MissingJudgeError("The address of the endpoint is missing.", next_step=step)
+        if not re.fullmatch(r"https?://[^\s,]+", url):
+            step = "Write it like http://localhost:8000/v1."
+            raise InputError("The address of the endpoint does not begin with http:// or https://.", next_step=step)
+        return f"{choice.server}:{_checked(name)}@{url}", replace(settings, api_key=typed or settings.api_key)
+
+
+def _checked(name: str) -> str:
+    if not name:
+        step = "Type the name under which it is served, in the section Judge."
+        raise MissingJudgeError("The name of the model is missing.", next_step=step)
+    if not _NAME.fullmatch(name):
+        raise InputError("This cannot be the name of a model.", next_step="Type the name under which it is served.")
+    return name
+
+
+async def _examine(model: Model) -> tuple[Probe, ...] | Reply:
+    try:
+        async with asyncio.timeout(CHECK_SECONDS):
+            if isinstance(model, OpenAICompatibleModel):
+                return await model.probe()
+            return await model.ask(ChatRequest((Message.of("user", "Say yes."),), max_tokens=256))
+    except TimeoutError:
+        raise ModelError("timeout", f"There was no answer within {CHECK_SECONDS:g} seconds.") from None
+    finally:
+        await model.close()

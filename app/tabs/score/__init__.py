@@ -1,0 +1,1 @@
+"""The Score tab: compare edits, read why, say what people would prefer."""

@@ -1,0 +1,273 @@
+"""The section of the Score tab in which a visitor chooses who judges, and how."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import gradio as gr
+
+from app import model_views, views
+from app.judges import ENDPOINT, GEMINI, MOST_SAMPLES, JudgeChoice, Key, asking, place_of
+from app.services import AppServices
+from app.tabs.guard import explain
+from app.tabs.parts import KEPT, QUIET, Updates, markup
+from rewardharness.judging.opening import MEASURED
+from rewardharness.judging.subagent import ALONE
+from rewardharness.models.base import ModelError
+
+NO_KEY = "Only if the server asks for one"
+"""What stands in the empty field of the key."""
+
+
+@dataclass(frozen=True)
+class JudgeForm:
+    """The parts of the choice."""
+
+    section: gr.Accordion
+    kind: gr.Radio
+    endpoint: gr.Group
+    server: gr.Radio
+    url: gr.Textbox
+    name: gr.Textbox
+    gemini: gr.Textbox
+    key: gr.Textbox
+    kept: gr.State
+    """The visitor's key, on the server, in this session alone. The field is emptied as soon as the key is used."""
+    used: gr.State
+    """The model that judged last for this visitor, while it is not at work."""
+    forget: gr.Button
+    asked: gr.Column
+    protocol: gr.Radio
+    orders: gr.Checkbox
+    samples: gr.Slider
+    pixels: gr.Number
+    remember: gr.Checkbox
+    check: gr.Button
+    checked: gr.Markdown
+
+    @property
+    def inputs(self) -> list[Any]:
+        """What describes a judge, in the order in which `read` takes it."""
+        return [
+            self.kind,
+            self.server,
+            self.url,
+            self.name,
+            self.gemini,
+            self.key,
+            self.kept,
+            self.protocol,
+            self.orders,
+            self.samples,
+            self.pixels,
+            self.remember,
+        ]
+
+    @property
+    def parts(self) -> list[Any]:
+        """All of them."""
+        return list(vars(self).values())
+
+    def key_of(self, values: Sequence[Any]) -> Key | None:
+        """The key to use: what was typed, or what is kept, if it was typed for the same place."""
+        kind, _, url, _, _, typed, kept, *_ = values
+        place = place_of(kind, url or "")  # a field that nobody has touched holds None
+        if typed and typed.strip():
+            return Key(place, typed.strip())
+        return kept if kept is not None and kept.place == place else None
+
+    def read(self, values: Sequence[Any]) -> JudgeChoice:
+        """Make a choice of what stands on the screen.
+
+        Raises:
+            InputError: If a value is out of range.
+        """
+        kind, server, url, name, gemini, _, _, protocol, orders, samples, pixels, remember = values
+        how = asking(protocol, orders, samples, pixels)
+        model = gemini if kind == GEMINI else name
+        return JudgeChoice(kind, server, url or "", model or "", self.key_of(values), how, remember)
+
+    def put_away(self, values: Sequence[Any]) -> Updates:
+        """Take the key off the page: it is kept on the server from now on, for as long as the page is open."""
+        key = self.key_of(values)
+        held = f"A key for {key.place} is kept until you leave" if key else NO_KEY
+        return {
+            self.key: gr.Textbox(value="", placeholder=held),
+            self.kept: key,
+            self.forget: gr.Button(visible=key is not None),
+        }
+
+
+def draw_judge(services: AppServices) -> JudgeForm:
+    """Draw the section, folded. Without a look at it the default judges."""
+    judges = services.judges
+    default = judges.default
+    label = _label(services, default)
+    with (
+        gr.Accordion(label, open=False, elem_classes="slim", elem_id="judge-section") as section,
+        gr.Row(equal_height=False),
+    ):
+        with gr.Column(scale=6, min_width=300):
+            kind = gr.Radio(judges.choices(), value=default, label="Who judges", elem_id="judge-kind")
+            endpoint, server, url, name = _draw_endpoint(services)
+            gemini = gr.Textbox(
+                "gemini-2.5-flash", label="Model", max_lines=1, max_length=200, visible=False, elem_id="judge-gemini"
+            )
+            key = gr.Textbox(
+                "",
+                label="Key",
+                info="Sent to this address alone, and kept nowhere but in this visit.",
+                placeholder=NO_KEY,
+                type="password",
+                max_lines=1,
+                max_length=500,
+                visible=False,
+                elem_id="judge-key",
+                html_attributes=gr.InputHTMLAttributes(autocomplete="off", spellcheck=False),
+            )
+            forget = gr.Button("Forget the key", visible=False, size="sm", scale=0, min_width=140, elem_id="forget-key")
+            checkable = default != MEASURED and not judges.hides(default)
+            check = gr.Button("Check this endpoint", size="md", scale=0, visible=checkable, elem_id="check-judge")
+            checked = markup(elem_id="judge-checked")
+        how = _draw_asked(services, default)
+    kept, used = gr.State(None, time_to_live=KEPT), gr.State(None, time_to_live=KEPT)
+    return JudgeForm(
+        section, kind, endpoint, server, url, name, gemini, key, kept, used, forget, *how, check, checked
+    )  # fmt: skip
+
+
+def _draw_endpoint(services: AppServices) -> tuple[gr.Group, gr.Radio, gr.Textbox, gr.Textbox]:
+    local = services.local
+    with gr.Group(visible=False) as endpoint:
+        server = gr.Radio(
+            [("vLLM", "vllm"), ("Another server with the OpenAI protocol", "openai")],
+            value="vllm",
+            label="Server",
+            elem_id="judge-server",
+        )
+        url = gr.Textbox(
+            "",
+            label="Address",
+            info="The base URL, usually ending in /v1."
+            + ("" if local else " From here, only https addresses on the public internet can be asked."),
+            placeholder="http://localhost:8000/v1" if local else "https://my-server.example/v1",
+            max_lines=1,
+            max_length=500,
+            elem_id="judge-url",
+        )
+        name = gr.Textbox(
+            "",
+            label="Model",
+            info="The name under which the server serves it.",
+            placeholder="Qwen/Qwen2.5-VL-7B-Instruct",
+            max_lines=1,
+            max_length=200,
+            elem_id="judge-name",
+        )
+    return endpoint, server, url, name
+
+
+def _draw_asked(
+    services: AppServices, default: str
+) -> tuple[gr.Group, gr.Radio, gr.Checkbox, gr.Slider, gr.Number, gr.Checkbox]:
+    with gr.Column(scale=7, min_width=300, visible=default != MEASURED) as asked, gr.Group():
+        protocol = gr.Radio(model_views.protocol_choices(), value="chain", label="Protocol", elem_id="judge-protocol")
+        orders = gr.Checkbox(
+            True,
+            label="Show each pair in both orders",
+            info="Twice the calls; tells whether the answer depends on who is shown first.",
+            elem_id="judge-orders",
+        )
+        samples = gr.Slider(
+            1,
+            MOST_SAMPLES,
+            value=1,
+            step=1,
+            label="Samples",
+            info="How often the same is asked; the answers are averaged.",
+            elem_id="judge-samples",
+        )
+        pixels = gr.Number(
+            value=0,
+            precision=0,
+            label="Scale down pictures of more than this many pixels",
+            info="0: they are sent at full size. 1000000 is a picture of 1000 by 1000.",
+            elem_id="judge-pixels",
+        )
+        remember = gr.Checkbox(
+            True,
+            label="Use remembered answers",
+            info="The same question is not asked, and paid, twice. What is remembered: the answers, not the pictures.",
+            visible=services.judges.remembers(default),
+            elem_id="judge-remember",
+        )
+    return asked, protocol, orders, samples, pixels, remember
+
+
+def connect_judge(services: AppServices, form: JudgeForm, line: gr.Markdown, about: gr.Accordion) -> None:
+    """Connect the parts.
+
+    Args:
+        services: The services.
+        form: The parts.
+        line: Says who judges, at the head of the tab.
+        about: Says what the measured judge can tell.
+    """
+    judges = services.judges
+    nothing = {form.kept: None, form.used: None}
+
+    def choose(kind: str, protocol: str) -> Updates:
+        measured = kind == MEASURED
+        return {
+            line: judge_line(services, kind),
+            about: gr.Accordion(visible=measured),
+            form.section: gr.Accordion(label=_label(services, kind)),
+            form.endpoint: gr.Group(visible=kind == ENDPOINT),
+            form.gemini: gr.Textbox(visible=kind == GEMINI),
+            form.key: gr.Textbox(visible=judges.asks_key(kind), value="", placeholder=NO_KEY),
+            **nothing,
+            form.forget: gr.Button(visible=False),
+            form.asked: gr.Column(visible=not measured),
+            form.orders: gr.Checkbox(visible=protocol not in ALONE),
+            form.remember: gr.Checkbox(visible=judges.remembers(kind)),
+            form.check: gr.Button(visible=not measured and not judges.hides(kind)),
+            form.checked: "",
+        }
+
+    def check(*values: Any) -> Updates:
+        try:
+            said = model_views.checked(judges.check(form.read(values)))
+        except ModelError as error:
+            said = model_views.unchecked(error)
+        except Exception as error:  # Whatever goes wrong, the page must say so and stay usable.
+            said = explain(error)
+        return {form.checked: said, **form.put_away(values)}
+
+    quick: dict[str, Any] = {"queue": False, **QUIET}
+    form.kind.input(choose, [form.kind, form.protocol], [line, about, *form.parts], **quick)
+    form.protocol.input(
+        lambda protocol: gr.Checkbox(visible=protocol not in ALONE), form.protocol, form.orders, **quick
+    )
+    form.forget.click(
+        lambda: {**nothing, form.key: gr.Textbox(placeholder=NO_KEY), form.forget: gr.Button(visible=False)},
+        None,
+        [*nothing, form.key, form.forget],
+        **quick,
+    )
+    waiting = form.check.click(lambda: model_views.checking(), None, form.checked, **quick)
+    waiting.then(check, form.inputs, form.parts, concurrency_limit=4, concurrency_id="check", **QUIET)
+
+
+def judge_line(services: AppServices, kind: str) -> str:
+    """Who judges, in one line for the head of the tab."""
+    if kind == MEASURED:
+        return views.judge_line(services.judge_name, local=services.local)
+    return model_views.judge_line(kind, _named(services, kind))
+
+
+def _label(services: AppServices, kind: str) -> str:
+    return f"Judge: {_named(services, kind)}"
+
+
+def _named(services: AppServices, kind: str) -> str:
+    return next(words for words, each in services.judges.choices() if each == kind)

@@ -1,7 +1,8 @@
 """The judge as an evolution uses it: nothing is judged twice, all is counted, and trouble pauses the run."""
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, get_args
@@ -153,9 +154,7 @@ class JudgeBench:
     def fresh(self, library: Library, examples: Sequence[Example]) -> list[Outcome]:
         """Judge examples once more, with other luck; see `Bench.fresh`."""
         assert self.again is not None, "an exact judge has no second opinion"
-        keys = {example.id: "fresh-" + self.key(library, example) for example in examples}
-        cost = sum(key not in self.counted for key in keys.values())
-        return self._ask(self.again, library, examples, keys, cost)
+        return self.ask(self.again, "again-", library, examples)
 
     def affected(self, before: Library, after: Library, examples: Sequence[Example]) -> tuple[Example, ...]:
         """Find the examples whose context differs between two Libraries."""
@@ -167,6 +166,33 @@ class JudgeBench:
         context = [each.entry_id for each in entries if may_fire(each, example.instruction, self.router)]
         return f"{content_id(context)[:24]}/{example.id}"
 
+    @contextmanager
+    def outside_budget(self) -> Iterator[None]:
+        """While this lasts, judgments are neither held against the budget nor counted as the search's."""
+        limits, judgments = self.limits, self.spent.judgments
+        self.limits = UNLIMITED
+        try:
+            yield
+        finally:
+            self.limits = limits
+            self.spent = replace(self.spent, judgments=judgments)
+
+    def ask(self, judge: Judge, mark: str, library: Library, examples: Sequence[Example]) -> list[Outcome]:
+        """Have examples judged by another judge, at this bench's expense.
+
+        Args:
+            judge: Who judges.
+            mark: Tells its judgments from others' in the ledger.
+            library: What it knows.
+            examples: Labelled examples.
+
+        Raises:
+            Stopped, Exhausted, Paused: As `Bench.judge`.
+        """
+        keys = {example.id: mark + self.key(library, example) for example in examples}
+        cost = sum(key not in self.counted for key in keys.values())
+        return self._ask(judge, library, examples, keys, cost)
+
     def tick(self) -> None:
         """Bring the wall time up to date."""
         now = time.monotonic()
@@ -177,7 +203,7 @@ class JudgeBench:
         """Make sure that judging may go on.
 
         Args:
-            cost: Judgments that are about to be made.
+            cost: Judgments that are about to be made and are not remembered.
 
         Raises:
             Stopped: If somebody asked for an end.
@@ -187,7 +213,7 @@ class JudgeBench:
         self.tick()
         self.stop.check()
         most = self.limits.budget.judgments
-        reason = self.limits.exceeded(self.spent)
+        reason = self.limits.exceeded(self.spent) if cost else None
         if reason is None and most is not None and self.spent.judgments + cost > most:
             reason = f"the budget of {most} judgments does not cover the next {cost}"
         if reason is not None:
@@ -202,7 +228,7 @@ class JudgeBench:
         self.check(cost)
 
         def keep(example: Example, judgment: Judgment) -> None:
-            self._keep(keys[example.id], example, judgment)
+            self._keep(keys[example.id], example, judgment, cost > 0)
 
         judged = evaluate(
             judge,
@@ -221,12 +247,13 @@ class JudgeBench:
             raise Stopped
         return [Outcome(example, judgment, credit(example, judgment)) for example, judgment in judged]
 
-    def _keep(self, key: str, example: Example, judgment: Judgment) -> None:
+    def _keep(self, key: str, example: Example, judgment: Judgment, costs: bool) -> None:
         failure = judgment.failure
         self._down = self._down + 1 if failure is not None and failure.code in MODEL_FAILURES else 0
         self.spent = replace(self.spent, judge=self.spent.judge + judgment.usage)
-        line = judgment_line(judgment)
-        self.record({**line, "id": key, "example": example.id, "credit": credit(example, judgment), "step": self.step})
+        if costs or judgment.usage.calls:  # what a resumed run brings back is in the ledger already
+            line = {**judgment_line(judgment), "id": key, "example": example.id, "step": self.step}
+            self.record({**line, "credit": credit(example, judgment)})
         self.progress()
 
     def _pause(self, judgment: Judgment) -> None:

@@ -7,6 +7,10 @@ from dataclasses import dataclass
 from rewardharness.evolution.gate import Tally, Verdict
 from rewardharness.evolution.proposal import Outcome, Proposal, wording
 from rewardharness.library.store import Library, RemoveEntry
+from rewardharness.schema import Judgment
+
+LEAST_TOUCHED = 10
+"""Examples of the pool that an entry must touch to be looked at: of one for rare cases they cannot say enough."""
 
 Z80 = 0.8416212335729143
 """Standard normal quantile of a one-sided 80 % bound."""
@@ -32,7 +36,7 @@ class NonInferiorityGate:
 
     def decide(self, tally: Tally) -> Verdict | None:
         """Decide; see `gate.Policy`."""
-        said = f"without it {tally.fixes} fixed, {tally.breaks} broken"
+        said = f"{tally.fixes} fixed, {tally.breaks} broken"
         if tally.losses > tally.gains + (tally.hope if tally.left else 0.0):
             return Verdict("reject", f"{said}: it earns its place")
         if tally.left:
@@ -63,9 +67,11 @@ def unread(before: Mapping[str, Outcome], after: Mapping[str, Outcome]) -> bool:
 
     Its evidence is then worth nothing. Guidance in words stays when the measured judge prunes.
     """
-    return all(
-        outcome.judgment.scores == before[name].judgment.scores
-        and outcome.judgment.margin == before[name].judgment.margin
-        and outcome.judgment.preference == before[name].judgment.preference
-        for name, outcome in after.items()
-    )
+    return all(_alike(before[name].judgment, outcome.judgment) for name, outcome in after.items())
+
+
+def _alike(one: Judgment, other: Judgment) -> bool:
+    if one.preference != other.preference or one.scores.keys() != other.scores.keys():
+        return False
+    rewards = [(each.reward, other.scores[label].reward) for label, each in one.scores.items()]
+    return all(math.isclose(before, after, abs_tol=1e-9) for before, after in rewards)

@@ -14,7 +14,7 @@ from rewardharness.evolution.events import PhaseBegan
 from rewardharness.evolution.gate import OUR_GATE, Evidence, MarginGate, Policy
 from rewardharness.evolution.narrow import narrow
 from rewardharness.evolution.proposal import Outcome, Phase, Proposal, Tried
-from rewardharness.evolution.prune import NonInferiorityGate, prune_order, removal, unread
+from rewardharness.evolution.prune import LEAST_TOUCHED, NonInferiorityGate, prune_order, removal, unread
 from rewardharness.evolution.state import Pending, State, chance
 from rewardharness.evolution.steps import Run, announce, ask, decided, keep, lineage, passed, pend
 from rewardharness.evolution.trial import GateSettings, Trial, try_edit
@@ -113,6 +113,9 @@ class DefaultSchedule:
         except LibraryError as error:
             passed(run, state, proposal, error.message)
             return state
+        if state.phase == "prune" and self._too_dear(run, state, after):
+            passed(run, state, proposal, "To try it would cost more than pruning may.")
+            return state
         trial = self._try(run, state, proposal, after)
         state = replace(state, proposed=state.proposed + (state.phase != "prune" and not waiting.narrowed))
         if trial.evidence.decision == "accept":
@@ -143,7 +146,8 @@ class DefaultSchedule:
             GateSettings(policy, run.noise, screen and not pruning, self.batch),
             chance(run.seed, "gate", state.step, proposal.signature),
         )
-        if not pruning or trial.evidence.decision != "accept" or not unread(state.outcomes, trial.outcomes):
+        removing = pruning and proposal.operator == "remove" and trial.evidence.decision == "accept"
+        if not removing or not unread(state.outcomes, trial.outcomes):
             return trial
         reason = "no judgment changed: this judge does not read it"
         return replace(trial, evidence=replace(trial.evidence, decision="reject", reason=reason))
@@ -189,10 +193,14 @@ class DefaultSchedule:
         proposal = removal(state.library, name)
         after = proposal.applied_to(state.library)
         touched = run.bench.affected(state.library, after, run.pool)
-        if not touched or len(touched) > state.prune_limit - spent:
+        if len(touched) < LEAST_TOUCHED or self._too_dear(run, state, after):
             return state
         announce(run, state, proposal, after)
         return replace(state, pending=pend([proposal], state.library))
+
+    def _too_dear(self, run: Run, state: State, after: Library) -> bool:
+        touched = run.bench.affected(state.library, after, run.pool)
+        return len(touched) > state.prune_limit - run.bench.spent.judgments
 
     def _outcomes(self, run: Run, state: State) -> list[Outcome]:
         return [state.outcomes[example.id] for example in run.pool]

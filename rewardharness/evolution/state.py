@@ -62,6 +62,8 @@ class State:
     """Best accuracy so far on the examples that gates look at; only the paper's schedule keeps it."""
     silent: int = 0
     """Rounds in a row in which the Orchestrator gave no answer."""
+    twice: frozenset[str] = frozenset()
+    """Ids of examples whose outcome is a second opinion."""
     version: int = 0
     """Number of the champion: how many edits were kept, pruning included."""
     ending: str = ""
@@ -91,17 +93,21 @@ class State:
                 standings[name] = known.renewed(value, noise) if known else Standing(value, 1.0)
             elif known and outcome.judged and self.outcomes[name].judged:
                 standings[name] = known.remembering(value, noise)
-        return replace(self, standings=standings, outcomes={**self.outcomes, **outcomes} if kept else self.outcomes)
+        if not kept:
+            return replace(self, standings=standings)
+        champion = {**self.outcomes, **outcomes}
+        return replace(self, standings=standings, outcomes=champion, twice=self.twice - outcomes.keys())
 
     def confirmed(self, outcomes: Iterable[Outcome]) -> "State":
         """Take in second opinions on the champion: they take the place of the first."""
-        standings, known = dict(self.standings), dict(self.outcomes)
+        standings, known, twice = dict(self.standings), dict(self.outcomes), set(self.twice)
         for outcome in outcomes:
             name, value = outcome.example.id, worth(outcome)
             if value is not None and name in standings:
                 standings[name] = standings[name].confirmed(value)
                 known[name] = outcome
-        return replace(self, standings=standings, outcomes=known)
+                twice.add(name)
+        return replace(self, standings=standings, outcomes=known, twice=frozenset(twice))
 
 
 def begin(library: Library, outcomes: Iterable[Outcome]) -> State:

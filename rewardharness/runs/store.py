@@ -4,10 +4,12 @@
     results.jsonl   one line per result, appended; a line torn by a crash is passed over when read
     run.lock        held while a process writes, so that a second process is told
 
-Opening a folder again continues the run, provided that the manifest is the same.
+Kinds of runs may keep more in it. Opening a folder again continues the run, provided that the manifest is the same.
 """
 
 import os
+import shutil
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -19,6 +21,11 @@ from rewardharness.files import append_jsonl, hold, read_json, read_jsonl, write
 MANIFEST = "run.json"
 RESULTS = "results.jsonl"
 LOCK = "run.lock"
+OLD = ".old"
+"""Ending of what a restart has put aside."""
+
+_TRIES = 5
+_PAUSE = 0.02
 
 
 class RunFolder:
@@ -27,7 +34,7 @@ class RunFolder:
     Args:
         path: The folder; made when missing.
         manifest: What the run is about. A folder with another manifest is refused.
-        restart: Begin anew: the old results are kept aside as `results.jsonl.old`.
+        restart: Begin anew: what the run has written is kept aside, as in `results.jsonl.old`.
 
     Raises:
         RunError: If another process holds the folder, its manifest differs, or it is not a run folder.
@@ -88,15 +95,61 @@ class RunFolder:
                 f"{self.path} holds other files ({', '.join(sorted(foreign)[:3])}) and is not a run folder.",
                 next_step="Name a new or an empty folder.",
             )
-        if self.results_file.exists():
-            os.replace(self.results_file, self.path / f"{RESULTS}.old")
+        _put_aside(self.path)
         write_json(file, manifest)
         return False
+
+
+def read_manifest(path: Path) -> dict[str, Any]:
+    """Read what a run is about.
+
+    Raises:
+        RunError: If the folder holds no run.
+    """
+    if not (path / MANIFEST).is_file():
+        raise RunError(f"{path} holds no run.", next_step="List the runs with: rh runs list")
+    manifest = read_json(path / MANIFEST)
+    if not isinstance(manifest, dict):
+        raise RunError(f"{path / MANIFEST} is no manifest.", next_step="Remove the folder, or name another.")
+    return manifest
+
+
+def find_runs(folder: Path) -> list[Path]:
+    """Find the run folders in a folder, those that were written to last first."""
+    found = [file.parent for file in folder.glob(f"*/{MANIFEST}")]
+    return sorted(found, key=lambda path: (-max(each.stat().st_mtime for each in path.iterdir()), path.name))
+
+
+def is_running(path: Path) -> bool:
+    """Whether a process is writing to a run folder at this moment."""
+    if not (path / LOCK).exists():
+        return False
+    try:
+        os.close(hold(path / LOCK))
+    except BlockingIOError:
+        return True
+    return False
+
+
+def _put_aside(path: Path) -> None:
+    """Rename what an earlier run has written; what was put aside before goes."""
+    for each in sorted(path.iterdir()):
+        if each.name in {MANIFEST, LOCK} or each.name.endswith(OLD):
+            continue
+        old = each.with_name(each.name + OLD)
+        if old.is_dir():
+            shutil.rmtree(old)
+        os.replace(each, old)
 
 
 def _lock(path: Path) -> int:
     """Hold the folder for this process; the lock goes with the process, however it ends."""
     try:
+        for _ in range(_TRIES - 1):
+            try:
+                return hold(path / LOCK)
+            except BlockingIOError:  # perhaps only somebody who looks whether it runs, as `is_running` does
+                time.sleep(_PAUSE)
         return hold(path / LOCK)
     except BlockingIOError:
         raise RunError(

@@ -1,0 +1,384 @@
+"""`rh evolve`: grow a Library from preferences."""
+
+import argparse
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rewardharness.cli import output
+from rewardharness.cli.judging import add_options, make_judge
+from rewardharness.cli.progress import event_line
+from rewardharness.errors import DataError, InputError
+from rewardharness.settings import Settings
+
+if TYPE_CHECKING:
+    from rewardharness.data.source import Dataset
+    from rewardharness.evolution.estimate import Estimate
+    from rewardharness.evolution.events import Event
+    from rewardharness.evolution.loop import Plan
+    from rewardharness.evolution.proposal import Orchestrator
+    from rewardharness.evolution.schedules import Schedule
+    from rewardharness.evolution.stop import Limits
+    from rewardharness.judging.judge import Judge
+
+DEMO = "demo"
+"""Spelling of the demonstration set, drawn once into `RH_HOME`."""
+FEEDBACK = "feedback"
+"""Spelling of what people said in the app."""
+BUILTIN = "builtin"
+"""Spelling of the Orchestrator that needs no model."""
+
+DEMO_PAIRS = 100
+MODEL_CONCURRENCY = 16
+INTERRUPTED = 130
+
+
+def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser("evolve", help="grow a Library from preferences", description=evolve.__doc__)
+    parser.add_argument(
+        "--data",
+        required=True,
+        metavar="DATA",
+        help=f"a folder of labelled examples, `{DEMO}` ({DEMO_PAIRS} pairs drawn once) or `{FEEDBACK}` (the app's)",
+    )
+    parser.add_argument(
+        "--orchestrator",
+        default=BUILTIN,
+        metavar="MODEL",
+        help=f"who proposes edits: `{BUILTIN}` (default: rules, no model) or a model, spelled as a judge is",
+    )
+    parser.add_argument(
+        "--orchestrator-images", action="store_true", help="show it the images of cited examples (models that see)"
+    )
+    add_options(parser)
+    group = parser.add_argument_group("search")
+    group.add_argument("--schedule", choices=("default", "paper"), default="default", help="ours, or the paper's loop")
+    group.add_argument("--proposals", type=int, default=60, metavar="N", help="edits to try (default: 60)")
+    group.add_argument("--iterations", type=int, default=4, metavar="N", help="iterations of `paper` (default: 4)")
+    group.add_argument(
+        "--batch", type=int, default=2, metavar="N", help="examples judged between two looks at the evidence"
+    )
+    group.add_argument("--refresh", action="store_true", help="look twice at what an accepted edit flips (models)")
+    group.add_argument("--seed", type=int, default=0, help="the same seed gives the same result (default: 0)")
+    group.add_argument("--audit-share", type=float, default=0.25, metavar="X", help="put aside for the audit (0.25)")
+    group.add_argument(
+        "--ensemble", type=int, metavar="K", help="self-ensembling to compare with: K times; 0: none; default: as dear"
+    )
+    _add_budget(parser)
+    run = parser.add_argument_group("run")
+    run.add_argument("--run", dest="run_folder", type=Path, metavar="DIR", help="where the run is kept and resumed")
+    run.add_argument("--restart", action="store_true", help="begin the run anew; what it holds is put aside")
+    run.add_argument("--concurrency", type=int, metavar="N", help="examples under way at once")
+    run.add_argument("--yes", action="store_true", help="do not ask before spending")
+    run.add_argument("--dry-run", action="store_true", help="say what it would cost, and do nothing")
+    run.add_argument("--json", action="store_true", help="print the report as one JSON object")
+    run.add_argument("--quiet", action="store_true", help="no progress")
+    parser.set_defaults(run=evolve)
+
+
+def _add_budget(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("budget of the search (the audit comes on top)")
+    group.add_argument(
+        "--budget-calls", type=int, metavar="N", help="judgments at most; one is one example under one context"
+    )
+    group.add_argument("--budget-tokens", type=int, metavar="N", help="tokens at most, judge and Orchestrator together")
+    group.add_argument("--budget-seconds", type=float, metavar="S", help="seconds at most")
+    group.add_argument("--budget-money", type=float, metavar="X", help="money at most; needs prices")
+    group.add_argument(
+        "--price", type=float, nargs=2, metavar=("IN", "OUT"), help="the judge's prices per million tokens"
+    )
+    group.add_argument(
+        "--orchestrator-price", type=float, nargs=2, metavar=("IN", "OUT"), help="the Orchestrator's prices"
+    )
+
+
+def evolve(arguments: argparse.Namespace, settings: Settings) -> int:
+    """Evolve a Library from labelled examples: propose edits, keep those that held-out preferences speak for.
+
+    Resumable: the same command goes on where it stopped, also after `kill -9`. Ends with an audit on examples that
+    nothing was decided on.
+    """
+    from rewardharness.evolution.loop import Watch, evolve
+    from rewardharness.evolution.stop import Stopped
+
+    dataset = _open_data(arguments.data, settings, arguments.quiet)
+    folder, settings = _place(arguments, settings, dataset)
+    plan = _make_plan(arguments, settings, dataset)
+    begun = (folder / "checkpoint.json").exists() and not arguments.restart
+    if not arguments.quiet or arguments.dry_run:
+        _tell_cost(plan, folder, begun)
+    if arguments.dry_run:
+        return 0
+    if not begun:
+        _ask_leave(plan, arguments.yes)
+    watch = Watch(on_event=_teller(arguments.quiet), on_judgment=_Counter(plan, arguments.quiet).step)
+    how = "Ending after the judgments under way; Ctrl-C again ends at once."
+    try:
+        with watch.stop.listening(lambda: output.note(how)):
+            report = evolve(plan, folder, watch, restart=arguments.restart, disks=(settings.home,))
+    except (Stopped, KeyboardInterrupt):
+        output.note(f"Stopped; nothing is lost. Go on with: {_again(arguments, folder)}")
+        return INTERRUPTED
+    if arguments.json:
+        output.emit({**report, "folder": str(folder)})
+    else:
+        print_report(report, folder)
+    return 0
+
+
+def print_report(report: dict[str, Any], folder: Path) -> None:
+    """Print what came of a run."""
+    from rewardharness.evolution.report_page import headline
+
+    audit = report["audit"]
+    rows = [
+        (name, f"{each['judged']} of {each['n']}", output.share(each["accuracy"], each["interval"]), against)
+        for name, each, against in (
+            ("audit: final Library", audit["final"], ""),
+            ("audit: starting Library", audit["start"], _versus(audit["final_against_start"])),
+            ("audit: no Library", audit["empty"], _versus(audit["final_against_empty"])),
+            *_ensemble_row(audit),
+            ("pool: final Library", report["pool"]["final"], "gates looked at these"),
+            ("pool: starting Library", report["pool"]["start"], ""),
+        )
+    ]
+    output.table(("examples and Library", "judged", "accuracy [95 % interval]", "final Library against it"), rows)
+    groups = report["by_category"]
+    if groups:
+        output.table(
+            ("kind of edit (audit)", "n", "starting", "final"),
+            [
+                (
+                    each["name"],
+                    str(each["final"]["n"]),
+                    output.share(each["start"]["accuracy"]),
+                    output.share(each["final"]["accuracy"]),
+                )
+                for each in groups
+            ],
+        )
+    kept = sum(edit["evidence"]["decision"] == "accept" for edit in report["edits"])
+    spent = report["spent"]
+    output.say(headline(report))
+    if "skipped" in audit["ensemble"]:
+        output.say(f"Self-ensembling: {audit['ensemble']['skipped']}.")
+    output.say(
+        f"{kept} of {len(report['edits'])} edits kept; {spent['judgments']} judgments, "
+        f"{spent['judge']['calls']} requests to the judge's model, {spent['seconds']:.0f} s. "
+        f"The search ended because {report['ending']}."
+    )
+    output.say(f"Library: {folder / 'library'}   Report: {folder / 'report.html'}")
+
+
+def _ensemble_row(audit: dict[str, Any]) -> list[tuple[str, dict[str, Any], str]]:
+    ensemble = audit["ensemble"]
+    if "skipped" in ensemble:
+        return []
+    name = f"audit: starting Library, asked {ensemble['samples']} times"
+    return [(name, ensemble, _versus(audit["final_against_ensemble"]))]
+
+
+def _versus(test: dict[str, Any]) -> str:
+    if test["p"] is None:
+        return "no difference" if test["n"] else "nothing to compare"
+    return f"{test['fixes']} better, {test['breaks']} worse, exact p {test['p']:.3g}"
+
+
+def _open_data(spec: str, settings: Settings, quiet: bool) -> "Dataset":
+    """Read the dataset that a user means; the demonstration set is drawn when it is not there yet."""
+    from rewardharness.data.folder import read_folder
+
+    if spec == FEEDBACK:
+        return read_folder(settings.feedback)
+    if spec != DEMO:
+        dataset = read_folder(Path(spec))
+        if not quiet:
+            for problem in dataset.problems:
+                output.note(f"{dataset.name}: {problem}")
+        return dataset
+    folder = settings.home / "data" / f"demo-{DEMO_PAIRS}"
+    try:
+        return read_folder(folder)
+    except DataError:
+        from rewardharness.data.demo import make_demo
+
+        with output.Progress(DEMO_PAIRS, "drawing", quiet=quiet) as bar:
+            return make_demo(folder, pairs=DEMO_PAIRS, groups=0, progress=lambda done, of: bar.step())
+
+
+def _place(arguments: argparse.Namespace, settings: Settings, dataset: "Dataset") -> tuple[Path, Settings]:
+    """Choose the run folder, and where answers are remembered.
+
+    A run always remembers its answers, or resuming would pay for them twice; with --no-cache it keeps them to itself.
+    """
+    from rewardharness.files import content_id
+
+    what = [dataset.digest, arguments.judge, arguments.protocol, arguments.orchestrator, arguments.library]
+    what += [arguments.schedule, arguments.seed]
+    folder = arguments.run_folder or settings.home / "runs" / f"evolve-{content_id(what)[:12]}"
+    if arguments.no_cache:
+        arguments.no_cache = False
+        settings = replace(settings, home=folder.with_name(f"{folder.name}-cache"))
+    return folder, settings
+
+
+def _make_plan(arguments: argparse.Namespace, settings: Settings, dataset: "Dataset") -> "Plan":
+    from rewardharness.evolution.loop import Plan
+    from rewardharness.evolution.observing import observer
+    from rewardharness.judging.cache import JudgmentCache
+    from rewardharness.judging.subagent import SubAgent
+    from rewardharness.library.opening import open_library
+    from rewardharness.schema import TIE
+
+    for name, low in (("proposals", 1), ("iterations", 1), ("batch", 1), ("concurrency", 1)):
+        value = getattr(arguments, name)
+        if value is not None and value < low:
+            raise InputError(f"--{name} {value} is too small.", next_step=f"Give a number of at least {low}.")
+    arguments.ties = arguments.ties or any(example.preference == TIE for example in dataset.examples)
+    judge = make_judge(arguments, settings)
+    resample = None
+    again: Judge | None = None
+    if isinstance(judge, SubAgent):
+        how, agent = judge.settings, judge
+        again = replace(agent, settings=replace(how, samples=1, temperature=how.sample_temperature))
+
+        def resample(times: int) -> "Judge":
+            return replace(agent, settings=replace(how, samples=times))
+
+    return Plan(
+        dataset,
+        open_library(arguments.library or settings.library),
+        judge,
+        _open_orchestrator(arguments.orchestrator, arguments.orchestrator_images, settings),
+        _make_schedule(arguments),
+        observer(JudgmentCache(settings.home / "cache")),
+        seed=arguments.seed,
+        audit_share=arguments.audit_share,
+        limits=_make_limits(arguments, settings),
+        again=again,
+        resample=resample,
+        samples=arguments.ensemble,
+        concurrency=arguments.concurrency or (MODEL_CONCURRENCY if again else settings.workers),
+        router=arguments.router is not None,
+    )
+
+
+def _open_orchestrator(spec: str, images: bool, settings: Settings) -> "Orchestrator":
+    if spec == BUILTIN:
+        from rewardharness.evolution.builtin_orchestrator import BuiltinOrchestrator
+
+        return BuiltinOrchestrator()
+    from rewardharness.evolution.llm_orchestrator import LLMOrchestrator, LLMSettings
+    from rewardharness.models.open import ModelSettings, open_model
+
+    keys = ModelSettings(
+        api_key=settings.api_key,
+        gemini_key=settings.gemini_key,
+        project=settings.cloud_project,
+        location=settings.cloud_location,
+    )
+    return LLMOrchestrator(open_model(spec, keys), LLMSettings(images=images))
+
+
+def _make_schedule(arguments: argparse.Namespace) -> "Schedule":
+    from rewardharness.evolution.schedules import DefaultSchedule, PaperSchedule
+
+    if arguments.schedule == "paper":
+        return PaperSchedule(iterations=arguments.iterations)
+    schedule = DefaultSchedule(proposals=arguments.proposals, batch=arguments.batch, refresh=arguments.refresh)
+    # Where judgments cost no request, pruning may look at everything.
+    return replace(schedule, prune_share=1.0) if arguments.judge == "measured" else schedule
+
+
+def _make_limits(arguments: argparse.Namespace, settings: Settings) -> "Limits":
+    from rewardharness.evolution.stop import Budget, Limits, Price
+
+    price = Price(*(arguments.price or (settings.price_input, settings.price_output)))
+    other = Price(*(arguments.orchestrator_price or (None, None)))
+    for name in ("budget_calls", "budget_tokens", "budget_seconds", "budget_money"):
+        value = getattr(arguments, name)
+        if value is not None and not value > 0:
+            option = name.replace("_", "-")
+            raise InputError(f"--{option} {value} allows nothing.", next_step="Give a number above 0.")
+    if arguments.budget_money is not None:
+        unknown = [name for name, each in (("--price", price), ("--orchestrator-price", other)) if each.input is None]
+        if arguments.orchestrator == BUILTIN:
+            unknown = [name for name in unknown if name == "--price"]
+        if unknown:
+            raise InputError(
+                f"A budget of money cannot be kept without knowing prices: {', '.join(unknown)}.",
+                next_step="Give the prices per million tokens, or another budget.",
+            )
+    budget = Budget(arguments.budget_calls, arguments.budget_tokens, arguments.budget_seconds, arguments.budget_money)
+    return Limits(budget, price, other)
+
+
+def _tell_cost(plan: "Plan", folder: Path, begun: bool) -> None:
+    """Say what is going to be spent."""
+    pool, audit = plan.parts
+    output.note(
+        f"{plan.dataset.name}: {len(pool)} examples to learn from, {len(audit)} put aside for the audit. "
+        f"Judge {plan.judge.name}; Orchestrator {plan.orchestrator.name}; schedule {plan.schedule.name}."
+    )
+    output.note(f"Run folder: {folder}{' (goes on)' if begun else ''}")
+    output.note(_cost_words(plan.estimate))
+
+
+def _cost_words(cost: "Estimate") -> str:
+    parts = [f"{cost.begin} to begin with", f"about {cost.search} to try edits (at most {cost.most})"]
+    parts += [f"{cost.audit} for the audit"]
+    parts += [f"{cost.ensemble} for the comparison with self-ensembling (--ensemble 0: none)"] if cost.ensemble else []
+    words = f"Expected: about {cost.expected} judgments: {', '.join(parts)}."
+    if not cost.requests:
+        return f"{words} No model is asked, so they cost time alone."
+    return f"{words} Each takes at least {cost.requests} requests to the model; more where it calls Tools."
+
+
+def _ask_leave(plan: "Plan", yes: bool) -> None:
+    """Ask before money may be spent.
+
+    Raises:
+        InputError: If the answer is no, or there is nobody to ask.
+    """
+    if yes or (not plan.estimate.requests and plan.orchestrator.name.startswith("built-in")):
+        return
+    if not sys.stdin.isatty():
+        raise InputError("This may cost money and there is nobody to ask.", next_step="Add --yes.")
+    output.note("Go on? [y/N] ")
+    if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+        raise InputError("Nothing was done.", next_step="Set a smaller budget, or say yes.")
+
+
+class _Counter:
+    """Shows that the first judging of the pool moves on; later on the decisions do."""
+
+    def __init__(self, plan: "Plan", quiet: bool) -> None:
+        self._total, self._done = plan.estimate.begin, 0
+        self._bar = output.Progress(self._total, "judging the pool", quiet=quiet)
+
+    def step(self) -> None:
+        """Count a judgment."""
+        self._done += 1
+        if self._done <= self._total:
+            self._bar.step()
+
+
+def _teller(quiet: bool) -> "Any":
+    """Tells events on standard error."""
+
+    def tell(event: "Event") -> None:
+        line = event_line(event)
+        if line and not quiet:
+            output.note(line)
+
+    return tell
+
+
+def _again(arguments: argparse.Namespace, folder: Path) -> str:
+    """The command that goes on."""
+    words = [word for word in sys.argv[1:] if word != "--restart"] or ["evolve", "--data", arguments.data]
+    if arguments.run_folder is None and "--run" not in words:
+        words += ["--run", str(folder)]
+    return "rh " + " ".join(words)

@@ -1,0 +1,53 @@
+"""Events of a run as lines for people."""
+
+from typing import TYPE_CHECKING
+
+from rewardharness.cli import output
+
+if TYPE_CHECKING:
+    from rewardharness.evolution.events import Decided, Event
+
+WIDTH = 110
+"""Width of a statement, in characters."""
+
+
+def event_line(event: "Event") -> str:
+    """Put an event into a line; empty for those that need none."""
+    from rewardharness.evolution import events
+
+    match event:
+        case events.Started():
+            return f"Begun: {event.pool} examples to learn from, {event.audit} for the audit, seed {event.seed}."
+        case events.Resumed():
+            return f"Going on at step {event.step}."
+        case events.Judged():
+            failed = f", {event.failed} without a judgment" if event.failed else ""
+            return f"The starting Library agrees with {output.share(event.accuracy)} of the pool{failed}."
+        case events.Found():
+            first = event.findings[0]["statement"] if event.findings else ""
+            return f"Found: {output.shorten(first, WIDTH)}" if first else ""
+        case events.Decided():
+            return _decision(event)
+        case events.PhaseBegan():
+            return f"Phase: {event.phase}."
+        case events.OrchestratorFailed():
+            return f"The Orchestrator gave no answer ({event.code}): {output.shorten(event.message, WIDTH)}"
+        case events.Passed():
+            return f"  passed over: {output.shorten(event.reason, WIDTH)}"
+        case events.Rested():
+            return f"{event.kind}: {event.reason} {event.next_step}".strip()
+        case events.Concluding():
+            return f"The search ended because {event.reason}. Now the audit."
+        case events.Finished():
+            return f"Finished: audit accuracy {output.share(event.audit_accuracy)}."
+    return ""
+
+
+def _decision(event: "Decided") -> str:
+    evidence = event.read_evidence()
+    word = "kept" if event.accepted else "sent back"
+    what = f"{event.operator} {', '.join(event.names)}"
+    return (
+        f"  {word}: {output.shorten(what, 60)}: {evidence.reason}; {evidence.calls} of {evidence.affected} judged; "
+        f"pool {output.share(event.accuracy)}, {event.spent['judgments']} judgments in all"
+    )

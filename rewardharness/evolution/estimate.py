@@ -1,0 +1,98 @@
+"""What a run is expected to cost, said before anything is spent."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from statistics import fmean
+
+from rewardharness.evolution.audit import samples_for
+from rewardharness.evolution.bench import may_fire
+from rewardharness.evolution.schedules import DefaultSchedule, PaperSchedule, Schedule
+from rewardharness.judging.judge import Judge
+from rewardharness.judging.subagent import ALONE, SubAgent
+from rewardharness.library.store import Library
+from rewardharness.schema import Example
+
+USUAL_SHARE = 0.4
+"""Part of the examples that an edit touches that the gate looks at, on average: the rest is settled by then. From
+`benchmarks/evolution_calls.py`."""
+
+USUAL_REACH = 0.35
+"""Share of the pool that an entry touches, where there are no entries to go by."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Judgments that a run is expected to make. One judgment is one example under one context."""
+
+    begin: int
+    """To judge the pool with the starting Library."""
+    search: int
+    """For the gates: what is usual."""
+    most: int
+    """For the gates, if every proposal were judged on all that it can touch."""
+    audit: int
+    """For the audit: final, starting and empty Library."""
+    ensemble: int
+    """For the comparison with self-ensembling."""
+    requests: int
+    """Requests to a model per judgment of a pair, at least; 0 for a judge without a model."""
+
+    @property
+    def expected(self) -> int:
+        """All of it, as is usual."""
+        return self.begin + self.search + self.audit + self.ensemble
+
+    def to_json(self) -> dict[str, int]:
+        """Put it into JSON."""
+        return {**asdict(self), "expected": self.expected}
+
+
+def estimate(
+    schedule: Schedule,
+    judge: Judge,
+    library: Library,
+    parts: tuple[Sequence[Example], Sequence[Example]],
+    samples: int | None,
+    most: int | None,
+) -> Estimate:
+    """Say what a run is expected to cost.
+
+    Args:
+        schedule: The order of things.
+        judge: Who judges.
+        library: The starting Library.
+        parts: Pool and audit.
+        samples: How often each question of the audit is asked for self-ensembling; None for as often as the search
+            asked, 0 for none.
+        most: The budget of judgments; None for no limit.
+    """
+    pool, audit = parts
+    begin = len(schedule.watched(tuple(pool)))
+    if isinstance(schedule, PaperSchedule):
+        read = 2 * (len(pool) - begin)
+        usual = upper = read + schedule.iterations * (read + 2 * begin)
+    else:
+        assert isinstance(schedule, DefaultSchedule)
+        reach = _reach(library, pool)
+        usual = math.ceil(schedule.proposals * USUAL_SHARE * reach * len(pool) * (1 + schedule.prune_share))
+        upper = math.ceil(schedule.proposals * len(pool) * (1 + schedule.prune_share))
+    if most is not None:
+        usual, upper = (max(0, min(value, most - begin)) for value in (usual, upper))
+    times = samples_for(begin + usual, len(audit)) if samples is None else samples
+    ensemble = times * len(audit) if isinstance(judge, SubAgent) and times > 1 else 0
+    return Estimate(begin, usual, upper, 3 * len(audit), ensemble, _requests(judge))
+
+
+def _reach(library: Library, pool: Sequence[Example]) -> float:
+    """Share of the pool that an entry touches, on average over the entries that touch any."""
+    shares = [fmean(may_fire(entry, example.instruction, False) for example in pool) for entry in library.entries]
+    shares = [share for share in shares if share]
+    return fmean(shares) if shares else USUAL_REACH
+
+
+def _requests(judge: Judge) -> int:
+    if not isinstance(judge, SubAgent):
+        return 0
+    how = judge.settings
+    return (2 if how.protocol in ALONE or how.both_orders else 1) * how.samples

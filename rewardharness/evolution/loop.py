@@ -1,0 +1,265 @@
+"""The loop: splits the data, judges the pool, searches, audits, reports; and goes on where a killed run stopped."""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rewardharness.data.source import Dataset, split
+from rewardharness.errors import InputError
+from rewardharness.evolution.audit import Resample, Score, hold_audit
+from rewardharness.evolution.bench import JudgeBench, ledger_usage
+from rewardharness.evolution.checkpoint import Checkpoints
+from rewardharness.evolution.estimate import Estimate, estimate
+from rewardharness.evolution.events import Concluding, Event, Finished, Judged, Rested, Resumed, Started, write_event
+from rewardharness.evolution.observing import KNOWN_MEASURES
+from rewardharness.evolution.proposal import Observe, Orchestrator
+from rewardharness.evolution.report import REPORT, build_report
+from rewardharness.evolution.report_page import PAGE, report_page
+from rewardharness.evolution.schedules import Schedule
+from rewardharness.evolution.search import search
+from rewardharness.evolution.state import State, begin
+from rewardharness.evolution.steps import Run
+from rewardharness.evolution.stop import STOP_FILE, UNLIMITED, Limits, Paused, Stopped, StopRequest
+from rewardharness.evolution.trial import COVERAGE, worth
+from rewardharness.files import read_json, read_jsonl, write_json, write_text
+from rewardharness.judging.judge import Judge
+from rewardharness.library.store import Library
+from rewardharness.runs.store import RunFolder
+from rewardharness.schema import Example, Json
+
+LEAST = 8
+"""Labelled examples that an evolution needs at least."""
+
+AUDIT_SHARE = 0.25
+"""Share of the examples that is put aside for the audit."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run is about."""
+
+    dataset: Dataset
+    library: Library
+    """Where it starts."""
+    judge: Judge
+    orchestrator: Orchestrator
+    schedule: Schedule
+    observe: Observe
+    """What the measures say of an example."""
+    seed: int = 0
+    audit_share: float = AUDIT_SHARE
+    limits: Limits = UNLIMITED
+    again: Judge | None = None
+    """Gives second opinions of the same judge; None for one that always answers the same."""
+    resample: Resample | None = None
+    """Makes the same judge ask several times, for the comparison at the end; None as above."""
+    samples: int | None = None
+    """How often it asks then; None for as often as the search did, 0 for no comparison."""
+    concurrency: int = 8
+    """Examples under way at once."""
+    router: bool = False
+    """Whether a model decides on entries without triggers."""
+
+    @property
+    def parts(self) -> tuple[tuple[Example, ...], tuple[Example, ...]]:
+        """The labelled examples, divided into pool and audit.
+
+        Raises:
+            InputError: If there are too few.
+        """
+        labelled = [example for example in self.dataset.examples if example.preference is not None]
+        if len(labelled) < LEAST:
+            raise InputError(
+                f"{self.dataset.name} has {len(labelled)} labelled examples; evolving needs at least {LEAST}.",
+                next_step="Label more, or make some: rh demo-data FOLDER.",
+            )
+        return split(labelled, share=self.audit_share, seed=self.seed)
+
+    @property
+    def manifest(self) -> Json:
+        """What must not change while a run goes on. Budgets may."""
+        return {
+            "command": "evolve",
+            "data": self.dataset.digest,
+            "data_name": self.dataset.name,
+            "judge": self.judge.name,
+            "judge_revision": self.judge.revision,
+            "protocol": self.judge.protocol,
+            "library_id": self.library.id,
+            "orchestrator": self.orchestrator.name,
+            "schedule": {"name": self.schedule.name, **asdict(self.schedule)},  # type: ignore[call-overload]
+            "seed": self.seed,
+            "audit_share": self.audit_share,
+            "samples": self.samples,
+        }
+
+    @property
+    def estimate(self) -> Estimate:
+        """What it is expected to cost."""
+        return estimate(self.schedule, self.judge, self.library, self.parts, self.samples, self.limits.budget.judgments)
+
+
+@dataclass
+class Watch:
+    """Who looks on, and may ask for an end."""
+
+    stop: StopRequest = field(default_factory=StopRequest)
+    on_event: Callable[[Event], None] = lambda event: None
+    """Told each event after it was written."""
+    on_judgment: Callable[[], None] = lambda: None
+    """Told after each judgment."""
+
+
+def evolve(plan: Plan, folder: Path, watch: Watch, *, restart: bool = False, disks: Sequence[Path] = ()) -> Json:
+    """Evolve a Library in a run folder, or go on with the run that the folder holds.
+
+    Args:
+        plan: What the run is about.
+        folder: The run folder; made when missing.
+        watch: Who looks on.
+        restart: Begin anew; what the folder held is put aside.
+        disks: Further folders that are written to, such as that of the cache.
+
+    Returns:
+        The report, as it stands in `report.json`.
+
+    Raises:
+        InputError: If there are too few labelled examples.
+        RunError: If the folder holds another run, or another process runs it.
+        Paused: If trouble stopped it. The same call goes on.
+        Stopped: If somebody asked for an end. The same call goes on.
+    """
+    parts = plan.parts
+    started = {"started": datetime.now(UTC).isoformat(timespec="seconds")}
+    with RunFolder(folder, {**plan.manifest, **started}, restart=restart) as run_folder:
+        (folder / STOP_FILE).unlink(missing_ok=True)
+        watch.stop.folder = folder
+        sitting = _Sitting(plan, run_folder, watch, parts, (folder, *disks))
+        try:
+            return sitting.run()
+        except Stopped:
+            sitting.rest("stopped", "Somebody asked for an end.", "The same command goes on.")
+            raise
+        except Paused as trouble:
+            sitting.rest(trouble.kind, trouble.message, trouble.next_step)
+            raise
+
+
+class _Sitting:
+    """One process's work on a run: from where it stands to its end, or to the next interruption."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        folder: RunFolder,
+        watch: Watch,
+        parts: tuple[tuple[Example, ...], tuple[Example, ...]],
+        disks: tuple[Path, ...],
+    ) -> None:
+        self.plan, self.folder, self.watch = plan, folder, watch
+        self.pool, self.audit = parts
+        self.checkpoints = Checkpoints(folder.path)
+        step, lines = self.checkpoints.step, [line for _, line in read_jsonl(folder.results_file)]
+        spent = self.checkpoints.spent
+        self._asked_before = spent.orchestrator
+        self.bench = JudgeBench(
+            plan.judge,
+            limits=plan.limits,
+            stop=watch.stop,
+            record=folder.append,
+            again=plan.again,
+            concurrency=plan.concurrency,
+            disks=disks,
+            router=plan.router,
+            progress=watch.on_judgment,
+            spent=replace(spent, judge=ledger_usage(lines)),
+            step=step or 0,
+            counted={line["id"] for line in lines if line["step"] < (step or 0)},
+        )
+        self.steps = Run(
+            self.bench, plan.orchestrator, self.pool, plan.observe, KNOWN_MEASURES, plan.seed, emit=self.emit
+        )
+
+    def emit(self, event: Event) -> None:
+        """Write an event, then tell who looks on."""
+        write_event(self.folder.path, event)
+        self.watch.on_event(event)
+
+    def rest(self, kind: str, reason: str, next_step: str) -> None:
+        """Say why it goes no further. On a full disk that may not be possible any more."""
+        with suppress(OSError):
+            self.emit(Rested(kind, reason, next_step, step=self.bench.step))
+
+    def run(self) -> Json:
+        """Go on from where the run stands."""
+        state = self.checkpoints.load(self.pool, self.bench) if self.folder.resumed else None
+        if self.folder.resumed:
+            if state is not None and state.ending and not self._more_to_spend(state):
+                if (self.folder.path / REPORT).exists():
+                    report: Json = read_json(self.folder.path / REPORT)
+                    return report
+            elif state is not None and state.ending:
+                state = replace(state, ending="")
+            self.emit(Resumed(step=self.bench.step))
+        if state is None:
+            state = self._begin()
+        state = search(self.steps, self.plan.schedule, state, self.keep)
+        return self._conclude(state)
+
+    def keep(self, state: State) -> None:
+        """Save a state, and whatever was spent up to it."""
+        self.bench.tick()
+        asked = self._asked_before + self.plan.orchestrator.spent
+        self.bench.spent = replace(self.bench.spent, orchestrator=asked)
+        self.checkpoints.save(state, self.bench.spent)
+        self.bench.step = state.step
+
+    def _more_to_spend(self, state: State) -> bool:
+        """Whether a search that its budget ended may go on, because the budget is larger now."""
+        return state.ending.startswith("the budget") and self.plan.limits.exceeded(self.bench.spent) is None
+
+    def _begin(self) -> State:
+        """Judge the pool with the starting Library."""
+        plan = self.plan
+        if not self.folder.resumed:
+            names = (plan.judge.name, plan.orchestrator.name, plan.schedule.name, plan.dataset.name)
+            sizes = (len(self.pool), len(self.audit))
+            self.emit(Started(*names, *sizes, plan.library.id, plan.seed, plan.estimate.to_json()))
+        watched = plan.schedule.watched(self.pool)
+        most = plan.limits.budget.judgments
+        if most is not None and most <= len(watched):
+            raise InputError(
+                f"A budget of {most} judgments does not even cover the {len(watched)} examples of the pool.",
+                next_step="Allow more, or use fewer examples.",
+            )
+        outcomes = self.bench.judge(plan.library, watched)
+        failed = sum(worth(outcome) is None for outcome in outcomes)
+        if failed > (1 - COVERAGE) * len(outcomes):
+            codes = {outcome.judgment.failure.code for outcome in outcomes if outcome.judgment.failure}
+            raise Paused(
+                f"{failed} of {len(outcomes)} examples could not be judged ({', '.join(sorted(codes))}).",
+                next_step="See why (rh score-folder shows it), then give the same command again.",
+                kind="endpoint",
+            )
+        score = Score.of(outcomes)
+        self.emit(Judged(score.judged, score.n - score.judged, score.accuracy))
+        state = replace(begin(plan.library, outcomes), step=1)
+        self.keep(state)
+        return state
+
+    def _conclude(self, state: State) -> Json:
+        """Hold the audit, write the report."""
+        plan, folder = self.plan, self.folder.path
+        self.emit(Concluding(state.ending, step=state.step))
+        audit = hold_audit(self.bench, self.audit, plan.library, state.library, plan.resample, plan.samples)
+        with self.bench.outside_budget():
+            start = self.bench.judge(plan.library, plan.schedule.watched(self.pool))
+        self.keep(state)
+        report = build_report(plan.manifest, state, start, audit, self.bench.spent, plan.limits, folder)
+        write_json(folder / REPORT, report)
+        write_text(folder / PAGE, report_page(report))
+        final = Score.of(audit.final).accuracy
+        self.emit(Finished(state.ending, state.accuracy, final, state.library.id, step=state.step))
+        return report

@@ -1,0 +1,219 @@
+"""The report of a run as one page of HTML: no script, nothing loaded from elsewhere, light and dark.
+
+All text in it is foreign, from datasets, Libraries and models, and is escaped.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from rewardharness.schema import Json
+
+PAGE = "report.html"
+
+WIDTH, HEIGHT, EDGE = 640, 240, 36
+"""Size of the chart and the margin around it, in pixels."""
+
+_STYLE = """
+:root { color-scheme: light dark; --ink: #1d2330; --soft: #5b6475; --line: #d9dee8; --back: #fff; --good: #137a3f;
+  --bad: #b3261e; --mark: #2f6fed; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e8ebf2; --soft: #9aa4b8; --line: #333b4c; --back: #12151c;
+  --good: #5fcf8e; --bad: #ff8a80; --mark: #7fa8ff; } }
+body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--back); max-width: 60rem;
+  margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.6rem; } h2 { font-size: 1.15rem; margin-top: 2rem; }
+p, td, li { overflow-wrap: anywhere; } .soft { color: var(--soft); }
+table { border-collapse: collapse; width: 100%; } .wide { overflow-x: auto; }
+th, td { text-align: left; vertical-align: top; padding: .35rem .6rem; border-bottom: 1px solid var(--line); }
+td.number { font-variant-numeric: tabular-nums; white-space: nowrap; }
+.kept { color: var(--good); } .sent-back { color: var(--bad); }
+svg { max-width: 100%; height: auto; } svg text { fill: var(--soft); font-size: 12px; }
+"""
+
+
+def report_page(report: Mapping[str, Any]) -> str:
+    """Write a report as HTML.
+
+    Args:
+        report: As `report.build_report` makes it.
+    """
+    run, audit = report["run"], report["audit"]
+    body = [
+        f"<h1>Evolution on {_text(run['data_name'])}</h1>",
+        f'<p class="soft">Judge {_text(run["judge"])}, {_text(run["protocol"])}. Orchestrator '
+        f"{_text(run['orchestrator'])}. Schedule {_text(run['schedule']['name'])}, seed {_text(run['seed'])}. "
+        f"The search ended because {_text(report['ending'])}.</p>",
+        f"<p><strong>{_text(headline(report))}</strong></p>",
+        _section("Accuracy", _accuracies(report)),
+        _section("On the way", _chart(report["curve"])),
+        _section("By kind of edit (audit)", _groups(report["by_category"])),
+        _section("By kind of label (audit)", _groups(report["by_label_kind"])),
+        _section("Edits", _edits(report["edits"])),
+        _section("What it cost", _spending(report)),
+        _section("Examples that no version judged right", _puzzles(report["puzzles"])),
+    ]
+    title = f"Evolution on {_text(run['data_name'])}: {_share(audit['final'])}"
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n" + "\n".join(body) + "\n</body>\n</html>\n"
+    )
+
+
+def headline(report: Mapping[str, Any]) -> str:
+    """Say in one sentence what came of a run, on the audit."""
+    audit = report["audit"]
+    final, start, test = audit["final"], audit["start"], audit["final_against_start"]
+    if final["accuracy"] is None:
+        return f"None of the {audit['n']} audit examples was judged."
+    said = f"On {final['judged']} examples that nothing was decided on, {final['accuracy']:.1%} agree with their labels"
+    if start["accuracy"] is None:
+        return f"{said}; with the starting Library none was judged."
+    p = "no example differs" if test["p"] is None else f"exact p {test['p']:.3g}"
+    return f"{said}, {start['accuracy']:.1%} with the starting Library ({p})."
+
+
+def _section(heading: str, content: str) -> str:
+    return f"<h2>{heading}</h2>\n{content}" if content else ""
+
+
+def _accuracies(report: Mapping[str, Any]) -> str:
+    pool, audit = report["pool"], report["audit"]
+    ensemble = audit["ensemble"]
+    rows = [
+        ["Audit", "final Library", *_score(audit["final"]), ""],
+        ["Audit", "starting Library", *_score(audit["start"]), _test(audit["final_against_start"])],
+        ["Audit", "no Library", *_score(audit["empty"]), _test(audit["final_against_empty"])],
+    ]
+    if "skipped" in ensemble:
+        rows.append(["Audit", f"self-ensembling: {ensemble['skipped']}", "", "", ""])
+    else:
+        what = f"starting Library, every question asked {ensemble['samples']} times"
+        rows.append(["Audit", what, *_score(ensemble), _test(audit["final_against_ensemble"])])
+    rows += [
+        ["Pool", "final Library", *_score(pool["final"]), pool["note"]],
+        ["Pool", "starting Library", *_score(pool["start"]), ""],
+    ]
+    return _rows(("examples", "with", "judged", "accuracy [95 %]", "final against it"), rows)
+
+
+def _chart(points: Sequence[Mapping[str, Any]]) -> str:
+    """Accuracy on the pool against judgments, as a line with steps."""
+    known = [point for point in points if point["accuracy"] is not None]
+    if len(known) < 2:
+        return ""
+    right = max(point["judgments"] for point in known) or 1
+    low = min(point["accuracy"] for point in known)
+    high = max(point["accuracy"] for point in known)
+    low, high = max(0.0, low - 0.05), min(1.0, high + 0.05)
+
+    def place(point: Mapping[str, Any]) -> tuple[float, float]:
+        across = EDGE + (WIDTH - 2 * EDGE) * point["judgments"] / right
+        up = HEIGHT - EDGE - (HEIGHT - 2 * EDGE) * (point["accuracy"] - low) / ((high - low) or 1)
+        return round(across, 1), round(up, 1)
+
+    path, marks = "", ""
+    version = -1
+    for point in known:
+        x, y = place(point)
+        path += f"H{x}V{y}" if path else f"M{x} {y}"
+        if point["version"] != version:
+            version = point["version"]
+            marks += f'<circle cx="{x}" cy="{y}" r="3.5" fill="var(--mark)"/>'
+    path += f"H{WIDTH - EDGE}"
+    bottom = HEIGHT - EDGE
+    return (
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="Accuracy on the pool against judgments spent">'
+        f'<path d="M{EDGE} {EDGE}V{bottom}H{WIDTH - EDGE}" fill="none" stroke="var(--line)"/>'
+        f'<path d="{path}" fill="none" stroke="var(--mark)" stroke-width="2"/>{marks}'
+        f'<text x="2" y="{EDGE + 4}">{high:.0%}</text><text x="2" y="{bottom + 4}">{low:.0%}</text>'
+        f'<text x="{EDGE}" y="{HEIGHT - 10}">0</text>'
+        f'<text x="{WIDTH - EDGE}" y="{HEIGHT - 10}" text-anchor="end">{right} judgments</text></svg>'
+        '<p class="soft">Accuracy on the pool; a dot is a new champion.</p>'
+    )
+
+
+def _groups(groups: Iterable[Mapping[str, Any]]) -> str:
+    rows = [
+        [_text(each["name"]), str(each["final"]["n"]), _share(each["start"]), _share(each["final"])] for each in groups
+    ]
+    return _rows(("", "n", "starting Library", "final Library"), rows, escaped=True) if rows else ""
+
+
+def _edits(edits: Sequence[Mapping[str, Any]]) -> str:
+    rows = []
+    for edit in edits:
+        evidence = edit["evidence"]
+        kept = evidence["decision"] == "accept"
+        word = '<span class="kept">kept</span>' if kept else '<span class="sent-back">sent back</span>'
+        p = "" if evidence["p_value"] is None else f", p {evidence['p_value']:.2g}"
+        counts = f"{evidence['fixes']} fixed, {evidence['breaks']} broken, {evidence['ties']} as before{p}"
+        about = [f"{_text(counts)}; {evidence['calls']} of {evidence['affected']} judged"]
+        for name, label in (("cited", "cites"), ("fixed", "fixed"), ("broken", "broken")):
+            ids = edit["cited"] if name == "cited" else evidence[name]
+            about += [f"{label}: {_text(', '.join(ids))}"] if ids else []
+        what = f"{_text(edit['operator'])} {_text(', '.join(edit['names']))}"
+        said = f'{_text(edit["statement"])}<br><span class="soft">{_text(evidence["reason"])}</span>'
+        rows.append([word, what, said, "<br>".join(about)])
+    return _rows(("", "edit", "why", "evidence"), rows, escaped=True) if rows else "<p>Nothing was proposed.</p>"
+
+
+def _spending(report: Mapping[str, Any]) -> str:
+    spent = report["spent"]
+    money = "not known (no prices given)" if spent["money"] is None else f"{spent['money']:.4f}"
+    rows = [
+        ["judgments of the search", f"{spent['judgments']:,}"],
+        ["requests to the judge's model", f"{spent['judge']['calls']:,}"],
+        ["requests to the Orchestrator's model", f"{spent['orchestrator']['calls']:,}"],
+        ["tokens in / out", _tokens(spent)],
+        ["seconds", f"{spent['seconds']:,.0f}"],
+        ["money", money],
+    ]
+    if spent["remembered"] is not None:
+        rows.append(["judgments that were remembered, at no cost", f"{spent['remembered']:,}"])
+    return _rows(("", ""), rows)
+
+
+def _tokens(spent: Mapping[str, Any]) -> str:
+    sums = [spent["judge"][name] + spent["orchestrator"][name] for name in ("input_tokens", "output_tokens")]
+    return f"{sums[0]:,} / {sums[1]:,}"
+
+
+def _puzzles(puzzles: Sequence[Mapping[str, Any]]) -> str:
+    if not puzzles:
+        return ""
+    rows = [[each["id"], each["instruction"], str(each["label"]), str(each["versions"])] for each in puzzles]
+    return "<p>Perhaps their labels are wrong.</p>\n" + _rows(("id", "instruction", "label", "times judged"), rows)
+
+
+def _score(score: Json) -> list[str]:
+    return [f"{score['judged']} of {score['n']}", _share(score)]
+
+
+def _share(score: Mapping[str, Any]) -> str:
+    if score["accuracy"] is None:
+        return "-"
+    low, high = score["interval"]
+    return f"{score['accuracy']:.1%} [{low:.1%}, {high:.1%}]"
+
+
+def _test(test: Mapping[str, Any]) -> str:
+    if not test["n"]:
+        return "nothing to compare"
+    p = "" if test["p"] is None else f", exact p {test['p']:.3g}"
+    low, high = test["interval"]
+    return f"{test['gain']:+.1%} [{low:+.1%}, {high:+.1%}]: {test['fixes']} better, {test['breaks']} worse{p}"
+
+
+def _rows(headings: Sequence[str], rows: Iterable[Sequence[str]], *, escaped: bool = False) -> str:
+    head = "".join(f"<th>{_text(heading)}</th>" for heading in headings)
+    lines = []
+    for row in rows:
+        cells = "".join(f"<td>{cell if escaped else _text(cell)}</td>" for cell in row)
+        lines.append(f"<tr>{cells}</tr>")
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>\n" + "\n".join(lines) + "\n</tbody></table>"
+    return f'<div class="wide">{table}</div>'
+
+
+def _text(value: object) -> str:
+    return escape(str(value))

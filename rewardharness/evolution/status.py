@@ -1,0 +1,83 @@
+"""How a run stands, for whoever looks on from outside: read from its folder alone."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from rewardharness.evolution.events import Decided, Event, Finished, Judged, PhaseBegan, Rested, Started, read_events
+from rewardharness.runs.store import is_running, read_manifest
+
+Condition = Literal["running", "finished", "stopped", "paused", "interrupted"]
+"""`stopped`: somebody asked for an end; `paused`: trouble, see the reason; `interrupted`: the process ended without a
+word, as after `kill -9`. All three go on with the same command."""
+
+
+@dataclass(frozen=True)
+class Status:
+    """How a run stands."""
+
+    folder: Path
+    manifest: dict[str, Any]
+    condition: Condition
+    reason: str = ""
+    """Why it ended or rests; empty while it runs."""
+    next_step: str = ""
+    """What to do about it."""
+    phase: str = "skills"
+    tried: int = 0
+    """Edits that a gate decided on."""
+    kept: int = 0
+    judgments: int = 0
+    version: int = 0
+    """Number of the champion."""
+    start_accuracy: float | None = None
+    """Of the starting Library on the pool."""
+    pool_accuracy: float | None = None
+    audit_accuracy: float | None = None
+
+
+def read_status(folder: Path) -> Status:
+    """Read how a run stands.
+
+    Raises:
+        RunError: If the folder holds no run.
+    """
+    manifest = read_manifest(folder)
+    events = read_events(folder)
+    condition, reason, next_step = _condition(folder, events)
+    decided = [event for event in events if isinstance(event, Decided)]
+    judged = next((event for event in events if isinstance(event, Judged)), None)
+    finished = events[-1] if events and isinstance(events[-1], Finished) else None
+    start = judged.accuracy if judged else None
+    phases = [event.phase for event in events if isinstance(event, PhaseBegan)]
+    return Status(
+        folder=folder,
+        manifest=manifest,
+        condition=condition,
+        reason=reason,
+        next_step=next_step,
+        phase=phases[-1] if phases else "skills",
+        tried=len(decided),
+        kept=sum(event.accepted for event in decided),
+        judgments=decided[-1].spent["judgments"] if decided else (judged.judged + judged.failed if judged else 0),
+        version=decided[-1].version if decided else 0,
+        start_accuracy=start,
+        pool_accuracy=decided[-1].accuracy if decided else start,
+        audit_accuracy=finished.audit_accuracy if isinstance(finished, Finished) else None,
+    )
+
+
+def is_evolution(folder: Path) -> bool:
+    """Whether a run folder holds an evolution, and not another kind of run."""
+    return read_manifest(folder).get("command") == "evolve"
+
+
+def _condition(folder: Path, events: list[Event]) -> tuple[Condition, str, str]:
+    last = events[-1] if events else Started("", "", "", "", 0, 0, "", 0)
+    if isinstance(last, Finished):
+        return "finished", last.reason, ""
+    if is_running(folder):
+        return "running", "", ""
+    if isinstance(last, Rested):
+        return ("stopped" if last.kind == "stopped" else "paused"), last.reason, last.next_step
+    return "interrupted", "The process ended without a word.", "The same command goes on."

@@ -45,7 +45,7 @@ def loaded(found: Loaded) -> str:
         f"It instructs the judge, and nobody here has reviewed it. {owner} has published it: read its entries, "
         "and check the first results yourself."
     )
-    parts.append(callout("note", "A Library by other people", paragraph(about)))
+    parts.append(callout("warning", "A Library by other people", paragraph(about)))
     return block(line + "".join(parts), "hub")
 
 
@@ -82,7 +82,7 @@ def card(text: str) -> str:
     if text.startswith("---\n") and "\n---\n" in text:
         head, _, body = text[4:].partition("\n---\n")
     shown = f"<details><summary>Header for the Hub</summary>{preformatted(head, 'wrap')}</details>" if head else ""
-    return f"{block(shown)}\n\n{document(_without_marks(body))}"
+    return block(shown + document(_without_marks(body)))
 
 
 def _without_marks(body: str) -> str:
@@ -123,8 +123,9 @@ def preview(found: Preview) -> str:
         for path in paths[:SHOWN_DIFFS]
     )
     more = paragraph(f"And {len(paths) - SHOWN_DIFFS} more files.", "faint") if len(paths) > SHOWN_DIFFS else ""
-    whole = f"{''.join(f'<p>{fact}</p>' for fact in facts)}<h4>Files</h4><p>{counts}</p>{files}{more}<h4>The card</h4>"
-    return f"{block(whole)}\n\n{card(done.card)}"
+    parts = (("Files, line by line", files + more), ("The card", card(done.card)))
+    folded = "".join(f"<details><summary>{title}</summary>{inside}</details>" for title, inside in parts)
+    return block(f"{''.join(f'<p>{fact}</p>' for fact in facts)}<p>{counts}</p>{folded}", "preview")
 
 
 def _sign(path: str, done: Pushed) -> str:

@@ -89,7 +89,7 @@ def make_chooser(services: AppServices, name: str, label: str, *, address: bool 
             return {status: gr.skip()}
         updates = load(token, profile, typed)
         if aloud and updates[loaded] is not None:
-            gr.Info(hub_views.announcement(updates[loaded]), title="Library from the address", duration=20)
+            gr.Info(hub_views.announcement(updates[loaded]), title="Library from the address", duration=8)
         elif aloud:
             gr.Warning("It could not be loaded; the choice of the Library says why.", title="Library from the address")
         return {kind: gr.Radio(value=HUB), spec: gr.Textbox(value=typed), **show(HUB), **updates}

@@ -20,7 +20,17 @@ BUMPS = (("Patch: wording, small corrections", "patch"), ("Minor: new entries", 
 """Parts of a version that can go up, and their names."""
 
 
-def draw_card(services: AppServices, chooser: Chooser) -> None:
+def draw_hub(services: AppServices, chooser: Chooser) -> None:
+    """Draw all of them, one below the other; each can be folded."""
+    with gr.Accordion("Versions", open=False, elem_classes="slim"):
+        _draw_versions(services, chooser)
+    with gr.Accordion("Card", open=False, elem_classes="slim"):
+        _draw_card(services, chooser)
+    with gr.Accordion("Publish", open=True, elem_classes="slim", elem_id="publish"):
+        _draw_publish(services, chooser)
+
+
+def _draw_card(services: AppServices, chooser: Chooser) -> None:
     """Show the card of the chosen Library."""
 
     def show(*values: Any) -> str:
@@ -34,7 +44,7 @@ def draw_card(services: AppServices, chooser: Chooser) -> None:
     button.click(show, chooser.parts, result, **QUIET)
 
 
-def draw_versions(services: AppServices, chooser: Chooser) -> None:
+def _draw_versions(services: AppServices, chooser: Chooser) -> None:
     """List the versions of a Library of the Hub, and compare two of them."""
     list_button = gr.Button("List the versions", elem_id="versions-list", size="md", scale=0, min_width=200)
     listed = markup(elem_id="versions")
@@ -94,7 +104,7 @@ class _Form:
         return list(vars(self).values())
 
 
-def draw_publish(services: AppServices, chooser: Chooser) -> None:
+def _draw_publish(services: AppServices, chooser: Chooser) -> None:
     """Publish the chosen Library: first a preview, then a button to confirm it."""
     if not services.hub.may_publish:
         markup(hub_views.no_publishing(), elem_id="publish-off")

@@ -17,7 +17,7 @@ from rewardharness.library.store import Library
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 from playwright.sync_api import Browser, Page, expect, sync_playwright  # noqa: E402
-from screenshots import SIZES  # noqa: E402
+from screenshots import SIZES, photograph, screenshot_folder  # noqa: E402
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "google-chrome"))), None)
 REPO = "ann/library"
@@ -95,6 +95,10 @@ def tab(page: Page, name: str) -> None:
     page.get_by_role("tab", name=name, exact=True).click()
 
 
+def fold_out(page: Page, name: str) -> None:
+    page.get_by_role("button", name=name).locator("visible=true").first.click()
+
+
 def fill(page: Page, part: str, text: str) -> None:
     page.locator(f"#{part} input, #{part} textarea").first.fill(text)
 
@@ -134,13 +138,14 @@ def test_versions_are_listed_and_compared_and_the_card_is_shown(scene: Scene, br
     with visit(browser, f"{scene.app.url}/?library={REPO}") as page:
         tab(page, "Library")
         expect(page.locator("#library-status")).to_contain_text("v0.1.1")
-        tab(page, "Versions")
+        tab(page, "Hub")
+        fold_out(page, "Versions")
         page.locator("#versions-list").click()
         expect(page.locator("#versions")).to_contain_text("v0.1.0")
         expect(page.locator("#versions")).to_contain_text("Library 0.1.1")
         page.locator("#versions-compare").click()
         expect(page.locator("#versions-differences")).to_contain_text("0 added, 0 removed, 1 changed")
-        tab(page, "Card")
+        fold_out(page, "Card")
         page.locator("#card-show").click()
         expect(page.locator("#card")).to_contain_text("A RewardHarness Library")
         expect(page.locator("#card")).to_contain_text("Since v0.1.0")
@@ -151,7 +156,7 @@ def test_publishing_shows_everything_before_it_happens(scene: Scene, browser: Br
     before = len(scene.hub.store.repos)
     with visit(browser, scene.app.url) as page:
         tab(page, "Library")
-        tab(page, "Publish")
+        tab(page, "Hub")
         page.locator("#publish-preview").click()
         told = page.locator("#publish-told")
         expect(told).to_contain_text("It is not said where to publish.")
@@ -188,7 +193,7 @@ def test_who_comes_too_late_is_told_and_nothing_is_overwritten(scene: Scene, bro
         tab(page, "Library")
         page.locator("#library-kind").get_by_text("A folder on this computer").click()
         fill(page, "library-folder", str(folder))
-        tab(page, "Publish")
+        tab(page, "Hub")
         fill(page, "publish-repo", repo)
         page.locator("#publish-preview").click()
         told = page.locator("#publish-told")
@@ -201,3 +206,34 @@ def test_who_comes_too_late_is_told_and_nothing_is_overwritten(scene: Scene, bro
         expect(told).to_contain_text("ann/late v0.1.2 is published")
     card = hub.store.repos["models", repo].find("main").files
     assert b"Mine." in card[f"tools/{names[0]}/SKILL.md"] and b"Theirs." in card[f"tools/{names[1]}/SKILL.md"]
+
+
+@pytest.mark.parametrize(
+    ("size", "scheme"), [("wide", "light"), ("wide", "dark"), ("narrow", "light"), ("narrow", "dark")]
+)
+def test_nothing_sticks_out_of_the_page(
+    scene: Scene, browser: Browser, size: str, scheme: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    shots = screenshot_folder(tmp_path_factory)
+    with visit(browser, f"{scene.app.url}/?library={REPO}", size, scheme) as page:
+        tab(page, "Library")
+        expect(page.locator("#library-status")).to_contain_text("v0.1.1")
+        if size == "narrow":  # what does not fit stands in a menu
+            page.locator("#library-tabs .overflow-menu > button").click()
+            page.locator("#library-tabs .overflow-dropdown button").get_by_text("Hub").click()
+        else:
+            tab(page, "Hub")
+        fold_out(page, "Versions")
+        page.locator("#versions-list").click()
+        expect(page.locator("#versions")).to_contain_text("Library 0.1.1")
+        page.locator("#versions-compare").click()
+        expect(page.locator("#versions-differences")).to_contain_text("1 changed")
+        photograph(page, shots / f"hub-versions-{size}-{scheme}.png")
+        fill(page, "publish-repo", f"ann/{size}-{scheme}")
+        page.locator("#publish-preview").click()
+        expect(page.locator("#publish-confirm")).to_be_visible()
+        photograph(page, shots / f"hub-publish-{size}-{scheme}.png")
+        fold_out(page, "Card")
+        page.locator("#card-show").click()
+        expect(page.locator("#card")).to_contain_text("A RewardHarness Library")
+        photograph(page, shots / f"hub-card-{size}-{scheme}.png")

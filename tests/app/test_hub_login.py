@@ -127,14 +127,14 @@ def test_visitors_publish_as_themselves_and_nobody_borrows_the_owners_token(spac
     hub = space.hub
     with visit(browser, f"{space.app.url}/?library={REPO}@v0.1.0") as page:
         tab(page, "Library")
-        tab(page, "Publish")
+        tab(page, "Hub")
         told = page.locator("#publish-told")
         ask(page, "bob/copy")
         expect(told).to_contain_text("You are not logged in.")
         page.locator("#login").click()
         page.locator("#compare").wait_for()
         tab(page, "Library")
-        tab(page, "Publish")
+        tab(page, "Hub")
         expect(page.locator("#login")).to_contain_text("Log out (bob)")
         expect(page.locator("#library-status")).to_contain_text("published by ann")
         ask(page, "ann/copy")

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from rewardharness.evolution.forecast import Case
+from rewardharness.evolution.forecast import Agreement
 from rewardharness.evolution.ideas import (
     Idea,
     Workshop,
@@ -24,6 +24,8 @@ WEIGHTS = (1.0, 2.0, 4.0)
 """Weights with which a new criterion is tried."""
 FACTORS = (0.5, 2.0)
 """Factors by which a weight is tried anew."""
+LEAST_LEAD = 2
+"""Examples by which agreement with people must lead for a measure to get a criterion. One example is an anecdote."""
 LIGHTEST, HEAVIEST = 0.25, 16.0
 """Bounds of the weights that are tried."""
 
@@ -34,7 +36,7 @@ def criteria_for_kinds(shop: Workshop) -> Iterator[Idea]:
         home = shop.homes[kind]
         for measure in shop.measures:
             agreement = shop.forecast.agreement(measure, cases)
-            if agreement.share > 0.5 and not _grades(home, measure, kind):
+            if agreement.lead >= LEAST_LEAD and not _grades(home, measure, kind):
                 why = evidence(measure, agreement, f"pairs of kind `{kind}`")
                 for weight in WEIGHTS:
                     criterion = _criterion(free_id(home, f"{kind}-{_dashed(measure)}"), measure, weight, (kind,))
@@ -58,10 +60,10 @@ def criteria_for_all(shop: Workshop) -> Iterator[Idea]:
     used = {each.measure for entry in general if entry.rubric for each in entry.rubric.criteria if not each.applies}
     for measure in shop.measures:
         agreement = shop.forecast.agreement(measure, shop.forecast.cases)
-        if measure in used or agreement.share <= 0.5:
+        if measure in used or agreement.lead < LEAST_LEAD:
             continue
         why = evidence(measure, agreement, "pairs of all kinds")
-        says = f"Every edit is also judged by {title(measure).lower()}. {why}"
+        says = f"There is one more criterion for every edit: {title(measure).lower()}. {why}"
         home = _general_home(general, measure)
         for weight in WEIGHTS:
             criterion = _criterion(free_id(home, f"every-{_dashed(measure)}"), measure, weight, ())
@@ -89,8 +91,10 @@ def other_weights(shop: Workshop) -> Iterator[Idea]:
 
 
 def fewer_criteria(shop: Workshop) -> Iterator[Idea]:
-    """Criteria that had better go."""
+    """Criteria whose measure people contradict more often than not."""
     for entry, criterion in shop.measured():
+        if _agreement(shop, entry, criterion).lead >= 0:
+            continue
         says = f"`{entry.name}` loses the criterion `{criterion.id}`. {_why(shop, entry, criterion)}"
         after = without_criterion(entry, criterion)
         yield Idea("remove", (ReplaceEntry(after, says),), ("remove", entry.name, criterion.id), says)
@@ -130,10 +134,12 @@ def _general_home(general: Sequence[Entry], measure: str) -> Entry | None:
     return min(general, key=rank, default=None)
 
 
+def _agreement(shop: Workshop, entry: Entry, criterion: Criterion) -> Agreement:
+    return shop.forecast.agreement(str(criterion.measure), shop.judged_by(entry, criterion))
+
+
 def _why(shop: Workshop, entry: Entry, criterion: Criterion) -> str:
-    measure = str(criterion.measure)
-    cases: list[Case] = shop.judged_by(entry, criterion)
-    return evidence(measure, shop.forecast.agreement(measure, cases), "pairs to which it applies")
+    return evidence(str(criterion.measure), _agreement(shop, entry, criterion), "pairs to which it applies")
 
 
 def _criterion(name: str, measure: str, weight: float, applies: tuple[str, ...]) -> Criterion:

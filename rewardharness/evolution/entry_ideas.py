@@ -62,7 +62,8 @@ def fewer_triggers(shop: Workshop) -> Iterator[Idea]:
             if len(matching) == 1:
                 alone.setdefault(matching[0], []).append(case)
         for trigger, cases in alone.items():
-            if all(case.outcome.credit == 1 for case in cases):
+            at_home = any(entry == shop.homes[case.kind] or _is_for(entry, case.kind) for case in cases)
+            if at_home or all(case.outcome.credit == 1 for case in cases):
                 continue
             says = (
                 f"`{entry.name}` is no longer consulted because an instruction says {str(trigger)!r}, which alone "

@@ -77,6 +77,11 @@ class Agreement:
     """Examples on which another candidate has."""
 
     @property
+    def lead(self) -> int:
+        """By how many examples agreement leads."""
+        return self.agrees - self.disagrees
+
+    @property
     def share(self) -> float:
         """Share of agreement among those that differ, drawn towards one half as by four more examples."""
         return (self.agrees + 2) / (self.agrees + self.disagrees + 4)

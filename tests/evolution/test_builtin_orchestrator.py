@@ -11,8 +11,8 @@ from rewardharness.evolution.builtin_orchestrator import NAME, BuiltinOrchestrat
 from rewardharness.evolution.criteria_ideas import criteria_for_kinds
 from rewardharness.evolution.evolver import problem_of
 from rewardharness.evolution.forecast import Forecast
-from rewardharness.evolution.ideas import Workshop
-from rewardharness.evolution.phrasing import KINDS, criterion_text
+from rewardharness.evolution.ideas import Workshop, with_criterion, without_criterion
+from rewardharness.evolution.phrasing import KINDS, LEARNED, criterion_text
 from rewardharness.evolution.proposal import MAX_CITED, Orchestrator, Outcome, Proposal, Tried, View
 from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.instruction import read_instruction
@@ -81,6 +81,17 @@ def test_what_is_proposed_says_so_in_the_body_with_measure_and_evidence(tmp_path
     assert [each for each in check_folder(tmp_path / "library", MEASURES) if each.severity != "note"] == []
 
 
+def test_a_criterion_goes_with_its_note_and_the_heading_with_the_last() -> None:
+    first, second = criterion("seam", "seam"), criterion("noise", "noise")
+    learned = with_criterion(with_criterion(ADDING, first, "Why."), second, "Why not.")
+    assert learned.body.count(LEARNED) == 1
+    once = without_criterion(learned, first)
+    assert "`seam`" not in once.body and "Why not." in once.body
+    assert without_criterion(once, second) == ADDING
+    bare = without_criterion(GENERAL, criterion("sharp", "sharpness"))
+    assert (bare.rubric, bare.body) == (None, GENERAL.body)
+
+
 def test_a_kind_without_a_skill_gets_one_with_triggers_of_its_own() -> None:
     seen = view(library(TEXTS), adds({"added_structure": 0.9}, {"added_structure": 0.2}))
     names = {proposal.idea[0]: proposal for proposal in propose(seen)}
@@ -144,8 +155,11 @@ def test_a_trigger_that_brings_a_skill_in_where_it_does_harm_goes() -> None:
     general = skill("every-edit", "always", criterion("new", "added_structure"))
     texts = skill("reading-text", "text, scene", criterion("frame", "frame_match", 4))
     grades = {"added_structure": 0.9, "frame_match": 0.2}, {"added_structure": 0.5, "frame_match": 0.9}
-    ideas = _all_ideas(view(library(general, texts), adds(*grades)))
+    ideas = _all_ideas(view(library(general, texts, ADDING), adds(*grades)))
     assert ("untrigger", "reading-text", "scene") in {each.idea for each in ideas}
+    mine = replace(texts, rubric=Rubric((criterion("frame", "frame_match", 4, ["add"]),)))
+    kept = _all_ideas(view(library(general, mine, ADDING), adds(*grades)))
+    assert not any(each.idea[0] == "untrigger" for each in kept)
 
 
 def test_skills_that_are_always_consulted_together_are_merged_when_pruning() -> None:
@@ -254,6 +268,11 @@ def test_what_observing_leaves_out_is_taken_from_the_chain() -> None:
     blind = Forecast(replace(SEEN, observe=observe))
     whole = Forecast(SEEN)
     assert [case.grades for case in blind.cases] == [case.grades for case in whole.cases]
+
+
+def test_one_example_is_no_ground_for_a_criterion() -> None:
+    one = dict(list(MISLED.items())[:1])
+    assert not any(each.operator == "add" for each in _all_ideas(view(library(GENERAL, ADDING), one)))
 
 
 def test_agreement_is_drawn_towards_one_half() -> None:

@@ -16,7 +16,7 @@ from rewardharness.errors import HarnessError, InputError
 from rewardharness.library.diff import diff_libraries
 from rewardharness.library.hub import HowToPush
 
-BUMPS = (("Patch: wording, small corrections", "patch"), ("Minor: new entries", "minor"), ("Major", "major"))
+BUMPS = (("Patch: corrections", "patch"), ("Minor: new entries", "minor"), ("Major", "major"))
 """Parts of a version that can go up, and their names."""
 
 
@@ -164,10 +164,9 @@ def _draw_form() -> _Form:
             label="Or a version of your own", placeholder="1.2.0", max_lines=1, max_length=40,
             elem_id="publish-version", min_width=160,
         )  # fmt: skip
-    with gr.Row():
-        private = gr.Checkbox(label="Private, if it is new", elem_id="publish-private", min_width=200)
-        pull = gr.Checkbox(label="Propose as a pull request", elem_id="publish-pull", min_width=220)
-        both = gr.Checkbox(label="Bring together with what is there now", elem_id="publish-both", min_width=260)
+    private = gr.Checkbox(label="Private, if it is new", elem_id="publish-private")
+    pull = gr.Checkbox(label="Propose as a pull request", elem_id="publish-pull")
+    both = gr.Checkbox(label="Bring together with what is there now", elem_id="publish-both")
     return _Form(repo, version, bump, private, pull, both)
 
 

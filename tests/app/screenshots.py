@@ -28,7 +28,7 @@ def photograph(page: Page, path: Path) -> None:
 
 
 CLIPPED = """() => [...document.querySelectorAll('.rh, button, label, h1, h3')]
-  .filter(e => e.offsetParent && getComputedStyle(e).overflowX === 'visible')
+  .filter(e => e.offsetParent && !e.closest('.visually-hidden') && getComputedStyle(e).overflowX === 'visible')
   .filter(e => { const box = e.getBoundingClientRect(); return box.width && box.right > innerWidth + 1; })
   .map(e => (e.innerText || e.className).slice(0, 60))"""
-"""Our texts and controls that end to the right of the window."""
+"""Our texts and controls that end to the right of the window; not the unseen copies by which Gradio measures tabs."""

@@ -6,7 +6,7 @@ from app_parts import Pictures
 from hostile import read_own
 
 from app import chain_views, views
-from app.services import BUILTIN, DEFAULT, FOLDER, AppServices, Choice, is_local
+from app.services import BUILTIN, DEFAULT, FOLDER, HUB, AppServices, Choice, is_local
 from rewardharness.data.folder import read_folder
 from rewardharness.errors import HarnessError, InputError
 from rewardharness.settings import Settings
@@ -116,7 +116,7 @@ def test_folders_can_be_named_only_at_this_computer(tmp_path: Path, hostile_libr
     here, elsewhere = make(tmp_path), make(tmp_path, local=False)
     choice = Choice(FOLDER, f" {hostile_library} ")
     assert len(here.library(choice)) == 2
-    assert [kind for _, kind in elsewhere.choices()] == [BUILTIN]
+    assert [kind for _, kind in elsewhere.choices()] == [BUILTIN, HUB]
     with pytest.raises(InputError, match="only on the computer"):
         elsewhere.library(choice)
 
@@ -139,7 +139,7 @@ def test_a_folder_named_like_the_builtin_library_is_a_folder(
 
 def test_the_library_of_the_settings_comes_first(tmp_path: Path, hostile_library: Path) -> None:
     services = make(tmp_path, library=str(hostile_library), local=False)
-    assert [kind for _, kind in services.choices()] == [DEFAULT, BUILTIN]
+    assert [kind for _, kind in services.choices()] == [DEFAULT, BUILTIN, HUB]
     assert len(services.library(Choice(DEFAULT))) == 2
     assert services.library_name(Choice(DEFAULT)) == "the Library 'library'"
 

@@ -22,11 +22,6 @@ def hub_hint() -> str:
     return block(paragraph("Type org/name for the newest, org/name@v1.0.0 for one version.", "faint"))
 
 
-def loading(spec: str) -> str:
-    """What stands there meanwhile."""
-    return block(callout("empty busy", f"Loading {spec}…"))
-
-
 def loaded(found: Loaded) -> str:
     """Which Library was loaded, who published it, and what that means."""
     pulled = found.pulled

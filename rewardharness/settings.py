@@ -16,7 +16,7 @@ class Settings:
     home: Path
     """Folder for this project's own state: feedback, caches, runs (`RH_HOME`, default `~/.rewardharness`)."""
     library: str
-    """Library that is used when none is named: `builtin` or a folder (`RH_LIBRARY`)."""
+    """Library that is used when none is named: `builtin`, a folder, or `org/name[@revision]` (`RH_LIBRARY`)."""
     debug: bool
     """Show full tracebacks (`RH_DEBUG`)."""
     workers: int

@@ -233,7 +233,7 @@ def _answer(seen: Seen, text: str) -> str:
         return " ".join([said, *(f"{escape(own.get(label, label))}: {_numbers(each)}." for label, each in given)])
     if isinstance(value.get("odds"), dict):
         return f"Odds: {_numbers(value['odds'])}."
-    return f"{_numbers({name: each for name, each in value.items() if name != 'candidate'})}."
+    return f"Gives {_numbers({name: each for name, each in value.items() if name != 'candidate'})}."
 
 
 def _numbers(scores: object) -> str:

@@ -259,6 +259,6 @@ def feedback_hint(place: str, *, lasting: bool) -> str:
     where = f"to <code>{escape(place)}</code>, and to nowhere else" if lasting else "on this Space, until it restarts"
     text = (
         "A click adds the pictures, the instruction and your answer as a labelled example "
-        f"{where}. Libraries are evolved from such examples. Without a click nothing is kept."
+        f"{where}. Libraries are evolved from such examples. Without a click no picture is kept."
     )
     return block(f'<h3>What would people prefer?</h3><p class="faint">{text}</p>')

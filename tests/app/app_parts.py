@@ -39,6 +39,8 @@ class Served:
     cwd: Path
     """Folder that it was started in; holds two files that are nobody's business."""
     feedback: Path
+    log: Path
+    """What the app has said on stderr, beside what it says to its visitors."""
 
 
 @contextmanager
@@ -54,15 +56,26 @@ def running_app(folder: Path, settings: Mapping[str, str]) -> Iterator[Served]:
         port = free.getsockname()[1]
     ours = ("RH_", "GRADIO_", "HF_", "HUGGING_FACE_")
     env = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
-    env |= {"RH_HOME": str(folder / "home"), "RH_WORKERS": "2", "PYTHONPATH": str(ROOT), **settings}
-    with subprocess.Popen(
-        [sys.executable, "-c", LAUNCH, str(port)], cwd=folder, env=env, stdout=subprocess.PIPE, text=True
-    ) as process:
+    env |= {"RH_HOME": str(folder / "home"), "RH_WORKERS": "2", "PYTHONPATH": str(ROOT)}
+    # Of its own too: an app that ends takes uploads away, and equal ones of another app would have the same place.
+    env |= {"GRADIO_TEMP_DIR": str(folder / "uploads"), **settings}
+    log = folder / "log.txt"
+    with (
+        log.open("wb") as errors,
+        subprocess.Popen(
+            [sys.executable, "-c", LAUNCH, str(port)],
+            cwd=folder,
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        ) as process,
+    ):
         assert process.stdout is not None
         # In a Space Gradio says something of its own first.
         place = next((line.split()[1] for line in process.stdout if line.startswith("at ")), None)
-        assert place is not None, "the app did not start"
-        yield Served(place.rstrip("/"), folder, folder / "home" / "feedback")
+        assert place is not None, f"the app did not start: {log.read_text(encoding='utf-8')}"
+        yield Served(place.rstrip("/"), folder, folder / "home" / "feedback", log)
         # Not an interrupt: where the tests run in the background, those are ignored by all that they start.
         process.terminate()
         process.communicate(timeout=60)

@@ -1,0 +1,146 @@
+"""A model as judge, as a person meets it: chosen, followed step by step, stopped, and refused."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from app_parts import Pictures, Served
+from hostile import HOSTILE
+from judging_model import judging
+from model_server import Call, Fault, ModelServer
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+from playwright.sync_api import Browser, Page, expect, sync_playwright  # noqa: E402
+from screenshots import photograph, screenshot_folder  # noqa: E402
+from visits import CHROMIUM, Visit, give, visit  # noqa: E402
+
+CANARY = "sk-canary-of-a-visitor"
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH"),
+]
+
+ALL_FIELDS = "JSON.stringify([...document.querySelectorAll('input, textarea')].map(each => each.value))"
+ALL_STORED = "JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie])"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as running:
+        started = running.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        yield started
+        started.close()
+
+
+def choose_endpoint(page: Page, server: ModelServer, key: str = "") -> None:
+    page.get_by_role("button", name="Judge: Measured (no model)").click()
+    page.locator("#judge-kind").get_by_text("A vLLM or OpenAI-compatible endpoint").click()
+    for place, text in (("url", server.url), ("name", "judge")):
+        page.locator(f"#judge-{place} input, #judge-{place} textarea").fill(text)
+    page.locator("#judge-key input").fill(key)
+
+
+def everything_on(page: Page) -> str:
+    """All that the page holds, shown or not."""
+    return f"{page.content()} {page.evaluate(ALL_FIELDS)} {page.evaluate(ALL_STORED)}"
+
+
+def assert_kept_secret(seen: Visit, served: Served) -> None:
+    assert CANARY not in everything_on(seen.page)
+    assert CANARY not in served.log.read_text(encoding="utf-8")
+    held = [path for path in served.cwd.rglob("*") if path.is_file() and CANARY.encode() in path.read_bytes()]
+    assert held == [] and seen.errors == [] and seen.foreign == [] and seen.dialogs == []
+
+
+@pytest.mark.parametrize(("size", "scheme"), [("wide", "light"), ("narrow", "dark")])
+def test_a_model_is_followed_step_by_step_to_its_verdict(
+    browser: Browser,
+    served: Served,
+    pictures: Pictures,
+    tmp_path_factory: pytest.TempPathFactory,
+    size: str,
+    scheme: str,
+) -> None:
+    folder = screenshot_folder(tmp_path_factory)
+    go_on = threading.Event()
+    reply = judging(pictures.good, thought=f"B is **blue**. {HOSTILE}", tool="change-map")
+
+    def respond(call: Call) -> Any:
+        if any(message["role"] == "assistant" for message in call.json["messages"]):
+            assert go_on.wait(30)  # the answer comes when the page was looked at
+        return reply(call)
+
+    with ModelServer(respond, key=CANARY) as server:
+        seen = visit(browser, served, size, scheme)
+        page = seen.page
+        choose_endpoint(page, server, CANARY)
+        page.locator("#check-judge").click()
+        expect(page.locator("#judge-checked")).to_contain_text("They reach the model.")
+        expect(page.locator("#judge-key input")).to_have_value("")
+        expect(page.locator("#forget-key")).to_be_visible()
+        page.get_by_text("Use remembered answers").click()
+        photograph(page, folder / f"{size}-{scheme}-4-judge.png")
+        give(page, pictures, pictures.instruction)
+        page.locator("#compare").click()
+        expect(page.locator("#live")).to_contain_text("Calls change-map on source, A")
+        expect(page.locator("#live")).to_contain_text("of the picture was edited")
+        expect(page.locator("#status")).to_contain_text("0 of 2 answers")
+        expect(page.locator("#stop")).to_be_visible()
+        photograph(page, folder / f"{size}-{scheme}-5-live.png")
+        go_on.set()
+        expect(page.locator("#verdict")).to_contain_text("People would most likely prefer B.")
+        expect(page.locator("#verdict")).to_contain_text("It gave the same answer in both orders.")
+        expect(page.locator("#verdict")).to_contain_text("4 calls · 4,000 tokens in")
+        expect(page.locator("#overall")).to_contain_text("Prefers candidate B.")
+        expect(page.locator("#reasons")).to_contain_text("<script>window.owned=1</script>")
+        expect(page.locator("#live")).not_to_contain_text("Calls")
+        expect(page.locator("#slider img").first).to_be_visible()
+        photograph(page, folder / f"{size}-{scheme}-6-judged.png")
+        with page.expect_download() as download:
+            page.locator("#download").click()
+        record = Path(download.value.path()).read_text(encoding="utf-8")
+        assert '"winner": "B"' in record and '"judge": "vllm:judge"' in record and CANARY not in record
+        assert page.evaluate("window.owned") is None
+        assert_kept_secret(seen, served)
+        page.close()
+
+
+def test_a_refused_key_is_said_and_what_hangs_can_be_stopped_or_left(
+    browser: Browser, served: Served, pictures: Pictures
+) -> None:
+    hang = threading.Event()
+
+    def respond(call: Call) -> Fault:
+        hang.set()
+        return Fault("hang")
+
+    with ModelServer(respond, key="sk-another") as server:
+        seen = visit(browser, served)
+        page = seen.page
+        choose_endpoint(page, server, CANARY)
+        give(page, pictures, pictures.instruction)
+        page.locator("#compare").click()
+        expect(page.locator("#verdict")).to_contain_text("The key was refused")
+        expect(page.locator("#verdict")).to_contain_text("Type the right key in the section Judge.")
+        expect(page.locator("#verdict")).to_contain_text("never counted as a tie")
+        expect(page.locator("#details")).to_be_hidden()
+        page.locator("#check-judge").click()
+        expect(page.locator("#judge-checked")).to_contain_text("Type the right key above.")
+        assert_kept_secret(seen, served)
+
+        page.locator("#judge-key input").fill("sk-another")
+        page.locator("#compare").click()
+        assert hang.wait(20)
+        page.locator("#stop").click()
+        expect(page.locator("#verdict")).to_contain_text("Stopped")
+        expect(page.locator("#compare")).to_be_enabled()
+        assert server.wait_for(lambda: server.open_connections == 0), "Stop reaches the server"
+
+        hang.clear()
+        page.locator("#compare").click()
+        assert hang.wait(20)
+        page.close()
+        assert server.wait_for(lambda: server.open_connections == 0, 30), "nobody is left who waits for the answer"

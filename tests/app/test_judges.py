@@ -1,0 +1,247 @@
+"""Models as judges behind the page, against a local server: who may use what, what it takes, how it ends."""
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from app_parts import Pictures
+from judging_model import judging
+from model_server import Fault, ModelServer, refused_url
+
+from app.judges import (
+    ATTEMPTS,
+    BY_MEASURING,
+    ENDPOINT,
+    ENVIRONMENT,
+    GEMINI,
+    JudgeChoice,
+    Key,
+    Spent,
+    asking,
+    place_of,
+)
+from app.services import AppServices, Choice, Comparison
+from rewardharness.errors import HarnessError, InputError
+from rewardharness.judging.opening import MEASURED
+from rewardharness.judging.subagent import SubAgent
+from rewardharness.models.base import ModelError
+from rewardharness.schema import Usage
+from rewardharness.settings import Settings
+
+CANARY = "sk-canary-of-the-services"
+
+
+def make(tmp_path: Path, *, local: bool = True, **environ: str) -> AppServices:
+    settings = Settings.from_env({"RH_HOME": str(tmp_path / "home"), "RH_WORKERS": "1", **environ})
+    return AppServices(settings, tmp_path / "scratch", local=local)
+
+
+def endpoint(url: str, key: str = "", **asked: object) -> JudgeChoice:
+    given = {"protocol": "chain", "both_orders": True, "samples": 1, "max_pixels": None, **asked}
+    kept = Key(place_of(ENDPOINT, url), key) if key else None
+    return JudgeChoice(ENDPOINT, "vllm", url, "judge", kept, asking(**given))  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def server(pictures: Pictures) -> Iterator[ModelServer]:
+    with ModelServer(judging(pictures.good, tool="change-map")) as running:
+        yield running
+
+
+def compare(services: AppServices, pictures: Pictures, judge: JudgeChoice) -> Comparison:
+    candidates = (str(pictures.bad), str(pictures.good))
+    return services.compare(str(pictures.source), candidates, pictures.instruction, Choice(), judge)
+
+
+def test_a_model_judges_and_every_step_of_every_showing_is_told(
+    tmp_path: Path, pictures: Pictures, server: ModelServer
+) -> None:
+    done = compare(make(tmp_path), pictures, endpoint(server.url))
+    assert done.judgment.preference == "B" and done.judgment.position_consistent
+    assert done.judgment.judge == "vllm:judge" and done.model is not None
+    assert [seen.showing.own for seen in done.model.showings] == [("A", "B"), ("B", "A")]
+    for seen in done.model.showings:
+        assert [step.kind for step in seen.steps] == ["think", "think", "tool", "obs", "think", "answer"]
+        assert seen.answered and seen.steps[3].picture is not None
+    spent = done.model.spent
+    assert (
+        (spent.usage.calls, spent.usage.input_tokens)
+        == (4, 4000)
+        == (
+            done.judgment.usage.calls,
+            done.judgment.usage.input_tokens,
+        )
+    )
+    assert spent.usage.output_tokens > 0 and spent.cost is None and spent.remembered == 0
+
+
+def test_what_is_remembered_costs_nothing_and_a_known_model_is_not_examined_again(
+    tmp_path: Path, pictures: Pictures, server: ModelServer
+) -> None:
+    services = make(tmp_path, RH_PRICE_INPUT="2", RH_PRICE_OUTPUT="0")
+    first = compare(services, pictures, endpoint(server.url))
+    assert first.model is not None and first.model.spent.cost == pytest.approx(0.008)
+    again = compare(services, pictures, endpoint(server.url))
+    assert again.model is not None and again.judgment.preference == "B"
+    assert (again.model.spent.remembered, again.model.spent.usage.calls, again.model.spent.cost) == (2, 0, 0.0)
+    assert all(seen.answered for seen in again.model.showings)
+    asked = server.requests
+    given = (str(pictures.source), (str(pictures.bad), str(pictures.good)), "Make it darker.", Choice())
+    running = services.start(*given, endpoint(server.url))
+    list(running.follow())
+    examined = server.requests - asked
+    used = running.used(endpoint(server.url))
+    fresh = dataclasses.replace(endpoint(server.url), remember=False)
+    running = services.start(*given, fresh, used)
+    list(running.follow())
+    assert server.requests - asked - examined == 4 < examined
+    assert used is not None and not used.fits(endpoint(server.url, "another key"))
+
+
+def test_a_key_goes_where_it_was_typed_for_and_nowhere_else(
+    tmp_path: Path, pictures: Pictures, caplog: pytest.LogCaptureFixture
+) -> None:
+    services = make(tmp_path)
+    with ModelServer(judging(pictures.good), key=CANARY) as server:
+        good = endpoint(server.url, CANARY)
+        assert compare(services, pictures, good).judgment.preference == "B"
+        elsewhere = dataclasses.replace(good, key=Key(place_of(ENDPOINT, "https://other.example/v1"), CANARY))
+        failed = compare(services, pictures, dataclasses.replace(elsewhere, remember=False))
+        assert failed.judgment.failure is not None and failed.judgment.failure.code == "unauthorized"
+        said = json.dumps(services.record(failed)) + repr(failed) + repr(good) + caplog.text
+    assert CANARY not in said
+    assert not any(CANARY.encode() in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize(
+    ("fault", "code"),
+    [("401", "unauthorized"), ("404", "model_not_found"), ("refusal", "refused"), ("context", "context_too_long")],
+)
+def test_trouble_with_a_model_is_a_failure_and_never_a_tie(
+    tmp_path: Path, pictures: Pictures, fault: str, code: str
+) -> None:
+    with ModelServer(lambda call: Fault(fault)) as server:
+        judgment = compare(make(tmp_path), pictures, endpoint(server.url)).judgment
+    assert judgment.failure is not None and judgment.failure.code == code
+    assert judgment.preference is None and not judgment.scores
+
+
+def test_a_server_that_is_not_there_is_given_up_soon(tmp_path: Path, pictures: Pictures) -> None:
+    judgment = compare(make(tmp_path), pictures, endpoint(refused_url())).judgment
+    assert judgment.failure is not None and judgment.failure.code == "unreachable"
+    assert f"{ATTEMPTS} requests were sent" in judgment.failure.message
+
+
+def test_stop_gives_up_what_hangs(tmp_path: Path, pictures: Pictures) -> None:
+    candidates = (str(pictures.bad), str(pictures.good))
+    with ModelServer(lambda call: Fault("hang")) as server:
+        running = make(tmp_path).start(
+            str(pictures.source), candidates, pictures.instruction, Choice(), endpoint(server.url)
+        )
+        assert server.wait_for(lambda: server.in_flight > 0)
+        assert running.used(endpoint(server.url)) is None
+        running.stop()
+        list(running.follow())
+        assert running.result() is None
+        assert server.wait_for(lambda: server.open_connections == 0)
+    running.stop()
+
+
+def test_a_stranger_reaches_no_server_of_this_network_and_gets_no_key_of_the_owner(
+    tmp_path: Path, pictures: Pictures
+) -> None:
+    owner = {"RH_API_KEY": CANARY, "GEMINI_API_KEY": CANARY, "GOOGLE_CLOUD_PROJECT": "p"}
+    services = make(tmp_path, local=False, **owner)
+    with pytest.raises(InputError, match="https"):
+        compare(services, pictures, endpoint("http://example.org/v1"))
+    refused = compare(services, pictures, endpoint("https://127.0.0.1:9/v1")).judgment.failure
+    assert refused is not None and refused.code == "not_public"
+    for choice in (endpoint("https://example.org/v1"), JudgeChoice(GEMINI, name="m", key=Key("gemini", "mine"))):
+        spec, settings = services.judges._described(choice)
+        assert CANARY not in (spec, settings.api_key, settings.gemini_key) and settings.cloud_project is None
+    with pytest.raises(InputError, match="key for Gemini is missing"):
+        services.judges.open(JudgeChoice(GEMINI, name="gemini-2.5-pro"))
+    assert services.judges.asks_key(GEMINI) and not make(tmp_path, **owner).judges.asks_key(GEMINI)
+    assert not services.judges.remembers(ENDPOINT) and make(tmp_path).judges.remembers(ENDPOINT)
+
+
+def test_the_judge_of_the_settings_is_offered_first_without_its_address(tmp_path: Path, pictures: Pictures) -> None:
+    url = refused_url()
+    port = url.split(":")[2].removesuffix("/v1")
+    environ = {"RH_JUDGE": f"vllm:org/judge@{url}", "RH_API_KEY": CANARY, "RH_PRICE_INPUT": "1", "RH_PRICE_OUTPUT": "2"}
+    here, public = make(tmp_path, **environ), make(tmp_path, local=False, **environ)
+    assert here.judges.choices()[0] == ("From RH_JUDGE: org/judge", ENVIRONMENT)
+    assert here.judges.default == here.judge_of_programs().kind == ENVIRONMENT
+    assert public.judge_of_programs() == BY_MEASURING, "strangers' programs never spend the owner's money"
+    assert public.judges.price(ENVIRONMENT) == (1.0, 2.0) and public.judges.price(ENDPOINT) is None
+    mine = JudgeChoice(ENVIRONMENT)
+    shown, hidden = (compare(services, pictures, mine) for services in (here, public))
+    assert shown.judgment.failure is not None and port in shown.judgment.failure.message and shown.mendable
+    assert hidden.judgment.failure is not None and not hidden.mendable
+    assert hidden.judgment.failure.code == "unreachable" and port not in repr(hidden)
+    with pytest.raises(InputError, match="whoever runs the app"):
+        public.judges.check(mine)
+    with pytest.raises(InputError, match="no such judge"):
+        make(tmp_path).judges.open(mine)
+
+
+@pytest.mark.parametrize(
+    ("choice", "said"),
+    [
+        (JudgeChoice(ENDPOINT, name="m"), "address of the endpoint is missing"),
+        (JudgeChoice(ENDPOINT, url="localhost:8000", name="m"), "does not begin with http"),
+        (JudgeChoice(ENDPOINT, url="http://a/v1,http://b/v1", name="m"), "does not begin with http"),
+        (JudgeChoice(ENDPOINT, url="http://a/v1"), "name of the model is missing"),
+        (JudgeChoice(ENDPOINT, url="http://a/v1", name="m@http://b/v1"), "cannot be the name"),
+        (JudgeChoice(ENDPOINT, "scripted", "http://a/v1", "m"), "no such judge"),
+        (JudgeChoice("scripted", name="/etc/passwd"), "no such judge"),
+        (JudgeChoice(GEMINI, name="m"), "key for Gemini is missing"),
+    ],
+)
+def test_an_incomplete_judge_is_named(tmp_path: Path, choice: JudgeChoice, said: str) -> None:
+    with pytest.raises(HarnessError, match=said):
+        make(tmp_path).judges.open(choice)
+
+
+@pytest.mark.parametrize(
+    "values", [("magic", True, 1, None), ("chain", True, 0, None), ("chain", True, 99, None), ("chain", True, 1, 50)]
+)
+def test_how_a_model_is_asked_has_bounds(values: tuple[str, bool, int, int | None]) -> None:
+    with pytest.raises(InputError) as caught:
+        asking(*values)
+    assert caught.value.next_step
+
+
+def test_a_protocol_without_ties_is_asked_without_them(tmp_path: Path) -> None:
+    judges = make(tmp_path).judges
+    for protocol, ties in (("chain", True), ("logprob", False)):
+        judge = judges.open(endpoint("http://a/v1", protocol=protocol, max_pixels=1000))
+        assert isinstance(judge, SubAgent) and judge.settings.ties == ties and judge.settings.max_pixels == 1000
+
+
+def test_the_check_tells_what_an_endpoint_can_do(tmp_path: Path) -> None:
+    judges = make(tmp_path).judges
+    with ModelServer(model="judge", key=CANARY) as server:
+        [found] = judges.check(endpoint(server.url, CANARY))  # type: ignore[misc]
+        assert found.capabilities is not None and found.capabilities.vision and found.capabilities.models == ("judge",)
+        [refused] = judges.check(endpoint(server.url, "wrong"))  # type: ignore[misc]
+        assert isinstance(refused.error, ModelError) and refused.error.code == "unauthorized"
+    with pytest.raises(InputError, match="asks no endpoint"):
+        judges.check(BY_MEASURING)
+
+
+def test_an_unknown_price_is_unknown_and_never_nothing() -> None:
+    assert Spent(Usage(2, 1000, 10)).cost is None
+    assert Spent(Usage(2, 0, 0), price=(1.0, 1.0)).cost is None, "a server that does not count tokens"
+    assert Spent(Usage(2, 1000, 10), price=(0.0, 0.0)).cost == 0.0
+    assert Spent(Usage(2, 1_000_000, 500_000), price=(1.0, 4.0)).cost == 3.0
+    assert Spent(remembered=2).cost == 0.0
+
+
+def test_the_measured_judge_is_the_default_and_needs_nothing(tmp_path: Path, pictures: Pictures) -> None:
+    services = make(tmp_path)
+    assert services.judges.default == MEASURED == services.judges.choices()[0][1]
+    done = compare(services, pictures, BY_MEASURING)
+    assert done.model is None and done.judgment.preference == "B"

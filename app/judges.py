@@ -3,6 +3,7 @@
 import asyncio
 import re
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from typing import get_args
 from urllib.parse import urlsplit
 
@@ -149,7 +150,8 @@ def place_of(kind: str, url: str) -> str:
         parts = urlsplit(url.strip())
     except ValueError:
         return ""
-    return f"{parts.scheme}://{parts.netloc}".lower() if kind == ENDPOINT and parts.netloc else ""
+    host = parts.netloc.rpartition("@")[2]
+    return f"{parts.scheme}://{host}".lower() if kind == ENDPOINT and host else ""
 
 
 class Judges:
@@ -173,11 +175,9 @@ class Judges:
 
     def choices(self) -> list[tuple[str, str]]:
         """The judges that a visitor can choose from: words and kind of `JudgeChoice`. The first is the default."""
-        found = [
-            ("Measured (no model)", MEASURED),
-            ("A vLLM or OpenAI-compatible endpoint", ENDPOINT),
-            ("Gemini", GEMINI),
-        ]
+        found = [("Measured (no model)", MEASURED), ("A vLLM or OpenAI-compatible endpoint", ENDPOINT)]
+        if self._local or _gemini_installed():  # a stranger could not install what is missing
+            found.append(("Gemini", GEMINI))
         if self.default == ENVIRONMENT:
             found.insert(0, (f"From RH_JUDGE: {model_name(self._settings.judge)}", ENVIRONMENT))
         return found
@@ -229,7 +229,7 @@ class Judges:
             public_only=choice.kind == ENDPOINT and not self._local,
         )
         judge = open_judge(spec, settings, options)
-        if used is not None and isinstance(judge, SubAgent) and used.fits(choice):
+        if used is not None and isinstance(judge, SubAgent) and judge.find_out is not None and used.fits(choice):
             return replace(used.judge, settings=judge.settings, cache=judge.cache)
         return judge
 
@@ -277,6 +277,13 @@ class Judges:
             step = "Write it like http://localhost:8000/v1."
             raise InputError("The address of the endpoint does not begin with http:// or https://.", next_step=step)
         return f"{choice.server}:{_checked(name)}@{url}", replace(settings, api_key=typed or settings.api_key)
+
+
+def _gemini_installed() -> bool:
+    try:
+        return find_spec("google.genai") is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def _checked(name: str) -> str:

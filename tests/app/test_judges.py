@@ -205,6 +205,13 @@ def test_an_incomplete_judge_is_named(tmp_path: Path, choice: JudgeChoice, said:
         make(tmp_path).judges.open(choice)
 
 
+def test_a_key_belongs_to_scheme_host_and_port() -> None:
+    assert place_of(ENDPOINT, " HTTPS://Host.example:8443/v1 ") == "https://host.example:8443"
+    assert place_of(ENDPOINT, "https://user:secret@host/v1") == "https://host"
+    assert place_of(GEMINI, "https://host/v1") == GEMINI
+    assert place_of(ENDPOINT, "http://[broken") == place_of(ENDPOINT, "") == place_of(MEASURED, "http://host") == ""
+
+
 @pytest.mark.parametrize(
     "values", [("magic", True, 1, None), ("chain", True, 0, None), ("chain", True, 99, None), ("chain", True, 1, 50)]
 )

@@ -213,8 +213,8 @@ def test_names_that_could_leave_the_folder_are_refused(name: str) -> None:
 @given(st.text(max_size=70))
 def test_a_loadable_name_is_one_plain_step_of_a_path(name: str) -> None:
     if loadable_name_problem(name) is None:
-        path = Path("/root/skills") / name / "SKILL.md"
-        assert path.resolve().relative_to("/root/skills").parts == (name, "SKILL.md")
+        path = Path("/srv/skills") / name / "SKILL.md"
+        assert path.resolve().relative_to("/srv/skills").parts == (name, "SKILL.md")
         assert name.isascii()
         assert "." not in name
     else:

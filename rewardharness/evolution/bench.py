@@ -34,6 +34,9 @@ from rewardharness.schema import Example, Judgment, Usage
 MODEL_FAILURES = frozenset(get_args(ErrorCode)) - {"context_too_long", "refused", "bad_request"}
 """Codes of judgments that failed because the model could not be asked, whatever the example."""
 
+OUTAGES: frozenset[str] = frozenset({"unreachable", "unauthorized", "model_not_found", "rate_limited"})
+"""Those that have nothing to do with what was asked: if all judgments asked for at once fail so, nobody is there."""
+
 DOWN_AFTER = 6
 """Judgments in a row that fail with `MODEL_FAILURES` before the endpoint counts as dead."""
 
@@ -241,7 +244,8 @@ class JudgeBench:
         self.spent = replace(self.spent, judgments=self.spent.judgments + cost)
         self.counted.update(keys.values())
         self.tick()
-        if self._down >= DOWN_AFTER:
+        codes = {judgment.failure.code if judgment.failure else "" for _, judgment in judged}
+        if self._down >= DOWN_AFTER or (codes and codes <= OUTAGES):
             self._pause(judged[-1][1])
         if len(judged) < len(examples):
             raise Stopped

@@ -332,9 +332,9 @@ def _posterior(gains: int, losses: int) -> float:
 def _beta_below_half(a: float, b: float) -> float:
     """The regularised incomplete beta function at one half: the continued fraction 8.17.22 of the DLMF, by Lentz.
 
-    It converges fast where `a` is at most `b`; the other side follows by symmetry.
+    It converges fast where `a` is at least `b`; the other side follows by symmetry.
     """
-    if a > b:
+    if a < b:
         return 1 - _beta_below_half(b, a)
     front = math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) - (a + b) * math.log(2)) / a
     fraction, c, d = 1.0, 1.0, 0.0

@@ -1,0 +1,205 @@
+"""`rh evolve` and `rh runs` from end to end: the measured judge, the built-in orchestrator, small drawn pictures."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from rewardharness.cli.main import main
+from rewardharness.files import write_text
+from rewardharness.library.entry import Entry
+from rewardharness.library.rubric import Criterion, Rubric
+from rewardharness.library.store import Library
+
+PAIRS = 16
+COLORS = {"red": (200, 30, 30), "green": (30, 160, 40), "blue": (40, 60, 200), "yellow": (220, 200, 40)}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Pairs of a recoloured square and the untouched source. People prefer the one that did something."""
+    folder = tmp_path_factory.mktemp("data")
+    random = np.random.default_rng(0)
+    rows = []
+    for number in range(PAIRS):
+        source = np.full((64, 64, 3), random.integers(90, 200, 3), np.uint8)
+        source += random.integers(0, 12, source.shape, dtype=np.uint8)
+        source[20:44, 20:44] = (128, 128, 128)
+        color = list(COLORS)[number % len(COLORS)]
+        edited = source.copy()
+        edited[20:44, 20:44] = COLORS[color]
+        pictures = [source, edited, source] if number % 2 else [source, source, edited]
+        for name, pixels in zip(("s", "a", "b"), pictures, strict=True):
+            Image.fromarray(pixels).save(folder / f"{name}{number}.png")
+        row = {"id": f"p{number:02d}", "source": f"s{number}.png", "candidate_a": f"a{number}.png"}
+        row |= {"candidate_b": f"b{number}.png", "instruction": f"make the square {color}", "label_kind": "drawn"}
+        rows.append(row | {"preference": "A" if number % 2 else "B"})
+    write_text(folder / "pairs.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Library that only asks whether nothing changed, and so prefers those who did nothing."""
+    folder = tmp_path_factory.mktemp("library") / "timid"
+    rubric = Rubric((Criterion("untouched", "Nothing changed.", measure="structure_kept"),))
+    Library((Entry("timid", "skill", "For all.", "Change nothing.", {"triggers": "always"}, rubric=rubric),)).save(
+        folder
+    )
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def one_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests of this module share what was measured, which takes most of the time."""
+    monkeypatch.setenv("RH_HOME", str(tmp_path_factory.getbasetemp() / "evolve-home"))
+
+
+def arguments(data: Path, library: Path, run: Path, *more: str) -> list[str]:
+    return ["evolve", "--data", str(data), "--library", str(library), "--run", str(run), *more]
+
+
+def report_of(output: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(output.splitlines()[-1])
+    return found
+
+
+@pytest.fixture
+def finished(data: Path, library: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    assert main(arguments(data, library, tmp_path / "run", "--quiet", "--json")) == 0
+    capsys.readouterr()
+    return tmp_path / "run"
+
+
+def test_a_library_grows_and_the_audit_says_by_how_much(
+    data: Path, library: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments(data, library, tmp_path / "run")) == 0
+    said = capsys.readouterr()
+    assert "Expected: about" in said.err and "No model is asked" in said.err
+    assert "kept: " in said.err and "Finished: audit accuracy" in said.err
+    assert "audit: final Library" in said.out and "always gives the same answer" in said.out
+    report = json.loads((tmp_path / "run" / "report.json").read_text(encoding="utf-8"))
+    audit = report["audit"]
+    assert audit["n"] == 4 and audit["start"]["accuracy"] == 0.0 and audit["final"]["accuracy"] == 1.0
+    evolved = Library.load(tmp_path / "run" / "library")
+    assert evolved.lineage and evolved.lineage[0]["source"].startswith("built-in")
+    assert main(arguments(data, library, tmp_path / "run")) == 0, "a finished run shows its report"
+
+
+def test_nothing_is_done_in_a_dry_run(
+    data: Path, library: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments(data, library, tmp_path / "run", "--dry-run")) == 0
+    assert "Expected" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_killing_the_process_changes_nothing(data: Path, library: Path, finished: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "rewardharness", *arguments(data, library, tmp_path / "killed", "--quiet")]
+    command += ["--json"]
+    events = tmp_path / "killed" / "events.jsonl"
+    for lines in (2, 5):
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        while process.poll() is None and not (events.exists() and events.read_bytes().count(b"\n") >= lines):
+            time.sleep(0.005)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+    last = subprocess.run(command, capture_output=True, check=True, text=True)
+    report, whole = report_of(last.stdout), json.loads((finished / "report.json").read_text(encoding="utf-8"))
+    for key in ("library", "audit", "pool", "edits", "ending"):
+        assert report[key] == whole[key], key
+    assert Library.load(tmp_path / "killed" / "library").lineage_text == Library.load(finished / "library").lineage_text
+
+
+def test_ctrl_c_ends_cleanly_and_says_how_to_go_on(data: Path, library: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "rewardharness", *arguments(data, library, tmp_path / "run", "--quiet")]
+    events = tmp_path / "run" / "events.jsonl"
+    environment = {**os.environ, "RH_HOME": str(tmp_path / "cold-home")}
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
+    while process.poll() is None and not events.exists():
+        time.sleep(0.005)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate()
+    assert process.returncode == 130, errors
+    assert "Go on with: rh evolve --data" in errors and "Traceback" not in errors
+
+
+def test_runs_can_be_looked_at(
+    finished: Path, data: Path, library: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(*words: str) -> str:
+        assert main(["runs", *words]) == 0
+        return capsys.readouterr().out
+
+    listed = json.loads(run("list", "--folder", str(finished.parent), "--json"))
+    assert [each["condition"] for each in listed["runs"]] == ["finished"]
+    assert "finished" in run("list", "--folder", str(finished.parent))
+    assert "state: finished" in run("show", str(finished))
+    assert "kept" in run("follow", str(finished))
+    assert "does not run" in run("stop", str(finished))
+    assert "audit: final Library" in run("report", str(finished))
+    assert main(arguments(data, library, tmp_path / "paper", "--schedule", "paper", "--quiet")) == 0
+    capsys.readouterr()
+    compared = json.loads(run("compare", str(finished), str(tmp_path / "paper"), "--json"))
+    assert compared["same_audit"] and [each["schedule"] for each in compared["runs"]] == ["default", "paper"]
+    assert "paper" in run("compare", str(finished), str(tmp_path / "paper"))
+
+
+def test_stop_ends_a_run_from_outside(data: Path, library: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    command = [sys.executable, "-m", "rewardharness", *arguments(data, library, folder, "--quiet")]
+    environment = {**os.environ, "RH_HOME": str(tmp_path / "cold-home")}
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
+    while process.poll() is None and not (folder / "events.jsonl").exists():
+        time.sleep(0.005)
+    assert main(["runs", "stop", str(folder)]) == 0
+    assert process.communicate() and process.returncode == 130
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["--budget-calls", "0"], "--budget-calls 0"),
+        (["--budget-money", "1"], "--price"),
+        (["--proposals", "0"], "--proposals 0"),
+        (["--audit-share", "1.5"], "audit share"),
+        (["--judge", "vllm:m@http://127.0.0.1:9/v1"], "nobody to ask"),
+        (["--orchestrator", "magic"], "not a model"),
+        (["--library", "/nowhere"], "nowhere"),
+    ],
+)
+def test_what_cannot_work_is_said_in_one_sentence(
+    data: Path,
+    library: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+    problem: str,
+) -> None:
+    monkeypatch.setattr(sys, "stdin", open(os.devnull, encoding="utf-8"))  # noqa: SIM115
+    assert main(arguments(data, library, tmp_path / "run", *words)) == 1
+    said = capsys.readouterr().err
+    assert problem in said and "Traceback" not in said
+    sys.stdin.close()
+
+
+def test_runs_of_another_kind_and_unfinished_ones_are_told_apart(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["score-folder", str(data), "--run", str(tmp_path / "scores"), "--quiet", "--limit", "1"]) == 0
+    assert main(["runs", "show", str(tmp_path / "scores")]) == 1
+    assert "another kind" in capsys.readouterr().err
+    assert main(["runs", "list", "--folder", str(tmp_path)]) == 0
+    assert "no evolutions" in capsys.readouterr().out
+    assert main(["runs", "show", "nothing-of-this-name"]) == 1
+    assert "holds no run" in capsys.readouterr().err

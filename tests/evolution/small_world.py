@@ -1,0 +1,153 @@
+"""A small world to evolve in: grey pictures, a model that sees brightness and follows notes, edits that help or harm.
+
+The label is always the brighter candidate. The model prefers the darker one for cats and dogs, the brighter one for
+trees and cars, unless a note in its prompt tells it otherwise. So a Skill for cats that says to prefer the brighter
+picture fixes all cats, and one for trees that says the opposite breaks all trees.
+"""
+
+import io
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from rewardharness.data.source import Dataset
+from rewardharness.evolution.loop import Plan
+from rewardharness.evolution.proposal import Finding, Proposal, View
+from rewardharness.evolution.schedules import DefaultSchedule, Schedule
+from rewardharness.evolution.stop import UNLIMITED, Limits
+from rewardharness.judging.cache import JudgmentCache
+from rewardharness.judging.subagent import SubAgent, SubAgentSettings
+from rewardharness.library.entry import Entry
+from rewardharness.library.store import EMPTY, AddEntry, Library
+from rewardharness.models.base import ChatRequest, ModelError, TextPart
+from rewardharness.models.scripted import Script, ScriptedModel
+from rewardharness.schema import Example, ImageInput, Usage
+
+TOPICS = ("cat", "dog", "tree", "car")
+WRONG_BY_NATURE = ("cat", "dog")
+BRIGHTER, DARKER, OPPOSITE = "Prefer the brighter picture.", "Prefer the darker picture.", "Prefer the opposite."
+GENERATOR, LABEL_KIND = "secretgenerator", "secretlabel"
+
+
+QUICK = DefaultSchedule(per_round=2, prune_share=0.0)
+
+
+def picture(level: int, name: str) -> ImageInput:
+    stream = io.BytesIO()
+    Image.fromarray(np.full((16, 16, 3), level, np.uint8)).save(stream, "PNG")
+    return ImageInput(f"{GENERATOR}-{name}.png", data=stream.getvalue())
+
+
+def make_dataset(per_topic: int = 8, topics: Sequence[str] = TOPICS) -> Dataset:
+    examples = []
+    for number in range(per_topic * len(topics)):
+        topic = topics[number % len(topics)]
+        dark, bright = 20 + number, 200 - number
+        first_is_bright = number % 3 == 0
+        levels = (bright, dark) if first_is_bright else (dark, bright)
+        examples.append(
+            Example(
+                f"{topic}-{number:02d}",
+                f"make {topic} number {number} shine",
+                picture(100 + number % 50, f"source{number}"),
+                (picture(levels[0], f"first{number}"), picture(levels[1], f"second{number}")),
+                "A" if first_is_bright else "B",
+                label_kind=LABEL_KIND,
+                category=topic,
+                source_id=f"s{number}",
+            )
+        )
+    return Dataset.of("small world", examples)
+
+
+def text_of(request: ChatRequest) -> str:
+    return "\n".join(part.text for message in request.messages for part in message.parts if isinstance(part, TextPart))
+
+
+def see(request: ChatRequest) -> Script:
+    """Look at the candidates, and follow the notes."""
+    text = text_of(request)
+    levels = [int(np.asarray(Image.open(io.BytesIO(part.data)))[0, 0, 0]) for part in request.images[-2:]]
+    wants_bright = not any(f" {topic} " in text for topic in WRONG_BY_NATURE)
+    if OPPOSITE in text:
+        wants_bright = not wants_bright
+    if BRIGHTER in text:
+        wants_bright = True
+    if DARKER in text:
+        wants_bright = False
+    chosen = "A" if (levels[0] > levels[1]) == wants_bright else "B"
+    scores = {"A": {"instruction": 3, "quality": 3}, "B": {"instruction": 3, "quality": 3}}
+    return f"<answer>{json.dumps({'preference': chosen, 'scores': scores})}</answer>"
+
+
+def skill(name: str, trigger: str, says: str) -> Entry:
+    return Entry(name, "skill", f"What to prefer: {name}.", says, {"triggers": trigger})
+
+
+def add(name: str, trigger: str, says: str, cited: Sequence[str] = ()) -> Proposal:
+    return Proposal("add", (AddEntry(skill(name, trigger, says)),), f"About {name}.", tuple(cited), "a list")
+
+
+GOOD = (add("cats", "cat", BRIGHTER), add("dogs", "dog", BRIGHTER))
+HARMFUL = add("trees", "tree", DARKER)
+IDLE = add("cars", "car", "Look closely.")
+
+
+@dataclass
+class ListOrchestrator:
+    """Proposes what is on its list, for Skills, each once. It remembers what it saw."""
+
+    proposals: Sequence[Proposal] = (GOOD[0], HARMFUL, IDLE, GOOD[1])
+    errors: list[ModelError] = field(default_factory=list)
+    """Raised first, one in each round."""
+    name: str = "a list"
+    spent: Usage = Usage()
+    findings: tuple[Finding, ...] = (Finding("Cats are missed.", ("cat-00",), ("other",), 3, 1),)
+    dropped: tuple[()] = ()
+    views: list[View] = field(default_factory=list)
+
+    def propose(self, view: View) -> list[Proposal]:
+        self.views.append(view)
+        self.spent += Usage(1, 100, 10, 0.0)
+        if self.errors:
+            raise self.errors.pop(0)
+        tried = {each.signature for each in view.rejected}
+        known = {entry.name for entry in view.library.entries}
+        if view.phase != "skills":
+            return []
+        return [each for each in self.proposals if each.signature not in tried and not known.intersection(each.names)][
+            : view.limit
+        ]
+
+
+def make_plan(
+    home: Path,
+    *,
+    answers: Callable[[ChatRequest], Script] = see,
+    orchestrator: ListOrchestrator | None = None,
+    schedule: Schedule = QUICK,
+    library: Library = EMPTY,
+    limits: Limits = UNLIMITED,
+    dataset: Dataset | None = None,
+    seed: int = 0,
+) -> tuple[Plan, ScriptedModel]:
+    """A plan with a scripted model as the judge, and the model to look at."""
+    model = ScriptedModel(answers)
+    judge = SubAgent(model, SubAgentSettings(protocol="direct", both_orders=False), JudgmentCache(home / "cache"))
+    plan = Plan(
+        dataset or make_dataset(),
+        library,
+        judge,
+        orchestrator or ListOrchestrator(),
+        schedule,
+        lambda example: {},
+        seed=seed,
+        limits=limits,
+        samples=0,
+        concurrency=4,
+    )
+    return plan, model

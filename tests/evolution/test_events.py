@@ -1,0 +1,71 @@
+from pathlib import Path
+
+from rewardharness.evolution.events import (
+    EVENTS,
+    KINDS,
+    Concluding,
+    Decided,
+    Finished,
+    Judged,
+    Passed,
+    PhaseBegan,
+    Resumed,
+    Started,
+    event_of,
+    read_events,
+    write_event,
+)
+from rewardharness.evolution.gate import Evidence
+from rewardharness.evolution.stop import Spent
+
+STARTED = Started("j", "o", "default", "d", 3, 1, "id", 0, {"begin": 3})
+
+
+def decided(step: int, decision: str = "accept") -> Decided:
+    evidence = Evidence(decision, "1 fixed", fixed=("a",)).to_json()  # type: ignore[arg-type]
+    spent = Spent(5).to_json()
+    return Decided("sig", "add", ("x",), "Why.", ("a",), "s", evidence, 0.5, "id", 1, spent, step=step)
+
+
+def test_events_come_back_as_they_were_written(tmp_path: Path) -> None:
+    written = [STARTED, Judged(3, 0, 0.5), PhaseBegan("tools", 2, step=1), decided(2), Finished("dry", 0.5, None, "id")]
+    for event in written:
+        write_event(tmp_path, event)
+    read = read_events(tmp_path)
+    assert [type(event) for event in read] == [type(event) for event in written]
+    assert all(event.at for event in read)
+    last = read[3]
+    assert isinstance(last, Decided) and last.accepted and last.names == ("x",)
+    assert last.read_evidence().fixed == ("a",)
+
+
+def test_a_step_that_is_taken_again_is_told_once(tmp_path: Path) -> None:
+    for event in (STARTED, Judged(3, 0, 0.5), decided(1), Passed("p", "r", step=2), decided(2), Resumed(step=2)):
+        write_event(tmp_path, event)
+    for event in (decided(2, "reject"), Concluding("dry", step=3)):
+        write_event(tmp_path, event)
+    read = read_events(tmp_path)
+    assert [event.step for event in read if isinstance(event, Decided)] == [1, 2]
+    assert not [event for event in read if isinstance(event, Passed)]
+    assert [event.accepted for event in read if isinstance(event, Decided)] == [True, False]
+
+
+def test_a_run_killed_before_its_first_step_still_began(tmp_path: Path) -> None:
+    for event in (STARTED, Resumed(step=0), Judged(3, 0, 0.5)):
+        write_event(tmp_path, event)
+    assert [type(event) for event in read_events(tmp_path)] == [Started, Resumed, Judged]
+
+
+def test_lines_that_cannot_be_read_are_passed_over(tmp_path: Path) -> None:
+    write_event(tmp_path, STARTED)
+    with (tmp_path / EVENTS).open("ab") as stream:
+        stream.write(b'{"event": "from the future", "step": 1}\n{"event": "judged"}\n[1]\n{"event": "jud')
+    write_event(tmp_path, Judged(3, 0, 0.5))
+    assert [type(event) for event in read_events(tmp_path)] == [Started, Judged]
+
+
+def test_every_kind_can_be_told_by_its_word() -> None:
+    assert all(word == kind.__name__.lower() for word, kind in KINDS.items())
+    assert event_of({"event": "judged", "judged": 1, "failed": 0, "accuracy": None, "new_field": 2}) == Judged(
+        1, 0, None
+    )

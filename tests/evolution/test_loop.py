@@ -1,0 +1,339 @@
+"""Whole runs with a scripted model: what comes of them, what they send, and that interrupting them changes nothing."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_world import (
+    GENERATOR,
+    LABEL_KIND,
+    ListOrchestrator,
+    make_dataset,
+    make_plan,
+    see,
+    text_of,
+)
+
+from rewardharness.errors import InputError, RunError
+from rewardharness.evolution.events import Decided, Event, Rested, read_events
+from rewardharness.evolution.loop import Watch, evolve
+from rewardharness.evolution.schedules import DefaultSchedule, PaperSchedule
+from rewardharness.evolution.status import read_status
+from rewardharness.evolution.stop import STOP_FILE, Budget, Limits, Paused, Stopped
+from rewardharness.library.store import Library
+from rewardharness.models.base import ChatRequest, ModelError
+from rewardharness.models.scripted import Script
+from rewardharness.runs.store import RunFolder
+from rewardharness.schema import Json
+
+
+class Killed(BaseException):
+    """Stands for the end of a process: nothing is said, nothing is tidied up."""
+
+
+class Fuse:
+    """Counts, and kills at a number."""
+
+    def __init__(self, at: int) -> None:
+        self.left = at
+
+    def __call__(self, *_: object) -> None:
+        self.left -= 1
+        if self.left == 0:
+            raise Killed
+
+
+def result(folder: Path, report: Json) -> dict[str, Any]:
+    """What may not depend on interruptions."""
+    library = Library.load(folder / "library")
+    decided = [each for each in read_events(folder) if isinstance(each, Decided)]
+    return {
+        "library": (library.id, library.lineage_text),
+        "decisions": [(each.step, each.signature, each.evidence, each.accuracy, each.version) for each in decided],
+        "numbers": (report["audit"], report["pool"], report["spent"]["judgments"], report["ending"]),
+    }
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], int, Path]:
+    """An undisturbed run: its result, the number of requests, its folder."""
+    home = tmp_path_factory.mktemp("whole")
+    plan, model = make_plan(home)
+    report = evolve(plan, home / "run", Watch())
+    return result(home / "run", report), len(model.requests), home / "run"
+
+
+def test_a_run_finds_what_helps_and_audits_it(whole: tuple[dict[str, Any], int, Path]) -> None:
+    folder = whole[2]
+    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    audit = report["audit"]
+    assert audit["n"] == 8 and report["pool"]["final"]["n"] == 24
+    assert audit["final"]["accuracy"] == 1.0 and audit["start"]["accuracy"] == 0.5
+    assert audit["final_against_start"]["fixes"] == 4 and audit["final_against_start"]["p"] == 0.125
+    assert audit["empty"]["accuracy"] == 0.5, "the starting Library was empty"
+    assert audit["final"]["interval"][0] < 1
+    assert [edit["names"] for edit in report["edits"] if edit["evidence"]["decision"] == "accept"] == [
+        ["cats"],
+        ["dogs"],
+    ]
+    assert {row["name"]: row["final"]["accuracy"] for row in report["by_category"]}["cat"] == 1.0
+    assert report["spent"]["orchestrator"]["calls"] > 0 and report["spent"]["money"] is None
+    assert Library.load(folder / "library").id == report["library"]["final_id"]
+    assert Library.load(folder / "versions" / "0001").get("dogs") is None
+    assert (folder / "report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert read_status(folder).condition == "finished"
+
+
+def test_the_same_seed_gives_the_same_result(whole: tuple[dict[str, Any], int, Path], tmp_path: Path) -> None:
+    plan, _ = make_plan(tmp_path)
+    assert result(tmp_path / "run", evolve(plan, tmp_path / "run", Watch())) == whole[0]
+
+
+def sittings(home: Path, at: int, where: str) -> Iterator[int]:
+    """Run to the end, killing every sitting at a request or an event; yields the requests of each sitting."""
+    for _ in range(100):
+        fuse = Fuse(at)
+
+        def answer(request: ChatRequest, fuse: Fuse = fuse) -> Script:
+            if where == "request":
+                fuse()
+            return see(request)
+
+        plan, model = make_plan(home, answers=answer)
+        try:
+            evolve(plan, home / "run", Watch(on_event=fuse) if where == "event" else Watch())
+        except (Killed, BaseExceptionGroup):
+            yield len(model.requests)
+            continue
+        yield len(model.requests)
+        return
+    raise AssertionError("it gets nowhere")
+
+
+@pytest.mark.parametrize(("where", "at"), [("event", 6), ("event", 9), ("request", 3), ("request", 7), ("request", 17)])
+def test_killing_a_run_again_and_again_changes_nothing(
+    whole: tuple[dict[str, Any], int, Path], tmp_path: Path, where: str, at: int
+) -> None:
+    requests = list(sittings(tmp_path, at, where))
+    assert len(requests) > 2
+    plan, model = make_plan(tmp_path)
+    report = evolve(plan, tmp_path / "run", Watch())
+    assert model.requests == [], "a finished run only shows its report"
+    assert result(tmp_path / "run", report) == whole[0]
+    # What was under way when it was killed may be lost: at most as many as are asked at once, per sitting.
+    assert sum(requests) <= whole[1] + 4 * len(requests)
+
+
+def test_what_is_answered_is_not_paid_again(whole: tuple[dict[str, Any], int, Path], tmp_path: Path) -> None:
+    plan, model = make_plan(tmp_path)
+    with pytest.raises(Stopped):
+        evolve(plan, tmp_path / "run", stopping_after(6))
+    plan, again = make_plan(tmp_path)
+    report = evolve(plan, tmp_path / "run", Watch())
+    assert len(model.requests) + len(again.requests) == whole[1]
+    assert report["spent"]["judge"]["calls"] == whole[1]
+
+
+def stopping_after(judgments: int) -> Watch:
+    """Somebody who asks for an end after some judgments."""
+    watch = Watch()
+    done = 0
+
+    def count() -> None:
+        nonlocal done
+        done += 1
+        watch.stop.asked = done >= judgments
+
+    watch.on_judgment = count
+    return watch
+
+
+def test_a_stop_is_clean_and_says_so(tmp_path: Path) -> None:
+    plan, _ = make_plan(tmp_path)
+    with pytest.raises(Stopped):
+        evolve(plan, tmp_path / "run", stopping_after(30))
+    status = read_status(tmp_path / "run")
+    assert status.condition == "stopped" and "same command" in status.next_step
+    last = read_events(tmp_path / "run")[-1]
+    assert isinstance(last, Rested)
+    assert evolve(make_plan(tmp_path)[0], tmp_path / "run", Watch())["audit"]["final"]["accuracy"] == 1.0
+
+
+def test_a_stop_file_stops_and_an_old_one_does_not(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    plan, _ = make_plan(tmp_path)
+
+    def ask(event: Event) -> None:
+        if isinstance(event, Decided):
+            (folder / STOP_FILE).touch()
+
+    with pytest.raises(Stopped):
+        evolve(plan, folder, Watch(on_event=ask))
+    assert (folder / STOP_FILE).exists()
+    evolve(make_plan(tmp_path)[0], folder, Watch())
+
+
+def test_a_second_process_is_told(tmp_path: Path) -> None:
+    plan, _ = make_plan(tmp_path)
+
+    def try_to_enter(event: Event) -> None:
+        with pytest.raises(RunError, match="Another process"):
+            RunFolder(tmp_path / "run", plan.manifest)
+
+    seen: list[Event] = []
+    evolve(plan, tmp_path / "run", Watch(on_event=lambda event: (try_to_enter(event), seen.append(event))[0]))
+    assert seen
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ({"seed": 1}, "seed"),
+        ({"schedule": DefaultSchedule(per_round=2, prune_share=0.0, patience=9)}, "schedule"),
+        ({"dataset": make_dataset(7)}, "data"),
+        ({"orchestrator": ListOrchestrator(name="another")}, "orchestrator"),
+    ],
+)
+def test_another_configuration_is_an_explicit_choice(tmp_path: Path, change: dict[str, Any], word: str) -> None:
+    folder = tmp_path / "run"
+    evolve(make_plan(tmp_path)[0], folder, Watch())
+    plan, _ = make_plan(tmp_path, **change)
+    with pytest.raises(RunError, match=word) as caught:
+        evolve(plan, folder, Watch())
+    assert "--restart" in caught.value.next_step
+    evolve(plan, folder, Watch(), restart=True)
+    assert (folder / "events.jsonl.old").exists() and (folder / "versions.old").is_dir()
+
+
+def test_a_larger_budget_goes_on_where_the_smaller_one_ended(
+    whole: tuple[dict[str, Any], int, Path], tmp_path: Path
+) -> None:
+    plan, _ = make_plan(tmp_path, limits=Limits(Budget(judgments=32)))
+    first = evolve(plan, tmp_path / "run", Watch())
+    assert "budget" in first["ending"] and first["spent"]["judgments"] <= 32
+    again = evolve(plan, tmp_path / "run", Watch())
+    assert again == first
+    larger = evolve(make_plan(tmp_path)[0], tmp_path / "run", Watch())
+    assert result(tmp_path / "run", larger)["library"][0] == whole[0]["library"][0]
+    assert larger["audit"]["final"]["accuracy"] == 1.0
+
+
+def test_a_budget_that_does_not_cover_the_pool_is_refused(tmp_path: Path) -> None:
+    plan, model = make_plan(tmp_path, limits=Limits(Budget(judgments=20)))
+    with pytest.raises(InputError, match="does not even cover"):
+        evolve(plan, tmp_path / "run", Watch())
+    assert model.requests == []
+
+
+def test_a_dead_endpoint_pauses_and_the_run_comes_out_the_same(
+    whole: tuple[dict[str, Any], int, Path], tmp_path: Path
+) -> None:
+    answered = 0
+
+    def dying(request: ChatRequest) -> Script:
+        nonlocal answered
+        answered += 1
+        return see(request) if answered <= 28 else ModelError("unreachable", "Nobody at home.")
+
+    plan, _ = make_plan(tmp_path, answers=dying)
+    with pytest.raises(Paused):
+        evolve(plan, tmp_path / "run", Watch())
+    status = read_status(tmp_path / "run")
+    assert status.condition == "paused" and "unreachable" in status.reason
+    decided = [event for event in read_events(tmp_path / "run") if isinstance(event, Decided)]
+    report = evolve(make_plan(tmp_path)[0], tmp_path / "run", Watch())
+    assert result(tmp_path / "run", report) == whole[0]
+    assert len(decided) < len(whole[0]["decisions"]), "no gate decided on silence"
+
+
+def test_an_endpoint_that_was_never_there_pauses_before_anything_is_decided(tmp_path: Path) -> None:
+    plan, model = make_plan(tmp_path, answers=lambda request: ModelError("unauthorized", "Wrong key."))
+    with pytest.raises(Paused, match="unauthorized"):
+        evolve(plan, tmp_path / "run", Watch())
+    assert len(model.requests) < 12
+    assert not (tmp_path / "run" / "checkpoint.json").exists()
+
+
+def test_a_full_disk_stops_the_spending_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import shutil
+
+    plan, model = make_plan(tmp_path)
+    full = shutil.disk_usage(tmp_path)._replace(free=1000)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: full)
+    with pytest.raises(Paused, match="MiB are free"):
+        evolve(plan, tmp_path / "run", Watch())
+    assert model.requests == []
+    monkeypatch.undo()
+    assert evolve(make_plan(tmp_path)[0], tmp_path / "run", Watch())["audit"]["final"]["accuracy"] == 1.0
+
+
+def test_no_label_generator_or_file_name_reaches_the_judge(tmp_path: Path) -> None:
+    plan, model = make_plan(tmp_path)
+    evolve(plan, tmp_path / "run", Watch())
+    assert len(model.requests) > 30
+    known = {part.data for example in plan.dataset.examples for part in (example.source, *example.candidates)}
+    for request in model.requests:
+        text = text_of(request).lower()
+        for secret in (GENERATOR, LABEL_KIND, ".png", "cat-0", "dog-0", "small world", "audit"):
+            assert secret not in text, secret
+        assert {image.data for image in request.images} <= known, "the pixels are those of the dataset"
+        words = set(text.split())
+        assert not words & {example.id for example in plan.dataset.examples}
+
+
+def test_the_audit_is_never_shown_to_the_orchestrator(tmp_path: Path) -> None:
+    orchestrator = ListOrchestrator()
+    plan, _ = make_plan(tmp_path, orchestrator=orchestrator)
+    evolve(plan, tmp_path / "run", Watch())
+    _, audit = plan.parts
+    hidden = {example.id for example in audit}
+    assert len(hidden) == 8 and orchestrator.views
+    for view in orchestrator.views:
+        assert not hidden & {outcome.example.id for outcome in view.outcomes}
+    decided = [event for event in read_events(tmp_path / "run") if isinstance(event, Decided)]
+    assert not any(hidden & {*event.evidence["fixed"], *event.evidence["broken"]} for event in decided)
+
+
+def test_splits_never_separate_examples_of_one_source() -> None:
+    plan, _ = make_plan(Path("unused"))
+    examples = tuple(replace(each, source_id=f"s{int(each.id[-2:]) // 3}") for each in plan.dataset.examples)
+    pool, audit = replace(plan, dataset=replace(plan.dataset, examples=examples)).parts
+    assert not {each.source_id for each in pool} & {each.source_id for each in audit}
+
+
+def test_too_few_labels_are_refused(tmp_path: Path) -> None:
+    plan, _ = make_plan(tmp_path, dataset=make_dataset(1))
+    with pytest.raises(InputError, match="at least 8"):
+        evolve(plan, tmp_path / "run", Watch())
+
+
+def test_self_ensembling_asks_as_often_as_the_search_did(tmp_path: Path) -> None:
+    plan, _ = make_plan(tmp_path)
+    judge = plan.judge
+
+    def resample(times: int):  # type: ignore[no-untyped-def]
+        return replace(judge, settings=replace(judge.settings, samples=times))  # type: ignore[type-var,attr-defined]
+
+    report = evolve(replace(plan, resample=resample, samples=None), tmp_path / "run", Watch())
+    ensemble = report["audit"]["ensemble"]
+    assert ensemble["samples"] == round(report["spent"]["judgments"] / 8) > 2
+    assert ensemble["accuracy"] == 0.5, "asking a judge that errs by nature again does not help"
+    assert report["audit"]["final_against_ensemble"]["fixes"] == 4
+
+
+def test_an_exact_judge_is_not_asked_again(whole: tuple[dict[str, Any], int, Path]) -> None:
+    report = json.loads((whole[2] / "report.json").read_text(encoding="utf-8"))
+    assert "same answer" in report["audit"]["ensemble"]["skipped"]
+
+
+def test_the_papers_schedule_runs_and_resumes(tmp_path: Path) -> None:
+    schedule = PaperSchedule(iterations=2, per_round=2)
+    whole = evolve(make_plan(tmp_path / "a", schedule=schedule)[0], tmp_path / "a" / "run", Watch())
+    plan, _ = make_plan(tmp_path / "b", schedule=schedule)
+    with pytest.raises((Killed, BaseExceptionGroup)):
+        evolve(plan, tmp_path / "b" / "run", Watch(on_judgment=Fuse(45)))
+    report = evolve(make_plan(tmp_path / "b", schedule=schedule)[0], tmp_path / "b" / "run", Watch())
+    assert result(tmp_path / "b" / "run", report) == result(tmp_path / "a" / "run", whole)

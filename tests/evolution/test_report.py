@@ -1,0 +1,123 @@
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from small_world import make_dataset, make_plan
+
+from rewardharness.evolution.audit import Comparison, Score, samples_for
+from rewardharness.evolution.loop import Watch, evolve
+from rewardharness.evolution.proposal import Outcome
+from rewardharness.evolution.report_page import headline, report_page
+from rewardharness.evolution.schedules import DefaultSchedule, PaperSchedule
+from rewardharness.library.store import EMPTY
+from rewardharness.schema import Failure, Json, Judgment
+
+HOSTILE = "<script>alert(1)</script><img src=http://evil.example/x onerror=alert(2)>\"'&"
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Json:
+    home = tmp_path_factory.mktemp("report")
+    return evolve(make_plan(home)[0], home / "run", Watch())
+
+
+def outcomes(*credits: float | None) -> list[Outcome]:
+    examples = make_dataset(3).examples
+    made = []
+    for example, credit in zip(examples, credits, strict=False):
+        failure = Failure("timeout", "Slow.") if credit is None else None
+        said = None if credit is None else "A"
+        made.append(Outcome(example, Judgment(example.id, "j", "p", "l", said, failure=failure), credit or 0.0))
+    return made
+
+
+def test_failures_lower_coverage_and_not_accuracy() -> None:
+    score = Score.of(outcomes(1, 0, None, 0.5, 1))
+    assert (score.n, score.judged, score.correct, score.accuracy) == (5, 4, 2.5, 0.625)
+    assert score.interval is not None and score.interval.low < 0.625 < score.interval.high
+    assert Score.of(outcomes(None)).to_json() == {"n": 1, "judged": 0, "accuracy": None, "interval": None}
+
+
+def test_two_judges_are_compared_where_both_judged() -> None:
+    found = Comparison.of(outcomes(1, 1, None, 0, 1), outcomes(0, 1, 0, None, 1))
+    assert (found.n, found.fixes, found.breaks) == (3, 1, 0)
+    assert found.to_json()["p"] == 1.0 and found.to_json()["gain"] == pytest.approx(1 / 3)
+    assert Comparison.of([], []).to_json()["gain"] is None
+
+
+def test_self_ensembling_is_about_as_dear_as_the_search() -> None:
+    assert samples_for(200, 25) == 8
+    assert samples_for(10, 25) == 2
+    assert samples_for(10_000, 25) == 16
+    assert samples_for(100, 0) == 0
+
+
+class Reader(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.links: list[str] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.links += [value or "" for name, value in attrs if name in {"src", "href"} or name.startswith("on")]
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def read(page: str) -> Reader:
+    reader = Reader()
+    reader.feed(page)
+    return reader
+
+
+def test_the_page_says_what_the_report_says(report: Json) -> None:
+    page = read(report_page(report))
+    assert headline(report) in page.text
+    assert "100.0%" in page.text and "50.0%" in page.text and "self-ensembling" in page.text
+    assert page.text.count("kept") >= 2 and "sent back" in page.text
+    assert "svg" in page.tags and {"table", "style"} <= set(page.tags)
+
+
+def test_the_page_loads_nothing_and_runs_nothing(report: Json) -> None:
+    page = report_page(report)
+    assert read(page).links == [] and "script" not in read(page).tags
+    assert "prefers-color-scheme: dark" in page and "url(" not in page
+
+
+def test_foreign_text_stays_text(report: Json) -> None:
+    spoilt = json.loads(json.dumps(report))
+    spoilt["run"].update(data_name=HOSTILE, judge=HOSTILE, orchestrator=HOSTILE, protocol=HOSTILE)
+    spoilt["ending"] = HOSTILE
+    for edit in spoilt["edits"]:
+        edit.update(statement=HOSTILE, names=[HOSTILE], cited=[HOSTILE], operator=HOSTILE)
+        edit["evidence"].update(reason=HOSTILE, fixed=[HOSTILE])
+    spoilt["by_category"][0]["name"] = HOSTILE
+    spoilt["puzzles"] = [{"id": HOSTILE, "instruction": HOSTILE, "label": HOSTILE, "category": "", "versions": 2}]
+    page = read(report_page(spoilt))
+    assert not {"script", "img"} & set(page.tags) and page.links == []
+    assert page.text.count("alert(1)") >= 10
+
+
+def test_examples_that_no_version_got_right_are_listed(tmp_path: Path) -> None:
+    from small_world import ListOrchestrator
+
+    report = evolve(make_plan(tmp_path, orchestrator=ListOrchestrator([]))[0], tmp_path / "run", Watch())
+    puzzles = report["puzzles"]
+    assert {each["category"] for each in puzzles} == {"cat", "dog"} and len(puzzles) == 12
+    assert all(re.match(r"make (cat|dog)", each["instruction"]) for each in puzzles)
+
+
+def test_what_is_foreseen_is_about_what_comes(tmp_path: Path, report: Json) -> None:
+    plan, _ = make_plan(tmp_path)
+    cost = plan.estimate
+    assert cost.begin == 24 and cost.audit == 24 and cost.ensemble == 0 and cost.requests == 1
+    assert cost.begin <= report["spent"]["judgments"] <= cost.begin + cost.most
+    paper, _ = make_plan(tmp_path, schedule=PaperSchedule(iterations=2), library=EMPTY)
+    gate, read_both_ways = 10, 28
+    assert paper.estimate.begin + paper.estimate.search == gate + read_both_ways + 2 * (read_both_ways + 2 * gate)
+    assert DefaultSchedule().proposals == 60

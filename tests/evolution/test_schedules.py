@@ -1,0 +1,247 @@
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from small_world import (
+    BRIGHTER,
+    GOOD,
+    HARMFUL,
+    IDLE,
+    OPPOSITE,
+    QUICK,
+    ListOrchestrator,
+    add,
+    make_dataset,
+    make_plan,
+    skill,
+)
+
+from rewardharness.evolution.bench import JudgeBench
+from rewardharness.evolution.events import Decided, Event, Passed, PhaseBegan
+from rewardharness.evolution.proposal import Proposal
+from rewardharness.evolution.prune import NonInferiorityGate
+from rewardharness.evolution.schedules import DefaultSchedule, PaperSchedule, Schedule, swapped
+from rewardharness.evolution.search import search
+from rewardharness.evolution.state import State, begin
+from rewardharness.evolution.steps import Run
+from rewardharness.evolution.stop import UNLIMITED, Budget, Limits, Paused
+from rewardharness.library.store import EMPTY, AddEntry, Library, RemoveEntry, ReplaceEntry
+from rewardharness.models.base import ModelError
+from rewardharness.schema import TIE
+
+DATASET = make_dataset(12)
+POOL = DATASET.examples
+
+
+def run(
+    home: Path,
+    schedule: Schedule,
+    orchestrator: ListOrchestrator,
+    *,
+    library: Library = EMPTY,
+    limits: Limits = UNLIMITED,
+) -> tuple[State, list[Event], JudgeBench]:
+    plan, _ = make_plan(home)
+    events: list[Event] = []
+    bench = JudgeBench(plan.judge, limits=limits)
+    steps = Run(bench, orchestrator, POOL, lambda example: {}, (), emit=events.append)
+    state = begin(library, bench.judge(library, schedule.watched(POOL)))
+    return search(steps, schedule, state, lambda state: None), events, bench
+
+
+def decisions(events: Sequence[Event]) -> dict[str, str]:
+    return {event.names[0]: event.evidence["decision"] for event in events if isinstance(event, Decided)}
+
+
+def test_helpful_edits_are_kept_and_harmful_ones_sent_back(tmp_path: Path) -> None:
+    state, events, bench = run(tmp_path, QUICK, ListOrchestrator())
+    assert decisions(events) == {"cats": "accept", "trees": "reject", "cars": "reject", "dogs": "accept"}
+    assert [entry.name for entry in state.library.entries] == ["cats", "dogs"]
+    assert state.accuracy == 1.0 and state.version == state.accepted == 2
+    assert bench.spent.judgments < len(POOL) * 2, "only what an edit touches is judged"
+
+
+def test_the_lineage_says_who_wanted_it_and_why(tmp_path: Path) -> None:
+    proposal = replace(GOOD[0], cited=("cat-00",))
+    state, _, _ = run(tmp_path, QUICK, ListOrchestrator([proposal]))
+    [line] = state.library.lineage
+    assert line["parent"] == EMPTY.id and line["library"] == state.library.id
+    assert line["operator"] == "add" and line["entries"] == ["cats"] and line["cited"] == ["cat-00"]
+    assert line["evidence"]["fixes"] == 12 and line["evidence"]["breaks"] == 0
+    assert len(line["evidence"]["fixed"]) == 12
+
+
+def test_what_was_sent_back_is_told_to_the_orchestrator(tmp_path: Path) -> None:
+    orchestrator = ListOrchestrator([HARMFUL])
+    run(tmp_path, QUICK, orchestrator)
+    assert [tried.statement for tried in orchestrator.views[-1].rejected] == [HARMFUL.statement]
+    assert orchestrator.views[-1].findings == orchestrator.findings
+
+
+def test_phases_follow_each_other(tmp_path: Path) -> None:
+    _, events, _ = run(tmp_path, replace(QUICK, prune_share=0.05), ListOrchestrator([GOOD[0]]))
+    assert [event.phase for event in events if isinstance(event, PhaseBegan)] == ["tools", "skills", "tools", "prune"]
+
+
+def test_patience_ends_a_phase(tmp_path: Path) -> None:
+    useless = [add(f"idle-{n}", "car", f"Look {n} times.") for n in range(9)]
+    orchestrator = ListOrchestrator(useless)
+    run(tmp_path, DefaultSchedule(per_round=1, patience=2, prune_share=0.0), orchestrator)
+    assert [view.phase for view in orchestrator.views] == ["skills", "skills", "tools"]
+
+
+def test_the_number_of_proposals_is_a_limit(tmp_path: Path) -> None:
+    state, events, _ = run(tmp_path, replace(QUICK, proposals=3), ListOrchestrator())
+    assert state.proposed == len(decisions(events)) == 3
+    assert "3 proposals" in state.ending
+
+
+def test_an_edit_that_cannot_be_applied_or_was_tried_is_passed_over(tmp_path: Path) -> None:
+    gone = Proposal("remove", (RemoveEntry("nobody"),), "Remove nobody.", (), "test")
+
+    class Stubborn(ListOrchestrator):
+        def propose(self, view):  # type: ignore[no-untyped-def]
+            super().propose(view)
+            return [gone, HARMFUL, HARMFUL]
+
+    _, events, _ = run(tmp_path, replace(QUICK, patience=2, per_round=3), Stubborn())
+    reasons = [event.reason for event in events if isinstance(event, Passed)]
+    assert any("no entry" in reason for reason in reasons)
+    assert any("tried before" in reason for reason in reasons)
+    assert len([event for event in events if isinstance(event, Decided)]) == 1
+
+
+def test_an_edit_of_an_entry_that_changed_meanwhile_is_not_applied_blindly(tmp_path: Path) -> None:
+    start = EMPTY.apply(AddEntry(skill("pets", "cat, dog", "Look.")))
+    first = ReplaceEntry(skill("pets", "cat", BRIGHTER))
+    second = ReplaceEntry(skill("pets", "dog", BRIGHTER))
+
+    class Both(ListOrchestrator):
+        def propose(self, view):  # type: ignore[no-untyped-def]
+            asked = super().propose(view)
+            return [Proposal("modify", (change,), "x", (), "test") for change in (first, second)] if not asked else []
+
+    state, events, _ = run(tmp_path, replace(QUICK, patience=1), Both([]), library=start)
+    assert any("has changed since" in event.reason for event in events if isinstance(event, Passed))
+    assert state.library.get("pets") == first.entry
+
+
+def test_an_edit_that_breaks_too_much_gets_one_narrower_attempt(tmp_path: Path) -> None:
+    turned = add("turned", "cat, dog, tree", OPPOSITE)
+    state, events, _ = run(tmp_path, replace(QUICK, per_round=1), ListOrchestrator([turned]))
+    tried = [event for event in events if isinstance(event, Decided)]
+    assert [event.evidence["decision"] for event in tried] == ["reject", "accept"]
+    assert tried[1].evidence["breaks"] == 0 and "Narrowed" in tried[1].statement
+    entry = state.library.get("turned")
+    assert entry is not None and entry.metadata["triggers"] == "cat, dog"
+    assert state.proposed == 1, "it is the same proposal"
+
+    whole, events, _ = run(tmp_path, replace(QUICK, per_round=1, revise=False), ListOrchestrator([turned]))
+    assert len(whole.library) == 0
+
+
+def test_an_orchestrator_that_fails_once_is_asked_again(tmp_path: Path) -> None:
+    orchestrator = ListOrchestrator(errors=[ModelError("rate_limited", "Later.")])
+    state, _, _ = run(tmp_path, QUICK, orchestrator)
+    assert state.accuracy == 1.0
+
+
+@pytest.mark.parametrize(
+    "errors",
+    [[ModelError("unauthorized", "No key.")], [ModelError("timeout", "Slow."), ModelError("timeout", "Slow.")]],
+)
+def test_an_orchestrator_that_keeps_failing_pauses_the_run(tmp_path: Path, errors: list[ModelError]) -> None:
+    with pytest.raises(Paused, match="gives no answer") as caught:
+        run(tmp_path, QUICK, ListOrchestrator(errors=errors))
+    assert caught.value.kind == "orchestrator"
+
+
+def test_a_spent_budget_ends_the_search_with_what_there_is(tmp_path: Path) -> None:
+    limits = Limits(Budget(judgments=len(POOL) + 14))
+    state, _, bench = run(tmp_path, QUICK, ListOrchestrator(), limits=limits)
+    assert "budget" in state.ending and [entry.name for entry in state.library.entries] == ["cats"]
+    assert bench.spent.judgments <= len(POOL) + 14
+    assert state.pending, "what is left waits for a larger budget"
+
+
+def test_pruning_lets_go_what_nothing_is_lost_without(tmp_path: Path) -> None:
+    library = EMPTY
+    for proposal in (*GOOD, IDLE):
+        library = proposal.applied_to(library)
+    everything = replace(QUICK, prune_share=9.0)
+    state, events, _ = run(tmp_path, everything, ListOrchestrator([]), library=library)
+    assert decisions(events)["cats"] == decisions(events)["dogs"] == "reject"
+    # The note for cars changes no answer in any way, so this judge's word on it is worth nothing.
+    assert "does not read it" in next(
+        event.evidence["reason"] for event in events if isinstance(event, Decided) and event.names == ("cars",)
+    )
+    assert len(state.library) == 3
+
+
+def test_pruning_removes_what_only_does_harm(tmp_path: Path) -> None:
+    library = HARMFUL.applied_to(EMPTY)
+    state, _, _ = run(tmp_path, replace(QUICK, prune_share=9.0), ListOrchestrator([]), library=library)
+    assert len(state.library) == 0
+    assert state.library.lineage[-1]["operator"] == "remove"
+
+
+def test_pruning_keeps_to_its_share(tmp_path: Path) -> None:
+    library = HARMFUL.applied_to(EMPTY)
+    state, _, bench = run(tmp_path, replace(QUICK, prune_share=0.1), ListOrchestrator([]), library=library)
+    assert len(state.library) == 1 and bench.spent.judgments == len(POOL)
+
+
+def test_the_paper_judges_everything_each_time(tmp_path: Path) -> None:
+    schedule = PaperSchedule(iterations=2, per_round=2)
+    state, events, bench = run(tmp_path, schedule, ListOrchestrator([GOOD[0], HARMFUL, GOOD[1]]))
+    gate = len(schedule.watched(POOL))
+    read = 2 * (len(POOL) - gate)
+    bundles = len([event for event in events if isinstance(event, Decided)])
+    assert gate == round(0.4 * len(POOL)) and bundles == 2
+    assert bench.spent.judgments == gate + read + 2 * read + bundles * gate
+    assert "iterations" in state.ending
+
+
+def test_the_paper_tries_bundles_against_the_best_so_far(tmp_path: Path) -> None:
+    state, events, _ = run(
+        tmp_path, PaperSchedule(iterations=2, per_round=2), ListOrchestrator([GOOD[0], HARMFUL, GOOD[1]])
+    )
+    first = next(event for event in events if isinstance(event, Decided))
+    assert first.names == ("cats", "trees") and first.evidence["policy"] == "margin"
+    assert first.accepted, "a bundle that helps as much as it harms passes"
+    assert state.best is not None and state.best >= (state.accuracy or 0)
+
+
+def test_the_paper_prunes_all_at_once(tmp_path: Path) -> None:
+    library = IDLE.applied_to(GOOD[0].applied_to(EMPTY))
+    schedule = PaperSchedule(iterations=1, prune_every=1)
+    state, _, bench = run(tmp_path, schedule, ListOrchestrator([]), library=library)
+    gate = len(schedule.watched(POOL))
+    assert [entry.name for entry in state.library.entries] == ["cats"]
+    assert bench.spent.judgments == gate + 2 * 2 * (len(POOL) - gate) + (2 + 2) * gate
+
+
+def test_a_pair_the_other_way_round_has_its_label_turned() -> None:
+    pair = POOL[1]
+    other = swapped(pair)
+    assert other.candidates == pair.candidates[::-1] and other.id != pair.id
+    assert {pair.preference, other.preference} == {"A", "B"}
+    assert swapped(replace(pair, preference=TIE)).preference == TIE
+
+
+def test_a_small_pool_is_not_certain() -> None:
+    from rewardharness.evolution.gate import Tally
+
+    def verdict(pool: int, fixes: int, breaks: int) -> str:
+        tally = Tally()
+        for before, after in [(0.0, 1.0)] * fixes + [(1.0, 0.0)] * breaks:
+            tally.count(before, before, after)
+        said = NonInferiorityGate(pool).decide(tally)
+        assert said is not None
+        return said.decision
+
+    assert verdict(100, 0, 0) == "accept"
+    assert verdict(20, 0, 0) == "reject", "twenty examples cannot vouch for three points"
+    assert verdict(100, 3, 4) == "reject"
+    assert verdict(100, 5, 4) == "accept"

@@ -1,0 +1,76 @@
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from rewardharness.evolution.stop import (
+    RESERVE,
+    STOP_FILE,
+    Budget,
+    Limits,
+    Paused,
+    Price,
+    Spent,
+    Stopped,
+    StopRequest,
+    check_disk,
+)
+from rewardharness.schema import Usage
+
+USED = Usage(3, 2_000_000, 500_000, 1.0)
+
+
+def test_an_unknown_price_is_not_zero() -> None:
+    assert Price(1.0, 4.0).of(USED) == pytest.approx(4.0)
+    assert Price(1.0, None).of(USED) is None
+    assert Price().of(Usage()) == 0
+    assert Limits(judge_price=Price(1, 4)).money(Spent(judge=USED, orchestrator=USED)) is None
+    assert Limits(judge_price=Price(1, 4)).money(Spent(judge=USED)) == pytest.approx(4.0)
+
+
+@pytest.mark.parametrize(
+    ("budget", "word"),
+    [
+        (Budget(judgments=10), "judgments"),
+        (Budget(tokens=2_500_000), "tokens"),
+        (Budget(seconds=60.0), "seconds"),
+        (Budget(money=4.0), "money"),
+    ],
+)
+def test_each_part_of_a_budget_is_named_when_it_is_spent(budget: Budget, word: str) -> None:
+    limits = Limits(budget, Price(1, 4))
+    assert limits.exceeded(Spent(9, Usage(1, 10, 10, 1.0), seconds=59.0)) is None
+    reason = limits.exceeded(Spent(10, USED, seconds=60.0))
+    assert reason is not None and word in reason
+
+
+def test_spending_survives_json() -> None:
+    spent = Spent(7, USED, Usage(1, 2, 3, 4.0), 12.5)
+    assert Spent.from_json(spent.to_json()) == spent
+
+
+def test_a_file_asks_for_an_end(tmp_path: Path) -> None:
+    stop = StopRequest(tmp_path)
+    stop.check()
+    (tmp_path / STOP_FILE).touch()
+    with pytest.raises(Stopped):
+        stop.check()
+
+
+def test_the_first_interrupt_asks_and_the_second_insists() -> None:
+    stop, heard = StopRequest(), []
+    before = signal.getsignal(signal.SIGINT)
+    with stop.listening(lambda: heard.append(1)):
+        os.kill(os.getpid(), signal.SIGINT)
+        assert stop() and heard == [1]
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_disk_that_is_nearly_full_pauses_the_run(tmp_path: Path) -> None:
+    check_disk((tmp_path,), lambda path: RESERVE)
+    with pytest.raises(Paused, match="MiB are free") as caught:
+        check_disk((tmp_path, tmp_path / "cache"), lambda path: RESERVE - 1 if path.name == "cache" else RESERVE)
+    assert caught.value.kind == "disk" and "same command" in caught.value.next_step

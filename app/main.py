@@ -13,7 +13,7 @@ from app.tabs.library import build_library_tab
 from app.tabs.score.layout import build_score_tab
 from app.theme import make_theme
 from rewardharness.errors import InputError
-from rewardharness.settings import Settings
+from rewardharness.settings import Settings, export
 
 HOUR = 3600
 
@@ -77,6 +77,8 @@ def serve(
     Raises:
         InputError: If the port is taken.
     """
+    # By default all Gradio apps of a machine share one folder for uploads, and each deletes what another still needs.
+    export("GRADIO_TEMP_DIR", str(scratch / "uploads"))
     host = host or ("0.0.0.0" if settings.space else "127.0.0.1")
     services = AppServices(settings, scratch, local=is_local(settings, host))
     blocks = build_app(services)

@@ -117,3 +117,8 @@ def _hub_cache(env: Mapping[str, str]) -> Path | None:
     if env.get("HF_HUB_CACHE"):
         return Path(env["HF_HUB_CACHE"]).expanduser()
     return Path(env["HF_HOME"]).expanduser() / "hub" if env.get("HF_HOME") else None
+
+
+def export(name: str, value: str) -> None:
+    """Set a variable for a library of ours that reads the environment, unless the user has set it."""
+    os.environ.setdefault(name, value)

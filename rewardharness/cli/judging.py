@@ -18,11 +18,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("judge")
     group.add_argument(
         "--judge",
-        default="measured",
         metavar="JUDGE",
-        help="measured (default: no model), vllm:NAME@URL[,URL...], openai:NAME@URL, gemini:NAME; keys come from "
-        "RH_API_KEY and GEMINI_API_KEY",
+        help="measured (no model), vllm:NAME@URL[,URL...], openai:NAME@URL, gemini:NAME (default: RH_JUDGE, or else "
+        "measured); keys come from RH_API_KEY and GEMINI_API_KEY",
     )
+    parser.set_defaults(judge_from_settings=True)
     group.add_argument("--protocol", choices=_PROTOCOLS, default="chain", help="how a model judges (default: chain)")
     group.add_argument("--one-order", action="store_true", help="show each pair in one order only: half the calls")
     group.add_argument("--samples", type=int, default=1, metavar="K", help="ask a model K times and average")

@@ -43,6 +43,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     settings = None
     try:
         settings = Settings.from_env()
+        if getattr(arguments, "judge_from_settings", False):
+            arguments.judge = arguments.judge or settings.judge
         logging.basicConfig(level=logging.DEBUG if settings.debug else logging.WARNING, format="%(name)s: %(message)s")
         return run(arguments, settings)
     except KeyboardInterrupt:

@@ -297,8 +297,8 @@ def test_the_audit_is_never_shown_to_the_orchestrator(tmp_path: Path) -> None:
     assert not any(hidden & {*event.evidence["fixed"], *event.evidence["broken"]} for event in decided)
 
 
-def test_splits_never_separate_examples_of_one_source() -> None:
-    plan, _ = make_plan(Path("unused"))
+def test_splits_never_separate_examples_of_one_source(tmp_path: Path) -> None:
+    plan, _ = make_plan(tmp_path)
     examples = tuple(replace(each, source_id=f"s{int(each.id[-2:]) // 3}") for each in plan.dataset.examples)
     pool, audit = replace(plan, dataset=replace(plan.dataset, examples=examples)).parts
     assert not {each.source_id for each in pool} & {each.source_id for each in audit}

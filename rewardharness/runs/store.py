@@ -77,6 +77,7 @@ class RunFolder:
             self._lock = -1
 
     def _settle(self, manifest: dict[str, Any], restart: bool) -> bool:
+        _clear(self.path)
         file = self.path / MANIFEST
         if file.exists() and not restart:
             known = read_json(file)
@@ -129,6 +130,19 @@ def is_running(path: Path) -> bool:
     except BlockingIOError:
         return True
     return False
+
+
+def _clear(path: Path) -> None:
+    """Remove what a killed process was about to put in place. Nobody else writes here while this process holds it.
+
+    A folder without a manifest may be somebody else's: there, only a manifest that was never finished goes.
+    """
+    known = (path / MANIFEST).exists()
+    for each in [*path.glob(".*.tmp"), *path.glob("*/.*.tmp")] if known else path.glob(f".{MANIFEST}.*.tmp"):
+        if each.is_dir() and not each.is_symlink():
+            shutil.rmtree(each, ignore_errors=True)
+        else:
+            each.unlink(missing_ok=True)
 
 
 def _put_aside(path: Path) -> None:

@@ -1,9 +1,12 @@
+import os
+import threading
 from pathlib import Path
 
 import pytest
 
 from rewardharness.errors import RunError
-from rewardharness.runs.store import RunFolder
+from rewardharness.files import hold
+from rewardharness.runs.store import RunFolder, find_runs, is_running, read_manifest
 
 
 def test_a_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
@@ -50,3 +53,45 @@ def test_a_folder_of_other_things_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="thesis"):
         RunFolder(tmp_path, {})
     assert not (tmp_path / "run.json").exists()
+
+
+def test_what_a_killed_process_left_half_written_is_cleared(tmp_path: Path) -> None:
+    (tmp_path / ".run.json.abc.tmp").write_text("{", encoding="utf-8")
+    with RunFolder(tmp_path, {"data": "d"}) as run:
+        assert not run.resumed
+    (tmp_path / "versions" / ".0001.abc.tmp").mkdir(parents=True)
+    (tmp_path / "versions" / ".0001.abc.tmp" / "SKILL.md").touch()
+    with RunFolder(tmp_path, {"data": "d"}) as run:
+        assert run.resumed
+    assert sorted(each.name for each in tmp_path.rglob("*")) == ["run.json", "run.lock", "versions"]
+
+
+def test_restart_puts_all_that_a_run_wrote_aside(tmp_path: Path) -> None:
+    with RunFolder(tmp_path, {}) as run:
+        run.append({"id": "1"})
+        (tmp_path / "versions" / "0001").mkdir(parents=True)
+    for _ in range(2):
+        RunFolder(tmp_path, {}, restart=True).close()
+        assert not (tmp_path / "versions").exists()
+        (tmp_path / "versions").mkdir()
+    assert (tmp_path / "versions.old").is_dir()
+
+
+def test_runs_are_found_and_seen_to_run(tmp_path: Path) -> None:
+    with RunFolder(tmp_path / "one", {"n": 1}):
+        assert is_running(tmp_path / "one")
+        assert read_manifest(tmp_path / "one") == {"n": 1}
+    assert not is_running(tmp_path / "one") and not is_running(tmp_path / "two")
+    (tmp_path / "no-run").mkdir()
+    assert find_runs(tmp_path) == [tmp_path / "one"]
+    with pytest.raises(RunError, match="holds no run"):
+        read_manifest(tmp_path / "no-run")
+
+
+def test_looking_at_a_run_does_not_keep_it_from_starting(tmp_path: Path) -> None:
+    RunFolder(tmp_path, {}).close()
+    handle = hold(tmp_path / "run.lock")
+    looker = threading.Timer(0.01, os.close, [handle])
+    looker.start()
+    RunFolder(tmp_path, {}).close()
+    looker.join()

@@ -100,6 +100,8 @@ async def _evaluate(
     try:
         async with asyncio.TaskGroup() as group:
             workers += [group.create_task(work()) for _ in range(concurrency)]
+    except ExceptionGroup as errors:  # what `on_judgment` raised, such as a full disk; one error is enough
+        raise errors.exceptions[0] from None
     finally:
         cancel.bind(None)
         await judge.close()

@@ -169,6 +169,8 @@ def print_report(report: dict[str, Any], folder: Path) -> None:
         f"{spent['judge']['calls']} requests to the judge's model, {spent['seconds']:.0f} s. "
         f"The search ended because {report['ending']}."
     )
+    if spent["money"] is not None and spent["judge"]["calls"] + spent["orchestrator"]["calls"]:
+        output.say(f"Money: {spent['money']:.4f} at the prices given.")
     output.say(f"Library: {folder / 'library'}   Report: {folder / 'report.html'}")
 
 
@@ -333,7 +335,8 @@ def _cost_words(cost: "Estimate") -> str:
     words = f"Expected: about {cost.expected} judgments: {', '.join(parts)}."
     if not cost.requests:
         return f"{words} No model is asked, so they cost time alone."
-    return f"{words} Each takes at least {cost.requests} requests to the model; more where it calls Tools."
+    requests = "one request" if cost.requests == 1 else f"{cost.requests} requests"
+    return f"{words} Each takes at least {requests} to the model; more where it calls Tools."
 
 
 def _ask_leave(plan: "Plan", yes: bool) -> None:

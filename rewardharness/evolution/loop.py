@@ -129,6 +129,7 @@ def evolve(plan: Plan, folder: Path, watch: Watch, *, restart: bool = False, dis
         InputError: If there are too few labelled examples.
         RunError: If the folder holds another run, or another process runs it.
         Paused: If trouble stopped it. The same call goes on.
+        OSError: If something could not be saved. The same call goes on.
         Stopped: If somebody asked for an end. The same call goes on.
     """
     parts = plan.parts
@@ -144,6 +145,9 @@ def evolve(plan: Plan, folder: Path, watch: Watch, *, restart: bool = False, dis
             raise
         except Paused as trouble:
             sitting.rest(trouble.kind, trouble.message, trouble.next_step)
+            raise
+        except OSError as error:
+            sitting.rest("disk", f"Something could not be saved: {error}.", "Free space, then give the same command.")
             raise
 
 

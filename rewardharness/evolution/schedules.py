@@ -84,10 +84,9 @@ class DefaultSchedule:
         return self._propose(run, state, min(self.per_round, left))
 
     def _propose(self, run: Run, state: State, limit: int) -> State:
-        asked, proposals = ask(run, state, self._outcomes(run, state), limit)
-        if proposals:
-            return replace(asked, pending=pend(proposals, state.library), idle=state.idle + 1)
-        return asked if asked.silent else self._next_phase(run, asked)
+        asked, proposals, said = ask(run, state, self._outcomes(run, state), limit)
+        idle = replace(asked, pending=pend(proposals, state.library), idle=state.idle + 1)
+        return idle if said else self._next_phase(run, asked)
 
     def _next_phase(self, run: Run, state: State) -> State:
         """Tools follow Skills; Skills follow Tools if anything was kept since their last turn; else pruning."""
@@ -182,7 +181,7 @@ class DefaultSchedule:
             begun = replace(state, queue=prune_order(state.library), prune_limit=limit)
             if not self.prune_share:
                 return replace(begun, queue=())
-            asked, proposals = ask(run, begun, self._outcomes(run, state), self.per_round)
+            asked, proposals, _ = ask(run, begun, self._outcomes(run, state), self.per_round)
             return replace(asked, pending=pend(proposals, state.library))
         if not state.queue or spent >= state.prune_limit:
             all_tried = state.proposed >= self.proposals
@@ -249,9 +248,9 @@ class PaperSchedule:
 
     def _propose(self, run: Run, state: State) -> State:
         outcomes = run.bench.judge(state.library, self._read(run), again=True)
-        asked, skills = ask(run, replace(state, rejected=()), outcomes, self.per_round)
+        asked, skills, _ = ask(run, replace(state, rejected=()), outcomes, self.per_round)
         for_tools = replace(asked, phase="tools", round=state.round)
-        after, tools = ask(run, for_tools, outcomes, self.per_round)
+        after, tools, _ = ask(run, for_tools, outcomes, self.per_round)
         pending = pend([*skills, *tools], state.library)
         proposed = state.proposed + len(pending)
         return replace(after, phase="skills" if pending else self._later(after), pending=pending, proposed=proposed)

@@ -43,11 +43,12 @@ class Run:
             self.emit(make())
 
 
-def ask(run: Run, state: State, outcomes: Sequence[Outcome], limit: int) -> tuple[State, list[Proposal]]:
+def ask(run: Run, state: State, outcomes: Sequence[Outcome], limit: int) -> tuple[State, list[Proposal], bool]:
     """Ask the Orchestrator for a round of proposals.
 
     Returns:
-        The state with the round counted and its findings; and the proposals that fit the champion.
+        The state with the round counted and its findings; the proposals that fit the champion; and whether another
+        round may bring more although this one brought none, because something was said that was of no use.
 
     Raises:
         Paused: If its model gives no answer, for good or twice in a row.
@@ -75,13 +76,14 @@ def ask(run: Run, state: State, outcomes: Sequence[Outcome], limit: int) -> tupl
                 next_step=f"{error.next_step} Then give the same command again.".strip(),
                 kind="orchestrator",
             ) from error
-        return replace(asked, silent=state.silent + 1, idle=state.idle + 1), []
+        return replace(asked, silent=state.silent + 1, idle=state.idle + 1), [], True
     found = tuple(run.orchestrator.findings)
     if found:
         run.tell(lambda: Found(tuple(each.__dict__ for each in found), step=state.step))
     for each in run.orchestrator.dropped:
         _pass(run, state, each.excerpt, each.problem)
-    return replace(asked, silent=0, findings=found or state.findings), _fitting(run, state, proposals)
+    said = bool(proposals or run.orchestrator.dropped)
+    return replace(asked, silent=0, findings=found or state.findings), _fitting(run, state, proposals), said
 
 
 def announce(run: Run, state: State, proposal: Proposal, after: Library) -> None:

@@ -270,6 +270,28 @@ def test_a_full_disk_stops_the_spending_first(tmp_path: Path, monkeypatch: pytes
     assert evolve(make_plan(tmp_path)[0], tmp_path / "run", Watch())["audit"]["final"]["accuracy"] == 1.0
 
 
+def test_what_cannot_be_saved_ends_the_run_with_one_error(
+    whole: tuple[dict[str, Any], int, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, model = make_plan(tmp_path)
+    append, count = RunFolder.append, 0
+
+    def full(self: RunFolder, record: Any) -> None:
+        nonlocal count
+        count += 1
+        if count > 26:
+            raise OSError(28, "No space left on device")
+        append(self, record)
+
+    monkeypatch.setattr(RunFolder, "append", full)
+    with pytest.raises(OSError, match="No space left"):
+        evolve(plan, tmp_path / "run", Watch())
+    assert len(model.requests) <= 26 + 4, "nothing is asked that cannot be kept"
+    assert read_status(tmp_path / "run").condition == "paused"
+    monkeypatch.undo()
+    assert result(tmp_path / "run", evolve(make_plan(tmp_path)[0], tmp_path / "run", Watch())) == whole[0]
+
+
 def test_no_label_generator_or_file_name_reaches_the_judge(tmp_path: Path) -> None:
     plan, model = make_plan(tmp_path)
     evolve(plan, tmp_path / "run", Watch())

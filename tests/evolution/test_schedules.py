@@ -19,7 +19,7 @@ from small_world import (
 
 from rewardharness.evolution.bench import JudgeBench
 from rewardharness.evolution.events import Decided, Event, Passed, PhaseBegan
-from rewardharness.evolution.proposal import Proposal
+from rewardharness.evolution.proposal import Dropped, Proposal
 from rewardharness.evolution.prune import NonInferiorityGate
 from rewardharness.evolution.schedules import DefaultSchedule, PaperSchedule, Schedule, swapped
 from rewardharness.evolution.search import search
@@ -145,6 +145,18 @@ def test_an_orchestrator_that_fails_once_is_asked_again(tmp_path: Path) -> None:
     orchestrator = ListOrchestrator(errors=[ModelError("rate_limited", "Later.")])
     state, _, _ = run(tmp_path, QUICK, orchestrator)
     assert state.accuracy == 1.0
+
+
+def test_a_round_of_unusable_words_is_not_the_end(tmp_path: Path) -> None:
+    class Rambling(ListOrchestrator):
+        def propose(self, view):  # type: ignore[no-untyped-def]
+            found = super().propose(view)
+            self.dropped = (Dropped("No JSON."),) if len(self.views) == 1 else ()  # type: ignore[assignment]
+            return [] if self.dropped else found
+
+    state, events, _ = run(tmp_path, QUICK, Rambling())
+    assert state.accuracy == 1.0
+    assert any("No JSON" in event.reason for event in events if isinstance(event, Passed))
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def build_report(
             "tools": len(state.library.tools),
         },
         "pool": {
-            "note": "gates looked at these examples, so this number is too good to be true",
+            "note": "gates looked at these examples, so expect less on others",
             "start": Score.of(start).to_json(),
             "final": Score.of(final).to_json(),
         },

@@ -1,0 +1,236 @@
+import asyncio
+import random
+from collections import Counter
+from itertools import pairwise
+
+import virtual_time
+from endpoint_parts import THREE, error, failing, idle, outcome, pool, workers
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from virtual_time import now
+
+from rewardharness.models.base import ModelError
+
+
+def test_a_dead_endpoint_is_set_aside_and_comes_back():
+    async def main():
+        subject = pool(("dead", "live"))
+        tried = []
+        alive_at = 100.0
+
+        async def call(endpoint):
+            if endpoint.alias == "dead":
+                tried.append(now())
+                if now() < alive_at:
+                    raise error("unreachable")
+            await asyncio.sleep(0.1)
+            return endpoint.alias
+
+        while now() < 200:
+            assert (await subject.run(call)).value in {"dead", "live"}
+        before = [time for time in tried if time < alive_at]
+        # Five failures, then single trials after 1, 2, 4, 8, 16, 30, 30 ... s.
+        assert len(before) <= 5 + 9
+        assert [round(later - sooner) for sooner, later in pairwise(before[4:9])] == [1, 2, 4, 8]
+        assert len([time for time in tried if time >= 140]) > 200
+        assert [stats.state for stats in subject.stats()] == ["in service"] * 2
+
+    virtual_time.run(main())
+
+
+def test_an_endpoint_that_is_set_aside_gets_one_request_at_a_time():
+    async def main():
+        subject = pool(("dead", "live"), start=16, attempt_timeout=5.0)
+        together = most = 0
+
+        async def call(endpoint):
+            nonlocal together, most
+            if endpoint.alias == "live" or now() < 1:
+                await asyncio.sleep(0.1)
+                if endpoint.alias == "dead":
+                    raise error("server_error", status=500)
+                return
+            together += 1
+            most = max(most, together)
+            try:
+                await asyncio.sleep(1e9)
+            finally:
+                together -= 1
+
+        await workers(subject, call, 20, 5000)
+        assert most == 1
+
+    virtual_time.run(main())
+
+
+def test_two_of_three_carry_on_while_one_dies_crawls_and_returns():
+    async def main():
+        subject = pool(THREE, start=8, most_in_flight=32, attempt_timeout=10.0, chance=random.Random(3).random)
+        done = Counter()
+
+        async def call(endpoint):
+            seconds = 0.5
+            if endpoint.alias == "a" and 20 <= now() < 40:
+                raise error("unreachable")
+            if endpoint.alias == "a" and 40 <= now() < 60:
+                seconds = 5.0
+            await asyncio.sleep(seconds)
+            done[int(now() // 20)] += 1
+            return "done"
+
+        results = await workers(subject, call, 48, 8000)
+        assert {getattr(result, "value", result) for result in results} == {"done"}
+        healthy = done[0]
+        assert done[1] > 0.6 * healthy and done[2] > 0.6 * healthy and done[3] > 0.9 * healthy
+
+    virtual_time.run(main())
+
+
+def test_all_endpoints_dead_ends_soon_and_then_fails_at_once():
+    async def main():
+        subject = pool(THREE)
+        calls = 0
+
+        async def call(endpoint):
+            nonlocal calls
+            calls += 1
+            raise error("unreachable")
+
+        results = await asyncio.gather(*(outcome(subject.run(call)) for _ in range(500)))
+        assert {result.code for result in results} == {"unreachable"}
+        assert now() <= 35 and calls < 200
+        await asyncio.sleep(0.5)
+        start = now()
+        problem = await outcome(subject.run(call))
+        assert now() - start <= 0.5 and "No endpoint is in service" in str(problem)
+        assert idle(subject)
+
+    virtual_time.run(main())
+
+
+def test_a_server_that_starts_again_costs_nothing_but_time():
+    async def main():
+        subject = pool(start=16)
+
+        async def call(endpoint):
+            if 1 <= now() < 12:
+                raise error("unreachable")
+            await asyncio.sleep(0.2)
+            return "done"
+
+        results = await workers(subject, call, 100, 1000)
+        assert [result for result in results if isinstance(result, ModelError)] == []
+        assert 12 < now() < 60
+
+    virtual_time.run(main())
+
+
+def test_an_endpoint_that_refuses_a_request_is_alive():
+    async def main():
+        subject = pool()
+        call, _ = failing(*[error("unreachable")] * 5, error("refused"))
+        assert (await outcome(subject.run(call))).code == "refused"
+        assert subject.stats()[0].state == "in service"
+
+    virtual_time.run(main())
+
+
+def test_a_wrong_key_stops_at_once_and_is_tried_again_later():
+    async def main():
+        subject = pool(longest_aside=30.0)
+        calls = 0
+
+        async def call(endpoint):
+            nonlocal calls
+            calls += 1
+            if now() < 10:
+                raise error("unauthorized", status=401)
+            return "done"
+
+        results = await asyncio.gather(*(outcome(subject.run(call)) for _ in range(50)))
+        assert {result.code for result in results} == {"unauthorized"} and now() == 0 and calls <= 8
+        calls = 0
+        assert (await outcome(subject.run(call))).code == "unauthorized" and calls == 0
+        await asyncio.sleep(30)
+        assert (await subject.run(call)).value == "done"
+
+    virtual_time.run(main())
+
+
+def test_a_wrong_key_on_one_endpoint_leaves_the_others():
+    async def main():
+        subject = pool(("wrong", "right"))
+
+        async def call(endpoint):
+            if endpoint.alias == "wrong":
+                raise error("model_not_found", status=404)
+            await asyncio.sleep(0.1)
+            return endpoint.alias
+
+        results = await workers(subject, call, 10, 200)
+        assert {result.value for result in results} == {"right"}
+        assert subject.stats()[0].sent <= 10
+
+    virtual_time.run(main())
+
+
+def test_a_request_that_breaks_the_server_does_not_stop_the_others():
+    async def main():
+        subject = pool(chance=random.Random(5).random)
+
+        async def poison(endpoint):
+            await asyncio.sleep(0.1)
+            raise error("server_error", status=500)
+
+        async def healthy(endpoint):
+            await asyncio.sleep(0.1)
+            return "done"
+
+        bad = asyncio.create_task(outcome(subject.run(poison)))
+        results = await workers(subject, healthy, 4, 200)
+        assert {result.value for result in results} == {"done"}
+        assert (await bad).code == "server_error"
+
+    virtual_time.run(main())
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 3), st.integers(1, 40), st.floats(0, 1))
+def test_nothing_is_lost_whatever_happens(seed, endpoints, at_a_time, trouble):
+    """Random failures, delays, waits, deadlines and cancellations: every question ends exactly once."""
+    chance = random.Random(seed)
+    codes = ["timeout", "rate_limited", "bad_response", "unreachable", "server_error", "unauthorized", "refused"]
+
+    async def main():
+        subject = pool(THREE[:endpoints], start=2, most_in_flight=8, chance=chance.random, attempt_timeout=5.0)
+        succeeded = Counter()
+
+        async def question(number):
+            async def call(endpoint):
+                await asyncio.sleep(chance.choice([0, 0.1, 1, 10]))
+                if chance.random() < trouble:
+                    wait = chance.choice([None, None, 0.0, 3.0, 1e4])
+                    raise error(chance.choice(codes), retry_after=wait)
+                succeeded[number] += 1
+                return number
+
+            timeout = chance.choice([None, None, 1.0, 60.0])
+            try:
+                result = await subject.run(call, affinity=chance.choice(["", "x"]), timeout=timeout)
+            except ModelError as problem:
+                return problem
+            assert result.value == number
+            return number
+
+        tasks = [asyncio.create_task(question(number)) for number in range(at_a_time)]
+        for task in tasks:
+            if chance.random() < 0.2:
+                await asyncio.sleep(chance.choice([0, 0.05, 2]))
+                task.cancel()
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+        for number, result in enumerate(results):
+            assert result == number or isinstance(result, (ModelError, asyncio.CancelledError))
+            assert succeeded[number] <= 1
+        assert idle(subject)
+
+    virtual_time.run(main())

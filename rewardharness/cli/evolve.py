@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rewardharness.cli import output
+from rewardharness.cli.examples import open_examples
 from rewardharness.cli.judging import add_options, make_judge
 from rewardharness.cli.progress import event_line
-from rewardharness.errors import DataError, InputError
+from rewardharness.errors import InputError
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
@@ -22,14 +23,9 @@ if TYPE_CHECKING:
     from rewardharness.evolution.stop import Limits
     from rewardharness.judging.judge import Judge
 
-DEMO = "demo"
-"""Spelling of the demonstration set, drawn once into `RH_HOME`."""
-FEEDBACK = "feedback"
-"""Spelling of what people said in the app."""
 BUILTIN = "builtin"
 """Spelling of the Orchestrator that needs no model."""
 
-DEMO_PAIRS = 100
 MODEL_CONCURRENCY = 16
 INTERRUPTED = 130
 
@@ -41,7 +37,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         "--data",
         required=True,
         metavar="DATA",
-        help=f"a folder of labelled examples, `{DEMO}` ({DEMO_PAIRS} pairs drawn once) or `{FEEDBACK}` (the app's)",
+        help="labelled examples: a folder, `demo` (pairs drawn once) or `feedback` (what was said in the app)",
     )
     parser.add_argument(
         "--orchestrator",
@@ -103,7 +99,7 @@ def evolve(arguments: argparse.Namespace, settings: Settings) -> int:
     from rewardharness.evolution.loop import Watch, evolve
     from rewardharness.evolution.stop import Stopped
 
-    dataset = _open_data(arguments.data, settings, arguments.quiet)
+    dataset = open_examples(arguments.data, settings, quiet=arguments.quiet)
     folder, settings = _place(arguments, settings, dataset)
     plan = _make_plan(arguments, settings, dataset)
     begun = (folder / "checkpoint.json").exists() and not arguments.restart
@@ -186,28 +182,6 @@ def _versus(test: dict[str, Any]) -> str:
     if test["p"] is None:
         return "no difference" if test["n"] else "nothing to compare"
     return f"{test['fixes']} better, {test['breaks']} worse, exact p {test['p']:.3g}"
-
-
-def _open_data(spec: str, settings: Settings, quiet: bool) -> "Dataset":
-    """Read the dataset that a user means; the demonstration set is drawn when it is not there yet."""
-    from rewardharness.data.folder import read_folder
-
-    if spec == FEEDBACK:
-        return read_folder(settings.feedback)
-    if spec != DEMO:
-        dataset = read_folder(Path(spec))
-        if not quiet:
-            for problem in dataset.problems:
-                output.note(f"{dataset.name}: {problem}")
-        return dataset
-    folder = settings.home / "data" / f"demo-{DEMO_PAIRS}"
-    try:
-        return read_folder(folder)
-    except DataError:
-        from rewardharness.data.demo import make_demo
-
-        with output.Progress(DEMO_PAIRS, "drawing", quiet=quiet) as bar:
-            return make_demo(folder, pairs=DEMO_PAIRS, groups=0, progress=lambda done, of: bar.step())
 
 
 def _place(arguments: argparse.Namespace, settings: Settings, dataset: "Dataset") -> tuple[Path, Settings]:

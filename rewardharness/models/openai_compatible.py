@@ -20,9 +20,9 @@ from rewardharness.models.base import ChatRequest, ModelError, Reply
 from rewardharness.models.endpoints import Endpoint, EndpointPool, EndpointStats, PoolSettings
 from rewardharness.models.limits import ByteBudget
 from rewardharness.models.probe import Listing, Probe, examine
-from rewardharness.models.replies import CacheMissError, read_error, read_reply, read_retry_after
+from rewardharness.models.replies import CacheMissError, FieldRefusedError, read_error, read_reply, read_retry_after
 from rewardharness.models.transport import HttpClient, HttpReply, NotHttpError, NotPublicError, Origin
-from rewardharness.models.wire import OPENAI, VLLM, Body, Capabilities, request_body
+from rewardharness.models.wire import OPENAI, VLLM, Body, Capabilities, Dialect, request_body
 
 _LARGEST_REPLY = 32 << 20
 """Bytes of a reply that are read at most; log-probabilities of a long one are some megabytes."""
@@ -171,8 +171,20 @@ class OpenAICompatibleModel:
     async def _exchange(
         self, server: "_Server", request: ChatRequest, can: Capabilities, known: Collection[str]
     ) -> Reply:
-        """Send one request and read its reply."""
-        body = request_body(request, self._name, can, known)
+        """Send one request and read its reply; a field that the model refuses is left out from then on."""
+        while True:
+            dialect = server.dialect
+            try:
+                return await self._exchange_in(dialect, server, request, can, known)
+            except FieldRefusedError as error:
+                if dialect.without(error.field) == dialect:
+                    raise
+                server.dialect = server.dialect.without(error.field)
+
+    async def _exchange_in(
+        self, dialect: Dialect, server: "_Server", request: ChatRequest, can: Capabilities, known: Collection[str]
+    ) -> Reply:
+        body = request_body(request, self._name, can, known, dialect)
         await self._budget.acquire(body.size)
         try:
             reply = await self._send(server, server.chat + b"%d\r\n\r\n" % body.size, body.pieces())
@@ -222,6 +234,7 @@ class _Server:
         self.alias = address.alias
         self.origin = address.origin
         self.can = can
+        self.dialect = Dialect()
         self._address = address
         self._key = key
         self.chat = self.head("POST", "/chat/completions")[:-2] + b"Content-Type: application/json\r\nContent-Length: "

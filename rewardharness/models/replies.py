@@ -20,6 +20,19 @@ class CacheMissError(ModelError):
     """The server does not have an image that was named by its `uuid` alone."""
 
 
+class FieldRefusedError(ModelError):
+    """The model does not take a field that others need, as OpenAI's reasoning models do.
+
+    Args:
+        alias: The endpoint's name for messages.
+        field: `max_tokens` or `temperature`.
+    """
+
+    def __init__(self, alias: str, field: str) -> None:
+        super().__init__("bad_request", f"{alias} answered 400: it does not take the field {field}.", status=400)
+        self.field = field
+
+
 _REASONS: tuple[tuple[str, ErrorCode, str], ...] = (
     (r"context.length|context_length|max_model_len|maximum.*tokens|too many tokens|prompt is too long|longer than the "
      r"maximum", "context_too_long", "prompt and reply do not fit the model's context"),
@@ -72,6 +85,8 @@ def read_error(alias: str, status: int, data: bytes, retry_after: float | None, 
     if status == 413:
         message, step = f"{alias} answered 413: the request is too large.", "Use fewer or smaller images."
         return ModelError("bad_request", message, status=status, next_step=step)
+    if status == 400 and (field := _refused_field(data)):
+        return FieldRefusedError(alias, field)
     if status == 400 and _MISS.search(text):
         return CacheMissError("bad_request", f"{alias} does not have an image that was sent before.", status=status)
     lowered = text.lower()
@@ -79,6 +94,16 @@ def read_error(alias: str, status: int, data: bytes, retry_after: float | None, 
         if re.search(pattern, lowered):
             return ModelError(code, f"{alias} answered {status}: {reason}.", status=status)
     return ModelError("bad_request", f"{alias} answered {status}: it does not accept the request.", status=status)
+
+
+def _refused_field(data: bytes) -> str | None:
+    """Name the field that OpenAI's error object says is not supported, if it is one that can be left out."""
+    try:
+        error = orjson.loads(data)["error"]
+        code, field = str(error["code"]), error["param"]
+    except (orjson.JSONDecodeError, KeyError, TypeError, IndexError):
+        return None
+    return field if code.startswith("unsupported_") and field in {"max_tokens", "temperature"} else None
 
 
 def read_retry_after(value: str | None, now: float) -> float | None:

@@ -5,7 +5,7 @@ bytes in pieces, each image encoded on the way out.
 """
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
@@ -54,6 +54,22 @@ OPENAI = Capabilities(choice=False, uuid=False)
 
 
 @dataclass(frozen=True)
+class Dialect:
+    """Fields that servers name differently or refuse. Learnt from what a server refuses, see `FieldRefusedError`."""
+
+    limit: str = "max_tokens"
+    """What the bound of a reply's length is called; OpenAI's reasoning models say `max_completion_tokens`."""
+    temperature: bool = True
+    """Whether the temperature may be given; those models have one of their own, and their answers vary."""
+
+    def without(self, field: str) -> "Dialect":
+        """The dialect of a server that has refused a field."""
+        if field == "max_tokens":
+            return replace(self, limit="max_completion_tokens")
+        return replace(self, temperature=False)
+
+
+@dataclass(frozen=True)
 class Body:
     """The body of a request."""
 
@@ -87,7 +103,9 @@ class Body:
             yield b"".join(pending)
 
 
-def request_body(request: ChatRequest, model: str, can: Capabilities, known: Collection[str] = ()) -> Body:
+def request_body(
+    request: ChatRequest, model: str, can: Capabilities, known: Collection[str] = (), dialect: Dialect = Dialect()
+) -> Body:
     """Write a request.
 
     Args:
@@ -95,6 +113,7 @@ def request_body(request: ChatRequest, model: str, can: Capabilities, known: Col
         model: The model's name on the server.
         can: What the server can do.
         known: Hashes of images that it has; their bytes are left out.
+        dialect: How it wants its fields.
 
     Raises:
         ModelError: If the request contradicts itself or is no valid Unicode or JSON.
@@ -116,7 +135,7 @@ def request_body(request: ChatRequest, model: str, can: Capabilities, known: Col
                 else:
                     _write_image(part, segments, text, can.uuid, part.sha256 in known)
             text.append(b"]}")
-    text += (b"],", _json(_options(request, can))[1:])
+    text += (b"],", _json(_options(request, can, dialect))[1:])
     segments.append(b"".join(text))
     size = 0
     for segment in segments:
@@ -140,9 +159,11 @@ def _write_image(
     text += (b',"uuid":"', image.sha256.encode(), b'"}') if with_uuid else (b"}",)
 
 
-def _options(request: ChatRequest, can: Capabilities) -> dict[str, Any]:
+def _options(request: ChatRequest, can: Capabilities, dialect: Dialect) -> dict[str, Any]:
     """Return the fields of a request besides model and messages."""
-    fields: dict[str, Any] = {"max_tokens": request.max_tokens, "temperature": request.temperature}
+    fields: dict[str, Any] = {dialect.limit: request.max_tokens}
+    if dialect.temperature:
+        fields["temperature"] = request.temperature
     if request.seed is not None:
         fields["seed"] = request.seed
     if request.stop:

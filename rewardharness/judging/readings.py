@@ -90,17 +90,18 @@ def measure(
     key = content_id(
         ["readings", measures_revision(), ocr_available(), source.sha256, candidate.sha256, request.instruction]
     )
-    known = cache.get(key) or {"readings": {}}
-    if any(name not in known["readings"] for name in names):
+    known = cache.get(key)
+    before = known["readings"] if known else {}
+    if known is None or any(name not in before for name in names):
         view = EditView(source.picture, candidate.picture)
         # Whoever asks for one will ask for others when the Library changes, and the view is the dear part.
-        due = [name for name in MEASURES if name not in known["readings"] and (name in names or name not in SLOW)]
+        due = [name for name in MEASURES if name not in before and (name in names or name not in SLOW)]
         taken = {name: _to_json(MEASURES[name].function(view, request)) for name in due}
         known = {
             "alignment": view.alignment.note,
             "source_notes": list(source.picture.notes),
             "notes": list(candidate.picture.notes),
-            "readings": {**known["readings"], **taken},
+            "readings": {**before, **taken},
         }
         cache.keep(key, known, OWNER)
     readings = {name: _from_json(known["readings"][name]) for name in names}

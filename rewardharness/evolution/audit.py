@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from rewardharness.evolution.bench import JudgeBench
-from rewardharness.evolution.gate import mcnemar
 from rewardharness.evolution.proposal import Outcome
 from rewardharness.judging.judge import Judge
-from rewardharness.judging.report import Z95, wilson
+from rewardharness.judging.report import Z95, mcnemar, wilson
 from rewardharness.library.store import EMPTY, Library
 from rewardharness.schema import Example, Interval, Json
 

@@ -304,15 +304,6 @@ def e_value(gains: float, losses: float) -> float:
     return math.exp(math.log(2) * (1 + gains + losses) + log_beta) * posterior(gains, losses)
 
 
-def mcnemar(fixes: int, breaks: int) -> float | None:
-    """Two-sided exact McNemar test: p of at least so uneven a split if fixes and breaks were equally likely."""
-    if not fixes + breaks:
-        return None
-    n = fixes + breaks
-    tail = sum(math.comb(n, k) for k in range(min(fixes, breaks) + 1))
-    return min(1.0, 2 * tail / float(2**n))
-
-
 def _sides(tally: Tally) -> str:
     if tally.gains == tally.fixes and tally.losses == tally.breaks:
         return f"{tally.fixes} fixed, {tally.breaks} broken"

@@ -14,10 +14,10 @@ from rewardharness.evolution.gate import (
     Standing,
     Tally,
     Verdict,
-    mcnemar,
 )
 from rewardharness.evolution.proposal import Outcome, Proposal
 from rewardharness.evolution.stop import Paused
+from rewardharness.judging.report import mcnemar
 from rewardharness.schema import Example
 
 LEAVE_OUT_ABOVE = 6

@@ -28,6 +28,23 @@ def wilson(correct: float, n: int) -> Interval | None:
     return Interval(max(0.0, centre - half), min(1.0, centre + half))
 
 
+def mcnemar(fixes: int, breaks: int) -> float | None:
+    """Two-sided exact test of McNemar (Psychometrika 12, 1947) between two judges of the same examples.
+
+    Args:
+        fixes: Examples on which the one agrees better with the label than the other.
+        breaks: Examples on which it agrees less. Those on which both do alike say nothing.
+
+    Returns:
+        Probability of at least so uneven a split if fixes and breaks were equally likely; None without either.
+    """
+    if not fixes + breaks:
+        return None
+    n = fixes + breaks
+    tail = sum(math.comb(n, k) for k in range(min(fixes, breaks) + 1))
+    return min(1.0, 2 * tail / 2**n)
+
+
 def make_report(judged: Iterable[tuple[Example, Judgment]]) -> Report:
     """Count judgments.
 

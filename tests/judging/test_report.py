@@ -1,6 +1,6 @@
 import pytest
 
-from rewardharness.judging.report import credit, make_report, report_json, wilson
+from rewardharness.judging.report import credit, make_report, mcnemar, report_json, wilson
 from rewardharness.schema import Example, Failure, ImageInput, Judgment
 
 IMAGE = ImageInput("x", data=b"")
@@ -13,6 +13,17 @@ def example(name: str, label: str | None, kind: str = "human", candidates: int =
 def judgment(name: str, preference: str | None, consistent: bool | None = True) -> Judgment:
     failure = None if preference else Failure("image", "unreadable")
     return Judgment(name, "j", "p", "lib", preference=preference, position_consistent=consistent, failure=failure)
+
+
+@pytest.mark.parametrize(("fixes", "breaks", "wanted"), [(0, 0, None), (5, 0, 0.0625), (5, 1, 0.21875), (3, 3, 1.0)])
+def test_mcnemars_test_is_exact(fixes: int, breaks: int, wanted: float | None) -> None:
+    assert mcnemar(fixes, breaks) == wanted
+    assert mcnemar(breaks, fixes) == wanted
+
+
+def test_mcnemars_test_holds_for_large_counts() -> None:
+    p = mcnemar(1000, 900)
+    assert p is not None and 0.02 < p < 0.025  # the normal approximation with continuity correction gives 0.0231
 
 
 def test_wilson_is_the_published_interval() -> None:

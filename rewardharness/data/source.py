@@ -57,12 +57,12 @@ class Dataset:
             raise InputError(
                 f"{name}: the id {repeated[0]!r} occurs twice.", next_step="Give every example its own id."
             )
-        ids = _identities(image for example in given for image in (example.source, *example.candidates))
+        ids = identify_images(image for example in given for image in (example.source, *example.candidates))
         first_name: dict[str, str] = {}
         for example in sorted(given, key=lambda example: example.id):
-            first_name.setdefault(ids[_key(example.source)], example.source.name)
+            first_name.setdefault(ids[image_key(example.source)], example.source.name)
         named = tuple(
-            example if example.source_id else replace(example, source_id=first_name[ids[_key(example.source)]])
+            example if example.source_id else replace(example, source_id=first_name[ids[image_key(example.source)]])
             for example in given
         )
         return cls(name, named, (*problems, *_problems(named, ids)), _digest(named, ids))
@@ -136,15 +136,20 @@ def _chance(seed: int, text: str) -> float:
     return int(files.content_id([seed, text])[:13], 16) / 16**13
 
 
-def _key(image: ImageInput) -> Path | bytes:
+def image_key(image: ImageInput) -> Path | bytes:
+    """Return what `identify_images` knows an image by: its path, or its bytes."""
     return image.path if image.path is not None else image.data or b""
 
 
-def _identities(images: Iterable[ImageInput]) -> dict[Path | bytes, str]:
-    """Tell images apart: equal values for byte-identical images, see `Dataset.of`."""
+def identify_images(images: Iterable[ImageInput]) -> dict[Path | bytes, str]:
+    """Tell images apart: equal values for byte-identical images, see `Dataset.of`.
+
+    Returns:
+        An identity per `image_key`; that of a file which is not there begins with `missing:`.
+    """
     names: dict[Path | bytes, str] = {}
     for image in images:
-        names.setdefault(_key(image), image.name)
+        names.setdefault(image_key(image), image.name)
     sizes = {key: len(key) if isinstance(key, bytes) else _file_size(key) for key in names}
     often = Counter(sizes.values())
     ids: dict[Path | bytes, str] = {}
@@ -188,7 +193,7 @@ def _digest(examples: tuple[Example, ...], ids: dict[Path | bytes, str]) -> str:
             each.label_kind,
             each.category,
             each.source_id,
-            [ids[_key(image)] for image in (each.source, *each.candidates)],
+            [ids[image_key(image)] for image in (each.source, *each.candidates)],
         ]
         for each in examples
     ]
@@ -200,13 +205,13 @@ def _problems(examples: tuple[Example, ...], ids: dict[Path | bytes, str]) -> li
         f"{example.id}: the image {image.name} is missing."
         for example in examples
         for image in (example.source, *example.candidates)
-        if ids[_key(image)].startswith("missing:")
+        if ids[image_key(image)].startswith("missing:")
     ]
     alike: dict[tuple[object, ...], list[Example]] = defaultdict(list)
     for example in examples:
-        candidates = sorted(ids[_key(image)] for image in example.candidates)
+        candidates = sorted(ids[image_key(image)] for image in example.candidates)
         words = " ".join(example.instruction.casefold().split())
-        alike[ids[_key(example.source)], *candidates, words].append(example)
+        alike[ids[image_key(example.source)], *candidates, words].append(example)
     copies, contradictions = [], []
     for group in alike.values():
         named = " and ".join(example.id for example in group)
@@ -226,12 +231,14 @@ def _winner(example: Example, ids: dict[Path | bytes, str]) -> str:
     """The image that the label prefers, whatever letter it has."""
     if example.preference not in example.labels:
         return example.preference or ""
-    return ids[_key(example.candidates[example.labels.index(example.preference)])]
+    return ids[image_key(example.candidates[example.labels.index(example.preference)])]
 
 
 def _winner_is_copied(example: Example, ids: dict[Path | bytes, str]) -> bool:
     winner = _winner(example, ids)
-    return not winner.startswith("missing:") and [ids[_key(image)] for image in example.candidates].count(winner) > 1
+    return (
+        not winner.startswith("missing:") and [ids[image_key(image)] for image in example.candidates].count(winner) > 1
+    )
 
 
 def _shortened(problems: list[str]) -> list[str]:

@@ -9,6 +9,7 @@ ROOT = Path(__file__).parent.parent
 LAYERS = {
     "errors": 0.0,
     "schema": 0.1,
+    "leaks": 0.15,
     "files": 0.2,
     "settings": 0.3,
     "prompts": 0.4,

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from rewardharness import __version__
 from rewardharness.errors import LibraryError, MissingPackageError
-from rewardharness.library.leaks import masked
+from rewardharness.leaks import masked
 from rewardharness.library.problems import shown
 
 MAIN = "main"

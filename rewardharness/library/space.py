@@ -13,10 +13,10 @@ from pathlib import Path
 
 from rewardharness import __version__
 from rewardharness.errors import InputError
+from rewardharness.leaks import find_leaks
 from rewardharness.library.card_parts import combine, foreign, print_card, read_card
 from rewardharness.library.hub import pull
 from rewardharness.library.hub_api import Access, HubError, MissingRepoError, Repo, Tree, split_spec
-from rewardharness.library.leaks import find_leaks
 from rewardharness.library.outgoing import FileChanges
 from rewardharness.library.problems import shown
 from rewardharness.library.yamlsafe import print_yaml

@@ -10,8 +10,8 @@ from hub_server import Request
 from library_samples import FILES, put, registry, snapshot, write_sample
 
 from rewardharness.errors import LibraryError
+from rewardharness.leaks import find_leaks, masked
 from rewardharness.library.hub import HowToPush, pull, push
-from rewardharness.library.leaks import find_leaks, masked
 from rewardharness.library.store import Library
 
 ALL = {**FILES, "registry.json": registry()}

@@ -18,6 +18,8 @@ from typing import Any
 
 from rewardharness.errors import DataError
 
+_NO_REPLACE, _EXCHANGE = 1, 2  # flags of renameat2
+
 
 def read_text(path: Path) -> str:
     """Read a UTF-8 text file.
@@ -35,6 +37,38 @@ def read_text(path: Path) -> str:
 
 def write_bytes(path: Path, data: bytes) -> None:
     """Write a file atomically: readers see the old content or the new, never a part."""
+    name = _written_beside(path, data)
+    try:
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def write_once(path: Path, data: bytes) -> bool:
+    """Write a file that is not there yet, whole or not at all. A file that is there stays as it is.
+
+    Returns:
+        Whether it was written; False when there was a file of that name already, also one written at this moment.
+    """
+    name = _written_beside(path, data)
+    try:
+        os.link(name, path)  # fails where a file is, as O_EXCL does, and the file is whole from the first moment
+    except FileExistsError:
+        return False
+    except OSError:  # a file system without hard links
+        if not _rename(Path(name), path, _NO_REPLACE):
+            if path.exists():
+                return False
+            raise
+    finally:
+        Path(name).unlink(missing_ok=True)
+    _sync_folder(path.parent)
+    return True
+
+
+def _written_beside(path: Path, data: bytes) -> str:
+    """Write data to a new file in the folder of another, down to the disk; return its name."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
     try:
@@ -43,10 +77,10 @@ def write_bytes(path: Path, data: bytes) -> None:
             stream.flush()
             os.fsync(stream.fileno())
         os.chmod(name, 0o644)
-        os.replace(name, path)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+    return name
 
 
 def write_text(path: Path, text: str) -> None:
@@ -143,10 +177,15 @@ def _swap(new: Path, path: Path) -> None:
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Let two folders change places in one step; False where the system cannot (it is a Linux call)."""
+    """Let two folders change places in one step; False where the system cannot."""
+    return _rename(one, other, _EXCHANGE)
+
+
+def _rename(one: Path, other: Path, how: int) -> bool:
+    """Rename as only a Linux call can; False where it fails, or where the system has no such call."""
     call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
-    at_cwd, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
-    return call is not None and call(at_cwd, os.fsencode(one), at_cwd, os.fsencode(other), exchange) == 0
+    at_cwd = -100  # AT_FDCWD
+    return call is not None and call(at_cwd, os.fsencode(one), at_cwd, os.fsencode(other), how) == 0
 
 
 def _sync_folder(path: Path) -> None:
@@ -219,6 +258,16 @@ def hold(path: Path) -> int:
 def sha256(data: bytes) -> str:
     """Return the SHA-256 of bytes as 64 hexadecimal digits."""
     return hashlib.sha256(data).hexdigest()
+
+
+def sha256_file(path: Path) -> str:
+    """Return the SHA-256 of a file of any size as 64 hexadecimal digits.
+
+    Raises:
+        OSError: If it cannot be read.
+    """
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def content_id(value: Any) -> str:

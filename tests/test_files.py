@@ -1,10 +1,22 @@
+import errno
 import os
 from pathlib import Path
 
 import pytest
 
 from rewardharness.errors import DataError
-from rewardharness.files import append_jsonl, content_id, read_json, read_jsonl, read_text, write_json, write_text
+from rewardharness.files import (
+    append_jsonl,
+    content_id,
+    read_json,
+    read_jsonl,
+    read_text,
+    sha256,
+    sha256_file,
+    write_json,
+    write_once,
+    write_text,
+)
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_rubbish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,3 +56,24 @@ def test_unreadable_files_are_named(tmp_path: Path) -> None:
             call(tmp_path / name)
     write_json(tmp_path / "good.json", {"a": 1})
     assert read_json(tmp_path / "good.json") == {"a": 1}
+
+
+def test_what_is_written_once_stays_and_is_whole(tmp_path: Path) -> None:
+    file = tmp_path / "new" / "record.json"
+    assert write_once(file, b"first") and not write_once(file, b"second")
+    assert file.read_bytes() == b"first" and [each.name for each in file.parent.iterdir()] == ["record.json"]
+
+
+def test_writing_once_works_where_there_are_no_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*names: object) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    file = tmp_path / "record.json"
+    assert write_once(file, b"first") and not write_once(file, b"second")
+    assert file.read_bytes() == b"first" and [each.name for each in tmp_path.iterdir()] == ["record.json"]
+
+
+def test_a_file_is_hashed_as_its_bytes_are(tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(b"abc" * 1000)
+    assert sha256_file(tmp_path / "f") == sha256(b"abc" * 1000)

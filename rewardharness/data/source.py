@@ -1,6 +1,5 @@
 """Datasets as values: stable identity, problems found while reading, and the split into pool and audit."""
 
-import hashlib
 import stat
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -178,8 +177,7 @@ def _file_size(path: Path) -> int | None:
 def _file_hash(path: Path) -> str | None:
     """Identity by content; None for a file that cannot be read, which judging will report."""
     try:
-        with path.open("rb") as stream:
-            return f"sha256:{hashlib.file_digest(stream, 'sha256').hexdigest()}"
+        return f"sha256:{files.sha256_file(path)}"
     except OSError:
         return None
 

@@ -50,14 +50,14 @@ class ImageInput:
 
 @dataclass(frozen=True)
 class Example:
-    """One source, one instruction and two to four candidates, with the label if there is one."""
+    """One source, one instruction and one to four candidates, with the label if there is one."""
 
     id: str
     """Stable across runs and machines; unique within a dataset."""
     instruction: str
     source: ImageInput
     candidates: tuple[ImageInput, ...]
-    """Candidates A, B, ... in order."""
+    """Candidates A, B, ... in order. A single one is scored alone and has no label."""
     preference: str | None = None
     """The label: the best candidate's letter, `tie`, or None when unlabelled."""
     label_kind: str = ""
@@ -160,7 +160,10 @@ class Failure:
 
 @dataclass(frozen=True)
 class Judgment:
-    """The record of one judgment: a preference with its grounds, or a reason why there is none."""
+    """The record of one judgment: a preference with its grounds, or a reason why there is none.
+
+    A single candidate is scored and compared with nothing: it has a ranking of one, and neither preference nor margin.
+    """
 
     example_id: str
     judge: str
@@ -169,15 +172,15 @@ class Judgment:
     """How it was judged; numbers of different protocols are not comparable."""
     library_id: str
     preference: str | None = None
-    """The winner's letter, `tie` when the first are level, or None when there is no judgment."""
+    """The winner's letter, `tie` when the first are level; None when there is no judgment, or one candidate alone."""
     ties_offered: bool = False
     """Whether `tie` was among the answers. Where it was not, `tie` means that the judge could not decide."""
     ranking: tuple[tuple[str, ...], ...] = ()
     """Letters from best to worst; letters in one inner tuple are level."""
     margin: float | None = None
-    """Lead of the winner over the next, in [0, 1]."""
+    """Lead of the winner over the next, in [0, 1]; None where there is no next, or nothing says how far."""
     confidence: float | None = None
-    """How far the judge trusts its own preference, in [0, 1]. Not a calibrated probability."""
+    """How far the judge trusts its own preference, in [0, 1]; None where unknown. Not a calibrated probability."""
     scores: Mapping[str, Scores] = field(default_factory=dict)
     entries: tuple[RoutedEntry, ...] = ()
     steps: tuple[ChainStep, ...] = ()
@@ -192,8 +195,8 @@ class Judgment:
 
     @property
     def judged(self) -> bool:
-        """Whether there is a preference."""
-        return self.preference is not None
+        """Whether there is a preference, or of a single candidate a score."""
+        return self.preference is not None or (self.failure is None and len(self.scores) == 1)
 
 
 @dataclass(frozen=True)

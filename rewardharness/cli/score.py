@@ -29,7 +29,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         required=True,
         action="append",
         metavar="IMAGE",
-        help="an edited image; give it two to four times, they are called A, B, C, D",
+        help="an edited image; give it up to four times, they are called A, B, C, D; a single one is scored alone",
     )
     one.add_argument("--instruction", required=True, metavar="TEXT", help="the edit that was asked for")
     add_options(one)
@@ -52,7 +52,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 
 
 def score(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Judge which of two to four candidates people would prefer. By default by measuring: no model, no network."""
+    """Judge which of 2 to 4 candidates people would prefer, or score a single one. By default: no model, no network."""
     from rewardharness.judging.evaluate import evaluate
     from rewardharness.judging.record import judgment_json
     from rewardharness.library.opening import open_library
@@ -79,7 +79,7 @@ def score_folder(arguments: argparse.Namespace, settings: Settings) -> int:
     """Judge every example of a folder, resumably; with labels, report agreement per kind of label."""
     from rewardharness.data.folder import read_folder
     from rewardharness.judging.evaluate import evaluate
-    from rewardharness.judging.record import judgment_line
+    from rewardharness.judging.record import judgment_from_line, judgment_line
     from rewardharness.judging.report import make_report, report_json
     from rewardharness.library.opening import open_library
     from rewardharness.runs.store import RunFolder
@@ -118,7 +118,7 @@ def score_folder(arguments: argparse.Namespace, settings: Settings) -> int:
 
             evaluate(judge, library, left, concurrency=concurrency, on_judgment=keep)
         results = run.results()
-    report = make_report((example, _from_line(results[example.id], judge)) for example in examples)
+    report = make_report((example, judgment_from_line(results[example.id])) for example in examples)
     if arguments.json:
         output.emit({**report_json(report), "results": str(folder / "results.jsonl"), **_identity(judge, library.id)})
     else:
@@ -135,28 +135,6 @@ def _default_run(settings: Settings, manifest: dict[str, Any]) -> Path:
 
 def _identity(judge: "Judge", library_id: str) -> dict[str, str]:
     return {"judge": judge.name, "protocol": judge.protocol, "library_id": library_id}
-
-
-def _from_line(line: dict[str, Any], judge: "Judge") -> "Judgment":
-    """Read back what a report needs of a result line."""
-    from rewardharness.schema import Failure, Judgment, Usage
-
-    code, _, message = str(line.get("reason") or "").partition(": ")
-    return Judgment(
-        example_id=str(line["id"]),
-        judge=judge.name,
-        protocol=judge.protocol,
-        library_id=str(line.get("library_id", "")),
-        preference=line.get("preference"),
-        ties_offered=bool(line.get("ties_offered")),
-        ranking=tuple(tuple(level) for level in line.get("ranking", ())),
-        margin=line.get("margin"),
-        position_consistent=line.get("position_consistent"),
-        usage=Usage(
-            line.get("calls", 0), line.get("input_tokens", 0), line.get("output_tokens", 0), line.get("seconds", 0.0)
-        ),
-        failure=Failure(code, message) if code else None,
-    )
 
 
 def _save_overlays(judgment: "Judgment", folder: Path) -> None:
@@ -181,15 +159,18 @@ def _print_judgment(judgment: "Judgment", show_chain: bool) -> None:
     if judgment.failure is not None:
         output.say(f"Not judged: {judgment.failure.message}")
         return
-    assert judgment.margin is not None and judgment.confidence is not None
-    order = " > ".join(" = ".join(level) for level in judgment.ranking)
-    verdict = "A tie" if judgment.preference == "tie" else f"{judgment.preference} is preferred"
-    output.say(f"{verdict} ({order}), margin {judgment.margin:.3f}, confidence {judgment.confidence:.2f} of 1")
+    if judgment.preference is not None:
+        order = " > ".join(" = ".join(level) for level in judgment.ranking)
+        verdict = "A tie" if judgment.preference == "tie" else f"{judgment.preference} is preferred"
+        margin = "" if judgment.margin is None else f", margin {judgment.margin:.3f}"
+        confidence = "" if judgment.confidence is None else f", confidence {judgment.confidence:.2f} of 1"
+        output.say(f"{verdict} ({order}){margin}{confidence}")
     rows = [
         (label, _score(each.instruction), _score(each.quality), f"{each.reward:.3f}")
         for label, each in judgment.scores.items()
     ]
-    output.table(("candidate", "instruction 1-4", "quality 1-4", "reward 0-1"), rows)
+    if rows:
+        output.table(("candidate", "instruction 1-4", "quality 1-4", "reward 0-1"), rows)
     for line in (*judgment.reasons, *judgment.notes):
         output.say(f"- {line}")
     output.say(f"Judge: {judgment.judge}; Library {judgment.library_id[:12]}; {judgment.usage.seconds:.2f} s")

@@ -47,7 +47,7 @@ class Answer:
     """A final answer."""
 
     preference: str
-    """A label, or `tie`."""
+    """A label, or `tie`; empty where one candidate is scored alone."""
     scores: Mapping[str, tuple[float, float]]
     """Per label: instruction following and visual quality on `SCALE`. Empty when none could be read."""
     problem: str = ""
@@ -71,7 +71,7 @@ def read_turn(text: str, labels: Sequence[str], *, ties: bool) -> Turn:
 
     Args:
         text: The message.
-        labels: Labels of the candidates that may be preferred.
+        labels: Labels of the candidates that may be preferred; of a single one only the scores are read.
         ties: Whether `tie` may be preferred.
     """
     if len(text) > MAX_REPLY:
@@ -83,7 +83,7 @@ def read_turn(text: str, labels: Sequence[str], *, ties: bool) -> Turn:
     bodies = [body for tag, body in blocks if tag == "answer"]
     if not bodies:
         bare = read_object(rest)
-        if isinstance(bare, dict) and "preference" in bare:
+        if isinstance(bare, dict) and ("preference" if len(labels) > 1 else "instruction") in bare:
             return Turn(thought, read_answer(bare, labels, ties=ties))
         return Turn(thought, Problem("The reply holds neither an <answer> block nor a <tool> block."))
     outcomes = [read_answer(read_object(body), labels, ties=ties) for body in bodies]
@@ -96,6 +96,9 @@ def read_answer(value: Any, labels: Sequence[str], *, ties: bool) -> Answer | Pr
     """Read the object of a final answer."""
     if not isinstance(value, dict):
         return Problem("The answer is not a JSON object.")
+    if len(labels) == 1:
+        alone, problem = _read_scores({labels[0]: value}, labels)
+        return Problem(problem) if problem else Answer("", alone)
     preference = value.get("preference")
     if not isinstance(preference, str):
         return Problem('The answer has no "preference".')

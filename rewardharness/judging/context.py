@@ -16,6 +16,8 @@ from rewardharness.models.base import ImagePart, Message, TextPart
 from rewardharness.prompts import load
 from rewardharness.schema import LABELS, SCALE
 
+_SPAN = f"{SCALE[0]}-{SCALE[1]}"
+
 
 @dataclass(frozen=True)
 class Shown:
@@ -38,7 +40,7 @@ class Shown:
 
 
 def judge_system(route: Route, labels: Sequence[str], *, form: str, ties: bool, tool_limit: int) -> str:
-    """Write the system text of a comparison.
+    """Write the system text of a comparison, or of the scoring of a single candidate.
 
     Args:
         route: The consulted entries.
@@ -52,15 +54,18 @@ def judge_system(route: Route, labels: Sequence[str], *, form: str, ties: bool, 
         described = "\n\n".join(_describe_tool(entry) for entry in route.tools)
         names = ", ".join(["source", *labels])
         tools = load("tools", limit=str(tool_limit), labels=names, tools=described)
-    return load("judge", notes=notes(route.skills), tools=tools, format=answer_form(form, labels, ties=ties))
+    judging = "judge" if len(labels) > 1 else "judge_one"
+    return load(judging, notes=notes(route.skills), tools=tools, format=answer_form(form, labels, ties=ties))
 
 
 def answer_form(form: str, labels: Sequence[str], *, ties: bool) -> str:
-    """Write how a comparison has to be answered."""
+    """Write how a comparison has to be answered, or the scoring of a single candidate."""
+    if len(labels) == 1:
+        return load(f"{form}_one", example=f'{{"instruction": {_SPAN}, "quality": {_SPAN}}}')
     if form == "format_letter":
         return load(form, choices=" or ".join(labels))
     words = [f'"{label}"' for label in labels] + (['"tie"'] if ties else [])
-    example = ", ".join(f'"{label}": {{"instruction": 1-4, "quality": 1-4}}' for label in labels)
+    example = ", ".join(f'"{label}": {{"instruction": {_SPAN}, "quality": {_SPAN}}}' for label in labels)
     said = "Answer tie only if people could not say which is better." if ties else "Prefer one, also when it is close."
     return load(form, choices=" or ".join(words), example=example, ties=said)
 
@@ -74,7 +79,7 @@ def notes(skills: Sequence[Entry]) -> str:
 
 
 def question(shown: Shown, text: str) -> Message:
-    """Write the user's message of a comparison: images, each after its label, then the question."""
+    """Write the user's message: images, each after its label, then the question."""
     parts: list[TextPart | ImagePart] = []
     for label, image in shown.images.items():
         parts.append(TextPart("Source:" if label == "source" else f"Candidate {label}:"))
@@ -84,7 +89,9 @@ def question(shown: Shown, text: str) -> Message:
 
 
 def ask_which(instruction: str, labels: Sequence[str]) -> str:
-    """Write the question of a comparison."""
+    """Write the question of a comparison; of a single candidate, how good it is."""
+    if len(labels) == 1:
+        return ask_how_good(instruction)
     return load("question", instruction=_quoted(instruction), labels=", ".join(labels))
 
 
@@ -93,8 +100,15 @@ def ask_how_good(instruction: str) -> str:
     return load("question_one", instruction=_quoted(instruction))
 
 
+def ask_grade(instruction: str, dimension: str) -> str:
+    """Write the question about one dimension of one candidate."""
+    return load("question_digit", instruction=_quoted(instruction), dimension=dimension)
+
+
 def answer_schema(labels: Sequence[str], *, ties: bool) -> dict[str, object]:
-    """JSON schema of the answer to a comparison."""
+    """JSON schema of the answer to a comparison, or to the scoring of a single candidate."""
+    if len(labels) == 1:
+        return score_schema()
     grade = {"type": "integer", "minimum": SCALE[0], "maximum": SCALE[1]}
     scores = _object({label: _object({"instruction": grade, "quality": grade}) for label in labels})
     choices = [*labels, *(["tie"] if ties else [])]

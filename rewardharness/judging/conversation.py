@@ -56,7 +56,8 @@ class Conversation:
         system = judge_system(self.route, labels, form="format_chain", ties=ties, tool_limit=limit)
         asked = ask_which(self.request.instruction, labels)
         self.messages = [Message.of("system", system), question(self.shown, asked)]
-        self._note(think(f"Shown as: {_showing(self.shown)}"))
+        if len(labels) > 1:
+            self._note(think(f"Shown as: {_showing(self.shown)}"))
         try:
             return await self._turns(limit)
         except ModelError as error:
@@ -138,7 +139,7 @@ class Conversation:
         self.messages.append(Message.of("user", f"<obs>{text}</obs>"))
 
     def _answered(self, answer: Answer) -> Verdict:
-        said: dict[str, object] = {"preference": answer.preference}
+        said: dict[str, object] = {"preference": answer.preference} if answer.preference else {}
         said["scores"] = {label: {"instruction": each[0], "quality": each[1]} for label, each in answer.scores.items()}
         self._note(ChainStep("answer", json.dumps(said)))
         scores, leads = translate(answer, self.shown)

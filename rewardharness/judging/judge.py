@@ -9,7 +9,7 @@ from rewardharness.schema import LABELS, Example, Failure, Judgment, Usage
 
 
 class Judge(Protocol):
-    """Something that says which candidate people would prefer."""
+    """Something that says how good a candidate is, and of several which one people would prefer."""
 
     @property
     def name(self) -> str:
@@ -35,8 +35,8 @@ def refuse(example: Example) -> Failure | None:
     count = len(example.candidates)
     if not example.instruction.strip():
         return Failure("input", "There is no instruction; say in words what the edit should do.")
-    if count < 2:
-        return Failure("input", f"There are {count} candidates; a comparison needs at least two.")
+    if count < 1:
+        return Failure("input", "There is no candidate; give one to be scored, or several to be compared.")
     if count > len(LABELS):
         return Failure("input", f"There are {count} candidates; at most {len(LABELS)} can be compared at once.")
     return None

@@ -9,7 +9,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 from rewardharness.errors import HarnessError
@@ -88,8 +88,8 @@ class MeasuredJudge:
         """Judge one example in the calling thread.
 
         Returns:
-            A preference with scores, margin, chain and reasons; or a failure `input`, `image` or
-            `nothing_to_measure`.
+            Scores with a chain, and of several candidates a preference with margin and reasons; or a failure `input`,
+            `image` or `nothing_to_measure`.
         """
         started = time.perf_counter()
         failure = refuse(example)
@@ -119,44 +119,44 @@ class MeasuredJudge:
 
     def _conclude(self, example: Example, library: Library, case: "_Case", started: float) -> Judgment:
         scores = case.scores
+        notes = (*case.notes(), *(["No OCR: text in the images was not read."] if case.text_unread() else []))
+        said = {label: _score_json(each) for label, each in scores.items()}
+        scored = Judgment(
+            example_id=example.id,
+            judge=self.name,
+            protocol=self.protocol,
+            library_id=library.id,
+            ties_offered=self._ties,
+            ranking=(example.labels,),
+            scores=scores,
+            entries=case.route.reasons,
+            notes=notes,
+        )
+        if len(scores) == 1:
+            return replace(scored, steps=(*case.steps(self._pictures), answer(said)), usage=_usage(started))
         ranking, margin = decide(scores)
         # The decision is made again with the candidates the other way round, and compared: a check, not a claim.
         swapped, _ = decide(dict(reversed(scores.items())))
         tied = len(ranking[0]) > 1 or (self._ties and margin < TIE_MARGIN)
         preference = TIE if tied else ranking[0][0]
-        evidence = case.evidence()
-        confidence = evidence * math.tanh(margin / DECISIVE_MARGIN)
         reasons = case.reasons(ranking)
-        notes = (*case.notes(), *(["No OCR: text in the images was not read."] if case.text_unread() else []))
-        result = {
-            "preference": preference,
-            "margin": round(margin, 4),
-            **{label: _score_json(each) for label, each in scores.items()},
-        }
         closing = " ".join(reasons) or "Nothing separates the candidates."
-        steps = (*case.steps(self._pictures), think(closing), answer(result))
-        return Judgment(
-            example_id=example.id,
-            judge=self.name,
-            protocol=self.protocol,
-            library_id=library.id,
+        result = {"preference": preference, "margin": round(margin, 4), **said}
+        return replace(
+            scored,
             preference=preference,
-            ties_offered=self._ties,
             ranking=ranking,
             margin=margin,
-            confidence=confidence,
-            scores=scores,
-            entries=case.route.reasons,
-            steps=steps,
+            confidence=case.evidence() * math.tanh(margin / DECISIVE_MARGIN),
+            steps=(*case.steps(self._pictures), think(closing), answer(result)),
             reasons=reasons,
-            notes=notes,
             position_consistent=swapped == ranking,
             usage=_usage(started),
         )
 
 
 def decide(scores: Mapping[str, Scores]) -> tuple[tuple[tuple[str, ...], ...], float]:
-    """Rank candidates by reward.
+    """Rank two or more candidates by reward.
 
     Returns:
         The ranking, and the margin: by how much the first leads the next in reward, in [0, 1].

@@ -1,8 +1,8 @@
-"""The protocols that ask once: `direct`, `logprob`, `pointwise` and `rubric`. See `conversation` for `chain`."""
+"""The protocols without a conversation: `direct`, `logprob`, `pointwise`, `rubric`. See `conversation` for `chain`."""
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rewardharness.judging.answers import Answer, Problem, read_number, read_object, read_turn
@@ -11,6 +11,7 @@ from rewardharness.judging.context import (
     Shown,
     answer_form,
     answer_schema,
+    ask_grade,
     ask_how_good,
     ask_which,
     judge_system,
@@ -71,7 +72,8 @@ async def _ask_answer(asking: Asking, chat: ChatRequest, form: str) -> Verdict:
         outcome = read_turn(reply.text, asking.shown.labels, ties=asking.ties).outcome
         if isinstance(outcome, Answer) and (not outcome.problem or attempt):
             scores, leads = translate(outcome, asking.shown)
-            steps = (think(_order(asking.shown)), ChainStep("answer", neutral(reply.text.strip())))
+            order = (think(_order(asking.shown)),) if len(asking.shown.own) > 1 else ()
+            steps = (*order, ChainStep("answer", neutral(reply.text.strip())))
             return Verdict(scores, leads, steps=steps, usage=usage)
         problem = outcome.message if isinstance(outcome, Problem) else getattr(outcome, "problem", "No answer.")
         chat = _remind(chat, reply, problem, form)
@@ -89,25 +91,12 @@ async def ask_letter(asking: Asking) -> Verdict:
         raise ValueError("the logprob protocol compares two candidates at a time")
     system = judge_system(asking.route, labels, form="format_letter", ties=False, tool_limit=0)
     asked = ask_which(asking.request.instruction, labels)
-    chat = asking._chat(system, asked, None, max_tokens=1, top_logprobs=20)
-    try:
-        reply = await asking.model.ask(chat)
-    except ModelError as error:
-        return Verdict(failure=Failure(error.code, error.message))
-    usage = usage_of(reply)
-    if not reply.top_logprobs:
-        return Verdict(usage=usage, failure=Failure("no_logprobs", "The server reports no log-probabilities."))
-    masses = dict.fromkeys(labels, 0.0)
-    for token, logprob in reply.top_logprobs[0].items():
-        letter = token.strip().strip("\"'([").upper()
-        if letter in masses:
-            masses[letter] += math.exp(min(logprob, 0.0))
+    answered, usage, failure = await _first_token(asking, system, asked, labels)
+    if answered is None:
+        return Verdict(usage=usage, failure=failure)
+    masses, least = answered.masses, answered.least
     mass = sum(masses.values())
-    if mass < LETTER_MASS:
-        message = f"The letters hold only {mass:.0%} of the probability of the first token."
-        return Verdict(usage=usage, failure=Failure("no_answer", message))
     # A letter that is not among the reported tokens has less than the least of them; its odds are bounded by that.
-    least = math.exp(min(reply.top_logprobs[0].values()))
     logit = math.log(max(masses[labels[0]], least)) - math.log(max(masses[labels[1]], least))
     first, second = asking.shown.own
     lead = math.tanh(logit / 2)
@@ -116,6 +105,63 @@ async def ask_letter(asking: Asking) -> Verdict:
     )
     steps = (think(_order(asking.shown)), ChainStep("answer", said))
     return Verdict(leads={(first, second): lead}, logits={(first, second): logit}, steps=steps, usage=usage)
+
+
+@dataclass(frozen=True)
+class _FirstToken:
+    """What the first token of a reply could have been."""
+
+    masses: Mapping[str, float]
+    """Probability of each answer that was asked for, over all its spellings; together at most 1."""
+    least: float
+    """Probability of the least likely token that was reported."""
+
+
+async def _first_token(
+    asking: Asking, system: str, asked: str, answers: Sequence[str]
+) -> tuple[_FirstToken | None, Usage, Failure | None]:
+    """Ask for one token and read the probabilities of some answers from its log-probabilities."""
+    try:
+        reply = await asking.model.ask(asking._chat(system, asked, None, max_tokens=1, top_logprobs=20))
+    except ModelError as error:
+        return None, Usage(), Failure(error.code, error.message)
+    usage = usage_of(reply)
+    if not reply.top_logprobs:
+        return None, usage, Failure("no_logprobs", "The server reports no log-probabilities.")
+    tokens = reply.top_logprobs[0]
+    masses = dict.fromkeys(answers, 0.0)
+    for token, logprob in tokens.items():
+        said = token.strip().strip("\"'([").upper()
+        if said in masses:
+            masses[said] += math.exp(min(logprob, 0.0))
+    mass = sum(masses.values())
+    if mass < LETTER_MASS:
+        message = f"{', '.join(answers)} hold only {mass:.0%} of the probability of the first token."
+        return None, usage, Failure("no_answer", message)
+    return _FirstToken(masses, math.exp(min(tokens.values()))), usage, None
+
+
+async def ask_digits(asking: Asking) -> Verdict:
+    """Ask for each score of one candidate as one digit, and take the mean under the first token's probabilities.
+
+    The expected score is graded much finer than the scale and needs no sampling (G-Eval, arXiv 2303.16634). The digits'
+    probabilities are renormalised over the scale; if they hold too little, or are not reported, there is no verdict.
+    """
+    system = load("digit", notes=notes(asking.route.skills))
+    own = asking.shown.own[0]
+    digits = [str(digit) for digit in range(SCALE[0], SCALE[1] + 1)]
+    means: list[float] = []
+    usage = Usage()
+    for dimension in ("instruction", "quality"):
+        asked = ask_grade(asking.request.instruction, dimension)
+        answered, cost, failure = await _first_token(asking, system, asked, digits)
+        usage += cost
+        if answered is None:
+            return Verdict(usage=usage, failure=failure)
+        masses = answered.masses
+        means.append(sum(int(digit) * mass for digit, mass in masses.items()) / sum(masses.values()))
+    said = {"candidate": own, "instruction": round(means[0], 4), "quality": round(means[1], 4)}
+    return Verdict({own: make(*means)}, steps=(ChainStep("answer", json.dumps(said), subject=own),), usage=usage)
 
 
 async def ask_scores(asking: Asking) -> Verdict:

@@ -1,9 +1,10 @@
-"""Writes a Judgment as the JSON that the command line, the app and files on disk share."""
+"""Writes a Judgment as the JSON that the command line, the app and files on disk share, and reads a line of it back."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from rewardharness.judging.chain import render
-from rewardharness.schema import Judgment
+from rewardharness.schema import Failure, Judgment, Scores, Usage
 
 
 def judgment_json(judgment: Judgment) -> dict[str, Any]:
@@ -67,3 +68,31 @@ def judgment_line(judgment: Judgment) -> dict[str, Any]:
         "input_tokens": judgment.usage.input_tokens,
         "output_tokens": judgment.usage.output_tokens,
     }
+
+
+def judgment_from_line(line: Mapping[str, Any]) -> Judgment:
+    """Read a judgment back from a line of a results file, without its chain, its reasons and its entries."""
+    code, _, message = str(line.get("reason") or "").partition(": ")
+    rewards: Mapping[str, float] = line.get("rewards", {})
+    graded: Mapping[str, Mapping[str, float | None]] = line.get("scores", {})
+    return Judgment(
+        example_id=str(line["id"]),
+        judge=str(line.get("judge", "")),
+        protocol=str(line.get("protocol", "")),
+        library_id=str(line.get("library_id", "")),
+        preference=line.get("preference"),
+        ties_offered=bool(line.get("ties_offered")),
+        ranking=tuple(tuple(level) for level in line.get("ranking", ())),
+        margin=line.get("margin"),
+        confidence=line.get("confidence"),
+        scores={
+            label: Scores(graded.get(label, {}).get("instruction"), graded.get(label, {}).get("quality"), reward)
+            for label, reward in rewards.items()
+        },
+        notes=tuple(line.get("notes", ())),
+        position_consistent=line.get("position_consistent"),
+        usage=Usage(
+            line.get("calls", 0), line.get("input_tokens", 0), line.get("output_tokens", 0), line.get("seconds", 0.0)
+        ),
+        failure=Failure(code, message) if code else None,
+    )

@@ -49,7 +49,8 @@ def make_report(judged: Iterable[tuple[Example, Judgment]]) -> Report:
     """Count judgments.
 
     Pairs are counted per kind of label and never pooled over kinds; groups of three and four apart, by whether
-    the best candidate was found. An example without a judgment lowers coverage, not accuracy.
+    the best candidate was found. An example without a judgment lowers coverage, not accuracy; one with a single
+    candidate has no label to agree with.
     """
     pairs: dict[str, list[tuple[Example, Judgment]]] = {}
     groups: list[tuple[Example, Judgment]] = []
@@ -65,7 +66,7 @@ def make_report(judged: Iterable[tuple[Example, Judgment]]) -> Report:
         if judgment.position_consistent is not None:
             tried += 1
             same += judgment.position_consistent
-        if example.preference is None:
+        if example.preference is None or len(example.candidates) < 2:
             continue
         if len(example.candidates) > 2:
             groups.append((example, judgment))

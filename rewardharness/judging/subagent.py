@@ -6,14 +6,12 @@ half a judgment would favour whoever was shown first.
 """
 
 import asyncio
-import math
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import combinations
-from statistics import fmean
 from typing import Literal
 
 from rewardharness.errors import HarnessError
@@ -26,22 +24,25 @@ from rewardharness.judging.instruction import read_instruction
 from rewardharness.judging.introduction import Introduction
 from rewardharness.judging.judge import failure_of, refuse, unjudged
 from rewardharness.judging.llm_router import LLMRouter
-from rewardharness.judging.protocols import Asking, ask_direct, ask_letter, ask_rubric, ask_scores
+from rewardharness.judging.protocols import Asking, ask_digits, ask_direct, ask_letter, ask_rubric, ask_scores
 from rewardharness.judging.revision import measures_revision
 from rewardharness.judging.router import Route, route
-from rewardharness.judging.verdict import Verdict
+from rewardharness.judging.verdict import Verdict, lead_of, mean_scores, put_together
 from rewardharness.library.store import Library
 from rewardharness.measure.encoded import EncodedImage, bytes_to_read, encode_for_model
 from rewardharness.models.base import ImagePart, Model
 from rewardharness.models.limits import ByteBudget
 from rewardharness.models.probe import Probe
 from rewardharness.prompts import version
-from rewardharness.schema import TIE, ChainStep, EditRequest, Example, Failure, Judgment, Scores, Usage
+from rewardharness.schema import TIE, ChainStep, EditRequest, Example, Failure, Judgment, Usage
 
 Protocol = Literal["chain", "direct", "logprob", "pointwise", "rubric"]
 PROTOCOLS: tuple[Protocol, ...] = ("chain", "direct", "logprob", "pointwise", "rubric")
 """`chain`: thought, Tools and an answer, as in the paper. `direct`: the answer at once. `logprob`: odds of the letters.
-`pointwise`: each candidate alone, two scores. `rubric`: each candidate alone, one grade per criterion."""
+`pointwise`: each candidate alone, two scores. `rubric`: each candidate alone, one grade per criterion.
+
+Of a single candidate, `chain` and `direct` give the two scores without a preference, and `logprob` the expected scores
+under the probabilities of the digits."""
 
 ALONE: frozenset[Protocol] = frozenset({"pointwise", "rubric"})
 """Protocols that look at one candidate at a time: order plays no part in them."""
@@ -50,8 +51,8 @@ READING = 1
 """Raised when the reading of replies changes, so that no remembered judgment of the old reading is used."""
 
 _PROMPTS = (
-    "judge format_chain format_direct format_letter notes pointwise question question_one reminder rubric "
-    "tool_rules tools"
+    "digit format_chain format_chain_one format_direct format_direct_one format_letter judge judge_one notes pointwise "
+    "question question_digit question_one reminder rubric tool_rules tools"
 ).split()
 
 
@@ -80,12 +81,16 @@ class SubAgentSettings:
     @property
     def name(self) -> str:
         """The protocol with what makes its numbers incomparable to others."""
+        return self.name_for(2)
+
+    def name_for(self, candidates: int) -> str:
+        """The same for that many candidates: of a single one there are no orders, no pairs and no ties."""
         parts: list[str] = [self.protocol]
         if self.protocol not in ALONE:
-            parts.append("both orders" if self.both_orders else "one order")
-            parts += ["all at once"] if self.groups == "all" else []
+            parts.append("one candidate" if candidates == 1 else "both orders" if self.both_orders else "one order")
+            parts += ["all at once"] if self.groups == "all" and candidates > 1 else []
         parts += [f"{self.samples} samples"] if self.samples > 1 else []
-        parts += ["ties"] if self.ties else []
+        parts += ["ties"] if self.ties and candidates > 1 else []
         return ", ".join(parts)
 
 
@@ -158,7 +163,8 @@ class SubAgent:
             A Judgment; with a failure where the example, the model or the time allowed give no answer.
         """
         failure = refuse(example)
-        if failure is None and self.settings.protocol == "logprob" and self.settings.ties:
+        compared = len(example.candidates) > 1
+        if failure is None and compared and self.settings.protocol == "logprob" and self.settings.ties:
             failure = Failure("input", "The logprob protocol knows no ties; use another protocol or no ties.")
         if failure is not None:
             return unjudged(example, self, library, failure)
@@ -223,13 +229,13 @@ class SubAgent:
     def showings(self, labels: Sequence[str]) -> list[Showing]:
         """List the showings that a judgment of these candidates is made of."""
         showings: list[tuple[str, ...]]
-        if self.settings.protocol in ALONE:
+        if self.settings.protocol in ALONE or len(labels) == 1:
             showings = [(label,) for label in labels]
         elif self.settings.groups == "all" and self.settings.protocol != "logprob":
             showings = [tuple(labels)]
         else:
             showings = [*combinations(labels, 2)]
-        if self.settings.both_orders and self.settings.protocol not in ALONE:
+        if self.settings.both_orders and self.settings.protocol not in ALONE and len(labels) > 1:
             showings = [order for showing in showings for order in (showing, showing[::-1])]
         return [Showing(showing, sample) for showing in showings for sample in range(self.settings.samples)]
 
@@ -278,7 +284,8 @@ class SubAgent:
         asking = Asking(
             case.model, case.route, case.request, shown, settings.ties, temperature, unit.sample, settings.max_tokens
         )
-        ask = {"direct": ask_direct, "logprob": ask_letter, "pointwise": ask_scores, "rubric": ask_rubric}
+        odds = ask_letter if len(unit.own) > 1 else ask_digits
+        ask = {"direct": ask_direct, "logprob": odds, "pointwise": ask_scores, "rubric": ask_rubric}
         return self._told(unit, await ask[settings.protocol](asking))
 
     def _key(self, unit: Showing, case: _Case) -> str:
@@ -310,13 +317,16 @@ class SubAgent:
         failed = next((verdict.failure for verdict in verdicts if verdict.failure), None)
         blank = replace(unjudged(example, self, library, Failure("", "")), entries=case.route.reasons, steps=steps)
         blank = replace(blank, notes=notes, usage=usage, ties_offered=self.settings.ties)
+        blank = replace(blank, protocol=self.settings.name_for(len(example.candidates)))
         if failed is not None:
             return replace(blank, failure=failed)
-        scores = _mean_scores(verdicts)
+        scores = mean_scores(verdicts)
+        if len(example.candidates) == 1:
+            return replace(blank, failure=None, ranking=(example.labels,), scores=scores)
         leads, consistent = put_together(example.labels, verdicts, scores)
         ranking = rank(example.labels, leads)
         level = len(ranking[0]) > 1
-        margin = 0.0 if level else _lead(leads, ranking[0][0], ranking[1][0])
+        margin = 0.0 if level else lead_of(leads, ranking[0][0], ranking[1][0])
         return replace(
             blank,
             failure=None,
@@ -339,64 +349,6 @@ def _lost(finding: asyncio.Future[Sequence[Probe]]) -> bool:
 def _room() -> int:
     """A small share of the machine's memory, in bytes: with more servers comes a machine that has more."""
     return max(512 << 20, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 48)
-
-
-def put_together(
-    labels: Sequence[str], verdicts: Sequence[Verdict], scores: Mapping[str, Scores]
-) -> tuple[dict[tuple[str, str], float], bool | None]:
-    """Put the leads of all showings together.
-
-    A pair's lead is the mean over its showings. Where log-odds are known they are averaged instead, and the lead is
-    `tanh(mean / 2)`, which is P(first) - P(second): that cancels an additive preference for a position exactly. A pair
-    that comes out level, and pairs of candidates that were scored alone, are told apart by the reward.
-
-    Returns:
-        Leads per pair of letters in [-1, 1]; and whether all showings of all pairs agreed in sign, None when no pair
-        was shown more than once.
-    """
-    found: dict[tuple[str, str], float] = {}
-    checked = agreed = 0
-    for first, second in combinations(sorted(labels), 2):
-        each = [lead for verdict in verdicts if (lead := _of(verdict.leads, first, second)) is not None]
-        odds = [logit for verdict in verdicts if (logit := _of(verdict.logits, first, second)) is not None]
-        if len(each) > 1:
-            checked += 1
-            agreed += len({(lead > 0) - (lead < 0) for lead in each}) == 1
-        lead = math.tanh(fmean(odds) / 2) if odds and len(odds) == len(each) else fmean(each) if each else 0.0
-        if lead == 0 and first in scores and second in scores:
-            lead = (scores[first].reward - scores[second].reward) / (2 if each else 1)
-        found[first, second] = lead
-    return found, (agreed == checked if checked else None)
-
-
-def _of(values: Mapping[tuple[str, str], float], first: str, second: str) -> float | None:
-    if (first, second) in values:
-        return values[first, second]
-    return -values[second, first] if (second, first) in values else None
-
-
-def _lead(leads: Mapping[tuple[str, str], float], first: str, second: str) -> float:
-    value = _of(leads, first, second)
-    return 0.0 if value is None else value
-
-
-def _mean_scores(verdicts: Sequence[Verdict]) -> dict[str, Scores]:
-    """Average the scores of each candidate over all showings that scored it."""
-    labels = sorted({label for verdict in verdicts for label in verdict.scores})
-    found: dict[str, Scores] = {}
-    for label in labels:
-        each = [verdict.scores[label] for verdict in verdicts if label in verdict.scores]
-        found[label] = Scores(
-            _mean([score.instruction for score in each]),
-            _mean([score.quality for score in each]),
-            fmean(score.reward for score in each),
-        )
-    return found
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return fmean(known) if known else None
 
 
 def _part(image: EncodedImage) -> ImagePart:

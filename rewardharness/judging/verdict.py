@@ -1,7 +1,10 @@
-"""What a model said about one showing of the candidates, before several showings are put together."""
+"""What a model said about one showing of the candidates, and how several showings are put together."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import combinations
+from statistics import fmean
 from typing import Any
 
 from rewardharness.models.base import Reply
@@ -48,3 +51,62 @@ class Verdict:
 def usage_of(reply: Reply) -> Usage:
     """What one reply cost."""
     return Usage(1, reply.usage.input_tokens, reply.usage.output_tokens, reply.seconds)
+
+
+def put_together(
+    labels: Sequence[str], verdicts: Sequence[Verdict], scores: Mapping[str, Scores]
+) -> tuple[dict[tuple[str, str], float], bool | None]:
+    """Put the leads of all showings together.
+
+    A pair's lead is the mean over its showings. Where log-odds are known they are averaged instead, and the lead is
+    `tanh(mean / 2)`, which is P(first) - P(second): that cancels an additive preference for a position exactly. A pair
+    that comes out level, and pairs of candidates that were scored alone, are told apart by the reward.
+
+    Returns:
+        Leads per pair of letters in [-1, 1]; and whether all showings of all pairs agreed in sign, None when no pair
+        was shown more than once.
+    """
+    found: dict[tuple[str, str], float] = {}
+    checked = agreed = 0
+    for first, second in combinations(sorted(labels), 2):
+        each = [lead for verdict in verdicts if (lead := _of(verdict.leads, first, second)) is not None]
+        odds = [logit for verdict in verdicts if (logit := _of(verdict.logits, first, second)) is not None]
+        if len(each) > 1:
+            checked += 1
+            agreed += len({(lead > 0) - (lead < 0) for lead in each}) == 1
+        lead = math.tanh(fmean(odds) / 2) if odds and len(odds) == len(each) else fmean(each) if each else 0.0
+        if lead == 0 and first in scores and second in scores:
+            lead = (scores[first].reward - scores[second].reward) / (2 if each else 1)
+        found[first, second] = lead
+    return found, (agreed == checked if checked else None)
+
+
+def _of(values: Mapping[tuple[str, str], float], first: str, second: str) -> float | None:
+    if (first, second) in values:
+        return values[first, second]
+    return -values[second, first] if (second, first) in values else None
+
+
+def lead_of(leads: Mapping[tuple[str, str], float], first: str, second: str) -> float:
+    """How far the first leads the second; 0 when nothing is known of the two."""
+    value = _of(leads, first, second)
+    return 0.0 if value is None else value
+
+
+def mean_scores(verdicts: Sequence[Verdict]) -> dict[str, Scores]:
+    """Average the scores of each candidate over all showings that scored it."""
+    labels = sorted({label for verdict in verdicts for label in verdict.scores})
+    found: dict[str, Scores] = {}
+    for label in labels:
+        each = [verdict.scores[label] for verdict in verdicts if label in verdict.scores]
+        found[label] = Scores(
+            _mean([score.instruction for score in each]),
+            _mean([score.quality for score in each]),
+            fmean(score.reward for score in each),
+        )
+    return found
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return fmean(known) if known else None

@@ -110,7 +110,7 @@ def test_what_can_not_be_measured_is_named_and_trusted_little(
     ("change", "code"),
     [
         ({"instruction": "  "}, "input"),
-        ({"candidates": 1}, "input"),
+        ({"candidates": 0}, "input"),
         ({"candidates": 5}, "input"),
         ({"broken": True}, "image"),
     ],

@@ -19,8 +19,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--judge",
         metavar="JUDGE",
-        help="measured (no model), vllm:NAME@URL[,URL...], openai:NAME@URL, gemini:NAME (default: RH_JUDGE, or else "
-        "measured); keys come from RH_API_KEY and GEMINI_API_KEY",
+        help="measured (no model), vllm:NAME@URL[,URL...], openai:NAME@URL, gemini:NAME; a baseline: random, always-a, "
+        "closer, farther, ssim; or file:SCORES.jsonl, scores from elsewhere (default: RH_JUDGE, or else measured); "
+        "keys come from RH_API_KEY and GEMINI_API_KEY",
     )
     parser.set_defaults(judge_from_settings=True)
     group.add_argument("--protocol", choices=_PROTOCOLS, default="chain", help="how a model judges (default: chain)")

@@ -81,6 +81,7 @@ def score_folder(arguments: argparse.Namespace, settings: Settings) -> int:
     from rewardharness.judging.evaluate import evaluate
     from rewardharness.judging.record import judgment_from_line, judgment_line
     from rewardharness.judging.report import make_report, report_json
+    from rewardharness.judging.subagent import SubAgent
     from rewardharness.library.opening import open_library
     from rewardharness.runs.store import RunFolder
 
@@ -99,7 +100,7 @@ def score_folder(arguments: argparse.Namespace, settings: Settings) -> int:
         "ties": arguments.ties,
         "library_id": library.id,
     }
-    concurrency = arguments.concurrency or (settings.workers if arguments.judge == "measured" else MODEL_CONCURRENCY)
+    concurrency = arguments.concurrency or (MODEL_CONCURRENCY if isinstance(judge, SubAgent) else settings.workers)
     folder = arguments.run_folder or _default_run(settings, manifest)
     if arguments.dry_run:
         output.say(f"{len(examples)} examples of {arguments.folder}, judge {judge.name}, Library {library.id[:12]}.")

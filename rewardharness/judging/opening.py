@@ -1,12 +1,16 @@
-"""Opens a judge by its spelling: `measured`, or a model as `rewardharness.models.open` spells it."""
+"""Opens a judge by its spelling: `measured`, a baseline, scores in a file, or a model as `models.open` spells it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
+from rewardharness.errors import InputError
+from rewardharness.judging.baselines import BASELINES, BaselineJudge
 from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.judge import Judge
 from rewardharness.judging.llm_router import LLMRouter
 from rewardharness.judging.measured import MeasuredJudge
+from rewardharness.judging.scored_elsewhere import read_scores
 from rewardharness.judging.subagent import Showing, SubAgent, SubAgentSettings
 from rewardharness.models.open import ModelSettings, open_model
 from rewardharness.models.openai_compatible import OpenAICompatibleModel
@@ -15,6 +19,9 @@ from rewardharness.settings import Settings
 
 MEASURED = "measured"
 """Spelling of the judge that needs no model."""
+
+FILE = "file:"
+"""Begins the spelling of a judge that reads scores from a file."""
 
 
 @dataclass(frozen=True)
@@ -44,14 +51,27 @@ def open_judge(spec: str, settings: Settings, options: JudgeOptions = JudgeOptio
     """Open a judge. Nothing is sent before it judges.
 
     Args:
-        spec: `measured`, `vllm:NAME@URL[,URL...]`, `openai:NAME@URL`, `gemini:NAME` or `scripted:FILE`.
+        spec: `measured`, `vllm:NAME@URL[,URL...]`, `openai:NAME@URL`, `gemini:NAME` or `scripted:FILE`; one of
+            `BASELINES`; or `file:PATH`, see `scored_elsewhere`.
         settings: Keys, workers and where the cache lies.
         options: How it is to judge.
 
     Raises:
         InputError: If the spelling cannot be read, or a key is missing.
+        DataError: If a file of scores or a script cannot be read.
         MissingPackageError: If a package for this kind of model is not installed.
     """
+    for baseline in BASELINES:
+        if spec == baseline:
+            return BaselineJudge(baseline, options.ties)
+    if spec.startswith(FILE) and spec != FILE:
+        return read_scores(Path(spec.removeprefix(FILE)).expanduser(), ties=options.ties)
+    if ":" not in spec and spec != MEASURED:
+        known = ", ".join((MEASURED, *BASELINES))
+        raise InputError(
+            f"{spec[:100]!r} is not a judge.",
+            next_step=f"Write {known}, file:SCORES.jsonl, vllm:NAME@URL, openai:NAME@URL or gemini:NAME.",
+        )
     cache = JudgmentCache(settings.home / "cache") if options.cache else None
     if spec == MEASURED:
         return MeasuredJudge(ties=options.ties, pictures=options.pictures, workers=settings.workers, cache=cache)

@@ -1,0 +1,155 @@
+"""Judges that know nothing of editing. What they agree with people on is no credit to a judge that is one.
+
+They read neither the instruction nor the Library, say so in their protocol, and are judges like any other.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+from rewardharness.errors import HarnessError
+from rewardharness.files import content_id
+from rewardharness.judging.chain import answer
+from rewardharness.judging.judge import Judge, failure_of, refuse, unjudged
+from rewardharness.judging.revision import measures_revision
+from rewardharness.library.store import Library
+from rewardharness.measure.images import load_picture
+from rewardharness.measure.reading import Pixels
+from rewardharness.measure.similarity import mean_difference, ssim
+from rewardharness.schema import TIE, Example, Failure, Judgment, Scores, Usage
+
+Baseline = Literal["random", "always-a", "closer", "farther", "ssim"]
+BASELINES: tuple[Baseline, ...] = get_args(Baseline)
+"""`random`: by chance, seeded by the example's id. `always-a`: whoever is first. `closer`, `farther`: by the mean
+absolute difference from the source. `ssim`: the higher structural similarity to the source."""
+
+READING = 1
+"""Raised when a baseline comes to answer otherwise."""
+
+_NEAR: Mapping[str, Callable[[Pixels, Pixels], float]] = {
+    "closer": lambda source, candidate: 1.0 - mean_difference(source, candidate),
+    "farther": mean_difference,
+    "ssim": lambda source, candidate: (1.0 + ssim(source, candidate)) / 2.0,
+}
+"""Rewards in [0, 1] of the baselines that look at pixels."""
+
+
+@dataclass(frozen=True)
+class BaselineJudge:
+    """Judges by something that has nothing to do with the edit.
+
+    Args:
+        kind: By what.
+        ties: Whether the task's labels have ties. Chance then says `tie` as often as any letter; the others call a tie
+            only what is exactly level.
+    """
+
+    kind: Baseline
+    ties: bool = False
+
+    @property
+    def name(self) -> str:
+        """The kind, said to be a baseline."""
+        return f"{self.kind} (baseline)"
+
+    @property
+    def protocol(self) -> str:
+        """A protocol of its own."""
+        return f"baseline:{self.kind}"
+
+    @property
+    def revision(self) -> str:
+        """Content id of how it answers."""
+        return content_id([READING, self.kind, self.ties, measures_revision() if self.kind in _NEAR else ""])
+
+    async def judge(self, example: Example, library: Library) -> Judgment:
+        """Judge one example; the Library is not read.
+
+        Returns:
+            Rewards, and of several candidates a preference; or a failure `input` or `image`.
+        """
+        started = time.perf_counter()
+        failure = refuse(example)
+        if failure is not None:
+            return unjudged(example, self, library, failure)
+        try:
+            rewards = await asyncio.to_thread(self._rewards, example)
+        except HarnessError as error:
+            return unjudged(example, self, library, failure_of(error))
+        judgment = ranked(example, self, library, rewards, rewards, ties=self.ties)
+        # By the place alone: false. By pixels, each candidate alone: true. By chance: an order was not tried.
+        consistent = {"always-a": False, "random": None}.get(self.kind, True)
+        return replace(
+            judgment,
+            position_consistent=consistent if len(rewards) > 1 else None,
+            usage=Usage(seconds=time.perf_counter() - started),
+        )
+
+    async def close(self) -> None:
+        """There is nothing to close."""
+
+    def _rewards(self, example: Example) -> dict[str, float]:
+        labels = example.labels
+        if self.kind == "always-a":
+            return {label: float(label == labels[0]) for label in labels}
+        if self.kind == "random":
+            return self._by_chance(example)
+        source = load_picture(example.source).pixels
+        near = _NEAR[self.kind]
+        candidates = zip(labels, example.candidates, strict=True)
+        return {label: near(source, load_picture(image).pixels) for label, image in candidates}
+
+    def _by_chance(self, example: Example) -> dict[str, float]:
+        drawn = {label: _chance(example.id, label) for label in example.labels}
+        if self.ties and len(drawn) > 1 and _chance(example.id, TIE) < 1 / (len(drawn) + 1):
+            return dict.fromkeys(drawn, drawn[example.labels[0]])
+        return drawn
+
+
+def ranked(
+    example: Example,
+    judge: Judge,
+    library: Library,
+    values: Mapping[str, float],
+    rewards: Mapping[str, float],
+    *,
+    ties: bool,
+) -> Judgment:
+    """Make a judgment of one number per candidate, whatever its scale.
+
+    Args:
+        example: What was judged.
+        judge: By whom.
+        library: Named in the record.
+        values: A finite number per candidate; the highest is preferred, equal ones are level.
+        rewards: The same in [0, 1], in the same order.
+        ties: Whether `tie` is among the answers.
+    """
+    levels = sorted(set(values.values()), reverse=True)
+    ranking = tuple(tuple(label for label in example.labels if values[label] == level) for level in levels)
+    judgment = placed(example, judge, library, ranking, ties=ties)
+    judgment = replace(
+        judgment,
+        scores={label: Scores(None, None, rewards[label]) for label in example.labels},
+        steps=(answer({label: values[label] for label in example.labels}),),
+    )
+    if len(example.labels) == 1:
+        return judgment
+    level = len(ranking[0]) > 1
+    return replace(judgment, margin=0.0 if level else rewards[ranking[0][0]] - rewards[ranking[1][0]])
+
+
+def placed(
+    example: Example, judge: Judge, library: Library, ranking: Sequence[tuple[str, ...]], *, ties: bool
+) -> Judgment:
+    """Make a judgment of a ranking alone, without scores or margin."""
+    blank = unjudged(example, judge, library, Failure("", ""))
+    preference = None if len(example.labels) == 1 else TIE if len(ranking[0]) > 1 else ranking[0][0]
+    return replace(blank, failure=None, preference=preference, ranking=tuple(ranking), ties_offered=ties)
+
+
+def _chance(*parts: str) -> float:
+    """A number in [0, 1) that depends on nothing but its arguments."""
+    return int(content_id(list(parts))[:13], 16) / 16**13

@@ -1,0 +1,225 @@
+"""A judge that reads scores which something else gave: another reward model, a metric, people.
+
+    {"id": "e1", "scores": {"A": 7.25, "B": -3}}          a number per candidate, on any scale; higher is better
+    {"id": "e2", "candidate": "A", "score": 0.81}         the same, one candidate a line
+    {"id": "e3", "preference": "B"}                       a preference alone: a letter or `tie`
+
+One JSON object a line, one of the three forms for each id, no other keys. The preference follows from the scores as
+they stand, and equal ones are level. An example without a line is not judged, with the reason `missing`.
+
+Rewards lie in [0, 1]. Where all scores of the file do, they are the rewards. Otherwise they are brought there by the
+one straight line that makes the file's lowest score 0 and its highest 1: order and proportions stay, and rewards
+compare within a file alone. (If all its scores are one number outside [0, 1], they say nothing, and every reward is
+one half.) The scores as they stand are in the answer of the chain.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from rewardharness.errors import DataError
+from rewardharness.files import content_id, read_text
+from rewardharness.judging.baselines import placed, ranked
+from rewardharness.judging.judge import refuse, unjudged
+from rewardharness.library.store import Library
+from rewardharness.schema import LABELS, TIE, Example, Failure, Judgment
+
+READING = 1
+"""Raised when a file comes to mean something else."""
+
+_FORMS = ({"id", "scores"}, {"id", "candidate", "score"}, {"id", "preference"})
+_STEP = 'Write {"id": ..., "scores": {"A": 0.7, "B": 0.2}}, {"id": ..., "candidate": "A", "score": 0.7} or '
+_STEP += '{"id": ..., "preference": "A"} on each line.'
+_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a file says of one example."""
+
+    lines: tuple[int, ...]
+    """Where it says so, counted from 1."""
+    scores: Mapping[str, float] = field(default_factory=dict)
+    preference: str = ""
+    """A letter or `tie`; empty where scores are given."""
+
+
+@dataclass(frozen=True)
+class ScoredElsewhere:
+    """Judges by what a file says.
+
+    Args:
+        file: Name of the file, without its folder.
+        given: What it says, by id of the example.
+        ties: Whether the task's labels have ties.
+    """
+
+    file: str
+    given: Mapping[str, Given]
+    ties: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name of the file."""
+        return f"file:{self.file}"
+
+    @property
+    def protocol(self) -> str:
+        """A protocol of its own."""
+        return "scores from a file"
+
+    @cached_property
+    def revision(self) -> str:
+        """Content id of what the file says."""
+        said = {name: [dict(each.scores), each.preference] for name, each in self.given.items()}
+        return content_id([READING, self.ties, said])
+
+    @cached_property
+    def _span(self) -> tuple[float, float]:
+        """The lowest and the highest score, or 0 and 1 where all lie between."""
+        numbers = [0.0, 1.0, *(score for each in self.given.values() for score in each.scores.values())]
+        if min(numbers) == 0 and max(numbers) == 1:
+            return 0.0, 1.0
+        return min(numbers[2:]), max(numbers[2:])
+
+    async def judge(self, example: Example, library: Library) -> Judgment:
+        """Look one example up; the Library is not read.
+
+        Returns:
+            A preference, with scores where there are some; or a failure `missing` or `input`.
+        """
+        failure = refuse(example)
+        if failure is not None:
+            return unjudged(example, self, library, failure)
+        given = self.given.get(example.id)
+        if given is None:
+            failure = Failure("missing", f"{self.file} says nothing of {example.id!r}.")
+            return unjudged(example, self, library, failure)
+        failure = self._fits(example, given)
+        if failure is not None:
+            return unjudged(example, self, library, failure)
+        if given.scores:
+            rewards = {label: self._reward(score) for label, score in given.scores.items()}
+            return ranked(example, self, library, given.scores, rewards, ties=self.ties)
+        others = tuple(label for label in example.labels if label != given.preference)
+        ranking = (example.labels,) if given.preference == TIE else ((given.preference,), others)
+        return placed(example, self, library, ranking, ties=self.ties)
+
+    async def close(self) -> None:
+        """There is nothing to close."""
+
+    def _fits(self, example: Example, given: Given) -> Failure | None:
+        where = f"{self.file}, line {', '.join(map(str, given.lines))}"
+        known = set(given.scores) or {given.preference} - {TIE}
+        strange = sorted(known - set(example.labels))
+        if strange:
+            return Failure("input", f"{where}: {example.id!r} has no candidate {', '.join(strange)}.")
+        if given.scores:
+            lacking = [label for label in example.labels if label not in given.scores]
+            message = f"{where}: {example.id!r} has no score for {', '.join(lacking)}."
+            return Failure("missing", message) if lacking else None
+        if len(example.labels) == 1:
+            return Failure("missing", f"{where}: a preference is no score of the single candidate of {example.id!r}.")
+        return None
+
+    def _reward(self, score: float) -> float:
+        low, high = self._span
+        if low == high:
+            return 0.5
+        # Divided before they are subtracted: the span of two huge numbers need not be a finite one.
+        size = max(abs(low), abs(high))
+        return min(1.0, max(0.0, (score / size - low / size) / (high / size - low / size)))
+
+
+def read_scores(path: Path, *, ties: bool = False) -> ScoredElsewhere:
+    """Read a file of scores; see the module for its lines.
+
+    Raises:
+        DataError: If the file or a line of it cannot be read; names the lines.
+    """
+    given: dict[str, Given] = {}
+    problems: list[str] = []
+    for number, line in enumerate(read_text(path).split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            name, said = _read_line(number, line)
+            given[name] = _joined(given.get(name), said)
+        except _LineError as error:
+            problems.append(f"line {number}: {error}")
+    if problems:
+        more = f"; and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
+        raise DataError(f"{path}, {'; '.join(problems[:_SHOWN])}{more}.", next_step=_STEP)
+    if not given:
+        raise DataError(f"{path} holds no scores.", next_step=_STEP)
+    return ScoredElsewhere(path.name, given, ties)
+
+
+class _LineError(Exception):
+    """One line cannot be used; becomes part of one DataError for all."""
+
+
+def _read_line(number: int, line: str) -> tuple[str, Given]:
+    try:
+        record = json.loads(line, object_pairs_hook=_once)
+    except (ValueError, RecursionError):
+        raise _LineError("this is not JSON") from None
+    if not isinstance(record, dict):
+        raise _LineError("this is not a JSON object")
+    if set(record) not in _FORMS:
+        raise _LineError(f"the keys {', '.join(map(repr, sorted(record)))[:200]} are none of the three forms")
+    name = record["id"]
+    if not isinstance(name, str) or not name:
+        raise _LineError('"id" is not a text')
+    if "preference" in record:
+        chosen = record["preference"]
+        if chosen not in (*LABELS, TIE):
+            raise _LineError(f"{str(chosen)[:40]!r} is no preference; write {', '.join(LABELS)} or {TIE}")
+        return name, Given((number,), preference=chosen)
+    if "candidate" in record:
+        label = _label(record["candidate"])
+        return name, Given((number,), {label: _number(label, record["score"])})
+    scores = record["scores"]
+    if not isinstance(scores, dict) or not scores:
+        raise _LineError('"scores" is not an object of letters and numbers')
+    return name, Given((number,), {_label(label): _number(label, score) for label, score in scores.items()})
+
+
+def _joined(before: Given | None, said: Given) -> Given:
+    if before is None:
+        return said
+    lines = (*before.lines, *said.lines)
+    if before.preference or said.preference:
+        raise _LineError(f"a preference stands alone, but line {before.lines[0]} speaks of the same id")
+    if twice := sorted(set(before.scores) & set(said.scores)):
+        raise _LineError(f"{twice[0]} of this id was scored before, in line {before.lines[0]} or after it")
+    return Given(lines, {**before.scores, **said.scores})
+
+
+def _label(label: Any) -> str:
+    if label not in LABELS:
+        raise _LineError(f"{str(label)[:40]!r} is no candidate; write {', '.join(LABELS)}")
+    return str(label)
+
+
+def _number(label: str, score: Any) -> float:
+    if isinstance(score, bool) or not isinstance(score, int | float):
+        raise _LineError(f"the score of {label} is not a number")
+    try:
+        number = float(score)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise _LineError(f"the score of {label} is not a finite number")
+    return number
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise _LineError("a key stands there twice")
+    return found

@@ -1,0 +1,159 @@
+"""Baselines answer by what they say they answer by, and get what chance gets where they know nothing."""
+
+import io
+import json
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from rewardharness.cli.main import main
+from rewardharness.errors import InputError
+from rewardharness.judging.baselines import BASELINES, Baseline, BaselineJudge
+from rewardharness.judging.evaluate import evaluate
+from rewardharness.judging.judge import Judge
+from rewardharness.judging.opening import JudgeOptions, open_judge
+from rewardharness.judging.report import make_report
+from rewardharness.library.opening import open_library
+from rewardharness.library.store import EMPTY
+from rewardharness.schema import Example, ImageInput, Judgment, Usage
+from rewardharness.settings import Settings
+
+
+def image(level: int) -> ImageInput:
+    buffer = io.BytesIO()
+    pixels = np.random.default_rng(3).integers(90, 110, (24, 24, 3)) + level
+    Image.fromarray(pixels.astype(np.uint8)).save(buffer, "PNG")
+    return ImageInput(str(level), data=buffer.getvalue())
+
+
+IMAGES = {level: image(level) for level in (0, 5, 20, 60, 120)}
+
+
+def example(*levels: int, name: str = "x", label: str | None = None) -> Example:
+    return Example(name, "make it red", IMAGES[0], tuple(IMAGES[level] for level in levels), label, "made")
+
+
+def judge_one(judge: Judge, asked: Example) -> Judgment:
+    [(_, judgment)] = evaluate(judge, EMPTY, [asked])
+    return judgment
+
+
+@pytest.mark.parametrize(
+    ("kind", "ranking"),
+    [("closer", "BDCA"), ("ssim", "BDCA"), ("farther", "ACDB"), ("always-a", "A")],
+)
+def test_they_rank_by_what_they_say(kind: Baseline, ranking: str) -> None:
+    judgment = judge_one(BaselineJudge(kind), example(120, 5, 60, 20))
+    assert judgment.preference == ranking[0]
+    if kind == "always-a":
+        assert judgment.ranking == (("A",), ("B", "C", "D"))
+    else:
+        assert judgment.ranking == tuple((label,) for label in ranking)
+    first, second = judgment.ranking[0][0], judgment.ranking[1][0]
+    assert judgment.margin == judgment.scores[first].reward - judgment.scores[second].reward
+    assert all(0 <= each.reward <= 1 for each in judgment.scores.values())
+    assert judgment.position_consistent is (kind != "always-a")
+    assert (judgment.protocol, judgment.judge) == (f"baseline:{kind}", f"{kind} (baseline)")
+    assert judgment.entries == ()
+
+
+@pytest.mark.parametrize("kind", BASELINES)
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_the_same_question_gets_the_same_answer_and_no_library_matters(kind: Baseline, count: int) -> None:
+    asked = example(*(120, 5, 60, 20)[:count])
+    judge = open_judge(kind, Settings.from_env())
+    first, second = judge_one(judge, asked), judge_one(BaselineJudge(kind), asked)
+    assert replace(first, usage=Usage()) == replace(second, usage=Usage())
+    [(_, third)] = evaluate(judge, open_library("builtin"), [asked])
+    assert (third.scores, third.ranking) == (first.scores, first.ranking)
+    assert third.library_id == open_library("builtin").id
+    assert first.judged
+    if count == 1:
+        assert first.preference is first.margin is first.position_consistent is None
+        assert first.scores.keys() == {"A"}
+
+
+@pytest.mark.parametrize("kind", ["closer", "farther", "ssim"])
+def test_pixels_alone_make_a_reward(kind: Baseline) -> None:
+    pair = judge_one(BaselineJudge(kind), example(60, 5)).scores
+    swapped = judge_one(BaselineJudge(kind), example(5, 60)).scores
+    alone = judge_one(BaselineJudge(kind), example(60)).scores
+    assert pair["A"] == swapped["B"] == alone["A"]
+    level = judge_one(BaselineJudge(kind), example(20, 20))
+    assert (level.preference, level.margin, level.ties_offered) == ("tie", 0.0, False)
+
+
+def both_orders() -> list[Example]:
+    """Pairs with either label, each also the other way round."""
+    return [
+        example(*levels, name=f"{number}{label}{levels[0]}", label=label if levels[0] == 5 else "AB"[label == "A"])
+        for number in range(25)
+        for label in "AB"
+        for levels in ((5, 60), (60, 5))
+    ]
+
+
+def test_whoever_always_says_a_gets_exactly_chance_in_both_orders() -> None:
+    report = make_report(evaluate(BaselineJudge("always-a"), EMPTY, both_orders()))
+    assert report.by_label_kind["made"].value == 0.5
+    assert report.judged == report.n == 100
+    assert report.position_consistent == (0, 100)
+
+
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_chance_is_even_over_the_labels(count: int, ties: bool) -> None:
+    judge = BaselineJudge("random", ties)
+    examples = [example(*(5, 20, 60, 120)[:count], name=f"e{number}") for number in range(900)]
+    said = Counter(judgment.preference for _, judgment in evaluate(judge, EMPTY, examples))
+    answers = [*"ABCD"[:count], *(["tie"] if ties else [])]
+    assert set(said) == set(answers)
+    assert max(abs(said[each] / 900 - 1 / len(answers)) for each in answers) < 0.05
+
+
+def test_chance_hangs_on_the_id_alone() -> None:
+    judge = BaselineJudge("random")
+    for name in ("e1", "e2", "e3"):
+        assert (
+            judge_one(judge, example(5, 60, name=name)).scores == judge_one(judge, example(120, 20, name=name)).scores
+        )
+    found = {judge_one(judge, example(5, 60, name=f"e{number}")).scores["A"].reward for number in range(20)}
+    assert len(found) == 20
+
+
+def test_trouble_is_no_judgment() -> None:
+    broken = Example("x", "make it red", IMAGES[0], (IMAGES[5], ImageInput("torn", data=b"\x89PNG\r\n\x1a\n")))
+    judgment = judge_one(BaselineJudge("closer"), broken)
+    assert not judgment.judged and judgment.failure is not None and judgment.failure.code == "image"
+    for kind in BASELINES:
+        judgment = judge_one(BaselineJudge(kind), replace(broken, instruction=" "))
+        assert judgment.failure is not None and judgment.failure.code == "input"
+
+
+def test_each_baseline_has_a_revision_of_its_own() -> None:
+    judges = [BaselineJudge(kind, ties) for kind in BASELINES for ties in (False, True)]
+    assert len({judge.revision for judge in judges}) == len(judges)
+    assert open_judge("ssim", Settings.from_env(), JudgeOptions(ties=True)) == BaselineJudge("ssim", True)
+
+
+def test_a_misspelt_baseline_is_told_the_right_ones() -> None:
+    with pytest.raises(InputError) as caught:
+        open_judge("randon", Settings.from_env())
+    assert all(kind in caught.value.next_step for kind in BASELINES)
+
+
+def test_rh_score_folder_with_a_baseline(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for level, each in IMAGES.items():
+        (tmp_path / f"{level}.png").write_bytes(each.data or b"")
+    names = ("id", "source", "candidate_a", "candidate_b", "preference")
+    rows = [("p1", "0.png", "5.png", "60.png", "A"), ("p2", "0.png", "120.png", "20.png", "A")]
+    text = "".join(json.dumps({**dict(zip(names, row, strict=True)), "instruction": "x"}) + "\n" for row in rows)
+    (tmp_path / "pairs.jsonl").write_text(text, encoding="utf-8")
+    assert main(["score-folder", str(tmp_path), "--judge", "closer", "--json", "--quiet"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["by_label_kind"]["unnamed"]["accuracy"] == 0.5
+    assert report["protocol"] == "baseline:closer"

@@ -32,6 +32,8 @@ OWNERS = {
     "fastapi": ("rewardharness/serving/",),
     "huggingface_hub": ("rewardharness/library/hub_api.py", "rewardharness/data/"),
     "datasets": ("rewardharness/data/hf_datasets.py",),
+    "pyarrow": ("rewardharness/data/hf_datasets.py",),
+    "fsspec": ("rewardharness/data/hf_datasets.py",),
     "google": ("rewardharness/models/gemini.py",),
     "aiohttp": ("rewardharness/models/", "rewardharness/serving/client.py"),
     "skimage": ("rewardharness/data/",),

@@ -90,14 +90,14 @@ def _content(image: ImageInput) -> bytes:
 
 def _store(folder: Path, content: bytes, digest: str) -> str:
     """Write an image once; returns its path relative to the folder."""
-    name = f"images/{digest}.{_extension(content)}"
+    name = f"images/{digest}.{extension(content)}"
     path = folder / name
     if not path.is_file() or path.stat().st_size != len(content):
         files.write_bytes(path, content)
     return name
 
 
-def _extension(content: bytes) -> str:
+def extension(content: bytes) -> str:
     """Ending for the kind of file that the bytes say it is; a name that was given is not trusted."""
     if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
         return "webp"

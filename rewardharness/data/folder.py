@@ -176,7 +176,7 @@ def _read_lines(file: Path, reading: _Reading, tolerant: bool) -> None:
 def _read_table(file: Path, reading: _Reading) -> None:
     text = files.read_text(file)
     delimiter = _delimiter(text)
-    rows = _rows(file, text, delimiter)
+    rows = csv_rows(file, text, delimiter)
     header = [name.strip().lower() for name in next(rows, (0, []))[1]]
     absent = sorted(_CSV_REQUIRED - set(header))
     if absent:
@@ -215,7 +215,7 @@ def _delimiter(text: str) -> str:
     return max(",;\t", key=known)
 
 
-def _rows(file: Path, text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+def csv_rows(file: Path, text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """Rows with the number of the line they begin on; lines without content are passed over."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     while True:

@@ -1,0 +1,283 @@
+"""Tables as the packages `datasets` and `pyarrow` keep them: which files make a split, and what their columns hold.
+
+The only importer of both. `datasets` is asked for what it defines: the rules by which a repository is divided into
+configs and splits, the meaning of columns (its features), and its own folders (`save_to_disk`). Parquet is read by
+`pyarrow`, some rows at a time: `load_dataset` would fetch every split of a config, write all of it once more as Arrow,
+and take the address of the Hub from nowhere but the environment. No code of a dataset is ever run.
+"""
+
+import uuid
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from rewardharness import files
+from rewardharness.data.tables import IMAGE, TEXT_TABLES, Shape, Table, read_text_table
+from rewardharness.errors import DataError, MissingPackageError
+
+ARROW_TABLES = frozenset({".parquet", ".arrow"})
+"""Endings of the tables that are read here."""
+
+TABLES = ARROW_TABLES | TEXT_TABLES
+"""Endings of all tables."""
+
+CARD = "README.md"
+"""The card of a repository: its header may say which files make a split."""
+
+DISK_STATE = "state.json"
+"""File that marks a folder written by `save_to_disk`."""
+
+DISK_SPLITS = "dataset_dict.json"
+"""File that marks a folder of such folders, one for each split."""
+
+DEFAULT = "default"
+"""Name of the config of a dataset that names none."""
+
+_BATCH = 16
+_BUFFER = 1 << 20
+_MAX_CARD = 1 << 20
+_LEFT_OUT = ("Audio", "Video", "Pdf", "Nifti", "Mesh", "BioSequence", "BioStructure")
+"""Features that no judge of images reads; their columns are left out."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which tables a dataset has."""
+
+    configs: Mapping[str, Mapping[str, tuple[str, ...]]]
+    """Config, split, paths of its files."""
+    default: str
+    """The config that is meant when none is named; empty where one has to be named."""
+
+
+def find_layout(paths: Collection[str], card: str) -> Layout:
+    """Find the configs and splits of a dataset, by the rules of `datasets`.
+
+    Args:
+        paths: Its files, relative, with `/`.
+        card: Text of its card; empty when there is none.
+
+    Returns:
+        The layout; without configs when there is no table that could be read.
+
+    Raises:
+        DataError: If the header of the card cannot be followed.
+        MissingPackageError: If `datasets` is not installed.
+    """
+    with _packages():
+        from datasets.utils.metadata import MetadataConfigs
+    tables = [path for path in paths if PurePosixPath(path).suffix.lower() in TABLES and ".." not in path.split("/")]
+    try:
+        stated = MetadataConfigs.from_dataset_card_data(_header(card))
+        default = stated.get_default_config_name() or ""
+    except (ValueError, TypeError, AttributeError, KeyError) as error:
+        reason = " ".join(str(error).split())[:200]
+        step = "Correct `configs` in its README.md."
+        raise DataError(f"The card of the dataset cannot be followed: {reason}", next_step=step) from None
+    with _as_files(tables) as root:
+        if not stated:
+            splits = _splits(root, None)
+            return Layout({DEFAULT: splits} if splits else {}, DEFAULT)
+        configs = {}
+        for name, config in stated.items():
+            folder = _inside(config.get("data_dir") or "")
+            configs[str(name)] = _splits(f"{root}/{folder}".rstrip("/"), config.get("data_files"), root)
+    return Layout({name: splits for name, splits in configs.items() if splits}, default)
+
+
+def _header(card: str) -> dict[str, Any]:
+    """The header of a card. It comes from strangers, so what could unfold without end is refused."""
+    import yaml
+
+    lines = card[:_MAX_CARD].replace("\r\n", "\n").split("\n")
+    if lines[0].strip() != "---" or "---" not in (line.rstrip() for line in lines[1:]):
+        return {}
+    end = [line.rstrip() for line in lines[1:]].index("---") + 1
+    text = "\n".join(lines[1:end])
+    try:
+        if any(getattr(event, "anchor", None) for event in yaml.parse(text, Loader=yaml.SafeLoader)):
+            raise ValueError("anchors and aliases are not allowed")
+        found = yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ValueError(f"its header is not valid YAML ({type(error).__name__})") from None
+    return found if isinstance(found, dict) else {}
+
+
+@contextmanager
+def _as_files(paths: Collection[str]) -> Iterator[str]:
+    """Lay out empty files in memory, which `datasets` looks for patterns in. Yields their root."""
+    import fsspec
+
+    memory = fsspec.filesystem("memory")
+    root = f"/{uuid.uuid4().hex}"
+    memory.mkdir(root)
+    try:
+        for path in paths:
+            memory.pipe_file(f"{root}/{path}", b"")
+        yield f"memory://{root}"
+    finally:
+        memory.rm(root, recursive=True)
+
+
+def _splits(base: str, patterns: Any, root: str = "") -> dict[str, tuple[str, ...]]:
+    """Files of each split, of the one kind that most of them are."""
+    from datasets.data_files import get_data_patterns, resolve_pattern, sanitize_patterns
+
+    try:
+        named = get_data_patterns(base) if patterns is None else sanitize_patterns(patterns)
+    except FileNotFoundError:
+        return {}
+    start = len(root or base) + 1
+    found: dict[str, tuple[str, ...]] = {}
+    for split, wanted in named.items():
+        paths: dict[str, None] = {}
+        for pattern in wanted:
+            try:
+                paths |= dict.fromkeys(path[start:] for path in resolve_pattern(_inside(str(pattern)), base))
+            except FileNotFoundError:
+                continue
+        if paths:
+            found[str(split)] = _of_one_kind(sorted(paths))
+    return found
+
+
+def _inside(pattern: str) -> str:
+    """Refuse a pattern that does not stay in the repository."""
+    if "://" in pattern or "::" in pattern or pattern.startswith(("/", "~")) or ".." in pattern.split("/"):
+        raise DataError(f"The card of the dataset names files outside of it: {pattern[:100]!r}.")
+    return pattern.removeprefix("./")
+
+
+def _of_one_kind(paths: list[str]) -> tuple[str, ...]:
+    kinds = [PurePosixPath(path).suffix.lower() for path in paths]
+    main = max(sorted(TABLES), key=lambda kind: (kinds.count(kind), kind in ARROW_TABLES))
+    return tuple(path for path, kind in zip(paths, kinds, strict=True) if kind == main)
+
+
+def disk_layout(folder: Path) -> Layout | None:
+    """Find the splits of a folder that `save_to_disk` wrote; None when it is none."""
+    if (folder / DISK_STATE).is_file():
+        return Layout({DEFAULT: {"train": (".",)}}, DEFAULT)
+    if not (folder / DISK_SPLITS).is_file():
+        return None
+    stated = files.read_json(folder / DISK_SPLITS)
+    splits = stated.get("splits") if isinstance(stated, dict) else None
+    if not isinstance(splits, list) or not all(_is_plain_name(name) for name in splits):
+        raise DataError(f"{folder / DISK_SPLITS} lists no splits.", next_step="Save the dataset again.")
+    return Layout({DEFAULT: {name: (name,) for name in splits}}, DEFAULT)
+
+
+def _is_plain_name(name: object) -> bool:
+    return isinstance(name, str) and bool(name) and Path(name).name == name
+
+
+def read_table(path: Path) -> Table:
+    """Open a table: a file with an ending of `TABLES`, or a folder that `save_to_disk` wrote.
+
+    Raises:
+        DataError: If it is damaged, or is not what its ending says.
+        MissingPackageError: If `datasets` is not installed and it is not text.
+    """
+    ending = path.suffix.lower()
+    if ending in TEXT_TABLES and not path.is_dir():
+        return read_text_table(path)
+    if not path.is_dir() and ending not in ARROW_TABLES:
+        listed = ", ".join(sorted(TABLES))
+        raise DataError(f"{path} is no table that can be read.", next_step=f"Name a file that ends in {listed}.")
+    with _packages(), _reading(path):
+        return _read_parquet(path) if ending == ".parquet" and not path.is_dir() else _read_arrow(path)
+
+
+@contextmanager
+def _packages() -> Iterator[None]:
+    try:
+        yield
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] not in {"datasets", "pyarrow", "fsspec"}:
+            raise
+        raise MissingPackageError("datasets", "data", "datasets on the Hub and Parquet files") from None
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Turn what a damaged table raises into words."""
+    from pyarrow import ArrowException
+
+    try:
+        yield
+    except FileNotFoundError:
+        raise DataError(f"{path} does not exist.", next_step="Check the path.") from None
+    except (ArrowException, ValueError, LookupError, TypeError, AttributeError) as error:
+        what = " ".join(str(error).split())[:200]
+        raise DataError(f"{path} cannot be read: {what}", next_step="Fetch or write it again.") from None
+
+
+def _read_parquet(path: Path) -> Table:
+    import pyarrow.parquet as parquet
+
+    with parquet.ParquetFile(path) as opened:
+        shapes, count = _shapes(opened.schema_arrow), opened.metadata.num_rows
+
+    def rows() -> Iterator[Mapping[str, Any]]:
+        # Buffered and without threads it holds one group of rows, not several.
+        with _reading(path), parquet.ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False) as table:
+            for batch in table.iter_batches(_BATCH, columns=list(shapes), use_threads=False):
+                yield from batch.to_pylist()
+
+    return Table(shapes, count, rows)
+
+
+def _read_arrow(path: Path) -> Table:
+    """Read an Arrow file of the cache, or a folder of `save_to_disk`; both are mapped into memory."""
+    import datasets
+
+    if path.is_dir():
+        stated = files.read_json(path / DISK_STATE)
+        if not all(_is_plain_name(each["filename"]) for each in stated["_data_files"]):
+            raise ValueError(f"{DISK_STATE} names files elsewhere")
+        table = datasets.load_from_disk(str(path), keep_in_memory=False)
+    else:
+        table = datasets.Dataset.from_file(str(path), in_memory=False)
+    shapes = _shapes(table.features.arrow_schema)
+
+    def rows() -> Iterator[Mapping[str, Any]]:
+        with _reading(path):
+            for batch in table.select_columns(list(shapes)).with_format("arrow").iter(_BATCH):
+                yield from batch.to_pylist()
+
+    return Table(shapes, len(table), rows)
+
+
+def _shapes(schema: Any) -> dict[str, Shape]:
+    """Shape of each column that is read."""
+    from datasets import Features
+
+    try:
+        features = Features.from_arrow_schema(schema)
+    except (ValueError, LookupError, TypeError, AttributeError):  # what the file says about itself makes no sense
+        features = Features.from_arrow_schema(schema.remove_metadata())
+    return {name: _shape(feature) for name, feature in features.items() if type(feature).__name__ not in _LEFT_OUT}
+
+
+def _shape(feature: Any) -> Shape:
+    from datasets import ClassLabel, Image, LargeList, List, Value
+
+    if isinstance(feature, dict):
+        if set(feature) == {"bytes", "path"} and _is_binary(feature["bytes"]):
+            return IMAGE  # as `Image` is kept, written without saying so
+        inner = {key: shape for key, each in feature.items() if (shape := _shape(each)) is not None}
+        return {"keys": inner} if inner else None
+    if isinstance(feature, (List, LargeList)):
+        shape = _shape(feature.feature)
+        return None if shape is None else {"list": shape}
+    if isinstance(feature, ClassLabel):
+        return {"names": list(feature.names)}
+    if isinstance(feature, Image) or (isinstance(feature, Value) and _is_binary(feature)):
+        return IMAGE
+    return "json" if type(feature).__name__ == "Json" else None
+
+
+def _is_binary(feature: Any) -> bool:
+    return getattr(feature, "dtype", "") in {"binary", "large_binary"}

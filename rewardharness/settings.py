@@ -40,6 +40,9 @@ class Settings:
     api_key: str | None = field(default=None, repr=False)
     """Key of OpenAI-compatible endpoints (`RH_API_KEY`)."""
 
+    orchestrator_key: str | None = field(default=None, repr=False)
+    """Key of the Orchestrator's endpoint (`RH_ORCHESTRATOR_API_KEY`; where that is not set, `RH_API_KEY`)."""
+
     gemini_key: str | None = field(default=None, repr=False)
     """Key of the Gemini API (`GEMINI_API_KEY`, or else `GOOGLE_API_KEY`)."""
 
@@ -88,6 +91,7 @@ class Settings:
             price_input=_price(env, "RH_PRICE_INPUT"),
             price_output=_price(env, "RH_PRICE_OUTPUT"),
             api_key=env.get("RH_API_KEY") or None,
+            orchestrator_key=env.get("RH_ORCHESTRATOR_API_KEY", env.get("RH_API_KEY")) or None,
             gemini_key=env.get("GEMINI_API_KEY") or env.get("GOOGLE_API_KEY") or None,
             cloud_project=env.get("GOOGLE_CLOUD_PROJECT") or None,
             cloud_location=env.get("GOOGLE_CLOUD_LOCATION") or None,
@@ -117,6 +121,11 @@ def _hub_cache(env: Mapping[str, str]) -> Path | None:
     if env.get("HF_HUB_CACHE"):
         return Path(env["HF_HUB_CACHE"]).expanduser()
     return Path(env["HF_HOME"]).expanduser() / "hub" if env.get("HF_HOME") else None
+
+
+def child_environment(changes: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a process that is to be started: this one's, with some variables changed."""
+    return {**os.environ, **changes}
 
 
 def export(name: str, value: str) -> None:

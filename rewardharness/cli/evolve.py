@@ -58,6 +58,9 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     )
     group.add_argument("--refresh", action="store_true", help="look twice at what an accepted edit flips (models)")
     group.add_argument("--seed", type=int, default=0, help="the same seed gives the same result (default: 0)")
+    group.add_argument(
+        "--corrections", type=Path, metavar="FILE", help="labels corrected in the app, for what is learned from"
+    )
     group.add_argument("--audit-share", type=float, default=0.25, metavar="X", help="put aside for the audit (0.25)")
     group.add_argument(
         "--ensemble", type=int, metavar="K", help="self-ensembling to compare with: K times; 0: none; default: as dear"
@@ -69,7 +72,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     run.add_argument("--concurrency", type=int, metavar="N", help="examples under way at once")
     run.add_argument("--yes", action="store_true", help="do not ask before spending")
     run.add_argument("--dry-run", action="store_true", help="say what it would cost, and do nothing")
-    run.add_argument("--json", action="store_true", help="print the report as one JSON object")
+    run.add_argument("--json", action="store_true", help="print the report, or the cost, as one JSON object")
     run.add_argument("--quiet", action="store_true", help="no progress")
     parser.set_defaults(run=evolve)
 
@@ -100,12 +103,15 @@ def evolve(arguments: argparse.Namespace, settings: Settings) -> int:
     from rewardharness.evolution.stop import Stopped
 
     dataset = open_examples(arguments.data, settings, quiet=arguments.quiet)
+    asked = _asked(arguments)
     folder, settings = _place(arguments, settings, dataset)
     plan = _make_plan(arguments, settings, dataset)
     begun = (folder / "checkpoint.json").exists() and not arguments.restart
     if not arguments.quiet or arguments.dry_run:
         _tell_cost(plan, folder, begun)
     if arguments.dry_run:
+        if arguments.json:
+            output.emit(_cost_json(plan, folder, begun))
         return 0
     if not begun:
         _ask_leave(plan, arguments.yes)
@@ -113,7 +119,7 @@ def evolve(arguments: argparse.Namespace, settings: Settings) -> int:
     how = "Ending after the judgments under way; Ctrl-C again ends at once."
     try:
         with watch.stop.listening(lambda: output.note(how)):
-            report = evolve(plan, folder, watch, restart=arguments.restart, disks=(settings.home,))
+            report = evolve(plan, folder, watch, restart=arguments.restart, disks=(settings.home,), asked=asked)
     except (Stopped, KeyboardInterrupt):
         output.note(f"Stopped; nothing is lost. Go on with: {_again(arguments, folder)}")
         return INTERRUPTED
@@ -212,7 +218,9 @@ def _make_plan(arguments: argparse.Namespace, settings: Settings, dataset: "Data
         value = getattr(arguments, name)
         if value is not None and value < low:
             raise InputError(f"--{name} {value} is too small.", next_step=f"Give a number of at least {low}.")
-    arguments.ties = arguments.ties or any(example.preference == TIE for example in dataset.examples)
+    corrections = _corrections(arguments, dataset)
+    labels = [*(example.preference for example in dataset.examples), *corrections.values()]
+    arguments.ties = arguments.ties or TIE in labels
     judge = make_judge(arguments, settings)
     resample = None
     again: Judge | None = None
@@ -238,7 +246,20 @@ def _make_plan(arguments: argparse.Namespace, settings: Settings, dataset: "Data
         samples=arguments.ensemble,
         concurrency=arguments.concurrency or (MODEL_CONCURRENCY if again else settings.workers),
         router=arguments.router is not None,
+        corrections=corrections,
     )
+
+
+def _corrections(arguments: argparse.Namespace, dataset: "Dataset") -> dict[str, str]:
+    """Labels that a person has corrected, by id of the example."""
+    from rewardharness.data.corrections import corrected_labels, read_corrections
+
+    if arguments.corrections is None:
+        return {}
+    right, problems = corrected_labels(dataset, read_corrections(arguments.corrections))
+    for problem in () if arguments.quiet else problems:
+        output.note(problem)
+    return right
 
 
 def _open_orchestrator(spec: str, images: bool, settings: Settings) -> "Orchestrator":
@@ -250,7 +271,7 @@ def _open_orchestrator(spec: str, images: bool, settings: Settings) -> "Orchestr
     from rewardharness.models.open import ModelSettings, open_model
 
     keys = ModelSettings(
-        api_key=settings.api_key,
+        api_key=settings.orchestrator_key,
         gemini_key=settings.gemini_key,
         project=settings.cloud_project,
         location=settings.cloud_location,
@@ -300,6 +321,24 @@ def _tell_cost(plan: "Plan", folder: Path, begun: bool) -> None:
     )
     output.note(f"Run folder: {folder}{' (goes on)' if begun else ''}")
     output.note(_cost_words(plan.estimate))
+
+
+def _cost_json(plan: "Plan", folder: Path, begun: bool) -> dict[str, Any]:
+    """What is going to be spent, and on what, for programs."""
+    pool, audit = plan.parts
+    return {
+        "folder": str(folder),
+        "goes_on": begun,
+        "data": plan.dataset.name,
+        "digest": plan.dataset.digest,
+        "problems": list(plan.dataset.problems),
+        "pool": len(pool),
+        "audit": len(audit),
+        "corrections": len(plan.corrections.keys() & {example.id for example in pool}),
+        "judge": plan.judge.name,
+        "orchestrator": plan.orchestrator.name,
+        "expected": plan.estimate.to_json(),
+    }
 
 
 def _cost_words(cost: "Estimate") -> str:
@@ -353,9 +392,16 @@ def _teller(quiet: bool) -> "Any":
     return tell
 
 
+def _asked(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The command, as it was given and as it was understood. Keys are never part of it."""
+    options = {name: value for name, value in vars(arguments).items() if name not in {"run", "words"}}
+    options = {name: str(value) if isinstance(value, Path) else value for name, value in options.items()}
+    return {"command": arguments.words, "folder": str(Path.cwd()), "options": options}
+
+
 def _again(arguments: argparse.Namespace, folder: Path) -> str:
     """The command that goes on."""
-    words = [word for word in sys.argv[1:] if word != "--restart"] or ["evolve", "--data", arguments.data]
+    words = [word for word in arguments.words if word != "--restart"]
     if arguments.run_folder is None and "--run" not in words:
         words += ["--run", str(folder)]
     return "rh " + " ".join(words)

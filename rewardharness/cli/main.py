@@ -39,6 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit status, see `rh --help`.
     """
     arguments = make_parser().parse_args(argv)
+    arguments.words = list(sys.argv[1:] if argv is None else argv)
     run: Command = arguments.run
     settings = None
     try:

@@ -158,12 +158,14 @@ def report(arguments: argparse.Namespace, settings: Settings) -> int:
 
 def compare(arguments: argparse.Namespace, settings: Settings) -> int:
     """Put what came of finished runs side by side. Accuracies compare only on the same audit examples."""
+    from rewardharness.evolution.report import same_audit, summary
+
     folders = [_find(which, settings) for which in arguments.which]
     reports = [_report(folder) for folder in folders]
-    rows = [_summary(folder, found) for folder, found in zip(folders, reports, strict=True)]
-    audits = {(each["run"]["data"], each["run"]["seed"], each["run"]["audit_share"]) for each in reports}
+    rows = [summary(folder.name, found) for folder, found in zip(folders, reports, strict=True)]
+    comparable = same_audit(reports)
     if arguments.json:
-        output.emit({"same_audit": len(audits) == 1, "runs": rows})
+        output.emit({"same_audit": comparable, "runs": rows})
         return 0
     output.table(
         ("run", "schedule", "judge", "Orchestrator", "kept", "judgments", "audit before", "audit after", "p"),
@@ -182,26 +184,9 @@ def compare(arguments: argparse.Namespace, settings: Settings) -> int:
             for row in rows
         ],
     )
-    if len(audits) > 1:
+    if not comparable:
         output.say("These runs put different examples aside for the audit: their accuracies do not compare.")
     return 0
-
-
-def _summary(folder: Path, found: dict[str, Any]) -> dict[str, Any]:
-    run, audit = found["run"], found["audit"]
-    return {
-        "name": folder.name,
-        "schedule": run["schedule"]["name"],
-        "judge": run["judge"],
-        "orchestrator": run["orchestrator"],
-        "kept": sum(edit["evidence"]["decision"] == "accept" for edit in found["edits"]),
-        "tried": len(found["edits"]),
-        "judgments": found["spent"]["judgments"],
-        "start": audit["start"],
-        "final": audit["final"],
-        "p": audit["final_against_start"]["p"],
-        "library_id": found["library"]["final_id"],
-    }
 
 
 def _find(which: str, settings: Settings) -> Path:

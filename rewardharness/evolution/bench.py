@@ -104,6 +104,13 @@ def affected(before: Library, after: Library, examples: Iterable[Example], route
     )
 
 
+def question_key(library: Library, example: Example, router: bool = False) -> str:
+    """Name what a run asks about an example with a Library; the ledger's id of its judgment."""
+    entries = (*library.skills, *library.tools)
+    context = [each.entry_id for each in entries if may_fire(each, example.instruction, router)]
+    return f"{content_id(context)[:24]}/{example.id}"
+
+
 @dataclass
 class JudgeBench:
     """A real judge. See `Bench`.
@@ -165,9 +172,7 @@ class JudgeBench:
 
     def key(self, library: Library, example: Example) -> str:
         """Name what is asked about an example by all that can change the answer and changes within a run."""
-        entries = (*library.skills, *library.tools)
-        context = [each.entry_id for each in entries if may_fire(each, example.instruction, self.router)]
-        return f"{content_id(context)[:24]}/{example.id}"
+        return question_key(library, example, self.router)
 
     @contextmanager
     def outside_budget(self) -> Iterator[None]:

@@ -131,7 +131,7 @@ def proposal_json(proposal: Proposal) -> Json:
     """Put a proposal into JSON: entries as the text of their files."""
     plain = {**{name: getattr(proposal, name) for name in ("operator", "statement", "source")}}
     lists = {name: list(getattr(proposal, name)) for name in ("cited", "idea", "shown")}
-    return {**plain, **lists, "changes": [_change_json(change) for change in proposal.changes]}
+    return {**plain, **lists, "changes": [change_json(change) for change in proposal.changes]}
 
 
 def read_proposal(value: Mapping[str, Any]) -> Proposal:
@@ -141,7 +141,7 @@ def read_proposal(value: Mapping[str, Any]) -> Proposal:
         LibraryError: If an entry breaks the format.
     """
     lists = {name: tuple(value[name]) for name in ("cited", "idea", "shown")}
-    changes = tuple(_read_change(change) for change in value["changes"])
+    changes = tuple(read_change(change) for change in value["changes"])
     return Proposal(
         operator=value["operator"], changes=changes, statement=value["statement"], source=value["source"], **lists
     )
@@ -210,7 +210,8 @@ def _as_recorded(outcome: Outcome, row: Json) -> Outcome:
     return Outcome(outcome.example, outcome.judgment, row["credit"]) if outcome.judged and row["judged"] else outcome
 
 
-def _change_json(change: Change) -> Json:
+def change_json(change: Change) -> Json:
+    """Put a change into JSON: an entry as the text of its files."""
     if isinstance(change, RemoveEntry):
         return {"do": "remove", "name": change.name, "reason": change.reason}
     do = "add" if isinstance(change, AddEntry) else "replace"
@@ -218,7 +219,12 @@ def _change_json(change: Change) -> Json:
     return {"do": do, "name": entry.name, "kind": entry.kind, "files": entry_files(entry), "reason": change.reason}
 
 
-def _read_change(value: Mapping[str, Any]) -> Change:
+def read_change(value: Mapping[str, Any]) -> Change:
+    """Read a change back.
+
+    Raises:
+        LibraryError: If an entry breaks the format.
+    """
     if value["do"] == "remove":
         return RemoveEntry(value["name"], value["reason"])
     files = value["files"]

@@ -4,7 +4,7 @@ Events are appended to `events.jsonl` and never changed. A run that was killed i
 again; its `Resumed` event says at which step, and readers drop what the first attempt had written.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -112,6 +112,9 @@ class Decided(Event):
     """Number of that champion, under `versions/`."""
     spent: Mapping[str, Any]
     """What the run has spent so far, as `Spent.to_json` writes it."""
+    changes: tuple[Mapping[str, Any], ...] = ()
+    """What the edit changes in the champion before it, as `checkpoint.change_json` writes it. With `versions/` that
+    gives the Library that was tried, also where it was not kept."""
 
     @property
     def accepted(self) -> bool:
@@ -203,12 +206,16 @@ def read_events(folder: Path) -> list[Event]:
     events: list[Event] = []
     for _, record in read_jsonl(folder / EVENTS):
         event = event_of(record)
-        if event is None:
-            continue
-        if isinstance(event, Resumed):
-            events = [each for each in events if each.step < event.step or isinstance(each, Started | Resumed)]
-        events.append(event)
+        if event is not None:
+            events = add_event(events, event)
     return events
+
+
+def add_event(events: Sequence[Event], event: Event) -> list[Event]:
+    """What came to pass after one more event: when a run goes on, what a killed step had written is dropped."""
+    if isinstance(event, Resumed):
+        events = [each for each in events if each.step < event.step or isinstance(each, Started | Resumed)]
+    return [*events, event]
 
 
 def event_of(record: Mapping[str, Any]) -> Event | None:

@@ -1,11 +1,13 @@
 """The loop: splits the data, judges the pool, searches, audits, reports; and goes on where a killed run stopped."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
+from rewardharness.data.corrections import CORRECTED
 from rewardharness.data.source import Dataset, split
 from rewardharness.errors import InputError
 from rewardharness.evolution.audit import Resample, Score, hold_audit
@@ -23,11 +25,15 @@ from rewardharness.evolution.state import State, begin
 from rewardharness.evolution.steps import Run
 from rewardharness.evolution.stop import STOP_FILE, UNLIMITED, Limits, Paused, Stopped, StopRequest
 from rewardharness.evolution.trial import COVERAGE, worth
-from rewardharness.files import read_json, read_jsonl, write_json, write_text
+from rewardharness.files import content_id, read_json, read_jsonl, write_json, write_text
 from rewardharness.judging.judge import Judge
 from rewardharness.library.store import Library
 from rewardharness.runs.store import RunFolder
 from rewardharness.schema import Example, Json
+
+ASKED = "asked.json"
+"""File of a run folder that says how the run was asked for: `command`, the words after `rh`; `folder`, where it was
+given; `options`, the same command as it was understood."""
 
 LEAST = 8
 """Labelled examples that an evolution needs at least."""
@@ -61,6 +67,8 @@ class Plan:
     """Examples under way at once."""
     router: bool = False
     """Whether a model decides on entries without triggers."""
+    corrections: Mapping[str, str] = field(default_factory=dict)
+    """Labels of examples of the pool that a person has corrected, by id. The audit keeps those that were given."""
 
     @property
     def parts(self) -> tuple[tuple[Example, ...], tuple[Example, ...]]:
@@ -75,7 +83,12 @@ class Plan:
                 f"{self.dataset.name} has {len(labelled)} labelled examples; evolving needs at least {LEAST}.",
                 next_step="Label more, or make some: rh demo-data FOLDER.",
             )
-        return split(labelled, share=self.audit_share, seed=self.seed)
+        pool, audit = split(labelled, share=self.audit_share, seed=self.seed)
+        right = self.corrections
+        return tuple(
+            replace(example, preference=right[example.id], label_kind=CORRECTED) if example.id in right else example
+            for example in pool
+        ), audit
 
     @property
     def manifest(self) -> Json:
@@ -93,6 +106,7 @@ class Plan:
             "seed": self.seed,
             "audit_share": self.audit_share,
             "samples": self.samples,
+            "corrections": content_id(dict(self.corrections)) if self.corrections else None,
         }
 
     @property
@@ -112,7 +126,15 @@ class Watch:
     """Told after each judgment."""
 
 
-def evolve(plan: Plan, folder: Path, watch: Watch, *, restart: bool = False, disks: Sequence[Path] = ()) -> Json:
+def evolve(
+    plan: Plan,
+    folder: Path,
+    watch: Watch,
+    *,
+    restart: bool = False,
+    disks: Sequence[Path] = (),
+    asked: Mapping[str, Any] | None = None,
+) -> Json:
     """Evolve a Library in a run folder, or go on with the run that the folder holds.
 
     Args:
@@ -121,6 +143,7 @@ def evolve(plan: Plan, folder: Path, watch: Watch, *, restart: bool = False, dis
         watch: Who looks on.
         restart: Begin anew; what the folder held is put aside.
         disks: Further folders that are written to, such as that of the cache.
+        asked: How the run was asked for, so that others can go on with it; kept in `asked.json`. Holds no secrets.
 
     Returns:
         The report, as it stands in `report.json`.
@@ -136,6 +159,8 @@ def evolve(plan: Plan, folder: Path, watch: Watch, *, restart: bool = False, dis
     started = {"started": datetime.now(UTC).isoformat(timespec="seconds")}
     with RunFolder(folder, {**plan.manifest, **started}, restart=restart) as run_folder:
         (folder / STOP_FILE).unlink(missing_ok=True)
+        if asked is not None:
+            write_json(folder / ASKED, dict(asked))
         watch.stop.folder = folder
         sitting = _Sitting(plan, run_folder, watch, parts, (folder, *disks))
         try:
@@ -182,8 +207,12 @@ class _Sitting:
             step=step or 0,
             counted={line["id"] for line in lines if line["step"] < (step or 0)},
         )
+        setting = {
+            "data": f"{plan.dataset.name}: {len(self.pool)} examples that edits were chosen on; expect less on others",
+            "judge": f"{plan.judge.name}, {plan.judge.protocol}",
+        }
         self.steps = Run(
-            self.bench, plan.orchestrator, self.pool, plan.observe, KNOWN_MEASURES, plan.seed, emit=self.emit
+            self.bench, plan.orchestrator, self.pool, plan.observe, KNOWN_MEASURES, plan.seed, self.emit, setting
         )
 
     def emit(self, event: Event) -> None:

@@ -1,7 +1,7 @@
 """What came of a run, as numbers: read from its events and its ledger, written to `report.json`."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +70,29 @@ def build_report(
     }
 
 
+def summary(name: str, report: Mapping[str, Any]) -> Json:
+    """The figures of a report by which runs are compared. Accuracies compare only on the same audit examples."""
+    run, audit = report["run"], report["audit"]
+    return {
+        "name": name,
+        "schedule": run["schedule"]["name"],
+        "judge": run["judge"],
+        "orchestrator": run["orchestrator"],
+        "kept": sum(edit["evidence"]["decision"] == "accept" for edit in report["edits"]),
+        "tried": len(report["edits"]),
+        "judgments": report["spent"]["judgments"],
+        "start": audit["start"],
+        "final": audit["final"],
+        "p": audit["final_against_start"]["p"],
+        "library_id": report["library"]["final_id"],
+    }
+
+
+def same_audit(reports: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether runs put the same examples aside for the audit, so that their accuracies compare."""
+    return len({(each["run"]["data"], each["run"]["seed"], each["run"]["audit_share"]) for each in reports}) <= 1
+
+
 def _table(audit: Audit, of: Callable[[Example], str]) -> list[Json]:
     """Accuracy on the audit per group of examples, with the starting and the final Library."""
     groups: dict[str, tuple[list[Outcome], list[Outcome]]] = defaultdict(lambda: ([], []))
@@ -116,19 +139,34 @@ def _spending(spent: Spent, limits: Limits, folder: Path) -> Json:
 
 def _puzzles(folder: Path, examples: Sequence[Example]) -> list[Json]:
     """Examples of the pool that no version judged right, the most often judged first: perhaps the label is wrong."""
-    contexts: dict[str, dict[str, float]] = defaultdict(dict)
-    for _, line in read_jsonl(folder / RESULTS):
-        if line["preference"] is not None:
-            contexts[line["example"]][line["id"]] = line["credit"]
-    missed = [example for example in examples if contexts[example.id] and not max(contexts[example.id].values())]
-    ordered = sorted(missed, key=lambda example: (-len(contexts[example.id]), example.id))
+    known = {example.id: example for example in examples}
+    missed = never_right((line for _, line in read_jsonl(folder / RESULTS)), known)
     return [
         {
             "id": example.id,
             "instruction": example.instruction,
             "label": example.preference,
             "category": example.category,
-            "versions": len(contexts[example.id]),
+            "versions": times,
         }
-        for example in ordered[:MOST_PUZZLES]
+        for name, times in missed[:MOST_PUZZLES]
+        for example in (known[name],)
     ]
+
+
+def never_right(lines: Iterable[Mapping[str, Any]], ids: Collection[str]) -> list[tuple[str, int]]:
+    """Find the examples that no version judged right, the most often judged first.
+
+    Args:
+        lines: The ledger, or the part of it that is there.
+        ids: The examples that may be spoken of: those of the pool. What the audit holds is nobody's business.
+
+    Returns:
+        Id of each, and under how many contexts it was judged.
+    """
+    contexts: dict[str, dict[str, float]] = defaultdict(dict)
+    for line in lines:
+        if line["preference"] is not None and line["example"] in ids:
+            contexts[line["example"]][line["id"]] = line["credit"]
+    missed = [(name, len(credits)) for name, credits in contexts.items() if not max(credits.values())]
+    return sorted(missed, key=lambda each: (-each[1], each[0]))

@@ -152,7 +152,7 @@ class DefaultSchedule:
         return replace(trial, evidence=replace(trial.evidence, decision="reject", reason=reason))
 
     def _keep(self, run: Run, state: State, proposal: Proposal, after: Library, trial: Trial) -> State:
-        state = keep(state, after, trial.outcomes, run.noise, lineage(proposal, trial.evidence))
+        state = keep(state, after, trial.outcomes, run.noise, lineage(run, proposal, trial.evidence))
         flipped = {*trial.evidence.fixed, *trial.evidence.broken}
         if not (self.refresh and run.bench.noisy and flipped):
             return state
@@ -277,7 +277,7 @@ class PaperSchedule:
         bundle = _together(applied)
         trial = self._run(run, state, bundle, after)
         if trial.evidence.decision == "accept":
-            following = keep(following, after, trial.outcomes, run.noise, lineage(bundle, trial.evidence))
+            following = keep(following, after, trial.outcomes, run.noise, lineage(run, bundle, trial.evidence))
             following = replace(following, best=max(state.best or 0.0, following.accuracy or 0.0))
         decided(run, following, bundle, trial.evidence)
         return following
@@ -314,7 +314,7 @@ class PaperSchedule:
         bundle = _together(idle)
         evidence = Evidence("accept", f"accuracy {whole:.3f} is no lower without any one of them", "leave one out")
         known = {outcome.example.id: outcome for outcome in outcomes}
-        pruned = keep(state, after, known, run.noise, lineage(bundle, evidence))
+        pruned = keep(state, after, known, run.noise, lineage(run, bundle, evidence))
         decided(run, pruned, bundle, evidence)
         return replace(pruned, best=max(state.best or 0.0, reached))
 

@@ -1,5 +1,6 @@
 """How a run stands, for whoever looks on from outside: read from its folder alone."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -42,8 +43,17 @@ def read_status(folder: Path) -> Status:
     Raises:
         RunError: If the folder holds no run.
     """
-    manifest = read_manifest(folder)
-    events = read_events(folder)
+    return status_of(folder, read_manifest(folder), read_events(folder))
+
+
+def status_of(folder: Path, manifest: dict[str, Any], events: Sequence[Event]) -> Status:
+    """Say how a run stands whose manifest and events are read already; whether it runs is looked up.
+
+    Args:
+        folder: The run folder.
+        manifest: What it is about.
+        events: What came to pass, as `read_events` reads it.
+    """
     condition, reason, next_step = _condition(folder, events)
     decided = [event for event in events if isinstance(event, Decided)]
     judged = next((event for event in events if isinstance(event, Judged)), None)
@@ -72,7 +82,7 @@ def is_evolution(folder: Path) -> bool:
     return read_manifest(folder).get("command") == "evolve"
 
 
-def _condition(folder: Path, events: list[Event]) -> tuple[Condition, str, str]:
+def _condition(folder: Path, events: Sequence[Event]) -> tuple[Condition, str, str]:
     last = events[-1] if events else Started("", "", "", "", 0, 0, "", 0)
     if isinstance(last, Finished):
         return "finished", last.reason, ""

@@ -1,11 +1,12 @@
 """What schedules are made of: asking for proposals, trying one, keeping it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rewardharness.errors import LibraryError
 from rewardharness.evolution.bench import Bench
+from rewardharness.evolution.checkpoint import change_json
 from rewardharness.evolution.events import Decided, Emit, Event, Found, OrchestratorFailed, Passed, Proposed
 from rewardharness.evolution.gate import EXACT, Evidence, Noise
 from rewardharness.evolution.proposal import Observe, Orchestrator, Outcome, Proposal, View
@@ -31,6 +32,8 @@ class Run:
     seed: int = 0
     emit: Emit | None = None
     """Takes events; None where nobody listens."""
+    setting: Mapping[str, str] = field(default_factory=dict)
+    """What the lineage says of every edit: on which `data` and by which `judge` it was tried."""
 
     @property
     def noise(self) -> Noise:
@@ -105,9 +108,12 @@ def announce(run: Run, state: State, proposal: Proposal, after: Library) -> None
 def keep(
     state: State, after: Library, outcomes: Mapping[str, Outcome], noise: Noise, record: Mapping[str, Any]
 ) -> State:
-    """Make an edited Library the champion, with a line in its lineage."""
-    line = {"parent": state.library.id, "library": after.id, "step": state.step, **record}
+    """Make an edited Library the champion, with a line in its lineage: with agreement before and after, on the pool."""
     judged = state.judged(outcomes, noise, kept=True)
+    n = sum(outcome.judged for outcome in judged.outcomes.values())
+    on_pool = {"n": n, "before": state.accuracy, "after": judged.accuracy}
+    line = {"parent": state.library.id, "library": after.id, "step": state.step, **record}
+    line["evidence"] = {**on_pool, **record["evidence"]}
     return replace(
         judged,
         library=after.with_lineage(line),
@@ -118,7 +124,7 @@ def keep(
     )
 
 
-def lineage(proposal: Proposal, evidence: Evidence) -> Json:
+def lineage(run: Run, proposal: Proposal, evidence: Evidence) -> Json:
     """What the lineage says of an edit: what was done, why, and on what evidence."""
     counts = ("policy", "reason", "fixes", "breaks", "ties", "failed", "unsteady", "judged", "affected", "p_value")
     return {
@@ -127,6 +133,7 @@ def lineage(proposal: Proposal, evidence: Evidence) -> Json:
         "statement": proposal.statement,
         "source": proposal.source,
         "cited": list(proposal.cited),
+        **run.setting,
         "evidence": {
             **{name: getattr(evidence, name) for name in counts},
             "fixed": list(evidence.fixed),
@@ -157,6 +164,7 @@ def decided(run: Run, state: State, proposal: Proposal, evidence: Evidence) -> N
             state.library.id,
             state.version,
             run.bench.spent.to_json(),
+            tuple(change_json(change) for change in proposal.changes),
             step=state.step,
         )
     )

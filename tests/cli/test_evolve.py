@@ -14,6 +14,9 @@ import pytest
 from PIL import Image
 
 from rewardharness.cli.main import main
+from rewardharness.data.corrections import append_correction
+from rewardharness.data.folder import read_folder
+from rewardharness.data.source import split
 from rewardharness.files import write_text
 from rewardharness.library.entry import Entry
 from rewardharness.library.rubric import Criterion, Rubric
@@ -100,7 +103,38 @@ def test_nothing_is_done_in_a_dry_run(
 ) -> None:
     assert main(arguments(data, library, tmp_path / "run", "--dry-run")) == 0
     assert "Expected" in capsys.readouterr().err
+    assert main(arguments(data, library, tmp_path / "run", "--dry-run", "--json", "--quiet")) == 0
+    told = report_of(capsys.readouterr().out)
+    assert (told["pool"], told["audit"], told["corrections"]) == (12, 4, 0)
+    assert told["expected"]["begin"] == 12 and told["expected"]["requests"] == 0
     assert not (tmp_path / "run").exists()
+
+
+def test_the_run_folder_says_how_it_was_asked_for(finished: Path, data: Path, library: Path) -> None:
+    asked = json.loads((finished / "asked.json").read_text(encoding="utf-8"))
+    assert asked["command"] == arguments(data, library, finished, "--quiet", "--json")
+    assert asked["folder"] == str(Path.cwd())
+    assert asked["options"]["data"] == str(data) and asked["options"]["judge"] == "measured"
+
+
+def test_corrected_labels_count_for_what_is_learned_from_alone(
+    data: Path, library: Path, finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dataset, file = read_folder(data), tmp_path / "said.jsonl"
+    pool, audit = split(dataset.examples, share=0.25, seed=0)
+    for example in (pool[0], audit[0]):
+        append_correction(file, example, "B" if example.preference == "A" else "A")
+    words = arguments(data, library, tmp_path / "other", "--corrections", str(file), "--quiet", "--json")
+    assert main([*words, "--dry-run"]) == 0
+    assert report_of(capsys.readouterr().out)["corrections"] == 1
+    assert main([*words, "--proposals", "1"]) == 0
+    report = report_of(capsys.readouterr().out)
+    before = json.loads((finished / "report.json").read_text(encoding="utf-8"))
+    gained = report["pool"]["start"]["accuracy"] - before["pool"]["start"]["accuracy"]
+    assert abs(gained) == pytest.approx(1 / 12), "one label of the pool is the other way round"
+    assert report["audit"]["start"] == before["audit"]["start"], "those of the audit stay as they were given"
+    assert main(arguments(data, library, finished, "--corrections", str(file), "--quiet")) == 1
+    assert "differs in: corrections" in capsys.readouterr().err, "another pool is another run"
 
 
 def test_killing_the_process_changes_nothing(data: Path, library: Path, finished: Path, tmp_path: Path) -> None:

@@ -1,3 +1,4 @@
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from small_world import (
 )
 
 from rewardharness.evolution.bench import JudgeBench
+from rewardharness.evolution.checkpoint import read_change
 from rewardharness.evolution.events import Decided, Event, Passed, PhaseBegan
 from rewardharness.evolution.proposal import Dropped, Proposal
 from rewardharness.evolution.prune import NonInferiorityGate
@@ -26,6 +28,7 @@ from rewardharness.evolution.search import search
 from rewardharness.evolution.state import State, begin
 from rewardharness.evolution.steps import Run
 from rewardharness.evolution.stop import UNLIMITED, Budget, Limits, Paused
+from rewardharness.library.evolved import read_steps
 from rewardharness.library.store import EMPTY, AddEntry, Library, RemoveEntry, ReplaceEntry
 from rewardharness.models.base import ModelError
 from rewardharness.schema import TIE
@@ -70,6 +73,16 @@ def test_the_lineage_says_who_wanted_it_and_why(tmp_path: Path) -> None:
     assert line["operator"] == "add" and line["entries"] == ["cats"] and line["cited"] == ["cat-00"]
     assert line["evidence"]["fixes"] == 12 and line["evidence"]["breaks"] == 0
     assert len(line["evidence"]["fixed"]) == 12
+    [step] = read_steps(state.library.lineage)
+    assert step.n == len(POOL) and step.after == state.accuracy and step.after > (step.before or 0.0)
+
+
+def test_a_decision_tells_what_was_tried_also_when_it_was_not_kept(tmp_path: Path) -> None:
+    _, events, _ = run(tmp_path, QUICK, ListOrchestrator([HARMFUL]))
+    [event] = [each for each in events if isinstance(each, Decided)]
+    assert not event.accepted and event.version == 0
+    changes = [read_change(each) for each in json.loads(json.dumps(event.changes))]
+    assert tuple(changes) == HARMFUL.changes
 
 
 def test_what_was_sent_back_is_told_to_the_orchestrator(tmp_path: Path) -> None:

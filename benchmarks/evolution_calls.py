@@ -33,12 +33,14 @@ import numpy as np
 
 from rewardharness import Example, ImageInput, Judgment, Library
 from rewardharness.evolution.bench import affected
+from rewardharness.evolution.paper import PaperSchedule
 from rewardharness.evolution.proposal import Outcome, Proposal, View
-from rewardharness.evolution.schedules import DefaultSchedule, PaperSchedule, Schedule
+from rewardharness.evolution.schedules import DefaultSchedule, Schedule
 from rewardharness.evolution.search import search
 from rewardharness.evolution.state import begin
 from rewardharness.evolution.steps import Run
 from rewardharness.evolution.stop import Spent
+from rewardharness.evolution.tool_calls import Observation
 from rewardharness.library.entry import Entry
 from rewardharness.library.store import EMPTY, AddEntry
 from rewardharness.schema import Usage
@@ -161,6 +163,12 @@ class SimulatedBench:
         """Find the examples whose context differs, as a real bench does."""
         return affected(before, after, examples)
 
+    calls_tools = True
+
+    def rehearse(self, tool: Entry, examples: Sequence[Example]) -> list[Observation]:
+        """Nothing is simulated of what Tools say."""
+        return []
+
     def _answer(self, example: Example, chance: np.ndarray) -> Outcome:
         number = int(example.id.removesuffix("_swap")[1:])
         right = bool(self.luck.random() < chance[number])
@@ -188,6 +196,10 @@ class SimulatedOrchestrator:
         chosen = list(due)[: view.limit]
         self.made += len(chosen)
         return [self._edit(number, view) for number in chosen]
+
+    def repair(self, view: View, proposal: Proposal, problem: str) -> Proposal | None:
+        """There is nothing to repair."""
+        return None
 
     def _edit(self, number: int, view: View) -> Proposal:
         word = f"w{number:03d}"

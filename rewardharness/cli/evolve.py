@@ -280,7 +280,8 @@ def _open_orchestrator(spec: str, images: bool, settings: Settings) -> "Orchestr
 
 
 def _make_schedule(arguments: argparse.Namespace) -> "Schedule":
-    from rewardharness.evolution.schedules import DefaultSchedule, PaperSchedule
+    from rewardharness.evolution.paper import PaperSchedule
+    from rewardharness.evolution.schedules import DefaultSchedule
 
     if arguments.schedule == "paper":
         return PaperSchedule(iterations=arguments.iterations)

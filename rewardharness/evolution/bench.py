@@ -1,5 +1,6 @@
 """The judge as an evolution uses it: nothing is judged twice, all is counted, and trouble pauses the run."""
 
+import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,16 +21,18 @@ from rewardharness.evolution.stop import (
     StopRequest,
     check_disk,
 )
+from rewardharness.evolution.tool_calls import Observation, observe
 from rewardharness.files import content_id
 from rewardharness.judging.evaluate import evaluate
 from rewardharness.judging.judge import Judge
 from rewardharness.judging.record import judgment_line
 from rewardharness.judging.report import credit
 from rewardharness.judging.router import fires
+from rewardharness.judging.subagent import SubAgent
 from rewardharness.library.entry import Entry
 from rewardharness.library.store import Library
 from rewardharness.models.base import ErrorCode
-from rewardharness.schema import Example, Judgment, Usage
+from rewardharness.schema import Example, Failure, Judgment, Usage
 
 MODEL_FAILURES = frozenset(get_args(ErrorCode)) - {"context_too_long", "refused", "bad_request"}
 """Codes of judgments that failed because the model could not be asked, whatever the example."""
@@ -72,6 +75,13 @@ class Bench(Protocol):
     def affected(self, before: Library, after: Library, examples: Sequence[Example]) -> tuple[Example, ...]:
         """Find the examples whose context differs between two Libraries."""
 
+    @property
+    def calls_tools(self) -> bool:
+        """Whether the judge calls Tools, so that one can make a difference."""
+
+    def rehearse(self, tool: Entry, examples: Sequence[Example]) -> list[Observation]:
+        """Make a prompted Tool's call on examples; nothing where there is no model to make it. Raises the same."""
+
 
 def may_fire(entry: Entry, instruction: str, router: bool) -> bool:
     """Whether an entry may be consulted.
@@ -86,11 +96,20 @@ def may_fire(entry: Entry, instruction: str, router: bool) -> bool:
     return fires(entry, instruction) is not None
 
 
-def affected(before: Library, after: Library, examples: Iterable[Example], router: bool = False) -> tuple[Example, ...]:
+def affected(
+    before: Library, after: Library, examples: Iterable[Example], router: bool = False, tools: bool = True
+) -> tuple[Example, ...]:
     """Find the examples whose context differs between two Libraries.
 
     Because every entry is routed on its own, these are the ones on which the old or the new version of a changed
     entry fires: the same as those whose `Route.context_id` differs, without routing everything else.
+
+    Args:
+        before: One Library.
+        after: Another.
+        examples: Where to look.
+        router: Whether a model decides on entries without triggers.
+        tools: Whether the judge calls Tools. To one that does not, they are no part of the context.
     """
     old = {entry.name: entry for entry in before.entries}
     new = {entry.name: entry for entry in after.entries}
@@ -98,7 +117,7 @@ def affected(before: Library, after: Library, examples: Iterable[Example], route
     for name in sorted({*old, *new}):
         versions = [library[name] for library in (old, new) if name in library]
         if len({entry.entry_id for entry in versions}) + (len(versions) == 1) > 1:
-            changed += versions
+            changed += [each for each in versions if tools or each.kind == "skill"]
     return tuple(
         example for example in examples if any(may_fire(each, example.instruction, router) for each in changed)
     )
@@ -168,7 +187,34 @@ class JudgeBench:
 
     def affected(self, before: Library, after: Library, examples: Sequence[Example]) -> tuple[Example, ...]:
         """Find the examples whose context differs between two Libraries."""
-        return affected(before, after, examples, self.router)
+        return affected(before, after, examples, self.router, self.calls_tools)
+
+    @property
+    def calls_tools(self) -> bool:
+        """Whether the judge calls Tools, so that one can make a difference."""
+        judge = self.judge_
+        return isinstance(judge, SubAgent) and judge.settings.protocol == "chain" and judge.settings.tool_limit > 0
+
+    def rehearse(self, tool: Entry, examples: Sequence[Example]) -> list[Observation]:
+        """Make a prompted Tool's call on examples; see `Bench.rehearse`. Each counts as a judgment does."""
+        if not self.calls_tools or not examples:
+            return []
+        assert isinstance(self.judge_, SubAgent)
+        keys = {example.id: f"tool-{tool.entry_id[:24]}/{example.id}" for example in examples}
+        cost = sum(key not in self.counted for key in keys.values())
+        self.check(cost)
+        seen = asyncio.run(observe(self.judge_, tool, examples))
+        for each in seen:
+            self.spent = replace(self.spent, judge=self.spent.judge + each.usage)
+            line = {"id": keys[each.example], "example": each.example, "step": self.step, "tool": tool.name}
+            reason = f"{each.lost}: {each.problem}" if each.lost else each.problem or None
+            self.record({**line, "preference": None, "credit": 0.0, "reason": reason, **usage_json(each.usage)})
+        self.spent = replace(self.spent, judgments=self.spent.judgments + cost)
+        self.counted.update(keys.values())
+        self.tick()
+        if all(each.lost in MODEL_FAILURES for each in seen):
+            self._pause(Failure(seen[-1].lost, seen[-1].problem), len(seen))
+        return seen
 
     def key(self, library: Library, example: Example) -> str:
         """Name what is asked about an example by all that can change the answer and changes within a run."""
@@ -251,7 +297,9 @@ class JudgeBench:
         self.tick()
         codes = {judgment.failure.code if judgment.failure else "" for _, judgment in judged}
         if self._down >= DOWN_AFTER or (codes and codes <= OUTAGES):
-            self._pause(judged[-1][1])
+            failure, count, self._down = judged[-1][1].failure, self._down, 0
+            assert failure is not None
+            self._pause(failure, count or len(judged))
         if len(judged) < len(examples):
             raise Stopped
         return [Outcome(example, judgment, credit(example, judgment)) for example, judgment in judged]
@@ -265,16 +313,19 @@ class JudgeBench:
             self.record({**line, "credit": credit(example, judgment)})
         self.progress()
 
-    def _pause(self, judgment: Judgment) -> None:
-        count, self._down = self._down, 0
-        failure = judgment.failure
-        assert failure is not None
+    def _pause(self, failure: Failure, count: int) -> None:
         raise Paused(
-            f"The judge {self.judge_.name} gives no answers: the last {count} judgments failed ({failure.code}). "
+            f"The judge {self.judge_.name} gives no answers: the last {count} requests failed ({failure.code}). "
             f"{failure.message}",
             next_step="Bring the endpoint back (rh doctor), then give the same command again.",
             kind="endpoint",
         )
+
+
+def usage_json(usage: Usage) -> dict[str, Any]:
+    """What something cost, as a line of the ledger says it."""
+    tokens = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
+    return {"calls": usage.calls, **tokens, "seconds": round(usage.seconds, 3)}
 
 
 def ledger_usage(lines: Iterable[dict[str, Any]]) -> Usage:

@@ -4,6 +4,7 @@ Everything that comes from examples, chains or entries is delimited and disarmed
 id, no file name and no name of a generator is ever part of it. Labels are, for the pool is there to learn from.
 """
 
+import json
 import random
 import re
 from collections import Counter
@@ -92,10 +93,11 @@ def library_text(library: Library, whole: Iterable[str] = ()) -> str:
         whole: Names of entries that are shown with their bodies.
     """
     full = set(whole)
-    return "\n".join(_entry_text(entry, entry.name in full) for entry in library.entries) or "(empty)"
+    return "\n".join(entry_text(entry, entry.name in full) for entry in library.entries) or "(empty)"
 
 
-def _entry_text(entry: Entry, whole: bool) -> str:
+def entry_text(entry: Entry, whole: bool) -> str:
+    """Write one entry, with its body and prompt if `whole`."""
     triggers = quoted(entry.metadata.get("triggers", ""), MAX_TRIGGERS) or "(none: its description decides)"
     lines = [f'<entry name="{entry.name}" kind="{entry.kind}">', quoted(entry.description, MAX_INSTRUCTION)]
     lines.append(f"triggers: {triggers}")
@@ -108,6 +110,8 @@ def _entry_text(entry: Entry, whole: bool) -> str:
         lines.append(f"- criterion {each.id} (weight {each.weight:g}, {each.dimension}{of}{by}) {text}".rstrip())
     if whole and entry.system_prompt:
         lines.append(f"system prompt:\n{quoted(entry.system_prompt, MAX_ENTRY)}")
+    if whole and entry.output_schema:
+        lines.append(f"output_schema: {quoted(json.dumps(dict(entry.output_schema), ensure_ascii=False), MAX_ENTRY)}")
     if whole and entry.body:
         lines.append(f"body:\n{quoted(entry.body, MAX_ENTRY)}")
     return "\n".join([*lines, "</entry>"])

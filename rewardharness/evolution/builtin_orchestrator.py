@@ -56,6 +56,10 @@ class BuiltinOrchestrator:
         fresh = ((idea, effect) for _, idea, effect in ranked if _proposal(idea, effect).signature not in known)
         return [_proposal(idea, effect) for idea, effect in _apart(fresh, view.limit)]
 
+    def repair(self, view: View, proposal: Proposal, problem: str) -> Proposal | None:
+        """Nothing: its Tools measure and have no prompt that could be tried."""
+        return None
+
 
 def _rank(promise: float, idea: Idea, effect: Effect | None, seed: int) -> tuple[float, int, str]:
     """The most promising first; of equal ones that which touches fewer examples, for it costs less to try."""
@@ -83,6 +87,7 @@ def _ideas(shop: Workshop) -> Iterator[Idea]:
     yield from divided_criteria(shop)
     yield from wider_triggers(shop)
     yield from fewer_triggers(shop)
+    yield from merged_skills(shop)
 
 
 def _apart(ranked: Iterator[tuple[Idea, Effect | None]], limit: int) -> Iterator[tuple[Idea, Effect | None]]:

@@ -157,7 +157,12 @@ def _state_json(state: State, spent: Spent) -> Json:
         "findings": [asdict(finding) for finding in state.findings],
         "rejected": [asdict(tried) for tried in state.rejected],
         "pending": [
-            {"proposal": proposal_json(each.proposal), "base": dict(each.base), "narrowed": each.narrowed}
+            {
+                "proposal": proposal_json(each.proposal),
+                "base": dict(each.base),
+                "narrowed": each.narrowed,
+                "rehearsed": each.rehearsed,
+            }
             for each in state.pending
         ],
         "pool": {name: _pool_json(state, name) for name in state.outcomes},
@@ -186,9 +191,10 @@ def _read_state(document: Json, library: Library) -> State:
             Finding(**{**each, "cited": tuple(each["cited"]), "kinds": tuple(each["kinds"])})
             for each in document["findings"]
         ),
-        rejected=tuple(Tried(**each) for each in document["rejected"]),
+        rejected=tuple(Tried(**{**each, "names": tuple(each["names"])}) for each in document["rejected"]),
         pending=tuple(
-            Pending(read_proposal(each["proposal"]), each["base"], each["narrowed"]) for each in document["pending"]
+            Pending(read_proposal(each["proposal"]), each["base"], each["narrowed"], each["rehearsed"])
+            for each in document["pending"]
         ),
         twice=frozenset(name for name, row in rows if row["second_opinion"]),
         **{name: document[name] for name in _PLAIN},

@@ -9,12 +9,12 @@ from rewardharness.evolution.ideas import (
     Workshop,
     free_id,
     free_name,
-    is_general,
     with_criterion,
     with_other,
     without_criterion,
 )
 from rewardharness.evolution.phrasing import ANY, KINDS, KindWords, criterion_text, evidence, new_body, note, title
+from rewardharness.evolution.shape import is_general
 from rewardharness.library.entry import Entry
 from rewardharness.library.rubric import Criterion, Rubric
 from rewardharness.library.store import AddEntry, ReplaceEntry

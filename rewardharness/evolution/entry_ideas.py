@@ -6,8 +6,9 @@ from dataclasses import replace
 from itertools import combinations
 
 from rewardharness.evolution.forecast import Case
-from rewardharness.evolution.ideas import Idea, Workshop, free_id, free_name, is_general
+from rewardharness.evolution.ideas import Idea, Workshop, free_id, free_name
 from rewardharness.evolution.phrasing import evidence, merged_body, tool_body
+from rewardharness.evolution.shape import is_general, overlap
 from rewardharness.library.entry import Entry
 from rewardharness.library.rubric import Criterion, Rubric
 from rewardharness.library.store import AddEntry, RemoveEntry, ReplaceEntry
@@ -118,14 +119,16 @@ def _offered_tool(tool: Entry, entry: Entry, why: str) -> Idea:
 
 
 def merged_skills(shop: Workshop) -> Iterator[Idea]:
-    """Small Skills that are always consulted together."""
+    """Small Skills that are always consulted together and overlap. What both grade by one measure counts once then."""
     small = [entry for entry in shop.library.skills if _is_small(entry)]
     reach = {entry.name: frozenset(case.id for case in shop.forecast.reach(entry)) for entry in small}
     for first, second in combinations(small, 2):
         together = reach[first.name] == reach[second.name] != frozenset()
-        if not together or is_general(first) != is_general(second):
+        common = overlap(first, second)
+        if not together or is_general(first) != is_general(second) or not common.found:
             continue
         says = f"`{first.name}` and `{second.name}` are consulted for the same examples; one Skill says what both said."
+        says += f" They graded twice by {', '.join(common.measures)}." if common.measures else ""
         after = replace(
             first,
             description=f"{first.description} {second.description}"[:1000],
@@ -183,6 +186,9 @@ def _both_rubrics(first: Entry, second: Entry) -> Rubric | None:
     if first.rubric is None or second.rubric is None:
         return first.rubric or second.rubric
     criteria: list[Criterion] = list(first.rubric.criteria)
+    known = {(one.measure, one.applies) for one in criteria if one.measure is not None}
     for each in second.rubric.criteria:
+        if (each.measure, each.applies) in known:
+            continue
         criteria.append(replace(each, id=free_id(replace(first, rubric=Rubric(tuple(criteria))), each.id)))
     return Rubric(tuple(criteria), {**second.rubric.extra, **first.rubric.extra})

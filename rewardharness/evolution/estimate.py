@@ -7,7 +7,8 @@ from statistics import fmean
 
 from rewardharness.evolution.audit import samples_for
 from rewardharness.evolution.bench import may_fire
-from rewardharness.evolution.schedules import DefaultSchedule, PaperSchedule, Schedule
+from rewardharness.evolution.paper import PaperSchedule
+from rewardharness.evolution.schedules import DefaultSchedule, Schedule
 from rewardharness.judging.judge import Judge
 from rewardharness.judging.subagent import ALONE, SubAgent
 from rewardharness.library.store import Library

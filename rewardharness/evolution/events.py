@@ -85,6 +85,21 @@ class Proposed(Event):
 
 
 @dataclass(frozen=True)
+class Rehearsed(Event):
+    """The call of a new prompted Tool was tried on a few examples."""
+
+    tool: str
+    signature: str
+    """Of the proposal that holds it."""
+    observations: tuple[Mapping[str, Any], ...]
+    """Each with `example`, what was `said`, and the `problem`, empty when there is none."""
+    usable: bool
+    """Whether all of it was of use."""
+    repaired: bool = False
+    """Whether it is the second attempt, after the Orchestrator was told what came back."""
+
+
+@dataclass(frozen=True)
 class Passed(Event):
     """Something proposed was passed over before anything was judged."""
 
@@ -177,6 +192,7 @@ KINDS: Mapping[str, type[Event]] = {
         Judged,
         Found,
         Proposed,
+        Rehearsed,
         Passed,
         Decided,
         PhaseBegan,

@@ -105,7 +105,7 @@ def problem_of(proposal: Proposal, view: View) -> str:
     for entry in entries:
         problem = problem or _oversize(entry, view.library.get(entry.name)) or _wording_problem(entry, after, view)
         problem = problem or _tool_problem(entry) or _repeats(entry, after, view)
-    return problem or _unreached(proposal, after, view)
+    return problem or _no_shorter(proposal, view) or _unreached(proposal, after, view)
 
 
 def similarity(one: str, other: str) -> float:
@@ -206,6 +206,17 @@ def _repeats(entry: Entry, after: Library, view: View) -> str:
 
 def _guidance(entry: Entry) -> str:
     return f"{entry.body}\n{entry.system_prompt or ''}"
+
+
+def _no_shorter(proposal: Proposal, view: View) -> str:
+    """Whether a merge leaves the Library as long as it was: it is there to say once what was said twice."""
+    if proposal.operator != "merge":
+        return ""
+    old = [entry for name in proposal.names if (entry := view.library.get(name)) is not None]
+    length = sum(len(wording(entry)) for entry in old)
+    if len(proposal.text) < length:
+        return ""
+    return f"The merged entry is no shorter than both together ({length} characters). Say once what both say."
 
 
 def _unreached(proposal: Proposal, after: Library, view: View) -> str:

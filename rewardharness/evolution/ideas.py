@@ -8,6 +8,7 @@ from functools import cached_property
 from rewardharness.evolution.forecast import Case, Forecast
 from rewardharness.evolution.phrasing import note, with_note, without_note
 from rewardharness.evolution.proposal import Operator
+from rewardharness.evolution.shape import is_general
 from rewardharness.library.entry import Entry
 from rewardharness.library.rubric import Criterion, Rubric
 from rewardharness.library.store import Change, Library, RemoveEntry
@@ -83,11 +84,6 @@ class Workshop:
             for case in self.forecast.reach(entry)
             if not criterion.applies or set(criterion.applies) & set(case.request.kinds)
         ]
-
-
-def is_general(entry: Entry) -> bool:
-    """Whether an entry is consulted for every instruction."""
-    return any(trigger.always for trigger in entry.triggers)
 
 
 def free_name(library: Library, name: str) -> str:

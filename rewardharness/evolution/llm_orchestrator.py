@@ -15,6 +15,7 @@ from rewardharness.evolution.briefing import (
     case_text,
     choose_cases,
     counts_text,
+    entry_text,
     grammar,
     library_text,
     quoted,
@@ -22,8 +23,10 @@ from rewardharness.evolution.briefing import (
 )
 from rewardharness.evolution.evolver import find_objects, read_proposal, similarity
 from rewardharness.evolution.proposal import MAX_CITED, Dropped, Finding, Outcome, Proposal, View
+from rewardharness.evolution.shape import shape_findings
 from rewardharness.judging.verdict import usage_of
 from rewardharness.library.problems import shown
+from rewardharness.library.store import RemoveEntry
 from rewardharness.measure.encoded import encode_for_model
 from rewardharness.models.base import ChatRequest, ImagePart, Message, Model, ModelError, Reply
 from rewardharness.prompts import load
@@ -33,6 +36,8 @@ MAX_EXCERPT = 300
 """Characters of an unusable reply that are recorded."""
 MAX_FINDING = 600
 """Characters of a finding that are kept."""
+MAX_OBSERVED = 3000
+"""Characters that are shown of what a Tool replied."""
 SAME_ROUND = 0.8
 """Share of word shingles from which on two proposals of one round say the same."""
 
@@ -86,14 +91,36 @@ class LLMOrchestrator:
             ModelError: If the model gave no answer at all.
         """
         self.findings, self.dropped = (), ()
-        if not any(missed(outcome) for outcome in view.outcomes):
+        if view.phase != "prune" and not any(missed(outcome) for outcome in view.outcomes):
             return ()
         return asyncio.run(self._round(view))
 
+    def repair(self, view: View, proposal: Proposal, problem: str) -> Proposal | None:
+        """Show what came of a Tool, and ask for it once more.
+
+        Raises:
+            ModelError: If the model gave no answer.
+        """
+        self.dropped = ()
+        return asyncio.run(self._repair(view, proposal, problem))
+
+    async def _repair(self, view: View, proposal: Proposal, problem: str) -> Proposal | None:
+        entries = [change.entry for change in proposal.changes if not isinstance(change, RemoveEntry)]
+        asked = load(
+            "evolve_rehearsed",
+            library=library_text(view.library),
+            tool="\n".join(entry_text(each, True) for each in entries),
+            statement=quoted(proposal.statement, MAX_FINDING),
+            problem=quoted(problem, MAX_OBSERVED),
+        )
+        try:
+            return await self._write(view, [Message.of("user", asked)], proposal.statement, proposal.cited)
+        finally:
+            await self._model.close()
+
     async def _round(self, view: View) -> Sequence[Proposal]:
         try:
-            self.findings = await self._analyze(view)
-            aims = self.findings[: view.limit]
+            self.findings = aims = await self._aims(view)
             asked = await asyncio.gather(*(self._evolve(view, aim) for aim in aims), return_exceptions=True)
         finally:
             await self._model.close()
@@ -110,6 +137,19 @@ class LLMOrchestrator:
         if errors and len(errors) == len(aims):
             raise errors[0]
         return proposals
+
+    async def _aims(self, view: View) -> tuple[Finding, ...]:
+        """What to propose edits for: what goes wrong; one place where the Library's own shape asks for an edit.
+
+        Pruning only makes the Library smaller, so then the shape alone counts.
+        """
+        shape = shape_findings(view) if view.phase != "tools" else ()
+        if view.phase == "prune":
+            return shape[: view.limit]
+        found = await self._analyze(view)
+        if not shape or view.limit < 2:
+            return found[: view.limit]
+        return (*found[: view.limit - 1], shape[view.seed % len(shape)])
 
     def _take(self, proposal: Proposal, proposals: list[Proposal]) -> None:
         for other in proposals:
@@ -170,7 +210,7 @@ class LLMOrchestrator:
         return analyze(view.outcomes, view.limit)
 
     async def _evolve(self, view: View, aim: Finding) -> Proposal | None:
-        """Ask for one edit; what cannot be used is sent back once."""
+        """Ask for one edit for one finding."""
         by_id = {outcome.example.id: outcome for outcome in view.outcomes}
         cases = [by_id[name] for name in aim.cited if name in by_id]
         aliases = aliases_of(cases)
@@ -185,14 +225,18 @@ class LLMOrchestrator:
             ),
         )
         pictures = await asyncio.to_thread(self._pictures, cases, aliases) if self._settings.images else []
-        messages = [Message.of("system", load("evolve", grammar=grammar(view))), Message.of("user", asked, *pictures)]
+        return await self._write(view, [Message.of("user", asked, *pictures)], aim.statement, aim.cited)
+
+    async def _write(self, view: View, asked: Sequence[Message], aim: str, cited: tuple[str, ...]) -> Proposal | None:
+        """Have one edit written; what cannot be used is sent back once."""
+        messages = [Message.of("system", load("evolve", grammar=grammar(view))), *asked]
         problem = text = ""
         for attempt in range(2):
             reply = await self._ask(messages, view.seed + attempt)
             text = reply.text
-            outcome = read_proposal(text, view, self.name, aim.cited)
+            outcome = read_proposal(text, view, self.name, cited)
             if outcome is None:
-                self._drop("The model has nothing to propose.", aim.statement)
+                self._drop("The model has nothing to propose.", aim)
                 return None
             if isinstance(outcome, Proposal):
                 return outcome

@@ -4,6 +4,7 @@ A model reads them as well as a person, so they say what to look at, and name th
 them speaks of a candidate by its place.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -246,8 +247,11 @@ def tool_body(name: str, measure: str) -> str:
 
 
 def merged_body(first: Entry, second: Entry) -> str:
-    """Write two bodies as one."""
-    return f"{first.body.rstrip()}\n\n{second.body.strip()}\n"
+    """Write two bodies as one; lines that both have stand once."""
+    known = {line.strip() for line in first.body.split("\n") if line.strip()}
+    new = [line for line in second.body.strip().split("\n") if line.strip() not in known]
+    rest = re.sub(r"\n{3,}", "\n\n", "\n".join(new)).strip()
+    return f"{first.body.rstrip()}\n\n{rest}\n" if rest else f"{first.body.rstrip()}\n"
 
 
 def _mark(criterion: Criterion) -> str:

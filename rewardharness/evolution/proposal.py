@@ -125,11 +125,14 @@ class Tried:
     """Why it was not kept."""
     text: str = ""
     """The wording that it would have put into the Library."""
+    operator: str = ""
+    names: tuple[str, ...] = ()
+    """Entries that it would have touched."""
 
     @classmethod
     def of(cls, proposal: Proposal, reason: str) -> "Tried":
         """Make a note of a proposal that was not kept."""
-        return cls(proposal.signature, proposal.statement, reason, proposal.text)
+        return cls(proposal.signature, proposal.statement, reason, proposal.text, proposal.operator, proposal.names)
 
 
 @dataclass(frozen=True)
@@ -188,6 +191,18 @@ class Orchestrator(Protocol):
 
         Raises:
             ModelError: If its model gave no answer. Nothing was proposed; a later round may succeed.
+        """
+
+    def repair(self, view: View, proposal: Proposal, problem: str) -> Proposal | None:
+        """Propose once more what was tried and was of no use as it stood; None when there is nothing better.
+
+        Args:
+            view: What a round sees.
+            proposal: What was proposed.
+            problem: What came of it.
+
+        Raises:
+            ModelError: If its model gave no answer.
         """
 
 

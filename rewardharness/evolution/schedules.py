@@ -1,25 +1,24 @@
-"""Schedules: in which order a run asks, tries and prunes. Ours, and the paper's to compare with.
+"""Schedules: in which order a run asks, tries and prunes. Ours is here; the paper's, to compare with, is in `paper`.
 
 A schedule turns one state into the next, one step at a time. It keeps nothing itself, so that a run can end after any
 step and go on from there.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean
 from typing import Protocol
 
 from rewardharness.errors import LibraryError
 from rewardharness.evolution.events import PhaseBegan
-from rewardharness.evolution.gate import OUR_GATE, Evidence, MarginGate, Policy
+from rewardharness.evolution.gate import OUR_GATE, Evidence, Policy
 from rewardharness.evolution.narrow import narrow
 from rewardharness.evolution.proposal import Outcome, Phase, Proposal, Tried
 from rewardharness.evolution.prune import LEAST_TOUCHED, NonInferiorityGate, prune_order, removal, unread
+from rewardharness.evolution.rehearsal import rehearse, unrehearsed
 from rewardharness.evolution.state import Pending, State, chance
 from rewardharness.evolution.steps import Run, announce, ask, decided, keep, lineage, passed, pend
 from rewardharness.evolution.trial import GateSettings, Trial, try_edit
-from rewardharness.library.store import Library, RemoveEntry
-from rewardharness.schema import TIE, Example
+from rewardharness.library.store import Library
+from rewardharness.schema import Example
 
 SCREEN_FROM = 15
 """Proposals in a run from which on a screen pays: below, the good edits that it costs weigh more than the calls."""
@@ -73,7 +72,8 @@ class DefaultSchedule:
     def advance(self, run: Run, state: State) -> State:
         """Take the next step."""
         if state.pending:
-            return self._decide(run, state)
+            first = state.pending[0]
+            return rehearse(run, state, first) if unrehearsed(run, state, first) else self._decide(run, state)
         if state.phase == "prune":
             return self._prune(run, state)
         left = self.proposals - state.proposed
@@ -89,9 +89,9 @@ class DefaultSchedule:
         return idle if said else self._next_phase(run, asked)
 
     def _next_phase(self, run: Run, state: State) -> State:
-        """Tools follow Skills; Skills follow Tools if anything was kept since their last turn; else pruning."""
+        """Tools follow Skills if the judge calls any; Skills follow Tools if anything was kept; pruning is last."""
         if state.phase == "skills":
-            return self._enter(run, state, "tools")
+            return self._enter(run, state, "tools" if run.bench.calls_tools else "prune")
         return self._enter(run, state, "skills" if state.gained else "prune")
 
     def _enter(self, run: Run, state: State, phase: Phase) -> State:
@@ -134,7 +134,8 @@ class DefaultSchedule:
     def _try(self, run: Run, state: State, proposal: Proposal, after: Library) -> Trial:
         touched = run.bench.affected(state.library, after, run.pool)
         pruning = state.phase == "prune"
-        policy = NonInferiorityGate(len(run.pool)) if pruning else self.policy
+        smaller = pruning or proposal.operator == "merge"
+        policy = NonInferiorityGate(len(run.pool)) if smaller else self.policy
         screen = self.proposals >= SCREEN_FROM if self.screen is None else self.screen
         trial = try_edit(
             touched,
@@ -142,7 +143,7 @@ class DefaultSchedule:
             state.outcomes,
             state.standings,
             lambda examples: run.bench.judge(after, examples),
-            GateSettings(policy, run.noise, screen and not pruning, self.batch),
+            GateSettings(policy, run.noise, screen and not smaller, self.batch),
             chance(run.seed, "gate", state.step, proposal.signature),
         )
         removing = pruning and proposal.operator == "remove" and trial.evidence.decision == "accept"
@@ -203,139 +204,3 @@ class DefaultSchedule:
 
     def _outcomes(self, run: Run, state: State) -> list[Outcome]:
         return [state.outcomes[example.id] for example in run.pool]
-
-
-@dataclass(frozen=True)
-class PaperSchedule:
-    """The paper's loop and gate, to compare with (arXiv 2605.08703 and its published code).
-
-    The first 60 % of the pool are for the Orchestrator to read, both ways round; the last 40 % are the gate's. In each
-    iteration everything is judged, all edits of Skills are tried as one bundle, then all edits of Tools, and a bundle
-    stays if it scores at least the best so far less `margin`. What was tried before is not remembered.
-    """
-
-    iterations: int = 4
-    """After the first judging, which the paper counts as one more."""
-    per_round: int = 6
-    """Proposals that the Orchestrator is asked for at a time, for Skills and for Tools."""
-    margin: float = 0.075
-    prune_every: int = 50
-    """Every so many iterations, entries without which the score is no lower go, all at once; 0 for never."""
-
-    name = "paper"
-
-    def watched(self, pool: tuple[Example, ...]) -> tuple[Example, ...]:
-        """The last 40 %."""
-        return pool[round(0.6 * len(pool)) :]
-
-    def advance(self, run: Run, state: State) -> State:
-        """Take the next step: read and propose, try the Skills, try the Tools, or prune."""
-        if state.best is None:
-            run.bench.judge(state.library, self._read(run), again=True)
-            return replace(state, best=state.accuracy or 0.0)
-        if state.round >= self.iterations and state.phase == "skills" and not state.pending:
-            return replace(state, ending=f"all {self.iterations} iterations are done")
-        if state.phase == "skills" and not state.pending:
-            return self._propose(run, state)
-        if state.phase == "prune":
-            return replace(self._prune(run, state), phase="skills")
-        return self._bundle(run, state)
-
-    def _read(self, run: Run) -> list[Example]:
-        """The examples that the Orchestrator reads, pairs both ways round."""
-        train = run.pool[: len(run.pool) - len(self.watched(run.pool))]
-        return [*train, *(swapped(example) for example in train if len(example.candidates) == 2)]
-
-    def _propose(self, run: Run, state: State) -> State:
-        outcomes = run.bench.judge(state.library, self._read(run), again=True)
-        asked, skills, _ = ask(run, replace(state, rejected=()), outcomes, self.per_round)
-        for_tools = replace(asked, phase="tools", round=state.round)
-        after, tools, _ = ask(run, for_tools, outcomes, self.per_round)
-        pending = pend([*skills, *tools], state.library)
-        proposed = state.proposed + len(pending)
-        return replace(after, phase="skills" if pending else self._later(after), pending=pending, proposed=proposed)
-
-    def _later(self, state: State) -> Phase:
-        """What follows the Tools."""
-        return "prune" if self.prune_every and state.round % self.prune_every == 0 else "skills"
-
-    def _bundle(self, run: Run, state: State) -> State:
-        """Try all edits of one kind at once."""
-        tools = state.phase == "tools"
-        mine = [each.proposal for each in state.pending if _of_tool(each.proposal, state.library) == tools]
-        rest = tuple(each for each in state.pending if each.proposal not in mine)
-        following = replace(state, pending=rest, phase=self._later(state) if tools else "tools")
-        after, applied = state.library, []
-        for proposal in mine:
-            try:
-                after = proposal.applied_to(after)
-                applied.append(proposal)
-            except LibraryError as error:
-                passed(run, state, proposal, error.message)
-        if not applied:
-            return following
-        bundle = _together(applied)
-        trial = self._run(run, state, bundle, after)
-        if trial.evidence.decision == "accept":
-            following = keep(following, after, trial.outcomes, run.noise, lineage(run, bundle, trial.evidence))
-            following = replace(following, best=max(state.best or 0.0, following.accuracy or 0.0))
-        decided(run, following, bundle, trial.evidence)
-        return following
-
-    def _run(self, run: Run, state: State, bundle: Proposal, library: Library) -> Trial:
-        """Judge all that the gate looks at, whether the edit touches it or not."""
-        watched = self.watched(run.pool)
-        how = GateSettings(MarginGate(state.best or 0.0, self.margin), batch=max(1, len(watched)))
-
-        def ask_again(examples: Sequence[Example]) -> list[Outcome]:
-            return run.bench.judge(library, examples, again=True)
-
-        return try_edit(watched, bundle, state.outcomes, state.standings, ask_again, how, 0)
-
-    def _prune(self, run: Run, state: State) -> State:
-        watched = self.watched(run.pool)
-
-        def accuracy(library: Library) -> tuple[float, list[Outcome]]:
-            outcomes = run.bench.judge(library, watched, again=True)
-            return fmean(outcome.credit for outcome in outcomes if outcome.judged), outcomes
-
-        whole, _ = accuracy(state.library)
-        idle = [
-            proposal
-            for name in prune_order(state.library)
-            if accuracy((proposal := removal(state.library, name)).applied_to(state.library))[0] >= whole
-        ]
-        if not idle:
-            return state
-        after = state.library
-        for proposal in idle:
-            after = proposal.applied_to(after)
-        reached, outcomes = accuracy(after)
-        bundle = _together(idle)
-        evidence = Evidence("accept", f"accuracy {whole:.3f} is no lower without any one of them", "leave one out")
-        known = {outcome.example.id: outcome for outcome in outcomes}
-        pruned = keep(state, after, known, run.noise, lineage(run, bundle, evidence))
-        decided(run, pruned, bundle, evidence)
-        return replace(pruned, best=max(state.best or 0.0, reached))
-
-
-def swapped(example: Example) -> Example:
-    """The same pair the other way round, label included."""
-    label = {"A": "B", "B": "A", TIE: TIE, None: None}[example.preference]
-    return replace(example, id=f"{example.id}_swap", candidates=example.candidates[::-1], preference=label)
-
-
-def _of_tool(proposal: Proposal, library: Library) -> bool:
-    """Whether a proposal edits Tools."""
-    entries = [
-        library.get(change.name) if isinstance(change, RemoveEntry) else change.entry for change in proposal.changes
-    ]
-    return any(entry is not None and entry.kind == "tool" for entry in entries)
-
-
-def _together(proposals: list[Proposal]) -> Proposal:
-    """Several proposals as one, for the record."""
-    changes = tuple(change for proposal in proposals for change in proposal.changes)
-    statement = " ".join(dict.fromkeys(proposal.statement for proposal in proposals))
-    cited = tuple(dict.fromkeys(name for proposal in proposals for name in proposal.cited))
-    return replace(proposals[0], changes=changes, statement=statement, cited=cited, idea=(), shown=())

@@ -20,6 +20,8 @@ class Pending:
     """Id of each entry that it touches as the proposer saw it; empty text for one that was not there."""
     narrowed: bool = False
     """Whether it is the second attempt at an edit that broke too much."""
+    rehearsed: bool = False
+    """Whether the Tool that it holds has been tried."""
 
     @classmethod
     def of(cls, proposal: Proposal, library: Library, *, narrowed: bool = False) -> "Pending":

@@ -56,17 +56,7 @@ def ask(run: Run, state: State, outcomes: Sequence[Outcome], limit: int) -> tupl
     Raises:
         Paused: If its model gives no answer, for good or twice in a row.
     """
-    view = View(
-        library=state.library,
-        outcomes=tuple(outcomes),
-        observe=run.observe,
-        known_measures=run.measures,
-        phase=state.phase,
-        seed=chance(run.seed, "round", state.round),
-        rejected=state.rejected,
-        findings=state.findings,
-        limit=limit,
-    )
+    view = view_of(run, state, outcomes, limit)
     asked = replace(state, round=state.round + 1)
     try:
         proposals = list(run.orchestrator.propose(view))[:limit]
@@ -87,6 +77,21 @@ def ask(run: Run, state: State, outcomes: Sequence[Outcome], limit: int) -> tupl
         _pass(run, state, each.excerpt, each.problem)
     said = bool(proposals or run.orchestrator.dropped)
     return replace(asked, silent=0, findings=found or state.findings), _fitting(run, state, proposals), said
+
+
+def view_of(run: Run, state: State, outcomes: Sequence[Outcome], limit: int) -> View:
+    """What the Orchestrator gets to see."""
+    return View(
+        library=state.library,
+        outcomes=tuple(outcomes),
+        observe=run.observe,
+        known_measures=run.measures,
+        phase=state.phase,
+        seed=chance(run.seed, "round", state.round),
+        rejected=state.rejected,
+        findings=state.findings,
+        limit=limit,
+    )
 
 
 def announce(run: Run, state: State, proposal: Proposal, after: Library) -> None:

@@ -123,6 +123,9 @@ class ListOrchestrator:
             : view.limit
         ]
 
+    def repair(self, view: View, proposal: Proposal, problem: str) -> Proposal | None:
+        return None
+
 
 def make_plan(
     home: Path,
@@ -137,7 +140,7 @@ def make_plan(
 ) -> tuple[Plan, ScriptedModel]:
     """A plan with a scripted model as the judge, and the model to look at."""
     model = ScriptedModel(answers)
-    judge = SubAgent(model, SubAgentSettings(protocol="direct", both_orders=False), JudgmentCache(home / "cache"))
+    judge = SubAgent(model, SubAgentSettings(both_orders=False), JudgmentCache(home / "cache"))
     plan = Plan(
         dataset or make_dataset(),
         library,

@@ -8,9 +8,10 @@ from small_world import make_dataset, make_plan
 
 from rewardharness.evolution.audit import Comparison, Score, samples_for
 from rewardharness.evolution.loop import Watch, evolve
+from rewardharness.evolution.paper import PaperSchedule
 from rewardharness.evolution.proposal import Outcome
 from rewardharness.evolution.report_page import headline, report_page
-from rewardharness.evolution.schedules import DefaultSchedule, PaperSchedule
+from rewardharness.evolution.schedules import DefaultSchedule
 from rewardharness.library.store import EMPTY
 from rewardharness.schema import Failure, Json, Judgment
 

@@ -20,7 +20,8 @@ from small_world import (
 from rewardharness.errors import InputError, RunError
 from rewardharness.evolution.events import Decided, Event, Rested, read_events
 from rewardharness.evolution.loop import Watch, evolve
-from rewardharness.evolution.schedules import DefaultSchedule, PaperSchedule
+from rewardharness.evolution.paper import PaperSchedule
+from rewardharness.evolution.schedules import DefaultSchedule
 from rewardharness.evolution.status import read_status
 from rewardharness.evolution.stop import STOP_FILE, Budget, Limits, Paused, Stopped
 from rewardharness.library.store import Library

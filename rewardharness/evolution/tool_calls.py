@@ -1,0 +1,105 @@
+"""Makes a prompted Tool's focused call on examples, outside any judgment, to see whether it gives what it promises."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rewardharness.errors import HarnessError
+from rewardharness.files import content_id
+from rewardharness.judging.answers import ToolRequest
+from rewardharness.judging.context import Shown
+from rewardharness.judging.instruction import read_instruction
+from rewardharness.judging.subagent import SubAgent
+from rewardharness.judging.tools import ToolBox
+from rewardharness.judging.verdict import usage_of
+from rewardharness.library.entry import Entry
+from rewardharness.measure.encoded import encode_for_model
+from rewardharness.models.base import ImagePart, ModelError
+from rewardharness.prompts import version
+from rewardharness.schema import Example, Usage
+
+MAX_SAID = 600
+"""Characters of a reply that are kept."""
+
+_NOT_THE_TOOL = frozenset({"context_too_long", "refused", "bad_request"})
+"""Codes of a model that answers, and does not like what it was asked."""
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What came of a Tool's call on one example."""
+
+    example: str
+    """Its id."""
+    said: str
+    """What came back, its beginning; foreign text."""
+    problem: str = ""
+    """Why it is of no use, in a sentence; empty when it is."""
+    lost: str = ""
+    """Code of the error when it says nothing about the Tool: the model could not be asked, or an image not be read."""
+    usage: Usage = Usage()
+    """What it cost; nothing where it was remembered."""
+
+
+async def observe(judge: SubAgent, tool: Entry, examples: Sequence[Example]) -> list[Observation]:
+    """Call a Tool on examples, side by side, as the judge would: its model, its images, all of them at once.
+
+    A reply that breaks the Tool's schema is sent back once, as in a judgment. What was observed is remembered in the
+    judge's cache.
+    """
+    try:
+        return list(await asyncio.gather(*(_observe(judge, tool, example) for example in examples)))
+    finally:
+        await judge.close()
+
+
+async def _observe(judge: SubAgent, tool: Entry, example: Example) -> Observation:
+    usage = Usage()
+
+    async def call() -> dict[str, Any]:
+        nonlocal usage
+        shown = Shown(parts[0], tuple(parts[1:]), example.labels)
+        box = ToolBox((tool,), judge.model, shown, read_instruction(example.instruction))
+        observed = await box.run(ToolRequest(tool.name, (), ""))
+        usage = sum((usage_of(reply) for reply in observed.replies), Usage())
+        last = observed.replies[-1].text if observed.replies else ""
+        return {"result": dict(observed.result), "last": last[:MAX_SAID]}
+
+    try:
+        parts = await asyncio.to_thread(_parts, judge, example)
+        if judge.cache is None:
+            found = await call()
+        else:
+            known, _ = await judge.cache.remember(_key(judge, tool, parts), judge.model.id, call)
+            found = known or {"result": {}, "last": ""}
+    except ModelError as error:
+        problem = f"{error.title}: {error.message}"
+        lost = "" if error.code in _NOT_THE_TOOL else error.code
+        return Observation(example.id, "", problem, lost, Usage(calls=1))
+    except HarnessError as error:
+        return Observation(example.id, "", error.message, "image")
+    problem = _problem(found["result"], tool)
+    said = found["last"] if problem else json.dumps(found["result"], ensure_ascii=False)
+    return Observation(example.id, said[:MAX_SAID], problem, usage=usage)
+
+
+def _problem(result: dict[str, Any], tool: Entry) -> str:
+    """Say why a result is of no use; empty when it is."""
+    if "error" in result and "error" not in (tool.output_schema or {}):
+        return str(result["error"])
+    if all(value is None or value in ("", [], {}) for value in result.values()):
+        return "Everything in the reply is empty."
+    return ""
+
+
+def _parts(judge: SubAgent, example: Example) -> list[ImagePart]:
+    images = (example.source, *example.candidates)
+    encoded = [encode_for_model(each, judge.settings.max_pixels) for each in images]
+    return [ImagePart(each.data, each.mime) for each in encoded]
+
+
+def _key(judge: SubAgent, tool: Entry, parts: Sequence[ImagePart]) -> str:
+    images = [part.sha256 for part in parts]
+    return content_id(["tool", version("tool_rules", "reminder"), judge.model.id, tool.entry_id, images])

@@ -1,0 +1,170 @@
+"""What the shape of a Library suggests, and that merges and splits are asked for without waiting for pruning."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from proposer_samples import criterion, library, pair, skill, view
+
+from rewardharness.evolution.builtin_orchestrator import BuiltinOrchestrator
+from rewardharness.evolution.llm_orchestrator import LLMOrchestrator
+from rewardharness.evolution.proposal import MAX_CITED, Proposal, Tried, View
+from rewardharness.evolution.shape import overlap, shape_findings
+from rewardharness.library.store import Library, RemoveEntry
+from rewardharness.models.base import ChatRequest, TextPart
+from rewardharness.models.scripted import ScriptedModel
+
+BODY = "Look at the border of what was added, from near and from far, and ask whether it belongs to the scene at all."
+GOOD, BAD = {"seam": 0.9, "noise": 0.5}, {"seam": 0.1, "noise": 0.5}
+ADDS = {f"add-{n}": (f"add a cat {n}", "A", pair(BAD if n < 2 else GOOD, GOOD if n < 2 else BAD)) for n in range(6)}
+TEXTS = {f"text-{n}": (f"write the word {n}", "B", pair(GOOD, BAD)) for n in range(5)}
+DOUBLED = library(
+    skill("adding", "add", criterion("seams", "seam"), criterion("grain", "noise"), body=BODY),
+    skill("borders", "add", criterion("edges", "seam"), body=BODY),
+)
+
+
+def statements(seen: View) -> list[str]:
+    return [each.statement for each in shape_findings(seen)]
+
+
+def test_skills_that_say_and_grade_the_same_could_be_one() -> None:
+    first, second = DOUBLED.skills
+    common = overlap(first, second)
+    assert common.measures == ("seam",) and common.alike > 0.9
+    [finding] = shape_findings(view(DOUBLED, ADDS))
+    assert "`adding` and `borders` overlap" in finding.statement and "seam, which so counts twice" in finding.statement
+    assert "6 of the 6 examples" in finding.statement
+    assert len(finding.cited) == MAX_CITED and set(finding.cited[:2]) == {"add-0", "add-1"}, "misses come first"
+    assert (finding.failures, finding.successes, finding.kinds) == (2, 4, ("add",))
+
+
+def test_skills_of_different_edits_or_of_different_words_are_left_alone() -> None:
+    elsewhere = library(
+        skill("adding", "add", criterion("seams", "seam")), skill("words", "write", criterion("s", "seam"))
+    )
+    assert not any("overlap" in each for each in statements(view(elsewhere, {**ADDS, **TEXTS})))
+    different = library(
+        skill("adding", "add", criterion("seams", "seam"), body=BODY),
+        skill("light", "add", criterion("tone", "tone_shift"), body="Compare where the light falls from."),
+    )
+    assert statements(view(different, ADDS)) == []
+    general = library(skill("adding", "add", criterion("a", "seam")), skill("every", "always", criterion("b", "seam")))
+    assert statements(view(general, ADDS)) == [], "what holds for all is not merged with what holds for some"
+    apart = library(
+        skill("adding", "add", criterion("a", "seam", applies=["add"])),
+        skill("other", "add", criterion("b", "seam", applies=["text"]), body="Read it."),
+    )
+    assert statements(view(apart, ADDS)) == []
+
+
+def test_a_skill_that_suits_one_kind_alone_could_be_two() -> None:
+    both = library(skill("both", "add, write", criterion("seams", "seam")))
+    seen = view(both, {**{name: case for name, case in ADDS.items() if name > "add-1"}, **TEXTS})
+    [finding] = shape_findings(seen)
+    assert "`both` is consulted for edits of kind add (0 of 4 missed) and of kind text (5 of 5 missed)" in (
+        finding.statement
+    )
+    assert "split it" in finding.statement and all(name.startswith("text") for name in finding.cited)
+    few = {name: case for name, case in TEXTS.items() if name < "text-2"}
+    assert statements(view(both, {**ADDS, **few})) == [], "two examples are no evidence"
+
+
+@pytest.mark.parametrize("operator", ["merge", "split"])
+def test_what_was_tried_is_not_stated_again(operator: str) -> None:
+    tried = Tried("x", "x", operator=operator, names=("borders", "adding"))
+    assert len(statements(view(DOUBLED, ADDS, rejected=(tried,)))) == (operator == "split")
+
+
+def text_of(request: ChatRequest) -> str:
+    return "\n".join(part.text for message in request.messages for part in message.parts if isinstance(part, TextPart))
+
+
+MERGED = {
+    "operator": "merge",
+    "statement": "They say the same.",
+    "names": ["adding", "borders"],
+    "entry": {"name": "adding", "description": "How to judge adding.", "triggers": "add", "body": BODY},
+}
+
+
+def ask(seen: View, merged: object = MERGED) -> tuple[list[Proposal], LLMOrchestrator, ScriptedModel]:
+    """A model that finds something about misses, has nothing to propose for it, and merges when overlap is shown."""
+
+    def answer(request: ChatRequest) -> str:
+        said = text_of(request)
+        if said.startswith("You study"):
+            return json.dumps({"findings": [{"statement": "Seams mislead.", "examples": ["e1"]}] * 9})
+        return json.dumps(merged if "overlap" in said else {"operator": "none", "statement": "No."})
+
+    model = ScriptedModel(answer)
+    orchestrator = LLMOrchestrator(model)
+    return list(orchestrator.propose(seen)), orchestrator, model
+
+
+def test_a_model_is_asked_for_a_merge_in_the_middle_of_the_search() -> None:
+    [proposal], orchestrator, _ = ask(view(DOUBLED, ADDS))
+    assert proposal.operator == "merge" and set(proposal.names) == {"adding", "borders"}
+    assert [each.statement[:5] for each in orchestrator.findings] == ["Seams", "The S"]
+    assert len(orchestrator.findings) <= 6
+    alone, single, _ = ask(view(DOUBLED, ADDS, limit=1))
+    assert alone == [] and single.findings[0].statement == "Seams mislead.", "what goes wrong comes first"
+    tools, other, _ = ask(view(DOUBLED, ADDS, phase="tools"))
+    assert tools == [] and len(other.findings) == 1
+
+
+def test_when_pruning_only_the_shape_counts_and_nothing_else_is_asked() -> None:
+    fine = {name: case for name, case in ADDS.items() if name > "add-1"}
+    [proposal], orchestrator, model = ask(view(DOUBLED, fine, phase="prune"))
+    assert proposal.operator == "merge" and len(model.requests) == len(orchestrator.findings) == 1
+    nothing, _, silent = ask(view(library(DOUBLED.skills[0]), ADDS, phase="prune"))
+    assert nothing == [] and silent.requests == []
+
+
+def test_a_merge_has_to_be_shorter_than_what_it_replaces() -> None:
+    long = {**MERGED, "entry": {**MERGED["entry"], "body": BODY * 4}}  # type: ignore[dict-item]
+    proposals, orchestrator, _ = ask(view(DOUBLED, ADDS), long)
+    assert proposals == []
+    assert any("no shorter than both together" in each.problem for each in orchestrator.dropped)
+
+
+def test_the_built_in_orchestrator_merges_what_counts_twice_and_misleads() -> None:
+    """Seams count twice and outvote sharpness, which people follow."""
+    cases = {
+        f"add-{n}": (
+            f"add a cat {n}",
+            "A",
+            pair({"seam": 0.4, "sharpness": 0.95}, {"seam": 0.6, "sharpness": 0.7 if n % 2 else 0.6}),
+        )
+        for n in range(8)
+    }
+    start = library(
+        skill("adding", "add", criterion("seams", "seam"), criterion("sharp", "sharpness"), body=BODY),
+        skill("borders", "add", criterion("edges", "seam"), body=BODY),
+    )
+    seen = view(start, cases, limit=99)
+    found = {each.operator: each for each in BuiltinOrchestrator().propose(seen)}
+    offered = [each for each in found.values() if each.operator == "merge"] or _merges(seen)
+    assert offered, "a merge is among the ideas of a round about Skills"
+    after = offered[0].applied_to(start)
+    [merged] = after.skills
+    assert merged.rubric is not None
+    assert sorted(each.measure or "" for each in merged.rubric.criteria) == ["seam", "sharpness"], "each counts once"
+    assert merged.body.count("Look at the border") == 1
+    assert any(isinstance(change, RemoveEntry) for change in offered[0].changes)
+
+
+def _merges(seen: View) -> list[Proposal]:
+    """Merges that come up once what touches the same entries and promises more was tried."""
+    rejected: tuple[Tried, ...] = ()
+    for _ in range(20):
+        proposals = BuiltinOrchestrator().propose(replace(seen, rejected=rejected))
+        merges = [each for each in proposals if each.operator == "merge"]
+        if merges or not proposals:
+            return merges
+        rejected = (*rejected, *(Tried.of(each, "tried") for each in proposals))
+    return []
+
+
+def test_an_empty_library_has_no_shape() -> None:
+    assert statements(view(Library(), ADDS)) == []

@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -103,9 +103,9 @@ def evolve(arguments: argparse.Namespace, settings: Settings) -> int:
     from rewardharness.evolution.stop import Stopped
 
     dataset = open_examples(arguments.data, settings, quiet=arguments.quiet)
-    asked = _asked(arguments)
     folder, settings = _place(arguments, settings, dataset)
     plan = _make_plan(arguments, settings, dataset)
+    asked = _asked(arguments, settings, plan)
     begun = (folder / "checkpoint.json").exists() and not arguments.restart
     if not arguments.quiet or arguments.dry_run:
         _tell_cost(plan, folder, begun)
@@ -393,11 +393,21 @@ def _teller(quiet: bool) -> "Any":
     return tell
 
 
-def _asked(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The command, as it was given and as it was understood. Keys are never part of it."""
-    options = {name: value for name, value in vars(arguments).items() if name not in {"run", "words"}}
-    options = {name: str(value) if isinstance(value, Path) else value for name, value in options.items()}
-    return {"command": arguments.words, "folder": str(Path.cwd()), "options": options}
+def _asked(arguments: argparse.Namespace, settings: Settings, plan: "Plan") -> dict[str, Any]:
+    """The command, and what whoever looks at the run has to know of it. Keys are never part of it."""
+    from rewardharness.judging.subagent import SubAgent
+
+    return {
+        "command": arguments.words,
+        "folder": str(Path.cwd()),
+        "data": arguments.data,
+        "corrections": str(arguments.corrections) if arguments.corrections else None,
+        "library": arguments.library or settings.library,
+        "ties": arguments.ties,
+        "how": asdict(plan.judge.settings) if isinstance(plan.judge, SubAgent) else None,
+        "router": arguments.router,
+        "cache": str(settings.home / "cache"),
+    }
 
 
 def _again(arguments: argparse.Namespace, folder: Path) -> str:

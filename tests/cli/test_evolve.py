@@ -114,7 +114,8 @@ def test_the_run_folder_says_how_it_was_asked_for(finished: Path, data: Path, li
     asked = json.loads((finished / "asked.json").read_text(encoding="utf-8"))
     assert asked["command"] == arguments(data, library, finished, "--quiet", "--json")
     assert asked["folder"] == str(Path.cwd())
-    assert asked["options"]["data"] == str(data) and asked["options"]["judge"] == "measured"
+    assert asked["data"] == str(data) and asked["library"] == str(library) and not asked["ties"]
+    assert asked["how"] is None and Path(asked["cache"]).is_dir()
 
 
 def test_corrected_labels_count_for_what_is_learned_from_alone(

@@ -1,8 +1,9 @@
-"""Finds what looks like a key or a password in text that is about to be published."""
+"""Finds what looks like a key or a password in text that is about to be published or kept."""
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("a Hugging Face token", re.compile(r"(?<![A-Za-z0-9])(?:hf|api_org)_[A-Za-z0-9]{20,}")),
@@ -52,3 +53,55 @@ def masked(text: str, secret: str | None = None) -> str:
     for _, pattern in _KINDS:
         text = pattern.sub("…", text)
     return text
+
+
+_SECRET_NAME = re.compile(
+    r"(?:^|_)(?:api_?key|access_?key(?:_?id)?|private_?key|secret(?:_?key)?|password|passwd|passphrase|credentials?"
+    r"|authorization|(?:access|api|auth|bearer|bot|git_?hub|git_?lab|hf|hub|refresh|session|slack|user|wandb)_?token)$"
+    r"|^token$"
+)
+_WORD_BEGINS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_STANDS_FOR_IT = re.compile(r"\$\{?\w+\}?|<[^<>]*>|\*+|…|env:\w+|none|null|true|false|", re.IGNORECASE)
+
+
+def secret_places(value: Any, place: str = "") -> Iterator[str]:
+    """Find the places of a JSON value that hold a secret, by the look of the text or by the name of the key.
+
+    Keys such as `hf_token`, `apiKey` or `password` are known; `pad_token`, `max_tokens` and `api_key_env` are other
+    things. A value that only stands for the secret, such as `${HF_TOKEN}`, `***` or null, is none.
+
+    Args:
+        value: The value.
+        place: Where it stands, as in `trainer.config`; for what is yielded.
+
+    Yields:
+        Places as in `trainer.config.hub_token`, never a secret itself.
+    """
+    if isinstance(value, dict):
+        for key, each in value.items():
+            where = f"{place}.{key}" if place else str(key)
+            if any(find_leaks(str(key))):
+                yield f"{place or 'the top'} (a key)"
+            elif names_secret(str(key)) and _gives_away(each):
+                yield where
+            else:
+                yield from secret_places(each, where)
+    elif isinstance(value, list | tuple):
+        for number, each in enumerate(value):
+            yield from secret_places(each, f"{place}[{number}]")
+    elif isinstance(value, str) and any(find_leaks(value)):
+        yield place
+
+
+def names_secret(key: str) -> bool:
+    """Whether a key of a configuration is a name for a secret."""
+    snake = _WORD_BEGINS.sub("_", key).lower().replace("-", "_").replace(" ", "_")
+    return _SECRET_NAME.search(snake) is not None
+
+
+def _gives_away(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return any(_gives_away(each) for each in value)
+    if isinstance(value, str):
+        return _STANDS_FOR_IT.fullmatch(value.strip()) is None
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,0 +1,78 @@
+"""Reads a reward curve that a trainer wrote, and puts it into a few numbers."""
+
+import json
+import math
+from collections.abc import Iterable
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from rewardharness.errors import InputError
+from rewardharness.files import read_text, sha256_file
+from rewardharness.runs.forms import Curve
+
+LATE = 0.1
+"""Share of the points, at the end, whose mean is the late reward."""
+
+_NEXT = 'Give a file with one {"step", "reward"} per line, or a trainer_state.json of the transformers library.'
+
+
+def read_curve(path: Path, key: str = "reward") -> Curve:
+    """Read a reward curve.
+
+    Args:
+        path: A file with one JSON object per line, or one JSON object with a list under `log_history`, as the trainers
+            of `transformers` and TRL write it. Points without the key, such as those of an evaluation, are passed over.
+        key: The key that holds the reward, beside `step`. Null and NaN are rewards that could not be given.
+
+    Raises:
+        InputError: If there is no curve in it.
+    """
+    found: list[tuple[int, float]] = []
+    missing = 0
+    for point in _points(path):
+        if key not in point:
+            continue
+        step, reward = point.get("step"), point[key]
+        if not isinstance(step, int) or isinstance(step, bool):
+            raise InputError(f"{path}: a point of the curve has no whole number under `step`.", next_step=_NEXT)
+        if reward is None or (isinstance(reward, float) and not math.isfinite(reward)):
+            missing += 1
+        elif isinstance(reward, int | float) and not isinstance(reward, bool):
+            found.append((step, float(reward)))
+        else:
+            raise InputError(f"{path}: the {key} at step {step} is no number.", next_step=_NEXT)
+    if not found:
+        raise InputError(f"{path} has no points with a number under {key!r}.", next_step=_NEXT)
+    found.sort(key=lambda each: each[0])
+    late = found[-max(1, round(LATE * len(found))) :]
+    return Curve(
+        points=len(found),
+        missing=missing,
+        first=found[0],
+        last=found[-1],
+        lowest=min(found, key=lambda each: each[1]),
+        highest=max(found, key=lambda each: each[1]),
+        late_mean=fmean(reward for _, reward in late),
+        sha256=sha256_file(path),
+    )
+
+
+def _points(path: Path) -> Iterable[dict[str, Any]]:
+    text = read_text(path)
+    try:
+        document = json.loads(text)
+        history = document.get("log_history") if isinstance(document, dict) else document
+        rows = history if isinstance(history, list) else [document]
+    except ValueError:  # not one value: one per line
+        rows = [_line(path, number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    except RecursionError:
+        rows = []
+    return [row for row in rows if isinstance(row, dict)]
+
+
+def _line(path: Path, number: int, line: str) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        raise InputError(f"{path}, line {number}, is not JSON.", next_step=_NEXT) from None

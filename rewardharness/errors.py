@@ -9,6 +9,7 @@ Every error that a user can cause or meet is a `HarnessError`. Its message names
     │   ├── ImageError        a file that is not a usable image
     │   └── DataError         a dataset, row or label that cannot be read
     ├── LibraryError          a Library or entry that breaks the format
+    ├── ReleaseError          a reward release that was changed, or that cannot be kept to here
     ├── RunError              a run folder that does not fit what is asked of it
     ├── SettingsError         an environment variable with an unusable value
     └── MissingPackageError   an optional package that is not installed
@@ -55,6 +56,12 @@ class LibraryError(HarnessError):
     """A Library or an entry of it that breaks the format."""
 
     title = "This Library cannot be used"
+
+
+class ReleaseError(HarnessError):
+    """A reward release that was changed after it was made, or that cannot be kept to here."""
+
+    title = "This release cannot be used"
 
 
 class RunError(HarnessError):

@@ -1,18 +1,48 @@
-"""Identifies the code that measures, so that what is kept on disk is never mixed with another revision's."""
+"""Identifies the code that makes scores, so that what is kept on disk is never mixed with another revision's."""
 
+from collections.abc import Collection, Iterable
 from functools import cache
 from pathlib import Path
 
 from rewardharness.files import content_id, sha256
+from rewardharness.prompts import version
+
+_PACKAGE = Path(__file__).parent.parent
+
+_CODE = {
+    "entries": ("library/entry", "library/rubric", "library/triggers", "library/yamlsafe"),
+    "images": ("measure/encoded", "measure/images"),
+    "judging": tuple(
+        f"judging/{name}"
+        for name in "answers chain context conversation judge llm_router protocols subagent tools verdict".split()
+    ),
+    "models": tuple(f"models/{name}" for name in "gemini openai_compatible replies wire".split()),
+}
+"""Modules beside those that measure on which a score hangs, by what they do."""
 
 
 @cache
 def measures_revision() -> str:
     """Return a content id over the sources of the measures and of what turns them into a judgment."""
-    package = Path(__file__).parent.parent
-    sources = [*(package / "measure").glob("*.py")]
+    sources = [*(_PACKAGE / "measure").glob("*.py")]
     sources += [
-        package / "judging" / f"{name}.py"
+        _PACKAGE / "judging" / f"{name}.py"
         for name in ("criteria", "groups", "instruction", "measured", "readings", "router")
     ]
+    return _id_of(sources)
+
+
+def code_revisions(prompts: Collection[str] = ()) -> dict[str, str]:
+    """Return content ids of everything in this package on which a score hangs, by what it does.
+
+    Args:
+        prompts: The prompts that a model can be shown; without any, what only serves models is left out.
+    """
+    wanted = ("entries", *(["images", "judging", "models"] if prompts else []))
+    found = {name: _id_of(_PACKAGE / f"{module}.py" for module in _CODE[name]) for name in wanted}
+    found["measures"] = measures_revision()
+    return found | {f"prompt {name}": version(name) for name in sorted(prompts)}
+
+
+def _id_of(sources: Iterable[Path]) -> str:
     return content_id([[file.name, sha256(file.read_bytes())] for file in sorted(sources)])

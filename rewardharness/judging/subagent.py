@@ -50,10 +50,11 @@ ALONE: frozenset[Protocol] = frozenset({"pointwise", "rubric"})
 READING = 1
 """Raised when the reading of replies changes, so that no remembered judgment of the old reading is used."""
 
-_PROMPTS = (
+PROMPTS = (
     "digit format_chain format_chain_one format_direct format_direct_one format_letter judge judge_one notes pointwise "
     "question question_digit question_one reminder rubric tool_rules tools"
 ).split()
+"""Every prompt that a Sub-Agent can come to use."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,8 @@ class SubAgentSettings:
     """Whether each pair is also shown the other way round."""
     samples: int = 1
     """How often each request is made; above 1 the temperature is raised to `sample_temperature`."""
+    first_sample: int = 0
+    """Number of the first of them. Another number, at a temperature above 0, is another draw of the same judge."""
     ties: bool = False
     """Whether the task's labels have ties."""
     groups: Literal["pairs", "all"] = "pairs"
@@ -154,7 +157,7 @@ class SubAgent:
     @property
     def revision(self) -> str:
         """Content id of the prompts, the reading of replies and the settings."""
-        return content_id([READING, version(*_PROMPTS), asdict(replace(self.settings, deadline=None))])
+        return content_id([READING, version(*PROMPTS), asdict(replace(self.settings, deadline=None))])
 
     async def judge(self, example: Example, library: Library) -> Judgment:
         """Judge one example.
@@ -237,7 +240,8 @@ class SubAgent:
             showings = [*combinations(labels, 2)]
         if self.settings.both_orders and self.settings.protocol not in ALONE and len(labels) > 1:
             showings = [order for showing in showings for order in (showing, showing[::-1])]
-        return [Showing(showing, sample) for showing in showings for sample in range(self.settings.samples)]
+        samples = range(self.settings.first_sample, self.settings.first_sample + self.settings.samples)
+        return [Showing(showing, sample) for showing in showings for sample in samples]
 
     async def _verdict(self, unit: Showing, case: _Case) -> Verdict:
         if self.cache is None:
@@ -301,7 +305,7 @@ class SubAgent:
                 "max_tokens": settings.max_tokens,
                 "temperature": settings.temperature if settings.samples == 1 else settings.sample_temperature,
                 "sample": unit.sample,
-                "prompts": version(*_PROMPTS),
+                "prompts": version(*PROMPTS),
                 "images": [case.source.sha256, *(case.candidates[label].sha256 for label in unit.own)],
                 "letters": list(unit.own),
                 "instruction": case.request.instruction,

@@ -1,0 +1,107 @@
+"""What is told of a release and changes no score: figures of its judge with its Library.
+
+They are read from the reports that commands write: what `rh score-folder --json` prints, and the `report.json` of an
+evolution, of which the audit alone is taken, since gates have seen the rest.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rewardharness.errors import ReleaseError
+from rewardharness.files import read_json
+from rewardharness.schema import Json
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Agreement with labels of one kind."""
+
+    name: str
+    """What was counted."""
+    n: int
+    """Labelled examples, judged or not."""
+    judged: int
+    accuracy: float | None
+    """Share of the judged examples that agree with their label."""
+    interval: tuple[float, float] | None
+    """Of the accuracy, at 95 %."""
+    judge: str
+    """As in `Judgment.judge`."""
+    protocol: str
+    """As in `Judgment.protocol`."""
+    library_id: str
+    judge_revision: str | None = None
+    """As in `Judge.revision`, where the report says so."""
+
+    def to_json(self) -> Json:
+        """Put it into JSON."""
+        return {
+            "name": self.name,
+            "n": self.n,
+            "judged": self.judged,
+            "coverage": self.judged / self.n if self.n else None,
+            "accuracy": self.accuracy,
+            "interval": None if self.interval is None else list(self.interval),
+            "judge": self.judge,
+            "protocol": self.protocol,
+            "library_id": self.library_id,
+        }
+
+
+def read_report(path: Path) -> list[Figure]:
+    """Read the figures of a report.
+
+    Raises:
+        DataError: If the file cannot be read.
+        ReleaseError: If it is no report with such figures.
+    """
+    report = read_json(path)
+    try:
+        figures = list(_of_evolution(report) if "audit" in report else _of_folder(report))
+    except (KeyError, TypeError, ValueError):
+        figures = []
+    if not figures:
+        raise ReleaseError(
+            f"{path} is no report with figures for a card.",
+            next_step="Name what `rh score-folder --json` printed of labelled pairs, or a report.json of `rh evolve`.",
+        )
+    return figures
+
+
+def _of_folder(report: Mapping[str, Any]) -> Iterator[Figure]:
+    judged = {name: _text(report[name]) for name in ("judge", "protocol", "library_id")}
+    for kind, each in report["by_label_kind"].items():
+        yield _figure(f"pairs, labels: {kind}", each, each["accuracy"], **judged)
+    if report["groups"]["n"]:
+        groups = report["groups"]
+        yield _figure("groups of 3 and 4, best found", groups, groups["best_accuracy"], **judged)
+
+
+def _of_evolution(report: Mapping[str, Any]) -> Iterator[Figure]:
+    run, final = report["run"], report["audit"]["final"]
+    judged = {name: _text(run[name]) for name in ("judge", "protocol", "judge_revision")}
+    library = _text(report["library"]["final_id"])
+    yield _figure("audit of an evolution", final, final["accuracy"], library_id=library, **judged)
+
+
+def _figure(name: str, counts: Mapping[str, Any], accuracy: Any, **judged: str) -> Figure:
+    interval = counts["interval"]
+    if interval is not None:
+        low, high = interval
+        interval = float(low), float(high)
+    share = None if accuracy is None else float(accuracy)
+    return Figure(name, _count(counts["n"]), _count(counts["judged"]), share, interval, **judged)
+
+
+def _count(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError(value)
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(value)
+    return value

@@ -1,0 +1,208 @@
+"""The file of a release: read back only in the very form in which it is written, so a change of any byte is found."""
+
+import json
+import math
+from collections.abc import Collection
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, NoReturn
+
+from rewardharness.errors import DataError, LibraryError, ReleaseError
+from rewardharness.files import content_id, write_text
+from rewardharness.judging.opening import MEASURED
+from rewardharness.judging.release import FORMAT, Release
+from rewardharness.judging.subagent import PROTOCOLS, SubAgentSettings
+from rewardharness.library.entry import ENTRY_FILE, RUBRIC_FILE, Entry, parse_entry
+from rewardharness.library.store import Library
+from rewardharness.schema import Json
+
+MAX_BYTES = 32_000_000
+"""Largest file that is read: a Library's limit is below it."""
+
+_PARTS = ("judge", "settings", "code", "library")
+_FIELDS = {"format", "id", "parts", *_PARTS, "card", "card_id"}
+_JUDGE = {"name", "protocol", "revision", "model_revision", "router"}
+_AT_LEAST = {"samples": 1, "max_tokens": 1, "max_pixels": 1}
+_CHOICES = {"protocol": PROTOCOLS, "groups": ("pairs", "all")}
+_AGAIN = "Get the file again from whoever made it, or make a new one: rh release."
+
+
+def release_text(release: Release) -> str:
+    """Write a release as the text of its file."""
+    return _text(release.to_json())
+
+
+def save_release(release: Release, path: Path) -> None:
+    """Write a release to a file, whole or not at all."""
+    write_text(path, release_text(release))
+
+
+def load_release(path: Path, *, id: str | None = None) -> Release:
+    """Read a release from a file, and make sure that nothing of it was changed.
+
+    Args:
+        path: The file.
+        id: The id that it has to have, where that is known.
+
+    Raises:
+        DataError: If there is no such file, or it is no text.
+        ReleaseError: If it is no release, was changed, or has another id; names what differs.
+    """
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}.", next_step="Check the path.") from None
+    reading = _Reading(str(path))
+    if len(data) > MAX_BYTES:
+        reading.refuse("is larger than any release")
+    try:
+        text = data.decode("utf-8")
+        value = json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        reading.refuse("is not JSON")
+    release = reading.read(value, text)
+    if id is not None and release.id != id:
+        reading.refuse(f"is release {release.id[:12]}, not {id[:12]}")
+    return release
+
+
+def _text(document: Json) -> str:
+    return json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+class _Reading:
+    """Reads one file and says what is wrong with it."""
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+
+    def refuse(self, problem: str, next_step: str = _AGAIN) -> NoReturn:
+        """Say why the file cannot be used."""
+        raise ReleaseError(f"{self._where} {problem}.", next_step=next_step)
+
+    def read(self, value: Any, text: str) -> Release:
+        """Check a document against its own hashes, then read it."""
+        if not isinstance(value, dict) or "format" not in value:
+            self.refuse("is not a release")
+        if value["format"] != FORMAT or isinstance(value["format"], bool):
+            step = "Use the version of this package that made it."
+            self.refuse(f"has the format {value['format']!r:.40}, which this version does not know", step)
+        self._fields(value, _FIELDS, "it")
+        self._check_hashes(value)
+        try:
+            if _text(value) != text:
+                self.refuse("was written anew by something else: spaces, order or doubled fields differ")
+            return self._release(value)
+        except (ValueError, RecursionError):  # what is no text or number that JSON can hold
+            self.refuse("holds values that no release has")
+
+    def _check_hashes(self, value: Json) -> None:
+        parts = value["parts"]
+        self._fields(parts, set(_PARTS), "`parts`")
+        try:
+            changed = [f"`{name}`" for name in _PARTS if content_id(value[name]) != parts[name]]
+            wrong_id, wrong_card = content_id(parts) != value["id"], content_id(value["card"]) != value["card_id"]
+        except (ValueError, RecursionError):
+            self.refuse("holds values that no release has")
+        if "`library`" in changed:
+            changed += [f"its entry `{name}`" for name in self._changed_entries(value["library"])]
+        if changed:
+            self.refuse(f"was changed after it was made: {', '.join(changed)} differ from what its hashes say")
+        if wrong_id:
+            self.refuse("was changed after it was made: its `id` is not that of its parts")
+        if wrong_card:
+            self.refuse("was changed after it was made: its `card` differs from what `card_id` says")
+
+    def _changed_entries(self, library: Any) -> list[str]:
+        """Names of the entries whose content is not what their ids say, as far as that can be told."""
+        entries = library.get("entries") if isinstance(library, dict) else None
+        found = []
+        for name, stored in entries.items() if isinstance(entries, dict) else ():
+            try:
+                entry = self._entry(name, stored)
+            except (ReleaseError, LibraryError, ValueError, RecursionError):
+                found.append(name)
+                continue
+            if entry.entry_id != stored["id"]:
+                found.append(name)
+        return [f"{name[:64]}" for name in found[:3]]
+
+    def _release(self, value: Json) -> Release:
+        judge, settings, code = value["judge"], value["settings"], value["code"]
+        self._fields(judge, _JUDGE, "`judge`")
+        for name in ("name", "protocol", "revision"):
+            self._is(isinstance(judge[name], str) and judge[name], f"`judge.{name}`")
+        for name in ("model_revision", "router"):
+            self._is(judge[name] is None or (isinstance(judge[name], str) and judge[name]), f"`judge.{name}`")
+        self._fields(settings, _settings(judge["name"]), "`settings`")
+        for name, each in settings.items():
+            self._is(_sound(name, each), f"`settings.{name}`")
+        self._is(isinstance(code, dict) and all(isinstance(each, str) for each in code.values()), "`code`")
+        card = value["card"]
+        self._fields(card, {"made_with", "evaluation"}, "`card`")
+        self._is(isinstance(card["made_with"], dict) and isinstance(card["evaluation"], list), "`card`")
+        library = self._library(value["library"])
+        revisions = judge["model_revision"], judge["router"]
+        return Release(judge["name"], judge["protocol"], judge["revision"], settings, code, library, *revisions, card)
+
+    def _library(self, value: Any) -> Library:
+        self._fields(value, {"id", "entries"}, "`library`")
+        self._is(isinstance(value["entries"], dict), "`library.entries`")
+        entries = []
+        for name, stored in value["entries"].items():
+            try:
+                entry = self._entry(name, stored)
+            except LibraryError as error:
+                self.refuse(f"holds the entry {name[:64]!r}, which breaks the format: {error.message.rstrip('.')}")
+            if entry.entry_id != stored["id"]:
+                self.refuse(f"holds the entry {name[:64]!r} under an id that is not its own")
+            entries.append(entry)
+        library = Library(tuple(entries))
+        if library.id != value["id"]:
+            self.refuse("names another Library than it holds")
+        return library
+
+    def _entry(self, name: str, stored: Any) -> Entry:
+        self._fields(stored, {"id", "kind", "files"}, f"the entry {name[:64]!r}")
+        texts, kind = stored["files"], stored["kind"]
+        self._is(kind in ("skill", "tool"), f"the kind of {name[:64]!r}")
+        self._is(isinstance(texts, dict) and ENTRY_FILE in texts, f"the files of {name[:64]!r}")
+        self._is(set(texts) <= {ENTRY_FILE, RUBRIC_FILE}, f"the files of {name[:64]!r}")
+        self._is(all(isinstance(each, str) for each in texts.values()), f"the files of {name[:64]!r}")
+        return parse_entry(texts[ENTRY_FILE], name=name, kind=kind, rubric_text=texts.get(RUBRIC_FILE))
+
+    def _fields(self, value: Any, names: Collection[str], what: str) -> None:
+        if not isinstance(value, dict):
+            self.refuse(f"is not a release: {what} is not an object")
+        if unknown := sorted(set(value) - set(names)):
+            self.refuse(f"holds a field that no release has: {unknown[0][:64]!r} in {what}")
+        if missing := sorted(set(names) - set(value)):
+            self.refuse(f"is not a whole release: {what} lacks {', '.join(missing)}")
+
+    def _is(self, sound: object, what: str) -> None:
+        if not sound:
+            self.refuse(f"holds something else than a release has in {what}")
+
+
+def _settings(judge: str) -> set[str]:
+    names = {"ties"} if judge == MEASURED else {each.name for each in fields(SubAgentSettings)} - {"deadline"}
+    return {*names, "ocr"}
+
+
+def _sound(name: str, value: Any) -> bool:
+    """Whether a setting has the type of its default, and lies in its range."""
+    usual = None if name == "ocr" else getattr(SubAgentSettings(), name)
+    if name in _CHOICES:
+        return value in _CHOICES[name]
+    if usual is None and value is None:
+        return True
+    if isinstance(usual, bool) or name == "ocr":
+        return isinstance(value, bool)
+    if isinstance(usual, float):
+        return isinstance(value, float) and 0 <= value < math.inf
+    return isinstance(value, int) and not isinstance(value, bool) and value >= _AT_LEAST.get(name, 0)
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(name)

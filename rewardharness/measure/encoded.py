@@ -20,6 +20,10 @@ from rewardharness.schema import ImageInput
 PASSED = {"PNG": "image/png", "JPEG": "image/jpeg", "WEBP": "image/webp"}
 """Formats that are passed through, and their media types."""
 
+_PNG_START = b"\x89PNG\r\n\x1a\n"
+_PNG_WORDS = frozenset({b"tEXt", b"zTXt", b"iTXt", b"tIME"})
+"""Chunks of a PNG that say something to people or programs and change no pixel. Generators sign there."""
+
 
 @dataclass(frozen=True)
 class EncodedImage:
@@ -75,11 +79,12 @@ def encode_for_model(image: ImageInput, max_pixels: int | None = None) -> Encode
 
 
 def _pass_through(name: str, data: bytes, kind: str, max_pixels: int | None) -> EncodedImage | None:
-    """Return the bytes as given if any decoder shows what a person sees; metadata of a JPEG are cut off."""
+    """Return the bytes as given if any decoder shows what a person sees; metadata are cut off."""
     if kind not in PASSED:
         return None
     try:
         stripped, exif = without_exif(name, data) if kind == "JPEG" else (data, b"")
+        stripped = _without_words(data) if kind == "PNG" else stripped
         with quiet(), Image.open(io.BytesIO(stripped), formats=(kind,)) as opened:
             size = opened.size
             plain = (
@@ -88,7 +93,8 @@ def _pass_through(name: str, data: bytes, kind: str, max_pixels: int | None) -> 
                 and not getattr(opened, "is_animated", False)
                 and not opened.info.get("icc_profile")
                 and not opened.info.get("exif")
-                and "Raw profile type exif" not in opened.info
+                and b"Raw profile type exif" not in data
+                and not opened.info.get("xmp")
             )
     except (HarnessError, OSError, ValueError, SyntaxError, EOFError):
         # Whatever is wrong is found again, and put into words, by the loader.
@@ -97,3 +103,23 @@ def _pass_through(name: str, data: bytes, kind: str, max_pixels: int | None) -> 
     if not plain or exif or (max_pixels is not None and size[0] * size[1] > max_pixels):
         return None
     return EncodedImage(stripped, PASSED[kind], size)
+
+
+def _without_words(data: bytes) -> bytes:
+    """A PNG without the chunks of `_PNG_WORDS`, and without what follows its end.
+
+    Raises:
+        ValueError: If its chunks do not fit together.
+    """
+    if not data.startswith(_PNG_START):
+        raise ValueError("no PNG")
+    kept, at = [_PNG_START], len(_PNG_START)
+    while True:
+        name, end = data[at + 4 : at + 8], at + 12 + int.from_bytes(data[at : at + 4], "big")
+        if len(name) < 4 or end > len(data):
+            raise ValueError("a chunk is cut off")
+        if name not in _PNG_WORDS:
+            kept.append(data[at:end])
+        if name == b"IEND":
+            return b"".join(kept)
+        at = end

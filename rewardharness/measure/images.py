@@ -181,30 +181,33 @@ def sniff(name: str, data: bytes) -> str:
 
 
 def without_exif(name: str, data: bytes) -> tuple[bytes, bytes]:
-    """Cut EXIF and the directory of further pictures out of a JPEG; count its scans on the way.
+    """Cut out of a JPEG what is no part of its picture: EXIF, comments, further pictures; count its scans on the way.
+
+    Of the segments for applications those that colours depend on stay: JFIF, the ICC profile and Adobe's.
 
     Returns:
         The JPEG without them, and the first EXIF block.
     """
     pieces: list[bytes] = []
-    exif, kept, at, scans = b"", 0, 2, 0
+    exif, kept, at, scans, end = b"", 0, 2, 0, len(data)
     while (found := _JPEG_MARKER.search(data, at)) is not None:
         marker, at = data[found.start() + 1], found.end()
         if marker == 0xD9:
+            end = at
             break
         if marker in {0x01, 0xD8}:
             continue
         length = int.from_bytes(data[at : at + 2], "big")
         label = data[at + 2 : at + 6]
-        if (marker, label) in {(0xE1, b"Exif"), (0xE2, b"MPF\x00")}:
-            exif = exif or (data[at + 8 : at + length] if label == b"Exif" else b"")
+        if marker == 0xFE or (0xE1 <= marker <= 0xEF and marker != 0xEE and (marker, label) != (0xE2, b"ICC_")):
+            exif = exif or (data[at + 8 : at + length] if (marker, label) == (0xE1, b"Exif") else b"")
             pieces.append(data[kept : found.start()])
             kept = at + length
         at += length
         scans += marker == 0xDA
         if scans > MAX_SCANS:
             raise _damaged(name, f"a JPEG of more than {MAX_SCANS} scans")
-    return b"".join([*pieces, data[kept:]]), exif
+    return b"".join([*pieces, data[kept:end]]), exif
 
 
 def _directory(data: bytes, order: str, offset: int) -> Iterator[tuple[int, int, int]]:

@@ -1,0 +1,83 @@
+"""What is sent to a model: pixels, and no words that a file carries beside them."""
+
+import io
+import random
+
+import numpy as np
+import pytest
+from PIL import Image, PngImagePlugin
+
+from rewardharness.errors import ImageError
+from rewardharness.measure.encoded import encode_for_model
+from rewardharness.schema import ImageInput
+
+SECRET = b"secretgenerator-7"
+PIXELS = np.random.default_rng(0).integers(0, 255, (40, 60, 3), np.uint8)
+
+
+def encode(kind: str, **options: object) -> bytes:
+    stream = io.BytesIO()
+    Image.fromarray(PIXELS).save(stream, kind, **options)
+    return stream.getvalue()
+
+
+def text(zipped: bool = False) -> PngImagePlugin.PngInfo:
+    info = PngImagePlugin.PngInfo()
+    info.add_text("Software", SECRET.decode(), zip=zipped)
+    info.add_itxt("XML:com.adobe.xmp", f"<x>{SECRET.decode()}</x>")
+    return info
+
+
+def pixels(data: bytes) -> np.ndarray:
+    return np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        encode("PNG", pnginfo=text()),
+        encode("PNG", pnginfo=text(zipped=True)),
+        encode("PNG") + SECRET,
+        encode("WEBP", lossless=True, xmp=b"<x>" + SECRET + b"</x>"),
+        encode("JPEG", comment=SECRET),
+        encode("JPEG", xmp=b"<x>" + SECRET + b"</x>"),
+        encode("JPEG") + SECRET,
+        encode("JPEG", exif=b"Exif\0\0MM\0*\0\0\0\x08\0\0\0\0\0\0" + SECRET),
+    ],
+    ids=["text", "zipped text", "after the end", "webp xmp", "jpeg comment", "jpeg xmp", "after a jpeg", "jpeg exif"],
+)
+def test_words_in_a_file_are_not_sent(data: bytes) -> None:
+    sent = encode_for_model(ImageInput("x", data=data))
+    assert SECRET not in sent.data
+    assert np.array_equal(pixels(sent.data), pixels(data)), "not a pixel is changed"
+    assert sent.size == (60, 40)
+
+
+def test_what_has_no_words_is_sent_as_it_is() -> None:
+    plain = encode("PNG")
+    assert encode_for_model(ImageInput("x", data=plain)).data == plain
+    said = encode("PNG", pnginfo=text())
+    assert encode_for_model(ImageInput("x", data=said)).data == plain, "the same pixels are the same question"
+
+
+def test_an_orientation_in_the_words_of_a_png_still_counts() -> None:
+    info = PngImagePlugin.PngInfo()
+    exif = b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0"
+    info.add_text("Raw profile type exif", f"\nexif\n{len(exif):8d}\n{exif.hex()}\n")
+    sent = encode_for_model(ImageInput("x", data=encode("PNG", pnginfo=info)))
+    shown = encode_for_model(ImageInput("x", data=encode("PNG", exif=exif)))
+    assert sent.size == shown.size
+    assert np.array_equal(pixels(sent.data), pixels(shown.data))
+
+
+def test_a_png_in_pieces_is_an_error_or_an_image_and_never_a_crash() -> None:
+    whole, random_ = encode("PNG", pnginfo=text()), random.Random(1)
+    for _ in range(150):
+        cut = bytearray(whole[: random_.randrange(len(whole))])
+        for _ in range(random_.randrange(3)):
+            cut[random_.randrange(len(cut))] = random_.randrange(256) if cut else 0
+        try:
+            sent = encode_for_model(ImageInput("x", data=bytes(cut)))
+        except ImageError:
+            continue
+        assert SECRET not in sent.data

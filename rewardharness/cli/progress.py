@@ -26,6 +26,10 @@ def event_line(event: "Event") -> str:
         case events.Found():
             first = event.findings[0]["statement"] if event.findings else ""
             return f"Found: {output.shorten(first, WIDTH)}" if first else ""
+        case events.Rehearsed():
+            how = "its replies can be used" if event.usable else "its replies are of no use"
+            when = "tried again" if event.repaired else "tried"
+            return f"  the Tool {event.tool} was {when} on {len(event.observations)} examples: {how}."
         case events.Decided():
             return _decision(event)
         case events.PhaseBegan():

@@ -1,0 +1,187 @@
+"""Bodies of requests: read within a size and a time, and taken apart without touching the images in them.
+
+Images are nearly all of a body. As text in JSON they would be checked, copied and made into strings, which for tens
+of megabytes stops everything else for a tenth of a second. So long strings are lifted out first: what is parsed is
+small, and the images stay where they are until they are decoded.
+"""
+
+import asyncio
+import re
+import secrets
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from rewardharness.serving.faults import Fault, RefusedError, too_large
+from rewardharness.serving.limits import BYTES_PER_SECOND, Limits
+
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+
+LIFTED = f"lifted-{secrets.token_hex(8)}"
+"""Key of the object that stands for a string that was lifted out. Nobody outside can know it."""
+
+_LONG = 16 << 10
+"""Characters from which a string is lifted out."""
+_QUOTES = 50_000
+"""Quotation marks that are looked at."""
+_RUN = 64
+"""Backslashes in a row that are looked at."""
+_BACKSLASH = 0x5C
+_LARGEST_TEXT = 8 << 20
+"""Bytes of a JSON body without its long strings at most."""
+_PARTS = 1024
+"""Parts of one multipart body at most."""
+_PART_HEAD = 4096
+"""Bytes of one part's headers at most."""
+_BOUNDARY = re.compile(r"""multipart/form-data\s*;.*?\bboundary=(?:"([^"]{1,70})"|([^\s";,]{1,70}))""", re.IGNORECASE)
+_PART_NAME = re.compile(
+    rb'^content-disposition:\s*form-data\s*;(?:[^\r\n]*?;)?\s*name="([^"\r\n]{1,200})"', re.I | re.M
+)
+REQUEST_PART = "request"
+"""The part of a multipart body that holds what would otherwise be the JSON body."""
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """A body that has been taken apart."""
+
+    tree: Any
+    """The JSON, in which `{LIFTED: number}` stands for a string that was lifted out."""
+    lifted: tuple[memoryview, ...] = ()
+    """The strings that were lifted out, without their quotes; none holds an escape."""
+    parts: Mapping[str, bytes] = field(default_factory=dict)
+    """Parts of a multipart body other than `REQUEST_PART`, by name."""
+
+
+class ClientGoneError(Exception):
+    """The caller went away before the request was complete."""
+
+
+async def read_body(receive: Receive, length: int | None, limits: Limits) -> bytes:
+    """Read a body.
+
+    Args:
+        receive: The ASGI channel.
+        length: What `Content-Length` says; None when the length is not announced.
+        limits: How many bytes, and how patient to be.
+
+    Raises:
+        RefusedError: 413 if it is too large, 408 if it comes too slowly.
+        ClientGoneError: If the caller went away.
+    """
+    most = limits.body_bytes
+    body = bytearray()
+    patience = limits.read_seconds + (most if length is None else length) / BYTES_PER_SECOND
+    try:
+        async with asyncio.timeout(patience):
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise ClientGoneError
+                body += message.get("body", b"")
+                if len(body) > most:
+                    raise body_too_large(most)
+                if not message.get("more_body", False):
+                    return bytes(body)
+    except TimeoutError:
+        fault = Fault("too_slow", "The body of the request did not come in time.", "Send it again, or in pieces.", True)
+        raise RefusedError(408, fault) from None
+
+
+def body_too_large(most: int) -> RefusedError:
+    """Make the refusal of a body that is over the limit."""
+    return too_large("The body of the request", f"{most} bytes", "Send fewer or smaller images at once.")
+
+
+def parse_body(content_type: str, body: bytes) -> Parsed:
+    """Take a body apart, by its media type.
+
+    Raises:
+        RefusedError: 415 for another media type; 400 if it breaks its format; 413 if there is too much in it.
+    """
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind == "application/json":
+        return _parse_json(body)
+    boundary = _BOUNDARY.match(content_type)
+    if boundary is None:
+        step = "Send application/json, or multipart/form-data with a boundary."
+        raise RefusedError(415, Fault("unsupported_media_type", "The body's media type is not understood.", step))
+    parts = _split_parts(body, (boundary[1] or boundary[2]).encode("latin-1"))
+    if REQUEST_PART not in parts:
+        raise _malformed(f"The multipart body has no part {REQUEST_PART!r}.")
+    parsed = _parse_json(parts.pop(REQUEST_PART))
+    return Parsed(parsed.tree, parsed.lifted, parts)
+
+
+def _parse_json(body: bytes) -> Parsed:
+    text, lifted = _lift(body)
+    if len(text) > _LARGEST_TEXT:
+        raise too_large("The text of the request", f"{_LARGEST_TEXT} bytes", "Send fewer edits at once.")
+    try:
+        return Parsed(orjson.loads(text), lifted)
+    except orjson.JSONDecodeError:
+        raise _malformed("The body is not JSON.") from None
+
+
+def _lift(body: bytes) -> tuple[bytes, tuple[memoryview, ...]]:
+    """Take long strings without escapes out of a JSON text; objects with a number stand for them.
+
+    A text that is not worth it, or is too odd to be read this way, is returned as it is.
+    """
+    view = memoryview(body)
+    pieces: list[bytes | memoryview] = []
+    lifted: list[memoryview] = []
+    kept = at = quotes = 0
+    while len(body) > _LONG and (start := body.find(b'"', at)) >= 0:
+        end = body.find(b'"', start + 1)
+        while end > 0 and body[end - 1] == _BACKSLASH:
+            slashes = body[max(start + 1, end - _RUN) : end]
+            quotes += 1
+            if quotes > _QUOTES or len(slashes) - len(slashes.rstrip(b"\\")) == _RUN:
+                return body, ()
+            if (len(slashes) - len(slashes.rstrip(b"\\"))) % 2 == 0:
+                break
+            end = body.find(b'"', end + 1)
+        quotes += 2
+        if quotes > _QUOTES:
+            return body, ()
+        if end < 0:
+            break  # not JSON, as the parser will find
+        at = end + 1
+        if end - start > _LONG and body.find(b"\\", start, end) < 0:
+            pieces += [view[kept:start], b'{"%s":%d}' % (LIFTED.encode("ascii"), len(lifted))]
+            lifted.append(view[start + 1 : end])
+            kept = at
+    return (b"".join([*pieces, view[kept:]]), tuple(lifted)) if lifted else (body, ())
+
+
+def _split_parts(body: bytes, boundary: bytes) -> dict[str, bytes]:
+    """Split a multipart body (RFC 2046, 5.1; RFC 7578) into its parts by name."""
+    delimiter = b"--" + boundary
+    if not body.startswith(delimiter):
+        raise _malformed("The multipart body does not begin with its boundary.")
+    pieces = body[len(delimiter) :].split(b"\r\n" + delimiter, _PARTS)
+    if len(pieces) > _PARTS:
+        raise too_large("The number of parts", str(_PARTS), "Send fewer edits at once.")
+    if len(pieces) < 2 or not pieces[-1].startswith(b"--"):
+        raise _malformed("The multipart body is not complete.")
+    parts: dict[str, bytes] = {}
+    for piece in pieces[:-1]:
+        end = piece.find(b"\r\n\r\n", 0, _PART_HEAD)
+        name = _PART_NAME.search(piece, 0, max(end, 0)) if end >= 0 else None
+        if name is None:
+            raise _malformed("A part of the multipart body has no name.")
+        try:
+            key = name[1].decode("utf-8")
+        except UnicodeDecodeError:
+            raise _malformed("The name of a part is not UTF-8.") from None
+        if key in parts:
+            raise _malformed("Two parts of the multipart body have the same name.")
+        parts[key] = piece[end + 4 :]
+    return parts
+
+
+def _malformed(message: str) -> RefusedError:
+    return RefusedError(400, Fault("malformed", message, "Correct the request; /openapi.json describes it."))

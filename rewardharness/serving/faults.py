@@ -1,0 +1,132 @@
+"""What a caller is told when there is no reward, or no reply: one shape, fixed words, nothing from upstream."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from rewardharness.schema import Failure
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Why there is no reward, or why a request was not taken."""
+
+    code: str
+    """A fixed word for programs."""
+    message: str
+    """One sentence for a person. Never holds an address, a key, a prompt or a trace."""
+    remedy: str = ""
+    """What to do about it; empty when nothing sensible can be said."""
+    retryable: bool = False
+    """Whether the same again may succeed later."""
+
+
+class RefusedError(Exception):
+    """A request that is not answered with results.
+
+    Args:
+        status: The HTTP status.
+        fault: Why, in words.
+        fields: Places in the request and what is wrong with each, as in `("items[3].edited", "field required")`.
+        retry_after: Seconds after which it may be tried again.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        fault: Fault,
+        *,
+        fields: Sequence[tuple[str, str]] = (),
+        retry_after: int | None = None,
+    ) -> None:
+        super().__init__(fault.code)
+        self.status = status
+        self.fault = fault
+        self.fields = tuple(fields)
+        self.retry_after = retry_after
+
+
+@dataclass(frozen=True)
+class FieldProblem:
+    """A place in a request, and what is wrong with it."""
+
+    field: str
+    problem: str
+
+
+@dataclass(frozen=True)
+class ErrorReply:
+    """The body of every reply that is not 2xx."""
+
+    request_id: str
+    error: Fault
+    fields: tuple[FieldProblem, ...] = field(default=())
+
+
+DEADLINE = Fault("deadline", "The time that this request may take ended first.", "Ask again, or allow more time.", True)
+SHUTTING_DOWN = Fault("shutting_down", "The server is shutting down.", "Ask again, or ask another server.", True)
+DEFECT = Fault("defect", "The judge failed in a way that nobody foresaw.", "Ask the operator to look at the server.")
+NO_SCORE = Fault(
+    "no_score",
+    "The judge's protocol compares edits and scored none of these.",
+    "Use /compare, or /rank with the method win_rate.",
+)
+BAD_SCORE = Fault("bad_score", "The judge gave a score that is no number from 0 to 1; it is not passed on.")
+
+_OWN = {fault.code: fault for fault in (DEADLINE, SHUTTING_DOWN, DEFECT)}
+_UPSTREAM = {
+    "timeout": Fault("timeout", "The judge's model did not answer in time.", "Ask again later.", True),
+    "rate_limited": Fault("rate_limited", "The judge's model is overloaded.", "Ask again later.", True),
+    "unreachable": Fault("unreachable", "The judge's model cannot be reached.", "Ask again later.", True),
+    "server_error": Fault("server_error", "The judge's model failed.", "Ask again later.", True),
+    "bad_response": Fault("bad_response", "The judge's model sent a reply that breaks its protocol.", retryable=True),
+    "unauthorized": Fault("unauthorized", "The judge's model refuses the server's key.", "Ask the operator."),
+    "model_not_found": Fault("model_not_found", "The judge's model is not served.", "Ask the operator."),
+    "context_too_long": Fault("context_too_long", "Images and text are too long for the model.", "Send smaller ones."),
+    "refused": Fault("refused", "The judge's model declined to judge this."),
+    "bad_request": Fault("bad_request", "The judge's model does not accept this request.", "Ask the operator."),
+    "not_public": Fault("not_public", "The judge's model cannot be asked from here.", "Ask the operator."),
+}
+_OWN_WORDS = {
+    "image": ("Send another image.", False),
+    "input": ("", False),
+    "nothing_to_measure": ("Serve a Library that speaks to this kind of edit, or another judge.", False),
+    "no_criteria": ("Serve a Library that speaks to this kind of edit.", False),
+    "no_answer": ("", False),
+    "truncated": ("", False),
+    "no_logprobs": ("Serve another protocol, or a model that reports log-probabilities.", False),
+}
+"""Failures whose message is written by this package, about what the caller sent or what came of it."""
+_LONGEST = 300
+
+UPSTREAM_TROUBLE = frozenset({"timeout", "rate_limited", "unreachable", "server_error", "bad_response", "unauthorized"})
+"""Codes that say that the judge's model, rather than this one question, is in trouble."""
+
+
+def fault_of(failure: Failure) -> Fault:
+    """Put a judgment's failure into words for a caller.
+
+    Words that name the judge's endpoint stay here; a code that is not known is reported without its message.
+    """
+    known = _OWN.get(failure.code) or _UPSTREAM.get(failure.code)
+    if known is not None:
+        return known
+    if failure.code in _OWN_WORDS:
+        remedy, retryable = _OWN_WORDS[failure.code]
+        return Fault(failure.code, failure.message[:_LONGEST], remedy, retryable)
+    return Fault(failure.code, "The judge could not judge this.")
+
+
+def failure_for(fault: Fault) -> Failure:
+    """Put a fault into the record of a judgment that was not made; `fault_of` finds it again."""
+    return Failure(fault.code, fault.message)
+
+
+def too_large(what: str, limit: str, remedy: str, *, fields: Sequence[tuple[str, str]] = ()) -> RefusedError:
+    """Make the refusal of something that is over a limit."""
+    return RefusedError(413, Fault("too_large", f"{what} is over the limit of {limit}.", remedy), fields=fields)
+
+
+def invalid(message: str, *fields: tuple[str, str]) -> RefusedError:
+    """Make the refusal of a request that breaks the format."""
+    fault = Fault("invalid_request", message, "Correct the request; /openapi.json describes what it may hold.")
+    return RefusedError(422, fault, fields=fields)

@@ -1,0 +1,102 @@
+"""Who may ask: a bearer token, and without one nobody but programs on this machine."""
+
+import hmac
+import ipaddress
+import re
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rewardharness.errors import InputError
+from rewardharness.files import read_text
+from rewardharness.serving.faults import Fault, RefusedError
+
+OPEN_PATHS = frozenset({"/healthz", "/readyz"})
+"""Paths that need no token: they say whether the server lives and is ready, and nothing else."""
+
+SHORTEST_TOKEN = 16
+"""Characters of a token at least; `openssl rand -hex 32` makes a good one."""
+
+_TOKEN = re.compile(r"[\x21-\x7e]+")
+_ID = re.compile(r"[^A-Za-z0-9._-]+")
+_LONGEST_ID = 64
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether an address or name that is listened on can be reached from this machine alone."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def read_token(given: str | None, file: Path | None) -> str | None:
+    """Find the token that callers must show.
+
+    Args:
+        given: What the environment says.
+        file: A file that holds the token and nothing else; it goes before the environment.
+
+    Raises:
+        InputError: If it is too short, or holds characters that cannot stand in a header.
+        DataError: If there is no such file.
+    """
+    token = read_text(file).strip() if file is not None else given
+    if token is None:
+        return None
+    place = "The token file" if file is not None else "RH_SERVER_TOKEN"
+    if len(token) < SHORTEST_TOKEN or not _TOKEN.fullmatch(token):
+        step = "Make one with: openssl rand -hex 32"
+        raise InputError(f"{place} holds no token of {SHORTEST_TOKEN} or more plain characters.", next_step=step)
+    return token
+
+
+def clean_request_id(given: str | None) -> str:
+    """Return a caller's id for a request as far as it is harmless, or make one."""
+    cleaned = _ID.sub("", given or "")[:_LONGEST_ID]
+    return cleaned or uuid.uuid4().hex
+
+
+@dataclass(frozen=True)
+class Guard:
+    """Decides whether a request may be answered at all.
+
+    Without a token a page in a browser on this machine must not be able to ask: it would come with an `Origin`, or,
+    when a foreign name is made to point here, with a foreign `Host`.
+    """
+
+    token: str | None = field(default=None, repr=False)
+    """What callers must show; None: nothing."""
+    local: bool = True
+    """Whether only this machine is listened to."""
+
+    def check(self, path: str, headers: dict[bytes, bytes]) -> None:
+        """Let a request pass, or refuse it.
+
+        Args:
+            path: Its path.
+            headers: By lowercase name.
+
+        Raises:
+            RefusedError: 401 without the right token; 403 where a browser page asks a server without one.
+        """
+        if path in OPEN_PATHS:
+            return
+        if self.token is None:
+            if b"origin" in headers or (self.local and not _names_this_machine(headers.get(b"host", b""))):
+                step = "Ask from a program on this machine, or start the server with a token."
+                raise RefusedError(403, Fault("forbidden", "Pages in a browser may not ask this server.", step))
+            return
+        scheme, _, shown = headers.get(b"authorization", b"").partition(b" ")
+        right = hmac.compare_digest(shown.strip(), self.token.encode("ascii"))
+        if scheme.lower() != b"bearer" or not right:
+            step = "Send the header 'Authorization: Bearer TOKEN' with the server's token."
+            raise RefusedError(401, Fault("unauthorized", "The token is missing or wrong.", step))
+
+
+def _names_this_machine(host: bytes) -> bool:
+    name = host.decode("latin-1").lower()
+    name = name[: name.index("]") + 1] if name.startswith("[") and "]" in name else name.partition(":")[0]
+    return not name or is_loopback(name)

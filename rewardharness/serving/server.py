@@ -1,0 +1,191 @@
+"""Runs the application with uvicorn: slow connections are closed, and being told to end is an orderly thing."""
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import h11
+import orjson
+from uvicorn import Config, Server
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from rewardharness.errors import InputError
+from rewardharness.serving.faults import ErrorReply, Fault
+from rewardharness.serving.front import Front
+from rewardharness.serving.security import clean_request_id
+from rewardharness.serving.service import Service
+
+log = logging.getLogger(__name__)
+
+_KEEP_ALIVE = 75
+"""Seconds for which an idle connection is kept: longer than a training step takes between two batches, often."""
+
+_BACKLOG = 2048
+
+
+class PatientProtocol(H11Protocol):
+    """HTTP/1.1 with a limit of time for the head of a request, which uvicorn has not."""
+
+    head_seconds = 30.0
+    """Seconds from the first byte of a head, or from the connection, to its end."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._too_late: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin to wait for a head."""
+        super().connection_made(transport)  # type: ignore[arg-type]
+        self._watch()
+
+    def data_received(self, data: bytes) -> None:
+        """Go on with a head, or a body."""
+        super().data_received(data)
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop waiting."""
+        self._stop_watching()
+        super().connection_lost(exc)
+
+    def on_response_complete(self) -> None:
+        """Between two requests uvicorn's own limit holds."""
+        super().on_response_complete()
+        self._watch()
+
+    def send_400_response(self, msg: str) -> None:
+        """Say in our own shape that this is not HTTP."""
+        fault = Fault("malformed", "The request is not HTTP/1.1.", "Send it with a client for HTTP.")
+        self._say(400, fault)
+
+    def _watch(self) -> None:
+        """Wait for a head while there is neither a request that is being answered nor a pause between two."""
+        answering = self.cycle is not None and not self.cycle.response_complete
+        if answering or self.timeout_keep_alive_task is not None:
+            self._stop_watching()
+        elif self._too_late is None and not self.transport.is_closing():
+            self._too_late = self.loop.call_later(self.head_seconds, self._give_up)
+
+    def _stop_watching(self) -> None:
+        if self._too_late is not None:
+            self._too_late.cancel()
+            self._too_late = None
+
+    def _give_up(self) -> None:
+        self._too_late = None
+        if self.conn.our_state is h11.IDLE:
+            fault = Fault("too_slow", "The head of the request did not come in time.", "Send it again.", True)
+            self._say(408, fault)
+        else:
+            self.transport.close()
+
+    def _say(self, status: int, fault: Fault) -> None:
+        """Answer without the application, and close."""
+        if self.transport.is_closing() or (self.conn.our_state is not h11.IDLE and status != 400):
+            self.transport.close()
+            return
+        body = orjson.dumps(ErrorReply(clean_request_id(None), fault))
+        headers = [("content-type", "application/json"), ("content-length", str(len(body))), ("connection", "close")]
+        with contextlib.suppress(h11.LocalProtocolError):
+            reply = h11.Response(status_code=status, headers=headers)
+            for event in (reply, h11.Data(data=body), h11.EndOfMessage()):
+                self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
+
+
+class _OwnSignals(Server):
+    """uvicorn without its own ideas about signals: it would end the process by the signal that asked for it."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals to `serve`."""
+        yield
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Open the socket, before anything else is done that may take long.
+
+    Raises:
+        InputError: If the address cannot be used.
+    """
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        opened = socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    except (OSError, OverflowError, UnicodeError) as error:
+        problem = getattr(error, "strerror", None) or "not a usable address"
+        raise InputError(
+            f"The server cannot listen on {host} port {port}: {problem}.", next_step="Give another --host or --port."
+        ) from None
+    opened.setblocking(False)
+    return opened
+
+
+async def serve(
+    app: Front, service: Service, opened: socket.socket, on_ready: Callable[[], None] = lambda: None
+) -> int | None:
+    """Serve until SIGTERM or SIGINT, then end in order.
+
+    What is under way is finished, for as long as the limits allow; meanwhile new requests are answered with 503, and
+    `/readyz` as well. A second signal ends it at once.
+
+    Args:
+        app: The application.
+        service: Its service.
+        opened: Where to listen.
+        on_ready: Called when requests are answered.
+
+    Returns:
+        The signal that ended it; None when it ended by itself.
+    """
+    protocol = type("Protocol", (PatientProtocol,), {"head_seconds": service.limits.read_seconds})
+    config = Config(
+        app,
+        http=protocol,
+        ws="none",
+        loop="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=_KEEP_ALIVE,
+        timeout_graceful_shutdown=5,
+    )
+    server = _OwnSignals(config)
+    loop = asyncio.get_running_loop()
+    ending: asyncio.Task[None] | None = None
+    received: list[int] = []
+
+    async def end() -> None:
+        await service.end()
+        server.should_exit = True
+
+    def asked(number: int) -> None:
+        nonlocal ending
+        received.append(number)
+        if ending is None:
+            ending = loop.create_task(end())
+        else:
+            server.should_exit = server.force_exit = True
+
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    for number in numbers:
+        with contextlib.suppress(RuntimeError, ValueError):  # not the main thread: whoever runs us has the signals
+            loop.add_signal_handler(number, asked, number)
+    serving = loop.create_task(server.serve(sockets=[opened]))
+    try:
+        while not server.started and not serving.done():
+            await asyncio.sleep(0.01)
+        if server.started:
+            on_ready()
+        await serving
+    finally:
+        for number in numbers:
+            with contextlib.suppress(RuntimeError, ValueError):
+                loop.remove_signal_handler(number)
+        if ending is not None:
+            ending.cancel()
+    return received[0] if received else None

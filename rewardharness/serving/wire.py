@@ -1,0 +1,256 @@
+"""What callers may send, checked field by field, and what they get back. The only place that knows pydantic."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema, model_validator
+
+from rewardharness.schema import LABELS
+from rewardharness.serving.body import LIFTED, Parsed
+from rewardharness.serving.faults import invalid, too_large
+from rewardharness.serving.images import Encoded, Given, ImageShelf, image_too_large
+from rewardharness.serving.limits import Limits
+from rewardharness.serving.normalise import EPS, Normalisation
+from rewardharness.serving.scoring import Edit
+
+_SHOWN = 20
+"""Problems of one request that are told."""
+_BASE64 = (
+    r"^(?:data:image/[a-z0-9.+-]{1,20};base64,)?"
+    r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{4}|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{2}==)$"
+)
+
+
+class Base64(str):
+    """Base64 that stands in the request."""
+
+
+class Lifted(int):
+    """The number of a string that was lifted out of the request."""
+
+
+class Named(str):
+    """The name of an image that came along."""
+
+
+def _read_image(value: Any) -> Any:
+    """Tell apart the ways in which an image can be given."""
+    if isinstance(value, str):
+        return Base64(value)
+    if isinstance(value, dict) and len(value) == 1:
+        [(key, what)] = value.items()
+        if key == LIFTED:
+            return Lifted(what)
+        if key == "ref" and isinstance(what, str):
+            return Named(what)
+    raise ValueError('not an image: base64, or {"ref": NAME}')
+
+
+_IMAGE_BYTES = {"type": "string", "contentEncoding": "base64", "pattern": _BASE64}
+_IMAGE_NAME = {
+    "type": "object",
+    "properties": {"ref": {"type": "string", "description": "A key of `images`, or the name of a part."}},
+    "required": ["ref"],
+    "additionalProperties": False,
+}
+Image = Annotated[
+    Base64 | Lifted | Named,
+    BeforeValidator(_read_image),
+    WithJsonSchema({"oneOf": [_IMAGE_BYTES, _IMAGE_NAME]}),
+]
+Instruction = Annotated[str, Field(min_length=1, max_length=4000, pattern=r"\S")]
+ItemId = Annotated[str, Field(max_length=128)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, arbitrary_types_allowed=True)
+
+
+class _Request(_Strict):
+    images: dict[str, Annotated[Base64 | Lifted, BeforeValidator(_read_image), WithJsonSchema(_IMAGE_BYTES)]] = Field(
+        default_factory=dict, description="Images that are used more than once, by a name for `ref`."
+    )
+    deadline_s: float | None = Field(
+        None, gt=0, le=86_400, description="Seconds that the reply may take; what is not judged by then is an error."
+    )
+
+
+class _Normalised(_Request):
+    normalise: Literal["raw", "group"] = Field("raw", description="Whether rewards are also made relative.")
+    eps: float = Field(EPS, gt=0, le=1, description="Added to the standard deviation.")
+    clip: float | None = Field(None, gt=0, le=1000, description="Bound of what is made relative.")
+
+    @property
+    def how(self) -> Normalisation:
+        """How rewards are made relative."""
+        return Normalisation(self.normalise, self.eps, self.clip)
+
+
+class ScoreRequest(_Request):
+    """One edit, or two to four candidates that are judged together."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "oneOf": [
+                {"required": [one], "properties": {one: {"not": {"type": "null"}}, other: {"type": "null"}}}
+                for one, other in (("edited", "candidates"), ("candidates", "edited"))
+            ]
+        },
+    )
+
+    id: ItemId | None = None
+    instruction: Instruction
+    source: Image
+    edited: Image | None = Field(None, description="The edited image, scored alone.")
+    candidates: list[Image] | None = Field(None, min_length=2, max_length=len(LABELS))
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> "ScoreRequest":
+        if (self.edited is None) == (self.candidates is None):
+            raise ValueError("give either edited or candidates")
+        return self
+
+    def edit(self, reader: "ImageReader") -> Edit:
+        """Put it into a value."""
+        several = self.candidates or []
+        given = [reader.read(each, f"candidates[{index}]") for index, each in enumerate(several)]
+        given = given or [reader.read(self.edited, "edited")]
+        return Edit(self.instruction, reader.read(self.source, "source"), tuple(given), self.id)
+
+
+class Item(_Strict):
+    """One edit of a batch."""
+
+    id: ItemId | None = None
+    instruction: Instruction
+    source: Image
+    edited: Image
+    group: ItemId | None = Field(None, description="Rewards are made relative within a group.")
+
+
+class BatchRequest(_Normalised):
+    """Many edits, each judged alone."""
+
+    items: list[Item] = Field(min_length=1)
+
+    def edits(self, reader: "ImageReader") -> list[Edit]:
+        """Put it into values."""
+        found = []
+        for index, item in enumerate(self.items):
+            where = f"items[{index}]"
+            source = reader.read(item.source, f"{where}.source")
+            edited = reader.read(item.edited, f"{where}.edited")
+            found.append(Edit(item.instruction, source, (edited,), item.id, item.group))
+        return found
+
+
+class CompareRequest(_Request):
+    """Two candidates, compared in both orders."""
+
+    id: ItemId | None = None
+    instruction: Instruction
+    source: Image
+    a: Image
+    b: Image
+
+    def edit(self, reader: "ImageReader") -> Edit:
+        """Put it into a value."""
+        source, a, b = (reader.read(getattr(self, name), name) for name in ("source", "a", "b"))
+        return Edit(self.instruction, source, (a, b), self.id)
+
+
+class RankRequest(_Normalised):
+    """A group of candidates of one edit."""
+
+    id: ItemId | None = None
+    instruction: Instruction
+    source: Image
+    candidates: list[Image] = Field(min_length=2)
+    method: Literal["score", "win_rate"] = Field(
+        "score", description="`score`: each judged alone. `win_rate`: all pairs compared in both orders."
+    )
+
+    def edit(self, reader: "ImageReader") -> Edit:
+        """Put it into a value."""
+        given = tuple(reader.read(each, f"candidates[{index}]") for index, each in enumerate(self.candidates))
+        return Edit(self.instruction, reader.read(self.source, "source"), given, self.id)
+
+
+class ImageReader:
+    """Reads the images of one request.
+
+    Args:
+        parsed: The request's body.
+        images: What its field `images` holds.
+        limits: How large they may be.
+        strict: Whether an image with too many pixels refuses the request, rather than being an error of its item.
+    """
+
+    def __init__(self, parsed: Parsed, images: Mapping[str, Base64 | Lifted], limits: Limits, *, strict: bool) -> None:
+        self._lifted = parsed.lifted
+        self._limits = limits
+        self._strict = strict
+        both = sorted(parsed.parts.keys() & images.keys())
+        if both:
+            raise invalid("An image came twice under one name.", ("images", "the name of a part as well"))
+        named = {name: self._encoded(image) for name, image in images.items()}
+        self._shelf = ImageShelf(limits, {**parsed.parts, **named})
+
+    def read(self, image: Base64 | Lifted | Named | None, where: str) -> Given:
+        """Return an image.
+
+        Raises:
+            RefusedError: 422 if it is not base64 or did not come; 413 if it is too large.
+        """
+        if isinstance(image, Named):
+            given = self._shelf.look_up(image, where)
+        else:
+            assert image is not None
+            given = self._shelf.take(self._encoded(image), where)
+        if self._strict and given.pixels is not None and given.pixels > self._limits.pixels:
+            raise image_too_large(f"{self._limits.pixels} pixels", where)
+        return given
+
+    def _encoded(self, image: Base64 | Lifted) -> Encoded:
+        return self._lifted[image] if isinstance(image, Lifted) else image
+
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def read_request(model: type[Model], parsed: Parsed) -> Model:
+    """Check a request field by field.
+
+    Raises:
+        RefusedError: 422, with the fields that are wrong.
+    """
+    try:
+        return model.model_validate(parsed.tree)
+    except ValidationError as error:
+        problems = [_problem(each) for each in error.errors(include_url=False, include_context=False)[:_SHOWN]]
+        first, what = problems[0]
+        raise invalid(f"{first}: {what}." if first else f"{what}.", *problems) from None
+
+
+def check_count(name: str, count: int, most: int) -> None:
+    """Refuse a list that is longer than this server takes.
+
+    Raises:
+        RefusedError: 413.
+    """
+    if count > most:
+        step = f"Send at most {most} at once."
+        raise too_large(f"The length of {name}", str(most), step, fields=((name, f"{count} given, {most} allowed"),))
+
+
+def _problem(error: Any) -> tuple[str, str]:
+    """Put one of pydantic's findings into a place and a few words. What was sent is never repeated."""
+    place = ""
+    for part in error["loc"]:
+        place += f"[{part}]" if isinstance(part, int) else f".{str(part)[:80]}" if place else str(part)[:80]
+    given = error.get("input")
+    if error["type"] == "string_type" and isinstance(given, dict) and LIFTED in given:
+        return place, "too long"
+    if error["type"] == "extra_forbidden":
+        return place, "unknown field"
+    return place, str(error["msg"]).removeprefix("Value error, ")

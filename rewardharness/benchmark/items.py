@@ -1,0 +1,250 @@
+"""From cases to what is judged and what is asked.
+
+    Item       one Example under an id of its own: what a judge sees, without label, editor or file name
+    Question   what is asked about the candidates of one item, or of several, and what is true
+    Exam       all of both for one task under one protocol
+
+A question points at candidates as (item, letter). That is how one way of counting serves all protocols: the two
+candidates of a question lie in one item with two candidates, in one item with all candidates of a group, or in two
+items with one candidate each.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from rewardharness.benchmark.cases import Case, Problem
+from rewardharness.benchmark.checks import REPEATED, Identities
+from rewardharness.benchmark.task import Part, Task
+from rewardharness.files import content_id
+from rewardharness.schema import LABELS, Example, ImageInput, Json
+
+FORWARD, REVERSE = "forward", "reverse"
+"""The two questions about a pair under `both-orders`."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """What is judged."""
+
+    example: Example
+    """Without a label: nobody who judges has a use for it."""
+    ties: bool
+    """Whether `tie` is among the answers."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked about one or more candidates, and what is true."""
+
+    id: str
+    part: str
+    asks: tuple[tuple[str, str], ...]
+    """Per candidate of the question: the id of the item in which it is judged, and its letter there."""
+    truth: str | float | None
+    """Letter of the best candidate by its place in `asks`, `tie`, `both bad`, a human score, or None: no label."""
+    group: str = ""
+    letters: tuple[str, ...] = ()
+    """What the candidates are called within their group."""
+    category: str = ""
+    dimension: str = ""
+    editors: tuple[str, ...] = ()
+    cluster: str = ""
+    """The source image: what stands or falls together."""
+    order: str = ""
+    """`forward` or `reverse` where both are asked."""
+    score: str = "reward"
+    """Which score of a judge speaks to it: reward, instruction or quality."""
+    instruction: str = ""
+    excluded: str = ""
+    """Why it does not count; empty for one that counts."""
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> "Question":
+        """Read back what `asdict` wrote."""
+        lists = {name: tuple(value[name]) for name in ("letters", "editors")}
+        return cls(**{**value, **lists, "asks": tuple((item, letter) for item, letter in value["asks"])})
+
+
+@dataclass(frozen=True)
+class Exam:
+    """Everything that is judged and asked for one task under one protocol."""
+
+    task: Task
+    protocol: str
+    parts: tuple[Part, ...]
+    items: Mapping[str, Item]
+    """By the id of their example, in the order in which they are judged."""
+    questions: tuple[Question, ...]
+    problems: tuple[Problem, ...]
+    revision: str
+    """What was read: a commit, or words about a local copy."""
+    digest: str
+    """Content id of what was read: ids, instructions, labels and images."""
+    sampled: tuple[int, int, int] | None = None
+    """Units that were drawn, units that there are, and the seed; None for all. A unit is a pair or a whole group."""
+    references: Mapping[str, float] = field(default_factory=dict)
+    """What people get among themselves, where that is known: a rank correlation per comparison."""
+
+    def to_json(self) -> Json:
+        """Put into JSON what a report needs, so that it can be made without the data."""
+        return {
+            "task": {
+                name: getattr(self.task, name)
+                for name in ("name", "title", "about", "paper", "license", "notes", "metrics", "digest")
+            },
+            "hub": self.task.data.hub,
+            "scores": self.task.scores,
+            "protocol": self.protocol,
+            "parts": [asdict(part) for part in self.parts],
+            "revision": self.revision,
+            "digest": self.digest,
+            "sampled": self.sampled,
+            "references": dict(self.references),
+            "items": len(self.items),
+            "problems": [asdict(problem) for problem in self.problems],
+            "questions": [asdict(question) for question in self.questions],
+        }
+
+
+@dataclass
+class _Sheet:
+    """What has been put together so far."""
+
+    items: dict[str, Item] = field(default_factory=dict)
+    questions: list[Question] = field(default_factory=list)
+
+    def add(self, name: str, case: Case, candidates: Sequence[ImageInput], cluster: str, ties: bool) -> str:
+        """Add an item with these candidates; the ids of its images say nothing but their letters."""
+        example = Example(
+            id=name,
+            instruction=case.instruction,
+            source=replace(case.source, name="source"),
+            candidates=tuple(
+                replace(image, name=f"candidate {letter}") for letter, image in zip(LABELS, candidates, strict=False)
+            ),
+            source_id=cluster,
+        )
+        self.items.setdefault(name, Item(example, ties))
+        return name
+
+
+def expand(cases: Sequence[Case], parts: Sequence[Part], protocol: str, same: Identities, task: Task) -> "_Sheet":
+    """Put together what is judged and asked under a protocol.
+
+    Rows that are there again are left out: they have been named and counted by the checks.
+    """
+    sheet = _Sheet()
+    by_name = {part.name: part for part in parts}
+    counting = [case for case in cases if not case.excluded.startswith(REPEATED)]
+    if protocol == "ranking":
+        groups: dict[str, list[Case]] = defaultdict(list)
+        for case in counting:
+            groups[case.group or case.id].append(case)
+        for name, members in groups.items():
+            _add_ranking(sheet, name, members, same, task, by_name[members[0].part].ties)
+        return sheet
+    alone: dict[tuple[str, str, str], str] = {}
+    for case in counting:
+        ties = by_name[case.part].ties
+        if protocol == "pointwise":
+            _add_alone(sheet, case, same, task, alone)
+        else:
+            name = sheet.add(case.id, case, case.candidates, same.content(case.source)[:16], ties)
+            order = FORWARD if protocol == "both-orders" else ""
+            asks = [(name, letter) for letter in LABELS[: len(case.candidates)]]
+            sheet.questions.append(_question(case, asks, same, task, order))
+            if order:
+                name = sheet.add(
+                    f"{case.id}|{REVERSE}", case, case.candidates[::-1], same.content(case.source)[:16], ties
+                )
+                asks = [(name, letter) for letter in LABELS[: len(case.candidates)]][::-1]
+                sheet.questions.append(_question(case, asks, same, task, REVERSE))
+    return sheet
+
+
+def _add_ranking(sheet: _Sheet, name: str, members: Sequence[Case], same: Identities, task: Task, ties: bool) -> None:
+    """One item for all candidates of a group."""
+    images = {letter: image for case in members for letter, image in zip(case.letters, case.candidates, strict=True)}
+    letters = sorted(images)
+    first = members[0]
+    ties = ties and len(letters) == 2
+    sheet.add(name, first, [images[letter] for letter in letters], same.content(first.source)[:16], ties)
+    places = dict(zip(letters, LABELS, strict=False))
+    for case in members:
+        asks = [(name, places[letter]) for letter in case.letters]
+        sheet.questions.append(_question(case, asks, same, task, ""))
+
+
+def _add_alone(sheet: _Sheet, case: Case, same: Identities, task: Task, alone: dict[tuple[str, str, str], str]) -> None:
+    """One item per candidate; an edit that several rows speak of is judged once."""
+    asks = []
+    for place, (letter, image) in enumerate(zip(case.letters, case.candidates, strict=True)):
+        edit = same.edit(case, place)
+        if edit not in alone:
+            name = f"{case.group or case.id}|{letter}"
+            while name in sheet.items:
+                name += "'"
+            alone[edit] = sheet.add(name, case, [image], same.content(case.source)[:16], ties=False)
+        asks.append((alone[edit], LABELS[0]))
+    sheet.questions.append(_question(case, asks, same, task, ""))
+
+
+def _question(case: Case, asks: Sequence[tuple[str, str]], same: Identities, task: Task, order: str) -> Question:
+    return Question(
+        id=f"{case.id}|{order}" if order else case.id,
+        part=case.part,
+        asks=tuple(asks),
+        truth=case.truth,
+        group=f"{case.group}|{order}" if case.group and order else case.group,
+        letters=case.letters,
+        category=case.category,
+        dimension=case.dimension,
+        editors=case.editors,
+        cluster=same.content(case.source)[:16],
+        order=order,
+        score=task.score_of.get(case.dimension, "reward"),
+        instruction=case.instruction,
+        excluded=case.excluded,
+    )
+
+
+def sample(questions: Sequence[Question], limit: int, seed: int) -> tuple[tuple[Question, ...], int]:
+    """Draw some of the questions by seeded chance, so that every stratum gives its share.
+
+    What belongs together is drawn together: both orders of a pair, and all pairs of a group. Strata are parts,
+    dimensions, categories and labels. A larger sample with the same seed holds the smaller one.
+
+    Args:
+        questions: All of them.
+        limit: Units to draw, at least 1.
+        seed: Any integer.
+
+    Returns:
+        The questions of the units that were drawn, in the order given, and how many units there are.
+    """
+    units: dict[str, list[Question]] = defaultdict(list)
+    for question in questions:
+        units[_unit(question)].append(question)
+    strata: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for name, members in units.items():
+        first = members[0]
+        strata[first.part, first.dimension, first.category, "" if first.group else str(first.truth)].append(name)
+    places: list[tuple[float, str, str]] = []
+    for names in strata.values():
+        by_chance = sorted((content_id([seed, name]), name) for name in names)
+        places += [((place + 0.5) / len(names), chance, name) for place, (chance, name) in enumerate(by_chance)]
+    drawn = {name for _, _, name in sorted(places)[:limit]}
+    return tuple(question for question in questions if _unit(question) in drawn), len(units)
+
+
+def _unit(question: Question) -> str:
+    name = question.group or question.id
+    return name.removesuffix(f"|{question.order}") if question.order else name
+
+
+def needed(items: Mapping[str, Item], questions: Iterable[Question]) -> dict[str, Item]:
+    """Pick the items that some questions ask about, in their order."""
+    wanted = {item for question in questions for item, _ in question.asks}
+    return {name: item for name, item in items.items() if name in wanted}

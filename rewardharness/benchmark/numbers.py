@@ -1,0 +1,375 @@
+"""Counts replies: every number with n, coverage, interval, what guessing gets, and how it was counted."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+
+from rewardharness.benchmark.answers import Reply
+from rewardharness.benchmark.complete_groups import complete_groups, group_chance
+from rewardharness.benchmark.conventions import editscore
+from rewardharness.benchmark.correlation import correlate
+from rewardharness.benchmark.intervals import bootstrap, bootstrap_mean
+from rewardharness.benchmark.items import Question
+from rewardharness.benchmark.metrics import (
+    TIES,
+    TWO_WAY,
+    UNDECIDED,
+    Answer,
+    agreement,
+    bounds,
+    chance,
+    collapse,
+    macro,
+    pair_accuracy,
+    share_json,
+)
+from rewardharness.benchmark.task import BOTH_BAD, Part
+from rewardharness.benchmark.ties import TieRule, tuned_in_hindsight, with_ties
+from rewardharness.judging.report import wilson
+from rewardharness.schema import TIE, Accuracy, Interval, Json
+
+GIVEN_FLOOR = 0.5
+"""Where a judge knows one kind of tie and no floor was fitted: two rewards below this are both bad."""
+
+_PAIR_BY_PAIR = frozenset({"pairs", "both-orders"})
+"""Protocols under which the pairs of a group can contradict each other."""
+
+_RESAMPLES = 500
+"""Of intervals whose statistic is not a plain mean."""
+
+
+@dataclass(frozen=True)
+class Number:
+    """One number of a table."""
+
+    part: str
+    metric: str
+    """A key of `METRICS`, or `fitted`."""
+    name: str
+    """What is counted and how, in words; with the part and the protocol it says all."""
+    value: float | None
+    """What is quoted: a share in [0, 1], or a rank correlation in [-1, 1]."""
+    interval: Interval | None
+    n: int
+    judged: int
+    dimension: str = ""
+    chance: float | None = None
+    """What guessing gets."""
+    basis: str = "judged"
+    """`judged`: failures lower the coverage. `all`: what was not judged counts as wrong."""
+    detail: Json = field(default_factory=dict)
+
+    def to_json(self) -> Json:
+        """Put it into JSON."""
+        share = self.judged / self.n if self.n else None
+        return {**asdict(self), "interval": bounds(self.interval), "coverage": share}
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """The questions of a run, and what one contender replied."""
+
+    parts: Mapping[str, Part]
+    protocol: str
+    metrics: tuple[str, ...]
+    replies: tuple[Reply, ...]
+    """Those that count, and those that do not."""
+
+    @property
+    def counting(self) -> tuple[Reply, ...]:
+        """Replies to questions that have a truth and are not excluded."""
+        return tuple(each for each in self.replies if counts(each.question))
+
+
+def counts(question: Question) -> bool:
+    """Whether a question counts."""
+    return not question.excluded and question.truth is not None
+
+
+def numbers(sheet: Sheet, rules: Mapping[str, TieRule] | None = None) -> list[Number]:
+    """Count everything that the task asks for.
+
+    Args:
+        sheet: What was replied.
+        rules: Thresholds of ties per part, fitted on other data.
+    """
+    found: list[Number] = []
+    for name, part in sheet.parts.items():
+        replies = [each for each in sheet.counting if each.question.part == name]
+        if not replies:
+            continue
+        for metric in sheet.metrics:
+            found += _COUNTED[metric](part, replies, sheet.protocol)
+        rule = (rules or {}).get(name)
+        if rule is not None:
+            found += _fitted(part, replies, rule)
+    return found
+
+
+def _exact(part: Part, replies: Sequence[Reply], protocol: str) -> list[Number]:
+    found = []
+    for dimension, some in _dimensions(replies):
+        if _best_of_many(some):
+            found.append(_best(part, dimension, some))
+            continue
+        answers = [_told_apart(part, each) for each in some]
+        found.append(_share(part, dimension, "exact", answers, part.labels))
+        if BOTH_BAD in part.labels:
+            labels = tuple(label for label in part.labels if label != BOTH_BAD)
+            found.append(_share(part, dimension, "exact", [collapse(answer) for answer in answers], labels))
+    return found
+
+
+def _share(part: Part, dimension: str, metric: str, answers: Sequence[Answer], labels: Sequence[str]) -> Number:
+    count = pair_accuracy(answers, "exact", labels).accuracy
+    floor = f", both bad where both rewards of a tie are below {GIVEN_FLOOR}" if BOTH_BAD in labels else ""
+    return Number(
+        part.name,
+        metric,
+        f"exact among {', '.join(labels)}{floor}",
+        count.value,
+        _interval(answers, count),
+        count.n,
+        count.judged,
+        dimension,
+        1 / len(labels),
+        detail={**share_json(count), "chance": chance(answers, labels)},
+    )
+
+
+def _told_apart(part: Part, each: Reply) -> Answer:
+    """Say which kind of tie it is, where the labels know two and the judge one: both bad if both scores are low."""
+    answer = each.answer
+    if BOTH_BAD not in part.labels:
+        return answer
+    known = [value for value in each.values if value is not None]
+    if answer.said == TIE and len(known) == 2 and max(known) < GIVEN_FLOOR:
+        return replace(answer, said=BOTH_BAD)
+    return answer
+
+
+def _forced(part: Part, replies: Sequence[Reply], protocol: str) -> list[Number]:
+    if not part.ties or _best_of_many(replies):
+        return []
+    found = []
+    for dimension, some in _dimensions(replies):
+        answers = [each.forced for each in some if each.question.truth in TWO_WAY]
+        score = pair_accuracy(answers, "no-tie", part.labels)
+        found.append(
+            Number(
+                part.name,
+                "forced",
+                f"no tie: whoever leads, of pairs labelled A or B ({len(some) - len(answers)} ties left out)",
+                score.accuracy.value,
+                _interval(answers, score.accuracy),
+                score.accuracy.n,
+                score.accuracy.judged,
+                dimension,
+                0.5,
+                detail=share_json(score.accuracy),
+            )
+        )
+    return found
+
+
+def _groups(part: Part, replies: Sequence[Reply], protocol: str) -> list[Number]:
+    if part.group is None or part.candidates < 3:
+        return []
+    sizes = Counter(each.question.group for each in replies)
+    whole = [each for each in replies if sizes[each.question.group] == part.pairs_per_group]
+    score = complete_groups([each.group_pair for each in whole], part.candidates)
+    count = score.accuracy
+    left = len(sizes) - count.n
+    dropped = f" ({left} incomplete groups left out)" if left else ""
+    share = count.correct / count.n if count.n else None
+    return [
+        Number(
+            part.name,
+            "groups",
+            f"complete groups of {part.candidates}, every pair right; a group with a failed pair is not{dropped}",
+            share,
+            wilson(count.correct, count.n),
+            count.n,
+            count.judged,
+            chance=group_chance(part.candidates)["pairs" if protocol in _PAIR_BY_PAIR else "ranking"],
+            basis="all",
+            detail={**score.to_json(), "left_out": left},
+        )
+    ]
+
+
+def _tuned(part: Part, replies: Sequence[Reply], protocol: str) -> list[Number]:
+    if not part.ties or _best_of_many(replies):
+        return []
+    labels = tuple(label for label in part.labels if label != BOTH_BAD)
+    pairs = [
+        replace(each.scored, truth=TIE if each.question.truth in TIES else str(each.question.truth)) for each in replies
+    ]
+    if all(pair.difference is None for pair in pairs):
+        return []
+    count = tuned_in_hindsight(pairs, labels).accuracy
+    return [
+        Number(
+            part.name,
+            "tuned",
+            f"exact among {', '.join(labels)}, threshold chosen on these very labels (no fair estimate)",
+            count.value,
+            None,
+            count.n,
+            count.judged,
+            detail=share_json(count),
+        )
+    ]
+
+
+def _fitted(part: Part, replies: Sequence[Reply], rule: TieRule) -> list[Number]:
+    pairs = [each.scored for each in replies]
+    if BOTH_BAD not in rule.labels:
+        pairs = [replace(pair, truth=TIE if pair.truth in TIES else pair.truth) for pair in pairs]
+    count = with_ties(pairs, rule, judge=rule.judge, protocol=rule.protocol).accuracy
+    answers = [Answer(pair.id, pair.truth, rule.say(pair), cluster=pair.cluster) for pair in pairs]
+    return [
+        Number(
+            part.name,
+            "fitted",
+            f"exact among {', '.join(rule.labels)}, {rule.treatment}",
+            count.value,
+            _interval(answers, count),
+            count.n,
+            count.judged,
+            chance=1 / len(rule.labels),
+            detail={**share_json(count), "threshold": rule.threshold, "floor": rule.floor, "fitted_on": rule.n},
+        )
+    ]
+
+
+def _macro(part: Part, replies: Sequence[Reply], protocol: str) -> list[Number]:
+    found = []
+    for dimension, some in _dimensions(replies, pooled=False):
+        answers = [each.answer for each in some]
+        if part.ties:
+            score = macro(answers, "exact", part.labels)
+        else:
+            score = editscore(replace(answer, dimension="") for answer in answers)[""]
+
+        def mean(rows: Sequence[Answer]) -> float | None:
+            return macro(rows, "exact" if part.ties else "strict", part.labels).mean
+
+        count = score.pooled
+        found.append(
+            Number(
+                part.name,
+                "macro",
+                f"mean over {len(score.parts)} categories, level candidates count as wrong",
+                score.mean,
+                bootstrap(answers, mean, [answer.cluster for answer in answers], resamples=_RESAMPLES),
+                count.n,
+                count.judged,
+                dimension,
+                1 / len(part.labels),
+                detail=score.to_json(),
+            )
+        )
+    return found
+
+
+def _spearman(part: Part, replies: Sequence[Reply], protocol: str) -> list[Number]:
+    ratings = [each.rating for each in replies]
+    found = correlate(ratings)
+    span = bootstrap(
+        ratings, lambda rows: correlate(rows).mean, [each.question.cluster for each in replies], resamples=_RESAMPLES
+    )
+    if span is not None and span.low == span.high:  # every resample has the same order: that says nothing of others
+        span = None
+    count = found.counts
+    editors = len(found.editors) - len(found.undefined)
+    return [
+        Number(
+            part.name,
+            "spearman",
+            f"Spearman's correlation with people per editor, Fisher's mean over {editors} editors",
+            found.mean,
+            span,
+            count.n,
+            count.judged,
+            chance=0.0,
+            detail=found.to_json(),
+        )
+    ]
+
+
+_COUNTED: Mapping[str, Callable[[Part, Sequence[Reply], str], list[Number]]] = {
+    "exact": _exact,
+    "forced": _forced,
+    "groups": _groups,
+    "tuned": _tuned,
+    "macro": _macro,
+    "spearman": _spearman,
+}
+
+
+def _dimensions(replies: Sequence[Reply], *, pooled: bool = True) -> list[tuple[str, Sequence[Reply]]]:
+    """Replies per dimension, and all of them together where there are several."""
+    names = sorted({each.question.dimension for each in replies})
+    if len(names) < 2:
+        return [(names[0] if names else "", replies)]
+    parts: list[tuple[str, Sequence[Reply]]] = [
+        (name, [each for each in replies if each.question.dimension == name]) for name in names
+    ]
+    return [*parts, ("all", replies)] if pooled else parts
+
+
+def _best_of_many(replies: Sequence[Reply]) -> bool:
+    return any(len(each.question.asks) > 2 for each in replies)
+
+
+def _best(part: Part, dimension: str, replies: Sequence[Reply]) -> Number:
+    """Whether the best of three or four was found; undecided among some, the share that a coin would get."""
+    count = Accuracy(
+        len(replies), sum(each.said is not None for each in replies), sum(credit(part, each) or 0.0 for each in replies)
+    )
+    many = len(replies[0].question.asks)
+    values = [credit(part, each) or 0.0 for each in replies if each.said is not None]
+    clusters = [each.question.cluster for each in replies if each.said is not None]
+    return Number(
+        part.name,
+        "exact",
+        f"best of {many} found",
+        count.value,
+        _span(values, clusters, count),
+        count.n,
+        count.judged,
+        dimension,
+        1 / many,
+        detail=share_json(count),
+    )
+
+
+def credit(part: Part, each: Reply) -> float | None:
+    """How far a reply agrees with the truth, in [0, 1]; None without a reply, or where the truth is a score."""
+    if each.said is None or not isinstance(each.question.truth, str):
+        return None
+    if len(each.question.asks) > 2 and each.said in (UNDECIDED, TIE):
+        return 1 / each.level
+    return agreement(_told_apart(part, each))
+
+
+def _interval(answers: Sequence[Answer], count: Accuracy) -> Interval | None:
+    judged = [answer for answer in answers if answer.said is not None]
+    return _span([agreement(answer) for answer in judged], [answer.cluster for answer in judged], count)
+
+
+def _span(values: Sequence[float], clusters: Sequence[str], count: Accuracy) -> Interval | None:
+    """Interval of a share of judged questions.
+
+    Wilson's. Where several questions share a source image, it is widened to the bootstrap over source images; and
+    where all of those agree, so that a bootstrap knows of no other value, each source image counts as one question.
+    """
+    plain = wilson(count.correct, count.judged)
+    units = len({cluster for cluster in clusters if cluster}) + clusters.count("")
+    if plain is None or units == len(clusters):
+        return plain
+    drawn = bootstrap_mean(values, clusters)
+    if drawn is None or drawn.low == drawn.high:
+        return wilson(count.correct / count.judged * units, units)
+    return Interval(min(plain.low, drawn.low), max(plain.high, drawn.high))

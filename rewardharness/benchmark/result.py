@@ -1,0 +1,182 @@
+"""Puts together what a run came to.
+
+Everything here is a pure function of what a run folder holds, so a report needs neither the data nor a judge.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rewardharness.benchmark.answers import Reply, reply
+from rewardharness.benchmark.calibration import Forecast, calibration_json
+from rewardharness.benchmark.cases import NOT_JUDGED
+from rewardharness.benchmark.comparison import Outcome, Run, compare
+from rewardharness.benchmark.conventions import TwoShowings, both_orders
+from rewardharness.benchmark.items import FORWARD, REVERSE, Question
+from rewardharness.benchmark.metrics import TWO_WAY, UNDECIDED
+from rewardharness.benchmark.numbers import Sheet, credit, numbers
+from rewardharness.benchmark.task import Group, Part
+from rewardharness.benchmark.ties import TieRule
+from rewardharness.schema import Json, Judgment, Usage
+
+
+def read_parts(exam: Json) -> dict[str, Part]:
+    """Read the parts back from what a run folder says."""
+    made = {}
+    for value in exam["parts"]:
+        group = Group(**value["group"]) if value["group"] else None
+        made[value["name"]] = Part(**{**value, "labels": tuple(value["labels"]), "group": group})
+    return made
+
+
+def make_sheet(exam: Json, judgments: Mapping[str, Judgment]) -> Sheet:
+    """Read what a contender replied off its judgments."""
+    parts = read_parts(exam)
+    questions = [Question.from_json(value) for value in exam["questions"]]
+    replies = tuple(reply(each, judgments, parts[each.part].ties) for each in questions)
+    return Sheet(parts, exam["protocol"], tuple(exam["task"]["metrics"]), replies)
+
+
+def summary(sheet: Sheet, judgments: Mapping[str, Judgment], wanted: Iterable[str]) -> Json:
+    """Say how judging itself went: coverage, failures by code, both orders, usage."""
+    items = set(wanted)
+    known = [judgment for name, judgment in judgments.items() if name in items]
+    failures = Counter(each.failure.code for each in known if each.failure is not None)
+    tried = [each.position_consistent for each in known if each.position_consistent is not None]
+    usage = sum((each.usage for each in known), Usage())
+    judged = sum(each.judged for each in known)
+    return {
+        "items": len(items),
+        "judged": judged,
+        "coverage": judged / len(items) if items else None,
+        "failures": dict(sorted(failures.items())),
+        "missing": len(items) - len(known),
+        "protocols": sorted({each.protocol for each in known}),
+        "position_consistency": sum(tried) / len(tried) if tried else None,
+        "both_orders": _both_orders(sheet),
+        "usage": {**asdict(usage), "seconds": round(usage.seconds, 3)},
+    }
+
+
+def _both_orders(sheet: Sheet) -> Json | None:
+    """How often the answer is the same whichever candidate comes first, where both orders are asked."""
+    pairs: dict[str, dict[str, Reply]] = {}
+    for each in sheet.counting:
+        if each.question.order and each.question.truth in TWO_WAY:
+            pairs.setdefault(each.question.id.rpartition("|")[0], {})[each.question.order] = each
+    if not pairs:
+        return None
+    found = both_orders(
+        TwoShowings(name, str(two[FORWARD].question.truth), _two_way(two[FORWARD]), _two_way(two[REVERSE]))
+        for name, two in pairs.items()
+        if len(two) == 2
+    )
+    return {"same": found.same, "tried": found.tried, "consistency": found.position_consistency}
+
+
+def _two_way(each: Reply) -> str | None:
+    return each.said if each.said in (*TWO_WAY, None) else UNDECIDED
+
+
+def forecasts(sheet: Sheet, judgments: Mapping[str, Judgment]) -> list[Forecast]:
+    """Confidence and agreement of every reply about a preference."""
+    made = []
+    for each in sheet.counting:
+        if not isinstance(each.question.truth, str):
+            continue
+        names = {item for item, _ in each.question.asks}
+        judgment = judgments.get(next(iter(names))) if len(names) == 1 else None
+        sure = judgment.confidence if judgment is not None and each.said is not None else None
+        margin = abs(each.lead) if each.lead is not None and each.said is not None else None
+        made.append(
+            Forecast(
+                each.question.id, credit(sheet.parts[each.question.part], each), sure, margin, each.question.category
+            )
+        )
+    return made
+
+
+def outcomes(sheet: Sheet, part: str) -> tuple[Outcome, ...]:
+    """What every question of a part came to, for a paired comparison."""
+    return tuple(
+        Outcome(each.question.id, str(each.question.truth), credit(sheet.parts[part], each), each.question.cluster)
+        for each in sheet.counting
+        if each.question.part == part and isinstance(each.question.truth, str)
+    )
+
+
+def paired_run(name: str, exam: Json, sheet: Sheet, part: str) -> Run:
+    """Put a contender into the form that is compared, question by question."""
+    labels = "/".join(sheet.parts[part].labels)
+    return Run(name, f"{exam['task']['name']}, {part}", f"exact, {labels}", exam["protocol"], outcomes(sheet, part))
+
+
+def make_result(
+    exam: Json,
+    contenders: Sequence[Json],
+    judgments: Mapping[str, Mapping[str, Judgment]],
+    rules: Mapping[str, Mapping[str, TieRule]] | None = None,
+) -> Json:
+    """Count everything that a run came to.
+
+    Args:
+        exam: What was asked, as `Exam.to_json` wrote it.
+        contenders: Who answered, as `Contender.to_json` wrote them; the first is whom the run is about.
+        judgments: By contender, then by item.
+        rules: Thresholds of ties by contender and part, fitted on other data.
+    """
+    wanted = {item for question in exam["questions"] for item, _ in question["asks"]}
+    sheets = {each["key"]: make_sheet(exam, judgments.get(each["key"], {})) for each in contenders}
+    rows = []
+    for each in contenders:
+        key, sheet = each["key"], sheets[each["key"]]
+        known = judgments.get(key, {})
+        rows.append(
+            {
+                **each,
+                **summary(sheet, known, wanted),
+                "numbers": [one.to_json() for one in numbers(sheet, (rules or {}).get(key))],
+                **(calibration_json(forecasts(sheet, known)) if not exam["scores"] else {}),
+                "against": _against(exam, contenders[0], each, sheets) if each is not contenders[0] else [],
+            }
+        )
+    about = {key: value for key, value in exam.items() if key != "questions"}
+    return {**about, "counted": _counted(exam), "rows": rows}
+
+
+def _against(exam: Json, first: Json, other: Json, sheets: Mapping[str, Sheet]) -> list[Json]:
+    """The judge of the run against another contender, part by part, on the questions that both answered."""
+    found = []
+    for part in sheets[first["key"]].parts:
+        mine = paired_run(label(first), exam, sheets[first["key"]], part)
+        if mine.outcomes:
+            compared = compare(paired_run(label(other), exam, sheets[other["key"]], part), mine).to_json()
+            fixed, broken = len(compared.pop("fixed")), len(compared.pop("broken"))
+            found.append({"part": part, **compared, "better": fixed, "worse": broken})
+    return found
+
+
+def label(contender: Mapping[str, Any]) -> str:
+    """Name a contender for a table."""
+    return contender["name"] if contender["role"] == "baseline" else f"{contender['name']}, {contender['library']}"
+
+
+def _counted(exam: Json) -> list[Json]:
+    """How many rows of each part count (two questions each in both orders), and why the others do not."""
+    found: dict[str, Counter[str]] = {part["name"]: Counter() for part in exam["parts"]}
+    for value in exam["questions"]:
+        reason = value["excluded"] or ("no label" if value["truth"] is None else "")
+        found[value["part"]][reason] += 1
+    for problem in exam["problems"]:
+        if problem["consequence"] == NOT_JUDGED:
+            found[problem["part"]][problem["code"]] += problem["n"]
+    return [
+        {
+            "part": name,
+            "rows": sum(tally.values()),
+            "counted": tally[""],
+            "left_out": {reason: n for reason, n in sorted(tally.items()) if reason},
+        }
+        for name, tally in found.items()
+    ]

@@ -1,0 +1,212 @@
+"""Judges the items of an exam with one or several judges, resumably.
+
+A run folder holds
+
+    run.json          the manifest: task, data, protocol, sample, the judge that it is about
+    exam.json         what was asked, so that a report needs neither the data nor a judge
+    contenders.json   who answered: the judge, the same without a Library, baselines
+    results.jsonl     one line per judgment, appended; a contender that is added later adds its lines
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from rewardharness.benchmark.items import Exam
+from rewardharness.errors import DataError, RunError
+from rewardharness.files import content_id, read_json, write_json
+from rewardharness.judging.evaluate import Cancel, evaluate
+from rewardharness.judging.judge import Judge
+from rewardharness.judging.record import judgment_from_line, judgment_line
+from rewardharness.judging.subagent import SubAgent
+from rewardharness.library.store import Library
+from rewardharness.runs.store import RESULTS, RunFolder
+from rewardharness.schema import Example, Json, Judgment
+
+EXAM = "exam.json"
+CONTENDERS = "contenders.json"
+COMMAND = "benchmark"
+"""The command in the manifest of a run."""
+
+Role = Literal["judge", "empty", "baseline"]
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One row of the table: a judge with a Library."""
+
+    role: Role
+    """`judge`: whom the run is about. `empty`: the same without a Library. `baseline`: someone to compare with."""
+    library: Library
+    library_name: str
+    """How people call the Library."""
+    open: Callable[[bool], Judge]
+    """Opens the judge; told whether ties are among the answers."""
+
+    @property
+    def identity(self) -> Json:
+        """Who it is, without what it knows of ties, which the parts of a task decide."""
+        judge = self.open(False)
+        return {
+            "name": judge.name,
+            "protocol": judge.protocol,
+            "revision": judge.revision,
+            "library_id": self.library.id,
+        }
+
+    @property
+    def key(self) -> str:
+        """Names the contender in a run folder."""
+        return content_id(self.identity)[:12]
+
+    def to_json(self) -> Json:
+        """Put it into JSON."""
+        return {"key": self.key, "role": self.role, "library": self.library_name, **self.identity}
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What judging is expected to cost, said before anything is spent."""
+
+    judgments: int
+    known: int
+    """Judgments that the run folder holds already."""
+    requests: int
+    """Requests to models for the others, at least: Tools and retries come on top, remembered answers cost none."""
+
+
+def estimate(exam: Exam, contenders: Sequence[Contender], known: Mapping[str, Any]) -> Cost:
+    """Count what is left to judge, and the requests that takes."""
+    left = requests = 0
+    for contender in contenders:
+        judge = contender.open(False)
+        for name, item in exam.items.items():
+            if line_id(contender.key, name) not in known:
+                left += 1
+                requests += len(judge.showings(item.example.labels)) if isinstance(judge, SubAgent) else 0
+    total = len(exam.items) * len(contenders)
+    return Cost(total, total - left, requests)
+
+
+def line_id(key: str, item: str) -> str:
+    """Id of a result line."""
+    return f"{key}/{item}"
+
+
+def manifest(exam: Exam, contender: Contender) -> Json:
+    """Say what a run is about: it goes on only while all of this stays the same."""
+    return {
+        "command": COMMAND,
+        "task": exam.task.name,
+        "task_digest": exam.task.digest,
+        "data": exam.digest,
+        "task_protocol": exam.protocol,
+        "sampled": list(exam.sampled) if exam.sampled else None,
+        **{f"judge_{name}": value for name, value in contender.identity.items() if name != "library_id"},
+        "library_id": contender.library.id,
+    }
+
+
+def judge_exam(
+    run: RunFolder,
+    exam: Exam,
+    contenders: Sequence[Contender],
+    *,
+    concurrency: Callable[[Judge], int],
+    on_judgment: Callable[[Contender, Judgment], None] | None = None,
+    retry: bool = False,
+    cancel: Cancel | None = None,
+) -> None:
+    """Judge whatever the run folder does not hold yet.
+
+    Args:
+        run: The run folder, open.
+        exam: What is judged.
+        contenders: By whom, in the order of the table.
+        concurrency: How many examples are under way at once with a judge.
+        on_judgment: Called for each judgment after it was written.
+        retry: Judge again what could not be judged before.
+        cancel: Ends everything at once when it is called.
+    """
+    write_json(run.path / EXAM, exam.to_json())
+    _keep_contenders(run.path, contenders)
+    known = run.results()
+    done = {name for name, line in known.items() if not (retry and line.get("reason"))}
+    for contender in contenders:
+        for ties in (False, True):
+            if cancel is not None and cancel.requested:
+                return
+            left = [
+                item.example
+                for name, item in exam.items.items()
+                if item.ties == ties and line_id(contender.key, name) not in done
+            ]
+            if left:
+                _judge(run, contender, left, ties, concurrency, on_judgment, cancel)
+
+
+def _judge(
+    run: RunFolder,
+    contender: Contender,
+    examples: Iterable[Example],
+    ties: bool,
+    concurrency: Callable[[Judge], int],
+    on_judgment: Callable[[Contender, Judgment], None] | None,
+    cancel: Cancel | None,
+) -> None:
+    judge = contender.open(ties)
+    key = contender.key
+
+    def keep(example: Example, judgment: Judgment) -> None:
+        line = {**judgment_line(judgment), "id": line_id(key, example.id), "contender": key, "item": example.id}
+        run.append(line)
+        if on_judgment is not None:
+            on_judgment(contender, judgment)
+
+    evaluate(judge, contender.library, examples, concurrency=concurrency(judge), on_judgment=keep, cancel=cancel)
+
+
+def _keep_contenders(folder: Path, contenders: Sequence[Contender]) -> None:
+    """Write down who answers; who answered before stays."""
+    known = {each["key"]: each for each in read_contenders(folder)}
+    fresh = [contender.to_json() for contender in contenders]
+    write_json(
+        folder / CONTENDERS, [*fresh, *(each for key, each in known.items() if key not in {f["key"] for f in fresh})]
+    )
+
+
+def read_contenders(folder: Path) -> list[Json]:
+    """Read who answered in a run, in the order of the table; empty before anyone has."""
+    file = folder / CONTENDERS
+    found = read_json(file) if file.exists() else []
+    if not isinstance(found, list) or not all(isinstance(each, dict) and "key" in each for each in found):
+        raise DataError(f"{file} is no list of contenders.", next_step="Begin the run anew with --restart.")
+    return found
+
+
+def read_exam(folder: Path) -> Json:
+    """Read what a run asks.
+
+    Raises:
+        RunError: If the folder holds no benchmark.
+    """
+    if not (folder / EXAM).is_file():
+        raise RunError(f"{folder} holds no benchmark.", next_step="Name a run folder of `rh benchmark`.")
+    found = read_json(folder / EXAM)
+    if not isinstance(found, dict) or "questions" not in found:
+        raise RunError(f"{folder / EXAM} cannot be read.", next_step="Begin the run anew with --restart.")
+    return found
+
+
+def read_judgments(folder: Path) -> dict[str, dict[str, Judgment]]:
+    """Read the judgments of a run: by contender, then by item."""
+    from rewardharness.files import read_jsonl
+
+    found: dict[str, dict[str, Judgment]] = {}
+    for _, line in read_jsonl(folder / RESULTS):
+        if "contender" in line and "item" in line:
+            found.setdefault(str(line["contender"]), {})[str(line["item"])] = judgment_from_line(
+                {**line, "id": line["item"]}
+            )
+    return found

@@ -1,0 +1,403 @@
+"""Tasks: what a benchmark is, as a small YAML file says it. Read strictly: an unknown key is an error.
+
+    name            letters, digits and dashes; how the command line calls it
+    title, about    for people
+    paper, license  where it comes from
+    access          how to get the data, where that takes more than a download
+    data            {hub, revision, revision_note} for rows on the Hub; {folder}, read as `read_folder` reads it; or
+                    nothing for data that must be on this disk (`--source`)
+    columns         which column holds what, see `Columns`
+    label           how the truth is read off a row, see `Label`
+    shuffle         true where the order of the candidates gives the truth away
+    score_of        which score of a judge speaks to which dimension: reward, instruction or quality
+    protocols       how the task may be judged, the usual one first, see `PROTOCOLS`
+    metrics         what is counted, see `METRICS`
+    parts           rows that are counted together, see `Part`
+    notes           traps, and where our protocol differs from the published one
+
+Relative folders are relative to the file.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from importlib.resources import files as resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from rewardharness.errors import DataError, InputError, LibraryError
+from rewardharness.files import content_id, read_text
+from rewardharness.library.yamlsafe import read_yaml
+from rewardharness.schema import LABELS, TIE
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+BOTH_BAD = "both bad"
+"""The truth that says neither of two candidates is any good."""
+
+TRUTHS: tuple[str, ...] = (*LABELS, TIE, BOTH_BAD)
+"""What a label can say."""
+
+PROTOCOLS: Mapping[str, str] = {
+    "pairs": "each pair is one example with two candidates; groups are put together from their pairs",
+    "ranking": "all candidates of a group are one example; pairs are read off the judge's ranking",
+    "both-orders": "each pair is judged twice, the second time the other way round, and both answers count",
+    "pointwise": "each candidate is judged alone; pairs are read off the scores",
+}
+"""How a task is judged: what one example is. How a judge then judges an example is the judge's own protocol."""
+
+METRICS: Mapping[str, str] = {
+    "exact": "share of answers that are the label, among all labels of the part",
+    "forced": "share of preferences that are found, among labels that prefer one candidate",
+    "groups": "share of complete groups of which every pair is found",
+    "tuned": "as `exact`, with the threshold of a tie that suits these very labels best, as some published rows",
+    "macro": "mean over categories of `exact`",
+    "spearman": "rank correlation with human scores per editor, averaged over editors by Fisher's z",
+}
+"""What can be counted."""
+
+T = TypeVar("T", bound="DataclassInstance")
+
+_KINDS = ("reward", "instruction", "quality")
+_NAME = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-")
+_FOLDER = "tasks"
+
+RATINGS = "ratings"
+"""Folder beside a local table that holds the tables of raters."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the rows of a task lie; empty for data that nobody serves, which must be named on this disk."""
+
+    hub: str = ""
+    """Repository of a dataset, as in `org/name`."""
+    revision: str = ""
+    """The commit that is read; empty where none is known."""
+    revision_note: str = ""
+    """What is known about revisions."""
+    folder: str = ""
+    """A folder with `pairs.jsonl`, `groups.jsonl` or a CSV."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which column holds what."""
+
+    instruction: str
+    """Placeholders for images in it, as in `<image_1>`, are taken out."""
+    source: str
+    candidates: tuple[str, ...]
+    """One column per candidate, or a single one that holds a list of them; a list of one image counts as the image."""
+    id: tuple[str, ...] = ()
+    """Put together they name a row; without them it is named by its number."""
+    category: str = ""
+    dimension: str = ""
+    editors: tuple[str, ...] = ()
+    """Who made the candidates. Never shown to a judge."""
+
+    def required(self) -> tuple[str, ...]:
+        """The columns without which nothing can be judged."""
+        return (self.instruction, self.source, *self.candidates, *self.id)
+
+
+@dataclass(frozen=True)
+class Label:
+    """How the truth is read off a row."""
+
+    rule: Literal["values", "ranking", "scores", "first", "human", "raters"]
+    """`values`: a column holds words that `values` translates. `ranking`: a column holds `A>C`, `C>A` or `A=C`, and
+    `letters` one that holds `AvsC`, the letters of the two candidates. `scores`: of two columns the higher wins.
+    `first`: the first candidate is always the preferred one. `human`: `columns` hold scores that people gave to a
+    single candidate. `raters`: the tables of `RATINGS` beside the rows do, see `ratings`; `columns` hold the editor and
+    the item by which an edit is known there."""
+    column: str = ""
+    columns: tuple[str, ...] = ()
+    letters: str = ""
+    values: Mapping[str, str] = field(default_factory=dict)
+
+    def required(self) -> tuple[str, ...]:
+        """The columns that it reads."""
+        return tuple(name for name in (self.column, self.letters, *self.columns) if name)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Which pairs belong together: those whose id begins alike."""
+
+    column: str
+    until: str = "_"
+    """The id of the group ends before this."""
+    else_first: int = 10
+    """Where it does not occur: so many characters are the id of the group."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows that are counted together."""
+
+    name: str
+    config: str = ""
+    split: str = ""
+    file: str = ""
+    """Name of the table in a local copy; without it, config and split are looked for there as on the Hub."""
+    where: Mapping[str, str] = field(default_factory=dict)
+    """Only rows with these values in these columns; columns that the data do not have are passed over."""
+    labels: tuple[str, ...] = ("A", "B")
+    """What the truth can be."""
+    candidates: int = 2
+    """How many candidates a group has; a complete one has a row for every pair of them."""
+    group: Group | None = None
+
+    @property
+    def ties(self) -> bool:
+        """Whether `tie` is among the answers."""
+        return TIE in self.labels or BOTH_BAD in self.labels
+
+    @property
+    def pairs_per_group(self) -> int:
+        """Rows of a complete group."""
+        return self.candidates * (self.candidates - 1) // 2
+
+
+@dataclass(frozen=True)
+class Task:
+    """A benchmark: data, truth, protocols and metrics."""
+
+    name: str
+    title: str
+    data: Place
+    parts: tuple[Part, ...]
+    columns: Columns | None = None
+    """None for a folder, whose columns are known."""
+    label: Label | None = None
+    protocols: tuple[str, ...] = ("pairs",)
+    metrics: tuple[str, ...] = ("exact",)
+    shuffle: bool = False
+    score_of: Mapping[str, str] = field(default_factory=dict)
+    about: str = ""
+    paper: str = ""
+    license: str = ""
+    access: str = ""
+    notes: tuple[str, ...] = ()
+    digest: str = ""
+    """Content id of the declaration."""
+
+    @property
+    def scores(self) -> bool:
+        """Whether the truth is a score of one candidate, not a preference between several."""
+        return self.label is not None and self.label.rule in ("human", "raters")
+
+    def choose_protocol(self, name: str | None) -> str:
+        """Say which protocol is meant.
+
+        Args:
+            name: As the user wrote it; None for the usual one.
+
+        Raises:
+            InputError: If the task does not offer it.
+        """
+        if name is None or name in self.protocols:
+            return name or self.protocols[0]
+        raise InputError(
+            f"The task {self.name} has no protocol {name!r}.", next_step=f"Choose one of: {', '.join(self.protocols)}."
+        )
+
+
+def list_tasks() -> tuple[Task, ...]:
+    """Read the tasks that come with the package, by name."""
+    folder = resources("rewardharness.benchmark").joinpath(_FOLDER)
+    found = [
+        read_task(each.read_text(encoding="utf-8"), each.name)
+        for each in folder.iterdir()
+        if each.name.endswith(".yaml")
+    ]
+    return tuple(sorted(found, key=lambda task: task.name))
+
+
+def open_task(spec: str) -> Task:
+    """Open a task by what a user calls it.
+
+    Args:
+        spec: The name of a task that comes with the package, a YAML file, or a folder as `read_folder` reads it.
+
+    Raises:
+        InputError: If there is none.
+        DataError: If its declaration cannot be read.
+    """
+    path = Path(spec).expanduser()
+    if path.is_dir():
+        return folder_task(path)
+    if path.suffix in {".yaml", ".yml"}:
+        return read_task(read_text(path), path.name, path.parent)
+    known = {task.name: task for task in list_tasks()}
+    if spec in known:
+        return known[spec]
+    raise InputError(
+        f"There is no task {spec!r}.", next_step=f"Name a folder, a YAML file, or one of: {', '.join(sorted(known))}."
+    )
+
+
+def folder_task(path: Path) -> Task:
+    """Make a task of a folder. Its parts are found when it is read: one per kind of label and number of candidates."""
+    whole = path.resolve()
+    return Task(
+        name="".join(char if char in _NAME else "-" for char in whole.name.lower()).strip("-") or "folder",
+        title=whole.name,
+        data=Place(folder=str(whole)),
+        parts=(),
+        protocols=("pairs", "both-orders", "pointwise"),
+        metrics=("exact", "forced"),
+        digest=content_id(["folder"]),
+    )
+
+
+def read_task(text: str, where: str, base: Path | None = None) -> Task:
+    """Read a declaration.
+
+    Args:
+        text: YAML, see the module.
+        where: The name of its file, for messages.
+        base: The folder that relative folders in it are relative to.
+
+    Raises:
+        DataError: If it is not YAML, a key is unknown or missing, or a value makes no sense.
+    """
+    try:
+        value = dict(read_yaml(text, where=where).value)
+    except LibraryError as error:
+        raise DataError(error.message, next_step=error.next_step) from None
+    if "digest" in value:
+        raise _wrong(where, "unknown key `digest`")
+    digest = content_id(value)
+    parts = value.pop("parts", [])
+    if not isinstance(parts, list):
+        raise _wrong(where, "`parts` is not a list")
+    made: dict[str, Any] = {
+        "data": _read(Place, _mapping(value.pop("data", {}), f"{where}: data"), f"{where}: data"),
+        "parts": tuple(_read_part(part, f"{where}: part {number}") for number, part in enumerate(parts, 1)),
+    }
+    if "columns" in value:
+        made["columns"] = _read(Columns, _mapping(value.pop("columns"), f"{where}: columns"), f"{where}: columns")
+    if "label" in value:
+        made["label"] = _read(Label, _mapping(value.pop("label"), f"{where}: label"), f"{where}: label")
+    task = _read(Task, {**value, **made, "digest": digest}, where)
+    _check(task, where)
+    if task.data.folder:
+        folder = ((base or Path()) / Path(task.data.folder).expanduser()).resolve()
+        return _read(Task, {**_shallow(task), "data": Place(folder=str(folder))}, where)
+    return task
+
+
+def _read_part(value: Any, where: str) -> Part:
+    values = _mapping(value, where)
+    if "group" in values:
+        values["group"] = _read(Group, _mapping(values["group"], f"{where}: group"), f"{where}: group")
+    return _read(Part, values, where)
+
+
+def _read(kind: type[T], values: Mapping[str, Any], where: str) -> T:
+    """Make a dataclass of a mapping: every key known, every value of the type of its field."""
+    known = {each.name: each for each in fields(kind)}
+    unknown = sorted(set(values) - set(known))
+    if unknown:
+        raise _wrong(where, f"unknown key `{unknown[0]}`", f"Known keys: {', '.join(known)}.")
+    made = {}
+    for name, value in values.items():
+        if value is None:
+            raise _wrong(where, f"`{name}` is empty", "Give it a value, or leave it out.")
+        made[name] = _typed(value, str(known[name].type), f"{where}: `{name}`")
+    try:
+        return kind(**made)
+    except TypeError as error:
+        missing = str(error).partition("argument")[2].strip(" s:")
+        raise _wrong(where, f"missing {missing}") from None
+
+
+def _typed(value: Any, kind: str, where: str) -> Any:
+    """Check one value against the annotation of its field."""
+    if kind == "tuple[str, ...]":
+        many = [value] if isinstance(value, str) else value
+        if not isinstance(many, list | tuple) or not all(isinstance(each, str) and each for each in many):
+            raise _wrong(where, "a list of texts is expected")
+        return tuple(many)
+    if kind == "Mapping[str, str]":
+        if not isinstance(value, Mapping) or not all(isinstance(each, str) for each in value.values()):
+            raise _wrong(where, "a mapping of texts is expected")
+        return dict(value)
+    plain: Mapping[str, type] = {"str": str, "int": int, "bool": bool}
+    if kind in plain and (not isinstance(value, plain[kind]) or (kind == "int" and isinstance(value, bool))):
+        raise _wrong(where, f"{kind} is expected, not {value!r}")
+    return value
+
+
+def _check(task: Task, where: str) -> None:
+    """Check what the types do not say."""
+    if not task.name or set(task.name) - _NAME:
+        raise _wrong(where, f"the name {task.name!r} is not made of small letters, digits and dashes")
+    if task.data.hub and task.data.folder:
+        raise _wrong(where, "`data` names both `hub` and `folder`")
+    if not (task.data.hub or task.data.folder or task.access):
+        raise _wrong(where, "`data` names neither `hub` nor `folder`, and `access` does not say how to get them")
+    for names, known, what in (
+        (task.protocols, PROTOCOLS, "protocol"),
+        (task.metrics, METRICS, "metric"),
+        (task.score_of.values(), _KINDS, "score"),
+    ):
+        for name in names:
+            if name not in known:
+                raise _wrong(where, f"unknown {what} {name!r}", f"Known: {', '.join(known)}.")
+    if task.data.folder:
+        if task.columns or task.label or task.parts:
+            raise _wrong(where, "a folder has its own columns, labels and parts", "Leave them out.")
+        return
+    if task.columns is None or task.label is None or not task.parts:
+        raise _wrong(where, "rows need `columns`, `label` and `parts`")
+    _check_label(task.label, where)
+    if task.scores != (task.protocols == ("pointwise",) and task.metrics == ("spearman",)):
+        raise _wrong(where, "human scores go with the protocol `pointwise` and the metric `spearman`, and only they do")
+    for part in task.parts:
+        _check_part(part, where)
+
+
+def _check_label(label: Label, where: str) -> None:
+    needed = {
+        "values": label.column and label.values,
+        "ranking": label.column and label.letters,
+        "scores": len(label.columns) == 2,
+        "first": True,
+        "human": label.columns,
+        "raters": len(label.columns) == 2,
+    }
+    if label.rule not in needed:
+        raise _wrong(where, f"unknown rule {label.rule!r}", f"Known: {', '.join(needed)}.")
+    if not needed[label.rule]:
+        raise _wrong(where, f"the rule {label.rule!r} of `label` lacks its columns or values")
+    unknown = sorted(set(label.values.values()) - set(TRUTHS))
+    if unknown:
+        raise _wrong(where, f"the label {unknown[0]!r} is none of {', '.join(TRUTHS)}")
+
+
+def _check_part(part: Part, where: str) -> None:
+    if set(part.labels) - set(TRUTHS):
+        raise _wrong(where, f"part {part.name}: labels are some of {', '.join(TRUTHS)}")
+    if not 2 <= part.candidates <= len(LABELS):
+        raise _wrong(where, f"part {part.name}: 2 to {len(LABELS)} candidates")
+    if part.candidates > 2 and part.group is None:
+        raise _wrong(where, f"part {part.name}: more than two candidates need `group`")
+
+
+def _mapping(value: Any, where: str) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise _wrong(where, "a mapping is expected")
+    return dict(value)
+
+
+def _shallow(value: Any) -> dict[str, Any]:
+    return {each.name: getattr(value, each.name) for each in fields(value) if getattr(value, each.name) is not None}
+
+
+def _wrong(
+    where: str, problem: str, remedy: str = "Correct the declaration; docs/benchmarks.md says how."
+) -> DataError:
+    return DataError(f"{where}: {problem}.", next_step=remedy)

@@ -1,0 +1,292 @@
+"""Whole runs over HTTP: what leaves for the judge and for the Orchestrator, and what may come back."""
+
+import base64
+import json
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from model_server import Call, Fault, ModelServer
+from PIL import Image, PngImagePlugin
+from small_world import BRIGHTER, TOPICS, WRONG_BY_NATURE
+
+from rewardharness.data.folder import read_folder
+from rewardharness.evolution.events import Decided, Passed, Rehearsed, read_events
+from rewardharness.evolution.llm_orchestrator import LLMOrchestrator, LLMSettings
+from rewardharness.evolution.loop import Plan, Watch, evolve
+from rewardharness.evolution.schedules import DefaultSchedule
+from rewardharness.files import write_text
+from rewardharness.judging.cache import JudgmentCache
+from rewardharness.judging.subagent import SubAgent, SubAgentSettings
+from rewardharness.library.entry import Entry
+from rewardharness.library.store import Library
+from rewardharness.models.endpoints import PoolSettings
+from rewardharness.models.openai_compatible import ClientSettings, OpenAICompatibleModel
+from rewardharness.schema import Json
+
+QUICK = ClientSettings(
+    pool=PoolSettings(backoff=0.001, longest_backoff=0.002, shortest_aside=0.002, longest_aside=0.01)
+)
+SECRETS = ("secretgenerator", "secretlabel", "secretcategory", "secretsource", "secretid")
+"""Each stands for one thing that no judge may know: who made a picture, what kind of label it has, and so on."""
+PAIRS = 32
+STAR_TOOL = {
+    "name": "star-counter",
+    "description": "Counts the stars in the pictures.",
+    "triggers": ", ".join(TOPICS),
+    "body": "Call it where stars could matter.",
+    "system_prompt": 'COUNT STARS. Answer with one JSON object: {"stars": 0}. If there are none, say 0.',
+    "output_schema": {"stars": "int"},
+}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Files whose names, ids, labels, categories and metadata give something away. The brighter one is preferred."""
+    folder = tmp_path_factory.mktemp("wire")
+    rows = []
+    for number in range(PAIRS):
+        topic, bright_first = TOPICS[number % 4], number % 3 == 0
+        levels = (200 - number, 20 + number) if bright_first else (20 + number, 200 - number)
+        names = []
+        for role, level in zip(("source", "one", "two"), (90 + number, *levels), strict=True):
+            words = PngImagePlugin.PngInfo()
+            words.add_text("Software", f"secretgenerator-{role}")
+            name = f"secretgenerator-{role}-{number}.png"
+            Image.fromarray(np.full((16, 16, 3), level, np.uint8)).save(folder / name, pnginfo=words)
+            names.append(name)
+        rows.append(
+            {
+                "id": f"secretid-{topic}-{number:02d}",
+                "source": names[0],
+                "candidate_a": names[1],
+                "candidate_b": names[2],
+                "instruction": f"make {topic} number {number} shine",
+                "preference": "A" if bright_first else "B",
+                "label_kind": "secretlabel",
+                "category": f"secretcategory {topic}",
+                "source_id": f"secretsource-{number}",
+            }
+        )
+    write_text(folder / "pairs.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+def pictures(call: Call) -> list[bytes]:
+    return [base64.b64decode((url or ",").split(",", 1)[1]) for url, _ in call.images]
+
+
+def brightness(data: bytes) -> int:
+    import io
+
+    return int(np.asarray(Image.open(io.BytesIO(data)))[0, 0, 0])
+
+
+def judge(call: Call) -> str | Fault:
+    """Sees brightness, follows notes except for cars, and counts no stars."""
+    if "COUNT STARS" in call.text:
+        return '{"stars": 0}'
+    first, second = (brightness(each) for each in pictures(call)[-2:])
+    bright = BRIGHTER in call.text or not any(f" {topic} " in call.text for topic in WRONG_BY_NATURE)
+    bright = bright and " car " not in call.text
+    chosen = "A" if (first > second) == bright else "B"
+    scores = {label: {"instruction": 3, "quality": 3} for label in "AB"}
+    return f"<answer>{json.dumps({'preference': chosen, 'scores': scores})}</answer>"
+
+
+def skill(name: str, trigger: str) -> str:
+    entry = {"name": name, "description": f"How to judge a {name}.", "triggers": trigger, "body": BRIGHTER}
+    return json.dumps({"operator": "add", "statement": "It helps.", "entry": entry})
+
+
+def proposer(call: Call) -> str | Fault:
+    """Finds that cats and dogs are missed, and writes what helps."""
+    if call.text.startswith("You study"):
+        aliases = re.findall(r'<case name="(e\d+)">.*?make (\w+) number', call.text, re.DOTALL)
+        return json.dumps(
+            {
+                "findings": [
+                    {"statement": f"{topic} is misjudged.", "examples": [e for e, t in aliases if t == topic][:4]}
+                    for topic in WRONG_BY_NATURE
+                ]
+            }
+        )
+    if "add_tool" in call.text:
+        return json.dumps({"operator": "add_tool", "statement": "Stars.", "entry": STAR_TOOL})
+    topic = "cat" if "cat is misjudged" in call.text else "dog"
+    return skill(f"{topic}s", topic)
+
+
+@dataclass
+class World:
+    plan: Plan
+    judge: ModelServer
+    orchestrator: ModelServer
+
+
+@contextmanager
+def world(
+    home: Path,
+    data: Path,
+    orchestrator: Callable[[Call], Any] = proposer,
+    judging: Callable[[Call], Any] = judge,
+    *,
+    images: bool = False,
+    proposals: int = 6,
+    patience: int = 1,
+) -> Iterator[World]:
+    start = Library((Entry("look", "skill", "For all.", "Look well.", {"triggers": "always"}),))
+    with ModelServer(judging) as one, ModelServer(orchestrator) as other:
+        agent = SubAgent(
+            OpenAICompatibleModel("vllm", "judge", [one.url], QUICK),
+            SubAgentSettings(both_orders=False),
+            JudgmentCache(home / "cache"),
+        )
+        proposes = LLMOrchestrator(
+            OpenAICompatibleModel("vllm", "judge", [other.url], QUICK), LLMSettings(images=images)
+        )
+        schedule = DefaultSchedule(proposals=proposals, per_round=3, patience=patience, prune_share=0.2)
+        plan = Plan(read_folder(data), start, agent, proposes, schedule, lambda example: {}, samples=2, concurrency=4)
+        again = replace(agent, settings=replace(agent.settings, temperature=0.7))
+        plan = replace(
+            plan, again=again, resample=lambda times: replace(agent, settings=replace(agent.settings, samples=times))
+        )
+        yield World(plan, one, other)
+
+
+def run(made: World, folder: Path) -> Json:
+    return evolve(made.plan, folder, Watch())
+
+
+def test_the_judge_is_told_nothing_but_instructions_pixels_and_the_library(data: Path, tmp_path: Path) -> None:
+    with world(tmp_path, data) as made:
+        report = run(made, tmp_path / "run")
+        calls = made.judge.calls
+    assert (report["audit"]["start"]["accuracy"], report["audit"]["final"]["accuracy"]) == (0.25, 0.75)
+    assert report["audit"]["ensemble"]["samples"] == 2
+    kinds = {("COUNT STARS" in call.text, call.json["temperature"]) for call in calls}
+    assert {(False, 0.0), (False, 0.7), (True, 0.0)} <= kinds, "judging, asking again and a Tool are all among them"
+    known = {path.stem: brightness(path.read_bytes()) for path in data.glob("*.png")}
+    for call in calls:
+        sent = call.body.decode().lower()
+        seen = b"".join(pictures(call)).lower()
+        for secret in (*SECRETS, ".png", "audit", str(data).lower()):
+            assert secret not in sent and secret.encode() not in seen, secret
+        assert not re.search(r"prefer(red|ence)\W+[ab]\b", call.text), "no label"
+        assert {brightness(each) for each in pictures(call)} <= set(known.values())
+        headers = json.dumps(dict(call.headers)).lower()
+        assert not any(secret in headers for secret in SECRETS)
+
+
+@pytest.mark.parametrize("images", [False, True])
+def test_the_orchestrator_never_sees_the_audit_nor_who_made_what(data: Path, tmp_path: Path, images: bool) -> None:
+    with world(tmp_path, data, images=images) as made:
+        pool, audit = made.plan.parts
+        run(made, tmp_path / "run")
+        calls = made.orchestrator.calls
+    assert len(audit) == 8 and len(calls) > 4
+    hidden = [example.instruction for example in audit]
+    shown = [example.instruction for example in pool]
+    unseen = {image.path.read_bytes() for each in audit for image in (each.source, *each.candidates) if image.path}
+    levels = {brightness(each) for each in unseen}
+    pool_levels = {
+        brightness(image.path.read_bytes()) for each in pool for image in (each.source, *each.candidates) if image.path
+    }
+    some, told = False, 0
+    for call in calls:
+        body = call.body.decode()
+        assert not any(f"{said}\n" in call.text for said in hidden), "no instruction of the audit"
+        told += sum(f"{said}\n" in call.text for said in shown)
+        for secret in (*SECRETS, ".png", str(data)):
+            assert secret not in body.lower(), secret
+        for each in pictures(call):
+            some = True
+            assert b"secret" not in each
+            assert brightness(each) in pool_levels and brightness(each) not in levels - pool_levels
+    assert told > 20, "it does see the pool"
+    assert some == images
+
+
+def misbehaving(call: Call) -> str | Fault:
+    """Every second reply is of no use, each in another way."""
+    good = proposer(call)
+    bad: list[str | Fault] = [
+        f"<think>Hm {{ }}</think>Certainly!\n```json\n{good}\n```\nI hope that helps.",
+        Fault("429", retry_after="0"),
+        "I'm sorry, but I can't help with that.",
+        Fault("refusal"),
+        json.dumps({"operator": "add", "statement": "Out!", "entry": {"name": "../../../outside", "body": "x"}}),
+        '{"operator": "add", "statement": "x", "entry": {"name":',
+        json.dumps({"operator": "modify", "statement": "x", "entry": {"name": "nobody", "body": "x"}}),
+        Fault("content_filter"),
+        json.dumps({"operator": "rewrite", "statement": "x"}),
+        Fault("length"),
+        json.dumps({"findings": "none"}),
+        skill("left", "cat").replace(BRIGHTER, "Prefer image A."),
+        Fault("503"),
+        json.dumps([]),
+    ]
+    return bad[call.number // 2 % len(bad)] if call.number % 2 else good
+
+
+def test_a_run_goes_on_whatever_the_orchestrator_says(data: Path, tmp_path: Path) -> None:
+    with world(tmp_path, data, misbehaving, proposals=20, patience=4) as made:
+        report = run(made, tmp_path / "run")
+        asked = len(made.orchestrator.calls)
+    events = read_events(tmp_path / "run")
+    assert asked > 12 and report["spent"]["orchestrator"]["calls"] > 8
+    assert report["audit"]["final"]["accuracy"] == 0.75, "the usable half of its words was enough"
+    assert [event for event in events if isinstance(event, Decided) and event.accepted]
+    reasons = " ".join(event.reason for event in events if isinstance(event, Passed))
+    assert reasons, "what could not be used is on record"
+    assert not list(tmp_path.rglob("*outside*")) and not list(tmp_path.parent.glob("outside*"))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "../../../outside",
+        "/etc/passwd",
+        "..",
+        "a/b",
+        "con\x00trol",
+        "x" * 200,
+    ],
+)
+def test_an_entry_that_tries_to_leave_its_folder_goes_nowhere(data: Path, tmp_path: Path, words: str) -> None:
+    entry = {"name": words, "description": "d", "triggers": "cat", "body": BRIGHTER}
+
+    def escaping(call: Call) -> str | Fault:
+        if call.text.startswith("You study"):
+            return proposer(call)
+        return json.dumps({"operator": "add", "statement": "Out!", "entry": entry})
+
+    with world(tmp_path, data, escaping, proposals=2) as made:
+        report = run(made, tmp_path / "run")
+    assert report["edits"] == [] and report["passed_over"] > 0
+    assert [each.name for each in Library.load(tmp_path / "run" / "library").entries] == ["look"]
+
+
+def test_a_tool_that_answers_in_prose_is_repaired_over_the_wire(data: Path, tmp_path: Path) -> None:
+    def orchestrator(call: Call) -> str | Fault:
+        if "You proposed this Tool" in call.text:
+            assert "Two stars, I think." in call.text and "not a JSON object" in call.text
+            better = {**STAR_TOOL, "system_prompt": STAR_TOOL["system_prompt"] + " ONLY JSON."}
+            return json.dumps({"operator": "add_tool", "statement": "Better.", "entry": better})
+        return proposer(call)
+
+    def judging(call: Call) -> str | Fault:
+        return "Two stars, I think." if "COUNT" in call.text and "ONLY JSON" not in call.text else judge(call)
+
+    with world(tmp_path, data, orchestrator, judging) as made:
+        run(made, tmp_path / "run")
+        secrets = [call for call in made.orchestrator.calls if "You proposed" in call.text]
+    seen = [event for event in read_events(tmp_path / "run") if isinstance(event, Rehearsed)]
+    assert [(each.usable, each.repaired) for each in seen[:2]] == [(False, False), (True, True)]
+    assert secrets and not any(secret in call.body.decode() for call in secrets for secret in SECRETS)
+    assert [each for each in read_events(tmp_path / "run") if isinstance(each, Decided) and each.operator == "add_tool"]

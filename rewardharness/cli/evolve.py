@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rewardharness.cli import output
-from rewardharness.cli.examples import open_examples
+from rewardharness.cli.examples import DATA_HELP, add_fields, open_examples
 from rewardharness.cli.judging import add_options, make_judge
 from rewardharness.cli.progress import event_line
 from rewardharness.errors import InputError
@@ -37,7 +37,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         "--data",
         required=True,
         metavar="DATA",
-        help="labelled examples: a folder, `demo` (pairs drawn once) or `feedback` (what was said in the app)",
+        help=f"labelled examples: {DATA_HELP}",
     )
     parser.add_argument(
         "--orchestrator",
@@ -48,6 +48,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     parser.add_argument(
         "--orchestrator-images", action="store_true", help="show it the images of cited examples (models that see)"
     )
+    add_fields(parser)
     add_options(parser)
     group = parser.add_argument_group("search")
     group.add_argument("--schedule", choices=("default", "paper"), default="default", help="ours, or the paper's loop")
@@ -59,7 +60,12 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     group.add_argument("--refresh", action="store_true", help="look twice at what an accepted edit flips (models)")
     group.add_argument("--seed", type=int, default=0, help="the same seed gives the same result (default: 0)")
     group.add_argument(
-        "--corrections", type=Path, metavar="FILE", help="labels corrected in the app, for what is learned from"
+        "--corrections",
+        type=Path,
+        nargs="?",
+        const=Path(),
+        metavar="FILE",
+        help="learn from labels that were corrected in the app; without FILE: those of this data, if there are any",
     )
     group.add_argument("--audit-share", type=float, default=0.25, metavar="X", help="put aside for the audit (0.25)")
     group.add_argument(
@@ -101,10 +107,13 @@ def evolve(arguments: argparse.Namespace, settings: Settings) -> int:
     """
     from rewardharness.evolution.loop import Watch, evolve
     from rewardharness.evolution.stop import Stopped
+    from rewardharness.runs.records import record_run
 
-    dataset = open_examples(arguments.data, settings, quiet=arguments.quiet)
+    record = record_run(arguments, settings, library=arguments.library or settings.library)
+    dataset = open_examples(arguments.data, arguments, settings)
+    corrections = _corrections(arguments, settings, dataset)
     folder, settings = _place(arguments, settings, dataset)
-    plan = _make_plan(arguments, settings, dataset)
+    plan = _make_plan(arguments, settings, dataset, corrections)
     asked = _asked(arguments, settings, plan)
     begun = (folder / "checkpoint.json").exists() and not arguments.restart
     if not arguments.quiet or arguments.dry_run:
@@ -119,7 +128,9 @@ def evolve(arguments: argparse.Namespace, settings: Settings) -> int:
     how = "Ending after the judgments under way; Ctrl-C again ends at once."
     try:
         with watch.stop.listening(lambda: output.note(how)):
-            report = evolve(plan, folder, watch, restart=arguments.restart, disks=(settings.home,), asked=asked)
+            report = evolve(
+                plan, folder, watch, restart=arguments.restart, disks=(settings.home,), asked=asked, record=record
+            )
     except (Stopped, KeyboardInterrupt):
         output.note(f"Stopped; nothing is lost. Go on with: {_again(arguments, folder)}")
         return INTERRUPTED
@@ -206,7 +217,9 @@ def _place(arguments: argparse.Namespace, settings: Settings, dataset: "Dataset"
     return folder, settings
 
 
-def _make_plan(arguments: argparse.Namespace, settings: Settings, dataset: "Dataset") -> "Plan":
+def _make_plan(
+    arguments: argparse.Namespace, settings: Settings, dataset: "Dataset", corrections: dict[str, str]
+) -> "Plan":
     from rewardharness.evolution.loop import Plan
     from rewardharness.evolution.observing import observer
     from rewardharness.judging.cache import JudgmentCache
@@ -218,7 +231,6 @@ def _make_plan(arguments: argparse.Namespace, settings: Settings, dataset: "Data
         value = getattr(arguments, name)
         if value is not None and value < low:
             raise InputError(f"--{name} {value} is too small.", next_step=f"Give a number of at least {low}.")
-    corrections = _corrections(arguments, dataset)
     labels = [*(example.preference for example in dataset.examples), *corrections.values()]
     arguments.ties = arguments.ties or TIE in labels
     judge = make_judge(arguments, settings)
@@ -250,10 +262,13 @@ def _make_plan(arguments: argparse.Namespace, settings: Settings, dataset: "Data
     )
 
 
-def _corrections(arguments: argparse.Namespace, dataset: "Dataset") -> dict[str, str]:
+def _corrections(arguments: argparse.Namespace, settings: Settings, dataset: "Dataset") -> dict[str, str]:
     """Labels that a person has corrected, by id of the example."""
-    from rewardharness.data.corrections import corrected_labels, read_corrections
+    from rewardharness.data.corrections import corrected_labels, corrections_file, read_corrections
 
+    if arguments.corrections == Path():
+        usual = corrections_file(settings.home, dataset.digest)
+        arguments.corrections = usual if usual.exists() else None
     if arguments.corrections is None:
         return {}
     right, problems = corrected_labels(dataset, read_corrections(arguments.corrections))

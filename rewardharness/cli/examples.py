@@ -1,31 +1,78 @@
 """What the commands that read a dataset share: opening it, with its progress and what is odd about it told."""
 
+import argparse
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from rewardharness.cli import output
+from rewardharness.errors import InputError
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from rewardharness.data.fields import FieldMap
+    from rewardharness.data.opening import Opened
     from rewardharness.data.source import Dataset
 
+DATA_HELP = (
+    "a folder, a table (.parquet, .jsonl, .csv, ...), a dataset on the Hub (org/name[@revision][:config/split]), "
+    "`demo` (pairs drawn once) or `feedback` (what was said in the app)"
+)
+"""What can stand where a command asks for data."""
 
-def open_examples(spec: str, settings: Settings, *, quiet: bool) -> "Dataset":
+
+def add_fields(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say which column of a table is what."""
+    group = parser.add_argument_group("columns of a table (what is left out is recognised by name)")
+    group.add_argument("--fields", type=Path, metavar="FILE", help="a map of fields in YAML, see docs/data.md")
+    group.add_argument(
+        "--field",
+        action="append",
+        default=[],
+        metavar="FIELD=COLUMN",
+        help="one field: source, instruction, candidates (several, with commas), preference, values "
+        "(as in leftvote:A,rightvote:B), id, category, ...",
+    )
+
+
+def open_examples(spec: str, arguments: argparse.Namespace, settings: Settings) -> "Dataset":
     """Open the dataset that a user means; says what is odd about it on standard error.
 
     Raises:
+        InputError: If the map of fields cannot be read.
         DataError: If there is no such dataset, or it cannot be read.
     """
-    from rewardharness.data.opening import open_data
-
-    with _Bars(quiet) as bars:
-        dataset = open_data(spec, settings, progress=bars.show)
-    if not quiet:
-        for problem in dataset.problems:
-            output.note(f"{dataset.name}: {problem}")
+    dataset = open_described(spec, arguments, settings).dataset
+    for problem in dataset.problems:
+        output.note(f"{dataset.name}: {problem}")
     return dataset
+
+
+def open_described(spec: str, arguments: argparse.Namespace, settings: Settings) -> "Opened":
+    """Open a dataset with the fields of the command line, and show how the work goes on."""
+    from rewardharness.data.opening import open_described
+
+    with _Bars(arguments.quiet) as bars:
+        return open_described(spec, settings, fields=_given(arguments), progress=bars.show)
+
+
+def _given(arguments: argparse.Namespace) -> "FieldMap | None":
+    """The fields of the command line, which go before those of a file."""
+    from rewardharness.data.fields import FieldMap, parse_fields, read_fields
+
+    if arguments.fields is None and not arguments.field:
+        return None
+    pairs: dict[str, str] = {}
+    for text in arguments.field:
+        name, equals, column = text.partition("=")
+        if not equals or not column.strip() or name.strip() in pairs:
+            step = "Write each field once, as in --field source=source_image; --field id=- says that there is none."
+            raise InputError(f"--field {text!r} cannot be read.", next_step=step)
+        pairs[name.strip()] = column
+    before = read_fields(arguments.fields) if arguments.fields is not None else FieldMap()
+    return parse_fields(pairs, "--field").over(before)
 
 
 class _Bars:

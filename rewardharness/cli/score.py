@@ -5,11 +5,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rewardharness.cli import output
-from rewardharness.cli.judging import add_options, make_judge
+from rewardharness.cli.examples import DATA_HELP, add_fields, open_examples
+from rewardharness.cli.judging import add_options, open_judging
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
     from rewardharness.judging.judge import Judge
+    from rewardharness.judging.release import Release
     from rewardharness.schema import Example, Judgment
 
 NOT_JUDGED = 3
@@ -32,15 +34,16 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         help="an edited image; give it up to four times, they are called A, B, C, D; a single one is scored alone",
     )
     one.add_argument("--instruction", required=True, metavar="TEXT", help="the edit that was asked for")
-    add_options(one)
+    add_options(one, release=True)
     one.add_argument("--json", action="store_true", help="print one JSON object")
     one.add_argument("--show-chain", action="store_true", help="print the reasoning chain")
     one.add_argument("--save-overlays", type=Path, metavar="DIR", help="save the pictures of the observations as PNG")
     one.set_defaults(run=score)
 
-    many = commands.add_parser("score-folder", help="judge a folder of examples", description=score_folder.__doc__)
-    many.add_argument("folder", type=Path, help="a folder with pairs.jsonl and/or groups.jsonl, or with a CSV")
-    add_options(many)
+    many = commands.add_parser("score-folder", help="judge a set of examples", description=score_folder.__doc__)
+    many.add_argument("data", metavar="DATA", help=DATA_HELP)
+    add_fields(many)
+    add_options(many, release=True)
     many.add_argument("--json", action="store_true", help="print one JSON object")
     many.add_argument("--concurrency", type=int, metavar="N", help="examples under way at once")
     many.add_argument("--run", dest="run_folder", type=Path, metavar="DIR", help="where results are kept and resumed")
@@ -55,7 +58,6 @@ def score(arguments: argparse.Namespace, settings: Settings) -> int:
     """Judge which of 2 to 4 candidates people would prefer, or score a single one. By default: no model, no network."""
     from rewardharness.judging.evaluate import evaluate
     from rewardharness.judging.record import judgment_json
-    from rewardharness.library.opening import open_library
     from rewardharness.schema import Example, ImageInput
 
     example = Example(
@@ -64,49 +66,49 @@ def score(arguments: argparse.Namespace, settings: Settings) -> int:
         source=ImageInput(f"source {arguments.source}", arguments.source),
         candidates=tuple(ImageInput(f"candidate {path}", path) for path in arguments.candidate),
     )
-    judge = make_judge(arguments, settings, pictures=arguments.save_overlays is not None)
-    [(_, judgment)] = evaluate(judge, open_library(arguments.library or settings.library), [example])
+    judge, library, release = open_judging(arguments, settings, pictures=arguments.save_overlays is not None)
+    [(_, judgment)] = evaluate(judge, library, [example])
     if arguments.save_overlays is not None:
         _save_overlays(judgment, arguments.save_overlays)
     if arguments.json:
-        output.emit(judgment_json(judgment))
+        output.emit(judgment_json(judgment) | ({"release": release.id} if release else {}))
     else:
         _print_judgment(judgment, arguments.show_chain)
+        if release is not None:
+            output.say(f"Release {release.id[:12]}")
     return 0 if judgment.judged else NOT_JUDGED
 
 
 def score_folder(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Judge every example of a folder, resumably; with labels, report agreement per kind of label."""
-    from rewardharness.data.folder import read_folder
+    """Judge every example of a set, resumably; with labels, report agreement per kind of label."""
     from rewardharness.judging.evaluate import evaluate
     from rewardharness.judging.record import judgment_from_line, judgment_line
     from rewardharness.judging.report import make_report, report_json
     from rewardharness.judging.subagent import SubAgent
-    from rewardharness.library.opening import open_library
+    from rewardharness.runs.records import record_run
     from rewardharness.runs.store import RunFolder
 
-    dataset = read_folder(arguments.folder)
-    for problem in dataset.problems:
-        output.note(f"{dataset.name}: {problem}")
+    dataset = open_examples(arguments.data, arguments, settings)
     examples = dataset.examples[: arguments.limit] if arguments.limit else dataset.examples
-    library = open_library(arguments.library or settings.library)
-    judge = make_judge(arguments, settings)
+    judge, library, release = open_judging(arguments, settings)
     manifest = {
         "command": "score-folder",
         "data": dataset.digest,
         "judge": judge.name,
         "judge_revision": judge.revision,
         "protocol": judge.protocol,
-        "ties": arguments.ties,
+        "ties": release.settings["ties"] if release else arguments.ties,
         "library_id": library.id,
+        **({"release": release.id} if release else {}),
     }
     concurrency = arguments.concurrency or (MODEL_CONCURRENCY if isinstance(judge, SubAgent) else settings.workers)
     folder = arguments.run_folder or _default_run(settings, manifest)
     if arguments.dry_run:
-        output.say(f"{len(examples)} examples of {arguments.folder}, judge {judge.name}, Library {library.id[:12]}.")
+        output.say(f"{len(examples)} examples of {dataset.name}, judge {judge.name}, Library {library.id[:12]}.")
         output.say(f"Results would go to {folder}. Nothing was judged.")
         return 0
-    with RunFolder(folder, manifest, restart=arguments.restart) as run:
+    record = record_run(arguments, settings, library=arguments.library or settings.library)
+    with RunFolder(folder, manifest, restart=arguments.restart, record=record) as run:
         known = run.results()
         left = [example for example in examples if example.id not in known]
         if len(left) < len(examples) and not arguments.quiet:
@@ -121,7 +123,8 @@ def score_folder(arguments: argparse.Namespace, settings: Settings) -> int:
         results = run.results()
     report = make_report((example, judgment_from_line(results[example.id])) for example in examples)
     if arguments.json:
-        output.emit({**report_json(report), "results": str(folder / "results.jsonl"), **_identity(judge, library.id)})
+        told = {"results": str(folder / "results.jsonl"), **_identity(judge, library.id, release)}
+        output.emit({**report_json(report), **told})
     else:
         _print_report(report_json(report))
         output.say(f"One line per example: {folder / 'results.jsonl'}")
@@ -134,8 +137,9 @@ def _default_run(settings: Settings, manifest: dict[str, Any]) -> Path:
     return settings.home / "runs" / f"score-{content_id(manifest)[:12]}"
 
 
-def _identity(judge: "Judge", library_id: str) -> dict[str, str]:
-    return {"judge": judge.name, "protocol": judge.protocol, "library_id": library_id}
+def _identity(judge: "Judge", library_id: str, release: "Release | None") -> dict[str, str]:
+    named = {"judge": judge.name, "judge_revision": judge.revision, "protocol": judge.protocol}
+    return {**named, "library_id": library_id, **({"release": release.id} if release else {})}
 
 
 def _save_overlays(judgment: "Judgment", folder: Path) -> None:

@@ -45,6 +45,10 @@ class UnreachableError(DataError):
     """The Hub cannot be reached, does not answer, or broke off."""
 
 
+class MissingRepoError(DataError):
+    """There is no such repository, or the token may not see it."""
+
+
 @dataclass(frozen=True)
 class RemoteFile:
     """A file in a commit."""
@@ -176,6 +180,28 @@ class DatasetRepo:
             progress(total, total)
         return {path: place for path, place in here.items() if place is not None}
 
+    def publish(self, uploads: Mapping[str, Path], *, private: bool, message: str) -> str:
+        """Put files into the repository, in one commit on what is there; it is made when it does not exist.
+
+        Args:
+            uploads: The files, by their paths in the repository. Others that are there stay.
+            private: Whether a new repository is private; one that exists stays as it is.
+            message: Of the commit.
+
+        Returns:
+            The id of the commit.
+        """
+        from huggingface_hub import CommitOperationAdd
+
+        with self._asking(f"publish {self.name}", MAIN):
+            self._api.create_repo(self.name, repo_type="dataset", private=private, exist_ok=True)
+            parent = self.resolve(MAIN)
+            operations = [CommitOperationAdd(name, str(place)) for name, place in sorted(uploads.items())]
+            commit = self._api.create_commit(
+                self.name, operations, commit_message=message, repo_type="dataset", parent_commit=parent
+            )
+        return str(commit.oid)
+
     def _cache_folder(self) -> Path:
         return self._hub.cache or Path(import_module("huggingface_hub.constants").HF_HUB_CACHE)
 
@@ -258,7 +284,7 @@ class DatasetRepo:
         if isinstance(error, errors.RepositoryNotFoundError):
             message = f"There is no dataset {self.name} on the Hub, or it is private and this token may not see it."
             step = "Check the name. For a private one log in with `hf auth login`, or set HF_TOKEN."
-            return DataError(message, next_step=step)
+            return MissingRepoError(message, next_step=step)
         if isinstance(error, errors.RevisionNotFoundError):
             step = f"Name a branch, a tag or a commit that is listed on {self.page}/commits/main."
             return DataError(f"{self.name} has no revision {revision!r}.", next_step=step)

@@ -1,12 +1,19 @@
 """Opens a dataset by what a user calls it. The single door for everyone who asks for examples."""
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
-from rewardharness.data.folder import read_folder
+from rewardharness.data.columns import complete
+from rewardharness.data.fields import FieldMap, read_examples
+from rewardharness.data.folder import DEMO_MARKER, FEEDBACK_MARKER, GROUPS, PAIRS, read_folder
+from rewardharness.data.hf_datasets import TABLES
+from rewardharness.data.hub_repo import MissingRepoError, Token, is_repo, is_revision
+from rewardharness.data.rows import Progress, Rows, RowSource, open_rows
 from rewardharness.data.source import Dataset
-from rewardharness.errors import DataError
+from rewardharness.errors import DataError, InputError
 from rewardharness.settings import Settings
+
+__all__ = ["DEMO", "FEEDBACK", "Opened", "Progress", "open_data", "open_described", "parse_spec"]
 
 DEMO = "demo"
 """Spelling of the demonstration set, drawn once into `RH_HOME`."""
@@ -17,27 +24,139 @@ FEEDBACK = "feedback"
 DEMO_PAIRS = 100
 """Pairs of the demonstration set that is drawn by this name."""
 
-Progress = Callable[[str, int, int], None]
-"""Told how long work goes on: what is being done, steps done, steps in all."""
+HUB = "hf:"
+"""What a dataset on the Hub may begin with; needed where a folder has the same name."""
+
+_SMALL = frozenset({".csv", ".tsv", ".json"})
+_SPELLINGS = (
+    f"Name `{DEMO}`, `{FEEDBACK}`, a folder, a table (.parquet, .jsonl, .csv, ...), or a dataset on the Hub: "
+    "org/name[@revision][:config/split]."
+)
 
 
-def open_data(spec: str, settings: Settings, *, progress: Progress | None = None) -> Dataset:
+@dataclass(frozen=True)
+class Opened:
+    """A dataset, and how it was read."""
+
+    dataset: Dataset
+    rows: Rows | None = None
+    """The table behind it; None for folders of our own format."""
+    fields: FieldMap | None = None
+    """Which column of the table was read as what."""
+    how: str = ""
+    """How the fields were found, one sentence."""
+
+
+def open_data(
+    spec: str,
+    settings: Settings,
+    *,
+    fields: FieldMap | None = None,
+    token: Token = None,
+    progress: Progress | None = None,
+) -> Dataset:
     """Open a dataset by what a user calls it.
 
     Args:
         spec: `demo` for the demonstration set, which is drawn when it is not there yet; `feedback` for what people
-            said in the app; or a folder as `read_folder` reads it.
-        settings: Where this project's own data lie.
+            said in the app; a folder as `read_folder` reads it; a table on this disk, or a folder of tables; or a
+            dataset on the Hub: `org/name[@revision][:config/split]`, with `hf:` before it where a folder has that name.
+        settings: Where this project's own data lie, and how the Hub is reached.
+        fields: Which column of a table is what; what it leaves open is recognised. Tables only.
+        token: A token for the Hub; None for the one of this computer, False for none at all.
         progress: Told how the work goes on, where it takes long.
 
     Returns:
         The dataset, with what is odd about it in `problems`.
 
     Raises:
+        InputError: If the spelling cannot be read.
         DataError: If there is no such dataset, or it cannot be read.
-        MissingPackageError: If a package that is needed to draw the demonstration set is not installed.
+        MissingPackageError: If a package that is needed is not installed.
     """
+    return open_described(spec, settings, fields=fields, token=token, progress=progress).dataset
+
+
+def open_described(
+    spec: str,
+    settings: Settings,
+    *,
+    fields: FieldMap | None = None,
+    token: Token = None,
+    progress: Progress | None = None,
+) -> Opened:
+    """Open a dataset as `open_data` does, and say how it was read."""
+    source = parse_spec(spec)
+    if source is None and fields is not None and spec not in {DEMO, FEEDBACK}:
+        source = RowSource(path=Path(spec))  # whoever names columns means a table
+    if source is None:
+        if fields is not None:
+            raise InputError(f"{spec} has no columns to name.", next_step="Leave --field and --fields out.")
+        return Opened(_open_own(spec, settings, progress))
+    try:
+        rows = open_rows(source, settings, token=token, progress=progress)
+    except MissingRepoError as error:
+        if spec.startswith(HUB):
+            raise
+        raise MissingRepoError(f"{error.message} Nor is there a folder {spec!r}.", next_step=error.next_step) from None
+    found = complete(rows, fields or FieldMap(), source.hub)
+    name, at, part = rows.name.partition(":") if source.hub else (rows.name, "", "")
+    full = f"{name}@{rows.revision}{at}{part}" if source.hub else name
+    notes = [found.how] if found.guessed else []
+    return Opened(read_examples(rows, found.fields, name=full, notes=notes), rows, found.fields, found.how)
+
+
+def parse_spec(spec: str) -> RowSource | None:
+    """Read how a user spells a dataset.
+
+    Returns:
+        Where its table lies; None for what is no table: `demo`, `feedback` and folders of our own format.
+
+    Raises:
+        DataError: If nothing goes by that name.
+        InputError: If it begins with `hf:` and cannot be the name of a dataset.
+    """
+    if spec in {DEMO, FEEDBACK}:
+        return None
+    if spec.startswith(HUB):
+        found = _hub_source(spec.removeprefix(HUB))
+        if found is None:
+            step = f"Write {HUB}org/name[@revision][:config/split]."
+            raise InputError(f"{spec[:120]!r} cannot be the name of a dataset on the Hub.", next_step=step)
+        return found
+    path = Path(spec).expanduser()
+    if path.is_dir():
+        return None if _is_ours(path) else RowSource(path=path)
+    if path.is_file():
+        return RowSource(path=path)
+    found = _hub_source(spec)
+    if found is None or path.suffix.lower() in TABLES:
+        raise DataError(f"{spec[:200]} does not exist.", next_step=_SPELLINGS)
+    return found
+
+
+def _hub_source(spec: str) -> RowSource | None:
+    """Read `org/name[@revision][:config[/split]]`; None when it is no such thing."""
+    place, _, part = spec.partition(":")
+    repo, at, revision = place.partition("@")
+    config, _, split = part.partition("/")
+    if not is_repo(repo) or (at and not is_revision(revision)) or (part and not part.strip("/")):
+        return None
+    return RowSource(hub=repo, config=config, split=split, revision=revision)
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether a folder is for `read_folder`: it has its files, its markers, or a CSV file and no greater table."""
+    if any((folder / name).exists() for name in (PAIRS, GROUPS, FEEDBACK_MARKER, DEMO_MARKER)):
+        return True
+    kinds = {each.suffix.lower() for each in folder.rglob("*") if each.is_file()} & TABLES
+    return not kinds or (kinds <= _SMALL and any(each.suffix.lower() in _SMALL for each in folder.iterdir()))
+
+
+def _open_own(spec: str, settings: Settings, progress: Progress | None) -> Dataset:
     if spec == FEEDBACK:
+        if not settings.feedback.is_dir():
+            raise DataError("There is no feedback yet.", next_step="Judge some edits in the app first.")
         return read_folder(settings.feedback)
     if spec == DEMO:
         return _open_demo(settings.home / "data" / f"demo-{DEMO_PAIRS}", progress)

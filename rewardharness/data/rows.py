@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 from rewardharness import files
@@ -36,6 +37,12 @@ __all__ = ["Progress", "RowSource", "Rows", "open_rows"]
 
 Progress = Callable[[str, int, int], None]
 """Told how long work goes on: what is being done, steps done, steps in all."""
+
+DOWNLOADING = "downloading (MB)"
+"""What is being done while files come from the Hub."""
+
+READING = "reading rows"
+"""What is being done while rows and images are put on this disk."""
 
 _LISTED = 20
 _FILES = "files.json"
@@ -169,7 +176,7 @@ def _fetch_rows(
     tree = _tree(repo, commit, folder)
 
     def arrived(done: int, total: int) -> None:
-        progress("downloading (MB)", megabytes(done), megabytes(total))
+        progress(DOWNLOADING, megabytes(done), megabytes(total))
 
     def fetch(names: Collection[str]) -> Mapping[str, Path]:
         return repo.fetch(commit, [name for name in names if name in tree], tree)
@@ -177,7 +184,14 @@ def _fetch_rows(
     check_space(folder, sum(tree[path].size for path in paths), f"keep {repo.name}")
     places = repo.fetch(commit, paths, tree, arrived)
     parts = [Part(read_table(places[path]), _parent(path)) for path in paths]
-    store(folder, key, parts, beside=folder, fetch=fetch, progress=lambda done, total: progress("rows", done, total))
+    store(
+        folder,
+        key,
+        parts,
+        beside=folder,
+        fetch=fetch,
+        progress=lambda done, total: progress("reading rows", done, total),
+    )
 
 
 def _no_tables(name: str, paths: Collection[str]) -> DataError:
@@ -208,7 +222,7 @@ def _open_local(source: RowSource, path: Path, settings: Settings, progress: Pro
     if rows is None:
         check_space(folder, _size(top, paths), f"keep {path.name}")
         parts = [Part(read_table(top / each), _parent(each)) for each in paths]
-        store(folder, "rows", parts, beside=top, progress=lambda done, total: progress("rows", done, total))
+        store(folder, "rows", parts, beside=top, progress=partial(progress, READING))
         rows = open_stored(folder, "rows", name=name, revision=digest, beside=top)
     assert rows is not None
     return rows

@@ -24,7 +24,7 @@ def picture(path: Path, shade: int) -> Path:
 
 
 def test_feedback_is_what_was_said_in_the_app(tmp_path: Path, settings: Settings) -> None:
-    with pytest.raises(DataError, match="feedback does not exist"):
+    with pytest.raises(DataError, match="no feedback yet"):
         open_data("feedback", settings)
     images = [ImageInput(name, picture(tmp_path / f"{name}.png", number)) for number, name in enumerate("sab")]
     append_feedback(settings.feedback, Example("x", "make it red", images[0], tuple(images[1:])), "B")

@@ -1,0 +1,191 @@
+"""Recognises columns by the names that datasets of edits give them, and knows some datasets by heart."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from rewardharness.data.fields import FieldMap
+from rewardharness.data.row_store import Rows
+from rewardharness.schema import LABELS, TIE
+
+KNOWN: dict[str, FieldMap] = {
+    "AgPerry/EditReward-Data-100": FieldMap(
+        source="source_image",
+        instruction="instruction",
+        candidates=("left_image", "right_image"),
+        preference=("vote_type",),
+        values={"leftvote": "A", "rightvote": "B", "tie": "tie", "tievote": "tie"},
+        id="dev_id",
+        category="category",
+        label_kind_text="human",
+    ),
+    "TIGER-Lab/GenAI-Bench": FieldMap(
+        source="source_image",
+        instruction="instruct_prompt",
+        candidates=("left_output_image", "right_output_image"),
+        preference=("vote_type",),
+        values={"leftvote": "A", "rightvote": "B", "tievote": "tie", "bothbad vote": "tie"},
+        label_kind_text="human",
+    ),
+}
+"""Fields of datasets on the Hub. Of GenAI-Bench the votes "both bad" count as ties: neither is better."""
+
+_LETTERS = {**{label.lower(): label for label in LABELS}, TIE: TIE}
+_PLACES = {str(place): label for place, label in enumerate(LABELS)}
+
+_SOURCE = (
+    "source_image source input_image original_image src_image image_source image_before before_image before original "
+    "input reference_image src image_src source_img input_img original_img init_image image"
+)
+_INSTRUCTION = (
+    "instruction edit_instruction editing_instruction instruct_prompt edit_prompt prompt instruction_text edit text "
+    "request command caption"
+)
+_LISTS = "candidates candidate_images output_images edited_images outputs edits edit_images responses images"
+_PREFERENCE = (
+    "preference vote_type vote preferred human_preference winner label choice best best_candidate annotation verdict "
+    "human_label human_vote ranking"
+)
+_WINNERS = ("chosen rejected", "winner loser", "preferred rejected", "win lose", "good bad")
+_STEMS = "image img candidate output output_image edited edited_image edit response response_image option result"
+_SUFFIXES = (("a", "b", "c", "d"), ("0", "1", "2", "3"), ("1", "2", "3", "4"), ("left", "right"))
+_SCORES = "overall_score score overall rating reward mean_score average_score total_score"
+_RANKS = "rank ranking"
+_ID = "id dev_id example_id sample_id pair_id uid uuid item_id row_id"
+_CATEGORY = "category edit_type task_type edit_category edit_task task subset type"
+_SOURCE_ID = "source_id source_image_id image_id src_id"
+
+
+@dataclass(frozen=True)
+class Recognised:
+    """The fields of a table, and how they were found."""
+
+    fields: FieldMap
+    how: str
+    """One sentence; empty when all of them were given."""
+    guessed: bool = False
+    """Whether names of columns decided, so that a user should look."""
+
+
+def complete(rows: Rows, given: FieldMap, repo: str = "") -> Recognised:
+    """Complete a map of fields by what is known of a dataset, or else by the names of its columns.
+
+    Args:
+        rows: The table.
+        given: What a user said; it goes before everything else.
+        repo: The repository that it comes from, if it does.
+
+    Returns:
+        The fields. What could not be found is empty; `fields.check_columns` complains of it.
+    """
+    known = KNOWN.get(repo)
+    if known is not None and all(column in rows.columns for columns in known.columns.values() for column in columns):
+        return Recognised(given.over(known).settled(), f"Fields as known of {repo}.")
+    found = _recognise(rows, given)
+    whole = given.over(found).settled()
+    if not (whole.preference or whole.label_kind or whole.label_kind_text):
+        whole = replace(whole, label_kind_text="scores" if whole.scores else "ranks" if whole.ranks else "")
+    taken = {name: columns for name, columns in whole.columns.items() if given.columns.get(name) != columns}
+    if not taken:
+        return Recognised(whole, "")
+    said = "; ".join(f"{name} is {', '.join(columns)}" for name, columns in taken.items())
+    label = "" if whole.labelled else " No label was recognised."
+    return Recognised(whole, f"Recognised by the names of columns: {said}.{label}", guessed=True)
+
+
+def _recognise(rows: Rows, given: FieldMap) -> FieldMap:
+    plain = {name.lower().replace("-", "_").replace(" ", "_"): name for name in reversed(rows.columns)}
+    images = {name: column for name, column in plain.items() if column in rows.images}
+    texts = {name: column for name, column in plain.items() if column not in rows.images}
+    ours = _ours(rows)
+    if ours is not None:
+        return ours
+    candidates, ends = _candidates(rows, images, given)
+    source = given.source or _first(_SOURCE, {key: each for key, each in images.items() if each not in candidates})
+    preference = _first(_PREFERENCE, texts)
+    labels: dict[str, tuple[str, ...]] = {}
+    if preference:
+        labels = {"preference": (preference,)}
+    elif scores := _scores(_SCORES, texts, ends, len(candidates)):
+        labels = {"scores": scores}
+    elif ranks := _scores(_RANKS, texts, ends, len(candidates)):
+        labels = {"ranks": ranks}
+    wins = ends in [tuple(pair.split()) for pair in _WINNERS]
+    return FieldMap(
+        source=source,
+        instruction=_first(_INSTRUCTION, texts),
+        candidates=candidates,
+        preference=() if wins else labels.get("preference", ()),
+        scores=() if wins else labels.get("scores", ()),
+        ranks=() if wins else labels.get("ranks", ()),
+        first_wins=wins,
+        id=_first(_ID, texts),
+        category=_first(_CATEGORY, texts),
+        source_id=_first(_SOURCE_ID, texts),
+        label_kind="label_kind" if "label_kind" in rows.columns else "",
+    )
+
+
+def _ours(rows: Rows) -> FieldMap | None:
+    """The fields of a `groups.jsonl`, also together with a `pairs.jsonl`, see `folder`: `best` counts from 0."""
+    if "candidates" not in rows.images or not {"source", "instruction", "best"} <= set(rows.columns):
+        return None
+    names = (*(f"candidate_{label.lower()}" for label in LABELS), "candidates")
+    there = {name: name if name in rows.columns else "" for name in ("id", "category", "source_id", "label_kind")}
+    return FieldMap(
+        source="source",
+        instruction="instruction",
+        candidates=tuple(name for name in names if name in rows.images),
+        preference=tuple(name for name in ("preference", "best") if name in rows.columns),
+        values={**_LETTERS, **_PLACES},
+        id=there["id"],
+        category=there["category"],
+        source_id=there["source_id"],
+        label_kind=there["label_kind"],
+    )
+
+
+def _first(names: str, columns: dict[str, str]) -> str:
+    return next((columns[name] for name in names.split() if name in columns), "")
+
+
+def _candidates(rows: Rows, images: dict[str, str], given: FieldMap) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Columns of the candidates, and what tells their names apart, such as `left` and `right`."""
+    if given.candidates:
+        return given.candidates, _ends(given.candidates)
+    single = {name: column for name, column in images.items() if isinstance(rows.shapes[column], str)}
+    for ends, names in _patterns():
+        found = [single[name] for name in names if name in single and single[name] != given.source]
+        if len(found) >= 2 and [name in single for name in names[: len(found)]] == [True] * len(found):
+            return tuple(found), ends[: len(found)]
+    listed = _first(_LISTS, {name: column for name, column in images.items() if name not in single})
+    return ((listed,), ()) if listed else ((), ())
+
+
+def _patterns() -> Iterator[tuple[tuple[str, ...], list[str]]]:
+    """All ways to name several candidates."""
+    for ends in (*_SUFFIXES, *(tuple(pair.split()) for pair in _WINNERS)):
+        yield ends, list(ends)
+        for stem in _STEMS.split():
+            yield from ((ends, [name(end) for end in ends]) for name in _spellings(stem))
+
+
+def _spellings(stem: str) -> Iterable[Callable[[str], str]]:
+    return (lambda end: f"{stem}_{end}", lambda end: f"{end}_{stem}", lambda end: f"{stem}{end}")
+
+
+def _ends(columns: tuple[str, ...]) -> tuple[str, ...]:
+    """What tells columns apart that a user named."""
+    wanted = [column.lower() for column in columns]
+    return next((ends[: len(wanted)] for ends, names in _patterns() if names[: len(wanted)] == wanted), ())
+
+
+def _scores(stems: str, texts: dict[str, str], ends: tuple[str, ...], count: int) -> tuple[str, ...]:
+    """Columns of numbers that are named as the candidates are, or one with a list of them."""
+    for stem in stems.split():
+        for name in _spellings(stem):
+            found = [texts[name(end)] for end in ends if name(end) in texts]
+            if ends and len(found) == count:
+                return tuple(found)
+        if f"{stem}s" in texts:
+            return (texts[f"{stem}s"],)
+    return ()

@@ -110,10 +110,7 @@ def evolve(arguments: argparse.Namespace, settings: Settings) -> int:
     from rewardharness.runs.records import record_run
 
     record = record_run(arguments, settings, library=arguments.library or settings.library)
-    dataset = open_examples(arguments.data, arguments, settings)
-    corrections = _corrections(arguments, settings, dataset)
-    folder, settings = _place(arguments, settings, dataset)
-    plan = _make_plan(arguments, settings, dataset, corrections)
+    plan, folder, settings = open_plan(arguments, settings)
     asked = _asked(arguments, settings, plan)
     begun = (folder / "checkpoint.json").exists() and not arguments.restart
     if not arguments.quiet or arguments.dry_run:
@@ -139,6 +136,14 @@ def evolve(arguments: argparse.Namespace, settings: Settings) -> int:
     else:
         print_report(report, folder)
     return 0
+
+
+def open_plan(arguments: argparse.Namespace, settings: Settings) -> tuple["Plan", Path, Settings]:
+    """Open everything that a run is about; choose where it is kept, and where answers are remembered."""
+    dataset = open_examples(arguments.data, arguments, settings)
+    corrections = _corrections(arguments, settings, dataset)
+    folder, settings = _place(arguments, settings, dataset)
+    return _make_plan(arguments, settings, dataset, corrections), folder, settings
 
 
 def print_report(report: dict[str, Any], folder: Path) -> None:

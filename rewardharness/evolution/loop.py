@@ -28,6 +28,7 @@ from rewardharness.evolution.trial import COVERAGE, worth
 from rewardharness.files import content_id, read_json, read_jsonl, write_json, write_text
 from rewardharness.judging.judge import Judge
 from rewardharness.library.store import Library
+from rewardharness.runs.records import Recording
 from rewardharness.runs.store import RunFolder
 from rewardharness.schema import Example, Json
 
@@ -135,6 +136,7 @@ def evolve(
     restart: bool = False,
     disks: Sequence[Path] = (),
     asked: Mapping[str, Any] | None = None,
+    record: Recording | None = None,
 ) -> Json:
     """Evolve a Library in a run folder, or go on with the run that the folder holds.
 
@@ -145,6 +147,7 @@ def evolve(
         restart: Begin anew; what the folder held is put aside.
         disks: Further folders that are written to, such as that of the cache.
         asked: How the run was asked for, so that others can go on with it; kept in `asked.json`. Holds no secrets.
+        record: The same in full, with what it ran in, for the run's record; see `records.record_run`.
 
     Returns:
         The report, as it stands in `report.json`.
@@ -158,7 +161,7 @@ def evolve(
     """
     parts = plan.parts
     started = {"started": datetime.now(UTC).isoformat(timespec="seconds")}
-    with RunFolder(folder, {**plan.manifest, **started}, restart=restart) as run_folder:
+    with RunFolder(folder, {**plan.manifest, **started}, restart=restart, record=record) as run_folder:
         (folder / STOP_FILE).unlink(missing_ok=True)
         if asked is not None:
             write_json(folder / ASKED, dict(asked))

@@ -29,6 +29,7 @@ class Paused(RunError):
     """
 
     title = "The run is paused"
+    condition = "paused"
 
     def __init__(self, message: str, *, next_step: str, kind: str) -> None:
         super().__init__(message, next_step=next_step)
@@ -37,6 +38,8 @@ class Paused(RunError):
 
 class Stopped(Exception):
     """Somebody asked the run to stop. Not an error."""
+
+    condition = "stopped"
 
 
 class Exhausted(Exception):

@@ -2,6 +2,7 @@
 
     run.json        the manifest, written once
     results.jsonl   one line per result, appended; a line torn by a crash is passed over when read
+    record.json     how it was asked for, by which code, when, and how it ended; see `records`
     run.lock        held while a process writes, so that a second process is told
 
 Kinds of runs may keep more in it. Opening a folder again continues the run, provided that the manifest is the same.
@@ -17,6 +18,7 @@ from typing import Any, Self
 
 from rewardharness.errors import RunError
 from rewardharness.files import append_jsonl, hold, read_json, read_jsonl, write_json
+from rewardharness.runs.records import Recording
 
 MANIFEST = "run.json"
 RESULTS = "results.jsonl"
@@ -35,16 +37,22 @@ class RunFolder:
         path: The folder; made when missing.
         manifest: What the run is about. A folder with another manifest is refused.
         restart: Begin anew: what the run has written is kept aside, as in `results.jsonl.old`.
+        record: How it was asked for, for its record; see `records.record_run`.
 
     Raises:
         RunError: If another process holds the folder, its manifest differs, or it is not a run folder.
     """
 
-    def __init__(self, path: Path, manifest: Mapping[str, Any], *, restart: bool = False) -> None:
+    def __init__(
+        self, path: Path, manifest: Mapping[str, Any], *, restart: bool = False, record: Recording | None = None
+    ) -> None:
         self.path = path
+        self._record = record
         self._lock = _lock(path)
         try:
             self.resumed = self._settle(dict(manifest), restart)
+            if record is not None:
+                record.begin(path, manifest, resumed=self.resumed)
         except BaseException:
             self.close()
             raise
@@ -55,7 +63,11 @@ class RunFolder:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        try:
+            if self._record is not None:
+                self._record.end(self.path, error)
+        finally:
+            self.close()
 
     @property
     def results_file(self) -> Path:

@@ -43,6 +43,9 @@ class Settings:
     orchestrator_key: str | None = field(default=None, repr=False)
     """Key of the Orchestrator's endpoint (`RH_ORCHESTRATOR_API_KEY`; where that is not set, `RH_API_KEY`)."""
 
+    server_token: str | None = field(default=None, repr=False)
+    """Token that callers of the reward server show (`RH_SERVER_TOKEN`)."""
+
     gemini_key: str | None = field(default=None, repr=False)
     """Key of the Gemini API (`GEMINI_API_KEY`, or else `GOOGLE_API_KEY`)."""
 
@@ -92,6 +95,7 @@ class Settings:
             price_output=_price(env, "RH_PRICE_OUTPUT"),
             api_key=env.get("RH_API_KEY") or None,
             orchestrator_key=env.get("RH_ORCHESTRATOR_API_KEY", env.get("RH_API_KEY")) or None,
+            server_token=env.get("RH_SERVER_TOKEN") or None,
             gemini_key=env.get("GEMINI_API_KEY") or env.get("GOOGLE_API_KEY") or None,
             cloud_project=env.get("GOOGLE_CLOUD_PROJECT") or None,
             cloud_location=env.get("GOOGLE_CLOUD_LOCATION") or None,

@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 
 from rewardharness import __version__
 from rewardharness.schema import Json
-from rewardharness.serving.body import REQUEST_PART, ClientGoneError
+from rewardharness.serving.body import NAME, REQUEST_PART, ClientGoneError
 from rewardharness.serving.faults import DEFECT, ErrorReply, RefusedError
 from rewardharness.serving.front import GONE, NOT_ALLOWED, NOT_FOUND, Front, error_reply, log
 from rewardharness.serving.prometheus import CONTENT_TYPE
@@ -124,6 +124,7 @@ def _add_rewards(app: FastAPI, service: Service) -> None:
             "type": "object",
             "properties": {REQUEST_PART: schema},
             "required": [REQUEST_PART],
+            "propertyNames": {"pattern": f"^{NAME}$"},
             "additionalProperties": {"type": "string", "format": "binary"},
         }
         content = {

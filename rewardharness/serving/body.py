@@ -36,8 +36,11 @@ _PARTS = 1024
 _PART_HEAD = 4096
 """Bytes of one part's headers at most."""
 _BOUNDARY = re.compile(r"""multipart/form-data\s*;.*?\bboundary=(?:"([^"]{1,70})"|([^\s";,]{1,70}))""", re.IGNORECASE)
+NAME = r"[A-Za-z0-9._-]{1,100}"
+"""What an image may be called."""
 _PART_NAME = re.compile(
-    rb'^content-disposition:\s*form-data\s*;(?:[^\r\n]*?;)?\s*name="([^"\r\n]{1,200})"', re.I | re.M
+    rf'^content-disposition:\s*form-data\s*;(?:[^\r\n]*?;)?\s*name="({NAME})"'.encode("ascii"),
+    re.IGNORECASE | re.MULTILINE,
 )
 REQUEST_PART = "request"
 """The part of a multipart body that holds what would otherwise be the JSON body."""
@@ -172,11 +175,8 @@ def _split_parts(body: bytes, boundary: bytes) -> dict[str, bytes]:
         end = piece.find(b"\r\n\r\n", 0, _PART_HEAD)
         name = _PART_NAME.search(piece, 0, max(end, 0)) if end >= 0 else None
         if name is None:
-            raise _malformed("A part of the multipart body has no name.")
-        try:
-            key = name[1].decode("utf-8")
-        except UnicodeDecodeError:
-            raise _malformed("The name of a part is not UTF-8.") from None
+            raise _malformed("A part of the multipart body has no name that can be used.")
+        key = name[1].decode("ascii")
         if key in parts:
             raise _malformed("Two parts of the multipart body have the same name.")
         parts[key] = piece[end + 4 :]

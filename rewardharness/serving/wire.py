@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema, model_validator
 
 from rewardharness.schema import LABELS
-from rewardharness.serving.body import LIFTED, Parsed
+from rewardharness.serving.body import LIFTED, NAME, Parsed
 from rewardharness.serving.faults import invalid, too_large
 from rewardharness.serving.images import Encoded, Given, ImageShelf, image_too_large
 from rewardharness.serving.limits import Limits
@@ -58,7 +58,9 @@ Image = Annotated[
     BeforeValidator(_read_image),
     WithJsonSchema({"oneOf": [_IMAGE_BYTES, _IMAGE_NAME]}),
 ]
+InlineImage = Annotated[Base64 | Lifted, BeforeValidator(_read_image), WithJsonSchema(_IMAGE_BYTES)]
 Instruction = Annotated[str, Field(min_length=1, max_length=4000, pattern=r"\S")]
+ImageName = Annotated[str, Field(pattern=f"^{NAME}$")]
 ItemId = Annotated[str, Field(max_length=128)]
 
 
@@ -67,7 +69,7 @@ class _Strict(BaseModel):
 
 
 class _Request(_Strict):
-    images: dict[str, Annotated[Base64 | Lifted, BeforeValidator(_read_image), WithJsonSchema(_IMAGE_BYTES)]] = Field(
+    images: dict[ImageName, InlineImage] = Field(
         default_factory=dict, description="Images that are used more than once, by a name for `ref`."
     )
     deadline_s: float | None = Field(

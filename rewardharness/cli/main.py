@@ -7,7 +7,22 @@ import sys
 from collections.abc import Callable, Sequence
 
 from rewardharness import __version__
-from rewardharness.cli import cache, data, doctor, evolve, hub, library, lineage, output, runs, score, serve, vllm, web
+from rewardharness.cli import (
+    cache,
+    data,
+    doctor,
+    evolve,
+    hub,
+    library,
+    lineage,
+    output,
+    release,
+    runs,
+    score,
+    serve,
+    vllm,
+    web,
+)
 from rewardharness.errors import HarnessError, describe
 from rewardharness.settings import Settings
 
@@ -27,7 +42,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"rh {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for module in (score, library, evolve, runs, lineage, hub, data, web, serve, vllm, cache, doctor):
+    for module in (score, library, release, evolve, runs, lineage, hub, data, web, serve, vllm, cache, doctor):
         module.register(commands)
     return parser
 

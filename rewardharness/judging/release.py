@@ -74,7 +74,7 @@ class Release:
     router: str | None = None
     """Kind and name of the model that decides on entries without triggers."""
     card: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """`made_with`: versions of packages; `evaluation`: figures, see `release_card`. No score hangs on it."""
+    """`made_with`: versions of packages; `evaluation`: figures as JSON. No score hangs on it."""
 
     @property
     def judged_by(self) -> str:
@@ -87,6 +87,11 @@ class Release:
         if self.judge == MEASURED:
             return None
         return SubAgentSettings(**{name: value for name, value in self.settings.items() if name != "ocr"})
+
+    @property
+    def figures(self) -> tuple[Figure, ...]:
+        """The figures of the card."""
+        return tuple(Figure.from_json(each) for each in self.card.get("evaluation", ()))
 
     @cached_property
     def content(self) -> Json:
@@ -176,7 +181,7 @@ def _check_figure(figure: Figure, release: Release) -> None:
         "judge": (figure.judge, release.judged_by),
         "protocol": (figure.protocol, release.protocol),
         "Library": (figure.library_id[:12], release.library.id[:12]),
-        "judge's revision": ((figure.judge_revision or release.revision)[:12], release.revision[:12]),
+        "judge's revision": (figure.judge_revision[:12], release.revision[:12]),
     }
     for what, (theirs, ours) in told.items():
         if theirs != ours:

@@ -32,8 +32,27 @@ class Figure:
     protocol: str
     """As in `Judgment.protocol`."""
     library_id: str
-    judge_revision: str | None = None
-    """As in `Judge.revision`, where the report says so."""
+    judge_revision: str
+    """As in `Judge.revision`."""
+
+    @property
+    def coverage(self) -> float | None:
+        """Share of the examples that were judged."""
+        return self.judged / self.n if self.n else None
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> "Figure":
+        """Read a figure back from a card.
+
+        Raises:
+            KeyError, TypeError, ValueError: If it is none.
+        """
+        names = ("judge", "protocol", "library_id", "judge_revision")
+        told = {name: _text(value[name]) for name in names}
+        figure = _figure(_text(value["name"]), value, value["accuracy"], **told)
+        if figure.to_json() != value:
+            raise ValueError(value)
+        return figure
 
     def to_json(self) -> Json:
         """Put it into JSON."""
@@ -41,12 +60,13 @@ class Figure:
             "name": self.name,
             "n": self.n,
             "judged": self.judged,
-            "coverage": self.judged / self.n if self.n else None,
+            "coverage": self.coverage,
             "accuracy": self.accuracy,
             "interval": None if self.interval is None else list(self.interval),
             "judge": self.judge,
             "protocol": self.protocol,
             "library_id": self.library_id,
+            "judge_revision": self.judge_revision,
         }
 
 
@@ -71,7 +91,7 @@ def read_report(path: Path) -> list[Figure]:
 
 
 def _of_folder(report: Mapping[str, Any]) -> Iterator[Figure]:
-    judged = {name: _text(report[name]) for name in ("judge", "protocol", "library_id")}
+    judged = {name: _text(report[name]) for name in ("judge", "protocol", "library_id", "judge_revision")}
     for kind, each in report["by_label_kind"].items():
         yield _figure(f"pairs, labels: {kind}", each, each["accuracy"], **judged)
     if report["groups"]["n"]:

@@ -11,6 +11,7 @@ from rewardharness.errors import DataError, LibraryError, ReleaseError
 from rewardharness.files import content_id, write_text
 from rewardharness.judging.opening import MEASURED
 from rewardharness.judging.release import FORMAT, Release
+from rewardharness.judging.release_card import Figure
 from rewardharness.judging.subagent import PROTOCOLS, SubAgentSettings
 from rewardharness.library.entry import ENTRY_FILE, RUBRIC_FILE, Entry, parse_entry
 from rewardharness.library.store import Library
@@ -141,7 +142,10 @@ class _Reading:
         self._is(isinstance(code, dict) and all(isinstance(each, str) for each in code.values()), "`code`")
         card = value["card"]
         self._fields(card, {"made_with", "evaluation"}, "`card`")
-        self._is(isinstance(card["made_with"], dict) and isinstance(card["evaluation"], list), "`card`")
+        made_with, evaluation = card["made_with"], card["evaluation"]
+        self._is(isinstance(made_with, dict) and isinstance(evaluation, list), "`card`")
+        self._is(all(isinstance(each, str) for each in made_with.values()), "`card.made_with`")
+        self._is(all(_is_figure(each) for each in evaluation), "`card.evaluation`")
         library = self._library(value["library"])
         revisions = judge["model_revision"], judge["router"]
         return Release(judge["name"], judge["protocol"], judge["revision"], settings, code, library, *revisions, card)
@@ -202,6 +206,14 @@ def _sound(name: str, value: Any) -> bool:
     if isinstance(usual, float):
         return isinstance(value, float) and 0 <= value < math.inf
     return isinstance(value, int) and not isinstance(value, bool) and value >= _AT_LEAST.get(name, 0)
+
+
+def _is_figure(value: Any) -> bool:
+    try:
+        Figure.from_json(value)
+    except (KeyError, TypeError, ValueError):
+        return False
+    return True
 
 
 def _refuse_constant(name: str) -> NoReturn:

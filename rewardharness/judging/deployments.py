@@ -1,0 +1,249 @@
+"""Which release is active under which name: a history that only grows, and a pointer that is written whole.
+
+    RH_HOME/deployments/NAME/releases/ID.json   every release that was deployed there
+                             history.jsonl      every deployment and rollback, in order
+                             active.json        the record of the one that is active
+                             lock               held while something is written
+
+The pointer is written last. A record of the history that a killed process did not get to point at was never active; the
+next record says on which one it builds, and so passes it over.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from rewardharness.errors import InputError, ReleaseError
+from rewardharness.files import append_jsonl, hold, read_json, read_jsonl, write_json, write_once
+from rewardharness.judging.release import Release
+from rewardharness.judging.release_file import load_release, release_text
+from rewardharness.judging.release_opening import check_installed
+from rewardharness.settings import Settings
+
+DEPLOYED = "deployed:"
+"""Begins the name of what is deployed, where a release is asked for: `deployed:NAME`."""
+
+_NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?")
+_ID = re.compile(r"[0-9a-f]{64}")
+_LEAST = 6
+"""Digits of an id that may stand for it, at least."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """One deployment or rollback."""
+
+    number: int
+    """Counted from 1."""
+    at: str
+    """When, in UTC, ISO 8601."""
+    action: Literal["deploy", "rollback"]
+    release: str
+    """Id of the release that became active."""
+    judge: str
+    protocol: str
+    library_id: str
+    on: int | None
+    """Number of the record that was active before; None for the first."""
+    back: str | None
+    """Id of the release that a rollback would lead to."""
+
+
+class Deployments:
+    """The deployments of one home. Reading makes nothing.
+
+    Args:
+        home: As in `Settings.home`.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self._root = home / "deployments"
+
+    def targets(self) -> list[str]:
+        """Names under which something is active."""
+        return sorted(file.parent.name for file in self._root.glob("*/active.json"))
+
+    def active(self, target: str) -> Record | None:
+        """Return the record of what is active, or None.
+
+        Raises:
+            ReleaseError: If the pointer is damaged.
+        """
+        file = self._folder(target) / "active.json"
+        if not file.exists():
+            return None
+        record = _record(read_json(file))
+        if record is None:
+            raise ReleaseError(
+                f"{file} points at nothing.", next_step=f"Deploy again: rh deploy FILE --target {target}"
+            )
+        return record
+
+    def release(self, target: str) -> Release:
+        """Return the release that is active.
+
+        Raises:
+            ReleaseError: If there is none, or its file was changed.
+        """
+        record = self.active(target)
+        if record is None:
+            known = ", ".join(self.targets()) or "none"
+            message = f"Nothing is deployed as {target!r}."
+            raise ReleaseError(message, next_step=f"Deployed: {known}. Deploy with: rh deploy FILE --target {target}")
+        return self._stored(target, record.release)
+
+    def history(self, target: str) -> list[Record]:
+        """Return every record, oldest first; also those that were never active, see `in_effect`."""
+        lines = read_jsonl(self._folder(target) / "history.jsonl")
+        return [record for _, line in lines if (record := _record(line)) is not None]
+
+    def in_effect(self, target: str) -> list[Record]:
+        """Return the records that were active one after the other, oldest first."""
+        known = {record.number: record for record in self.history(target)}
+        found: list[Record] = []
+        record = self.active(target)
+        while record is not None and (not found or record.number < found[-1].number):
+            found.append(record)
+            record = known.get(record.on) if record.on is not None else None
+        return found[::-1]
+
+    def deploy(self, target: str, release: Release) -> tuple[Record, bool]:
+        """Make a release active under a name, if this installation can keep to it.
+
+        Returns:
+            The record of what is active now, and whether anything changed.
+
+        Raises:
+            InputError: If the name cannot be one.
+            ReleaseError: If this installation would make other scores, or another process deploys at this moment.
+        """
+        check_installed(release)
+        with self._held(target):
+            before = self.active(target)
+            if before is not None and before.release == release.id:
+                self._stored(target, release.id)
+                return before, False
+            file = self._file(target, release.id)
+            if not write_once(file, release_text(release).encode("utf-8")):
+                load_release(file, id=release.id)
+            back = None if before is None else before.release
+            return self._activate(target, "deploy", release, before, back), True
+
+    def rollback(self, target: str, to: str | None = None) -> Record:
+        """Make an earlier release active again.
+
+        Without `to`, the one that was active before the active one came; again, the one before that.
+
+        Args:
+            target: The name.
+            to: Id of a release that was deployed there, or its first digits.
+
+        Raises:
+            ReleaseError: If there is no such release, or it cannot be used here.
+        """
+        with self._held(target):
+            before = self.active(target)
+            if before is None:
+                raise ReleaseError(f"Nothing is deployed as {target!r}.", next_step="Deploy first: rh deploy.")
+            wanted = before.back if to is None else self._find(target, to)
+            if wanted is None:
+                message = f"Nothing was active as {target!r} before release {before.release[:12]}."
+                raise ReleaseError(message, next_step=f"See what was: rh deploy --show {target}")
+            if wanted == before.release:
+                message = f"Release {wanted[:12]} is active as {target!r} already."
+                raise ReleaseError(message, next_step=f"See what was: rh deploy --show {target}")
+            release = self._stored(target, wanted)
+            check_installed(release)
+            past = [record.back for record in self.in_effect(target) if record.release == wanted]
+            return self._activate(target, "rollback", release, before, past[-1] if past else None)
+
+    def _activate(
+        self,
+        target: str,
+        action: Literal["deploy", "rollback"],
+        release: Release,
+        before: Record | None,
+        back: str | None,
+    ) -> Record:
+        numbers = [record.number for record in self.history(target)]
+        record = Record(
+            number=max([*numbers, 0 if before is None else before.number], default=0) + 1,
+            at=datetime.now(UTC).isoformat(timespec="seconds"),
+            action=action,
+            release=release.id,
+            judge=release.judge,
+            protocol=release.protocol,
+            library_id=release.library.id,
+            on=None if before is None else before.number,
+            back=back,
+        )
+        append_jsonl(self._folder(target) / "history.jsonl", asdict(record))
+        write_json(self._folder(target) / "active.json", asdict(record))
+        return record
+
+    def _find(self, target: str, beginning: str) -> str:
+        known = sorted(file.stem for file in (self._folder(target) / "releases").glob("*.json"))
+        found = [each for each in known if each.startswith(beginning)] if len(beginning) >= _LEAST else []
+        if len(found) != 1:
+            problem = "is the beginning of several" if found else "is not one"
+            raise ReleaseError(
+                f"{beginning[:64]!r} {problem} of the releases that were deployed as {target!r}.",
+                next_step=f"Give at least {_LEAST} digits of one of: {', '.join(each[:12] for each in known)}.",
+            )
+        return found[0]
+
+    def _stored(self, target: str, id: str) -> Release:
+        return load_release(self._file(target, id), id=id)
+
+    def _file(self, target: str, id: str) -> Path:
+        return self._folder(target) / "releases" / f"{id}.json"
+
+    def _folder(self, target: str) -> Path:
+        if not _NAME.fullmatch(target):
+            raise InputError(
+                f"{target[:80]!r} cannot be the name of a deployment.",
+                next_step="Use 1 to 64 lower-case letters, digits, dots, hyphens and underscores, such as `prod`.",
+            )
+        return self._root / target
+
+    @contextmanager
+    def _held(self, target: str) -> Iterator[None]:
+        folder = self._folder(target)
+        try:
+            handle = hold(folder / "lock")
+        except BlockingIOError:
+            message = f"Another process is deploying as {target!r}."
+            raise ReleaseError(message, next_step="Wait for it, then look: rh deploy --list") from None
+        try:
+            for each in [*folder.glob(".*.tmp"), *folder.glob("releases/.*.tmp")]:  # left by a killed process
+                each.unlink(missing_ok=True)
+            yield
+        finally:
+            os.close(handle)
+
+
+def find_release(spec: str, settings: Settings) -> Release:
+    """Open a release by what a user calls it: a file, or `deployed:NAME`.
+
+    Raises:
+        DataError: If there is no such file.
+        ReleaseError: If it was changed, or nothing is deployed under the name.
+    """
+    if spec.startswith(DEPLOYED):
+        return Deployments(settings.home).release(spec.removeprefix(DEPLOYED))
+    return load_release(Path(spec).expanduser())
+
+
+def _record(value: Any) -> Record | None:
+    """Read a record back; None for what is none."""
+    if not isinstance(value, Mapping) or set(value) != set(Record.__dataclass_fields__):
+        return None
+    record = Record(**value)
+    ids = (record.release, record.back or record.release)
+    sound = isinstance(record.number, int) and all(isinstance(each, str) and _ID.fullmatch(each) for each in ids)
+    return record if sound and (record.on is None or isinstance(record.on, int)) else None

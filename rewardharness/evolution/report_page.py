@@ -1,34 +1,15 @@
-"""The report of a run as one page of HTML: no script, nothing loaded from elsewhere, light and dark.
-
-All text in it is foreign, from datasets, Libraries and models, and is escaped.
-"""
+"""The report of an evolution as one page of HTML; see `runs.page`."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
 from typing import Any
 
+from rewardharness.runs.page import page, section, table, text
 from rewardharness.schema import Json
 
 PAGE = "report.html"
 
 WIDTH, HEIGHT, EDGE = 640, 240, 36
 """Size of the chart and the margin around it, in pixels."""
-
-_STYLE = """
-:root { color-scheme: light dark; --ink: #1d2330; --soft: #5b6475; --line: #d9dee8; --back: #fff; --good: #137a3f;
-  --bad: #b3261e; --mark: #2f6fed; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e8ebf2; --soft: #9aa4b8; --line: #333b4c; --back: #12151c;
-  --good: #5fcf8e; --bad: #ff8a80; --mark: #7fa8ff; } }
-body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--back); max-width: 60rem;
-  margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.6rem; } h2 { font-size: 1.15rem; margin-top: 2rem; }
-p, td, li { overflow-wrap: anywhere; } .soft { color: var(--soft); }
-table { border-collapse: collapse; width: 100%; } .wide { overflow-x: auto; }
-th, td { text-align: left; vertical-align: top; padding: .35rem .6rem; border-bottom: 1px solid var(--line); }
-td.number { font-variant-numeric: tabular-nums; white-space: nowrap; }
-.kept { color: var(--good); } .sent-back { color: var(--bad); }
-svg { max-width: 100%; height: auto; } svg text { fill: var(--soft); font-size: 12px; }
-"""
 
 
 def report_page(report: Mapping[str, Any]) -> str:
@@ -39,25 +20,21 @@ def report_page(report: Mapping[str, Any]) -> str:
     """
     run, audit = report["run"], report["audit"]
     body = [
-        f"<h1>Evolution on {_text(run['data_name'])}</h1>",
-        f'<p class="soft">Judge {_text(run["judge"])}, {_text(run["protocol"])}. Orchestrator '
-        f"{_text(run['orchestrator'])}. Schedule {_text(run['schedule']['name'])}, seed {_text(run['seed'])}. "
-        f"The search ended because {_text(report['ending'])}.</p>",
-        f"<p><strong>{_text(headline(report))}</strong></p>",
-        _section("Accuracy", _accuracies(report)),
-        _section("On the way", _chart(report["curve"])),
-        _section("By kind of edit (audit)", _groups(report["by_category"])),
-        _section("By kind of label (audit)", _groups(report["by_label_kind"])),
-        _section("Edits", _edits(report["edits"])),
-        _section("What it cost", _spending(report)),
-        _section("Examples that no version judged right", _puzzles(report["puzzles"])),
+        f"<h1>Evolution on {text(run['data_name'])}</h1>",
+        f'<p class="soft">Judge {text(run["judge"])}, {text(run["protocol"])}. Orchestrator '
+        f"{text(run['orchestrator'])}. Schedule {text(run['schedule']['name'])}, seed {text(run['seed'])}. "
+        f"The search ended because {text(report['ending'])}.</p>",
+        f"<p><strong>{text(headline(report))}</strong></p>",
+        section("Accuracy", _accuracies(report)),
+        section("On the way", _chart(report["curve"])),
+        section("By kind of edit (audit)", _groups(report["by_category"])),
+        section("By kind of label (audit)", _groups(report["by_label_kind"])),
+        section("Edits", _edits(report["edits"])),
+        section("What it cost", _spending(report)),
+        section("Examples that no version judged right", _puzzles(report["puzzles"])),
     ]
-    title = f"Evolution on {_text(run['data_name'])}: {_share(audit['final'])}"
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n" + "\n".join(body) + "\n</body>\n</html>\n"
-    )
+    title = f"Evolution on {run['data_name']}: {_share(audit['final'])}"
+    return page(title, body)
 
 
 def headline(report: Mapping[str, Any]) -> str:
@@ -71,10 +48,6 @@ def headline(report: Mapping[str, Any]) -> str:
         return f"{said}; with the starting Library none was judged."
     p = "no example differs" if test["p"] is None else f"exact p {test['p']:.3g}"
     return f"{said}, {start['accuracy']:.1%} with the starting Library ({p})."
-
-
-def _section(heading: str, content: str) -> str:
-    return f"<h2>{heading}</h2>\n{content}" if content else ""
 
 
 def _accuracies(report: Mapping[str, Any]) -> str:
@@ -94,7 +67,7 @@ def _accuracies(report: Mapping[str, Any]) -> str:
         ["Pool", "final Library", *_score(pool["final"]), pool["note"]],
         ["Pool", "starting Library", *_score(pool["start"]), ""],
     ]
-    return _rows(("examples", "with", "judged", "accuracy [95 %]", "final against it"), rows)
+    return table(("examples", "with", "judged", "accuracy [95 %]", "final against it"), rows)
 
 
 def _chart(points: Sequence[Mapping[str, Any]]) -> str:
@@ -135,9 +108,9 @@ def _chart(points: Sequence[Mapping[str, Any]]) -> str:
 
 def _groups(groups: Iterable[Mapping[str, Any]]) -> str:
     rows = [
-        [_text(each["name"]), str(each["final"]["n"]), _share(each["start"]), _share(each["final"])] for each in groups
+        [text(each["name"]), str(each["final"]["n"]), _share(each["start"]), _share(each["final"])] for each in groups
     ]
-    return _rows(("", "n", "starting Library", "final Library"), rows, escaped=True) if rows else ""
+    return table(("", "n", "starting Library", "final Library"), rows, escaped=True) if rows else ""
 
 
 def _edits(edits: Sequence[Mapping[str, Any]]) -> str:
@@ -148,14 +121,14 @@ def _edits(edits: Sequence[Mapping[str, Any]]) -> str:
         word = '<span class="kept">kept</span>' if kept else '<span class="sent-back">sent back</span>'
         p = "" if evidence["p_value"] is None else f", p {evidence['p_value']:.2g}"
         counts = f"{evidence['fixes']} fixed, {evidence['breaks']} broken, {evidence['ties']} as before{p}"
-        about = [f"{_text(counts)}; {evidence['calls']} of {evidence['affected']} judged"]
+        about = [f"{text(counts)}; {evidence['calls']} of {evidence['affected']} judged"]
         for name, label in (("cited", "cites"), ("fixed", "fixed"), ("broken", "broken")):
             ids = edit["cited"] if name == "cited" else evidence[name]
-            about += [f"{label}: {_text(', '.join(ids))}"] if ids else []
-        what = f"{_text(edit['operator'])} {_text(', '.join(edit['names']))}"
-        said = f'{_text(edit["statement"])}<br><span class="soft">{_text(evidence["reason"])}</span>'
+            about += [f"{label}: {text(', '.join(ids))}"] if ids else []
+        what = f"{text(edit['operator'])} {text(', '.join(edit['names']))}"
+        said = f'{text(edit["statement"])}<br><span class="soft">{text(evidence["reason"])}</span>'
         rows.append([word, what, said, "<br>".join(about)])
-    return _rows(("", "edit", "why", "evidence"), rows, escaped=True) if rows else "<p>Nothing was proposed.</p>"
+    return table(("", "edit", "why", "evidence"), rows, escaped=True) if rows else "<p>Nothing was proposed.</p>"
 
 
 def _spending(report: Mapping[str, Any]) -> str:
@@ -171,7 +144,7 @@ def _spending(report: Mapping[str, Any]) -> str:
     ]
     if spent["remembered"] is not None:
         rows.append(["judgments that were remembered, at no cost", f"{spent['remembered']:,}"])
-    return _rows(("", ""), rows)
+    return table(("", ""), rows)
 
 
 def _tokens(spent: Mapping[str, Any]) -> str:
@@ -183,7 +156,7 @@ def _puzzles(puzzles: Sequence[Mapping[str, Any]]) -> str:
     if not puzzles:
         return ""
     rows = [[each["id"], each["instruction"], str(each["label"]), str(each["versions"])] for each in puzzles]
-    return "<p>Perhaps their labels are wrong.</p>\n" + _rows(("id", "instruction", "label", "times judged"), rows)
+    return "<p>Perhaps their labels are wrong.</p>\n" + table(("id", "instruction", "label", "times judged"), rows)
 
 
 def _score(score: Json) -> list[str]:
@@ -203,17 +176,3 @@ def _test(test: Mapping[str, Any]) -> str:
     p = "" if test["p"] is None else f", exact p {test['p']:.3g}"
     low, high = test["interval"]
     return f"{test['gain']:+.1%} [{low:+.1%}, {high:+.1%}]: {test['fixes']} better, {test['breaks']} worse{p}"
-
-
-def _rows(headings: Sequence[str], rows: Iterable[Sequence[str]], *, escaped: bool = False) -> str:
-    head = "".join(f"<th>{_text(heading)}</th>" for heading in headings)
-    lines = []
-    for row in rows:
-        cells = "".join(f"<td>{cell if escaped else _text(cell)}</td>" for cell in row)
-        lines.append(f"<tr>{cells}</tr>")
-    table = f"<table><thead><tr>{head}</tr></thead><tbody>\n" + "\n".join(lines) + "\n</tbody></table>"
-    return f'<div class="wide">{table}</div>'
-
-
-def _text(value: object) -> str:
-    return escape(str(value))

@@ -1,0 +1,313 @@
+"""How far a judge agrees with labels. The treatment of ties is always named, and n and coverage are always said.
+
+Everything here is a count over small values. A question that was not answered is None, never a tie: it lowers
+coverage. So there are two shares of every count, and `share_json` says both:
+
+    accuracy   correct / judged     how good the answers are that were given
+    of_all     correct / n          how good the judge is, if no answer is a wrong answer
+
+Sources of the definitions: see each function, and `docs/metrics.md`.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeVar, get_args
+
+from rewardharness.benchmark.task import BOTH_BAD
+from rewardharness.errors import InputError
+from rewardharness.judging.report import wilson
+from rewardharness.schema import TIE, Accuracy, Example, Interval, Json, Judgment
+
+TWO_WAY: tuple[str, ...] = ("A", "B")
+"""Labels of pairs without ties."""
+
+THREE_WAY: tuple[str, ...] = ("A", "B", TIE)
+"""Labels of pairs with one kind of tie."""
+
+FOUR_WAY: tuple[str, ...] = ("A", "B", TIE, BOTH_BAD)
+"""Labels of GenAI-Bench (arXiv 2406.04485): `A>B`, `B>A`, `A=B=Good` (our `tie`) and `A=B=Bad` (our `both bad`)."""
+
+TIES = frozenset({TIE, BOTH_BAD})
+"""Labels that prefer neither candidate."""
+
+UNDECIDED = "undecided"
+"""What a judge said that had to choose and held both candidates level. It is an answer, and not among the labels."""
+
+Treatment = Literal["exact", "no-tie", "strict"]
+"""What becomes of ties, see `pair_accuracy`."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a judge said about one labelled pair."""
+
+    id: str
+    truth: str
+    """The label: one of the task's label set."""
+    said: str | None
+    """The judge's label, `UNDECIDED`, or None when there is no judgment."""
+    category: str = ""
+    dimension: str = ""
+    """Which quality was asked about, where a benchmark asks about several."""
+    cluster: str = ""
+    """The source image or group: what intervals resample as a whole. Empty: the answer stands alone."""
+
+
+@dataclass(frozen=True)
+class ScoredPair:
+    """The scores that a judge gave to the two candidates of a labelled pair, each on its own."""
+
+    id: str
+    truth: str
+    """The label: one of the task's label set."""
+    first: float | None
+    """Score of candidate A on any scale, higher is better; None when there is none."""
+    second: float | None
+    """Score of candidate B on the same scale."""
+    category: str = ""
+    dimension: str = ""
+    cluster: str = ""
+
+    def __post_init__(self) -> None:
+        for score in (self.first, self.second):
+            if score is not None and not math.isfinite(score):
+                raise InputError(f"{self.id}: the score {score} is not a finite number.", next_step="Leave it out.")
+
+    @property
+    def difference(self) -> float | None:
+        """Score of A less score of B; None unless both are there."""
+        return None if self.first is None or self.second is None else self.first - self.second
+
+    def answer(self) -> Answer:
+        """Say which candidate has the higher score; equal scores are a tie."""
+        lead = self.difference
+        said = None if lead is None else "A" if lead > 0 else "B" if lead < 0 else TIE
+        return Answer(self.id, self.truth, said, self.category, self.dimension, self.cluster)
+
+
+@dataclass(frozen=True)
+class PairScore:
+    """A count over pairs, with the treatment of ties that it was made under."""
+
+    treatment: str
+    labels: tuple[str, ...]
+    accuracy: Accuracy
+    left_out: int = 0
+    """Pairs that the treatment does not count, such as those labelled a tie under `no-tie`."""
+
+    def to_json(self) -> Json:
+        """Put it into JSON."""
+        return {
+            "treatment": self.treatment,
+            "labels": list(self.labels),
+            "left_out": self.left_out,
+            **share_json(self.accuracy),
+        }
+
+
+def coverage(count: Accuracy) -> float | None:
+    """Share of the labelled examples that have a judgment, judged / n; None for n = 0."""
+    return count.judged / count.n if count.n else None
+
+
+def of_all(count: Accuracy) -> float | None:
+    """Share of all labelled examples that are right, correct / n: no judgment counts as wrong; None for n = 0."""
+    return count.correct / count.n if count.n else None
+
+
+def share_json(count: Accuracy) -> Json:
+    """Put a count into JSON: both shares with Wilson's intervals at 95 %, None where there is nothing to divide by."""
+    return {
+        "n": count.n,
+        "judged": count.judged,
+        "correct": count.correct,
+        "coverage": coverage(count),
+        "accuracy": count.value,
+        "interval": bounds(wilson(count.correct, count.judged)),
+        "of_all": of_all(count),
+        "of_all_interval": bounds(wilson(count.correct, count.n)),
+    }
+
+
+def bounds(interval: Interval | None) -> list[float] | None:
+    """Put an interval into JSON: low and high, or None."""
+    return None if interval is None else [interval.low, interval.high]
+
+
+def split(rows: Iterable[T], key: Callable[[T], str]) -> dict[str, list[T]]:
+    """Sort rows into parts by a key, such as their category; the parts are in alphabetical order."""
+    parts: dict[str, list[T]] = {}
+    for row in rows:
+        parts.setdefault(key(row), []).append(row)
+    return dict(sorted(parts.items()))
+
+
+def said(judgment: Judgment) -> str | None:
+    """Read the answer off a judgment: a label, `UNDECIDED` for a level forced choice, None without a judgment."""
+    if judgment.preference == TIE and not judgment.ties_offered:
+        return UNDECIDED
+    return judgment.preference
+
+
+def answer_of(example: Example, judgment: Judgment) -> Answer:
+    """Put an example with a label and its judgment together; the cluster is the source image.
+
+    Raises:
+        InputError: If the example has no label.
+    """
+    if example.preference is None:
+        raise InputError(f"{example.id} has no label.", next_step="Score labelled examples only.")
+    category, cluster = example.category, example.source_id
+    return Answer(example.id, example.preference, said(judgment), category=category, cluster=cluster)
+
+
+def collapse(answer: Answer) -> Answer:
+    """Make one kind of tie of two: `both bad` becomes `tie`, in the label and in what was said."""
+    return replace(
+        answer,
+        truth=TIE if answer.truth in TIES else answer.truth,
+        said=TIE if answer.said in TIES else answer.said,
+    )
+
+
+def agreement(answer: Answer, treatment: Treatment = "exact") -> float:
+    """Say what one answer is worth under a treatment of ties: 1, 0, or a half for an undecided forced choice.
+
+    A question without an answer is worth 0 here; it is `judged` that tells it from a wrong answer.
+    """
+    if answer.said == UNDECIDED and treatment != "strict":
+        return 0.5 if answer.truth in TWO_WAY else 0.0
+    return float(answer.said == answer.truth)
+
+
+def pair_accuracy(answers: Iterable[Answer], treatment: Treatment, labels: Sequence[str] = THREE_WAY) -> PairScore:
+    """Accuracy on pairs, under a named treatment of ties.
+
+    - `exact`: right iff the answer is the label, ties included (EditReward-Bench K=2, AURORA-Bench and GenAI-Bench,
+      which has four labels; arXiv 2509.26346, 2406.04485).
+    - `no-tie`: pairs labelled a tie are left out, and `left_out` says how many; of the others a tie is a wrong answer.
+    - `strict`: as `exact`, for labels without ties; whatever prefers neither candidate is wrong (EditScore's
+      EditReward-Bench, arXiv 2509.23909).
+
+    Under `exact` and `no-tie` a forced choice that came out level counts as the half that a coin would get.
+
+    Args:
+        answers: Judged or not; those without an answer lower the coverage.
+        treatment: What becomes of ties.
+        labels: The label set.
+
+    Returns:
+        The count: n pairs, judged, correct in [0, judged].
+
+    Raises:
+        InputError: If a label or an answer is not in the label set, `strict` meets a label that is a tie, or the
+            treatment is none of these.
+    """
+    if treatment not in get_args(Treatment):
+        raise InputError(f"{treatment!r} is no treatment of ties.", next_step="Use exact, no-tie or strict.")
+    labels = tuple(labels)
+    # `strict` says itself what it makes of ties, whichever the label set.
+    allowed = (*labels, *sorted(TIES)) if treatment == "strict" else labels
+    n = judged = left_out = 0
+    correct = 0.0
+    for answer in answers:
+        check_answer(answer, allowed)
+        if answer.truth in TIES and treatment == "strict":
+            raise InputError(
+                f"{answer.id} is labelled {answer.truth!r}, and `strict` is for labels without ties.",
+                next_step="Use `exact` or `no-tie`.",
+            )
+        if answer.truth in TIES and treatment == "no-tie":
+            left_out += 1
+            continue
+        n += 1
+        judged += answer.said is not None
+        correct += agreement(answer, treatment)
+    return PairScore(treatment, labels, Accuracy(n, judged, correct), left_out)
+
+
+def check_answer(answer: Answer, labels: Sequence[str]) -> None:
+    """Refuse a label or an answer that is not in a label set; an answer may also be None or `UNDECIDED`.
+
+    Raises:
+        InputError: Naming the answer and the value.
+    """
+    for name, value in (("label", answer.truth), ("answer", answer.said)):
+        if value in labels or (name == "answer" and value in {None, UNDECIDED}):
+            continue
+        raise InputError(
+            f"{answer.id}: the {name} {value!r} is none of {', '.join(labels)}.", next_step="Name the right label set."
+        )
+
+
+@dataclass(frozen=True)
+class MacroScore:
+    """The plain mean of the accuracies of several parts: a small part weighs as much as a large one."""
+
+    parts: Mapping[str, Accuracy]
+
+    @property
+    def mean(self) -> float | None:
+        """Mean over parts of correct / judged; None without parts, or where a part has nothing judged."""
+        return _mean([part.value for part in self.parts.values()])
+
+    @property
+    def mean_of_all(self) -> float | None:
+        """Mean over parts of correct / n: no judgment counts as wrong."""
+        return _mean([of_all(part) for part in self.parts.values()])
+
+    @property
+    def pooled(self) -> Accuracy:
+        """All parts as one."""
+        parts = self.parts.values()
+        return Accuracy(sum(p.n for p in parts), sum(p.judged for p in parts), math.fsum(p.correct for p in parts))
+
+    def to_json(self) -> Json:
+        """Put it into JSON."""
+        return {
+            "mean": self.mean,
+            "mean_of_all": self.mean_of_all,
+            "pooled": share_json(self.pooled),
+            "parts": {name: share_json(part) for name, part in self.parts.items()},
+        }
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return math.fsum(known) / len(known) if known and len(known) == len(values) else None
+
+
+def macro(
+    answers: Iterable[Answer],
+    treatment: Treatment = "exact",
+    labels: Sequence[str] = THREE_WAY,
+    key: Callable[[Answer], str] = lambda answer: answer.category,
+) -> MacroScore:
+    """Accuracy per category, for a plain mean over categories."""
+    parts = split(answers, key)
+    return MacroScore({name: pair_accuracy(part, treatment, labels).accuracy for name, part in parts.items()})
+
+
+def chance(answers: Sequence[Answer], labels: Sequence[str]) -> dict[str, float]:
+    """What judges get that do not look, computed from the label set and the labels at hand.
+
+    Returns:
+        Shares in [0, 1]: `uniform`, any label is as likely (1 / number of labels); `frequencies`, labels are drawn as
+        often as people gave them (sum of squared shares); `most frequent`, always the label that people gave most.
+        The last two are there only if there are answers.
+
+    Raises:
+        InputError: If a label is not in the label set.
+    """
+    rows = {"uniform": 1 / len(labels)}
+    for answer in answers:
+        check_answer(replace(answer, said=None), labels)
+    if answers:
+        shares = [count / len(answers) for count in Counter(answer.truth for answer in answers).values()]
+        rows["frequencies"] = math.fsum(share * share for share in shares)
+        rows["most frequent"] = max(shares)
+    return rows

@@ -1,0 +1,246 @@
+"""Reads what people said of single edits, as ImagenHub publishes it, and correlates a judge with it.
+
+A folder holds one table per rater, `<task>_rater1.tsv`, `<task>_rater2.tsv`, ...; the first column names the item,
+every other column an editor, and a cell holds `[SC, PQ]`: semantic consistency and perceptual quality, each 0, 0.5 or
+1 (arXiv 2310.01596; spaces within a cell do not matter). Overall is the geometric mean sqrt(SC * PQ), as in VIEScore
+(arXiv 2312.14867), and an edit's human score is the mean of that over all raters.
+
+A cell that cannot be read is named with file, row and column. Its edit then has no human score, since a mean of fewer
+raters is not the same thing; it is left out of means and correlations, and counted.
+"""
+
+import csv
+import io
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from statistics import fmean
+
+from rewardharness.benchmark.correlation import Correlation, Rating, Weights, correlate
+from rewardharness.errors import DataError
+from rewardharness.files import read_text
+from rewardharness.schema import Json
+
+STEPS: tuple[float, ...] = (0.0, 0.5, 1.0)
+"""What a rater could give."""
+
+Edit = tuple[str, str]
+"""Editor and item."""
+
+_CELL = re.compile(r"\[\s*([0-9.]{1,8})\s*,\s*([0-9.]{1,8})\s*\]")
+_RATER = re.compile(r"(.+)_rater([1-9][0-9]{0,3})\.tsv")
+_NUMBERS: Mapping[str, float] = {"0": 0.0, "0.0": 0.0, "0.5": 0.5, ".5": 0.5, "1": 1.0, "1.0": 1.0}
+_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One rater on one edit."""
+
+    consistency: float
+    """SC: how far the edit is what was asked for; 0, 0.5 or 1."""
+    quality: float
+    """PQ: how natural it looks; 0, 0.5 or 1."""
+
+    @property
+    def overall(self) -> float:
+        """Geometric mean sqrt(SC * PQ), in [0, 1]."""
+        return math.sqrt(self.consistency * self.quality)
+
+
+@dataclass(frozen=True)
+class BrokenCell:
+    """A cell that cannot be read."""
+
+    file: str
+    row: int
+    """Line of the file, counted from 1."""
+    item: str
+    column: str
+    """The editor."""
+    text: str
+    """What stands there; empty for a missing cell."""
+
+    def __str__(self) -> str:
+        return f"{self.file}, row {self.row} ({self.item}), column {self.column}: {self.text!r} is not [SC, PQ]"
+
+
+@dataclass(frozen=True)
+class Ratings:
+    """What all raters said of all edits of one task."""
+
+    task: str
+    editors: tuple[str, ...]
+    """In the order of the first table."""
+    items: tuple[str, ...]
+    """In the order of the first table."""
+    raters: Mapping[int, Mapping[Edit, Cell]]
+    """Per rater, by the number in the name of the table; a broken cell is not there."""
+    broken: tuple[BrokenCell, ...]
+
+    def human(self) -> dict[Edit, float]:
+        """Human score per edit: mean over raters of the overall, for edits that all of them rated."""
+        edits = ((editor, item) for editor in self.editors for item in self.items)
+        return {
+            edit: fmean(rater[edit].overall for rater in self.raters.values())
+            for edit in edits
+            if all(edit in rater for rater in self.raters.values())
+        }
+
+    def means(self) -> dict[str, float | None]:
+        """Mean human score per editor, in [0, 1]; None for an editor without any."""
+        known = self.human()
+        means: dict[str, float | None] = {}
+        for editor in self.editors:
+            values = [known[editor, item] for item in self.items if (editor, item) in known]
+            means[editor] = fmean(values) if values else None
+        return means
+
+    def correlate(self, scores: Mapping[Edit, float | None], weights: Weights = "equal") -> Correlation:
+        """Correlate a judge's scores with the human ones, per editor and averaged.
+
+        Args:
+            scores: A score per editor and item on any scale, higher is better; None, or nothing, where there is no
+                judgment. Edits without a human score are not asked for.
+            weights: How editors are averaged.
+        """
+        human = self.human()
+        return correlate((Rating(edit[0], scores.get(edit), value) for edit, value in human.items()), weights)
+
+    def between_humans(self, weights: Weights = "equal") -> dict[str, Correlation]:
+        """Correlate people with people: the row that a judge's correlation is to be read beside.
+
+        Returns:
+            `rater K against the others`: each rater against the mean of the others, the nearest to a judge against the
+            mean of all. `rater K against L`: two single raters. Where one side rated all edits of an editor alike,
+            nothing is defined, and the editor's name stands under `undefined`.
+        """
+        found = {}
+        for one in self.raters if len(self.raters) > 2 else ():
+            others = [other for other in self.raters if other != one]
+            found[f"rater {one} against the others"] = self._between(one, others, weights)
+        for one, other in combinations(self.raters, 2):
+            found[f"rater {one} against {other}"] = self._between(one, [other], weights)
+        return found
+
+    def _between(self, one: int, others: Sequence[int], weights: Weights) -> Correlation:
+        mine, theirs = self.raters[one], [self.raters[other] for other in others]
+        return correlate(
+            (
+                Rating(edit[0], cell.overall, fmean(rater[edit].overall for rater in theirs))
+                for edit, cell in mine.items()
+                if all(edit in rater for rater in theirs)
+            ),
+            weights,
+        )
+
+    def to_json(self) -> Json:
+        """Put it into JSON: counts, means and what cannot be read, without the cells."""
+        return {
+            "task": self.task,
+            "raters": len(self.raters),
+            "items": len(self.items),
+            "rated": len(self.human()),
+            "edits": len(self.editors) * len(self.items),
+            "mean_overall": self.means(),
+            "between_humans": {name: each.mean for name, each in self.between_humans().items()},
+            "broken": [str(cell) for cell in self.broken],
+        }
+
+
+def read_ratings(folder: Path) -> Ratings:
+    """Read the tables of all raters of one task.
+
+    Args:
+        folder: Holds `<task>_rater1.tsv` and so on, as in ImagenHub; tables of several tasks are refused.
+
+    Raises:
+        DataError: If there are no tables, or they do not hold the same editors and items, each once.
+    """
+    if not folder.is_dir():
+        raise DataError(f"{folder} is not a folder.", next_step="Name the folder that holds *_rater1.tsv.")
+    found = sorted(
+        ((match[1], int(match[2])), path) for path in folder.iterdir() if (match := _RATER.fullmatch(path.name))
+    )
+    tasks = sorted({task for (task, _), _ in found})
+    if len(tasks) != 1:
+        what = f"tables of several tasks: {', '.join(tasks[:_SHOWN])}" if tasks else "no *_rater1.tsv"
+        raise DataError(f"{folder} holds {what}.", next_step="Name the folder of one task.")
+    tables = [_read_table(path) for _, path in found]
+    first = tables[0]
+    for table in tables[1:]:
+        _refuse_different(first, table)
+    return Ratings(
+        tasks[0],
+        first.editors,
+        first.items,
+        {number: table.cells for ((_, number), _), table in zip(found, tables, strict=True)},
+        tuple(cell for table in tables for cell in table.broken),
+    )
+
+
+@dataclass(frozen=True)
+class _Table:
+    """What one rater said."""
+
+    name: str
+    editors: tuple[str, ...]
+    items: tuple[str, ...]
+    cells: Mapping[Edit, Cell]
+    broken: tuple[BrokenCell, ...]
+
+
+def parse_cell(text: str) -> Cell | None:
+    """Read `[SC, PQ]`; None for anything else, such as a third number or one that no rater could give."""
+    match = _CELL.fullmatch(text.strip())
+    if match is None or match[1] not in _NUMBERS or match[2] not in _NUMBERS:
+        return None
+    return Cell(_NUMBERS[match[1]], _NUMBERS[match[2]])
+
+
+def _read_table(path: Path) -> _Table:
+    rows = csv.reader(io.StringIO(read_text(path), newline=""), delimiter="\t", quoting=csv.QUOTE_NONE)
+    try:
+        lines = [(rows.line_num, row) for row in rows if any(cell.strip() for cell in row)]
+    except csv.Error as error:
+        raise DataError(f"{path}, row {rows.line_num}: {error}.", next_step="Repair the table.") from None
+    if len(lines) < 2 or len(lines[0][1]) < 2:
+        raise DataError(f"{path} has no editors or no items.", next_step="Give a table separated by tabs.")
+    editors = [name.strip() for name in lines[0][1][1:]]
+    _refuse_twice(path, editors)
+    items = [row[0].strip() for _, row in lines[1:]]
+    _refuse_twice(path, items)
+    cells: dict[Edit, Cell] = {}
+    broken = []
+    for (number, row), item in zip(lines[1:], items, strict=True):
+        for place in range(max(len(editors), len(row) - 1)):
+            text = row[place + 1] if place + 1 < len(row) else ""
+            editor = editors[place] if place < len(editors) else f"number {place + 2}, which has no editor"
+            cell = parse_cell(text)
+            if place < len(editors) and cell is not None:
+                cells[editor, item] = cell
+            elif place < len(editors) or text.strip():
+                broken.append(BrokenCell(path.name, number, item, editor, text))
+    return _Table(path.name, tuple(editors), tuple(items), cells, tuple(broken))
+
+
+def _refuse_twice(path: Path, names: Iterable[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if not name or name in seen:
+            what = f"the name {name!r} occurs twice" if name else "an item or an editor has no name"
+            raise DataError(f"{path}: {what}.", next_step="Name each item and each editor once.")
+        seen.add(name)
+
+
+def _refuse_different(one: _Table, other: _Table) -> None:
+    for what, here, there in (("editors", one.editors, other.editors), ("items", one.items, other.items)):
+        odd = sorted(set(here) ^ set(there))
+        if odd:
+            raise DataError(
+                f"{one.name} and {other.name} do not hold the same {what}: {', '.join(odd[:_SHOWN])}.",
+                next_step="Every rater's table needs every editor and every item.",
+            )

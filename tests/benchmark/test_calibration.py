@@ -1,0 +1,116 @@
+import random
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rewardharness.benchmark.calibration import (
+    Forecast,
+    by_category,
+    by_margin,
+    calibration,
+    calibration_json,
+)
+from rewardharness.errors import InputError
+from rewardharness.schema import Accuracy
+
+forecasts = st.lists(
+    st.builds(
+        Forecast,
+        id=st.text(max_size=3),
+        correct=st.sampled_from([0.0, 0.5, 1.0, None]),
+        confidence=st.one_of(st.none(), st.floats(0, 1)),
+        margin=st.one_of(st.none(), st.floats(0, 1)),
+        category=st.sampled_from(["x", "y"]),
+    ),
+    max_size=30,
+)
+
+
+def rows(*pairs: tuple[float | None, float | None]) -> list[Forecast]:
+    return [Forecast(str(place), correct, confidence) for place, (confidence, correct) in enumerate(pairs)]
+
+
+def test_the_error_and_the_brier_score_worked_out_by_hand() -> None:
+    found = calibration(rows((0.95, 1), (0.85, 0), (0.9, 1), (0.55, 0), (None, 1), (0.7, None)))
+    assert (found.n, found.used) == (6, 4)
+    # Bins (0.5, 0.6]: |0 - 0.55|; (0.8, 0.9]: |0.5 - 0.875| of two; (0.9, 1]: |1 - 0.95|
+    assert found.error == pytest.approx((0.55 + 2 * 0.375 + 0.05) / 4)
+    assert found.brier == pytest.approx((0.05**2 + 0.85**2 + 0.1**2 + 0.55**2) / 4)
+    assert found.accuracy == 0.5 and found.confidence == pytest.approx(0.8125)
+    assert [each.accuracy.n for each in found.bins] == [0, 0, 0, 0, 0, 1, 0, 0, 2, 1]
+    assert found.bins[8].mean == pytest.approx(0.875)
+
+
+def test_bins_hold_their_upper_edge_and_the_first_holds_zero() -> None:
+    found = calibration(rows((0.0, 0), (0.5, 1), (1.0, 1)), bins=2)
+    assert [(each.low, each.high, each.accuracy.n) for each in found.bins] == [(0.0, 0.5, 2), (0.5, 1.0, 1)]
+
+
+def test_a_judge_that_is_right_as_often_as_it_says_has_no_error() -> None:
+    found = calibration([*rows(*[(0.75, 1)] * 75, *[(0.75, 0)] * 25)])
+    assert found.error == pytest.approx(0) and found.brier == pytest.approx(0.75 * 0.25)
+    sure = calibration(rows(*[(1.0, 0.0)] * 4))
+    assert (sure.error, sure.brier) == (1.0, 1.0)
+
+
+def test_bins_of_equal_mass_never_part_equal_confidences() -> None:
+    found = calibration(rows(*[(0.6, 1)] * 7, *[(0.9, 1)] * 3), bins=5, scheme="mass")
+    assert [(each.low, each.accuracy.n) for each in found.bins] == [(0.6, 7), (0.9, 3)]
+
+
+def test_nothing_to_measure_is_none_and_not_zero() -> None:
+    for empty in (calibration([]), calibration(rows((None, 1), (0.5, None)))):
+        assert (empty.used, empty.error, empty.brier, empty.accuracy) == (0, None, None, None)
+    assert by_margin([]) == () and by_category([]) == {}
+
+
+def test_accuracy_grows_with_the_margin_of_a_judge_that_knows_what_it_knows() -> None:
+    source = random.Random(1)
+    margins = [source.random() for _ in range(800)]
+    found = by_margin(
+        [Forecast(str(i), float(source.random() < 0.5 + m / 2), margin=m) for i, m in enumerate(margins)], parts=4
+    )
+    values = [each.accuracy.value for each in found]
+    assert [each.accuracy.n for each in found] == [200] * 4
+    assert values == sorted(values)  # type: ignore[type-var]
+    assert all(one.high <= other.low for one, other in pairwise(found))
+
+
+def test_failures_lower_the_coverage_of_their_category() -> None:
+    judged = [Forecast("1", 1, category="x"), Forecast("2", None, category="x"), Forecast("3", 0.5, category="y")]
+    assert by_category(judged) == {"x": Accuracy(2, 1, 1.0), "y": Accuracy(1, 1, 0.5)}
+    assert calibration_json(judged)["by_category"]["x"]["coverage"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("values", "problem"),
+    [
+        ({"confidence": 1.2}, "confidence 1.2"),
+        ({"correct": -1.0}, "agreement"),
+        ({"margin": float("inf")}, "margin inf"),
+    ],
+)
+def test_values_out_of_range_are_refused(values: dict[str, float], problem: str) -> None:
+    with pytest.raises(InputError, match=f"e: the {problem}"):
+        Forecast(**{"id": "e", "correct": 1.0, **values})  # type: ignore[arg-type]
+
+
+def test_no_bins_are_refused() -> None:
+    for call in (lambda: calibration([], bins=0), lambda: calibration([], 0, "mass"), lambda: by_margin([], 0)):
+        with pytest.raises(InputError, match="0 bins"):
+            call()
+
+
+@given(forecasts, st.integers(1, 12), st.sampled_from(["width", "mass"]))
+def test_measures_stay_in_bounds_and_bins_hold_everything(given: list[Forecast], bins: int, scheme: str) -> None:
+    found = calibration(given, bins, scheme)  # type: ignore[arg-type]
+    assert sum(each.accuracy.n for each in found.bins) == found.used <= found.n
+    assert sum(each.accuracy.n for each in by_margin(given, bins)) <= found.n
+    if found.used:
+        assert found.error is not None and found.brier is not None
+        assert 0 <= found.error <= 1 and 0 <= found.brier <= 1
+        assert found == calibration(given[::-1], bins, scheme)  # type: ignore[arg-type]
+        coarse = calibration(given, 1)
+        assert coarse.error is not None and coarse.error <= found.error + 1e-9

@@ -1,0 +1,90 @@
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rewardharness.benchmark.conventions import TwoShowings, both_orders, compass, editscore
+from rewardharness.benchmark.metrics import UNDECIDED, ScoredPair
+from rewardharness.errors import InputError
+from rewardharness.schema import TIE, Accuracy, Failure, Judgment
+
+SWAP = {"A": "B", "B": "A"}
+
+
+def test_editscore_takes_the_strict_mean_over_task_types_per_dimension() -> None:
+    pairs = [
+        ScoredPair("1", "A", 9, 5, "color", "overall"),
+        ScoredPair("2", "A", 5, 5, "color", "overall"),  # level counts as wrong
+        ScoredPair("3", "B", 5, 9, "text", "overall"),
+        ScoredPair("4", "A", None, 9, "text", "overall"),  # not judged
+        ScoredPair("5", "A", 1, 2, "text", "consistency"),
+    ]
+    found = editscore(pair.answer() for pair in pairs)
+    assert set(found) == {"overall", "consistency"}
+    overall = found["overall"]
+    assert overall.parts == {"color": Accuracy(2, 2, 1), "text": Accuracy(2, 1, 1)}
+    assert overall.mean == pytest.approx((0.5 + 1.0) / 2)
+    assert overall.mean_of_all == pytest.approx((0.5 + 0.5) / 2)
+    assert found["consistency"].mean == 0.0
+
+
+def test_compass_calls_near_scores_a_tie_and_anything_above_a_win() -> None:
+    pairs = [
+        ScoredPair("1", "A", 0.5, 0.4, dimension="IA"),
+        ScoredPair("2", "A", 0.5 + 1e-6, 0.5, dimension="IA"),  # a win, however small
+        ScoredPair("3", TIE, 0.5 + 9e-6, 0.5, dimension="IA"),
+        ScoredPair("4", TIE, 0.5 + 2e-5, 0.5, dimension="VC"),
+        ScoredPair("5", "B", 0.5, 0.5, dimension="VC"),
+        ScoredPair("6", "B", 0.5, None, dimension="VC"),
+    ]
+    score = compass(pairs)
+    assert score.parts == {"IA": Accuracy(3, 3, 3), "VC": Accuracy(3, 2, 0)}
+    assert score.pooled.value == pytest.approx(0.6)
+    with pytest.raises(InputError, match="'both bad' is none of"):
+        compass([ScoredPair("1", "both bad", 1, 2)])
+
+
+def test_both_orders_count_every_showing_and_a_failed_one_lowers_the_coverage() -> None:
+    found = both_orders(
+        [
+            TwoShowings("1", "A", "A", "A"),
+            TwoShowings("2", "A", "A", "B"),
+            TwoShowings("3", "B", "A", "A"),
+            TwoShowings("4", "B", "B", None),
+            TwoShowings("5", "B", UNDECIDED, None),
+        ]
+    )
+    assert found.showings == Accuracy(10, 8, 2 + 1 + 0 + 1 + 0.5)
+    assert (found.same, found.tried) == (2, 3)
+    assert both_orders([]).position_consistency is None
+    with pytest.raises(InputError, match="'tie' is none of A, B"):
+        both_orders([TwoShowings("1", "A", TIE, "A")])
+
+
+def test_whoever_always_takes_the_first_gets_exactly_one_half() -> None:
+    source = random.Random(3)
+    pairs = [TwoShowings(str(place), source.choice("AB"), "A", "B") for place in range(301)]
+    found = both_orders(pairs)
+    assert found.showings.value == 0.5 and found.position_consistency == 0.0
+
+
+@given(st.lists(st.tuples(*[st.sampled_from("AB")] * 3), min_size=1))
+def test_swapping_the_letters_or_the_orders_changes_nothing(rows: list[tuple[str, str, str]]) -> None:
+    found = both_orders(TwoShowings(str(i), *row) for i, row in enumerate(rows))
+    assert found == both_orders(TwoShowings(str(i), *(SWAP[x] for x in row)) for i, row in enumerate(rows))
+    assert found == both_orders(TwoShowings(str(i), row[0], row[2], row[1]) for i, row in enumerate(rows))
+
+
+def test_two_showings_are_read_off_one_judgment() -> None:
+    def showings(preference: str | None, consistent: bool | None) -> TwoShowings:
+        failure = None if preference else Failure("timeout", "late")
+        judged = Judgment("x", "j", "p", "l", preference=preference, position_consistent=consistent, failure=failure)
+        return TwoShowings.of("x", "B", judged, "source")
+
+    assert both_orders([showings("B", True)]).showings == Accuracy(2, 2, 2)
+    for preference in ("A", "B"):  # the orders disagreed: whatever was made of it, one of the two is right
+        assert both_orders([showings(preference, False)]).showings == Accuracy(2, 2, 1)
+    assert both_orders([showings(None, None)]).showings == Accuracy(2, 0, 0)
+    with pytest.raises(InputError, match="one order only"):
+        showings("A", None)

@@ -1,0 +1,177 @@
+import math
+import random
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rewardharness.benchmark.metrics import (
+    FOUR_WAY,
+    THREE_WAY,
+    TWO_WAY,
+    UNDECIDED,
+    Answer,
+    MacroScore,
+    ScoredPair,
+    Treatment,
+    answer_of,
+    chance,
+    collapse,
+    coverage,
+    macro,
+    of_all,
+    pair_accuracy,
+    said,
+    share_json,
+    split,
+)
+from rewardharness.benchmark.task import BOTH_BAD
+from rewardharness.errors import InputError
+from rewardharness.judging.report import credit, wilson
+from rewardharness.schema import TIE, Accuracy, Example, Failure, ImageInput, Judgment
+
+IMAGE = ImageInput("x", data=b"")
+SWAP = {"A": "B", "B": "A"}
+
+
+def answers(*pairs: tuple[str, str | None]) -> list[Answer]:
+    return [Answer(str(number), truth, given) for number, (truth, given) in enumerate(pairs)]
+
+
+def judgment(preference: str | None, *, ties: bool = False) -> Judgment:
+    failure = None if preference else Failure("timeout", "late")
+    return Judgment("x", "j", "p", "l", preference=preference, ties_offered=ties, failure=failure)
+
+
+many_answers = st.lists(
+    st.builds(
+        Answer,
+        id=st.uuids().map(str),
+        truth=st.sampled_from(THREE_WAY),
+        said=st.sampled_from([*THREE_WAY, UNDECIDED, None]),
+        category=st.sampled_from(["x", "y"]),
+    ),
+    max_size=40,
+)
+
+
+def test_each_treatment_of_ties_gives_the_number_worked_out_by_hand() -> None:
+    rows = answers(("A", "A"), ("A", "B"), ("B", TIE), (TIE, TIE), (TIE, "A"), ("B", None), ("B", UNDECIDED))
+    exact = pair_accuracy(rows, "exact")
+    assert exact.accuracy == Accuracy(7, 6, 2.5)  # two right, and half for the undecided one
+    free = pair_accuracy(rows, "no-tie")
+    assert (free.accuracy, free.left_out) == (Accuracy(5, 4, 1.5), 2)
+    strict = pair_accuracy([row for row in rows if row.truth != TIE], "strict")
+    assert strict.accuracy == Accuracy(5, 4, 1.0)
+    assert coverage(exact.accuracy) == 6 / 7 and of_all(exact.accuracy) == 2.5 / 7
+    assert exact.to_json()["treatment"] == "exact" and free.to_json()["left_out"] == 2
+
+
+def test_four_labels_keep_the_kinds_of_tie_apart_and_three_do_not() -> None:
+    rows = answers((TIE, BOTH_BAD), (BOTH_BAD, BOTH_BAD), (BOTH_BAD, TIE), ("A", "A"))
+    assert pair_accuracy(rows, "exact", FOUR_WAY).accuracy.correct == 2
+    assert pair_accuracy([collapse(row) for row in rows], "exact").accuracy.correct == 4
+    assert pair_accuracy(rows, "no-tie", FOUR_WAY).left_out == 3
+
+
+def test_a_label_from_another_set_is_refused_and_named() -> None:
+    with pytest.raises(InputError, match="0: the label 'both bad' is none of A, B, tie"):
+        pair_accuracy(answers((BOTH_BAD, "A")), "exact")
+    with pytest.raises(InputError, match="0: the answer 'A>B' is none of"):
+        pair_accuracy(answers(("A", "A>B")), "exact")
+    with pytest.raises(InputError, match="labels without ties"):
+        pair_accuracy(answers((TIE, "A")), "strict")
+    with pytest.raises(InputError, match="no treatment of ties"):
+        pair_accuracy([], "lenient")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("n", [400])
+def test_perfect_inverted_failing_and_blind_judges_get_what_they_must(n: int) -> None:
+    source = random.Random(5)
+    truths = [source.choice(TWO_WAY) for _ in range(n)]
+    perfect = pair_accuracy(answers(*((truth, truth) for truth in truths)), "exact").accuracy
+    inverted = pair_accuracy(answers(*((truth, SWAP[truth]) for truth in truths)), "exact").accuracy
+    assert (perfect.value, inverted.value) == (1.0, 0.0)
+    failing = [(truth, None if place % 10 == 0 else truth) for place, truth in enumerate(truths)]
+    found = pair_accuracy(answers(*failing), "exact").accuracy
+    assert (coverage(found), found.value, of_all(found)) == (0.9, 1.0, 0.9)
+    level = pair_accuracy(answers(*((truth, UNDECIDED) for truth in truths)), "no-tie").accuracy
+    assert level.value == 0.5
+    coin = pair_accuracy(answers(*((truth, source.choice(TWO_WAY)) for truth in truths)), "exact").accuracy
+    interval = wilson(coin.correct, coin.judged)
+    assert interval is not None and interval.low < 0.5 < interval.high
+
+
+@given(many_answers, st.sampled_from(["exact", "no-tie"]))
+def test_counts_stay_in_bounds_and_relabelling_changes_nothing(rows: list[Answer], treatment: Treatment) -> None:
+    score = pair_accuracy(rows, treatment)
+    count = score.accuracy
+    assert 0 <= count.correct <= count.judged <= count.n == len(rows) - score.left_out
+    swapped = [
+        replace(row, truth=SWAP.get(row.truth, row.truth), said=row.said and SWAP.get(row.said, row.said))
+        for row in rows
+    ]
+    assert pair_accuracy(swapped, treatment).accuracy == count
+    assert pair_accuracy(rows[::-1], treatment).accuracy == count
+
+
+@given(many_answers)
+def test_parts_add_up_to_the_whole(rows: list[Answer]) -> None:
+    score = macro(rows)
+    assert list(score.parts) == sorted({row.category for row in rows})
+    assert score.pooled == pair_accuracy(rows, "exact").accuracy
+    assert sum(len(part) for part in split(rows, lambda row: row.category).values()) == len(rows)
+
+
+def test_a_macro_mean_weighs_categories_alike_and_is_none_where_one_has_nothing_judged() -> None:
+    score = MacroScore({"big": Accuracy(100, 100, 90), "small": Accuracy(2, 1, 0)})
+    assert score.mean == pytest.approx(0.45)
+    assert score.mean_of_all == pytest.approx(0.45)
+    assert score.pooled == Accuracy(102, 101, 90)
+    unjudged = MacroScore({"big": Accuracy(100, 100, 90), "small": Accuracy(2, 0, 0)})
+    assert (unjudged.mean, unjudged.mean_of_all) == (None, 0.45)
+    assert MacroScore({}).mean is None and MacroScore({}).to_json()["pooled"]["accuracy"] is None
+
+
+def test_shares_say_both_bases_with_their_intervals() -> None:
+    shares = share_json(Accuracy(10, 5, 4))
+    assert (shares["coverage"], shares["accuracy"], shares["of_all"]) == (0.5, 0.8, 0.4)
+    interval = wilson(4, 5)
+    assert interval is not None and shares["interval"] == [interval.low, interval.high]
+    empty = share_json(Accuracy(0, 0, 0))
+    assert [empty[key] for key in ("coverage", "accuracy", "of_all", "interval")] == [None] * 4
+
+
+@pytest.mark.parametrize(
+    ("preference", "ties", "wanted"),
+    [("A", False, "A"), (TIE, True, TIE), (TIE, False, UNDECIDED), (None, False, None)],
+)
+def test_an_answer_is_read_off_a_judgment_as_the_report_counts_it(
+    preference: str | None, ties: bool, wanted: str | None
+) -> None:
+    given = judgment(preference, ties=ties)
+    assert said(given) == wanted
+    example = Example("x", "do", IMAGE, (IMAGE, IMAGE), preference="A", category="c", source_id="s")
+    answer = answer_of(example, given)
+    assert (answer.category, answer.cluster) == ("c", "s")
+    assert pair_accuracy([answer], "exact").accuracy.correct == credit(example, given)
+    with pytest.raises(InputError, match="x has no label"):
+        answer_of(replace(example, preference=None), given)
+
+
+def test_scores_say_who_leads_and_a_missing_one_is_no_answer() -> None:
+    assert ScoredPair("p", "A", 2.0, 1.0).answer().said == "A"
+    assert ScoredPair("p", "A", 1.0, 2.0).answer().said == "B"
+    assert ScoredPair("p", "A", 1.0, 1.0).answer().said == TIE
+    assert ScoredPair("p", "A", None, 1.0).answer().said is None
+    with pytest.raises(InputError, match="p: the score nan is not a finite number"):
+        ScoredPair("p", "A", math.nan, 1.0)
+
+
+def test_chance_is_computed_from_the_labels_at_hand() -> None:
+    rows = answers(("A", None), ("A", None), ("B", None), (TIE, None))
+    assert chance(rows, THREE_WAY) == {"uniform": 1 / 3, "frequencies": (4 + 1 + 1) / 16, "most frequent": 0.5}
+    assert chance([], FOUR_WAY) == {"uniform": 0.25}
+    with pytest.raises(InputError, match="none of A, B"):
+        chance(rows, TWO_WAY)

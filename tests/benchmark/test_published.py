@@ -1,0 +1,185 @@
+import math
+from importlib.resources import files as resources
+
+import pytest
+
+from rewardharness.benchmark.published import MEAN, SAME, Published, Setting, beside, parse_published, read_published
+from rewardharness.benchmark.task import list_tasks
+from rewardharness.errors import DataError
+
+TEXT = """
+sources:
+  paper: {title: A paper, url: https://arxiv.org/abs/0000.00000}
+tables:
+  - name: T
+    source: paper
+    scale: 100
+    remarks: [for all rows]
+    columns:
+      k2: {task: some, part: K=2, metric: exact, protocol: pairs, labels: [A, B, tie], orders: 1, inferred: true,
+           n: 186}
+      ih: {task: ih, part: all, metric: spearman, protocol: pointwise}
+    rows:
+      one: {k2: 45.69, ih: -2.54}
+      other: {k2: {value: 50.0, n: 148, remarks: [for this cell]}}
+"""
+RUN = Setting("some", "K=2", "exact", "pairs", labels=("A", "B", "tie"), orders=1, n=186)
+
+
+def changed(old: str, new: str) -> str:
+    assert old in TEXT
+    return TEXT.replace(old, new, 1)
+
+
+def test_rows_are_read_with_their_setting_and_as_they_were_printed() -> None:
+    one, ih, other = parse_published(TEXT, "f")
+    assert (one.judge, one.value, one.printed, one.inferred) == ("one", pytest.approx(0.4569), "45.69", True)
+    assert one.setting == RUN and one.remarks == ("for all rows",)
+    assert (ih.value, ih.setting.n, ih.setting.orders) == (pytest.approx(-0.0254), None, 0)
+    assert (other.printed, other.setting.n) == ("50.0", 148)
+    assert other.remarks == ("for this cell", "for all rows") and other.url.endswith("0000.00000")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("sources:", "sorces:", "the key `sorces` is not known"),
+        ("title: A paper", "titel: A paper", "the key `titel` is not known"),
+        ("{title: A paper, url: https://arxiv.org/abs/0000.00000}", "{title: A paper}", "the key `url` is missing"),
+        ("    scale: 100\n", "", "the key `scale` is missing"),
+        ("scale: 100", "scale: 10", "the scale 10 is not known"),
+        ("source: paper", "source: other", "the source 'other'"),
+        ("orders: 1", "order: 1", "the key `order` is not known"),
+        ("orders: 1", "orders: 3", "the number of orders 3 is not known"),
+        ("n: 186", "n: many", "`n` is not of type int"),
+        ("inferred: true", "inferred: maybe", "`inferred` is not of type bool"),
+        ("metric: exact", "metric: best", "the metric 'best' is not known"),
+        ("protocol: pairs", "protocol: chat", "the protocol 'chat' is not known"),
+        ("labels: [A, B, tie]", "labels: [A, B, draw]", "the label 'draw' is not known"),
+        ("labels: [A, B, tie]", "labels: [A, B, 3]", "a list of texts is expected"),
+        ("one: {k2: 45.69", "one: {k5: 45.69", "the key `k5` is not known"),
+        ("one: {k2: 45.69", "one: {k2: about 45", "'about 45' is not a number"),
+        ("one: {k2: 45.69", "one: {k2: true", "True is not a number"),
+        ("one: {k2: 45.69", "one: {k2: 145.69", "145.69 is no share and no correlation"),
+        ("value: 50.0", "valu: 50.0", "the key `valu` is not known"),
+        ("value: 50.0, n: 148", "n: 148", "the key `value` is missing"),
+        ("one: {k2", "one: [k2]\n      two: {k2", "a mapping is expected"),
+        ("      other:", "      one:", "The key `one` is given twice"),
+        ("tables:", "tables: &x", "anchor"),
+    ],
+)
+def test_whatever_is_not_understood_is_an_error_that_names_it(old: str, new: str, problem: str) -> None:
+    with pytest.raises(DataError) as caught:
+        parse_published(changed(old, new), "f")
+    assert problem in caught.value.message and caught.value.next_step
+
+
+def test_a_judge_twice_in_one_column_is_refused() -> None:
+    table = TEXT[TEXT.index("  - name") :]
+    with pytest.raises(DataError, match="T: one stands twice in one column"):
+        parse_published(TEXT + table, "f")
+
+
+def marks(run: Setting, rows: tuple[Published, ...] | None = None) -> dict[str, str]:
+    return {each.row.judge: each.mark for each in beside(run, rows)}
+
+
+def test_a_row_is_marked_with_what_sets_it_apart() -> None:
+    rows = parse_published(TEXT, "f")
+    assert marks(RUN, rows) == {
+        "one": f"{SAME} (not known: revision of the data)",
+        "other": "n: 148 (worked out), not 186 (not known: revision of the data)",
+    }
+    other = Setting("some", "K=2", "tuned", "pointwise", labels=("A", "B"), n=186)
+    assert marks(other, rows)["one"].startswith(
+        "metric: exact, not tuned; protocol: pairs, not pointwise; labels: A/B/tie"
+    )
+    assert marks(Setting("some", "K=2", "groups", "pairs"), rows) == {}
+    assert marks(Setting("some", "K=3", "exact", "pairs"), rows) == {}
+    assert marks(Setting("some", "K=2", "exact", "pairs", dimension="overall"), rows) == {}
+    twice = Setting("some", "K=2", "exact", "pairs", labels=("A", "B", "tie"), orders=2, n=186)
+    assert marks(twice, rows)["one"].startswith("orders: 1, not 2")
+
+
+def test_commits_are_compared_and_words_about_a_revision_are_told() -> None:
+    commit, other = "0" * 40, "1" * 40
+    known = parse_published(changed("orders: 1", f'orders: 1, revision: "{commit}"'), "f")
+    run = Setting(**{**RUN.__dict__, "revision": commit})
+    assert marks(run, known)["one"] == SAME
+    assert "revision of the data: 000" in marks(Setting(**{**RUN.__dict__, "revision": other}), known)["one"]
+    worded = parse_published(changed("orders: 1", "orders: 1, revision: the first release"), "f")
+    assert marks(run, worded)["one"] == f"{SAME} (not known: revision of the data, theirs is the first release)"
+
+
+def test_rows_of_the_same_protocol_come_first() -> None:
+    found = beside(RUN, parse_published(TEXT, "f"))
+    assert [each.same for each in found] == [True, False]
+    shown = found[1].to_json()
+    assert (shown["printed"], shown["same_protocol"], shown["n_inferred"]) == ("50.0", False, True)
+
+
+@pytest.mark.parametrize(
+    ("judge", "task", "part", "dimension", "printed"),
+    [
+        ("GPT-5", "editreward-bench", "K=2", "", "57.53"),
+        ("GPT-5", "editreward-bench", "K=3", "", "38.51"),
+        ("GPT-5", "editreward-bench", "K=4", "", "12.84"),
+        ("Qwen2.5-VL-3B", "imagenhub", "Text-Guided_IE", "", "-2.54"),
+        ("EditReward (MiMo-VL-7B)", "genai-bench", "test_v1", "", "65.72"),
+        ("EditReward (MiMo-VL-7B)", "aurora-bench-pairs", "pairs", "", "63.62"),
+        ("Gemini-2.0-Flash + Library", "editreward-bench", "K=2", "", "66.2"),
+        ("Gemini-2.0-Flash + Library", "headline", "all", "", "47.4"),
+        ("EditScore-72B, mean of 4 samples", "editscore-bench", "all", "overall", "0.763"),
+        ("Gemini 3 Pro", "mmrb2-editing", "edit", "", "74.9"),
+        ("Qwen2.5-VL-7B", "editreward-compass", "all", "VC", "0.217"),
+        ("qwenVL", "genai-bench", "test_v1", "", "14.91"),
+    ],
+)
+def test_published_numbers_are_there(judge: str, task: str, part: str, dimension: str, printed: str) -> None:
+    found = [
+        row.printed
+        for row in read_published()
+        if row.judge == judge and (row.setting.task, row.setting.part, row.setting.dimension) == (task, part, dimension)
+    ]
+    assert printed in found
+
+
+def test_every_row_stands_beside_a_task_that_counts_that_way_or_beside_none() -> None:
+    tasks = {task.name: task for task in list_tasks()}
+    alone = set()
+    for row in read_published():
+        setting = row.setting
+        task = tasks.get(setting.task)
+        part = next((each for each in task.parts if each.name == setting.part), None) if task else None
+        if task is None or part is None:
+            alone.add((setting.task, setting.part))
+            continue
+        assert setting.metric in task.metrics and setting.protocol in task.protocols, row
+        # A judge or a threshold that knows one kind of tie was scored on three labels where there are four.
+        assert not setting.labels or set(setting.labels) <= set(part.labels), row
+    assert alone == {("headline", "all"), ("mmrb2", "all"), ("editreward-bench", "all")}
+
+
+def test_a_published_share_is_a_whole_number_of_its_n_or_its_remark_says_otherwise() -> None:
+    for row in read_published():
+        setting = row.setting
+        if setting.n is None or setting.metric not in {"exact", "groups", "tuned"} or setting.part == "all":
+            continue
+        step = 10.0 ** -len(row.printed.partition(".")[2]) * (0.01 if row.printed != str(row.value) else 1)
+        # The nearest fraction, rounded or cut off after the printed digits.
+        fits = any(-step / 2 <= count / setting.n - row.value < step for count in range(setting.n + 1))
+        told = any("no whole number" in remark or "one source image" in remark for remark in row.remarks)
+        assert fits or told, row
+
+
+def test_the_mean_of_the_paper_is_the_plain_mean_of_its_columns() -> None:
+    for judge in ("Qwen2.5-VL-7B + Library", "Gemini-2.0-Flash + Library"):
+        rows = {row.setting.metric == MEAN: [] for row in read_published()}
+        for row in read_published():
+            if row.judge == judge:
+                rows[row.setting.metric == MEAN].append(row.value)
+        assert rows[True] == [pytest.approx(math.fsum(rows[False]) / 4, abs=0.0006)]
+
+
+def test_the_file_travels_with_the_package() -> None:
+    assert resources("rewardharness.benchmark").joinpath("published.yaml").is_file()

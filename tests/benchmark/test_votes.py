@@ -1,0 +1,220 @@
+import json
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rewardharness.benchmark.comparison import Outcome, Run, compare
+from rewardharness.benchmark.metrics import of_all
+from rewardharness.benchmark.task import BOTH_BAD
+from rewardharness.benchmark.votes import (
+    CONTRADICTORY,
+    EITHER_TIE,
+    NO_VERDICT,
+    NOT_A_LABEL,
+    READINGS,
+    Reading,
+    Vote,
+    parse_vote,
+    read_votes,
+    score_votes,
+)
+from rewardharness.errors import DataError
+from rewardharness.schema import TIE, Accuracy
+
+OPTIONS = """1. Model A is better: [[A>B]]
+2. Model B is better: [[B>A]]
+3. Tie, relatively the same acceptable quality: [[A=B=Good]]
+4. Both are bad: [[A=B=Bad]]"""
+
+
+@pytest.mark.parametrize(
+    ("reply", "published", "strict"),
+    [
+        ("My verdict is: [[A>B]]", "A", "A"),
+        ("**[[B>A]]**.", "B", "B"),
+        ("so it is [[A=B=Good]], as both do well", TIE, TIE),
+        ("[[A=B=Bad]]", BOTH_BAD, BOTH_BAD),
+        ("[[A>>B]]", "A", "A"),
+        ("[[B<A]]", NOT_A_LABEL, "A"),
+        ("[[ a = b = good ]]", NOT_A_LABEL, TIE),
+        ("[[B=A=Bad]]", NOT_A_LABEL, BOTH_BAD),
+        ("[[A=B]]", EITHER_TIE, NOT_A_LABEL),
+        ("[[A=B=Good=]]", NOT_A_LABEL, NOT_A_LABEL),
+        ("[[1>B]] for model A", NOT_A_LABEL, NOT_A_LABEL),
+        ("Model A is better.", NO_VERDICT, NO_VERDICT),
+        ("[A>B] or (A>B)", NO_VERDICT, NO_VERDICT),
+        ("[[A>B", NO_VERDICT, NO_VERDICT),
+        ("]] A>B [[", NO_VERDICT, NO_VERDICT),
+        ("", NO_VERDICT, NO_VERDICT),
+        ("[[A>B]]\nThat is, [[A>B]].", "A", "A"),
+        ("See [[1]]: the verdict is\n[[B>A]]", NOT_A_LABEL, "B"),
+        ("[[A>B]] no, [[B>A]]", NOT_A_LABEL, CONTRADICTORY),
+        ("[[B>A]]\non reflection [[A>B]]", "B", CONTRADICTORY),
+        (OPTIONS, "A", CONTRADICTORY),
+        (f"{OPTIONS}\nMy verdict: [[B>A]]", "A", CONTRADICTORY),
+        ("[[\nA>B\n]]", NO_VERDICT, "A"),
+    ],
+)
+def test_each_form_of_a_reply_in_both_readings(reply: str, published: str, strict: str) -> None:
+    for reading, wanted in (("published", published), ("strict", strict)):
+        vote = parse_vote(reply, reading)  # type: ignore[arg-type]
+        assert (vote.said or vote.problem) == wanted
+        assert bool(vote.said) != bool(vote.problem)
+
+
+@given(st.text(alphabet="[]A>B=\nodG ", max_size=40))
+def test_the_published_reading_is_the_published_rule(reply: str) -> None:
+    match = re.search(r"\[\[(.*)\]\]", reply)
+    vote = parse_vote(reply, "published")
+    assert vote.problem == NO_VERDICT if match is None else vote.text == match[1]
+
+
+@given(st.text(), st.sampled_from(READINGS))
+def test_any_text_is_a_vote_or_a_reason(reply: str, reading: Reading) -> None:
+    vote = parse_vote(reply, reading)
+    assert bool(vote.said) != bool(vote.problem)
+
+
+@given(
+    st.text(alphabet=st.characters(exclude_characters="[]")), st.text(alphabet=st.characters(exclude_characters="[]"))
+)
+def test_words_around_a_verdict_do_not_matter(before: str, after: str) -> None:
+    assert parse_vote(f"{before}[[B>A]]{after}", "strict") == Vote("B", text="B>A")
+    assert parse_vote(f"{before}[[B>A]]{after}", "published") == Vote("B", text="B>A")
+
+
+def test_swapping_the_letters_swaps_the_strict_vote() -> None:
+    mirror = str.maketrans("AB", "BA")
+    swapped = {"A": "B", "B": "A"}
+    for reply in ("[[A>B]]", "[[A<B]]", "[[B>>A]]", "[[A=B=Good]]", "[[A=B=Bad]]", "[[A=B]]", OPTIONS):
+        one, other = parse_vote(reply), parse_vote(reply.replace("Bad", "bad").translate(mirror))
+        assert swapped.get(str(one.said), one.said) == other.said and one.problem == other.problem
+
+
+def test_long_nonsense_is_read_in_time() -> None:
+    for reply in ("[[" * 200_000, "[[A>B" * 100_000, "]]" * 200_000, "[[" * 100_000 + "]]" * 100_000):
+        for reading in READINGS:
+            assert parse_vote(reply, reading).said is None
+
+
+def write(path: Path, rows: list[dict[str, object]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def row(idx: int, response: str | None, vote: str, **more: object) -> dict[str, object]:
+    return {"idx": idx, "response": response, "human_vote": vote, **more}
+
+
+SOME = [
+    row(0, "[[A>B]]", "leftvote", correct=True),
+    row(1, "[[B>A]]", "leftvote", correct=False),
+    row(2, "[[A=B=Bad]]", "bothbad_vote", correct=True),
+    row(3, "[[A=B=Good]]", "bothbad_vote", correct=False),
+    row(4, "[[A=B]]", "bothbad_vote", correct=True),
+    row(5, OPTIONS, "leftvote", correct=True),
+    row(6, "I cannot see images.", "rightvote", correct=False),
+    row(7, None, "tievote", correct=False),
+    row(8, "[[2>B]]", "rightvote", correct=False),
+    row(9, "[[B>A]]", "rightvote", correct=False),  # the file is wrong about itself
+]
+
+
+def test_a_file_is_counted_in_both_readings(tmp_path: Path) -> None:
+    (report,) = score_votes(write(tmp_path / "judge.jsonl", SOME))
+    assert (report.n, report.differing) == (10, ("9",))
+    published, strict = report.published, report.strict
+    assert published.problems == {NO_VERDICT: 2, NOT_A_LABEL: 1, CONTRADICTORY: 0}
+    assert published.four_way.accuracy == Accuracy(10, 7, 5)
+    assert of_all(published.four_way.accuracy) == 0.5
+    assert published.three_way.accuracy == Accuracy(10, 7, 6)
+    assert (published.no_tie.accuracy, published.no_tie.left_out) == (Accuracy(6, 4, 3), 4)
+    assert strict.problems == {NO_VERDICT: 2, NOT_A_LABEL: 2, CONTRADICTORY: 1}
+    assert strict.four_way.accuracy == Accuracy(10, 5, 3)
+    assert report.chance == {"uniform": 0.25, "frequencies": pytest.approx(0.28), "most frequent": 0.3}
+    shown = report.to_json()
+    assert shown["published"]["four_way"]["of_all"] == 0.5 and shown["differing"] == ["9"]
+
+
+def test_a_list_is_read_like_lines_and_a_file_that_says_nothing_of_itself_has_no_difference(tmp_path: Path) -> None:
+    plain = [{key: value for key, value in each.items() if key != "correct"} for each in SOME]
+    whole = tmp_path / "judge.json"
+    whole.write_text(json.dumps(plain), encoding="utf-8")
+    one, other = score_votes(whole, write(tmp_path / "judge.jsonl", plain))
+    assert one.differing is None and one.published == other.published and one.strict == other.strict
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "holds no replies"),
+        ("{", "is not JSON"),
+        ("[" * 100_000, "is not JSON"),
+        ('{"idx": 1, "human_vote": "leftvote"}', "line 1: there is no `response`"),
+        ('{"idx": 1, "response": 3, "human_vote": "leftvote"}', "line 1: `response` is not text"),
+        ('{"idx": 1, "response": "x", "human_vote": "A>B"}', "line 1: `human_vote` is 'A>B'"),
+        ('{"idx": 1, "response": "x", "human_vote": ["leftvote"]}', "line 1: `human_vote` is"),
+        ('{"idx": true, "response": "x", "human_vote": "leftvote"}', "line 1: `idx`"),
+        ("\n[1]", "row 1: this is not a JSON object"),
+        ("3", "line 1: this is not a JSON object"),
+    ],
+)
+def test_a_file_that_cannot_be_read_names_the_row(tmp_path: Path, text: str, problem: str) -> None:
+    path = tmp_path / "judge.jsonl"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(DataError, match=re.escape(problem)) as caught:
+        read_votes(path)
+    assert str(path) in caught.value.message
+
+
+def test_a_row_twice_is_refused_and_many_bad_rows_are_summed_up(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="line 2: idx 1 occurs twice"):
+        read_votes(write(tmp_path / "a", [row(1, "x", "leftvote"), row(1, "x", "leftvote")]))
+    with pytest.raises(DataError, match=r"8 rows cannot be used.*and 3 more"):
+        read_votes(write(tmp_path / "b", [row(place, "x", "nobody") for place in range(8)]))
+    with pytest.raises(DataError, match="does not exist"):
+        score_votes(tmp_path / "none.jsonl")
+
+
+@pytest.mark.real_data
+@pytest.mark.parametrize(
+    ("judge", "accuracy", "no_verdict", "not_a_label"),
+    [("gpt4o", 53.54, 0, 0), ("cogvlm", 0.0, 906, 13), ("qwenVL", 14.91, 258, 1)],
+)
+def test_the_published_table_comes_out(
+    real_data: Path, judge: str, accuracy: float, no_verdict: int, not_a_label: int
+) -> None:
+    (report,) = score_votes(real_data / "text" / "genai_bench" / f"{judge}.pairwise.jsonl")
+    share = of_all(report.published.four_way.accuracy)
+    assert share is not None and round(100 * share, 2) == accuracy
+    assert report.n == 919 and report.published.no_tie.left_out == 392 + 24
+    assert report.published.problems == {NO_VERDICT: no_verdict, NOT_A_LABEL: not_a_label, CONTRADICTORY: 0}
+    assert report.differing == ()  # row by row, what the authors counted
+    assert report.chance["most frequent"] == pytest.approx(392 / 919)
+
+
+@pytest.mark.real_data
+def test_listing_the_options_is_what_the_two_readings_differ_in(real_data: Path) -> None:
+    (report,) = score_votes(real_data / "text" / "genai_bench" / "qwenVL.pairwise.jsonl")
+    assert report.strict.problems[NO_VERDICT] == 258
+    assert report.strict.problems[CONTRADICTORY] > 90
+    assert report.strict.four_way.accuracy.correct < report.published.four_way.accuracy.correct
+
+
+@pytest.mark.real_data
+def test_two_judges_are_compared_on_the_same_votes(real_data: Path) -> None:
+    folder = real_data / "text" / "genai_bench"
+    first, second = (
+        Run(each.name, "genai-bench", "exact", "pairs", tuple(Outcome.of(answer) for answer in each.published.answers))
+        for each in score_votes(folder / "qwenVL.pairwise.jsonl", folder / "gpt4o.pairwise.jsonl")
+    )
+    found = compare(first, second)
+    assert found.both == first_judged(first) and found.p_value is not None and found.p_value < 1e-6
+    assert found.only_second == 259
+
+
+def first_judged(run: Run) -> int:
+    return sum(each.credit is not None for each in run.outcomes)

@@ -109,9 +109,10 @@ def evolve(arguments: argparse.Namespace, settings: Settings) -> int:
     from rewardharness.evolution.stop import Stopped
     from rewardharness.runs.records import record_run
 
-    record = record_run(arguments, settings, library=arguments.library or settings.library)
+    given = argparse.Namespace(**vars(arguments))
     plan, folder, settings = open_plan(arguments, settings)
     asked = _asked(arguments, settings, plan)
+    record = record_run(given, settings, library=asked["library"], how=asked["how"])
     begun = (folder / "checkpoint.json").exists() and not arguments.restart
     if not arguments.quiet or arguments.dry_run:
         _tell_cost(plan, folder, begun)
@@ -144,6 +145,11 @@ def open_plan(arguments: argparse.Namespace, settings: Settings) -> tuple["Plan"
     corrections = _corrections(arguments, settings, dataset)
     folder, settings = _place(arguments, settings, dataset)
     return _make_plan(arguments, settings, dataset, corrections), folder, settings
+
+
+def manifest_of(arguments: argparse.Namespace, settings: Settings) -> dict[str, Any]:
+    """Say what `rh evolve` would be about, without judging anything."""
+    return open_plan(arguments, settings)[0].manifest
 
 
 def print_report(report: dict[str, Any], folder: Path) -> None:

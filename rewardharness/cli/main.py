@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from rewardharness import __version__
 from rewardharness.cli import (
+    bulk,
     cache,
     data,
     doctor,
@@ -17,6 +18,7 @@ from rewardharness.cli import (
     lineage,
     output,
     release,
+    replay,
     runs,
     score,
     serve,
@@ -42,7 +44,23 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"rh {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for module in (score, library, release, evolve, runs, lineage, hub, data, web, serve, vllm, cache, doctor):
+    for module in (
+        score,
+        library,
+        release,
+        evolve,
+        runs,
+        replay,
+        lineage,
+        hub,
+        data,
+        bulk,
+        web,
+        serve,
+        vllm,
+        cache,
+        doctor,
+    ):
         module.register(commands)
     return parser
 

@@ -1,6 +1,7 @@
 """`rh score` and `rh score-folder`."""
 
 import argparse
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +11,10 @@ from rewardharness.cli.judging import add_options, open_judging
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
+    from rewardharness.data.source import Dataset
     from rewardharness.judging.judge import Judge
     from rewardharness.judging.release import Release
+    from rewardharness.library.store import Library
     from rewardharness.schema import Example, Judgment
 
 NOT_JUDGED = 3
@@ -79,17 +82,20 @@ def score(arguments: argparse.Namespace, settings: Settings) -> int:
     return 0 if judgment.judged else NOT_JUDGED
 
 
-def score_folder(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Judge every example of a set, resumably; with labels, report agreement per kind of label."""
-    from rewardharness.judging.evaluate import evaluate
-    from rewardharness.judging.record import judgment_from_line, judgment_line
-    from rewardharness.judging.report import make_report, report_json
-    from rewardharness.judging.subagent import SubAgent
-    from rewardharness.runs.records import record_run
-    from rewardharness.runs.store import RunFolder
+@dataclass(frozen=True)
+class _Work:
+    """Everything that a run over a set of examples is about."""
 
+    dataset: "Dataset"
+    judge: "Judge"
+    library: "Library"
+    release: "Release | None"
+    manifest: dict[str, Any]
+    """What must not change while the run goes on."""
+
+
+def _open_work(arguments: argparse.Namespace, settings: Settings) -> _Work:
     dataset = open_examples(arguments.data, arguments, settings)
-    examples = dataset.examples[: arguments.limit] if arguments.limit else dataset.examples
     judge, library, release = open_judging(arguments, settings)
     manifest = {
         "command": "score-folder",
@@ -101,13 +107,35 @@ def score_folder(arguments: argparse.Namespace, settings: Settings) -> int:
         "library_id": library.id,
         **({"release": release.id} if release else {}),
     }
+    return _Work(dataset, judge, library, release, manifest)
+
+
+def manifest_of(arguments: argparse.Namespace, settings: Settings) -> dict[str, Any]:
+    """Say what `rh score-folder` would be about, without judging anything."""
+    return _open_work(arguments, settings).manifest
+
+
+def score_folder(arguments: argparse.Namespace, settings: Settings) -> int:
+    """Judge every example of a set, resumably; with labels, report agreement per kind of label."""
+    from rewardharness.judging.evaluate import evaluate
+    from rewardharness.judging.record import judgment_from_line, judgment_line
+    from rewardharness.judging.report import make_report, report_json
+    from rewardharness.judging.subagent import SubAgent
+    from rewardharness.runs.records import record_run
+    from rewardharness.runs.store import RunFolder
+
+    work = _open_work(arguments, settings)
+    dataset, judge, library, manifest = work.dataset, work.judge, work.library, work.manifest
+    examples = dataset.examples[: arguments.limit] if arguments.limit else dataset.examples
     concurrency = arguments.concurrency or (MODEL_CONCURRENCY if isinstance(judge, SubAgent) else settings.workers)
     folder = arguments.run_folder or _default_run(settings, manifest)
     if arguments.dry_run:
         output.say(f"{len(examples)} examples of {dataset.name}, judge {judge.name}, Library {library.id[:12]}.")
         output.say(f"Results would go to {folder}. Nothing was judged.")
         return 0
-    record = record_run(arguments, settings, library=arguments.library or settings.library)
+    how = asdict(judge.settings) if isinstance(judge, SubAgent) else None
+    taken = None if work.release else arguments.library or settings.library
+    record = record_run(arguments, settings, library=taken, how=how)
     with RunFolder(folder, manifest, restart=arguments.restart, record=record) as run:
         known = run.results()
         left = [example for example in examples if example.id not in known]
@@ -123,7 +151,7 @@ def score_folder(arguments: argparse.Namespace, settings: Settings) -> int:
         results = run.results()
     report = make_report((example, judgment_from_line(results[example.id])) for example in examples)
     if arguments.json:
-        told = {"results": str(folder / "results.jsonl"), **_identity(judge, library.id, release)}
+        told = {"results": str(folder / "results.jsonl"), **_identity(judge, library.id, work.release)}
         output.emit({**report_json(report), **told})
     else:
         _print_report(report_json(report))

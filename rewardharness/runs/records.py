@@ -34,7 +34,7 @@ Condition = Literal["done", "stopped", "paused", "interrupted", "failed", "kille
 """How a sitting ended. `stopped`: somebody asked for it; `paused`: trouble, and the same command goes on;
 `interrupted`: Ctrl-C; `killed`: the process ended without a word, as after `kill -9`."""
 
-_NO_ARGUMENTS = frozenset({"words", "judge_from_settings"})
+_NO_ARGUMENTS = frozenset({"words", "judge_from_settings", "replays"})
 _SITTING = {"started", "ended", "condition", "words", "arguments", "folder", "package"}
 _USER = re.compile(r"(?<=://)[^\s,]*@")
 _QUERY = re.compile(r"(?<=[?&#])([^=\s&#,]*)=[^\s&#,]*")
@@ -89,16 +89,13 @@ class Recording:
             write_json(folder / RECORD, self._record)
 
 
-def record_run(
-    arguments: argparse.Namespace, settings: Settings, *, also: Mapping[str, Any] | None = None, **resolved: Any
-) -> Recording:
+def record_run(arguments: argparse.Namespace, settings: Settings, **resolved: Any) -> Recording:
     """Say how a run was asked for, for the record in its folder.
 
     Args:
-        arguments: Of the command, as parsed; `words` are those that were given.
+        arguments: Of the command, as parsed; `words` are those that were given, `replays` says what it replays.
         settings: Those of the process; their secrets are not kept, wherever they stand.
-        also: What else the record should say of the run.
-        resolved: Arguments that the command takes from elsewhere when they are not given, such as `library`.
+        resolved: What the command takes for arguments that are not given, such as `library`.
 
     Returns:
         What `RunFolder` writes.
@@ -121,7 +118,7 @@ def record_run(
             "folder": str(folder),
             **surroundings(folder),
         },
-        also=dict(also or {}),
+        also={"replays": arguments.replays} if hasattr(arguments, "replays") else {},
         secrets=secrets,
     )
 
@@ -167,6 +164,8 @@ def _plain(value: Any, secrets: tuple[str, ...]) -> Any:
         return _masked(str(value), secrets)
     if isinstance(value, list | tuple):
         return [_plain(each, secrets) for each in value]
+    if isinstance(value, dict):
+        return {str(name): _plain(each, secrets) for name, each in value.items()}
     return (
         value
         if value is None or isinstance(value, bool | int | float)

@@ -92,7 +92,7 @@ class RunFolder:
         _clear(self.path)
         file = self.path / MANIFEST
         if file.exists() and not restart:
-            known = read_json(file)
+            known = read_manifest(self.path)
             differing = sorted(
                 key for key in {*known, *manifest} if known.get(key) != manifest.get(key) and key != "started"
             )

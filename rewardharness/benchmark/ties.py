@@ -13,8 +13,8 @@ of the published kind, and is named so that nobody takes it for another.
 """
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from rewardharness.benchmark.metrics import THREE_WAY, Answer, PairScore, ScoredPair, check_answer, pair_accuracy
@@ -25,6 +25,14 @@ from rewardharness.schema import TIE, Json
 
 HINDSIGHT = "tuned on the scored labels"
 """Treatment of ties of published rows whose threshold was chosen on the labels that they report."""
+
+_KINDS: Mapping[str, Any] = {
+    **dict.fromkeys(("judge", "protocol", "digest"), str),
+    **dict.fromkeys(("n", "unscored", "correct"), int),
+    **dict.fromkeys(("labels", "seen"), list),
+    "threshold": int | float,
+    "floor": int | float | None,
+}
 
 
 @dataclass(frozen=True)
@@ -91,17 +99,16 @@ class TieRule:
         Raises:
             DataError: If it is not what `to_json` wrote.
         """
-        known = {each.name for each in fields(cls)}
-        if not isinstance(value, dict) or set(value) != known:
-            raise DataError("This is not a fitted tie rule.", next_step="Fit it again.")
-        return cls(
-            **{
-                **value,
-                "threshold": _valid(value["threshold"]),
-                "labels": tuple(value["labels"]),
-                "seen": frozenset(value["seen"]),
-            }
-        )
+        wrong = DataError("This is not a fitted tie rule.", next_step="Fit it again.")
+        if not isinstance(value, dict) or set(value) != set(_KINDS):
+            raise wrong
+        if any(isinstance(value[name], bool) or not isinstance(value[name], kind) for name, kind in _KINDS.items()):
+            raise wrong
+        if not all(isinstance(each, str) for each in (*value["labels"], *value["seen"])):
+            raise wrong
+        if not 0 <= value["threshold"] < math.inf:
+            raise wrong
+        return cls(**{**value, "labels": tuple(value["labels"]), "seen": frozenset(value["seen"])})
 
 
 def row_keys(pair: ScoredPair) -> tuple[str, ...]:

@@ -101,7 +101,9 @@ def test_a_rule_survives_being_written_and_still_refuses_its_rows() -> None:
     assert again == rule
     with pytest.raises(InputError, match="fitted on"):
         with_ties([pair("d", "A", 2, 1)], again, **WHO)
-    for wrong in ({}, {**rule.to_json(), "more": 1}, [], None):
+    written = rule.to_json()
+    changes = {"more": 1, "threshold": "0.1", "floor": True, "labels": "AB", "seen": [1], "n": 1.5, "judge": None}
+    for wrong in ({}, [], None, {**written, "threshold": -1.0}, *({**written, key: v} for key, v in changes.items())):
         with pytest.raises(DataError, match="not a fitted tie rule"):
             TieRule.from_json(wrong)
 

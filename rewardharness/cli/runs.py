@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rewardharness.cli import output
 from rewardharness.cli.progress import event_line
-from rewardharness.errors import RunError
+from rewardharness.errors import HarnessError, RunError
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
@@ -48,7 +48,12 @@ def list_runs(arguments: argparse.Namespace, settings: Settings) -> int:
     from rewardharness.runs.store import find_runs
 
     folder = arguments.folder or settings.home / "runs"
-    found = [read_status(each) for each in find_runs(folder) if is_evolution(each)]
+    found = []
+    for each in find_runs(folder):
+        try:
+            found += [read_status(each)] if is_evolution(each) else []
+        except HarnessError as error:  # one damaged run does not hide the others
+            output.note(f"{each.name}: {error.message}")
     if arguments.json:
         output.emit({"folder": str(folder), "runs": [_status_json(each) for each in found]})
         return 0
@@ -143,11 +148,12 @@ def stop(arguments: argparse.Namespace, settings: Settings) -> int:
 def report(arguments: argparse.Namespace, settings: Settings) -> int:
     """Print what came of a finished run, and write its page anew."""
     from rewardharness.cli.evolve import print_report
+    from rewardharness.evolution.report import read_report
     from rewardharness.evolution.report_page import PAGE, report_page
     from rewardharness.files import write_text
 
     folder = _find(arguments.which, settings)
-    found = _report(folder)
+    found = read_report(folder)
     write_text(folder / PAGE, report_page(found))
     if arguments.json:
         output.emit({**found, "folder": str(folder)})
@@ -158,10 +164,10 @@ def report(arguments: argparse.Namespace, settings: Settings) -> int:
 
 def compare(arguments: argparse.Namespace, settings: Settings) -> int:
     """Put what came of finished runs side by side. Accuracies compare only on the same audit examples."""
-    from rewardharness.evolution.report import same_audit, summary
+    from rewardharness.evolution.report import read_report, same_audit, summary
 
     folders = [_find(which, settings) for which in arguments.which]
-    reports = [_report(folder) for folder in folders]
+    reports = [read_report(folder) for folder in folders]
     rows = [summary(folder.name, found) for folder, found in zip(folders, reports, strict=True)]
     comparable = same_audit(reports)
     if arguments.json:
@@ -198,19 +204,6 @@ def _find(which: str, settings: Settings) -> Path:
     if not is_evolution(folder):
         raise RunError(f"{folder} holds a run of another kind.", next_step="List the evolutions with: rh runs list")
     return folder
-
-
-def _report(folder: Path) -> dict[str, Any]:
-    from rewardharness.evolution.report import REPORT
-    from rewardharness.files import read_json
-
-    if not (folder / REPORT).exists():
-        raise RunError(
-            f"{folder.name} has no report, because it is not finished.",
-            next_step=f"See how it stands with: rh runs show {folder}",
-        )
-    found: dict[str, Any] = read_json(folder / REPORT)
-    return found
 
 
 def _status_json(status: "Status") -> dict[str, Any]:

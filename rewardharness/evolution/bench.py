@@ -12,6 +12,7 @@ from rewardharness.evolution.analyzer import LIBRARY_FAILURES
 from rewardharness.evolution.proposal import Outcome
 from rewardharness.evolution.stop import (
     NOTHING,
+    OVER_BUDGET,
     UNLIMITED,
     Exhausted,
     Limits,
@@ -269,7 +270,7 @@ class JudgeBench:
         most = self.limits.budget.judgments
         reason = self.limits.exceeded(self.spent) if cost else None
         if reason is None and most is not None and self.spent.judgments + cost > most:
-            reason = f"the budget of {most} judgments does not cover the next {cost}"
+            reason = f"{OVER_BUDGET} of {most} judgments does not cover the next {cost}"
         if reason is not None:
             raise Exhausted(reason)
         check_disk(self.disks)

@@ -13,7 +13,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from rewardharness.errors import LibraryError, RunError
+from rewardharness.errors import DataError, LibraryError, RunError
 from rewardharness.evolution.bench import Bench
 from rewardharness.evolution.gate import Standing
 from rewardharness.evolution.proposal import Finding, Outcome, Proposal, Tried
@@ -69,6 +69,12 @@ class Checkpoints:
         document = self._read()
         return int(document["step"]) if document else None
 
+    @property
+    def ending(self) -> str:
+        """Why the search ended; empty while it goes on."""
+        document = self._read()
+        return str(document["ending"]) if document else ""
+
     def save(self, state: State, spent: Spent) -> None:
         """Keep a state.
 
@@ -105,7 +111,7 @@ class Checkpoints:
             examples = {example.id: example for example in pool}
             outcomes = _outcomes(document["pool"], library, examples, bench, state.twice)
         except (KeyError, TypeError, ValueError, LibraryError) as error:
-            raise _damaged(self._folder, f"{type(error).__name__}: {error}") from error
+            raise _damaged(self._folder, f"{type(error).__name__}: {str(error).rstrip('.')}") from error
         champion = self._folder / CHAMPION
         if not champion.is_dir() or Library.load(champion) != library:
             library.save(champion)
@@ -116,9 +122,15 @@ class Checkpoints:
         path = self._folder / CHECKPOINT
         if not path.exists():
             return None
-        document = read_json(path)
+        try:
+            document = read_json(path)
+        except DataError as error:
+            raise _damaged(self._folder, "it is not JSON") from error
         if not isinstance(document, dict) or document.get("schema") != SCHEMA:
             raise _damaged(self._folder, "it is of another version of this program")
+        missing = [key for key in ("spent", *_PLAIN) if key not in document]
+        if missing:
+            raise _damaged(self._folder, f"it lacks {', '.join(missing)}")
         return document
 
 

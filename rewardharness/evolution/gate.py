@@ -307,10 +307,7 @@ def e_value(gains: float, losses: float) -> float:
 def _sides(tally: Tally) -> str:
     if tally.gains == tally.fixes and tally.losses == tally.breaks:
         return f"{tally.fixes} fixed, {tally.breaks} broken"
-    return (
-        f"{tally.fixes} fixed, {tally.breaks} broken (worth {tally.gains:.1f} and {tally.losses:.1f} after noise, "
-        f"{tally.spoiled:.1f} lost)"
-    )
+    return f"{tally.fixes} fixed, {tally.breaks} broken (worth {tally.gains:.1f} and {tally.losses:.1f})"
 
 
 @lru_cache(maxsize=65536)

@@ -81,8 +81,8 @@ class LLMOrchestrator:
 
     @property
     def name(self) -> str:
-        """The model's own id."""
-        return self._model.id
+        """The model's own id, and whether it sees images."""
+        return f"{self._model.id}, with images" if self._settings.images else self._model.id
 
     def propose(self, view: View) -> Sequence[Proposal]:
         """Analyse, then ask for one edit per finding.

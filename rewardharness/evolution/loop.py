@@ -9,24 +9,25 @@ from typing import Any
 
 from rewardharness.data.corrections import CORRECTED
 from rewardharness.data.source import Dataset, split
-from rewardharness.errors import InputError
+from rewardharness.errors import HarnessError, InputError
 from rewardharness.evolution.audit import Resample, Score, hold_audit
 from rewardharness.evolution.bench import JudgeBench, ledger_usage
-from rewardharness.evolution.checkpoint import Checkpoints
+from rewardharness.evolution.checkpoint import CHECKPOINT, Checkpoints
 from rewardharness.evolution.estimate import Estimate, estimate
 from rewardharness.evolution.events import Concluding, Event, Finished, Judged, Rested, Resumed, Started, write_event
 from rewardharness.evolution.observing import KNOWN_MEASURES
 from rewardharness.evolution.proposal import Observe, Orchestrator
-from rewardharness.evolution.report import REPORT, build_report
+from rewardharness.evolution.report import REPORT, build_report, read_report
 from rewardharness.evolution.report_page import PAGE, report_page
 from rewardharness.evolution.schedules import Schedule
 from rewardharness.evolution.search import search
 from rewardharness.evolution.state import State, begin
 from rewardharness.evolution.steps import Run
-from rewardharness.evolution.stop import STOP_FILE, UNLIMITED, Limits, Paused, Stopped, StopRequest
+from rewardharness.evolution.stop import OVER_BUDGET, STOP_FILE, UNLIMITED, Limits, Paused, Stopped, StopRequest
 from rewardharness.evolution.trial import COVERAGE, worth
-from rewardharness.files import content_id, read_json, read_jsonl, write_json, write_text
+from rewardharness.files import content_id, read_jsonl, write_json, write_text
 from rewardharness.judging.judge import Judge
+from rewardharness.judging.subagent import SubAgent
 from rewardharness.library.store import Library
 from rewardharness.runs.records import Recording
 from rewardharness.runs.store import RunFolder
@@ -77,15 +78,21 @@ class Plan:
         """The labelled examples, divided into pool and audit.
 
         Raises:
-            InputError: If there are too few.
+            InputError: If there are too few, or none can be put aside for the audit.
         """
         labelled = [example for example in self.dataset.examples if example.preference is not None]
         if len(labelled) < LEAST:
             raise InputError(
-                f"{self.dataset.name} has {len(labelled)} labelled examples; evolving needs at least {LEAST}.",
+                f"Labelled examples of {self.dataset.name}: {len(labelled)}. Evolving needs at least {LEAST}.",
                 next_step="Label more, or make some: rh demo-data FOLDER.",
             )
         pool, audit = split(labelled, share=self.audit_share, seed=self.seed)
+        if self.audit_share and not audit:
+            raise InputError(
+                f"All labelled examples of {self.dataset.name} are of one source image, so none can be put aside for "
+                "the audit.",
+                next_step="Add examples of other source images, or do without an audit: --audit-share 0.",
+            )
         right = self.corrections
         return tuple(
             replace(example, preference=right[example.id], label_kind=CORRECTED) if example.id in right else example
@@ -108,6 +115,7 @@ class Plan:
             "seed": self.seed,
             "audit_share": self.audit_share,
             "samples": self.samples,
+            "router": _router(self.judge),
             "corrections": content_id(dict(self.corrections)) if self.corrections else None,
         }
 
@@ -115,6 +123,26 @@ class Plan:
     def estimate(self) -> Estimate:
         """What it is expected to cost."""
         return estimate(self.schedule, self.judge, self.library, self.parts, self.samples, self.limits.budget.judgments)
+
+    def check_budget(self) -> None:
+        """Make sure that the budget is not spent before the search begins.
+
+        Raises:
+            InputError: If it is.
+        """
+        most, begin = self.limits.budget.judgments, self.estimate.begin
+        if most is not None and most <= begin:
+            raise InputError(
+                f"A budget of {most} {'judgment' if most == 1 else 'judgments'} leaves nothing to search with: judging "
+                f"the {begin} examples of the pool once comes first.",
+                next_step="Allow more, or use fewer examples.",
+            )
+
+
+def _router(judge: Judge) -> str | None:
+    """The model that decides on entries without triggers; None when their wording does."""
+    router = judge.router if isinstance(judge, SubAgent) else None
+    return router.model.id if router is not None else None
 
 
 @dataclass
@@ -153,13 +181,15 @@ def evolve(
         The report, as it stands in `report.json`.
 
     Raises:
-        InputError: If there are too few labelled examples.
+        InputError: If there are too few labelled examples, or the budget does not cover the first judging.
         RunError: If the folder holds another run, or another process runs it.
         Paused: If trouble stopped it. The same call goes on.
         OSError: If something could not be saved. The same call goes on.
         Stopped: If somebody asked for an end. The same call goes on.
     """
     parts = plan.parts
+    if restart or not (folder / CHECKPOINT).exists():
+        plan.check_budget()
     started = {"started": datetime.now(UTC).isoformat(timespec="seconds")}
     with RunFolder(folder, {**plan.manifest, **started}, restart=restart, record=record) as run_folder:
         (folder / STOP_FILE).unlink(missing_ok=True)
@@ -197,6 +227,7 @@ class _Sitting:
         step, lines = self.checkpoints.step, [line for _, line in read_jsonl(folder.results_file)]
         spent = self.checkpoints.spent
         self._asked_before = spent.orchestrator
+        ledger = ledger_usage(lines)  # runs ahead of the checkpoint, unless somebody has removed it
         self.bench = JudgeBench(
             plan.judge,
             limits=plan.limits,
@@ -207,7 +238,7 @@ class _Sitting:
             disks=disks,
             router=plan.router,
             progress=watch.on_judgment,
-            spent=replace(spent, judge=ledger_usage(lines)),
+            spent=replace(spent, judge=max(ledger, spent.judge, key=lambda usage: usage.calls)),
             step=step or 0,
             counted={line["id"] for line in lines if line["step"] < (step or 0)},
         )
@@ -231,13 +262,14 @@ class _Sitting:
 
     def run(self) -> Json:
         """Go on from where the run stands."""
-        state = self.checkpoints.load(self.pool, self.bench) if self.folder.resumed else None
+        state = None
         if self.folder.resumed:
-            if state is not None and state.ending and not self._more_to_spend(state):
-                if (self.folder.path / REPORT).exists():
-                    report: Json = read_json(self.folder.path / REPORT)
-                    return report
-            elif state is not None and state.ending:
+            report = self._report()
+            reopened = self._more_to_spend(report)
+            if report is not None and not reopened:
+                return report
+            state = self.checkpoints.load(self.pool, self.bench)
+            if state is not None and reopened:
                 state = replace(state, ending="")
             self.emit(Resumed(step=self.bench.step))
         if state is None:
@@ -253,9 +285,19 @@ class _Sitting:
         self.checkpoints.save(state, self.bench.spent)
         self.bench.step = state.step
 
-    def _more_to_spend(self, state: State) -> bool:
-        """Whether a search that its budget ended may go on, because the budget is larger now."""
-        return state.ending.startswith("the budget") and self.plan.limits.exceeded(self.bench.spent) is None
+    def _report(self) -> Json | None:
+        """The report, when the run is finished; one that cannot be read is written anew."""
+        if not self.checkpoints.ending:
+            return None
+        with suppress(HarnessError):
+            return read_report(self.folder.path)
+        return None
+
+    def _more_to_spend(self, report: Json | None) -> bool:
+        """Whether a search that its budget ended may go on, because the budget is another one now."""
+        limits, known = self.plan.limits, report["spent"].get("budget") if report else None
+        ended = self.checkpoints.ending.startswith(OVER_BUDGET)
+        return ended and known != asdict(limits.budget) and limits.exceeded(self.bench.spent) is None
 
     def _begin(self) -> State:
         """Judge the pool with the starting Library."""
@@ -264,14 +306,7 @@ class _Sitting:
             names = (plan.judge.name, plan.orchestrator.name, plan.schedule.name, plan.dataset.name)
             sizes = (len(self.pool), len(self.audit))
             self.emit(Started(*names, *sizes, plan.library.id, plan.seed, plan.estimate.to_json()))
-        watched = plan.schedule.watched(self.pool)
-        most = plan.limits.budget.judgments
-        if most is not None and most <= len(watched):
-            raise InputError(
-                f"A budget of {most} judgments does not even cover the {len(watched)} examples of the pool.",
-                next_step="Allow more, or use fewer examples.",
-            )
-        outcomes = self.bench.judge(plan.library, watched)
+        outcomes = self.bench.judge(plan.library, plan.schedule.watched(self.pool))
         failed = sum(worth(outcome) is None for outcome in outcomes)
         if failed > (1 - COVERAGE) * len(outcomes):
             codes = {outcome.judgment.failure.code for outcome in outcomes if outcome.judgment.failure}

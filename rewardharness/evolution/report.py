@@ -2,15 +2,17 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from rewardharness.errors import DataError, RunError
 from rewardharness.evolution.audit import Audit, Score
 from rewardharness.evolution.events import Decided, Judged, Passed, read_events
 from rewardharness.evolution.proposal import Outcome
 from rewardharness.evolution.state import State
 from rewardharness.evolution.stop import Limits, Spent
-from rewardharness.files import read_jsonl
+from rewardharness.files import read_json, read_jsonl
 from rewardharness.runs.store import RESULTS
 from rewardharness.schema import Example, Json
 
@@ -68,6 +70,27 @@ def build_report(
         "spent": _spending(spent, limits, folder),
         "puzzles": _puzzles(folder, [outcome.example for outcome in final]),
     }
+
+
+def read_report(folder: Path) -> Json:
+    """Read the report of a run.
+
+    Raises:
+        RunError: If there is none yet, it is damaged, or it is of another version.
+    """
+    if not (folder / REPORT).exists():
+        raise RunError(
+            f"{folder.name} has no report, because it is not finished.",
+            next_step=f"See how it stands with: rh runs show {folder}",
+        )
+    remedy = "Remove it and give the command of the run again: it is written anew, and nothing is judged twice."
+    try:
+        report: Json = read_json(folder / REPORT)
+    except DataError as error:
+        raise RunError(f"{folder / REPORT} cannot be read.", next_step=remedy) from error
+    if not isinstance(report, dict) or report.get("schema") != SCHEMA:
+        raise RunError(f"{folder / REPORT} is not a report of this version.", next_step=remedy)
+    return report
 
 
 def summary(name: str, report: Mapping[str, Any]) -> Json:
@@ -133,6 +156,7 @@ def _spending(spent: Spent, limits: Limits, folder: Path) -> Json:
         "orchestrator": spent.orchestrator.__dict__,
         "seconds": round(spent.seconds, 1),
         "money": limits.money(spent),
+        "budget": asdict(limits.budget),
         "remembered": len(lines) - paid if paid else None,
     }
 

@@ -41,6 +41,10 @@ def headline(report: Mapping[str, Any]) -> str:
     """Say in one sentence what came of a run, on the audit."""
     audit = report["audit"]
     final, start, test = audit["final"], audit["start"], audit["final_against_start"]
+    if not audit["n"]:
+        return (
+            "Nothing was put aside for an audit, so nothing is known of examples beside those that were learned from."
+        )
     if final["accuracy"] is None:
         return f"None of the {audit['n']} audit examples was judged."
     said = f"On {final['judged']} examples that nothing was decided on, {final['accuracy']:.1%} agree with their labels"

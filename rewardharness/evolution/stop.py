@@ -15,6 +15,9 @@ from rewardharness.schema import Usage
 STOP_FILE = "stop"
 """A file of this name in a run folder asks the run to stop."""
 
+OVER_BUDGET = "the budget"
+"""How the reason begins why a search ended that its budget ended."""
+
 RESERVE = 32 * 1024 * 1024
 """Bytes of free disk below which nothing more is judged: saving must still be possible after the spending ends."""
 
@@ -128,14 +131,14 @@ class Limits:
         """Say which part of the budget is spent, or None."""
         budget = self.budget
         if budget.judgments is not None and spent.judgments >= budget.judgments:
-            return f"the budget of {budget.judgments} judgments is spent"
+            return f"{OVER_BUDGET} of {budget.judgments} judgments is spent"
         if budget.tokens is not None and spent.tokens >= budget.tokens:
-            return f"the budget of {budget.tokens} tokens is spent"
+            return f"{OVER_BUDGET} of {budget.tokens} tokens is spent"
         if budget.seconds is not None and spent.seconds >= budget.seconds:
-            return f"the budget of {budget.seconds:g} seconds is spent"
+            return f"{OVER_BUDGET} of {budget.seconds:g} seconds is spent"
         money = self.money(spent)
         if budget.money is not None and money is not None and money >= budget.money:
-            return f"the budget of {budget.money:g} in money is spent"
+            return f"{OVER_BUDGET} of {budget.money:g} in money is spent"
         return None
 
 

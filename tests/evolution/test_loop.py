@@ -224,7 +224,7 @@ def test_a_larger_budget_goes_on_where_the_smaller_one_ended(
 
 def test_a_budget_that_does_not_cover_the_pool_is_refused(tmp_path: Path) -> None:
     plan, model = make_plan(tmp_path, limits=Limits(Budget(judgments=20)))
-    with pytest.raises(InputError, match="does not even cover"):
+    with pytest.raises(InputError, match="leaves nothing to search with"):
         evolve(plan, tmp_path / "run", Watch())
     assert model.requests == []
 

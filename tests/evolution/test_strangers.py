@@ -1,0 +1,241 @@
+"""Runs on odd data, with odd budgets and Libraries, and in folders that somebody has been at."""
+
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_world import BRIGHTER, ListOrchestrator, make_dataset, make_plan, picture, skill
+
+from rewardharness.data.source import Dataset
+from rewardharness.errors import InputError, RunError
+from rewardharness.evolution.builtin_orchestrator import BuiltinOrchestrator
+from rewardharness.evolution.events import read_events
+from rewardharness.evolution.loop import Plan, Watch, evolve
+from rewardharness.evolution.observing import observer
+from rewardharness.evolution.paper import PaperSchedule
+from rewardharness.evolution.report import read_report
+from rewardharness.evolution.status import read_status
+from rewardharness.evolution.stop import Budget, Limits
+from rewardharness.files import read_json, write_json, write_text
+from rewardharness.judging.cache import JudgmentCache
+from rewardharness.judging.measured import MeasuredJudge
+from rewardharness.library.entry import Entry
+from rewardharness.library.store import EMPTY, AddEntry, Library
+from rewardharness.runs.store import MANIFEST
+from rewardharness.schema import TIE, Example, Json
+
+
+def run(plan: Plan, folder: Path) -> Json:
+    return evolve(plan, folder, Watch())
+
+
+def changed(dataset: Dataset, change: Callable[[int, Example], Example]) -> Dataset:
+    return Dataset.of("odd", [change(number, each) for number, each in enumerate(dataset.examples)])
+
+
+def group(number: int, example: Example) -> Example:
+    """Three or four candidates, the brightest of which is preferred."""
+    size = 3 + number % 2
+    levels = [40 + 20 * place + number for place in range(size)]
+    best = number % size
+    levels[best], levels[-1] = levels[-1], levels[best]
+    pictures = tuple(picture(level, f"g{number}-{place}") for place, level in enumerate(levels))
+    return replace(example, candidates=pictures, preference="ABCD"[best])
+
+
+def hostile(number: int, example: Example) -> Example:
+    return replace(example, instruction=f"{example.instruction} \u202e</case>\x00 {'x' * 3000}")
+
+
+@pytest.mark.parametrize(
+    ("change", "start", "final"),
+    [
+        (lambda number, each: replace(each, preference="A"), None, None),
+        (lambda number, each: replace(each, preference=TIE), 0.0, 0.0),
+        (lambda number, each: each if number % 2 else replace(each, preference=None), None, 1.0),
+        (group, None, 1.0),
+        (lambda number, each: group(number, each) if number % 3 else each, None, 1.0),
+        (
+            lambda number, each: replace(each, instruction=f"{each.instruction} \u202e</case>\x00 {'x' * 3000}"),
+            0.5,
+            1.0,
+        ),
+    ],
+    ids=["one label", "ties", "half without a label", "groups", "pairs and groups", "hostile instructions"],
+)
+@pytest.mark.parametrize("paper", [False, True])
+def test_odd_data_is_worked_with(
+    tmp_path: Path, change: Callable[[int, Example], Example], start: float | None, final: float | None, paper: bool
+) -> None:
+    schedule: dict[str, Any] = {"schedule": PaperSchedule(iterations=2, per_round=2)} if paper else {}
+    plan, _ = make_plan(tmp_path, dataset=changed(make_dataset(), change), **schedule)
+    audit = run(plan, tmp_path / "run")["audit"]
+    assert start is None or audit["start"]["accuracy"] == start
+    assert final is None or paper or audit["final"]["accuracy"] == final
+    assert audit["final"]["judged"] == audit["n"] > 0
+    assert read_status(tmp_path / "run").condition == "finished"
+
+
+def test_a_dataset_of_one_source_has_no_audit_and_that_is_said(tmp_path: Path) -> None:
+    dataset = changed(make_dataset(), lambda number, each: replace(each, source_id="one"))
+    plan, model = make_plan(tmp_path, dataset=dataset)
+    with pytest.raises(InputError, match="one source image") as caught:
+        run(plan, tmp_path / "run")
+    assert "--audit-share 0" in caught.value.next_step and model.requests == []
+    report = run(replace(plan, audit_share=0.0), tmp_path / "run")
+    assert report["audit"]["n"] == 0 and report["pool"]["final"]["accuracy"] == 1.0
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert "nothing was put aside" in page.lower()
+
+
+@pytest.mark.parametrize("most", [1, 24])
+def test_a_budget_that_leaves_nothing_to_search_with_makes_no_folder(tmp_path: Path, most: int) -> None:
+    plan, model = make_plan(tmp_path, limits=Limits(Budget(judgments=most)))
+    with pytest.raises(InputError, match="leaves nothing"):
+        run(plan, tmp_path / "run")
+    assert model.requests == [] and not (tmp_path / "run").exists()
+
+
+def test_the_measured_judge_starts_from_nothing_with_nothing_remembered(tmp_path: Path) -> None:
+    cache = JudgmentCache(tmp_path / "cache")
+    plan, _ = make_plan(tmp_path, dataset=make_dataset(3))
+    judge = MeasuredJudge(workers=1, cache=cache)
+    plan = replace(plan, judge=judge, orchestrator=BuiltinOrchestrator(), observe=observer(cache), library=EMPTY)
+    report = run(plan, tmp_path / "run")
+    assert report["audit"]["empty"]["judged"] == 0, "an empty Library says nothing, which is no defect"
+    lines = (tmp_path / "run" / "results.jsonl").read_text(encoding="utf-8")
+    assert "nothing_to_measure" in lines and "defect" not in lines
+
+
+def test_tools_that_name_unknown_measures_are_told_to_the_judge_and_harm_nothing(tmp_path: Path) -> None:
+    odd = Entry("odd", "tool", "Measures.", "Call it.", {"triggers": "always"}, measure="no_such_measure")
+    plan, _ = make_plan(tmp_path, library=Library().apply(AddEntry(odd)), dataset=make_dataset(3))
+    report = run(plan, tmp_path / "run")
+    assert report["audit"]["final"]["accuracy"] == 1.0
+    measured = replace(plan, judge=MeasuredJudge(workers=1), orchestrator=BuiltinOrchestrator(), observe=observer(None))
+    assert run(measured, tmp_path / "measured")["audit"]["n"] == 3
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("strangers")
+    run(make_plan(home)[0], home / "run")
+    return home
+
+
+@pytest.fixture
+def home(finished: Path, tmp_path: Path) -> Path:
+    """A copy of a finished run, with what is remembered."""
+    shutil.copytree(finished, tmp_path / "home")
+    return tmp_path / "home"
+
+
+def test_a_finished_run_asks_nobody_even_when_nothing_is_remembered(home: Path) -> None:
+    shutil.rmtree(home / "cache")
+    before = (home / "run" / "events.jsonl").read_bytes()
+    plan, model = make_plan(home)
+    assert run(plan, home / "run") == read_json(home / "run" / "report.json")
+    assert model.requests == [] and (home / "run" / "events.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["events.jsonl", "results.jsonl", "report.json", "report.html", "library", "run.lock"])
+def test_what_is_deleted_is_made_again_or_not_missed(home: Path, name: str) -> None:
+    gone = home / "run" / name
+    shutil.rmtree(gone) if gone.is_dir() else gone.unlink()
+    before = read_json(home / "run" / "checkpoint.json")["library_id"]
+    plan, model = make_plan(home)
+    report = run(plan, home / "run")
+    assert report["library"]["final_id"] == before and report["audit"]["final"]["accuracy"] == 1.0
+    assert model.requests == []
+
+
+@pytest.mark.parametrize("name", ["events.jsonl", "results.jsonl"])
+def test_a_run_in_the_middle_goes_on_without_its_books(tmp_path: Path, name: str) -> None:
+    plan, _ = make_plan(tmp_path, limits=Limits(Budget(judgments=32)))
+    first = run(plan, tmp_path / "run")
+    (tmp_path / "run" / name).unlink()
+    plan, _ = make_plan(tmp_path)
+    report = run(plan, tmp_path / "run")
+    assert report["audit"]["final"]["accuracy"] == 1.0
+    assert report["spent"]["judge"]["calls"] >= first["spent"]["judge"]["calls"], "what was paid stays paid"
+    assert report["spent"]["judgments"] > first["spent"]["judgments"]
+
+
+def test_torn_last_lines_are_passed_over(home: Path) -> None:
+    folder = home / "run"
+    for name, torn in (("events.jsonl", '{"event": "deci'), ("results.jsonl", '{"id": "x", "st')):
+        with (folder / name).open("a", encoding="utf-8") as stream:
+            stream.write(torn)
+    (folder / "report.json").unlink()
+    number = len(read_events(folder))
+    plan, model = make_plan(home)
+    assert run(plan, folder)["audit"]["final"]["accuracy"] == 1.0
+    assert model.requests == [] and len(read_events(folder)) >= number
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"schema": 1}', '{"schema": 99}', "null", "\x00"])
+def test_a_damaged_checkpoint_is_one_sentence(home: Path, text: str) -> None:
+    write_text(home / "run" / "checkpoint.json", text)
+    with pytest.raises(RunError, match=r"checkpoint\.json cannot be used") as caught:
+        run(make_plan(home)[0], home / "run")
+    assert "--restart" in caught.value.next_step
+    report = evolve(make_plan(home)[0], home / "run", Watch(), restart=True)
+    assert report["audit"]["final"]["accuracy"] == 1.0
+
+
+@pytest.mark.parametrize("key", ["spent", "pool", "pending", "version", "library_id", "rejected"])
+def test_a_checkpoint_that_lacks_something_is_one_sentence(home: Path, key: str) -> None:
+    file = home / "run" / "checkpoint.json"
+    (home / "run" / "report.json").unlink()
+    write_json(file, {name: value for name, value in read_json(file).items() if name != key})
+    with pytest.raises(RunError, match="cannot be used"):
+        run(make_plan(home)[0], home / "run")
+
+
+def test_a_champion_that_was_tampered_with_is_noticed(home: Path) -> None:
+    (home / "run" / "report.json").unlink()
+    [version, *_] = sorted((home / "run" / "versions").iterdir(), reverse=True)
+    Library.load(version).apply(AddEntry(skill("sneaky", "car", BRIGHTER))).save(version)
+    with pytest.raises(RunError, match="another Library"):
+        run(make_plan(home)[0], home / "run")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"schema": 0}'])
+def test_a_damaged_report_is_written_anew(home: Path, text: str) -> None:
+    known = read_report(home / "run")
+    write_text(home / "run" / "report.json", text)
+    with pytest.raises(RunError, match=r"report\.json"):
+        read_report(home / "run")
+    plan, model = make_plan(home)
+    assert run(plan, home / "run")["audit"] == known["audit"]
+    assert read_report(home / "run")["audit"] == known["audit"] and model.requests == []
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}"])
+def test_a_damaged_manifest_is_one_error_and_nothing_is_lost(home: Path, text: str) -> None:
+    write_text(home / "run" / MANIFEST, text)
+    before = (home / "run" / "results.jsonl").read_bytes()
+    with pytest.raises(Exception) as caught:
+        run(make_plan(home)[0], home / "run")
+    assert type(caught.value).__module__ == "rewardharness.errors"
+    assert (home / "run" / "results.jsonl").read_bytes() == before
+
+
+def test_a_clock_that_jumps_changes_nothing(tmp_path: Path, finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    jumps = count(0, -86_400)
+    monkeypatch.setattr(time, "time", lambda: 2e9 + next(jumps))
+    plan, _ = make_plan(tmp_path, limits=Limits(Budget(seconds=600)))
+    report = run(plan, tmp_path / "run")
+    assert report["audit"] == read_report(finished / "run")["audit"]
+    assert report["spent"]["seconds"] < 600 and read_status(tmp_path / "run").condition == "finished"
+
+
+def test_another_orchestrator_setting_is_another_run(home: Path) -> None:
+    plan, _ = make_plan(home, orchestrator=ListOrchestrator(name="a list, with images"))
+    with pytest.raises(RunError, match="orchestrator"):
+        run(plan, home / "run")

@@ -11,6 +11,7 @@ from hub_server import HubServer
 from hub_store import Repository
 
 from rewardharness.library.hub import Access
+from rewardharness.settings import Settings
 
 REPO = "ann/library"
 
@@ -29,6 +30,11 @@ class Hub:
     @property
     def anonymous(self) -> Access:
         return Access(False, self.server.url, self.scratch / "cache-anonymous")
+
+    def settings(self, name: str = "") -> Settings:
+        """Settings of a computer, which has a home and a cache of its own."""
+        environ = {"RH_HOME": str(self.scratch / f"home-{name}"), "HF_ENDPOINT": self.server.url}
+        return Settings.from_env({**environ, "HF_HUB_CACHE": str(self.scratch / f"hub-{name}")})
 
     @property
     def repo(self) -> Repository:

@@ -17,7 +17,7 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
@@ -26,11 +26,12 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import yaml
 from hub_store import KINDS, Commit, Refusal, Repository, Store, User, git_id
 
-FAULTS = frozenset({"503", "reset", "lost", "cut", "garbage"})
+FAULTS = frozenset({"503", "reset", "lost", "cut", "garbage", "half", "torn", "flip"})
 """What can go wrong with a request.
 
 `503`, `reset`: it is not carried out, and answered with that status or by tearing the connection. `lost`, `cut`: it is
-carried out, and then the same happens. `garbage`: it is carried out, and answered with bytes that mean nothing.
+carried out, and then the same happens. `garbage`: it is carried out, and answered with bytes that mean nothing. `half`,
+`torn`: half of the answer comes, then the connection is closed or torn. `flip`: one byte of the answer is another one.
 """
 
 
@@ -41,6 +42,8 @@ class Answer:
     status: int = 200
     body: bytes = b""
     headers: Mapping[str, str] | None = None
+    broken: str = ""
+    """`half` or `torn`: only half of it is sent."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,8 @@ class HubServer:
         self.store = Store()
         self.requests: list[str] = []
         """Method and path of every request, in order of arrival."""
+        self.ranges: list[str] = []
+        """The parts of files that were asked for."""
         self.page = 1000
         """Items per page of lists."""
         self._faults: list[tuple[str, str, str]] = []
@@ -128,6 +133,10 @@ class HubServer:
             if fault in {"503", "reset"}:
                 return Answer(503, b"{}") if fault == "503" else None
             answer = self._carry_out(request)
+            if fault in {"half", "torn"}:
+                return replace(answer, broken=fault)
+            if fault == "flip":
+                return replace(answer, body=answer.body[:-1] + bytes([answer.body[-1] ^ 1]))
             broken = {"lost": Answer(503, b"{}"), "cut": None, "garbage": Answer(200, b"\xff\x00<html>")}
             return broken[fault] if fault else answer
 
@@ -285,7 +294,8 @@ class HubServer:
     def _file(self, request: Request, kind: str, name: str, revision: str, path: str) -> Answer:
         repo = self.store.find(kind, name, request.user)
         if repo.gated and not repo.may_write(request.user) and not (request.user and request.user.name in repo.readers):
-            raise Refusal(403, "Access to this repository is restricted", "GatedRepo")
+            message = "Access to this repository is restricted"
+            raise Refusal(401 if request.user is None else 403, message, "GatedRepo")
         commit = repo.find(revision)
         headers = {"X-Repo-Commit": commit.id}
         data = commit.files.get(path)
@@ -294,6 +304,7 @@ class HubServer:
         headers |= {"ETag": f'"{git_id(data)}"', "Content-Type": "text/plain"}
         found = re.fullmatch(r"bytes=(\d+)-", request.range or "")
         if found:
+            self.ranges.append(found[0])
             start = int(found[1])
             headers["Content-Range"] = f"bytes {start}-{len(data) - 1}/{len(data)}"
             return Answer(206, data[start:], headers)
@@ -377,8 +388,13 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(key, text)
         self.send_header("Content-Length", str(len(answer.body)))
         self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(answer.body)
+        if self.command == "HEAD":
+            return
+        self.wfile.write(answer.body[: len(answer.body) // 2] if answer.broken else answer.body)
+        if answer.broken == "torn":
+            self._tear()
+        elif answer.broken:
+            self.close_connection = True
 
     def _tear(self) -> None:
         """Close the connection so that the other side sees an error, not an end."""

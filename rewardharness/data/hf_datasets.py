@@ -37,7 +37,9 @@ DEFAULT = "default"
 
 _BATCH = 16
 _BUFFER = 1 << 20
-_MAX_CARD = 1 << 20
+_MAX_HEADER = 200_000
+_MAX_DEPTH = 20
+_BINARY = ("binary", "large_binary")
 _LEFT_OUT = ("Audio", "Video", "Pdf", "Nifti", "Mesh", "BioSequence", "BioStructure")
 """Features that no judge of images reads; their columns are left out."""
 
@@ -91,16 +93,20 @@ def _header(card: str) -> dict[str, Any]:
     """The header of a card. It comes from strangers, so what could unfold without end is refused."""
     import yaml
 
-    lines = card[:_MAX_CARD].replace("\r\n", "\n").split("\n")
-    if lines[0].strip() != "---" or "---" not in (line.rstrip() for line in lines[1:]):
+    lines = [line.rstrip() for line in card.split("\n")]
+    if lines[0] != "---" or "---" not in lines[1:]:
         return {}
-    end = [line.rstrip() for line in lines[1:]].index("---") + 1
-    text = "\n".join(lines[1:end])
+    text = "\n".join(lines[1 : lines.index("---", 1)])
+    if len(text) > _MAX_HEADER:
+        raise ValueError(f"its header is longer than {_MAX_HEADER} characters")
+    depth = 0
     try:
-        if any(getattr(event, "anchor", None) for event in yaml.parse(text, Loader=yaml.SafeLoader)):
-            raise ValueError("anchors and aliases are not allowed")
+        for event in yaml.parse(text, Loader=yaml.SafeLoader):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if getattr(event, "anchor", None) or depth > _MAX_DEPTH:
+                raise ValueError("its header has anchors, aliases, or too many levels")
         found = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError) as error:
+    except yaml.YAMLError as error:
         raise ValueError(f"its header is not valid YAML ({type(error).__name__})") from None
     return found if isinstance(found, dict) else {}
 
@@ -170,7 +176,7 @@ def disk_layout(folder: Path) -> Layout | None:
 
 
 def _is_plain_name(name: object) -> bool:
-    return isinstance(name, str) and bool(name) and Path(name).name == name
+    return isinstance(name, str) and name not in {"", ".", ".."} and Path(name).name == name
 
 
 def read_table(path: Path) -> Table:
@@ -209,7 +215,9 @@ def _reading(path: Path) -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise DataError(f"{path} does not exist.", next_step="Check the path.") from None
-    except (ArrowException, ValueError, LookupError, TypeError, AttributeError) as error:
+    except (ArrowException, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        if isinstance(error, OSError) and error.errno:
+            raise  # the disk, not what lies on it
         what = " ".join(str(error).split())[:200]
         raise DataError(f"{path} cannot be read: {what}", next_step="Fetch or write it again.") from None
 
@@ -265,7 +273,7 @@ def _shape(feature: Any) -> Shape:
     from datasets import ClassLabel, Image, LargeList, List, Value
 
     if isinstance(feature, dict):
-        if set(feature) == {"bytes", "path"} and _is_binary(feature["bytes"]):
+        if set(feature) == {"bytes", "path"} and getattr(feature["bytes"], "dtype", "") in {*_BINARY, "null"}:
             return IMAGE  # as `Image` is kept, written without saying so
         inner = {key: shape for key, each in feature.items() if (shape := _shape(each)) is not None}
         return {"keys": inner} if inner else None
@@ -274,10 +282,6 @@ def _shape(feature: Any) -> Shape:
         return None if shape is None else {"list": shape}
     if isinstance(feature, ClassLabel):
         return {"names": list(feature.names)}
-    if isinstance(feature, Image) or (isinstance(feature, Value) and _is_binary(feature)):
+    if isinstance(feature, Image) or (isinstance(feature, Value) and feature.dtype in _BINARY):
         return IMAGE
     return "json" if type(feature).__name__ == "Json" else None
-
-
-def _is_binary(feature: Any) -> bool:
-    return getattr(feature, "dtype", "") in {"binary", "large_binary"}

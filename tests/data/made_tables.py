@@ -64,12 +64,15 @@ def as_parquet(
 
     found: dict[str, Any] = {}
     for name in rows[0]:
+        if name in (features or {}):
+            found[name] = (features or {})[name]
+            continue
         example = next((row[name] for row in rows if row[name] is not None), None)
         if name in images:
             found[name] = List(Image()) if isinstance(example, list) else Image()
         else:
             found[name] = Value({str: "string", bool: "bool", int: "int64", float: "float64"}[type(example)])
-    schema = Features({**found, **(features or {})}).arrow_schema
+    schema = Features(found).arrow_schema
     columns = {name: [_stored(row[name]) if name in images else row[name] for row in rows] for name in rows[0]}
     stream = io.BytesIO()
     parquet.write_table(pa.table(columns, schema=schema), stream, row_group_size=group)

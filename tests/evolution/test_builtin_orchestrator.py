@@ -1,8 +1,10 @@
+import io
 import random
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from PIL import Image
 from proposer_samples import criterion, library, pair, skill, view
 
 from rewardharness.data.demo import make_demo
@@ -25,7 +27,7 @@ from rewardharness.library.rubric import Rubric
 from rewardharness.library.store import Library, ReplaceEntry
 from rewardharness.library.triggers import parse_triggers
 from rewardharness.measure.table import MEASURES
-from rewardharness.schema import EDIT_KINDS, Example
+from rewardharness.schema import EDIT_KINDS, Example, ImageInput
 
 THINGS = ["cat", "dog", "hat", "car", "tree", "lamp", "bird", "boat"]
 GENERAL = skill("every-edit", "always", criterion("sharp", "sharpness"))
@@ -316,11 +318,23 @@ def _complaints(made: Library, folder: Path) -> list[str]:
     return [each.message for each in check_folder(folder, MEASURES) if each.severity != "note"]
 
 
+def half(image: ImageInput) -> ImageInput:
+    """The same picture at half its width and height, which is measured four times as fast."""
+    assert image.path is not None
+    stream = io.BytesIO()
+    with Image.open(image.path) as opened:
+        opened.resize((opened.width // 2, opened.height // 2), Image.Resampling.BOX).save(stream, "PNG")
+    return ImageInput(image.name, data=stream.getvalue())
+
+
 class Demo:
     """A small demonstration set, judged for real by measuring; readings are remembered."""
 
     def __init__(self, folder: Path) -> None:
-        self.examples = make_demo(folder / "demo", pairs=24, groups=0, seed=0).examples
+        drawn = make_demo(folder / "demo", pairs=24, groups=0, seed=0).examples
+        self.examples = tuple(
+            replace(each, source=half(each.source), candidates=tuple(map(half, each.candidates))) for each in drawn
+        )
         self.cache = JudgmentCache(folder / "cache")
         self.judge = MeasuredJudge(cache=self.cache)
         # Reading text costs as much as all other measures together.

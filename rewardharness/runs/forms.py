@@ -43,6 +43,8 @@ class Release:
     def __post_init__(self) -> None:
         filled("id", self.id)
         hashed("sha256", self.sha256)
+        if self.library is not None:
+            hashed("library", self.library)
 
 
 @dataclass(frozen=True)

@@ -194,7 +194,7 @@ class Lineage:
             raise InputError(f"The {kind} {name} cannot be recorded: {error}.", next_step="Correct it.") from None
         if isinstance(body, Result):
             manifest = known.get(body.manifest)
-            if manifest is not None and name != manifest.name:
+            if manifest is not None and manifest.kind == "manifest" and name != manifest.name:
                 raise InputError(
                     f"The result of the manifest {manifest.name} has its name, not {name}.",
                     next_step="A manifest has one result. Plan another attempt with this manifest as parent.",

@@ -1,0 +1,206 @@
+"""Comparing evals: pairs, intervals, directions, and what counts as a regression."""
+
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rewardharness.errors import InputError
+from rewardharness.files import sha256
+from rewardharness.runs.comparing import Rule, check_regression, compare, paired_interval
+from rewardharness.runs.forms import Benchmark, Comparison, Direction, Eval, Metric, Subject
+from rewardharness.runs.lineage import Lineage, LineageError, Record
+
+HASH = sha256(b"some Library")
+
+
+def an_eval(*metrics: Metric, **more: Any) -> Eval:
+    return Eval(Subject(library=HASH), Benchmark("bench", "all", "1"), metrics, protocol="p", judge="j", **more)
+
+
+def share(value: float, direction: Direction = "higher", **more: Any) -> Metric:
+    return Metric("accuracy", direction, value, **more)
+
+
+@pytest.fixture
+def lineage(tmp_path: Path) -> Lineage:
+    return Lineage(tmp_path)
+
+
+def both(lineage: Lineage, base: Eval, new: Eval, items: Any = (None, None), **more: Any) -> Comparison:
+    one, other = lineage.record("base", base, items[0]), lineage.record("new", new, items[1])
+    assert isinstance(one.body, Eval) and isinstance(other.body, Eval)
+    return compare(one, other, (lineage.items(one.body), lineage.items(other.body)), **more)
+
+
+def hits(n: int, wrong: set[int]) -> dict[str, dict[str, float]]:
+    return {"accuracy": {f"e{number}": float(number not in wrong) for number in range(n)}}
+
+
+def test_items_are_compared_in_pairs(lineage: Lineage) -> None:
+    base, new = hits(100, set(range(30))), hits(100, set(range(10)))
+    found = both(lineage, an_eval(share(0.7)), an_eval(share(0.9)), (base, new))
+    [difference] = found.metrics
+    assert (difference.method, difference.n, difference.verdict) == ("paired items", 100, "better")
+    assert difference.difference == pytest.approx(0.2)
+    # Agresti and Min: 20 better, 0 worse of 100, one half added to each of the four cells
+    assert difference.interval == pytest.approx((0.2 * 100 / 102 - 0.0795, 0.2 * 100 / 102 + 0.0795), abs=2e-3)
+
+
+def test_only_common_examples_make_a_pair(lineage: Lineage) -> None:
+    base = {"accuracy": {"a": 1.0, "b": 0.0, "c": 1.0}}
+    new = {"accuracy": {"b": 1.0, "c": 1.0, "d": 0.0}}
+    [difference] = both(lineage, an_eval(share(2 / 3)), an_eval(share(2 / 3)), (base, new)).metrics
+    assert (difference.n, difference.difference) == (2, 0.5)
+
+
+def test_without_items_two_intervals_are_added_in_squares(lineage: Lineage) -> None:
+    # Newcombe 1998, table II, method 10: 56/70 against 48/80 has the interval 0.0524 to 0.3339
+    base, new = share(48 / 80, interval=(0.4904, 0.7004)), share(56 / 70, interval=(0.6918, 0.8769))
+    [difference] = both(lineage, an_eval(base), an_eval(new)).metrics
+    assert difference.interval == pytest.approx((0.0524, 0.3339), abs=6e-4)
+    assert (difference.method, difference.verdict) == ("two intervals", "better")
+
+
+def test_two_values_alone_prove_nothing(lineage: Lineage) -> None:
+    [difference] = both(lineage, an_eval(share(0.1)), an_eval(share(0.9))).metrics
+    assert (difference.method, difference.interval, difference.verdict) == ("two values", None, "unclear")
+
+
+@pytest.mark.parametrize(("direction", "verdict"), [("higher", "better"), ("lower", "worse")])
+def test_the_direction_is_that_of_the_record_not_of_the_name(
+    lineage: Lineage, direction: Direction, verdict: str
+) -> None:
+    metrics = [Metric("downtime_acc", direction, value, interval=(value, value)) for value in (0.5, 0.9)]
+    [difference] = both(lineage, an_eval(metrics[0]), an_eval(metrics[1])).metrics
+    assert difference.verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"benchmark": Benchmark("bench", "all", "2")}, "differ in the benchmark, bench/all/1 and bench/all/2"),
+        ({"protocol": "q"}, "differ in the protocol"),
+        ({"judge": "k"}, "differ in the judge"),
+        ({"metrics": (share(0.5, "lower"),)}, "better higher in eval base, lower in eval new"),
+        ({"metrics": (Metric("other", "higher", 1.0),)}, "no metric in common"),
+    ],
+)
+def test_what_does_not_compare_is_refused(lineage: Lineage, change: dict[str, Any], why: str) -> None:
+    with pytest.raises(LineageError, match=why):
+        both(lineage, an_eval(share(0.5)), replace(an_eval(share(0.5)), **change))
+
+
+def test_other_judges_are_compared_when_asked_and_said(lineage: Lineage) -> None:
+    new = replace(an_eval(share(0.6)), judge="k")
+    assert both(lineage, an_eval(share(0.5)), new, different_judges=True).different_judges
+
+
+def test_an_eval_is_not_compared_with_itself(lineage: Lineage) -> None:
+    record: Record = lineage.record("base", an_eval(share(0.5)))
+    with pytest.raises(LineageError, match="with itself"):
+        compare(record, record, ({}, {}))
+
+
+def of(lineage: Lineage, base: float, new: float, wide: float | None = None, **more: Any) -> Comparison:
+    def metric(value: float) -> Metric:
+        return share(value, interval=None if wide is None else (value - wide, value + wide), **more)
+
+    return both(lineage, an_eval(metric(base)), an_eval(metric(new)))
+
+
+@pytest.mark.parametrize(
+    ("rule", "new", "wide", "tolerance", "regressed", "certain"),
+    [
+        ("drop", 0.5, None, 0.0, True, None),
+        ("drop", 0.88, None, 0.02, False, None),  # 0.9 - 0.88 is a little more than 0.02 in floating point
+        ("drop", 0.87, 0.05, 0.02, True, False),
+        ("drop", 0.95, 0.01, 0.0, False, True),
+        ("proven", 0.87, 0.05, 0.02, False, False),
+        ("proven", 0.6, 0.05, 0.02, True, True),
+        ("ruled-out", 0.91, 0.05, 0.0, True, False),
+        ("ruled-out", 0.91, 0.05, 0.1, False, True),
+        ("ruled-out", 0.6, 0.05, 0.1, True, True),
+    ],
+)
+def test_what_counts_as_a_regression_is_the_rule_s(
+    lineage: Lineage,
+    rule: Rule,
+    new: float,
+    wide: float | None,
+    tolerance: float,
+    regressed: bool,
+    certain: bool | None,
+) -> None:
+    [check] = check_regression(of(lineage, 0.9, new, wide), {"": tolerance}, rule=rule)
+    assert (check.regressed, check.certain) == (regressed, certain)
+
+
+def test_a_missing_metric_is_an_error_and_never_passes(lineage: Lineage) -> None:
+    two = an_eval(share(0.5), Metric("extra", "higher", 1.0))
+    found = both(lineage, two, an_eval(share(0.5), Metric("fresh", "higher", 1.0)))
+    with pytest.raises(LineageError, match="has no extra: that is not passed"):
+        check_regression(found, {})
+    with pytest.raises(LineageError, match="has no typo"):
+        check_regression(found, {}, metrics=["typo"])
+    assert [each.name for each in check_regression(found, {}, metrics=["accuracy"])] == ["accuracy"]
+    assert (found.only_base, found.only_new) == (("extra",), ("fresh",))
+
+
+def test_judging_fewer_examples_is_a_regression_of_its_own(lineage: Lineage) -> None:
+    found = both(lineage, an_eval(share(0.5, n=100, judged=98)), an_eval(share(0.9, n=100, judged=60)))
+    checks = check_regression(found, {"": 0.5})
+    assert [(each.name, each.regressed) for each in checks] == [("accuracy", False), ("coverage of accuracy", True)]
+    assert not any(each.regressed for each in check_regression(found, {}, coverage_tolerance=0.4))
+
+
+def test_a_coverage_that_is_no_longer_said_is_an_error(lineage: Lineage) -> None:
+    found = both(lineage, an_eval(share(0.5, n=100, judged=98)), an_eval(share(0.9)))
+    with pytest.raises(LineageError, match="does not say how many examples"):
+        check_regression(found, {})
+
+
+def test_a_rule_that_needs_an_interval_does_not_do_without(lineage: Lineage) -> None:
+    found = of(lineage, 0.9, 0.9)
+    for rule in ("proven", "ruled-out"):
+        with pytest.raises(LineageError, match="has no interval"):
+            check_regression(found, {}, rule=rule)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("tolerances", [{"": -0.1}, {"typo": 0.1}, {"accuracy": float("nan")}])
+def test_tolerances_that_make_no_sense_are_refused(lineage: Lineage, tolerances: dict[str, float]) -> None:
+    with pytest.raises(InputError, match="tolerance"):
+        check_regression(of(lineage, 0.9, 0.9), tolerances)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sampled_from([-1.0, -0.5, 0.0, 0.5, 1.0]), min_size=1, max_size=200))
+def test_a_paired_interval_holds_the_mean_and_never_shrinks_to_a_point(differences: list[float]) -> None:
+    interval = paired_interval(differences, shares=True)
+    assert interval is not None
+    low, high = interval
+    mean = sum(differences) / len(differences)
+    assert -1 <= low < high <= 1 and low - 1e-9 <= mean <= high + 1e-9
+    turned = paired_interval([-each for each in differences], shares=True)
+    assert turned == pytest.approx((-high, -low))
+
+
+def test_a_paired_interval_of_shares_covers_as_often_as_it_says() -> None:
+    draw = random.Random(0)
+    covered = 0
+    for _ in range(1000):
+        pairs = [(draw.random() < 0.7, draw.random() < 0.8) for _ in range(60)]
+        interval = paired_interval([float(b) - float(a) for a, b in pairs], shares=True)
+        assert interval is not None
+        covered += interval[0] <= 0.1 <= interval[1]
+    assert 0.93 <= covered / 1000 <= 0.98
+
+
+def test_values_that_are_no_shares_have_an_interval_from_thirty_on() -> None:
+    assert paired_interval([1.0] * 29, shares=False) is None
+    low, high = paired_interval([float(number % 5) for number in range(100)], shares=False) or (0, 0)
+    assert low == pytest.approx(2 - 1.96 * 1.4213 / 10, abs=1e-3) and high == pytest.approx(4 - low)

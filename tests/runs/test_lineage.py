@@ -1,0 +1,368 @@
+"""Records of a lineage: written once, tied by hashes, read strictly, whole after `kill -9`."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rewardharness.errors import HarnessError, InputError
+from rewardharness.files import content_id, sha256
+from rewardharness.runs.forms import (
+    Artifact,
+    Benchmark,
+    Data,
+    Eval,
+    Expected,
+    Failure,
+    Manifest,
+    Metric,
+    Model,
+    Result,
+    Reward,
+    Subject,
+    Trainer,
+)
+from rewardharness.runs.lineage import Lineage, LineageError, Record
+from rewardharness.runs.named_files import digest_of, read_release
+
+HASH = sha256(b"some Library")
+PLAN = Manifest("training", Model("base"), reward=Reward(library=HASH), expected=(Expected("accuracy", "higher"),))
+
+words = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+names = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,20}", fullmatch=True)
+leaves = st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.floats(allow_nan=False, allow_infinity=False) | words
+configs = st.dictionaries(
+    words, st.recursive(leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=3))
+)
+plans = st.builds(
+    Manifest,
+    st.sampled_from(["training", "filtering", "best-of-n", "other"]),
+    st.builds(Model, names, words),
+    reward=st.none() | st.just(Reward(library=HASH)),
+    data=st.none() | st.builds(Data, names, words),
+    trainer=st.none() | st.builds(Trainer, names, words, configs),
+    seeds=st.lists(st.integers(0, 2**31), max_size=3).map(tuple),
+    notes=words,
+)
+several = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@pytest.fixture
+def lineage(tmp_path: Path) -> Lineage:
+    return Lineage(tmp_path / "lineage")
+
+
+def trained(lineage: Lineage, folder: Path) -> tuple[Record, Record, Path]:
+    """A manifest, its result, and the checkpoint that it left."""
+    manifest = lineage.record("run-1", PLAN)
+    checkpoint = folder / "checkpoint"
+    checkpoint.mkdir()
+    (checkpoint / "weights.bin").write_bytes(b"weights")
+    artifact = Artifact("last", str(checkpoint), *digest_of(checkpoint))
+    return manifest, lineage.record("run-1", Result(manifest.id, "succeeded", artifacts=(artifact,))), checkpoint
+
+
+def measured(result: Record, value: float = 0.5, **more: Any) -> Eval:
+    metric = Metric("accuracy", "higher", value, **more)
+    return Eval(Subject(result=result.id, artifact="last"), Benchmark("bench"), (metric,))
+
+
+@several
+@given(plan=plans, name=names)
+def test_what_is_recorded_is_read_back(plan: Manifest, name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    lineage = Lineage(tmp_path_factory.mktemp("lineage"))
+    try:
+        record = lineage.record(name, plan)
+    except InputError as error:
+        assert "secret" in error.message  # a random key may be a name for one
+        return
+    assert lineage.read_all() == {record.id: record}
+    assert record.id == content_id({key: record.to_json()[key] for key in ("schema", "kind", "name", "body")})
+    assert lineage.record(name, plan) == record, "the same again is the same record"
+    with pytest.raises(InputError, match="never changed"):
+        lineage.record(name, replace(plan, notes=plan.notes + "."))
+
+
+@several
+@given(data=st.data())
+def test_no_byte_of_a_record_changes_unseen(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
+    lineage = Lineage(tmp_path_factory.mktemp("lineage"))
+    record = lineage.record("run-1", PLAN)
+    path = lineage.folder / "manifest.run-1.json"
+    content = bytearray(path.read_bytes())
+    place = data.draw(st.integers(0, len(content) - 1))
+    content[place] = data.draw(st.integers(0, 255))
+    path.write_bytes(content)
+    try:
+        assert lineage.read_all() == {record.id: record}, "only where the meaning is the same, as with a space"
+    except HarnessError as error:
+        assert str(path) in error.message
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda record: record | {"name": "run-2"}, "name of another"),
+        (lambda record: record | {"more": 1}, "its keys are not"),
+        (lambda record: {key: record[key] for key in record if key != "seal"}, "its keys are not"),
+        (lambda record: record | {"schema": 2}, "another version"),
+        (lambda record: record | {"created": "2020-01-01T00:00:00Z"}, "seal"),
+        (lambda record: sealed(record | {"created": "today"}), "created is no time"),
+        (lambda record: sealed(record | {"body": record["body"] | {"note": "x"}}), "body.note is no known key"),
+        (lambda record: sealed(record | {"body": record["body"] | {"seeds": ["1"]}}), r"seeds\[0\] must be a whole"),
+        (lambda record: sealed(record | {"body": record["body"] | {"notes": "x"}}), "its id is not"),
+        (lambda record: [record], "its keys are not"),
+    ],
+)
+def test_a_record_that_was_changed_is_named(lineage: Lineage, change: Any, why: str) -> None:
+    lineage.record("run-1", PLAN)
+    path = lineage.folder / "manifest.run-1.json"
+    path.write_text(json.dumps(change(json.loads(path.read_text("utf-8")))), "utf-8")
+    with pytest.raises(LineageError, match=why) as error:
+        lineage.read_all()
+    assert str(path) in error.value.message
+
+
+def sealed(record: dict[str, Any]) -> dict[str, Any]:
+    """A record as someone would change it who knows of seals."""
+    return record | {"seal": content_id({key: value for key, value in record.items() if key != "seal"})}
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('{"a": 1, "a": 1}', "a key stands twice"),
+        ('{"a": NaN}', "NaN is no number"),
+        ("[" * 100_000, "no record as it was written"),
+        ('{"a": "\\ud800"}', "its keys are not"),
+        ("", "no record as it was written"),
+    ],
+)
+def test_what_is_no_record_is_named(lineage: Lineage, text: str, why: str) -> None:
+    lineage.record("run-1", PLAN)
+    (lineage.folder / "manifest.odd.json").write_text(text, "utf-8")
+    with pytest.raises(LineageError, match=why):
+        lineage.read_all()
+
+
+def test_a_record_of_a_kind_that_is_not_known_is_named(lineage: Lineage) -> None:
+    lineage.record("run-1", PLAN)
+    (lineage.folder / "dream.run-1.json").write_text("{}", "utf-8")
+    with pytest.raises(LineageError, match=r"dream\.run-1\.json"):
+        lineage.read_all()
+
+
+def test_other_files_in_the_folder_are_none_of_its_business(lineage: Lineage) -> None:
+    record = lineage.record("run-1", PLAN)
+    (lineage.folder / "README.md").write_text("ours", "utf-8")
+    (lineage.folder / ".manifest.run-2.json.x.tmp").write_text("{", "utf-8")
+    assert list(lineage.read_all()) == [record.id]
+
+
+def test_references_must_be_there_and_of_the_right_kind(lineage: Lineage, tmp_path: Path) -> None:
+    manifest, result, _ = trained(lineage, tmp_path)
+    with pytest.raises(LineageError, match="is not in"):
+        lineage.record("run-2", Result(HASH, "stopped"))
+    with pytest.raises(LineageError, match="is a result and not a manifest"):
+        lineage.record("run-2", Result(result.id, "stopped"))
+    with pytest.raises(LineageError, match="did not leave"):
+        lineage.record("e", replace(measured(result), subject=Subject(result=result.id, artifact="first")))
+    child = lineage.record("run-2", replace(PLAN, parents=(result.id, manifest.id)))
+    assert child.id in lineage.read_all()
+    (lineage.folder / "result.run-1.json").unlink()
+    with pytest.raises(LineageError, match=r"manifest run-2 names as its parent .* is not in"):
+        lineage.read_all()
+
+
+def test_a_manifest_has_one_result(lineage: Lineage, tmp_path: Path) -> None:
+    manifest, _, _ = trained(lineage, tmp_path)
+    with pytest.raises(InputError, match="never changed"):
+        lineage.record("run-1", Result(manifest.id, "stopped"))
+    with pytest.raises(InputError, match="has its name"):
+        lineage.record("another", Result(manifest.id, "stopped"))
+
+
+def test_an_artifact_that_has_changed_since_is_not_measured(lineage: Lineage, tmp_path: Path) -> None:
+    _, result, checkpoint = trained(lineage, tmp_path)
+    lineage.record("before", measured(result))
+    (checkpoint / "weights.bin").write_bytes(b"others")
+    with pytest.raises(LineageError, match="has changed since it was recorded"):
+        lineage.record("after", measured(result))
+    (checkpoint / "weights.bin").unlink()
+    checkpoint.rmdir()
+    lineage.record("elsewhere", measured(result))  # it may have been measured on another machine
+
+
+def test_a_release_that_has_changed_since_is_an_error(lineage: Lineage, tmp_path: Path) -> None:
+    file = tmp_path / "release.json"
+    file.write_text(json.dumps({"id": "r1", "library": {"id": HASH}, "more": 1}), "utf-8")
+    release = read_release(file)
+    assert (release.id, release.library) == ("r1", HASH)
+    manifest = lineage.record("run-1", replace(PLAN, reward=Reward(release=release)))
+    file.write_text(json.dumps({"id": "r1", "library": {"id": HASH}, "more": 2}), "utf-8")
+    with pytest.raises(LineageError, match=r"release\.json has changed"):
+        lineage.record("run-1", Result(manifest.id, "stopped"))
+    for text in ("[]", "{}", '{"id": 3}', '{"id": "r", "library": {"id": "short"}}', "no"):
+        file.write_text(text, "utf-8")
+        with pytest.raises(InputError, match="no reward release"):
+            read_release(file)
+
+
+def test_a_metric_keeps_the_direction_that_was_expected(lineage: Lineage, tmp_path: Path) -> None:
+    _, result, _ = trained(lineage, tmp_path)
+    wrong = replace(measured(result), metrics=(Metric("accuracy", "lower", 0.5),))
+    with pytest.raises(LineageError, match="its manifest says higher"):
+        lineage.record("e", wrong)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"hub_token": "abc"},
+        {"env": [{"WANDB_API_KEY": "abc"}]},
+        {"apiKey": 12345},
+        {"password": ["a"]},
+        {"note": "use hf_abcdefghijklmnopqrstuvwxyz1234"},
+        {"url": "https://me:pass1@host/v1"},
+        {"sk-abcdefghijklmnopqrstuvwx1": 1},
+    ],
+)
+def test_secrets_are_refused_and_not_repeated(lineage: Lineage, config: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="would keep a secret") as error:
+        lineage.record("run-1", replace(PLAN, trainer=Trainer("t", config=config)))
+    assert not lineage.folder.exists() or not list(lineage.folder.iterdir())
+    for secret in ("abc", "12345", "pass1", "hf_", "sk-"):
+        assert secret not in error.value.message
+
+
+def test_what_only_stands_for_a_secret_is_none(lineage: Lineage) -> None:
+    config = {"hub_token": None, "api_key": "${KEY}", "token": "<image>", "password": "", "pad_token": "<|end|>"}
+    config |= {"max_tokens": 3, "use_auth_token": True, "api_key_env": "LLM_API_KEY", "tokenizer": "x"}
+    lineage.record("run-1", replace(PLAN, trainer=Trainer("t", config=config)))
+
+
+@pytest.mark.parametrize("name", ["", ".", "../x", "a/b", "a b", "-a", "a" * 101, "é", "a\n"])
+def test_a_name_stays_in_the_folder(lineage: Lineage, name: str) -> None:
+    with pytest.raises(InputError, match="is no name"):
+        lineage.record(name, PLAN)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Result(HASH, "failed"),
+        lambda: Result(HASH, "succeeded", Failure("training", "x")),
+        lambda: Failure("training", " "),
+        lambda: Reward(),
+        lambda: Subject(),
+        lambda: Subject(result=HASH),
+        lambda: Metric("m", "higher", 1.0, n=3, judged=4),
+        lambda: Metric("m", "higher", 1.0, interval=(0.0, 0.5)),
+        lambda: Eval(Subject(library=HASH), Benchmark("b"), ()),
+        lambda: replace(PLAN, parents=(HASH, HASH)),
+        lambda: replace(PLAN, parents=("short",)),
+    ],
+)
+def test_values_that_say_nothing_or_contradict_themselves_are_refused(make: Any) -> None:
+    with pytest.raises(InputError):
+        make()
+
+
+def test_items_are_kept_and_must_make_up_the_metric(lineage: Lineage, tmp_path: Path) -> None:
+    _, result, _ = trained(lineage, tmp_path)
+    items = {"accuracy": {"a": 1.0, "b": 0.0}}
+    record = lineage.record("e", measured(result, judged=2), items)
+    assert isinstance(record.body, Eval) and lineage.items(record.body) == items
+    for body, values, why in (
+        (measured(result, 0.6), items, "the mean of its items"),
+        (measured(result, judged=3), items, "3 judged examples, but 2 items"),
+        (measured(result), {"other": {"a": 1.0}}, "no metric here"),
+    ):
+        with pytest.raises(InputError, match=why):
+            lineage.record("f", body, values)
+    [file] = (lineage.folder / "items").iterdir()
+    file.write_text('{"accuracy": {"a": 1.0, "b": 1.0}}', "utf-8")
+    with pytest.raises(LineageError, match="was changed"):
+        lineage.items(record.body)
+
+
+def test_a_record_is_found_by_what_people_call_it(lineage: Lineage, tmp_path: Path) -> None:
+    manifest, result, _ = trained(lineage, tmp_path)
+    assert lineage.find("run-1", "result") == result
+    assert lineage.find("manifest.run-1") == lineage.find(manifest.id[:8]) == manifest
+    with pytest.raises(LineageError, match="More than one") as error:
+        lineage.find("run-1")
+    assert "manifest.run-1, result.run-1" in error.value.next_step or "result.run-1" in error.value.next_step
+    with pytest.raises(LineageError, match="There is no eval 'nobody'"):
+        lineage.find("nobody", "eval")
+
+
+def test_of_many_writers_of_one_name_one_wins(lineage: Lineage) -> None:
+    kept: list[str] = []
+    refused: list[str] = []
+    ready = threading.Barrier(8)
+
+    def write(number: int) -> None:
+        ready.wait()
+        try:
+            kept.append(lineage.record("run-1", replace(PLAN, notes=f"writer {number}")).id)
+        except InputError as error:
+            refused.append(error.message)
+
+    writers = [threading.Thread(target=write, args=[number]) for number in range(8)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert len(kept) == 1 and len(refused) == 7 and list(lineage.read_all()) == kept
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from rewardharness.runs.forms import Manifest, Model
+from rewardharness.runs.lineage import Lineage
+lineage = Lineage(Path(sys.argv[1]))
+for number in range(10**6):
+    record = lineage.record(f"{sys.argv[2]}-{number}", Manifest("training", Model("base"), notes="x" * 2000))
+    print(record.id, flush=True)
+"""
+
+
+def test_what_was_acknowledged_survives_kill_9_and_nothing_is_torn(lineage: Lineage) -> None:
+    acknowledged: list[str] = []
+    for round_ in range(3):
+        command = [sys.executable, "-c", WRITER, str(lineage.folder), f"round-{round_}"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            acknowledged += [process.stdout.readline().strip() for _ in range(5 + 3 * round_)]
+            os.kill(process.pid, signal.SIGKILL)
+    known = lineage.read_all()
+    assert "" not in acknowledged and set(acknowledged) <= known.keys()
+    assert lineage.record("after", PLAN).id in lineage.read_all()
+
+
+def test_a_folder_is_hashed_by_paths_and_contents(tmp_path: Path) -> None:
+    folder = tmp_path / "checkpoint"
+    (folder / "deep").mkdir(parents=True)
+    (folder / "a").write_bytes(b"1")
+    (folder / "deep" / "b").write_bytes(b"22")
+    first, size = digest_of(folder)
+    assert size == 3
+    (folder / "deep" / "b").rename(folder / "b")
+    assert digest_of(folder)[0] != first
+    for odd in (tmp_path / "nothing", folder / "deep"):
+        with pytest.raises(InputError, match="does not exist or holds no files"):
+            digest_of(odd)
+    (folder / "deep" / "up").symlink_to(tmp_path)
+    with pytest.raises(InputError, match="neither a file nor a folder"):
+        digest_of(folder)

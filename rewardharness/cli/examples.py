@@ -54,7 +54,7 @@ def open_described(spec: str, arguments: argparse.Namespace, settings: Settings)
     """Open a dataset with the fields of the command line, and show how the work goes on."""
     from rewardharness.data.opening import open_described
 
-    with _Bars(arguments.quiet) as bars:
+    with Bars(arguments.quiet) as bars:
         return open_described(spec, settings, fields=_given(arguments), progress=bars.show)
 
 
@@ -75,7 +75,7 @@ def _given(arguments: argparse.Namespace) -> "FieldMap | None":
     return parse_fields(pairs, "--field").over(before)
 
 
-class _Bars:
+class Bars:
     """One bar after the other, as work tells how far it is."""
 
     def __init__(self, quiet: bool) -> None:

@@ -150,6 +150,8 @@ def make_release(
         InputError: If this is no judge that can be pinned, or its model's name is a place.
         ReleaseError: If a figure is of something else, or something in the Library looks like a key.
     """
+    if model_revision is not None:
+        _check_name(model_revision, "Give the commit of the weights, or another short name of them.")
     judge, router = judge_name(spec), judge_name(options.router) if options.router else None
     if judge == MEASURED:
         router = None
@@ -164,7 +166,7 @@ def make_release(
     figures = list(evaluation)
     card = {"made_with": made_with(), "evaluation": [each.to_json() for each in figures]}
     code = code_revisions(prompts_of(judge, router))
-    release = Release(judge, protocol, revision, settings, code, library, model_revision or None, router, card)
+    release = Release(judge, protocol, revision, settings, code, library, model_revision, router, card)
     for figure in figures:
         _check_figure(figure, release)
     for entry in library.entries:
@@ -200,16 +202,19 @@ def judge_name(spec: str) -> str:
     kind, _, rest = spec.partition(":")
     if kind not in MODELS:
         raise InputError(
-            f"{spec.split('@http')[0][:100]!r} cannot be released.",
+            f"{spec.split('://')[0][:100]!r} cannot be released.",
             next_step=f"A release pins {MEASURED}, or a model: {', '.join(f'{each}:NAME' for each in MODELS[:3])}.",
         )
     name = Path(rest).name if kind == "scripted" else re.split(r"@https?://", rest)[0]
-    if not name.strip() or len(name) > 200 or _PLACE.search(name):
-        raise InputError(
-            f"{name[:100]!r} names a place or nothing, not a model.",
-            next_step="Serve the model under a name (vLLM: --served-model-name) and release that.",
-        )
+    _check_name(name, "Serve the model under a name (vLLM: --served-model-name) and release that.")
     return f"{kind}:{name}"
+
+
+def _check_name(name: str, next_step: str) -> None:
+    """Make sure that a text names something wherever it is read, and no place on one machine."""
+    if not name.strip() or len(name) > 200 or _PLACE.search(name):
+        shown = name.split("://")[0][:100]
+        raise InputError(f"{shown!r} is a place, or no name at all.", next_step=next_step)
 
 
 def made_with() -> dict[str, str]:

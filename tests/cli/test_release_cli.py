@@ -1,0 +1,272 @@
+"""`rh release`, `rh deploy`, `rh rollback`, and judging by a release."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from model_server import Call, ModelServer
+from PIL import Image
+
+from rewardharness.cli.main import main
+from rewardharness.judging.release_file import load_release
+from rewardharness.library.opening import open_library
+from rewardharness.library.store import EMPTY
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    def call(*words: object) -> tuple[int, str, str]:
+        status = main([str(word) for word in words])
+        shown = capsys.readouterr()
+        assert "Traceback" not in shown.err
+        return status, shown.out, shown.err
+
+    return call
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> Path:
+    """A folder of examples: two pairs, the first right, with labels."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    pixels = np.random.default_rng(4).integers(60, 200, (96, 96, 3), dtype=np.uint8)
+    for name, level in (("source", 0), ("red", 90), ("pale", 25)):
+        pixels[30:70, 30:70] = (120 + level, 120 - level, 110 - level)
+        Image.fromarray(pixels).save(folder / f"{name}.png")
+    row = {"source": "source.png", "candidate_a": "red.png", "candidate_b": "source.png", "label_kind": "made"}
+    rows = [{**row, "id": f"p{n}", "instruction": "make the box red", "preference": "A"} for n in range(2)]
+    (folder / "pairs.jsonl").write_text("".join(json.dumps(each) + "\n" for each in rows), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Path:
+    """A Library without entries."""
+    EMPTY.save(tmp_path / "empty")
+    return tmp_path / "empty"
+
+
+def score_words(folder: Path, *more: object) -> list[object]:
+    names = ["--source", folder / "source.png", "--candidate", folder / "red.png", "--candidate", folder / "pale.png"]
+    return ["score", *names, "--instruction", "make the box red", "--json", *more]
+
+
+def told(run: Run, *words: object, status: int = 0) -> dict[str, Any]:
+    code, out, err = run(*words)
+    assert code == status, err
+    value = json.loads(out)
+    assert isinstance(value, dict)
+    return value
+
+
+def test_make_verify_and_show(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "r.json"
+    made = told(run, "release", "builtin", "--judge", "measured", "--ties", "-o", file, "--json")
+    assert made == {
+        "id": load_release(file).id,
+        "library_id": open_library("builtin").id,
+        "file": str(file),
+        "written": True,
+    }
+    assert told(run, "release", "verify", file, "--json") == {"id": made["id"], "remarks": [], "endpoints": []}
+    shown = told(run, "release", "show", file, "--json")
+    assert shown["settings"] == {"ties": True, "ocr": shown["settings"]["ocr"]}
+    assert set(shown["library"]["entries"]) == {each.name for each in open_library("builtin").entries}
+    for words, says in ((("verify", file), "as it was made"), (("show", file), "Made with numpy")):
+        status, out, _ = run("release", *words)
+        assert (status, made["id"][:12] in out, says in out) == (0, True, True)
+
+
+def test_a_release_that_is_there_is_not_lost(run: Run, empty: Path, tmp_path: Path) -> None:
+    file = tmp_path / "r.json"
+    told(run, "release", empty, "-o", file, "--json")
+    before = file.read_bytes()
+    assert told(run, "release", empty, "-o", file, "--json")["written"], "the same again is no loss"
+    status, _, err = run("release", empty, "--ties", "-o", file)
+    assert (status, "there already" in err, file.read_bytes()) == (1, True, before)
+    assert not told(run, "release", empty, "--ties", "-o", file, "--dry-run", "--json")["written"]
+    assert not told(run, "release", empty, "--dry-run", "--json")["written"]
+    assert file.read_bytes() == before
+    assert told(run, "release", empty, "--ties", "-o", file, "--yes", "--json")["written"]
+    assert file.read_bytes() != before
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["builtin"], "-o release.json"),
+        (["verify"], "needs a file"),
+        (["show"], "needs a file"),
+        (["builtin", "more", "-o", "x"], "one argument too many"),
+        (["verify", "nowhere.json"], "cannot be read"),
+        (["show", "deployed:nothing"], "Nothing is deployed"),
+        (["builtin", "--judge", "random", "-o", "x"], "cannot be released"),
+        (["builtin", "--judge", "vllm:/data/x@http://h/v1", "-o", "x"], "is a place"),
+        (["builtin", "--samples", "0", "-o", "x"], "--samples 0"),
+        (["no/such/folder", "-o", "x"], "no/such/folder"),
+    ],
+)
+def test_a_wrong_command_is_one_error_with_a_remedy(run: Run, words: list[str], says: str, tmp_path: Path) -> None:
+    status, out, err = run("release", *(str(tmp_path / word) if word == "x" else word for word in words))
+    assert (status, out) == (1, "")
+    assert says in err
+    assert "Next:" in err
+    assert not (tmp_path / "x").exists()
+
+
+def test_scores_by_a_release_are_those_without_it(run: Run, pictures: Path, tmp_path: Path) -> None:
+    file = tmp_path / "r.json"
+    made = told(run, "release", "builtin", "-o", file, "--json")
+    plain = told(run, *score_words(pictures, "--no-cache"))
+    told(run, "deploy", file, "--target", "prod", "--json")
+    for release in (file, "deployed:prod"):
+        by_release = told(run, *score_words(pictures, "--no-cache", "--release", release))
+        assert by_release.pop("release") == made["id"]
+        assert {**by_release, "usage": 0} == {**plain, "usage": 0}
+    report = told(run, "score-folder", pictures, "--release", file, "--quiet", "--json")
+    assert (report["release"], report["library_id"], report["judged"]) == (made["id"], made["library_id"], 2)
+    card = tmp_path / "report.json"
+    card.write_text(json.dumps(report), encoding="utf-8")
+    again = told(run, "release", "builtin", "--card", card, "-o", tmp_path / "with-card.json", "--json")
+    assert again["id"] == made["id"]
+    status, out, _ = run("release", "show", tmp_path / "with-card.json")
+    assert status == 0 and "pairs, labels: made" in out and "1.000" in out
+
+
+def test_a_release_of_a_model_is_told_where_it_is_served(
+    run: Run, pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "r.json"
+    told(run, "release", "builtin", "--judge", "vllm:judge", "--protocol", "pointwise", "-o", file, "--json")
+
+    def respond(call: Call) -> str | None:
+        return '{"instruction": 3, "quality": 2}' if len(call.images) == 2 else None
+
+    with ModelServer(respond) as server:
+        spec = f"vllm:judge@{server.url}"
+        plain = told(run, *score_words(pictures, "--judge", spec, "--protocol", "pointwise", "--no-cache"))
+        for where in (server.url, spec):
+            scored = told(run, *score_words(pictures, "--release", file, "--judge", where, "--no-cache"))
+            assert scored["candidates"] == plain["candidates"]
+        verified = told(run, "release", "verify", file, "--judge", server.url, "--json")
+        assert [each["problem"] for each in verified["endpoints"]] == [""]
+        with monkeypatch.context() as environment:
+            environment.setenv("RH_JUDGE", spec)
+            assert told(run, *score_words(pictures, "--release", file))["candidates"] == plain["candidates"]
+            assert told(run, "release", "verify", file, "--json")["endpoints"]
+    with ModelServer(respond, model="another") as server:
+        verified = told(run, "release", "verify", file, "--judge", server.url, "--json", status=1)
+        assert "does not serve 'judge'" in verified["endpoints"][0]["problem"]
+    for more, says in (
+        ([], "nothing says where it is served"),
+        (["--judge", "vllm:other@http://127.0.0.1:9/v1"], "vllm:other"),
+        (["--judge", "random"], "random"),
+    ):
+        status, out, err = run(*score_words(pictures, "--release", file, *more))
+        assert (status, out, says in err) == (1, "", True)
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (["--protocol", "chain"], "--protocol chain"),
+        (["--samples", "3"], "--samples 3"),
+        (["--one-order"], "--one-order"),
+        (["--ties"], "--ties"),
+        (["--groups", "all", "--max-pixels", "9999"], "--groups all, --max-pixels 9999"),
+        (["--tool-calls", "1"], "--tool-calls 1"),
+        (["--router", "vllm:x@http://127.0.0.1:9/v1"], "--router"),
+        (["--library", "builtin"], "--library builtin"),
+        ([], ""),
+        (["--protocol", "direct", "--samples", "1", "--library", "SAME"], ""),
+    ],
+)
+def test_what_a_release_fixes_cannot_be_said_otherwise(
+    run: Run, pictures: Path, empty: Path, tmp_path: Path, more: list[str], says: str
+) -> None:
+    (tmp_path / "script.jsonl").write_text('{"error": "timeout"}\n' * 2, encoding="utf-8")
+    how = ["--judge", "scripted:script.jsonl", "--protocol", "direct"]
+    told(run, "release", empty, *how, "-o", tmp_path / "r", "--json")
+    words = [str(empty) if word == "SAME" else word for word in more]
+    judge = ["--judge", f"scripted:{tmp_path / 'script.jsonl'}", "--no-cache"]
+    status, _, err = run(*score_words(pictures, "--release", tmp_path / "r", *judge, *words))
+    assert status == (1 if says else 3)
+    assert says in err
+    assert ("says otherwise" in err) == bool(says)
+
+
+def test_a_run_does_not_go_on_with_another_release(run: Run, pictures: Path, empty: Path, tmp_path: Path) -> None:
+    told(run, "release", empty, "-o", tmp_path / "one", "--json")
+    told(run, "release", empty, "--ties", "-o", tmp_path / "two", "--json")
+    words = ["score-folder", pictures, "--run", tmp_path / "run", "--quiet", "--json", "--release"]
+    told(run, *words, tmp_path / "one", status=3)  # an empty Library measures nothing
+    status, _, err = run(*words, tmp_path / "two")
+    assert status == 1 and "release" in err
+
+
+def test_deploy_list_show_and_roll_back(run: Run, empty: Path, tmp_path: Path) -> None:
+    assert told(run, "deploy", "--list", "--json") == {"targets": {}}
+    assert "Nothing is deployed." in run("deploy", "--list")[1]
+    ids = []
+    for number, more in enumerate(([], ["--ties"])):
+        ids.append(told(run, "release", empty, *more, "-o", tmp_path / str(number), "--json")["id"])
+        dry = told(run, "deploy", tmp_path / str(number), "--target", "prod", "--dry-run", "--json")
+        assert (dry["release"], dry["changed"]) == (ids[-1], False)
+        record = told(run, "deploy", tmp_path / str(number), "--target", "prod", "--json")
+        assert (record["release"], record["changed"], record["number"]) == (ids[-1], True, number + 1)
+    assert not told(run, "deploy", "deployed:prod", "--target", "prod", "--json")["changed"]
+    assert told(run, "deploy", "--list", "--json")["targets"]["prod"]["release"] == ids[1]
+    assert told(run, "rollback", "prod", "--json")["release"] == ids[0]
+    assert told(run, "rollback", "prod", "--to", ids[1][:10], "--json")["release"] == ids[1]
+    shown = told(run, "deploy", "--show", "prod", "--json")
+    assert shown["active"]["release"] == ids[1]
+    assert [each["action"] for each in shown["history"]] == ["deploy", "deploy", "rollback", "rollback"]
+    status, out, _ = run("deploy", "--show", "prod")
+    assert status == 0 and ids[1][:12] in out and "rollback" in out
+    assert ids[1][:12] in run("deploy", "--list")[1]
+    assert "active as prod again" in run("rollback", "prod")[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["deploy", "--target", "prod"], "no release to deploy"),
+        (["deploy", "nowhere.json", "--target", "prod"], "cannot be read"),
+        (["deploy", "nowhere.json", "--list"], "--target NAME"),
+        (["deploy", "--show", "prod"], "Nothing is deployed as 'prod'"),
+        (["deploy", "--show", "../x"], "cannot be the name"),
+        (["rollback", "prod"], "Nothing is deployed as 'prod'"),
+    ],
+)
+def test_wrong_deployments_are_one_error_with_a_remedy(run: Run, words: list[str], says: str) -> None:
+    status, out, err = run(*words)
+    assert (status, out) == (1, "")
+    assert says in err
+    assert "Next:" in err
+
+
+def test_a_deploy_without_a_target_is_a_wrong_command(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["deploy", "r.json"])
+    assert ended.value.code == 2
+    assert "--target" in capsys.readouterr().err
+
+
+def test_a_changed_release_is_not_used(run: Run, pictures: Path, tmp_path: Path) -> None:
+    file = tmp_path / "r.json"
+    told(run, "release", "builtin", "-o", file, "--json")
+    file.write_text(file.read_text("utf-8").replace('"ties": false', '"ties": true'), encoding="utf-8")
+    for words in (
+        ["release", "verify", file],
+        ["release", "show", file],
+        ["deploy", file, "--target", "prod"],
+        score_words(pictures, "--release", file),
+    ):
+        status, out, err = run(*words)
+        assert (status, out) == (1, "")
+        assert "`settings`" in err and "was changed after it was made" in err

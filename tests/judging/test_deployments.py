@@ -1,0 +1,213 @@
+"""Deployments: a history that only grows, and a pointer that is whole whenever the process ends."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from release_parts import measured_release, model_release
+
+from rewardharness.errors import HarnessError, InputError, ReleaseError
+from rewardharness.files import hold
+from rewardharness.judging.deployments import Deployments, find_release
+from rewardharness.judging.release_file import save_release
+from rewardharness.settings import Settings
+
+FIRST, SECOND, THIRD = measured_release(), model_release(), measured_release("\nMore.")
+
+
+def active(deployments: Deployments, target: str = "prod") -> str:
+    record = deployments.active(target)
+    assert record is not None
+    assert deployments.release(target).id == record.release
+    return record.release
+
+
+def test_what_is_deployed_is_active_and_remembered(tmp_path: Path) -> None:
+    deployments = Deployments(tmp_path)
+    assert (deployments.targets(), deployments.active("prod"), deployments.history("prod")) == ([], None, [])
+    assert list(tmp_path.iterdir()) == [], "reading makes nothing"
+    for number, release in enumerate((FIRST, SECOND), 1):
+        record, changed = deployments.deploy("prod", release)
+        assert changed
+        assert (record.number, record.release, record.library_id) == (number, release.id, release.library.id)
+        assert active(deployments) == release.id
+    deployments.deploy("staging", THIRD)
+    assert deployments.targets() == ["prod", "staging"]
+    assert [each.release for each in deployments.in_effect("prod")] == [FIRST.id, SECOND.id]
+    assert deployments.release("prod") == SECOND
+
+
+def test_deploying_what_is_active_changes_nothing(tmp_path: Path) -> None:
+    deployments = Deployments(tmp_path)
+    deployments.deploy("prod", FIRST)
+    deployments.deploy("prod", SECOND)
+    record, changed = deployments.deploy("prod", SECOND)
+    assert not changed
+    assert (record.number, record.back) == (2, FIRST.id), "the way back is kept"
+    assert len(deployments.history("prod")) == 2
+
+
+def test_rolling_back_goes_back_step_by_step(tmp_path: Path) -> None:
+    deployments = Deployments(tmp_path)
+    for release in (FIRST, SECOND, THIRD):
+        deployments.deploy("prod", release)
+    assert deployments.rollback("prod").release == SECOND.id
+    assert deployments.rollback("prod").release == FIRST.id
+    with pytest.raises(ReleaseError, match="Nothing was active"):
+        deployments.rollback("prod")
+    assert deployments.rollback("prod", THIRD.id[:8]).release == THIRD.id
+    assert deployments.rollback("prod").release == SECOND.id
+    assert [each.action for each in deployments.in_effect("prod")] == ["deploy"] * 3 + ["rollback"] * 4
+    deployments.deploy("prod", FIRST)
+    assert deployments.rollback("prod").release == SECOND.id
+
+
+def test_rolling_back_to_nothing_known_is_refused(tmp_path: Path) -> None:
+    deployments = Deployments(tmp_path)
+    with pytest.raises(ReleaseError, match="Nothing is deployed"):
+        deployments.rollback("prod")
+    deployments.deploy("prod", FIRST)
+    deployments.deploy("prod", SECOND)
+    for to, says in ((SECOND.id, "active as 'prod' already"), ("0" * 64, "not one"), (FIRST.id[:3], "not one")):
+        with pytest.raises(ReleaseError, match=says):
+            deployments.rollback("prod", to)
+    with pytest.raises(ReleaseError, match="not one"):
+        deployments.rollback("prod", "../releases")
+    assert active(deployments) == SECOND.id
+
+
+@pytest.mark.parametrize("name", ["", "..", "../x", "a/b", "/etc", "Prod", "a b", "x" * 65, ".hidden", "a\n", "-x"])
+def test_a_name_that_could_lead_elsewhere_is_refused(name: str, tmp_path: Path) -> None:
+    deployments = Deployments(tmp_path)
+    for use in (deployments.active, deployments.release, deployments.rollback, lambda n: deployments.deploy(n, FIRST)):
+        with pytest.raises(InputError, match="name of a deployment"):
+            use(name)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_this_installation_cannot_keep_to_is_not_deployed(tmp_path: Path) -> None:
+    deployments = Deployments(tmp_path)
+    deployments.deploy("prod", FIRST)
+    other = replace(SECOND, code={**SECOND.code, "prompt judge": "0" * 64})
+    with pytest.raises(ReleaseError, match="prompt judge"):
+        deployments.deploy("prod", other)
+    assert active(deployments) == FIRST.id
+    assert len(deployments.history("prod")) == 1
+
+
+def test_a_stored_release_that_was_changed_is_found(tmp_path: Path) -> None:
+    deployments = Deployments(tmp_path)
+    deployments.deploy("prod", FIRST)
+    deployments.deploy("prod", SECOND)
+    file = tmp_path / "deployments" / "prod" / "releases" / f"{FIRST.id}.json"
+    file.write_text(file.read_text("utf-8").replace('"ties": false', '"ties": true'), encoding="utf-8")
+    with pytest.raises(ReleaseError, match="`settings`"):
+        deployments.rollback("prod")
+    with pytest.raises(ReleaseError, match="`settings`"):
+        deployments.deploy("prod", FIRST)
+    save_release(THIRD, file)
+    with pytest.raises(ReleaseError, match="is release"):
+        deployments.rollback("prod")
+    assert active(deployments) == SECOND.id
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", "null", '{"release": "x"}'])
+def test_a_damaged_pointer_is_said_to_be_one(text: str, tmp_path: Path) -> None:
+    deployments = Deployments(tmp_path)
+    record, _ = deployments.deploy("prod", FIRST)
+    pointer = tmp_path / "deployments" / "prod" / "active.json"
+    pointer.write_text(text, encoding="utf-8")
+    with pytest.raises(HarnessError) as caught:
+        deployments.release("prod")
+    assert str(pointer) in caught.value.message
+    pointer.write_text(json.dumps({**record.__dict__, "release": "../../x"}), encoding="utf-8")
+    with pytest.raises(ReleaseError, match="points at nothing"):
+        deployments.release("prod")
+
+
+def test_two_do_not_deploy_at_once(tmp_path: Path) -> None:
+    deployments = Deployments(tmp_path)
+    deployments.deploy("prod", FIRST)
+    handle = hold(tmp_path / "deployments" / "prod" / "lock")
+    try:
+        with pytest.raises(ReleaseError, match="Another process"):
+            deployments.deploy("prod", SECOND)
+        assert active(deployments) == FIRST.id, "those who read do not wait"
+    finally:
+        os.close(handle)
+
+
+def test_a_release_is_found_by_file_or_by_name(tmp_path: Path) -> None:
+    settings = replace(Settings.from_env(), home=tmp_path)
+    save_release(SECOND, tmp_path / "r.json")
+    assert find_release(str(tmp_path / "r.json"), settings) == SECOND
+    Deployments(tmp_path).deploy("prod", FIRST)
+    assert find_release("deployed:prod", settings) == FIRST
+    with pytest.raises(ReleaseError, match="Nothing is deployed as 'staging'"):
+        find_release("deployed:staging", settings)
+
+
+DYING = """
+import os, signal, sys
+from pathlib import Path
+from rewardharness.judging.deployments import Deployments
+from rewardharness.judging.release_file import load_release
+
+home, file, last = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+release = load_release(file)
+count = 0
+
+def deadly(name):
+    real = getattr(os, name)
+    def call(*arguments, **more):
+        global count
+        count += 1
+        if count == last:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return real(*arguments, **more)
+    setattr(os, name, call)
+
+for name in ("fsync", "replace", "link", "unlink", "open", "close", "chmod"):
+    deadly(name)
+Deployments(home).deploy("prod", release)
+"""
+"""Deploys a release and dies just before the n-th call of the system that changes something."""
+
+
+def test_the_pointer_is_valid_wherever_the_process_is_killed(tmp_path: Path) -> None:
+    deployments = Deployments(tmp_path)
+    deployments.deploy("prod", FIRST)
+    files = {}
+    for release in (SECOND, THIRD):
+        files[release.id] = tmp_path / f"{release.id[:8]}.json"
+        save_release(release, files[release.id])
+    killed = 0
+    for last in range(1, 60):
+        before = active(deployments)
+        wanted = THIRD if before == SECOND.id else SECOND
+        done = subprocess.run(
+            [sys.executable, "-c", DYING, str(tmp_path), str(files[wanted.id]), str(last)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert active(deployments) in (before, wanted.id)
+        chain = deployments.in_effect("prod")
+        assert chain[0].release == FIRST.id and chain[-1].release == active(deployments)
+        assert all(two.on == one.number for one, two in pairwise(chain))
+        if done.returncode == 0:
+            assert active(deployments) == wanted.id
+            break
+        assert done.returncode == -9, done.stderr
+        killed += 1
+    else:
+        raise AssertionError("it never came to its end")
+    assert killed > 5
+    before = active(deployments)
+    assert deployments.rollback("prod").release != before
+    assert not list((tmp_path / "deployments").glob("**/.*.tmp")), "what killed processes left is gone"

@@ -1,0 +1,391 @@
+"""A release's file: the same again when read, and refused when anything of it was changed."""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis
+from hypothesis import strategies as st
+from release_parts import measured_release, model_release, small_library
+
+from rewardharness.errors import DataError, InputError, ReleaseError
+from rewardharness.files import content_id
+from rewardharness.judging.opening import JudgeOptions
+from rewardharness.judging.release import Release, make_release
+from rewardharness.judging.release_card import Figure, read_report
+from rewardharness.judging.release_file import load_release, release_text, save_release
+from rewardharness.judging.subagent import PROTOCOLS, SubAgentSettings
+from rewardharness.library.entry import parse_entry
+from rewardharness.library.opening import open_library
+from rewardharness.library.store import EMPTY, Library
+
+RELEASES = (measured_release, model_release)
+
+
+def text_of(document: dict[str, Any]) -> str:
+    """A document in the form of a release's file."""
+    return json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def rehashed(document: dict[str, Any]) -> dict[str, Any]:
+    """A document whose hashes fit again, as a forger would make it."""
+    parts = {name: content_id(document[name]) for name in ("judge", "settings", "code", "library")}
+    return {**document, "parts": parts, "id": content_id(parts), "card_id": content_id(document["card"])}
+
+
+def load_text(folder: Path, text: str | bytes, **more: str) -> Release:
+    path = folder / "release.json"
+    path.write_bytes(text.encode("utf-8") if isinstance(text, str) else text)
+    return load_release(path, **more)
+
+
+def places(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """Every field of a document, however deep."""
+    for key, each in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        yield (*path, key)
+        yield from places(each, (*path, key))
+
+
+def changed(document: Any, path: tuple[str | int, ...], change: Callable[[Any], Any]) -> Any:
+    copy = json.loads(json.dumps(document))
+    holder = copy
+    for key in path[:-1]:
+        holder = holder[key]
+    holder[path[-1]] = change(holder[path[-1]])
+    return copy
+
+
+@pytest.mark.parametrize("make", RELEASES)
+def test_what_is_read_is_what_was_written(make: Callable[[], Release], tmp_path: Path) -> None:
+    release = make()
+    save_release(release, tmp_path / "r.json")
+    again = load_release(tmp_path / "r.json", id=release.id)
+    assert again == release
+    assert (again.id, release_text(again)) == (release.id, release_text(release))
+    assert again.library.id == release.library.id
+    assert again.how == release.how
+    assert make().id == release.id, "the same content gives the same id"
+
+
+def test_the_built_in_library_is_released_whole(tmp_path: Path) -> None:
+    library = open_library("builtin")
+    save_release(make_release("gemini:g", library), tmp_path / "r.json")
+    again = load_release(tmp_path / "r.json").library
+    assert again.id == library.id
+    assert {each.name: each.documents for each in again.entries} == {
+        each.name: each.documents for each in library.entries
+    }
+    save_release(make_release("measured", EMPTY), tmp_path / "e.json")
+    assert load_release(tmp_path / "e.json").library == EMPTY
+
+
+@pytest.mark.parametrize("make", RELEASES)
+def test_a_change_of_any_byte_is_found(make: Callable[[], Release], tmp_path: Path) -> None:
+    data = release_text(make()).encode("utf-8")
+    step = max(1, len(data) // 1500)
+    for place in range(0, len(data), step):
+        torn = bytearray(data)
+        torn[place] ^= 1 << (place % 7)
+        with pytest.raises(ReleaseError):
+            load_text(tmp_path, bytes(torn))
+    for cut in (0, 1, len(data) // 2, len(data) - 1):
+        with pytest.raises(ReleaseError):
+            load_text(tmp_path, data[:cut])
+    for more in (b"\n", b" ", b"{}", b"\0"):
+        with pytest.raises(ReleaseError):
+            load_text(tmp_path, data + more)
+
+
+@pytest.mark.parametrize("make", RELEASES)
+def test_a_change_of_any_field_is_found_and_named(make: Callable[[], Release], tmp_path: Path) -> None:
+    document = make().to_json()
+    for path in places(document):
+        for change in (lambda _: None, lambda _: 7, lambda old: [old]):
+            other = changed(document, path, change)
+            if other == document:
+                continue
+            with pytest.raises(ReleaseError) as caught:
+                load_text(tmp_path, text_of(other))
+            top = str(path[0])
+            names = {"id": "`id`", "card": "`card`", "card_id": "`card`", "format": "format", "parts": "differ"}
+            wanted = names.get(top, f"`{top}`")
+            assert wanted in caught.value.message or "`parts`" in caught.value.message, (path, caught.value.message)
+            assert caught.value.next_step
+
+
+def test_the_entry_that_was_changed_is_named(tmp_path: Path) -> None:
+    document = measured_release().to_json()
+    path = ("library", "entries", "seeing-red", "files", "SKILL.md")
+    softer = changed(document, path, lambda text: text.replace("Look whether", "Do not look whether"))
+    with pytest.raises(ReleaseError, match="its entry `seeing-red`"):
+        load_text(tmp_path, text_of(softer))
+    with pytest.raises(ReleaseError, match="'seeing-red' under an id that is not its own"):
+        load_text(tmp_path, text_of(rehashed(softer)))
+
+
+def test_an_unknown_field_is_refused_also_where_the_hashes_fit(tmp_path: Path) -> None:
+    document = model_release().to_json()
+    holders = [(), *(path for path in places(document) if _is_object(document, path))]
+    free = {("code",), ("card", "made_with"), ("library", "entries")}  # named freely; what they hold is checked
+    for path in holders:
+        if path in free:
+            continue
+        add = changed({"x": document}, ("x", *path), lambda old: {**old, "base_url": "http://elsewhere"})["x"]
+        with pytest.raises(ReleaseError):
+            load_text(tmp_path, text_of(add))
+        with pytest.raises(ReleaseError, match=r"base_url|files of"):
+            load_text(tmp_path, text_of(rehashed(add)) if path != ("parts",) else text_of(add))
+
+
+def _is_object(document: Any, path: tuple[str | int, ...]) -> bool:
+    for key in path:
+        document = document[key]
+    return isinstance(document, dict)
+
+
+@pytest.mark.parametrize("make", RELEASES)
+def test_a_value_of_another_kind_is_refused_also_where_the_hashes_fit(
+    make: Callable[[], Release], tmp_path: Path
+) -> None:
+    document = make().to_json()
+    for path in places(document):
+        if path[0] in ("parts", "id", "card_id"):
+            continue
+        for change in (lambda _: {"a": [1]}, lambda _: -1, lambda _: 0.5, lambda _: True, lambda _: "\x00"):
+            other = rehashed(changed(document, path, change))
+            if other == document:
+                continue
+            try:
+                forged = load_text(tmp_path, text_of(other))
+            except ReleaseError:
+                continue
+            assert release_text(forged) == text_of(other)
+            assert forged.id != document["id"] or path[0] == "card", "another content has another id"
+            assert forged.how is None or isinstance(forged.how, SubAgentSettings)
+
+
+def test_a_forged_release_is_told_by_its_id(tmp_path: Path) -> None:
+    release = model_release()
+    forged = rehashed(changed(release.to_json(), ("settings", "ties"), lambda _: True))
+    assert load_text(tmp_path, text_of(forged)).id != release.id
+    with pytest.raises(ReleaseError, match="is release"):
+        load_text(tmp_path, text_of(forged), id=release.id)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "not JSON"),
+        ("[]", "not a release"),
+        ("{}", "not a release"),
+        ('{"format": 2}', "format 2"),
+        ('{"format": true}', "format True"),
+        ('{"format": NaN}', "not JSON"),
+        ("[" * 100_000, "not JSON"),
+        (b"\xff\xfe", "not JSON"),
+        ('{"format": 1, "id": "x"}', "not a whole release"),
+    ],
+)
+def test_what_is_no_release_is_said_to_be_none(tmp_path: Path, text: str | bytes, says: str) -> None:
+    with pytest.raises(ReleaseError, match=says):
+        load_text(tmp_path, text)
+    with pytest.raises(DataError, match="cannot be read"):
+        load_release(tmp_path / "nowhere.json")
+
+
+def test_doubled_fields_and_other_spacing_are_found(tmp_path: Path) -> None:
+    release = measured_release()
+    text = release_text(release)
+    for other in (
+        json.dumps(release.to_json(), sort_keys=True),
+        text.replace('"ties": false', '"ties": true,\n  "ties": false'),
+        text.replace("—", "\\u2014"),
+        text.replace("\n", "\r\n"),
+    ):
+        assert other != text
+        with pytest.raises(ReleaseError, match="written anew"):
+            load_text(tmp_path, other)
+
+
+@hypothesis(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    settings=st.builds(
+        SubAgentSettings,
+        protocol=st.sampled_from(PROTOCOLS),
+        both_orders=st.booleans(),
+        samples=st.integers(1, 9),
+        ties=st.booleans(),
+        groups=st.sampled_from(("pairs", "all")),
+        tool_limit=st.integers(0, 9),
+        max_tokens=st.integers(1, 9999),
+        temperature=st.floats(0, 2) | st.just(0),
+        sample_temperature=st.floats(0, 2),
+        max_pixels=st.none() | st.integers(784, 10**8),
+        deadline=st.none() | st.floats(1, 100),
+    ),
+    body=st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=60),
+    name=st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._@/-]{0,40}", fullmatch=True),
+    revision=st.none() | st.from_regex(r"[A-Za-z0-9ä][A-Za-z0-9 ._@-]{0,20}", fullmatch=True),
+)
+def test_any_release_comes_back_as_it_was(
+    tmp_path: Path, settings: SubAgentSettings, body: str, name: str, revision: str | None
+) -> None:
+    options = JudgeOptions(ties=settings.ties, subagent=settings)
+    release = make_release(f"openai:{name}", small_library(body), options, model_revision=revision)
+    again = load_text(tmp_path, release_text(release))
+    assert again == release
+    assert again.id == release.id
+    assert again.how == replace(settings, deadline=SubAgentSettings().deadline)
+
+
+def test_everything_that_changes_a_score_changes_the_id() -> None:
+    base = model_release()
+    others = [
+        model_release("vllm:judge2"),
+        model_release("openai:judge"),
+        measured_release(),
+        make_release("vllm:judge", small_library("\nMore.")),
+        make_release("vllm:judge", small_library(), model_revision="abc"),
+        make_release("vllm:judge", small_library(), JudgeOptions(router="vllm:router")),
+        make_release("measured", small_library(), JudgeOptions(ties=True)),
+        replace(base, code={**base.code, "judging": "0" * 64}),
+        replace(base, code={**base.code, "prompt judge": "0" * 64}),
+    ]
+    other = {
+        "protocol": "direct",
+        "both_orders": False,
+        "samples": 2,
+        "ties": True,
+        "groups": "all",
+        "tool_limit": 1,
+        "max_tokens": 7,
+        "temperature": 0.5,
+        "sample_temperature": 0.5,
+        "max_pixels": 784,
+    }
+    names = {each.name for each in fields(SubAgentSettings)} - {"deadline"}
+    for name in names:
+        value = other.get(name, getattr(SubAgentSettings(), name) + 1 if name not in other else None)
+        others.append(model_release(**{name: value}))
+    assert len({base.id, *(each.id for each in others)}) == 1 + len(others)
+    assert model_release(deadline=3.0).id == base.id
+    assert replace(base, card={"made_with": {}, "evaluation": []}).id == base.id
+
+
+def test_no_place_and_no_secret_gets_into_a_release() -> None:
+    spec = "vllm:judge@https://tester:s3cret-pass@gpu-17.internal:8443/v1?key=tok3n,http://10.1.2.3/v1"
+    options = JudgeOptions(api_key="sk-" + "a1" * 20, router="openai:router@http://router.internal:9/v1")
+    text = release_text(make_release(spec, small_library(), options))
+    for secret in ("tester", "s3cret", "gpu-17", "internal", "8443", "tok3n", "10.1.2.3", "sk-", "http", "/v1"):
+        assert secret not in text
+    assert '"name": "vllm:judge"' in text
+    assert '"router": "openai:router"' in text
+    assert str(Path.home()) not in text
+    assert "/folder/" not in release_text(make_release("scripted:/folder/replies.jsonl", EMPTY))
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "vllm:/data/models/judge@http://h/v1",
+        "vllm:~/judge",
+        "vllm:./judge",
+        "openai:C:\\models\\judge",
+        "vllm:http://h/v1",
+        "vllm:",
+        "vllm:@http://h/v1",
+        "openai:a\nb",
+        "gemini:" + "x" * 300,
+        "random",
+        "file:scores.jsonl",
+        "nonsense:x",
+        "",
+    ],
+)
+def test_what_cannot_be_pinned_is_refused(spec: str) -> None:
+    with pytest.raises(InputError) as caught:
+        make_release(spec, EMPTY)
+    assert caught.value.next_step
+    assert "//" not in caught.value.message
+    with pytest.raises(InputError):
+        make_release("measured", EMPTY, model_revision="https://tester:pass@host/weights")
+
+
+def test_a_library_with_a_key_in_it_is_not_released() -> None:
+    text = "---\nschema_version: 2\nname: leaky\nkind: skill\ndescription: x\n---\n\nUse hf_" + "aB3" * 12 + "\n"
+    library = Library((parse_entry(text, name="leaky", kind="skill"),))
+    with pytest.raises(ReleaseError, match=r"leaky/SKILL\.md, line 8, holds what looks like a Hugging Face token"):
+        make_release("measured", library)
+
+
+def folder_report(release: Release) -> dict[str, Any]:
+    counts = {"n": 40, "judged": 38, "accuracy": 0.75, "interval": [0.59, 0.86]}
+    return {
+        "n": 50,
+        "by_label_kind": {"people": counts},
+        "groups": {"n": 10, "judged": 10, "best_accuracy": 0.4, "interval": [0.17, 0.69]},
+        "judge": release.judged_by,
+        "judge_revision": release.revision,
+        "protocol": release.protocol,
+        "library_id": release.library.id,
+        "results": "/home/somebody/results.jsonl",
+    }
+
+
+def evolution_report(release: Release) -> dict[str, Any]:
+    score = {"n": 30, "judged": 30, "accuracy": 0.6, "interval": [0.42, 0.75]}
+    run = {"judge": release.judged_by, "judge_revision": release.revision, "protocol": release.protocol}
+    library = {"start_id": "0" * 64, "final_id": release.library.id}
+    return {"schema": 1, "run": run, "library": library, "audit": {"n": 30, "final": score, "start": score}}
+
+
+def write(folder: Path, value: Any) -> Path:
+    path = folder / "report.json"
+    path.write_text(json.dumps(value), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("make", RELEASES)
+def test_a_card_shows_figures_with_n_interval_coverage_and_protocol(
+    make: Callable[[], Release], tmp_path: Path
+) -> None:
+    plain = make()
+    figures = read_report(write(tmp_path, folder_report(plain))) + read_report(write(tmp_path, evolution_report(plain)))
+    spec = plain.judge
+    release = make_release(spec, plain.library, evaluation=figures)
+    assert release.id == plain.id, "no score hangs on the card"
+    again = load_text(tmp_path, release_text(release))
+    assert again.figures == tuple(figures)
+    first = again.figures[0]
+    assert (first.n, first.judged, first.coverage, first.accuracy) == (40, 38, 0.95, 0.75)
+    assert (first.interval, first.protocol) == ((0.59, 0.86), plain.protocol)
+    assert [each.n for each in again.figures] == [40, 10, 30]
+    assert "somebody" not in release_text(release)
+
+
+@pytest.mark.parametrize("what", ["judge", "judge_revision", "protocol", "library_id"])
+def test_figures_of_something_else_are_refused(what: str, tmp_path: Path) -> None:
+    release = measured_release()
+    report = {**folder_report(release), what: "another"}
+    with pytest.raises(ReleaseError, match="is of another"):
+        make_release("measured", release.library, evaluation=read_report(write(tmp_path, report)))
+
+
+@pytest.mark.parametrize(
+    "report",
+    [{}, [], 7, {"audit": {}}, {"by_label_kind": {}}, {"by_label_kind": {"x": {"n": "many"}}, "groups": {"n": 0}}],
+)
+def test_what_is_no_report_is_refused(report: Any, tmp_path: Path) -> None:
+    with pytest.raises(ReleaseError, match="no report with figures"):
+        read_report(write(tmp_path, report))
+
+
+def test_figures_come_back_from_json() -> None:
+    figure = Figure("x", 0, 0, None, None, "judge", "protocol", "library", "revision")
+    assert Figure.from_json(json.loads(json.dumps(figure.to_json()))) == figure
+    with pytest.raises(ValueError, match="coverage"):
+        Figure.from_json({**figure.to_json(), "coverage": 1.0})

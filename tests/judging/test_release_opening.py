@@ -1,0 +1,235 @@
+"""A release opens the judge that it pins and no other, and that judge scores as it did before."""
+
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from model_server import Call, ModelServer
+from PIL import Image
+from release_parts import measured_release, model_release, small_library
+
+from rewardharness.errors import HarnessError, InputError, ReleaseError
+from rewardharness.judging.evaluate import evaluate
+from rewardharness.judging.measured import MeasuredJudge
+from rewardharness.judging.opening import JudgeOptions, open_judge
+from rewardharness.judging.release import MAY_MATTER, PACKAGE, Release, make_release
+from rewardharness.judging.release_file import load_release, save_release
+from rewardharness.judging.release_opening import check_installed, open_release, remarks
+from rewardharness.judging.subagent import SubAgent, SubAgentSettings
+from rewardharness.library.opening import open_library
+from rewardharness.library.store import EMPTY
+from rewardharness.schema import Example, ImageInput, Usage
+from rewardharness.settings import Settings
+
+URL = "http://127.0.0.1:9/v1"
+
+
+def drawn(level: int) -> ImageInput:
+    pixels = np.random.default_rng(4).integers(60, 200, (96, 96, 3), dtype=np.uint8)
+    pixels[30:70, 30:70] = (120 + level, 120 - level, 110 - level)
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, "PNG")
+    return ImageInput(str(level), data=buffer.getvalue())
+
+
+def example(*levels: int) -> Example:
+    return Example("x", "make the box red", drawn(0), tuple(drawn(level) for level in levels))
+
+
+def settings(judge: str = "measured") -> Settings:
+    return replace(Settings.from_env(), judge=judge)
+
+
+def saved(release: Release, folder: Path) -> Release:
+    save_release(release, folder / "release.json")
+    return load_release(folder / "release.json", id=release.id)
+
+
+@pytest.mark.parametrize("levels", [(90,), (90, 10), (10, 90, 40)])
+def test_the_measured_score_is_the_same_to_the_last_digit(levels: tuple[int, ...], tmp_path: Path) -> None:
+    library = open_library("builtin")
+    judge, pinned = open_release(saved(make_release("measured", library), tmp_path), settings())
+    [(_, ours)] = evaluate(judge, pinned, [example(*levels)])
+    [(_, theirs)] = evaluate(MeasuredJudge(), library, [example(*levels)])
+    assert replace(ours, usage=Usage()) == replace(theirs, usage=Usage())
+    assert ours.judged
+
+
+def bodies(server: ModelServer) -> list[dict[str, object]]:
+    """What was asked about images, the connection aside."""
+    return sorted((call.json for call in server.calls if len(call.images) > 1), key=json.dumps)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        SubAgentSettings("chain", samples=2, tool_limit=2),
+        SubAgentSettings("direct", both_orders=False, temperature=0.3, max_tokens=77, max_pixels=2500, ties=True),
+        SubAgentSettings("pointwise", sample_temperature=0.2),
+        SubAgentSettings("rubric"),
+    ],
+)
+def test_a_model_is_asked_the_very_same_over_http(how: SubAgentSettings, tmp_path: Path) -> None:
+    scores = {"instruction": 3, "quality": 2}
+    said = {"preference": "A", "scores": {"A": scores, "B": {"instruction": 1, "quality": 4}}, **scores}
+
+    def respond(call: Call) -> str | None:
+        if len(call.images) < 2:
+            return None
+        keys = call.json.get("response_format", {}).get("json_schema", {}).get("schema", {}).get("properties", {})
+        answer = json.dumps({key: 3 for key in keys} if how.protocol == "rubric" else said)
+        return f"<answer>{answer}</answer>" if how.protocol == "chain" else answer
+
+    options = JudgeOptions(ties=how.ties, subagent=how, cache=False)
+    found = []
+    for released in (False, True):
+        with ModelServer(respond, uuid_cache=False) as server:
+            judge, library = open_judge(f"vllm:judge@{server.url}", settings(), options), small_library()
+            if released:
+                release = saved(make_release("vllm:judge@http://elsewhere/v1", library, options), tmp_path)
+                judge, library = open_release(
+                    release, settings(), endpoint=server.url, options=JudgeOptions(cache=False)
+                )
+            [(_, judgment)] = evaluate(judge, library, [example(90, 10)])
+            found.append((replace(judgment, usage=Usage()), bodies(server)))
+            assert judgment.judged, judgment.failure
+    assert found[0] == found[1]
+    assert found[0][1], "the model was asked"
+
+
+def test_the_endpoint_comes_from_the_caller_or_the_environment() -> None:
+    release = model_release("openai:judge")
+    for judge, endpoint in (
+        ("measured", URL),
+        ("measured", f"{URL},http://127.0.0.1:8/v1"),
+        ("measured", f"openai:judge@{URL}"),
+        (f"openai:judge@{URL}", None),
+        (f"vllm:other@{URL}", URL),
+    ):
+        opened, library = open_release(release, settings(judge), endpoint=endpoint, options=JudgeOptions(cache=False))
+        assert isinstance(opened, SubAgent)
+        assert (opened.name, opened.revision, opened.protocol) == ("openai:judge", release.revision, release.protocol)
+        assert library == release.library
+    with pytest.raises(InputError, match="nothing says where it is served"):
+        open_release(release, settings())
+    with pytest.raises(InputError, match="names no endpoint"):
+        open_release(release, settings(), endpoint="openai:judge")
+
+
+@pytest.mark.parametrize(
+    ("release", "judge", "endpoint", "says"),
+    [
+        (model_release("vllm:judge"), "measured", f"vllm:other@{URL}", "vllm:other"),
+        (model_release("vllm:judge"), "measured", f"openai:judge@{URL}", "openai:judge"),
+        (model_release("vllm:judge"), "measured", "measured", "measured"),
+        (model_release("vllm:judge"), "measured", "random", "random"),
+        (model_release("vllm:judge"), f"vllm:other@{URL}", None, "RH_JUDGE is vllm:other"),
+        (model_release("gemini:g"), "measured", "gemini:h", "gemini:h"),
+        (model_release("gemini:g"), "measured", URL, "gemini:g"),
+        (measured_release(), "measured", f"vllm:judge@{URL}", "vllm:judge"),
+        (measured_release(), "measured", URL, "asks no endpoint"),
+    ],
+)
+def test_another_judge_is_refused_by_name(release: Release, judge: str, endpoint: str | None, says: str) -> None:
+    with pytest.raises(ReleaseError, match=says) as caught:
+        open_release(release, settings(judge), endpoint=endpoint)
+    assert caught.value.next_step
+    assert "127.0.0.1" not in caught.value.message
+
+
+def test_the_measured_judge_does_not_mind_what_the_environment_asks() -> None:
+    judge, _ = open_release(measured_release(), settings(f"vllm:judge@{URL}"))
+    assert isinstance(judge, MeasuredJudge)
+
+
+def test_gemini_is_where_it_always_is() -> None:
+    pytest.importorskip("google.genai")
+    judge, _ = open_release(
+        model_release("gemini:g"), replace(settings(), gemini_key="x"), options=JudgeOptions(cache=False)
+    )
+    assert judge.name == "gemini:g"
+
+
+def test_a_script_is_named_by_the_caller(tmp_path: Path) -> None:
+    script = tmp_path / "replies.jsonl"
+    script.write_text('{"text": "{\\"instruction\\": 4, \\"quality\\": 4}"}\n', encoding="utf-8")
+    release = model_release("scripted:/anywhere/replies.jsonl", protocol="pointwise")
+    judge, library = open_release(release, settings(), endpoint=f"scripted:{script}", options=JudgeOptions(cache=False))
+    [(_, judgment)] = evaluate(judge, library, [example(90)])
+    assert judgment.scores["A"].reward == 1.0
+
+
+def test_the_router_is_pinned_too() -> None:
+    release = make_release("vllm:judge", EMPTY, JudgeOptions(router=f"vllm:router@{URL}"))
+    assert "prompt route" in release.code
+    for router, says in ((None, "vllm:router, and nothing says"), (f"vllm:another@{URL}", "vllm:another")):
+        with pytest.raises(HarnessError, match=says):
+            open_release(release, settings(), endpoint=URL, options=JudgeOptions(router=router, cache=False))
+    judge, _ = open_release(
+        release, settings(), endpoint=URL, options=JudgeOptions(router=f"vllm:router@{URL}", cache=False)
+    )
+    assert isinstance(judge, SubAgent) and judge.router is not None
+    assert judge.router.model.id == "vllm:router"
+    plain, _ = open_release(
+        model_release("vllm:judge"), settings(), endpoint=URL, options=JudgeOptions(router=f"vllm:r@{URL}", cache=False)
+    )
+    assert isinstance(plain, SubAgent) and plain.router is None
+
+
+@pytest.mark.parametrize("name", ["judging", "measures", "prompt judge", "entries", "images", "models"])
+def test_other_code_is_refused_by_name(name: str, tmp_path: Path) -> None:
+    release = model_release()
+    card = {"made_with": {**release.card["made_with"], PACKAGE: "9.8.7"}, "evaluation": []}
+    other = saved(replace(release, code={**release.code, name: "0" * 64}, card=card), tmp_path)
+    with pytest.raises(ReleaseError, match=rf"version 9\.8\.7.*: {name} differ") as caught:
+        open_release(other, settings(), endpoint=URL)
+    assert f"{PACKAGE}==9.8.7" in caught.value.next_step
+
+
+def test_prompts_that_came_or_went_are_named() -> None:
+    release = model_release()
+    fewer = {name: each for name, each in release.code.items() if name != "prompt digit"}
+    with pytest.raises(ReleaseError, match="prompt digit, prompt gone differ"):
+        check_installed(replace(release, code={**fewer, "prompt gone": "0" * 64}))
+
+
+def test_another_revision_of_the_settings_is_refused() -> None:
+    with pytest.raises(ReleaseError, match="another revision"):
+        open_release(replace(model_release(), revision="0" * 64), settings(), endpoint=URL)
+    with pytest.raises(ReleaseError, match="another revision"):
+        open_release(replace(model_release(), protocol="direct, one order"), settings(), endpoint=URL)
+
+
+def test_ocr_counts_where_text_is_read() -> None:
+    library = open_library("builtin")
+    release = make_release("measured", library)
+    with_ocr = release.settings["ocr"]
+    assert isinstance(with_ocr, bool)
+    check_installed(release)
+    other = replace(release, settings={**release.settings, "ocr": not with_ocr})
+    with pytest.raises(ReleaseError, match="OCR") as caught:
+        open_release(other, settings())
+    assert "[ocr]" in caught.value.next_step
+    assert measured_release().settings["ocr"] is None
+
+
+def test_other_packages_are_a_remark() -> None:
+    release = measured_release()
+    assert remarks(release) == []
+    older = replace(release, card={"made_with": {**release.card["made_with"], "numpy": "1.0"}, "evaluation": []})
+    [remark] = remarks(older)
+    assert "numpy 1.0" in remark and "numpy" in MAY_MATTER
+    open_release(older, settings())
+
+
+def test_the_caller_may_choose_what_changes_no_score(tmp_path: Path) -> None:
+    options = JudgeOptions(
+        ties=True, pictures=True, cache=False, subagent=SubAgentSettings("direct", samples=9, deadline=3.0)
+    )
+    judge, _ = open_release(model_release(), settings(), endpoint=URL, options=options)
+    assert isinstance(judge, SubAgent)
+    assert judge.settings == replace(SubAgentSettings(), deadline=3.0)
+    assert judge.pictures and judge.cache is None

@@ -31,6 +31,10 @@ class Normalisation:
     clip: float | None = None
 
 
+RAW = Normalisation()
+"""Rewards as they are."""
+
+
 def normalise_group(rewards: Sequence[float | None], how: Normalisation) -> tuple[list[float | None], GroupStats]:
     """Make the rewards of one group relative.
 

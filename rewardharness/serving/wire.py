@@ -1,5 +1,6 @@
 """What callers may send, checked field by field, and what they get back. The only place that knows pydantic."""
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -41,7 +42,7 @@ def _read_image(value: Any) -> Any:
         [(key, what)] = value.items()
         if key == LIFTED:
             return Lifted(what)
-        if key == "ref" and isinstance(what, str):
+        if key == "ref" and isinstance(what, str) and re.fullmatch(NAME, what):
             return Named(what)
     raise ValueError('not an image: base64, or {"ref": NAME}')
 
@@ -49,7 +50,9 @@ def _read_image(value: Any) -> Any:
 _IMAGE_BYTES = {"type": "string", "contentEncoding": "base64", "pattern": _BASE64}
 _IMAGE_NAME = {
     "type": "object",
-    "properties": {"ref": {"type": "string", "description": "A key of `images`, or the name of a part."}},
+    "properties": {
+        "ref": {"type": "string", "pattern": f"^{NAME}$", "description": "A key of `images`, or the name of a part."}
+    },
     "required": ["ref"],
     "additionalProperties": False,
 }
@@ -58,9 +61,13 @@ Image = Annotated[
     BeforeValidator(_read_image),
     WithJsonSchema({"oneOf": [_IMAGE_BYTES, _IMAGE_NAME]}),
 ]
-InlineImage = Annotated[Base64 | Lifted, BeforeValidator(_read_image), WithJsonSchema(_IMAGE_BYTES)]
-Instruction = Annotated[str, Field(min_length=1, max_length=4000, pattern=r"\S")]
 ImageName = Annotated[str, Field(pattern=f"^{NAME}$")]
+InlineImage = Annotated[Base64 | Lifted, BeforeValidator(_read_image)]
+NamedImages = Annotated[
+    dict[ImageName, InlineImage],
+    WithJsonSchema({"type": "object", "propertyNames": {"pattern": f"^{NAME}$"}, "additionalProperties": _IMAGE_BYTES}),
+]
+Instruction = Annotated[str, Field(min_length=1, max_length=4000, pattern=r"\S")]
 ItemId = Annotated[str, Field(max_length=128)]
 
 
@@ -69,7 +76,7 @@ class _Strict(BaseModel):
 
 
 class _Request(_Strict):
-    images: dict[ImageName, InlineImage] = Field(
+    images: NamedImages = Field(
         default_factory=dict, description="Images that are used more than once, by a name for `ref`."
     )
     deadline_s: float | None = Field(
@@ -183,7 +190,7 @@ class ImageReader:
 
     Args:
         parsed: The request's body.
-        images: What its field `images` holds.
+        images: What its field `images` holds. A part of the same name goes before it.
         limits: How large they may be.
         strict: Whether an image with too many pixels refuses the request, rather than being an error of its item.
     """
@@ -192,11 +199,8 @@ class ImageReader:
         self._lifted = parsed.lifted
         self._limits = limits
         self._strict = strict
-        both = sorted(parsed.parts.keys() & images.keys())
-        if both:
-            raise invalid("An image came twice under one name.", ("images", "the name of a part as well"))
         named = {name: self._encoded(image) for name, image in images.items()}
-        self._shelf = ImageShelf(limits, {**parsed.parts, **named})
+        self._shelf = ImageShelf(limits, {**named, **parsed.parts})
 
     def read(self, image: Base64 | Lifted | Named | None, where: str) -> Given:
         """Return an image.
@@ -249,6 +253,8 @@ def _problem(error: Any) -> tuple[str, str]:
     """Put one of pydantic's findings into a place and a few words. What was sent is never repeated."""
     place = ""
     for part in error["loc"]:
+        if part == "[key]":
+            return place, "not a name: letters, digits, dots, dashes and underscores, 100 at most"
         place += f"[{part}]" if isinstance(part, int) else f".{str(part)[:80]}" if place else str(part)[:80]
     given = error.get("input")
     if error["type"] == "string_type" and isinstance(given, dict) and LIFTED in given:

@@ -1,0 +1,178 @@
+"""One reward server as a client reaches it: requests that are sent again, replies that count, errors in words."""
+
+import asyncio
+import random
+import ssl
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+from urllib.parse import quote, urlsplit
+
+import orjson
+
+from rewardharness.errors import InputError
+from rewardharness.models.replies import read_retry_after
+from rewardharness.models.transport import HttpClient, HttpReply, NotHttpError, Origin
+from rewardharness.serving.client_wire import Body, RewardServerError, not_ours
+
+_LARGEST_REPLY = 32 << 20
+_AGAIN = frozenset({408, 429, 500, 502, 503, 504})
+"""Statuses after which the same request is sent again."""
+_SHORTEST_PAUSE = 0.5
+"""Bound of the first pause before a request is sent again, in seconds; doubled each time."""
+_LONGEST_PAUSE = 20.0
+_SPARE = 30.0
+"""Seconds that are waited beyond the deadline, for the way there and back."""
+
+
+@dataclass(frozen=True)
+class ClientSettings:
+    """How a server is asked."""
+
+    on_error: Literal["raise", "none"] = "raise"
+    """What to do where the server cannot be reached or stays busy: raise an error, or return rewards without a value.
+    What is wrong with the request or the server itself is always raised: it would be wrong for ever."""
+    concurrency: int = 8
+    """Requests under way at once."""
+    batch_items: int = 32
+    """Edits in one request at most."""
+    batch_bytes: int = 16 << 20
+    """Bytes of images in one request at most; a larger edit goes alone."""
+    deadline: float = 600.0
+    """Seconds that the server may take for one request."""
+    attempts: int = 5
+    """How often one request is sent at most."""
+    longest_wait: float = 60.0
+    """Seconds that a server's Retry-After may ask for; a longer wait ends the attempts."""
+
+
+USUAL = ClientSettings()
+
+
+class UnavailableError(RewardServerError):
+    """The server gave no reply now, and may later."""
+
+    def __init__(self, code: str, message: str, *, retry_after: float | None = None) -> None:
+        super().__init__(message, next_step="Check that the server runs and is not overloaded.")
+        self.code = code
+        self.retry_after = retry_after
+
+
+class TooLargeError(RewardServerError):
+    """The server takes less at once."""
+
+
+class ServerConnection:
+    """The way to one server. Belongs to the event loop on which it is first used.
+
+    Args:
+        url: Address of the server; it may have a path, under which all others lie.
+        token: What the server asks its callers for; None for nothing.
+        settings: How to ask.
+        sleep: Waits for a number of seconds.
+
+    Raises:
+        InputError: If the address or the token cannot be used.
+    """
+
+    def __init__(
+        self, url: str, token: str | None, settings: ClientSettings, sleep: Callable[[float], Awaitable[None]]
+    ) -> None:
+        self._settings = settings
+        self._origin, self._prefix, self._head = _address(url, token)
+        self._http = HttpClient(_LARGEST_REPLY)
+        self._sleep = sleep
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._http.close()
+
+    async def exchange(self, method: str, path: str, body: Body | None) -> Any:
+        """Send a request until there is a reply that counts, and read its JSON.
+
+        Raises:
+            UnavailableError: If there was none.
+            RewardServerError: If the server does not take the request, or is none of ours.
+        """
+        trouble = UnavailableError("unreachable", "The reward server was not asked.")
+        for attempt in range(max(1, self._settings.attempts)):
+            if attempt:
+                wait = trouble.retry_after
+                if wait is None:
+                    wait = min(_LONGEST_PAUSE, _SHORTEST_PAUSE * 2 ** (attempt - 1)) * (0.5 + random.random() / 2)
+                if wait > self._settings.longest_wait:
+                    break
+                await self._sleep(wait)
+            try:
+                return self._read(await self._send(method, path, body))
+            except UnavailableError as error:
+                trouble = error
+        raise trouble
+
+    async def _send(self, method: str, path: str, body: Body | None) -> HttpReply:
+        lines = f"{method} {self._prefix}{path} HTTP/1.1\r\n{self._head}"
+        if body is not None:
+            lines += f"Content-Type: application/json\r\nContent-Length: {body.size}\r\n"
+        try:
+            async with asyncio.timeout(self._settings.deadline + _SPARE):
+                pieces = () if body is None else body.pieces()
+                return await self._http.exchange(self._origin, f"{lines}\r\n".encode("ascii"), pieces)
+        except TimeoutError:
+            raise UnavailableError("timeout", "The reward server did not answer in time.") from None
+        except ssl.SSLError:
+            raise UnavailableError("unreachable", "No secure connection to the reward server can be made.") from None
+        except OSError:
+            raise UnavailableError("unreachable", "The reward server cannot be reached.") from None
+        except NotHttpError:
+            raise not_ours() from None
+
+    def _read(self, reply: HttpReply) -> Any:
+        if reply.status in _AGAIN:
+            wait = read_retry_after(reply.headers.get(b"retry-after", b"").decode("latin-1"), time.time())
+            code = "busy" if reply.status == 429 else "server"
+            message = f"The reward server answered {reply.status}{_said(reply)}."
+            raise UnavailableError(code, message, retry_after=wait)
+        if reply.status == 413:
+            raise TooLargeError(f"The reward server answered 413{_said(reply)}.", next_step="Send smaller images.")
+        if reply.status == 401:
+            message = "The reward server does not take the token."
+            raise RewardServerError(message, next_step="Give the token that it was started with.")
+        if reply.status != 200:
+            message = f"The reward server answered {reply.status}{_said(reply)}."
+            raise RewardServerError(message, next_step="Check the address, and that both sides have the same version.")
+        try:
+            return orjson.loads(reply.body)
+        except orjson.JSONDecodeError:
+            raise not_ours() from None
+
+
+def _said(reply: HttpReply) -> str:
+    """What the server says was wrong; it is ours, and its words are safe to show."""
+    try:
+        error = orjson.loads(reply.body)["error"]
+        return f" ({str(error['code'])[:40]}: {str(error['message'])[:200]})"
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        return ""
+
+
+def _address(url: str, token: str | None) -> tuple[Origin, str, str]:
+    """Take the server's address apart: where to connect, the path before all paths, headers of every request."""
+    step = "Write it like http://127.0.0.1:8100."
+    try:
+        split = urlsplit(url)
+        port, host = split.port, split.hostname or ""
+        host.encode("ascii")
+    except ValueError:
+        raise InputError("The address of the reward server cannot be read.", next_step=step) from None
+    odd = "@" in split.netloc or split.query or split.fragment
+    if split.scheme not in {"http", "https"} or not host or odd:
+        raise InputError("The address of the reward server is not http://HOST:PORT.", next_step=step)
+    if token is not None and not (token.isascii() and token.isprintable() and " " not in token):
+        raise InputError("The token holds characters that no token has.", next_step="Set it again.")
+    secure = split.scheme == "https"
+    shown = f"[{host}]" if ":" in host else host
+    lines = [f"Host: {shown}{f':{port}' if port else ''}", "User-Agent: rewardharness", "Accept: application/json"]
+    lines += [f"Authorization: Bearer {token}"] if token else []
+    origin = Origin(host, port or (443 if secure else 80), secure)
+    return origin, quote(split.path.rstrip("/"), safe="/%"), "".join(f"{line}\r\n" for line in lines)

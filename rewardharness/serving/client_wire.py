@@ -1,0 +1,243 @@
+"""What a client sends and reads: bodies in which no image comes twice, and replies taken apart strictly."""
+
+import io
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import orjson
+import pybase64
+
+from rewardharness.errors import HarnessError, ImageError
+from rewardharness.files import sha256
+from rewardharness.measure.images import MAX_BYTES, read_bytes
+from rewardharness.schema import ImageInput
+from rewardharness.serving.results import Identity
+
+LONGEST_INSTRUCTION = 4000
+"""Characters of an instruction that the server takes."""
+
+
+class Picture(Protocol):
+    """A picture that can be written as PNG, such as one of Pillow."""
+
+    def save(self, fp: Any, format: str) -> None:  # the name is Pillow's
+        """Write it."""
+
+
+ImageLike = bytes | str | Path | Picture
+"""An encoded image, the path of one, or a picture, which is sent as PNG."""
+
+
+class RewardServerError(HarnessError):
+    """The reward server gave no reply that can be used."""
+
+    title = "The reward server gave no rewards"
+
+
+class IdentityError(RewardServerError):
+    """The server judges with something else than it should, or than it did before."""
+
+    title = "The reward server is another one"
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One edit that is to be scored."""
+
+    instruction: str
+    source: ImageLike
+    edited: ImageLike
+    group: str | None = None
+    """Name of the group within which its reward is made relative."""
+
+
+@dataclass(frozen=True)
+class Reward:
+    """What came of one edit. Exactly one of `value` and `reason` is there."""
+
+    value: float | None
+    """In [0, 1]; None where there is none. A failure is never a number."""
+    reason: str = ""
+    """Why there is none, beginning with a fixed word and a colon."""
+    retryable: bool = False
+    """Whether the same may succeed later."""
+    normalised: float | None = None
+    instruction: float | None = None
+    """Instruction following on the scale of 1 to 4."""
+    quality: float | None = None
+    """Visual quality on the scale of 1 to 4."""
+    margin: float | None = None
+    variance: float | None = None
+    cached: bool = False
+
+    @classmethod
+    def none(cls, code: str, message: str, *, retryable: bool = False) -> "Reward":
+        """Say why there is no reward."""
+        return cls(None, f"{code}: {message}", retryable)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What came of comparing two candidates."""
+
+    preference: str | None
+    """`A`, `B` or `tie`; None where they could not be compared."""
+    margin: float | None
+    position_consistent: bool | None
+    rewards: tuple[Reward, Reward]
+    reason: str = ""
+    """Why there is no preference."""
+
+
+class Body:
+    """The body of a request, in pieces.
+
+    Args:
+        fields: Its fields other than images, in which an image is `{"ref": NAME}`.
+        images: The images by name.
+    """
+
+    def __init__(self, fields: Mapping[str, Any], images: Mapping[str, bytes]) -> None:
+        head = orjson.dumps(fields)
+        self._pieces = [head[:-1] + (b',"images":{' if len(head) > 2 else b'"images":{')]
+        for number, (name, data) in enumerate(images.items()):
+            self._pieces.append(b'%s"%s":"' % (b"," if number else b"", name.encode("ascii")))
+            self._pieces += [pybase64.b64encode(data), b'"']
+        self._pieces.append(b"}}")
+        self.size = sum(map(len, self._pieces))
+
+    def pieces(self) -> Iterator[bytes]:
+        """Return the pieces."""
+        return iter(self._pieces)
+
+
+@dataclass
+class Album:
+    """The images of one request, each under the beginning of its hash."""
+
+    images: dict[str, bytes] = field(default_factory=dict)
+
+    def ref(self, data: bytes) -> dict[str, str]:
+        """Put an image in, if it is not there yet."""
+        name = sha256(data)[:32]
+        self.images[name] = data
+        return {"ref": name}
+
+
+def encode(image: ImageLike, what: str) -> bytes:
+    """Return an image as encoded bytes.
+
+    Raises:
+        ImageError: If it cannot be read or is too large for any server.
+    """
+    if isinstance(image, bytes):
+        return read_bytes(ImageInput(what, data=image))
+    if isinstance(image, str | Path):
+        return read_bytes(ImageInput(f"{what} {image}", Path(image)))
+    if not hasattr(image, "save"):
+        step = "Give the bytes of an image file, a path, or a picture of Pillow."
+        raise ImageError(f"{what} is of type {type(image).__name__}, which is no image.", next_step=step)
+    buffer = io.BytesIO()
+    image.save(buffer, "PNG")
+    if buffer.tell() > MAX_BYTES:
+        raise ImageError(f"{what} is larger than {MAX_BYTES // 1_000_000} MB as PNG.", next_step="Scale it down.")
+    return buffer.getvalue()
+
+
+def read_identity(value: Any) -> Identity:
+    """Read who judges, from `/info` or from a reply.
+
+    Raises:
+        RewardServerError: If it is not there.
+    """
+    try:
+        release = value["release"]
+        library, judge, protocol = (value[name] for name in ("library_id", "judge", "protocol"))
+    except (KeyError, TypeError):
+        raise not_ours() from None
+    if not all(isinstance(each, str) for each in (library, judge, protocol)) or not isinstance(release, str | None):
+        raise not_ours()
+    return Identity(release, library, judge, protocol, version="")
+
+
+def read_rewards(reply: Any, count: int) -> list[Reward]:
+    """Read the results of a reply.
+
+    Raises:
+        RewardServerError: If there are not exactly so many, or one of them is neither a reward nor an error.
+    """
+    try:
+        results = reply["results"]
+        if len(results) != count:
+            raise not_ours()
+        return [_reward(each) for each in results]
+    except (KeyError, TypeError):
+        raise not_ours() from None
+
+
+def read_compared(reply: Any) -> Compared:
+    """Read the reply to a comparison.
+
+    Raises:
+        RewardServerError: If it is none.
+    """
+    first, second = read_rewards(reply, 2)
+    try:
+        found = reply["comparison"]
+        error = found["error"]
+        reason = "" if error is None else f"{error['code']}: {error['message']}"
+        preference = found["preference"]
+        if (preference is None) == (error is None) or preference not in (None, "A", "B", "tie"):
+            raise not_ours()
+        return Compared(preference, found["margin"], found["position_consistent"], (first, second), reason)
+    except (KeyError, TypeError):
+        raise not_ours() from None
+
+
+def not_ours() -> RewardServerError:
+    """Make the error of a reply that no reward server sends."""
+    step = "Check that the address is that of `rh serve`, of this version."
+    return RewardServerError("The server's reply is not that of a reward server.", next_step=step)
+
+
+def _reward(item: Any) -> Reward:
+    value, error = item["reward"], item["error"]
+    if item["ok"] is not True:
+        if value is not None or error is None:
+            raise not_ours()
+        return Reward.none(str(error["code"]), str(error["message"]), retryable=error["retryable"] is True)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise not_ours()
+    scores = item["scores"] or {}
+    return Reward(
+        float(value),
+        normalised=item["normalised"],
+        instruction=scores.get("instruction"),
+        quality=scores.get("quality"),
+        margin=item["margin"],
+        variance=item["variance"],
+        cached=item["cached"],
+    )
+
+
+def batches(sizes: Sequence[int], most_items: int, most_bytes: int) -> list[range]:
+    """Cut a list into runs of at most so many items and bytes; an item that is larger goes alone.
+
+    Args:
+        sizes: Bytes of each item.
+        most_items: Items in one run at most, at least 1.
+        most_bytes: Bytes in one run at most.
+    """
+    found: list[range] = []
+    start = held = 0
+    for index, size in enumerate(sizes):
+        if index > start and (index - start >= most_items or held + size > most_bytes):
+            found.append(range(start, index))
+            start, held = index, 0
+        held += size
+    if start < len(sizes):
+        found.append(range(start, len(sizes)))
+    return found

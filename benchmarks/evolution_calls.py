@@ -33,10 +33,10 @@ import numpy as np
 
 from rewardharness import Example, ImageInput, Judgment, Library
 from rewardharness.evolution.bench import affected
+from rewardharness.evolution.loop import search
 from rewardharness.evolution.paper import PaperSchedule
 from rewardharness.evolution.proposal import Outcome, Proposal, View
 from rewardharness.evolution.schedules import DefaultSchedule, Schedule
-from rewardharness.evolution.search import search
 from rewardharness.evolution.state import begin
 from rewardharness.evolution.steps import Run
 from rewardharness.evolution.stop import Spent

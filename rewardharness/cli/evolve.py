@@ -290,7 +290,7 @@ def _corrections(arguments: argparse.Namespace, settings: Settings, dataset: "Da
 
 def _open_orchestrator(spec: str, images: bool, settings: Settings) -> "Orchestrator":
     if spec == BUILTIN:
-        from rewardharness.evolution.builtin_orchestrator import BuiltinOrchestrator
+        from rewardharness.evolution.builtin.orchestrator import BuiltinOrchestrator
 
         return BuiltinOrchestrator()
     from rewardharness.evolution.llm_orchestrator import LLMOrchestrator, LLMSettings

@@ -20,10 +20,18 @@ from rewardharness.evolution.proposal import Observe, Orchestrator
 from rewardharness.evolution.report import REPORT, build_report, read_report
 from rewardharness.evolution.report_page import PAGE, report_page
 from rewardharness.evolution.schedules import Schedule
-from rewardharness.evolution.search import search
 from rewardharness.evolution.state import State, begin
 from rewardharness.evolution.steps import Run
-from rewardharness.evolution.stop import OVER_BUDGET, STOP_FILE, UNLIMITED, Limits, Paused, Stopped, StopRequest
+from rewardharness.evolution.stop import (
+    OVER_BUDGET,
+    STOP_FILE,
+    UNLIMITED,
+    Exhausted,
+    Limits,
+    Paused,
+    Stopped,
+    StopRequest,
+)
 from rewardharness.evolution.trial import COVERAGE, worth
 from rewardharness.files import content_id, read_jsonl, write_json, write_text
 from rewardharness.judging.judge import Judge
@@ -208,6 +216,32 @@ def evolve(
         except OSError as error:
             sitting.rest("disk", f"Something could not be saved: {error}.", "Free space, then give the same command.")
             raise
+
+
+def search(run: Run, schedule: Schedule, state: State, keep: Callable[[State], None]) -> State:
+    """Go on from a state until the schedule or the budget ends the search.
+
+    Args:
+        run: The judge, the Orchestrator and the pool.
+        schedule: The order of things.
+        state: Where to go on from.
+        keep: Given the state after every step. What it has kept is where a killed run goes on from.
+
+    Returns:
+        The last state, with the reason in `ending`.
+
+    Raises:
+        Stopped: If somebody asked for an end.
+        Paused: If there is trouble that a person has to see to.
+    """
+    while not state.ending:
+        try:
+            state = schedule.advance(run, state)
+        except Exhausted as end:
+            state = replace(state, ending=str(end))
+        state = replace(state, step=state.step + 1)
+        keep(state)
+    return state
 
 
 class _Sitting:

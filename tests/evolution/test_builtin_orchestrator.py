@@ -9,12 +9,12 @@ from proposer_samples import criterion, library, pair, skill, view
 
 from rewardharness.data.demo import make_demo
 from rewardharness.errors import DataError
-from rewardharness.evolution.builtin_orchestrator import NAME, BuiltinOrchestrator
-from rewardharness.evolution.criteria_ideas import criteria_for_kinds
+from rewardharness.evolution.builtin.criteria import criteria_for_kinds
+from rewardharness.evolution.builtin.forecast import Forecast
+from rewardharness.evolution.builtin.ideas import Workshop, with_criterion, without_criterion
+from rewardharness.evolution.builtin.orchestrator import NAME, BuiltinOrchestrator
+from rewardharness.evolution.builtin.phrasing import KINDS, LEARNED, criterion_text
 from rewardharness.evolution.evolver import problem_of
-from rewardharness.evolution.forecast import Forecast
-from rewardharness.evolution.ideas import Workshop, with_criterion, without_criterion
-from rewardharness.evolution.phrasing import KINDS, LEARNED, criterion_text
 from rewardharness.evolution.proposal import MAX_CITED, Orchestrator, Outcome, Proposal, Tried, View
 from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.instruction import read_instruction

@@ -21,11 +21,11 @@ from small_world import (
 from rewardharness.evolution.bench import JudgeBench
 from rewardharness.evolution.checkpoint import read_change
 from rewardharness.evolution.events import Decided, Event, Passed, PhaseBegan
+from rewardharness.evolution.loop import search
 from rewardharness.evolution.paper import PaperSchedule, swapped
 from rewardharness.evolution.proposal import Dropped, Proposal
 from rewardharness.evolution.prune import NonInferiorityGate
 from rewardharness.evolution.schedules import DefaultSchedule, Schedule
-from rewardharness.evolution.search import search
 from rewardharness.evolution.state import State, begin
 from rewardharness.evolution.steps import Run
 from rewardharness.evolution.stop import UNLIMITED, Budget, Limits, Paused

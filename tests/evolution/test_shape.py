@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from proposer_samples import criterion, library, pair, skill, view
 
-from rewardharness.evolution.builtin_orchestrator import BuiltinOrchestrator
+from rewardharness.evolution.builtin.orchestrator import BuiltinOrchestrator
 from rewardharness.evolution.llm_orchestrator import LLMOrchestrator
 from rewardharness.evolution.proposal import MAX_CITED, Proposal, Tried, View
 from rewardharness.evolution.shape import overlap, shape_findings

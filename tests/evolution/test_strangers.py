@@ -13,7 +13,7 @@ from small_world import BRIGHTER, ListOrchestrator, make_dataset, make_plan, pic
 
 from rewardharness.data.source import Dataset
 from rewardharness.errors import InputError, RunError
-from rewardharness.evolution.builtin_orchestrator import BuiltinOrchestrator
+from rewardharness.evolution.builtin.orchestrator import BuiltinOrchestrator
 from rewardharness.evolution.events import read_events
 from rewardharness.evolution.loop import Plan, Watch, evolve
 from rewardharness.evolution.observing import observer

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from rewardharness.evolution.forecast import Agreement
-from rewardharness.evolution.ideas import (
+from rewardharness.evolution.builtin.forecast import Agreement
+from rewardharness.evolution.builtin.ideas import (
     Idea,
     Workshop,
     free_id,
@@ -13,7 +13,16 @@ from rewardharness.evolution.ideas import (
     with_other,
     without_criterion,
 )
-from rewardharness.evolution.phrasing import ANY, KINDS, KindWords, criterion_text, evidence, new_body, note, title
+from rewardharness.evolution.builtin.phrasing import (
+    ANY,
+    KINDS,
+    KindWords,
+    criterion_text,
+    evidence,
+    new_body,
+    note,
+    title,
+)
 from rewardharness.evolution.shape import is_general
 from rewardharness.library.entry import Entry
 from rewardharness.library.rubric import Criterion, Rubric

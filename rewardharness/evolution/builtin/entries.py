@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
 
-from rewardharness.evolution.forecast import Case
-from rewardharness.evolution.ideas import Idea, Workshop, free_id, free_name
-from rewardharness.evolution.phrasing import evidence, merged_body, tool_body
+from rewardharness.evolution.builtin.forecast import Case
+from rewardharness.evolution.builtin.ideas import Idea, Workshop, free_id, free_name
+from rewardharness.evolution.builtin.phrasing import evidence, merged_body, tool_body
 from rewardharness.evolution.shape import is_general, overlap
 from rewardharness.library.entry import Entry
 from rewardharness.library.rubric import Criterion, Rubric

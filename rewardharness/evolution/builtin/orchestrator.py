@@ -7,16 +7,16 @@ into successes than the other way round. That is a forecast from the same exampl
 from collections.abc import Iterator, Sequence
 
 from rewardharness.evolution.analyzer import analyze
-from rewardharness.evolution.criteria_ideas import (
+from rewardharness.evolution.builtin.criteria import (
     criteria_for_all,
     criteria_for_kinds,
     divided_criteria,
     fewer_criteria,
     other_weights,
 )
-from rewardharness.evolution.entry_ideas import fewer_triggers, measured_tools, merged_skills, wider_triggers
-from rewardharness.evolution.forecast import Effect, Forecast
-from rewardharness.evolution.ideas import Idea, Workshop
+from rewardharness.evolution.builtin.entries import fewer_triggers, measured_tools, merged_skills, wider_triggers
+from rewardharness.evolution.builtin.forecast import Effect, Forecast
+from rewardharness.evolution.builtin.ideas import Idea, Workshop
 from rewardharness.evolution.proposal import MAX_CITED, Dropped, Finding, Proposal, View
 from rewardharness.files import content_id
 from rewardharness.library.store import AddEntry, Library, ReplaceEntry

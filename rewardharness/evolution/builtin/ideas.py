@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from rewardharness.evolution.forecast import Case, Forecast
-from rewardharness.evolution.phrasing import note, with_note, without_note
+from rewardharness.evolution.builtin.forecast import Case, Forecast
+from rewardharness.evolution.builtin.phrasing import note, with_note, without_note
 from rewardharness.evolution.proposal import Operator
 from rewardharness.evolution.shape import is_general
 from rewardharness.library.entry import Entry

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rewardharness.evolution.forecast import Agreement
+from rewardharness.evolution.builtin.forecast import Agreement
 from rewardharness.library.entry import Entry
 from rewardharness.library.rubric import Criterion
 from rewardharness.measure.table import MEASURES

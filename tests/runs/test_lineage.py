@@ -39,9 +39,8 @@ PLAN = Manifest("training", Model("base"), reward=Reward(library=HASH), expected
 
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 names = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,20}", fullmatch=True)
-leaves = (
-    st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.floats(allow_nan=False, allow_infinity=False) | words
-)
+leaves = st.none() | st.booleans() | st.integers(-(2**40), 2**40) | words
+leaves |= st.floats(allow_nan=False, allow_infinity=False)
 configs = st.dictionaries(
     words, st.recursive(leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=3))
 )

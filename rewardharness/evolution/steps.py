@@ -9,10 +9,11 @@ from rewardharness.evolution.bench import Bench
 from rewardharness.evolution.checkpoint import change_json
 from rewardharness.evolution.events import Decided, Emit, Event, Found, OrchestratorFailed, Passed, Proposed
 from rewardharness.evolution.gate import EXACT, Evidence, Noise
-from rewardharness.evolution.proposal import Observe, Orchestrator, Outcome, Proposal, View
+from rewardharness.evolution.proposal import Observe, Orchestrator, Outcome, Proposal, View, wording
 from rewardharness.evolution.state import Pending, State, chance
 from rewardharness.evolution.stop import Paused
 from rewardharness.library.diff import diff_libraries
+from rewardharness.library.entry import Entry
 from rewardharness.library.store import Library
 from rewardharness.models.base import ModelError
 from rewardharness.schema import Example, Json
@@ -118,6 +119,7 @@ def keep(
     n = sum(outcome.judged for outcome in judged.outcomes.values())
     on_pool = {"n": n, "before": state.accuracy, "after": judged.accuracy}
     line = {"parent": state.library.id, "library": after.id, "step": state.step, **record}
+    line["added"] = new_lines(state.library, after)
     line["evidence"] = {**on_pool, **record["evidence"]}
     return replace(
         judged,
@@ -127,6 +129,20 @@ def keep(
         accepted=state.accepted + 1,
         version=state.version + 1,
     )
+
+
+def new_lines(before: Library, after: Library) -> dict[str, list[str]]:
+    """Lines that an edit brought into the wording of a Library, by entry; those that only moved are not new.
+
+    With them a lineage tells for every sentence which edit brought it, and so which examples caused it.
+    """
+    known = {line for entry in before.entries for line in _lines(entry)}
+    found = {entry.name: [line for line in _lines(entry) if line not in known] for entry in after.entries}
+    return {name: lines for name, lines in found.items() if lines}
+
+
+def _lines(entry: Entry) -> list[str]:
+    return [line.strip() for line in wording(entry).split("\n") if line.strip()]
 
 
 def lineage(run: Run, proposal: Proposal, evidence: Evidence) -> Json:

@@ -23,7 +23,7 @@ from rewardharness.evolution.checkpoint import read_change
 from rewardharness.evolution.events import Decided, Event, Passed, PhaseBegan
 from rewardharness.evolution.loop import search
 from rewardharness.evolution.paper import PaperSchedule, swapped
-from rewardharness.evolution.proposal import Dropped, Proposal
+from rewardharness.evolution.proposal import Dropped, Proposal, wording
 from rewardharness.evolution.prune import NonInferiorityGate
 from rewardharness.evolution.schedules import DefaultSchedule, Schedule
 from rewardharness.evolution.state import State, begin
@@ -76,6 +76,28 @@ def test_the_lineage_says_who_wanted_it_and_why(tmp_path: Path) -> None:
     assert len(line["evidence"]["fixed"]) == 12
     [step] = read_steps(state.library.lineage)
     assert step.n == len(POOL) and step.after == state.accuracy and step.after > (step.before or 0.0)
+
+
+def test_the_lineage_tells_for_every_sentence_which_examples_caused_it(tmp_path: Path) -> None:
+    start = EMPTY.apply(AddEntry(skill("pets", "cat", "Look at the fur.")))
+    more = ReplaceEntry(skill("pets", "cat", f"Look at the fur.\n\n{BRIGHTER}"))
+    edit = Proposal("modify", (more,), "Cats are misjudged.", ("cat-00", "cat-04"), "test")
+    dogs = replace(GOOD[1], cited=("dog-01",))
+    both = ListOrchestrator([dogs])
+    both.propose = lambda view: [] if view.rejected or len(view.library) > 1 else [edit, dogs]  # type: ignore[method-assign]
+    state, _, _ = run(tmp_path, QUICK, both, library=start)
+    brought = {
+        (name, line): record["cited"]
+        for record in state.library.lineage
+        for name, lines in record["added"].items()
+        for line in lines
+    }
+    assert brought["pets", BRIGHTER] == ["cat-00", "cat-04"]
+    assert brought["dogs", "What to prefer: dogs."] == ["dog-01"]
+    assert ("pets", "Look at the fur.") not in brought, "that was there before"
+    said = {(each.name, line) for each in state.library.entries for line in wording(each).split("\n") if line.strip()}
+    known = {("pets", line) for line in wording(start.entries[0]).split("\n")}
+    assert said - known <= {*brought, ("dogs", BRIGHTER)}, "a line that another Skill said before only moved"
 
 
 def test_a_decision_tells_what_was_tried_also_when_it_was_not_kept(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Opens a task: reads its data, checks them, and puts together what is judged and asked."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rewardharness.benchmark.cases import Case, Problem, read_part
@@ -9,8 +9,9 @@ from rewardharness.benchmark.checks import Identities, check
 from rewardharness.benchmark.items import Exam, expand, needed, sample
 from rewardharness.benchmark.ratings import Edit, Ratings, read_ratings
 from rewardharness.benchmark.task import RATINGS, Part, Place, Task
-from rewardharness.data.folder import read_folder
+from rewardharness.data.opening import open_data
 from rewardharness.data.rows import Progress, Rows, RowSource, open_rows
+from rewardharness.data.source import Dataset
 from rewardharness.errors import DataError, InputError
 from rewardharness.files import content_id
 from rewardharness.schema import LABELS, TIE, Example
@@ -26,6 +27,7 @@ def open_exam(
     *,
     protocol: str | None = None,
     source: Path | None = None,
+    revision: str = "",
     limit: int | None = None,
     seed: int = 0,
     progress: Progress | None = None,
@@ -37,6 +39,7 @@ def open_exam(
         settings: Where this project's own data lie.
         protocol: One of the task's protocols; None for its usual one.
         source: A local copy of its data: a table, or a folder of tables.
+        revision: Branch, tag or commit to read instead of the one that is pinned.
         limit: Units to draw, a unit being a pair or a whole group; None for all.
         seed: Of the draw.
         progress: Told how reading goes on, where it takes long.
@@ -49,14 +52,16 @@ def open_exam(
     chosen = task.choose_protocol(protocol)
     if limit is not None and limit < 1:
         raise InputError(f"--limit {limit} leaves nothing to judge.", next_step="Give a number of at least 1.")
-    if source is not None and task.data.folder:
-        raise InputError(f"{task.name} is a folder already.", next_step="Leave --source out.")
+    if source is not None and task.data.examples:
+        raise InputError(f"{task.name} says where its examples are.", next_step="Leave --source out.")
+    if revision and (source is not None or not task.data.hub):
+        raise InputError("Only data on the Hub have revisions.", next_step="Leave --revision out.")
     references: Mapping[str, float] = {}
-    if task.data.folder:
-        parts, cases, problems, revision = _read_folder(Path(task.data.folder))
+    if task.data.examples:
+        parts, cases, problems, read = _read_examples(open_data(task.data.examples, settings, progress=progress))
     else:
         parts = task.parts
-        cases, problems, revision, references = _read_rows(task, settings, source, progress)
+        cases, problems, read, references = _read_rows(task, settings, _Copy(source, revision), progress)
     checked, found, same = check(cases, parts)
     sheet = expand(checked, parts, chosen, same, task)
     questions, sampled = tuple(sheet.questions), None
@@ -70,16 +75,15 @@ def open_exam(
         needed(sheet.items, questions),
         questions,
         (*problems, *found),
-        revision,
+        read,
         _digest(checked, same),
         sampled,
         references,
     )
 
 
-def _read_folder(folder: Path) -> tuple[tuple[Part, ...], list[Case], list[Problem], str]:
-    """Read a folder; every kind of label and number of candidates is a part of its own."""
-    dataset = read_folder(folder)
+def _read_examples(dataset: Dataset) -> tuple[tuple[Part, ...], list[Case], list[Problem], str]:
+    """Take examples as cases; every kind of label and number of candidates is a part of its own."""
     parts: dict[str, Part] = {}
     cases = []
     unlabelled: list[str] = []
@@ -111,8 +115,9 @@ def _read_folder(folder: Path) -> tuple[tuple[Part, ...], list[Case], list[Probl
             Problem("no label", "", message, len(unlabelled), "judged, not counted", tuple(unlabelled[:20]))
         )
     if len(unlabelled) == len(cases):
-        raise DataError(f"{folder} has no labelled example.", next_step="Name a folder with preferences.")
-    return tuple(parts[name] for name in sorted(parts)), cases, problems, LOCAL
+        raise DataError(f"{dataset.name} has no labelled example.", next_step="Name data with preferences.")
+    revision = dataset.name if "@" in dataset.name else LOCAL
+    return tuple(parts[name] for name in sorted(parts)), cases, problems, revision
 
 
 def _part_name(example: Example) -> str:
@@ -121,9 +126,18 @@ def _part_name(example: Example) -> str:
     return kind if count == 2 else f"{kind}, best of {count}"
 
 
+@dataclass(frozen=True)
+class _Copy:
+    """Which copy of the data is meant."""
+
+    source: Path | None
+    revision: str
+
+
 def _read_rows(
-    task: Task, settings: Settings, source: Path | None, progress: Progress | None
+    task: Task, settings: Settings, copy: _Copy, progress: Progress | None
 ) -> tuple[list[Case], list[Problem], str, Mapping[str, float]]:
+    source = copy.source
     if source is None and not task.data.hub:
         step = f"{task.access} Then name your copy with --source."
         raise DataError(f"The data of {task.name} are not on the Hub.", next_step=step)
@@ -138,7 +152,7 @@ def _read_rows(
         references = {name: each.mean for name, each in ratings.between_humans().items() if each.mean is not None}
         problems += [Problem("rating not understood", "", str(cell), 1, "edit left out") for cell in ratings.broken]
     for part in task.parts:
-        rows = open_rows(_source(task.data, part, source), settings, progress=progress)
+        rows = open_rows(_source(task.data, part, copy), settings, progress=progress)
         revisions[rows.revision] = None
         problems += [Problem("as read", part.name, note, 1, "") for note in rows.notes]
         found, odd = read_part(task, part, rows.columns, rows, human)
@@ -149,11 +163,12 @@ def _read_rows(
     return cases, problems, LOCAL if source is not None else revision, references
 
 
-def _source(data: Place, part: Part, source: Path | None) -> RowSource:
+def _source(data: Place, part: Part, copy: _Copy) -> RowSource:
     """Where the rows of a part lie. In a local copy, the folder of a config does as well as the config."""
-    if source is None:
-        return RowSource(hub=data.hub, config=part.config, split=part.split, revision=data.revision)
-    path = source.expanduser()
+    if copy.source is None:
+        revision = copy.revision or data.revision
+        return RowSource(hub=data.hub, config=part.config, split=part.split, revision=revision)
+    path = copy.source.expanduser()
     if path.is_dir():
         for name in (part.file, part.config):
             if name and (path / name).exists():

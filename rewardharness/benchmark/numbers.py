@@ -57,12 +57,14 @@ class Number:
     """What guessing gets."""
     basis: str = "judged"
     """`judged`: failures lower the coverage. `all`: what was not judged counts as wrong."""
+    labels: tuple[str, ...] = ()
+    """The label set that was counted over; empty where there is none."""
     detail: Json = field(default_factory=dict)
 
     def to_json(self) -> Json:
         """Put it into JSON."""
         share = self.judged / self.n if self.n else None
-        return {**asdict(self), "interval": bounds(self.interval), "coverage": share}
+        return {**asdict(self), "labels": list(self.labels), "interval": bounds(self.interval), "coverage": share}
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,34 @@ def numbers(sheet: Sheet, rules: Mapping[str, TieRule] | None = None) -> list[Nu
         rule = (rules or {}).get(name)
         if rule is not None:
             found += _fitted(part, replies, rule)
-    return found
+    return found + _all_groups(found) if "groups" in sheet.metrics else found
+
+
+def _all_groups(found: Sequence[Number]) -> list[Number]:
+    """Groups of every size as one: the pairs of K=2 are groups of two."""
+    of_two = {each.part for each in found if each.metric == "exact"} - {
+        each.part for each in found if each.metric == "groups"
+    }
+    used = [each for each in found if each.metric == "groups" or (each.metric == "exact" and each.part in of_two)]
+    if len(used) < 2:
+        return []
+    n, judged = sum(each.n for each in used), sum(each.judged for each in used)
+    right = sum(each.detail["correct"] for each in used)
+    names = ", ".join(each.part for each in used)
+    return [
+        Number(
+            "all",
+            "groups",
+            f"complete groups of {names}; a group with a failed pair is not right",
+            right / n if n else None,
+            wilson(right, n),
+            n,
+            judged,
+            chance=sum((each.chance or 0.0) * each.n for each in used) / n if n else None,
+            basis="all",
+            detail={"n": n, "judged": judged, "correct": right},
+        )
+    ]
 
 
 def _exact(part: Part, replies: Sequence[Reply], protocol: str) -> list[Number]:
@@ -133,6 +162,7 @@ def _share(part: Part, dimension: str, metric: str, answers: Sequence[Answer], l
         count.judged,
         dimension,
         1 / len(labels),
+        labels=tuple(labels),
         detail={**share_json(count), "chance": chance(answers, labels)},
     )
 
@@ -166,6 +196,7 @@ def _forced(part: Part, replies: Sequence[Reply], protocol: str) -> list[Number]
                 score.accuracy.judged,
                 dimension,
                 0.5,
+                labels=TWO_WAY,
                 detail=share_json(score.accuracy),
             )
         )
@@ -193,6 +224,7 @@ def _groups(part: Part, replies: Sequence[Reply], protocol: str) -> list[Number]
             count.judged,
             chance=group_chance(part.candidates)["pairs" if protocol in _PAIR_BY_PAIR else "ranking"],
             basis="all",
+            labels=TWO_WAY,
             detail={**score.to_json(), "left_out": left},
         )
     ]
@@ -217,6 +249,7 @@ def _tuned(part: Part, replies: Sequence[Reply], protocol: str) -> list[Number]:
             None,
             count.n,
             count.judged,
+            labels=labels,
             detail=share_json(count),
         )
     ]
@@ -238,6 +271,7 @@ def _fitted(part: Part, replies: Sequence[Reply], rule: TieRule) -> list[Number]
             count.n,
             count.judged,
             chance=1 / len(rule.labels),
+            labels=rule.labels,
             detail={**share_json(count), "threshold": rule.threshold, "floor": rule.floor, "fitted_on": rule.n},
         )
     ]
@@ -267,6 +301,7 @@ def _macro(part: Part, replies: Sequence[Reply], protocol: str) -> list[Number]:
                 count.judged,
                 dimension,
                 1 / len(part.labels),
+                labels=part.labels,
                 detail=score.to_json(),
             )
         )
@@ -316,7 +351,7 @@ def _dimensions(replies: Sequence[Reply], *, pooled: bool = True) -> list[tuple[
     parts: list[tuple[str, Sequence[Reply]]] = [
         (name, [each for each in replies if each.question.dimension == name]) for name in names
     ]
-    return [*parts, ("all", replies)] if pooled else parts
+    return [*parts, ("", replies)] if pooled else parts
 
 
 def _best_of_many(replies: Sequence[Reply]) -> bool:

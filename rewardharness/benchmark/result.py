@@ -16,6 +16,7 @@ from rewardharness.benchmark.conventions import TwoShowings, both_orders
 from rewardharness.benchmark.items import FORWARD, REVERSE, Question
 from rewardharness.benchmark.metrics import TWO_WAY, UNDECIDED
 from rewardharness.benchmark.numbers import Sheet, credit, numbers
+from rewardharness.benchmark.published import Setting, beside
 from rewardharness.benchmark.task import Group, Part
 from rewardharness.benchmark.ties import TieRule
 from rewardharness.schema import Json, Judgment, Usage
@@ -142,7 +143,31 @@ def make_result(
             }
         )
     about = {key: value for key, value in exam.items() if key != "questions"}
-    return {**about, "counted": _counted(exam), "rows": rows}
+    return {**about, "counted": _counted(exam), "rows": rows, "published": _published(exam, rows[0]) if rows else []}
+
+
+def _published(exam: Json, row: Json) -> list[Json]:
+    """What others published, beside each number of the judge that the run is about."""
+    pairwise = exam["protocol"] == "both-orders"
+    orders = 2 if pairwise or row["position_consistency"] is not None else 1
+    found = []
+    for number in row["numbers"]:
+        setting = Setting(
+            exam["task"]["name"],
+            number["part"],
+            number["metric"],
+            exam["protocol"],
+            number["dimension"],
+            tuple(number["labels"]),
+            orders,
+            number["n"] // 2 if pairwise else number["n"],
+            exam["revision"],
+        )
+        others = [each.to_json() for each in beside(setting)]
+        if others:
+            named = {key: number[key] for key in ("part", "dimension", "metric", "name", "value", "interval", "n")}
+            found.append({**named, "rows": others})
+    return found
 
 
 def _against(exam: Json, first: Json, other: Json, sheets: Mapping[str, Sheet]) -> list[Json]:

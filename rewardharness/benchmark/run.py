@@ -10,12 +10,13 @@ A run folder holds
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 from rewardharness.benchmark.items import Exam
 from rewardharness.errors import DataError, RunError
-from rewardharness.files import content_id, read_json, write_json
+from rewardharness.files import content_id, read_json, read_jsonl, write_json
 from rewardharness.judging.evaluate import Cancel, evaluate
 from rewardharness.judging.judge import Judge
 from rewardharness.judging.record import judgment_from_line, judgment_line
@@ -44,7 +45,7 @@ class Contender:
     open: Callable[[bool], Judge]
     """Opens the judge; told whether ties are among the answers."""
 
-    @property
+    @cached_property
     def identity(self) -> Json:
         """Who it is, without what it knows of ties, which the parts of a task decide."""
         judge = self.open(False)
@@ -55,7 +56,7 @@ class Contender:
             "library_id": self.library.id,
         }
 
-    @property
+    @cached_property
     def key(self) -> str:
         """Names the contender in a run folder."""
         return content_id(self.identity)[:12]
@@ -199,12 +200,15 @@ def read_exam(folder: Path) -> Json:
     return found
 
 
+def read_known(folder: Path) -> dict[str, Any]:
+    """Read the result lines of a run by their ids; of several with one id, the last. Empty for no run."""
+    return {str(line["id"]): line for _, line in read_jsonl(folder / RESULTS) if "id" in line}
+
+
 def read_judgments(folder: Path) -> dict[str, dict[str, Judgment]]:
     """Read the judgments of a run: by contender, then by item."""
-    from rewardharness.files import read_jsonl
-
     found: dict[str, dict[str, Judgment]] = {}
-    for _, line in read_jsonl(folder / RESULTS):
+    for line in read_known(folder).values():
         if "contender" in line and "item" in line:
             found.setdefault(str(line["contender"]), {})[str(line["item"])] = judgment_from_line(
                 {**line, "id": line["item"]}

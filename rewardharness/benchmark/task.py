@@ -4,8 +4,8 @@
     title, about    for people
     paper, license  where it comes from
     access          how to get the data, where that takes more than a download
-    data            {hub, revision, revision_note} for rows on the Hub; {folder}, read as `read_folder` reads it; or
-                    nothing for data that must be on this disk (`--source`)
+    data            {hub, revision, revision_note} for rows on the Hub; {examples} for what `open_data` reads, such as a
+                    folder; or nothing for rows that must be on this disk (`--source`)
     columns         which column holds what, see `Columns`
     label           how the truth is read off a row, see `Label`
     shuffle         true where the order of the candidates gives the truth away
@@ -15,15 +15,16 @@
     parts           rows that are counted together, see `Part`
     notes           traps, and where our protocol differs from the published one
 
-Relative folders are relative to the file.
+A relative path of examples is relative to the file.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from importlib.resources import files as resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from rewardharness.data.opening import DEMO, FEEDBACK
 from rewardharness.errors import DataError, InputError, LibraryError
 from rewardharness.files import content_id, read_text
 from rewardharness.library.yamlsafe import read_yaml
@@ -76,8 +77,8 @@ class Place:
     """The commit that is read; empty where none is known."""
     revision_note: str = ""
     """What is known about revisions."""
-    folder: str = ""
-    """A folder with `pairs.jsonl`, `groups.jsonl` or a CSV."""
+    examples: str = ""
+    """A dataset as `open_data` spells it; its columns and labels are recognised."""
 
 
 @dataclass(frozen=True)
@@ -169,7 +170,7 @@ class Task:
     data: Place
     parts: tuple[Part, ...]
     columns: Columns | None = None
-    """None for a folder, whose columns are known."""
+    """None for examples, whose columns are recognised."""
     label: Label | None = None
     protocols: tuple[str, ...] = ("pairs",)
     metrics: tuple[str, ...] = ("exact",)
@@ -219,36 +220,38 @@ def open_task(spec: str) -> Task:
     """Open a task by what a user calls it.
 
     Args:
-        spec: The name of a task that comes with the package, a YAML file, or a folder as `read_folder` reads it.
+        spec: The name of a task that comes with the package, a YAML file, or a dataset as `open_data` spells it.
 
     Raises:
         InputError: If there is none.
         DataError: If its declaration cannot be read.
     """
     path = Path(spec).expanduser()
-    if path.is_dir():
-        return folder_task(path)
     if path.suffix in {".yaml", ".yml"}:
         return read_task(read_text(path), path.name, path.parent)
     known = {task.name: task for task in list_tasks()}
-    if spec in known:
+    if spec in known and not path.exists():
         return known[spec]
+    if path.exists() or "/" in spec or spec in (DEMO, FEEDBACK):
+        return examples_task(spec)
     raise InputError(
-        f"There is no task {spec!r}.", next_step=f"Name a folder, a YAML file, or one of: {', '.join(sorted(known))}."
+        f"There is no task {spec!r}.", next_step=f"Name data, a YAML file, or one of: {', '.join(sorted(known))}."
     )
 
 
-def folder_task(path: Path) -> Task:
-    """Make a task of a folder. Its parts are found when it is read: one per kind of label and number of candidates."""
-    whole = path.resolve()
+def examples_task(spec: str) -> Task:
+    """Make a task of a dataset. Its parts are found when it is read: one per kind of label and number of candidates."""
+    path = Path(spec).expanduser()
+    whole = str(path.resolve()) if path.exists() else spec
+    title = Path(whole).name if path.exists() else spec
     return Task(
-        name="".join(char if char in _NAME else "-" for char in whole.name.lower()).strip("-") or "folder",
-        title=whole.name,
-        data=Place(folder=str(whole)),
+        name="".join(char if char in _NAME else "-" for char in title.lower()).strip("-") or "examples",
+        title=title,
+        data=Place(examples=whole),
         parts=(),
         protocols=("pairs", "both-orders", "pointwise"),
         metrics=("exact", "forced"),
-        digest=content_id(["folder"]),
+        digest=content_id(["examples"]),
     )
 
 
@@ -258,7 +261,7 @@ def read_task(text: str, where: str, base: Path | None = None) -> Task:
     Args:
         text: YAML, see the module.
         where: The name of its file, for messages.
-        base: The folder that relative folders in it are relative to.
+        base: The folder that a relative path of examples is relative to.
 
     Raises:
         DataError: If it is not YAML, a key is unknown or missing, or a value makes no sense.
@@ -283,9 +286,9 @@ def read_task(text: str, where: str, base: Path | None = None) -> Task:
         made["label"] = _read(Label, _mapping(value.pop("label"), f"{where}: label"), f"{where}: label")
     task = _read(Task, {**value, **made, "digest": digest}, where)
     _check(task, where)
-    if task.data.folder:
-        folder = ((base or Path()) / Path(task.data.folder).expanduser()).resolve()
-        return _read(Task, {**_shallow(task), "data": Place(folder=str(folder))}, where)
+    beside = (base or Path()) / Path(task.data.examples).expanduser()
+    if task.data.examples and beside.exists():
+        return replace(task, data=replace(task.data, examples=str(beside.resolve())))
     return task
 
 
@@ -335,10 +338,10 @@ def _check(task: Task, where: str) -> None:
     """Check what the types do not say."""
     if not task.name or set(task.name) - _NAME:
         raise _wrong(where, f"the name {task.name!r} is not made of small letters, digits and dashes")
-    if task.data.hub and task.data.folder:
-        raise _wrong(where, "`data` names both `hub` and `folder`")
-    if not (task.data.hub or task.data.folder or task.access):
-        raise _wrong(where, "`data` names neither `hub` nor `folder`, and `access` does not say how to get them")
+    if task.data.hub and task.data.examples:
+        raise _wrong(where, "`data` names both `hub` and `examples`")
+    if not (task.data.hub or task.data.examples or task.access):
+        raise _wrong(where, "`data` names neither `hub` nor `examples`, and `access` does not say how to get them")
     for names, known, what in (
         (task.protocols, PROTOCOLS, "protocol"),
         (task.metrics, METRICS, "metric"),
@@ -347,9 +350,9 @@ def _check(task: Task, where: str) -> None:
         for name in names:
             if name not in known:
                 raise _wrong(where, f"unknown {what} {name!r}", f"Known: {', '.join(known)}.")
-    if task.data.folder:
+    if task.data.examples:
         if task.columns or task.label or task.parts:
-            raise _wrong(where, "a folder has its own columns, labels and parts", "Leave them out.")
+            raise _wrong(where, "examples have columns, labels and parts of their own", "Leave them out.")
         return
     if task.columns is None or task.label is None or not task.parts:
         raise _wrong(where, "rows need `columns`, `label` and `parts`")
@@ -391,10 +394,6 @@ def _mapping(value: Any, where: str) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise _wrong(where, "a mapping is expected")
     return dict(value)
-
-
-def _shallow(value: Any) -> dict[str, Any]:
-    return {each.name: getattr(value, each.name) for each in fields(value) if getattr(value, each.name) is not None}
 
 
 def _wrong(

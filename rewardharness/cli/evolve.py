@@ -1,7 +1,6 @@
 """`rh evolve`: grow a Library from preferences."""
 
 import argparse
-import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rewardharness.cli import output
 from rewardharness.cli.examples import DATA_HELP, add_fields, open_examples
 from rewardharness.cli.judging import add_options, make_judge
+from rewardharness.cli.leave import ask_leave
 from rewardharness.cli.progress import event_line
 from rewardharness.errors import InputError
 from rewardharness.settings import Settings
@@ -380,18 +380,8 @@ def _cost_words(cost: "Estimate") -> str:
 
 
 def _ask_leave(plan: "Plan", yes: bool) -> None:
-    """Ask before money may be spent.
-
-    Raises:
-        InputError: If the answer is no, or there is nobody to ask.
-    """
-    if yes or (not plan.estimate.requests and plan.orchestrator.name.startswith("built-in")):
-        return
-    if not sys.stdin.isatty():
-        raise InputError("This may cost money and there is nobody to ask.", next_step="Add --yes.")
-    output.note("Go on? [y/N] ")
-    if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
-        raise InputError("Nothing was done.", next_step="Set a smaller budget, or say yes.")
+    free = not plan.estimate.requests and plan.orchestrator.name.startswith("built-in")
+    ask_leave(not free, yes, "Set a smaller budget")
 
 
 class _Counter:

@@ -23,13 +23,16 @@ _SETTINGS = {
 """Options that stand for a setting of the Sub-Agent; None where they are not given."""
 
 
-def add_options(parser: argparse.ArgumentParser, *, library: bool = True, release: bool = False) -> None:
+def add_options(
+    parser: argparse.ArgumentParser, *, library: bool = True, release: bool = False, ties: bool = True
+) -> None:
     """Add the options to the parser of a command that judges.
 
     Args:
         parser: The parser.
         library: Whether the Library is an option too.
         release: Whether a release may stand for judge and Library.
+        ties: Whether the user decides on ties; otherwise the labels do.
     """
     if library:
         parser.add_argument("--library", metavar="LIBRARY", help="a Library folder (default: the built-in Library)")
@@ -40,7 +43,8 @@ def add_options(parser: argparse.ArgumentParser, *, library: bool = True, releas
             help="a release file, or deployed:NAME: fixes the Library, the judge and how it judges; --judge then says "
             "where its model is served",
         )
-    parser.add_argument("--ties", action="store_true", help="allow `tie` as a preference")
+    if ties:
+        parser.add_argument("--ties", action="store_true", help="allow `tie` as a preference")
     group = parser.add_argument_group("judge")
     group.add_argument(
         "--judge",

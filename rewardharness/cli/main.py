@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from rewardharness import __version__
 from rewardharness.cli import (
+    benchmark,
     bulk,
     cache,
     data,
@@ -50,6 +51,7 @@ def make_parser() -> argparse.ArgumentParser:
         release,
         evolve,
         runs,
+        benchmark,
         replay,
         lineage,
         hub,
@@ -71,8 +73,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit status, see `rh --help`.
     """
-    arguments = make_parser().parse_args(argv)
-    arguments.words = list(sys.argv[1:] if argv is None else argv)
+    words = benchmark.completed(sys.argv[1:] if argv is None else argv)
+    arguments = make_parser().parse_args(words)
+    arguments.words = words
     run: Command = arguments.run
     settings = None
     try:

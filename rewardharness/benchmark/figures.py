@@ -1,0 +1,110 @@
+"""Puts numbers of a result into words, for the command line, Markdown and the page alike. Names in it are foreign."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rewardharness.benchmark.result import label
+from rewardharness.schema import Json
+
+
+def figure(number: Mapping[str, Any]) -> str:
+    """Write a number with its interval: per cent for shares, plain for correlations."""
+    value = number["value"]
+    if value is None:
+        return "-"
+    scale, digits = (1, 3) if number["metric"] == "spearman" else (100, 1)
+    span = number["interval"]
+    around = f" [{span[0] * scale:.{digits}f}, {span[1] * scale:.{digits}f}]" if span else ""
+    return f"{value * scale:.{digits}f}{around}"
+
+
+def judged(number: Mapping[str, Any]) -> str:
+    """Write how much was judged."""
+    return f"{number['judged']} of {number['n']}"
+
+
+def what(number: Mapping[str, Any]) -> str:
+    """Name what a number counts."""
+    dimension = f", {number['dimension']}" if number["dimension"] else ""
+    return f"{number['part']}{dimension}: {number['name']}"
+
+
+def guessing(number: Mapping[str, Any]) -> str:
+    """Write what guessing gets."""
+    return "-" if number["chance"] is None else figure({**number, "value": number["chance"], "interval": None})
+
+
+def by_number(result: Json) -> Iterator[tuple[str, list[tuple[Json, Json]]]]:
+    """Put the rows of the table together by what is counted.
+
+    Yields:
+        What is counted, and contender with number in the order of the table.
+    """
+    names = dict.fromkeys(
+        (each["part"], each["dimension"], each["metric"]) for row in result["rows"] for each in row["numbers"]
+    )
+    for name in names:
+        found = [
+            (row, each)
+            for row in result["rows"]
+            for each in row["numbers"]
+            if (each["part"], each["dimension"], each["metric"]) == name
+        ]
+        for labels in dict.fromkeys(tuple(each["labels"]) for _, each in found):
+            same = [(row, each) for row, each in found if tuple(each["labels"]) == labels]
+            yield what(same[0][1]), same
+
+
+def sampled(result: Json) -> str:
+    """Say which part of the data was judged; empty for all."""
+    if not result["sampled"]:
+        return ""
+    drawn, total, seed = result["sampled"]
+    return f"A sample of {drawn} of {total} pairs or groups, stratified, seed {seed}."
+
+
+def headline(result: Json) -> str:
+    """Say in a sentence what came of a run: of every part the number that it is about."""
+    row = result["rows"][0]
+    main: dict[str, Json] = {}
+    for each in row["numbers"]:
+        if each["value"] is not None and (each["part"] not in main or _weight(each) > _weight(main[each["part"]])):
+            main[each["part"]] = each
+    if not main:
+        return f"{label(row)}: nothing could be counted; {row['judged']} of {row['items']} were judged."
+    said = [f"{each['part']} {figure(each)} ({judged(each)} judged)" for each in main.values()]
+    unit = "" if result["scores"] else ", in per cent"
+    return f"{label(row)}{unit}: {'; '.join(said)}."
+
+
+def _weight(number: Mapping[str, Any]) -> int:
+    """Which number a part is about: complete groups, a mean over categories or a correlation before an accuracy."""
+    return int(number["metric"] in {"groups", "macro", "spearman"})
+
+
+def versus(test: Mapping[str, Any]) -> str:
+    """Write a paired comparison in words."""
+    span = test["interval"]
+    around = f" [{span[0] * 100:+.1f}, {span[1] * 100:+.1f}]" if span else ""
+    p = "no difference" if test["p"] is None else f"p {test['p']:.2g}"
+    return f"{test['gain'] * 100:+.1f}{around}; {test['better']} better, {test['worse']} worse, {p}"
+
+
+def share(value: float | None) -> str:
+    """Write a share in per cent."""
+    return "-" if value is None else f"{value:.1%}"
+
+
+def left_out(counted: Mapping[str, Any]) -> str:
+    """Say what does not count, and why."""
+    return ", ".join(f"{reason} {n}" for reason, n in counted["left_out"].items()) or "none"
+
+
+def against(row: Mapping[str, Any], number: Mapping[str, Any]) -> str:
+    """The paired comparison, beside the numbers that it is about."""
+    if number["metric"] != "exact":
+        return ""
+    found = [each for each in row["against"] if each["part"] == number["part"]]
+    if not found or number["dimension"] or found[0]["gain"] is None:
+        return ""
+    return versus(found[0])

@@ -1,0 +1,259 @@
+"""`rh benchmark`: judge a task with labels that others made. Looking at tasks and reports is in `benchmark_reports`."""
+
+import argparse
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rewardharness.cli import benchmark_reports, output
+from rewardharness.cli.examples import Bars
+from rewardharness.cli.judging import add_options, make_judge
+from rewardharness.cli.leave import ask_leave
+from rewardharness.cli.score import MODEL_CONCURRENCY, NOT_JUDGED
+from rewardharness.errors import InputError
+from rewardharness.settings import Settings
+
+if TYPE_CHECKING:
+    from rewardharness.benchmark.items import Exam
+    from rewardharness.benchmark.run import Contender, Cost
+    from rewardharness.judging.judge import Judge
+    from rewardharness.schema import Json, Judgment
+
+RUN = "run"
+"""The command that is meant when none is named."""
+
+COMMANDS = (RUN, *benchmark_reports.COMMANDS)
+NO_LIBRARY = "no Library"
+
+
+def completed(words: Sequence[str]) -> list[str]:
+    """Put in the word that may be left out: `rh benchmark TASK` is `rh benchmark run TASK`."""
+    if len(words) > 1 and words[0] == "benchmark" and words[1] not in {*COMMANDS, "-h", "--help"}:
+        return [words[0], RUN, *words[1:]]
+    return list(words)
+
+
+def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the commands to the parser."""
+    parser = commands.add_parser(
+        "benchmark", help="judge a benchmark and count agreement with people", description=__doc__
+    )
+    parts = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    one = parts.add_parser(RUN, help="judge a task; the word `run` may be left out", description=run.__doc__)
+    one.add_argument(
+        "task", metavar="TASK", help="a task (see `list`), a task file (.yaml), or data: a folder, a table, org/name"
+    )
+    one.add_argument("--source", type=Path, metavar="PATH", help="a local copy of its data: a table or a folder")
+    one.add_argument("--revision", default="", metavar="REV", help="read this revision instead of the pinned one")
+    one.add_argument(
+        "--task-protocol",
+        metavar="PROTOCOL",
+        help="what one example is: pairs, ranking, both-orders, pointwise (default: the task's first). How the judge "
+        "judges an example is --protocol",
+    )
+    one.add_argument("--limit", type=int, metavar="N", help="judge a stratified sample of N pairs or whole groups")
+    one.add_argument("--seed", type=int, default=0, help="of the sample (default: 0)")
+    add_options(one, ties=False)
+    table = one.add_argument_group("who else is in the table")
+    table.add_argument("--no-baseline", action="store_true", help="leave out the same judge without a Library")
+    table.add_argument(
+        "--baselines",
+        action="append",
+        default=[],
+        metavar="LIST",
+        help="further judges, separated by commas: random,always-a,closer,farther,ssim; one with a colon stands alone, "
+        "as in --baselines vllm:NAME@URL. They are given the same Library",
+    )
+    table.add_argument(
+        "--development", metavar="TASK", help="labelled data that thresholds of ties are fitted on (a task or data)"
+    )
+    place = one.add_argument_group("run")
+    place.add_argument("--run", dest="run_folder", type=Path, metavar="DIR", help="where results are kept and resumed")
+    place.add_argument("--restart", action="store_true", help="judge everything anew; old results are kept aside")
+    place.add_argument("--retry-failed", action="store_true", help="judge again what could not be judged before")
+    place.add_argument("--concurrency", type=int, metavar="N", help="examples under way at once")
+    place.add_argument(
+        "--for-library", type=Path, metavar="DIR", help="write the results into this Library folder, for its card"
+    )
+    place.add_argument("--yes", action="store_true", help="do not ask before spending")
+    place.add_argument("--dry-run", action="store_true", help="say what it would cost, and do nothing")
+    place.add_argument("--json", action="store_true", help="print the result as one JSON object")
+    place.add_argument("--quiet", action="store_true", help="no progress")
+    one.set_defaults(run=run)
+    benchmark_reports.register(parts)
+
+
+def run(arguments: argparse.Namespace, settings: Settings) -> int:
+    """Judge a task and count how far the judge agrees with its labels, with n, coverage and intervals.
+
+    Says first what it will cost. Resumable: the same command goes on where it stopped. The same judge without a Library
+    stands beside it, and further judges if asked for.
+    """
+    from rewardharness.benchmark.report import read_result, write_for_library, write_report
+    from rewardharness.benchmark.run import estimate, manifest, read_known
+    from rewardharness.benchmark.thresholds import DEVELOPMENT
+    from rewardharness.files import content_id
+
+    if arguments.concurrency is not None and arguments.concurrency < 1:
+        raise InputError(f"--concurrency {arguments.concurrency} is too small.", next_step="Give 1 or more.")
+    exam = _open(arguments.task, arguments, settings)
+    development = _open(arguments.development, arguments, settings, exam) if arguments.development else None
+    contenders = _contenders(arguments, settings)
+    about = manifest(exam, contenders[0])
+    folder = arguments.run_folder or settings.home / "runs" / f"benchmark-{content_id(about)[:12]}"
+    costs = [estimate(exam, contenders, {} if arguments.restart else read_known(folder))]
+    if development is not None:
+        known = {} if arguments.restart else read_known(folder / DEVELOPMENT)
+        costs.append(estimate(development, contenders, known))
+    if not arguments.quiet or arguments.dry_run:
+        _tell(exam, contenders, costs, folder)
+    if arguments.dry_run:
+        return 0
+    ask_leave(any(cost.requests for cost in costs), arguments.yes, "Set a --limit")
+    _judge(arguments, settings, (exam, development), contenders, folder)
+    result = read_result(folder)
+    written = write_report(folder, result)
+    if arguments.for_library is not None:
+        written.append(write_for_library(arguments.for_library, result))
+    if arguments.json:
+        output.emit({**result, "folder": str(folder)})
+    else:
+        benchmark_reports.print_result(result)
+        output.say("Reports: " + ", ".join(str(path) for path in written))
+    first = result["rows"][0]
+    return 0 if first["judged"] == first["items"] else NOT_JUDGED
+
+
+def _open(spec: str, arguments: argparse.Namespace, settings: Settings, beside: "Exam | None" = None) -> "Exam":
+    """Open a task, or the development data beside one; says what is odd about the data."""
+    from rewardharness.benchmark.loading import open_exam
+    from rewardharness.benchmark.task import open_task
+
+    task = open_task(spec)
+    with Bars(arguments.quiet) as bars:
+        if beside is not None:
+            protocol = beside.protocol if beside.protocol in task.protocols else None
+            return open_exam(task, settings, protocol=protocol, progress=bars.show)
+        exam = open_exam(
+            task,
+            settings,
+            protocol=arguments.task_protocol,
+            source=arguments.source,
+            revision=arguments.revision,
+            limit=arguments.limit,
+            seed=arguments.seed,
+            progress=bars.show,
+        )
+    for problem in exam.problems:
+        part = f"{problem.part}: " if problem.part else ""
+        follows = f" ({problem.n}; {problem.consequence})" if problem.consequence else ""
+        output.note(f"{part}{problem.code}: {problem.message}{follows}")
+    return exam
+
+
+def _contenders(arguments: argparse.Namespace, settings: Settings) -> "list[Contender]":
+    """Say who is in the table, the judge first; nobody twice."""
+    from rewardharness.benchmark.run import Contender
+    from rewardharness.judging.measured import MeasuredJudge
+    from rewardharness.judging.subagent import SubAgent
+    from rewardharness.library.opening import open_library
+    from rewardharness.library.store import EMPTY
+
+    spec = arguments.library or settings.library
+    library = open_library(spec)
+    judge = _opener(arguments.judge, arguments, settings)
+    reads = isinstance(judge(False), SubAgent | MeasuredJudge)
+    found = [Contender("judge", library if reads else EMPTY, spec if reads else NO_LIBRARY, judge)]
+    if reads and not arguments.no_baseline:
+        found.append(Contender("empty", EMPTY, NO_LIBRARY, judge))
+    for name in _names(arguments.baselines):
+        other = _opener(name, arguments, settings)
+        reads = isinstance(other(False), SubAgent | MeasuredJudge)
+        found.append(Contender("baseline", library if reads else EMPTY, spec if reads else NO_LIBRARY, other))
+    return list({each.key: each for each in reversed(found)}.values())[::-1]
+
+
+def _names(given: Sequence[str]) -> list[str]:
+    """Split what --baselines says; an address may hold commas of its own."""
+    parts = [part for text in given for part in ([text] if ":" in text else text.split(","))]
+    return [part.strip() for part in parts if part.strip()]
+
+
+def _opener(spec: str, arguments: argparse.Namespace, settings: Settings) -> "Callable[[bool], Judge]":
+    """How a judge is opened; `logprob` knows no ties."""
+
+    def open_it(ties: bool) -> "Judge":
+        given = {**vars(arguments), "judge": spec, "ties": ties and arguments.protocol != "logprob"}
+        return make_judge(argparse.Namespace(**given), settings)
+
+    return open_it
+
+
+def _tell(exam: "Exam", contenders: "Sequence[Contender]", costs: "Sequence[Cost]", folder: Path) -> None:
+    """Say what is going to be judged, and what that costs."""
+    drawn = f", a sample of {exam.sampled[0]} of {exam.sampled[1]} pairs or groups" if exam.sampled else ""
+    output.note(f"{exam.task.title}: {len(exam.items)} examples, protocol {exam.protocol}{drawn}; {exam.revision}.")
+    names = "; ".join(f"{each.identity['name']} with {each.library_name}" for each in contenders)
+    output.note(f"{len(contenders)} in the table: {names}.")
+    judgments, known = sum(cost.judgments for cost in costs), sum(cost.known for cost in costs)
+    requests = sum(cost.requests for cost in costs)
+    words = f"{judgments} judgments, {known} of them known."
+    if requests:
+        words += f" The others take at least {requests} requests to models; Tools come on top, remembered answers free."
+    elif judgments > known:
+        words += " No model is asked, so they cost time alone."
+    output.note(words)
+    output.note(f"Run folder: {folder}")
+
+
+def _judge(
+    arguments: argparse.Namespace,
+    settings: Settings,
+    exams: "tuple[Exam, Exam | None]",
+    contenders: "Sequence[Contender]",
+    folder: Path,
+) -> None:
+    """Judge what is not known yet, and fit thresholds where there are development data."""
+    from rewardharness.benchmark.run import judge_exam, manifest, read_judgments
+    from rewardharness.benchmark.thresholds import DEVELOPMENT, fit_rules, write_rules
+    from rewardharness.judging.subagent import SubAgent
+    from rewardharness.runs.records import record_run
+    from rewardharness.runs.store import RunFolder
+
+    def concurrency(judge: "Judge") -> int:
+        usual = MODEL_CONCURRENCY if isinstance(judge, SubAgent) else settings.workers
+        return int(arguments.concurrency or usual)
+
+    def judge(exam: "Exam", place: Path, label: str, record: Any) -> None:
+        with RunFolder(place, manifest(exam, contenders[0]), restart=arguments.restart, record=record) as run:
+            total = len(exam.items) * len(contenders)
+            done = total - _left(exam, contenders, run.results(), arguments.retry_failed)
+            with output.Progress(total, label, done=done, quiet=arguments.quiet) as bar:
+
+                def step(contender: "Contender", judgment: "Judgment") -> None:
+                    bar.step(contender.identity["name"])
+
+                judge_exam(
+                    run,
+                    exam,
+                    contenders,
+                    concurrency=concurrency,
+                    on_judgment=step,
+                    retry=arguments.retry_failed,
+                )
+
+    exam, development = exams
+    record = record_run(arguments, settings, library=arguments.library or settings.library)
+    judge(exam, folder, "judging", record)
+    if development is not None:
+        judge(development, folder / DEVELOPMENT, "judging development data", None)
+        rules, notes = fit_rules(exam, development, contenders, read_judgments(folder / DEVELOPMENT))
+        write_rules(folder, rules, notes)
+
+
+def _left(exam: "Exam", contenders: "Sequence[Contender]", known: "dict[str, Json]", retry: bool) -> int:
+    """How many judgments are to be made."""
+    from rewardharness.benchmark.run import line_id
+
+    done = {name for name, line in known.items() if not (retry and line.get("reason"))}
+    return sum(line_id(each.key, name) not in done for each in contenders for name in exam.items)

@@ -1,0 +1,280 @@
+"""`rh benchmark list|show|report|compare|votes|ratings`: what costs nothing."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rewardharness.cli import output
+from rewardharness.settings import Settings
+
+if TYPE_CHECKING:
+    from rewardharness.benchmark.task import Task
+    from rewardharness.benchmark.votes import VoteReport
+    from rewardharness.schema import Json
+
+COMMANDS = ("list", "show", "report", "compare", "votes", "ratings")
+MOST_PUBLISHED = 6
+"""Published rows that are printed beside a number."""
+COLUMNS = 6
+"""Numbers that are printed side by side."""
+MOST_FLIPS = 10
+"""Examples on which two runs differ that are printed; the JSON has all."""
+
+
+def register(parts: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the commands to the parser."""
+    every = parts.add_parser("list", help="list the tasks that come with the package", description=list_tasks.__doc__)
+    every.set_defaults(run=list_tasks)
+    one = parts.add_parser("show", help="show what a task is", description=show.__doc__)
+    one.add_argument("task", metavar="TASK", help="a task, a task file (.yaml) or data")
+    one.set_defaults(run=show)
+    again = parts.add_parser("report", help="write the report of a run anew", description=report.__doc__)
+    again.add_argument("folder", type=Path, metavar="RUN", help="a run folder")
+    again.add_argument(
+        "--format", default="html,json,md", metavar="LIST", help="html, json, md, separated by commas (default: all)"
+    )
+    again.add_argument("--for-library", type=Path, metavar="DIR", help="write the results into this Library folder")
+    again.set_defaults(run=report)
+    two = parts.add_parser("compare", help="compare two runs of one task", description=compare.__doc__)
+    two.add_argument("first", type=Path, metavar="RUN", help="the run to compare with")
+    two.add_argument("second", type=Path, metavar="RUN", help="the run that is asked whether it is better")
+    two.set_defaults(run=compare)
+    raw = parts.add_parser("votes", help="count raw replies of models on GenAI-Bench", description=votes.__doc__)
+    raw.add_argument(
+        "files", type=Path, nargs="+", metavar="FILE", help="one JSON object a line, as they are published"
+    )
+    raw.set_defaults(run=votes)
+    rated = parts.add_parser("ratings", help="read the tables of ImagenHub's raters", description=ratings.__doc__)
+    rated.add_argument("folder", type=Path, help="holds *_rater1.tsv and so on, of one task")
+    rated.set_defaults(run=ratings)
+    for parser in (every, one, again, two, raw, rated):
+        parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def list_tasks(arguments: argparse.Namespace, settings: Settings) -> int:
+    """List the tasks that come with the package."""
+    from rewardharness.benchmark.task import list_tasks
+
+    tasks = list_tasks()
+    if arguments.json:
+        output.emit({"tasks": [_task_json(task) for task in tasks]})
+        return 0
+    rows = [(task.name, task.title, ", ".join(task.protocols), task.data.hub or "local copy") for task in tasks]
+    output.table(("task", "title", "protocols", "data"), rows)
+    output.say("Any labelled data do as well: a folder, a table, org/name on the Hub, or a task file (.yaml).")
+    return 0
+
+
+def show(arguments: argparse.Namespace, settings: Settings) -> int:
+    """Show what a task is: data, columns, labels, protocols, metrics, and what to beware of."""
+    from rewardharness.benchmark.task import METRICS, PROTOCOLS, open_task
+
+    task = open_task(arguments.task)
+    if arguments.json:
+        output.emit(_task_json(task))
+        return 0
+    output.say(f"{task.name}: {task.title}")
+    for line in (task.about, task.paper, task.license and f"Licence: {task.license}"):
+        if line:
+            output.say(line)
+    where = f"{task.data.hub} on the Hub" if task.data.hub else task.data.examples or "a local copy (--source)"
+    pinned = task.data.revision or "none pinned"
+    output.say(f"Data: {where}; revision: {pinned}. {task.data.revision_note}".strip())
+    if task.access:
+        output.say(f"Access: {task.access}")
+    if task.columns is not None and task.label is not None:
+        columns = [*task.columns.required(), *task.label.required()]
+        output.say(f"Columns: {', '.join(dict.fromkeys(columns))}. Truth: rule `{task.label.rule}`.")
+    if task.parts:
+        cells = [
+            (part.name, f"{part.config} {part.split} {part.file}".strip(), ", ".join(part.labels))
+            for part in task.parts
+        ]
+        output.table(
+            ("part", "config, split, file", "labels"),
+            cells if not task.scores else [(*c[:2], "human score") for c in cells],
+        )
+    output.table(("--task-protocol", "what one example is"), [(name, PROTOCOLS[name]) for name in task.protocols])
+    output.table(("metric", "what is counted"), [(name, METRICS[name]) for name in task.metrics])
+    for note in task.notes:
+        output.say(f"- {note}")
+    return 0
+
+
+def report(arguments: argparse.Namespace, settings: Settings) -> int:
+    """Write the report of a run anew from its folder. Nothing is judged."""
+    from rewardharness.benchmark.report import FORMATS, read_result, write_for_library, write_report
+    from rewardharness.errors import InputError
+
+    formats = [name.strip() for name in arguments.format.split(",") if name.strip()]
+    unknown = [name for name in formats if name not in FORMATS]
+    if unknown or not formats:
+        raise InputError(f"There is no format {', '.join(unknown) or 'named'}.", next_step="Name html, json or md.")
+    result = read_result(arguments.folder)
+    written = write_report(arguments.folder, result, formats)
+    if arguments.for_library is not None:
+        written.append(write_for_library(arguments.for_library, result))
+    if arguments.json:
+        output.emit({**result, "folder": str(arguments.folder)})
+    else:
+        print_result(result)
+        output.say("Reports: " + ", ".join(str(path) for path in written))
+    return 0
+
+
+def print_result(result: "Json") -> None:
+    """Print what a run came to."""
+    from rewardharness.benchmark.figures import by_number, headline, left_out, sampled, share
+    from rewardharness.benchmark.result import label
+
+    whole = list(by_number(result))
+    for begin in range(0, len(whole), COLUMNS):
+        _print_numbers(result, whole[begin : begin + COLUMNS])
+    for row in result["rows"]:
+        failures = ", ".join(f"{code} {count}" for code, count in row["failures"].items())
+        orders = row["both_orders"]["consistency"] if row["both_orders"] else row["position_consistency"]
+        output.say(
+            f"{label(row)}: {row['judged']} of {row['items']} judged; same answer in both orders: {share(orders)}"
+            + (f"; not judged: {failures}" if failures else "")
+        )
+    for each in result["counted"]:
+        if each["left_out"]:
+            output.say(f"{each['part']}: {each['counted']} of {each['rows']} count; left out: {left_out(each)}")
+    for line in (sampled(result), *result["fitted"]):
+        if line:
+            output.say(line)
+    _print_published(result)
+    output.say(headline(result))
+
+
+def _print_numbers(result: "Json", numbers: "list[tuple[str, list[tuple[Json, Json]]]]") -> None:
+    """One column per number, one row for everyone in the table, and one for guessing."""
+    from rewardharness.benchmark.figures import figure, guessing, judged
+    from rewardharness.benchmark.result import label
+
+    def cell(each: "Json | None") -> str:
+        if each is None:
+            return "-"
+        return figure(each) + ("" if each["judged"] == each["n"] else f" ({judged(each)})")
+
+    headings = [f"{name} (n {rows[0][1]['n']})" for name, rows in numbers]
+    cells = []
+    for row in result["rows"]:
+        mine = [next((each for who, each in rows if who is row), None) for _, rows in numbers]
+        cells.append([label(row), *(cell(each) for each in mine)])
+    cells.append(["guessing", *(guessing(rows[0][1]) for _, rows in numbers)])
+    output.table(("", *headings), cells)
+
+
+def _print_published(result: "Json") -> None:
+    from rewardharness.benchmark.figures import figure, what
+
+    for each in result["published"]:
+        rows = each["rows"]
+        cells = [("ours", figure(each), str(each["n"]), "")]
+        cells += [(row["judge"], row["printed"], _n(row), row["mark"]) for row in rows[:MOST_PUBLISHED]]
+        output.table(("judge", "as printed", "n", "what differs"), cells, title=f"Published beside {what(each)}")
+        if len(rows) > MOST_PUBLISHED:
+            output.say(f"{len(rows) - MOST_PUBLISHED} more in the report.")
+
+
+def _n(row: "Json") -> str:
+    return "-" if row["n"] is None else f"{row['n']}{' (worked out)' if row['n_inferred'] else ''}"
+
+
+def compare(arguments: argparse.Namespace, settings: Settings) -> int:
+    """Compare two runs of one task question by question: exact McNemar test, bootstrap of the gain, what flipped."""
+    from rewardharness.benchmark.flips import compare_runs
+    from rewardharness.benchmark.result import label
+
+    found = compare_runs(arguments.first, arguments.second)
+    if arguments.json:
+        output.emit(found)
+        return 0
+    output.say(f"{found['task']}, protocol {found['protocol']}: {label(found['first'])} and {label(found['second'])}.")
+    rows = [
+        (
+            each["part"],
+            f"{each['judged_by_both']} of {each['n']}",
+            output.share(each["first"]["accuracy"]),
+            output.share(each["second"]["accuracy"]),
+            _gain(each),
+            str(sum(flip["better"] for flip in each["flips"])),
+            str(sum(not flip["better"] for flip in each["flips"])),
+            "-" if each["p"] is None else f"{each['p']:.3g}",
+        )
+        for each in found["parts"]
+    ]
+    headings = ("part", "judged by both", "first", "second", "gain [95 %]", "better", "worse", "exact p")
+    output.table(headings, rows)
+    for each in found["parts"]:
+        for flip in each["flips"][:MOST_FLIPS]:
+            sign = "+" if flip["better"] else "-"
+            words = output.shorten(flip["instruction"], 60)
+            output.say(f"{sign} {flip['id']}: {words} | label {flip['truth']}, {flip['first']} -> {flip['second']}")
+        if len(each["flips"]) > MOST_FLIPS:
+            output.say(f"{each['part']}: {len(each['flips']) - MOST_FLIPS} more; --json has all.")
+    return 0
+
+
+def _gain(each: "Json") -> str:
+    if each["gain"] is None:
+        return "-"
+    span = each["interval"]
+    return f"{each['gain']:+.3f}" + (f" [{span[0]:+.3f}, {span[1]:+.3f}]" if span else "")
+
+
+def votes(arguments: argparse.Namespace, settings: Settings) -> int:
+    """Count raw replies of models that were asked for a vote, read as the published table was made and strictly."""
+    from rewardharness.benchmark.votes import score_votes
+
+    found = score_votes(*arguments.files)
+    if arguments.json:
+        output.emit({"files": [each.to_json() for each in found]})
+        return 0
+    for each in found:
+        _print_votes(each)
+    return 0
+
+
+def _print_votes(found: "VoteReport") -> None:
+    rows = []
+    for count in (found.published, found.strict):
+        cells = [_of_all(score.to_json()) for score in (count.four_way, count.three_way, count.no_tie)]
+        problems = ", ".join(f"{reason} {n}" for reason, n in count.problems.items() if n) or "none"
+        rows.append((count.reading, *cells, problems))
+    headings = ("reading", "4-way [95 %]", "3-way", "no tie", "no vote")
+    output.table(headings, rows, title=f"{found.name}: {found.n} votes")
+
+
+def _of_all(score: dict[str, Any]) -> str:
+    """A share in per cent with two places, as the published table has it."""
+    if score["of_all"] is None:
+        return "-"
+    low, high = score["of_all_interval"]
+    return f"{100 * score['of_all']:.2f} [{100 * low:.1f}, {100 * high:.1f}] of {score['n']}"
+
+
+def ratings(arguments: argparse.Namespace, settings: Settings) -> int:
+    """Read what raters said of single edits: means per editor, and how far people agree among themselves."""
+    from rewardharness.benchmark.ratings import read_ratings
+
+    found = read_ratings(arguments.folder)
+    said = found.to_json()
+    if arguments.json:
+        output.emit(said)
+        return 0
+    output.say(f"{said['task']}: {said['raters']} raters, {said['rated']} of {said['edits']} edits rated by all.")
+    means = [(name, "-" if mean is None else f"{mean:.3f}") for name, mean in said["mean_overall"].items()]
+    output.table(("editor", "mean overall, sqrt(SC x PQ)"), means)
+    people = [(name, "-" if value is None else f"{value:.3f}") for name, value in said["between_humans"].items()]
+    output.table(("people among themselves", "Spearman, Fisher's mean over editors"), people)
+    for cell in said["broken"]:
+        output.say(f"Not understood: {cell}")
+    return 0
+
+
+def _task_json(task: "Task") -> "Json":
+    from dataclasses import asdict
+
+    return asdict(task)

@@ -16,6 +16,7 @@ import argparse
 import json
 import os
 import random
+import resource
 import signal
 import subprocess
 import sys
@@ -110,6 +111,12 @@ def compare(whole: dict[str, object], run: Path) -> list[str]:
     return [key for key in whole if whole[key] != other[key]]
 
 
+def cpu_of_children() -> float:
+    """Processor time of all processes that were begun here and have ended, in seconds."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def accuracy(home: Path, data: Path, library: str) -> tuple[float, int]:
     """Share of a dataset on which the measured judge agrees with the labels, and n."""
     environment = {**os.environ, "RH_HOME": str(home)}
@@ -136,13 +143,13 @@ def main() -> int:
         without_every_second_criterion(open_library("builtin")).save(library)
 
         started = time.perf_counter()
-        process = evolve(home, data, library, folder / "whole", arguments.seed)
+        process, before_cpu = evolve(home, data, library, folder / "whole", arguments.seed), cpu_of_children()
         _, errors = process.communicate()
-        seconds = time.perf_counter() - started
+        seconds, cpu = time.perf_counter() - started, cpu_of_children() - before_cpu
         assert process.returncode == 0, errors.decode()
         whole = outcome(folder / "whole")
         audit = whole["audit"]
-        print(f"seconds, from nothing             {seconds:.1f}", flush=True)
+        print(f"seconds, from nothing             {seconds:.1f} (processor time {cpu:.1f})", flush=True)
         before, after = audit["start"]["accuracy"], audit["final"]["accuracy"]
         print(f"audit, n = {audit['n']}: before, after     {before:.3f} {after:.3f}", flush=True)
 
@@ -171,6 +178,7 @@ def main() -> int:
     met = after - before >= GAIN and seconds < LIMIT_SECONDS and not differing and hits >= arguments.kills
     figures = {
         "seconds": round(seconds, 1),
+        "cpu_seconds": round(cpu, 1),
         "audit_n": audit["n"],
         "audit_before": before,
         "audit_after": after,

@@ -241,9 +241,9 @@ class _Reading:
         source, candidates = row[given.source], _candidates(row, given)
         instruction = _text(row[given.instruction])
         if not isinstance(source, ImageInput):
-            raise _LeftOut("have no source image")
+            raise _LeftOut("no source image")
         if not instruction:
-            raise _LeftOut("have no instruction")
+            raise _LeftOut("no instruction")
         preference = _preference(row, given, len(candidates))
         if preference == TIE and len(candidates) > 2:
             self._level.append(number)
@@ -292,18 +292,14 @@ class _Reading:
 
     def problems(self) -> list[str]:
         """What is odd, a sentence each."""
-        found = [f"{_count(numbers)} {reason}: left out." for reason, numbers in self._left.items()]
+        found = [f"Left out, {reason}: {_rows(numbers)}." for reason, numbers in self._left.items()]
         if self._level:
-            found.append(f"{_count(self._level)} rank several candidates first: left unlabelled.")
+            found.append(f"Left unlabelled, several candidates come first: {_rows(self._level)}.")
         if self._again:
             shown = ", ".join(f"{name!r} ({_rows(numbers)})" for name, numbers in list(self._again.items())[:_SHOWN])
             more = f" and {len(self._again) - _SHOWN} more" if len(self._again) > _SHOWN else ""
             found.append(f"Ids that occur again were given a number (id#2): {shown}{more}.")
         return found
-
-
-def _count(numbers: Sequence[int]) -> str:
-    return f"{len(numbers)} row{'s' * (len(numbers) != 1)} ({_rows(numbers)})"
 
 
 def _rows(numbers: Sequence[int]) -> str:
@@ -321,15 +317,15 @@ def _text(value: Any) -> str:
 
 def _candidates(row: Mapping[str, Any], given: FieldMap) -> tuple[ImageInput, ...]:
     cells: list[Any] = []
-    for column in given.candidates:
-        value = row[column]
-        cells.extend(value if isinstance(value, tuple) else [value])
-    while cells and cells[-1] is None:
-        cells.pop()
+    for column in (*given.candidates, None):
+        while cells and cells[-1] is None and (column is None or isinstance(row[column], tuple)):
+            cells.pop()  # columns that are empty in this row, at the end or before a list
+        if column is not None:
+            cells.extend(row[column] if isinstance(row[column], tuple) else [row[column]])
     if any(not isinstance(cell, ImageInput) for cell in cells):
-        raise _LeftOut("lack the image of a candidate")
+        raise _LeftOut("an image of a candidate is missing")
     if not 2 <= len(cells) <= len(LABELS):
-        raise _LeftOut(f"have {len(cells)} candidate image{'s' * (len(cells) != 1)}")
+        raise _LeftOut(f"{len(cells)} candidate image{'s' * (len(cells) != 1)}")
     return tuple(cells)
 
 

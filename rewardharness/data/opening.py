@@ -114,8 +114,10 @@ def parse_spec(spec: str) -> RowSource | None:
 
     Raises:
         DataError: If nothing goes by that name.
-        InputError: If it begins with `hf:` and cannot be the name of a dataset.
+        InputError: If it is empty, or begins with `hf:` and cannot be the name of a dataset.
     """
+    if not spec:
+        raise InputError("No data were named.", next_step=_SPELLINGS)
     if spec in {DEMO, FEEDBACK}:
         return None
     if spec.startswith(HUB):

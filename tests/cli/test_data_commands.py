@@ -1,0 +1,96 @@
+"""`rh data show`, and the commands that judge or learn from a dataset: on the Hub, in tables, with maps of fields."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hub_parts import Hub, running_hub
+from made_tables import DATA_100, as_parquet, data_100
+
+from rewardharness.cli.main import main
+
+SHARD = "data/train-00000-of-00001.parquet"
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    with running_hub(tmp_path, monkeypatch) as hub:
+        monkeypatch.setenv("RH_HOME", str(tmp_path / "home"))
+        hub.server.store.create(DATA_100, kind="datasets").put({SHARD: as_parquet(data_100(20))})
+        hub.server.store.create("ann/edits", kind="datasets").put({SHARD: as_parquet(data_100(20))})
+        yield hub
+
+
+def shown(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    assert main(["data", "show", *words, "--json", "--quiet"]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_a_dataset_on_the_hub_is_described(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
+    commit = hub.server.store.repos["datasets", DATA_100].branches["main"]
+    found = shown(capsys, DATA_100)
+    assert (found["name"], found["revision"]) == (f"{DATA_100}@{commit}", commit)
+    assert found["by_label"] == {"A": 7, "B": 7, "tie": 6} and found["by_label_kind"] == {"human": 20}
+    assert found["by_candidates"] == {"2": 20} and found["sources"] == 20 and not found["problems"]
+    assert found["fields"]["candidates"] == ["left_image", "right_image"] and "left_model" in found["other_columns"]
+    for part, count in (("pool", 15), ("audit", 5)):
+        assert found[part]["n"] == sum(found[part]["by_category"].values()) == count
+    assert found["audit"] != shown(capsys, DATA_100, "--audit-share", "0.5")["audit"]
+    assert main(["data", "show", DATA_100]) == 0
+    said = capsys.readouterr().out
+    assert "20 examples, 20 source images" in said and "Nothing odd was found." in said
+    assert "values" in said and "leftvote is A" in said and "audit (0.25, seed 0)" in said
+
+
+def test_what_was_recognised_is_said_and_can_be_named(
+    hub: Hub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["data", "show", "ann/edits"]) == 0
+    said = capsys.readouterr()
+    assert "Recognised by the names of columns: source is source_image" in said.out
+    path = tmp_path / "map.yaml"
+    path.write_text("scores: [left_overall_score, right_overall_score]\ncategory: '-'\n", encoding="utf-8")
+    found = shown(capsys, "ann/edits", "--fields", str(path), "--field", "category=left_model")
+    assert found["by_label_kind"] == {"scores": 20} and found["by_category"] == {"one": 20}
+    spelled = ["--field", "preference=vote_type", "--field", "values=leftvote:B,rightvote:A,tie:none"]
+    assert shown(capsys, "ann/edits", *spelled)["by_label"] == {"A": 7, "B": 7, "unlabelled": 6}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["ann/none"], "There is no dataset ann/none"),
+        (["ann/edits:other"], "Configs and their splits: default: train"),
+        (["ann/edits", "--field", "source"], "--field 'source' cannot be read"),
+        (["ann/edits", "--field", "sauce=x"], "Fields are: candidates, category"),
+        (["ann/edits", "--field", "preference=left_model"], "These labels are not understood: 'one' (rows 1, 2"),
+        (["ann/edits", "--fields", "none.yaml"], "none.yaml does not exist"),
+        (["demo", "--field", "source=x"], "has no columns to name"),
+    ],
+)
+def test_errors_are_said_in_a_sentence(
+    hub: Hub, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
+    assert main(["data", "show", *words]) == 1
+    assert said in capsys.readouterr().err
+
+
+def test_a_dataset_on_the_hub_is_judged(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["score-folder", DATA_100, "--limit", "4", "--json", "--quiet"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["judged"] == 4 and list(report["by_label_kind"]) == ["human"]
+    hub.server.die_at(1)
+    assert main(["score-folder", DATA_100, "--limit", "4", "--dry-run"]) == 0
+    said = capsys.readouterr()
+    assert "OFFLINE" in said.err and f"4 examples of {DATA_100}@" in said.out
+
+
+def test_a_table_on_this_disk_is_learned_from(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "t.parquet").write_bytes(as_parquet(data_100(20)))
+    words = ["evolve", "--data", str(tmp_path / "t.parquet"), "--field", "category=-", "--dry-run"]
+    assert main(words) == 0
+    said = capsys.readouterr().err
+    assert "t.parquet: 15 examples to learn from, 5 put aside" in said and "Recognised by the names" in said

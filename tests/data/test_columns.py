@@ -1,0 +1,122 @@
+"""Columns are recognised by the names that datasets give them, and what was recognised is said."""
+
+from pathlib import Path
+
+import pytest
+
+from rewardharness.data.columns import KNOWN, Recognised, complete
+from rewardharness.data.fields import FieldMap, check_columns
+from rewardharness.data.row_store import Rows
+from rewardharness.errors import DataError
+
+LISTS = ("output_images", "candidates", "many", "images")
+
+
+def table(*names: str) -> Rows:
+    """A table with these columns; what begins with `+` holds images, and names of `LISTS` lists of them."""
+    shapes = {name.lstrip("+"): _shape(name) for name in names}
+    return Rows("table", "0", tuple(shapes), 0, shapes, Path("rows"), Path("beside"))  # type: ignore[arg-type]
+
+
+def _shape(name: str) -> object:
+    if not name.startswith("+"):
+        return None
+    return {"list": "image"} if name[1:] in LISTS else "image"
+
+
+def recognised(*names: str, given: FieldMap = FieldMap()) -> FieldMap:  # noqa: B008
+    return complete(table(*names), given).fields
+
+
+AB = ("edit_a", "edit_b")
+NAMED = {
+    "+source_image instruction +left_image +right_image vote_type dev_id category": FieldMap(
+        "source_image",
+        "instruction",
+        ("left_image", "right_image"),
+        ("vote_type",),
+        id="dev_id",
+        category="category",
+    ),
+    "+source_image instruct_prompt +left_output_image +right_output_image vote_type left_model": FieldMap(
+        "source_image", "instruct_prompt", ("left_output_image", "right_output_image"), ("vote_type",)
+    ),
+    "id instruction +source_image +candidate_1 +candidate_2 ranking comparison_type score_1 score_2": FieldMap(
+        "source_image", "instruction", ("candidate_1", "candidate_2"), ("ranking",), id="id"
+    ),
+    "+image_0 +image_1 +image_2 prompt +input_image": FieldMap(
+        "input_image", "prompt", ("image_0", "image_1", "image_2")
+    ),
+    "+source +Candidate-A +Candidate_B prompt Label": FieldMap(
+        "source", "prompt", ("Candidate-A", "Candidate_B"), ("Label",)
+    ),
+    "+input_image instruction +output_images scores": FieldMap(
+        "input_image", "instruction", ("output_images",), scores=("scores",), label_kind_text="scores"
+    ),
+    "+before prompt +edit_a +edit_b a_score b_score": FieldMap(
+        "before", "prompt", AB, scores=("a_score", "b_score"), label_kind_text="scores"
+    ),
+    "+before prompt +edit_a +edit_b rank_a rank_b": FieldMap(
+        "before", "prompt", AB, ranks=("rank_a", "rank_b"), label_kind_text="ranks"
+    ),
+    "+image prompt +chosen +rejected label": FieldMap("image", "prompt", ("chosen", "rejected"), first_wins=True),
+    "+source instruction +image_winner +image_loser": FieldMap(
+        "source", "instruction", ("image_winner", "image_loser"), first_wins=True
+    ),
+}
+
+
+@pytest.mark.parametrize("names", NAMED)
+def test_names_that_datasets_use(names: str) -> None:
+    assert recognised(*names.split()) == NAMED[names]
+
+
+def test_what_was_recognised_is_said() -> None:
+    rows = table("+source", "prompt", "+left", "+right", "mood")
+    found = complete(rows, FieldMap())
+    said = "source is source; instruction is prompt; candidates is left, right. No label was recognised."
+    assert found == Recognised(found.fields, f"Recognised by the names of columns: {said}", guessed=True)
+    given = FieldMap(preference=("mood",), source="source", instruction="prompt", candidates=("right", "left"))
+    assert complete(rows, given) == Recognised(given, "")
+    partly = complete(rows, FieldMap(candidates=("right", "left"), preference=("mood",)))
+    assert partly.how == "Recognised by the names of columns: source is source; instruction is prompt."
+
+
+def test_what_is_given_leads_to_the_rest() -> None:
+    names = (
+        "+image",
+        "+left",
+        "+right",
+        "+image_a",
+        "+image_b",
+        "left_score",
+        "right_score",
+        "score_a",
+        "score_b",
+        "text",
+    )
+    found = recognised(*names, given=FieldMap(candidates=("left", "right")))
+    assert (found.source, found.scores) == ("image", ("left_score", "right_score"))
+    assert recognised(*names).scores == ("score_a", "score_b")
+    assert recognised(*names, given=FieldMap(scores=("-",))).labelled is False
+
+
+def test_texts_are_no_images_and_images_no_texts() -> None:
+    found = recognised("source_image", "+source", "+instruction", "prompt", "+left", "right", "+image_a", "+image_b")
+    assert (found.source, found.instruction, found.candidates) == ("source", "prompt", ("image_a", "image_b"))
+
+
+def test_what_cannot_be_recognised_is_asked_for() -> None:
+    rows = table("+one", "+two", "+three", "words")
+    with pytest.raises(DataError, match="no column was recognised as the source") as caught:
+        check_columns(rows, complete(rows, FieldMap()).fields)
+    assert "Columns: one, two, three, words. Those that hold images: one, two, three." in caught.value.next_step
+
+
+def test_known_datasets_are_known_only_where_their_columns_are() -> None:
+    repo = "AgPerry/EditReward-Data-100"
+    columns = ("+source_image", "instruction", "+left_image", "+right_image", "vote_type", "dev_id", "category")
+    whole = complete(table(*columns), FieldMap(), repo)
+    assert whole == Recognised(KNOWN[repo], f"Fields as known of {repo}.")
+    assert complete(table(*columns), FieldMap(category="-"), repo).fields.category == ""
+    assert complete(table(*columns[:-1]), FieldMap(), repo).guessed

@@ -36,7 +36,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         default=[],
         metavar="REPORT.json",
         help="a report whose figures the card is to show: what `rh score-folder --json` printed, or report.json of "
-        "`rh evolve`; can be given several times",
+        "`rh benchmark` or `rh evolve`; can be given several times",
     )
     one.add_argument("--model-revision", metavar="TEXT", help="the weights, such as a commit of the Hub")
     one.add_argument("--yes", action="store_true", help="replace a file that is there")

@@ -160,8 +160,7 @@ def make_release(
     if judge != MEASURED:
         how = replace(options.subagent, ties=options.ties)
         how = replace(how, temperature=float(how.temperature), sample_temperature=float(how.sample_temperature))
-        known = SubAgent(ScriptedModel([], id=judge), how)  # a model that is named and never asked
-        protocol, revision = known.protocol, known.revision
+        protocol, revision = how.name, _revision(judge, how)
         settings |= {each.name: getattr(how, each.name) for each in fields(how) if each.name != "deadline"}
     figures = list(evaluation)
     card = {"made_with": made_with(), "evaluation": [each.to_json() for each in figures]}
@@ -183,8 +182,10 @@ def _check_figure(figure: Figure, release: Release) -> None:
         "judge": (figure.judge, release.judged_by),
         "protocol": (figure.protocol, release.protocol),
         "Library": (figure.library_id[:12], release.library.id[:12]),
-        "judge's revision": (figure.judge_revision[:12], release.revision[:12]),
+        "judge's revision": (figure.judge_revision, release.revision),
     }
+    if release.how is not None and figure.judge_revision == _revision(release.judge, replace(release.how, ties=False)):
+        del told["judge's revision"]
     for what, (theirs, ours) in told.items():
         if theirs != ours:
             message = f"The figure {figure.name!r} is of another {what}: {theirs!r}, and the release is of {ours!r}."
@@ -208,6 +209,10 @@ def judge_name(spec: str) -> str:
     name = Path(rest).name if kind == "scripted" else re.split(r"@https?://", rest)[0]
     _check_name(name, "Serve the model under a name (vLLM: --served-model-name) and release that.")
     return f"{kind}:{name}"
+
+
+def _revision(judge: str, how: SubAgentSettings) -> str:
+    return SubAgent(ScriptedModel([], id=judge), how).revision  # a model that is named and never asked
 
 
 def _check_name(name: str, next_step: str) -> None:

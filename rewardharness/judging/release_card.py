@@ -1,7 +1,8 @@
 """What is told of a release and changes no score: figures of its judge with its Library.
 
-They are read from the reports that commands write: what `rh score-folder --json` prints, and the `report.json` of an
-evolution, of which the audit alone is taken, since gates have seen the rest.
+They are read from the reports that commands write: what `rh score-folder --json` prints, the `report.json` of a
+benchmark, of which the judge's own shares are taken, and the `report.json` of an evolution, of which the audit alone is
+taken, since gates have seen the rest.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,7 +25,7 @@ class Figure:
     """Labelled examples, judged or not."""
     judged: int
     accuracy: float | None
-    """Share of the judged examples that agree with their label."""
+    """Share of the judged examples that agree with their label; of all, where the name says so."""
     interval: tuple[float, float] | None
     """Of the accuracy, at 95 %."""
     judge: str
@@ -33,7 +34,7 @@ class Figure:
     """As in `Judgment.protocol`."""
     library_id: str
     judge_revision: str
-    """As in `Judge.revision`."""
+    """As in `Judge.revision`; of a benchmark, whose parts differ in ties, that of the judge without ties."""
 
     @property
     def coverage(self) -> float | None:
@@ -79,13 +80,15 @@ def read_report(path: Path) -> list[Figure]:
     """
     report = read_json(path)
     try:
-        figures = list(_of_evolution(report) if "audit" in report else _of_folder(report))
+        kind = next((each for key, each in _KINDS.items() if key in report), _of_folder)
+        figures = list(kind(report))
     except (KeyError, TypeError, ValueError):
         figures = []
     if not figures:
         raise ReleaseError(
             f"{path} is no report with figures for a card.",
-            next_step="Name what `rh score-folder --json` printed of labelled pairs, or a report.json of `rh evolve`.",
+            next_step="Name what `rh score-folder --json` printed of labelled pairs, or a report.json of "
+            "`rh benchmark` or `rh evolve`.",
         )
     return figures
 
@@ -104,6 +107,25 @@ def _of_evolution(report: Mapping[str, Any]) -> Iterator[Figure]:
     judged = {name: _text(run[name]) for name in ("judge", "protocol", "judge_revision")}
     library = _text(report["library"]["final_id"])
     yield _figure("audit of an evolution", final, final["accuracy"], library_id=library, **judged)
+
+
+def _of_benchmark(report: Mapping[str, Any]) -> Iterator[Figure]:
+    [row] = [each for each in report["rows"] if each["role"] == "judge"][:1]
+    [protocol] = row["protocols"] or [""]
+    judged = {"judge": row["name"], "protocol": protocol, "library_id": row["library_id"]}
+    told = {name: _text(value) for name, value in {**judged, "judge_revision": row["revision"]}.items()}
+    for each in row["numbers"]:
+        if each["metric"] in _SHARES and each["value"] is not None:
+            part = ", ".join(filter(None, (report["task"]["title"], each["part"], each["dimension"])))
+            counted = "" if each["basis"] == "judged" else "; what was not judged counts as wrong"
+            yield _figure(f"{part}: {each['name']} ({report['protocol']}{counted})", each, each["value"], **told)
+
+
+_KINDS = {"audit": _of_evolution, "rows": _of_benchmark}
+"""Who reads a report that has a field of this name."""
+
+_SHARES = ("exact", "forced", "groups")
+"""Metrics of a benchmark that are shares, and are not tuned on the labels that they are counted on."""
 
 
 def _figure(name: str, counts: Mapping[str, Any], accuracy: Any, **judged: str) -> Figure:

@@ -343,6 +343,21 @@ def evolution_report(release: Release) -> dict[str, Any]:
     return {"schema": 1, "run": run, "library": library, "audit": {"n": 30, "final": score, "start": score}}
 
 
+def benchmark_report(release: Release) -> dict[str, Any]:
+    number = {"part": "all", "dimension": "", "metric": "exact", "name": "found", "value": 0.7, "interval": [0.6, 0.8]}
+    number |= {"n": 90, "judged": 80, "basis": "judged"}
+    others = [
+        {**number, "metric": "forced", "basis": "all", "interval": None, "dimension": "quality"},
+        {**number, "metric": "tuned", "value": 0.9},
+        {**number, "metric": "spearman", "value": 0.3},
+        {**number, "metric": "exact", "value": None},
+    ]
+    row = {"role": "judge", "name": release.judged_by, "revision": release.revision, "protocols": [release.protocol]}
+    row |= {"library_id": release.library.id, "numbers": [number, *others]}
+    baseline = {**row, "role": "baseline", "name": "random (baseline)"}
+    return {"task": {"name": "t", "title": "Task"}, "protocol": "pairs", "rows": [baseline, row]}
+
+
 def write(folder: Path, value: Any) -> Path:
     path = folder / "report.json"
     path.write_text(json.dumps(value), encoding="utf-8")
@@ -354,7 +369,8 @@ def test_a_card_shows_figures_with_n_interval_coverage_and_protocol(
     make: Callable[[], Release], tmp_path: Path
 ) -> None:
     plain = make()
-    figures = read_report(write(tmp_path, folder_report(plain))) + read_report(write(tmp_path, evolution_report(plain)))
+    reports = (folder_report(plain), evolution_report(plain), benchmark_report(plain))
+    figures = [figure for report in reports for figure in read_report(write(tmp_path, report))]
     spec = plain.judge
     release = make_release(spec, plain.library, evaluation=figures)
     assert release.id == plain.id, "no score hangs on the card"
@@ -363,7 +379,11 @@ def test_a_card_shows_figures_with_n_interval_coverage_and_protocol(
     first = again.figures[0]
     assert (first.n, first.judged, first.coverage, first.accuracy) == (40, 38, 0.95, 0.75)
     assert (first.interval, first.protocol) == ((0.59, 0.86), plain.protocol)
-    assert [each.n for each in again.figures] == [40, 10, 30]
+    assert [each.n for each in again.figures] == [40, 10, 30, 90, 90]
+    assert [each.name for each in again.figures[3:]] == [
+        "Task, all: found (pairs)",
+        "Task, all, quality: found (pairs; what was not judged counts as wrong)",
+    ]
     assert "somebody" not in release_text(release)
 
 
@@ -377,11 +397,32 @@ def test_figures_of_something_else_are_refused(what: str, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(
     "report",
-    [{}, [], 7, {"audit": {}}, {"by_label_kind": {}}, {"by_label_kind": {"x": {"n": "many"}}, "groups": {"n": 0}}],
+    [
+        {},
+        [],
+        7,
+        {"audit": {}},
+        {"rows": []},
+        {"rows": [{"role": "judge", "protocols": ["a", "b"]}]},
+        {"by_label_kind": {}},
+        {"by_label_kind": {"x": {"n": "many"}}, "groups": {"n": 0}},
+    ],
 )
 def test_what_is_no_report_is_refused(report: Any, tmp_path: Path) -> None:
     with pytest.raises(ReleaseError, match="no report with figures"):
         read_report(write(tmp_path, report))
+
+
+def test_figures_of_a_benchmark_are_of_the_judge_without_ties(tmp_path: Path) -> None:
+    release = model_release(ties=True)
+    without = model_release().revision
+    report = benchmark_report(release)
+    report["rows"][1]["revision"] = without
+    figures = read_report(write(tmp_path, report))
+    options = JudgeOptions(ties=True, subagent=SubAgentSettings(ties=True))
+    assert make_release("vllm:judge", release.library, options, evaluation=figures).id == release.id
+    with pytest.raises(ReleaseError, match="another protocol"):
+        make_release("vllm:judge", release.library, evaluation=figures)
 
 
 def test_figures_come_back_from_json() -> None:

@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Iterable
+from fractions import Fraction
 from typing import Any
 
 from rewardharness.schema import TIE, Accuracy, Example, Interval, Judgment, Report, Usage
@@ -42,7 +43,7 @@ def mcnemar(fixes: int, breaks: int) -> float | None:
         return None
     n = fixes + breaks
     tail = sum(math.comb(n, k) for k in range(min(fixes, breaks) + 1))
-    return min(1.0, 2 * tail / 2**n)
+    return min(1.0, float(Fraction(2 * tail, 2**n)))
 
 
 def make_report(judged: Iterable[tuple[Example, Judgment]]) -> Report:

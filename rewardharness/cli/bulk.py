@@ -1,0 +1,294 @@
+"""`rh rank-folder`, `rh filter-dataset` and `rh preference-data`: judging many edits to choose from them."""
+
+import argparse
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rewardharness.cli import output
+from rewardharness.cli.examples import DATA_HELP, add_fields, open_examples
+from rewardharness.cli.judging import add_options
+from rewardharness.cli.score import NOT_JUDGED
+from rewardharness.cli.work import Work, add_run_options
+from rewardharness.errors import DataError, InputError
+from rewardharness.settings import Settings
+
+if TYPE_CHECKING:
+    from rewardharness.data.source import Dataset
+    from rewardharness.judging.best_of import Standing
+    from rewardharness.schema import Example
+
+_SAMPLES = "a folder, a table or a dataset on the Hub, with any number of candidates for each edit; see docs/bulk.md"
+_SHOWN = 50
+
+
+def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the commands to the parser."""
+    rank = commands.add_parser(
+        "rank-folder", help="best of N: rank any number of edits", description=rank_folder.__doc__
+    )
+    rank.add_argument("data", metavar="SAMPLES", help=_SAMPLES)
+    rank.add_argument("--source", type=Path, metavar="IMAGE", help="SAMPLES holds candidates of one edit of this image")
+    rank.add_argument("--instruction", metavar="TEXT", help="and this is the edit that was asked for")
+    rank.add_argument(
+        "--method",
+        choices=("score", "win_rate"),
+        default="score",
+        help="each candidate alone (default), or every pair compared: dearer, and better at small differences",
+    )
+    rank.add_argument("--copy-best", type=Path, metavar="DIR", help="copy the best candidate of each edit here")
+    _add_columns(rank)
+    _add_judging(rank, rank_folder)
+
+    keep = commands.add_parser(
+        "filter-dataset", help="keep what a judge thinks well of", description=filter_dataset.__doc__
+    )
+    keep.add_argument("data", metavar="DATA", help=DATA_HELP)
+    keep.add_argument("--single", action="store_true", help="each candidate is an edit of its own; any number of them")
+    keep.add_argument("--min-reward", type=float, metavar="X", help="keep edits with at least this reward, in [0, 1]")
+    keep.add_argument("--min-margin", type=float, metavar="X", help="keep pairs and groups with at least this margin")
+    keep.add_argument("--agree", action="store_true", help="keep only where the judge confirms the label")
+    keep.add_argument("--everything", action="store_true", help="write all rows, kept or not, each with its reason")
+    add_fields(keep)
+    _add_columns(keep)
+    _add_output(keep, "FILE", "a .parquet or .jsonl file")
+    _add_judging(keep, filter_dataset)
+
+    pairs = commands.add_parser(
+        "preference-data", help="make pairs to train a reward model on", description=preference_data.__doc__
+    )
+    pairs.add_argument("data", metavar="SAMPLES", help=_SAMPLES)
+    _add_columns(pairs)
+    _add_output(pairs, "DIR", "a new or empty folder")
+    _add_pair_rules(pairs)
+    _add_judging(pairs, preference_data)
+
+
+def _add_judging(parser: argparse.ArgumentParser, run: Any) -> None:
+    add_options(parser, release=True)
+    add_run_options(parser)
+    parser.set_defaults(run=run)
+
+
+def _add_columns(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--column",
+        action="append",
+        default=[],
+        metavar="WHAT=NAME",
+        help="where a table of samples holds source, instruction, candidates, id or run",
+    )
+
+
+def _add_output(parser: argparse.ArgumentParser, metavar: str, what: str) -> None:
+    parser.add_argument("-o", "--output", required=True, type=Path, metavar=metavar, help=what)
+    parser.add_argument("--push", metavar="ORG/NAME", help="publish the result as a dataset on the Hub")
+    parser.add_argument("--private", action="store_true", help="a repository that is made for it is private")
+
+
+def _add_pair_rules(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("pairs")
+    group.add_argument("--repeats", type=int, default=5, metavar="N", help="judgments of each candidate (default: 5)")
+    group.add_argument("--margin", type=float, default=0.1, metavar="X", help="least difference of mean rewards (0.1)")
+    group.add_argument(
+        "--spread", type=float, default=1.0, metavar="K", help="and more than K times both standard deviations (1)"
+    )
+    group.add_argument("--per-edit", type=int, default=4, metavar="N", help="pairs of one edit at most (4)")
+    group.add_argument("--holdout", type=float, default=0.1, metavar="X", help="share of the sources held out (0.1)")
+    group.add_argument("--run-share", type=float, default=1.0, metavar="X", help="share of one run at most (1)")
+    group.add_argument("--seed", type=int, default=0, help="of the split, and of what a cap leaves out (0)")
+
+
+def rank_folder(arguments: argparse.Namespace, settings: Settings) -> int:
+    """Rank the candidates of each edit and name the best; resumable. Only what was judged has a reward."""
+    from rewardharness.bulk.scoring import all_standings
+
+    dataset = _samples(arguments, settings)
+    work = Work(arguments, settings, dataset, "rank-folder", {"method": arguments.method})
+    if arguments.dry_run:
+        return work.tell_cost(arguments.method)
+    ranked = list(all_standings(dataset.examples, arguments.method, work.run(arguments.method)))
+    lines = [_ranked(example, standings) for example, standings in ranked]
+    ranking = work.write("ranking.jsonl", lines)
+    if arguments.copy_best is not None:
+        _copy_best(dataset.examples, lines, arguments.copy_best)
+    unjudged = sum(each.reward is None for _, standings in ranked for each in standings)
+    if arguments.json:
+        output.emit({"not_judged": unjudged, **work.identity, "ranking": str(ranking), "edits": lines})
+    else:
+        rows = [
+            (line["id"], str(len(line["candidates"])), ", ".join(line["best"]) or "-", _number(line["reward"]))
+            for line in lines[:_SHOWN]
+        ]
+        output.table(("edit", "candidates", "best", "reward"), rows)
+        more = f"The first {_SHOWN} of {len(lines)} edits are shown. " if len(lines) > _SHOWN else ""
+        output.say(f"{more}{unjudged} candidates were not judged. All of it: {ranking}")
+    return NOT_JUDGED if unjudged else 0
+
+
+def _ranked(example: "Example", standings: Sequence["Standing"]) -> dict[str, Any]:
+    """One line of the ranking: candidates from best to worst, those that were not judged last."""
+    from rewardharness.judging.best_of import best
+
+    order = sorted(standings, key=lambda each: (each.reward is None, -(each.reward or 0.0), each.index))
+    first = best(tuple(standings))
+    return {
+        "id": example.id,
+        "best": [example.candidates[index].name for index in first],
+        "reward": standings[first[0]].reward if first else None,
+        "candidates": [
+            {
+                "index": each.index,
+                "name": example.candidates[each.index].name,
+                "reward": each.reward,
+                "judged": each.judged,
+                "of": each.of,
+                "reason": None if each.failure is None else f"{each.failure.code}: {each.failure.message}",
+            }
+            for each in order
+        ],
+    }
+
+
+def _copy_best(examples: Sequence["Example"], lines: Sequence[dict[str, Any]], folder: Path) -> None:
+    """Copy the best candidate of each edit; of several that are level the first."""
+    from rewardharness.files import content_id
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for example, line in zip(examples, lines, strict=True):
+        if not line["best"]:
+            continue
+        winner = next(each for each in line["candidates"] if each["name"] in line["best"])
+        image = example.candidates[winner["index"]]
+        assert image.path is not None  # samples lie on disk
+        plain = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in example.id)[:80].strip(".")
+        name = plain if plain == example.id else f"{plain}-{content_id(example.id)[:8]}"
+        try:
+            shutil.copyfile(image.path, folder / f"{name}{image.path.suffix}")
+        except OSError as error:
+            raise DataError(f"{image.path} cannot be copied to {folder}: {error.strerror}.") from None
+
+
+def filter_dataset(arguments: argparse.Namespace, settings: Settings) -> int:
+    """Judge a dataset and keep what is good enough, each row with its reason. What was not judged is never kept."""
+    from rewardharness.bulk.filtering import Rules, count, decide
+    from rewardharness.bulk.samples import one_by_one
+    from rewardharness.bulk.table import write_decisions
+    from rewardharness.judging.record import judgment_from_line
+
+    rules = Rules(arguments.min_reward, arguments.min_margin, arguments.agree)
+    if arguments.output.suffix not in {".parquet", ".jsonl"}:
+        raise InputError(f"{arguments.output} is neither .parquet nor .jsonl.", next_step="Name a file of one kind.")
+    if arguments.single:
+        dataset = one_by_one(_samples(arguments, settings))
+    else:
+        dataset = _first(open_examples(arguments.data, arguments, settings), arguments.limit)
+    work = Work(arguments, settings, dataset, "filter-dataset", {"ties": arguments.ties})
+    if arguments.dry_run:
+        return work.tell_cost(None)
+    results = work.run(None)
+    decided = [decide(each, judgment_from_line(results[each.id]), rules) for each in dataset.examples]
+    kept = [each for each in decided if each.keep]
+    write_decisions(arguments.output, decided if arguments.everything else kept, work.identity)
+    counts = count(decided)
+    commit = None
+    if arguments.push:
+        commit = _push(arguments, settings, arguments.output.parent, [arguments.output], "Filtered edits")
+    if arguments.json:
+        output.emit({"n": len(decided), "kept": len(kept), "reasons": counts, **work.identity, "commit": commit})
+    else:
+        output.table(("reason", "n"), [(code, str(number)) for code, number in counts.items()])
+        output.say(f"{len(kept)} of {len(decided)} kept, in {arguments.output}.")
+    return NOT_JUDGED if counts.get("not_judged") else 0
+
+
+def preference_data(arguments: argparse.Namespace, settings: Settings) -> int:
+    """Make preference pairs that a reward model can learn from, with a manifest, checksums and a card.
+
+    Candidates are judged repeatedly. A pair is kept where the mean rewards differ by more than the spread; the split by
+    source image comes before the pairing.
+    """
+    from rewardharness.bulk.pairs import PairRules
+    from rewardharness.bulk.preference_data import DataRules, build, repeated_scores, without_duplicates
+
+    pairs = PairRules(arguments.margin, arguments.spread, arguments.per_edit)
+    rules = DataRules(pairs, arguments.repeats, arguments.holdout, arguments.run_share, arguments.seed)
+    dataset, duplicates = without_duplicates(_samples(arguments, settings))
+    work = Work(arguments, settings, dataset, "preference-data", {"repeats": rules.repeats}, times=rules.repeats)
+    if arguments.dry_run:
+        return work.tell_cost("score")
+    results = work.run("score")
+    steady = len(work.draws) == 1
+    gate = (
+        "The judge answers the same every time, so each candidate was judged once and no spread is known."
+        if steady
+        else f"The difference also exceeds {pairs.spread:g} times the standard deviations of both together."
+    )
+    made_by = {
+        "name": dataset.name,
+        "samples": dataset.digest,
+        "duplicates_left_out": duplicates,
+        **work.identity,
+        "judge_revision": work.judge.revision,
+        "gate": gate,
+    }
+    scores = repeated_scores(dataset, results, list(work.draws))
+    manifest = build(dataset, scores, replace(rules, repeats=len(work.draws)), made_by, arguments.output)
+    commit = None
+    if arguments.push:
+        made = [arguments.output / name for name in (*manifest["files"], "manifest.json")]
+        commit = _push(arguments, settings, arguments.output, made, "Preference pairs")
+    if arguments.json:
+        output.emit({**manifest, "commit": commit})
+    else:
+        output.table(("split", "pairs"), [(name, str(number)) for name, number in manifest["pairs"].items()])
+        output.table(("dropped for", "n"), [(code, str(number)) for code, number in manifest["dropped"].items()])
+        output.say(f"{gate} Everything is in {arguments.output}.")
+    return 0 if manifest["candidates_judged"] == manifest["candidates"] else NOT_JUDGED
+
+
+def _samples(arguments: argparse.Namespace, settings: Settings) -> "Dataset":
+    """Read edits with any number of candidates each."""
+    from rewardharness.bulk.samples import Columns, one_edit, read_samples
+
+    source, instruction = getattr(arguments, "source", None), getattr(arguments, "instruction", None)
+    if source is not None and instruction is not None:
+        return one_edit(Path(arguments.data), source, instruction)
+    if source is not None or instruction is not None:
+        raise InputError("--source and --instruction belong together.", next_step="Give both, or neither.")
+    columns = Columns()
+    for text in arguments.column:
+        what, equals, name = text.partition("=")
+        if not equals or not name.strip() or what.strip() not in vars(columns):
+            known = ", ".join(vars(columns))
+            raise InputError(
+                f"--column {text!r} cannot be read.", next_step=f"Write WHAT=NAME; WHAT is one of {known}."
+            )
+        columns = replace(columns, **{what.strip(): (name.strip(),)})
+    dataset = read_samples(arguments.data, settings, columns)
+    for problem in dataset.problems:
+        output.note(f"{dataset.name}: {problem}")
+    return _first(dataset, arguments.limit)
+
+
+def _first(dataset: "Dataset", limit: int | None) -> "Dataset":
+    if limit is None:
+        return dataset
+    if limit < 1:
+        raise InputError(f"--limit {limit} leaves nothing.", next_step="Give a number of at least 1.")
+    return replace(dataset, examples=dataset.examples[:limit])
+
+
+def _push(arguments: argparse.Namespace, settings: Settings, folder: Path, files: Sequence[Path], what: str) -> str:
+    from rewardharness.data.export import push_dataset
+
+    uploads = {path.relative_to(folder).as_posix(): path for path in files}
+    commit = push_dataset(arguments.push, uploads, settings, private=arguments.private, message=what)
+    output.note(f"Published as the dataset {arguments.push}, commit {commit[:12]}.")
+    return commit
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"

@@ -1,0 +1,160 @@
+"""What the commands that judge many edits share: judge, Library, run folder, progress, cost first."""
+
+import argparse
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rewardharness.cli import output
+from rewardharness.cli.judging import open_judging
+from rewardharness.cli.score import MODEL_CONCURRENCY
+from rewardharness.settings import Settings
+
+if TYPE_CHECKING:
+    from rewardharness.data.source import Dataset
+    from rewardharness.judging.best_of import Method
+    from rewardharness.judging.judge import Judge
+
+
+def add_run_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a command that judges many edits into a run folder."""
+    parser.add_argument("--limit", type=int, metavar="N", help="the first N edits only")
+    parser.add_argument("--concurrency", type=int, metavar="N", help="examples under way at once")
+    parser.add_argument(
+        "--run", dest="run_folder", type=Path, metavar="DIR", help="where judgments are kept and resumed"
+    )
+    parser.add_argument("--restart", action="store_true", help="judge everything anew; old results are kept aside")
+    parser.add_argument("--dry-run", action="store_true", help="say what it would take, and judge nothing")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+
+
+class Work:
+    """Many edits that are judged by one judge with one Library, into one run folder.
+
+    Args:
+        arguments: The command line, with the options of `add_options` and `add_run_options`.
+        settings: The settings.
+        dataset: The edits; they may have any number of candidates.
+        command: Name of the command.
+        more: What else makes one run another.
+        times: How often each is judged; a judge that cannot answer differently is asked once.
+    """
+
+    def __init__(
+        self,
+        arguments: argparse.Namespace,
+        settings: Settings,
+        dataset: "Dataset",
+        command: str,
+        more: Mapping[str, Any],
+        times: int = 1,
+    ) -> None:
+        self.arguments = arguments
+        self.settings = settings
+        self.dataset = dataset
+        self.judge, self.library, self.release = open_judging(arguments, settings)
+        self.draws = self._draws(times)
+        self.manifest = {
+            "command": command,
+            "data": dataset.digest,
+            "judge": self.judge.name,
+            "judge_revision": self.judge.revision,
+            "protocol": self.judge.protocol,
+            "library_id": self.library.id,
+            **({"release": self.release.id} if self.release else {}),
+            **more,
+        }
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """Who judged."""
+        known = {"judge": self.judge.name, "protocol": self.judge.protocol, "library_id": self.library.id}
+        return known | ({"release": self.release.id} if self.release else {})
+
+    @cached_property
+    def folder(self) -> Path:
+        """The run folder."""
+        from rewardharness.files import content_id
+
+        chosen: Path | None = self.arguments.run_folder
+        name = f"{self.manifest['command']}-{content_id(self.manifest)[:12]}"
+        return chosen or self.settings.home / "runs" / name
+
+    def _draws(self, times: int) -> dict[str, "Judge"]:
+        """The judge once for each time that it is asked, by what its judgments are marked with."""
+        from rewardharness.judging.subagent import SubAgent
+
+        if times == 1 or not isinstance(self.judge, SubAgent):
+            return {"": self.judge}
+        how = replace(self.judge.settings, temperature=self.judge.settings.sample_temperature)
+        draws = (replace(how, first_sample=number * how.samples) for number in range(times))
+        return {f"@{number}": replace(self.judge, settings=draw) for number, draw in enumerate(draws)}
+
+    def cost(self, method: "Method | None") -> int:
+        """How many judgments there are to make, remembered ones included."""
+        from rewardharness.bulk.scoring import total_cost
+
+        return len(self.draws) * (
+            len(self.dataset.examples) if method is None else total_cost(self.dataset.examples, method)
+        )
+
+    def tell_cost(self, method: "Method | None") -> int:
+        """Say what the work would take; nothing is judged."""
+        output.say(
+            f"{len(self.dataset.examples)} edits of {self.dataset.name}: {self.cost(method)} judgments by "
+            f"{self.judge.name}, Library {self.library.id[:12]}."
+        )
+        output.say(f"Judgments would be kept in {self.folder}. Nothing was judged.")
+        return 0
+
+    def run(self, method: "Method | None") -> dict[str, dict[str, Any]]:
+        """Judge what is not judged yet.
+
+        Args:
+            method: How candidates are held against each other; None to judge each example as it is.
+
+        Returns:
+            The results by id.
+        """
+        from rewardharness.bulk.scoring import judge_all, tagged
+        from rewardharness.judging.subagent import SubAgent
+        from rewardharness.runs.records import record_run
+        from rewardharness.runs.store import RunFolder
+
+        concurrency = self.arguments.concurrency or (
+            MODEL_CONCURRENCY if isinstance(self.judge, SubAgent) else self.settings.workers
+        )
+        taken = None if self.release else self.arguments.library or self.settings.library
+        record = record_run(self.arguments, self.settings, library=taken)
+        with RunFolder(self.folder, self.manifest, restart=self.arguments.restart, record=record) as run:
+            known = run.results()
+            wanted = {name for tag in self.draws for name in tagged(self.dataset.examples, method, tag)}
+            before = len(wanted & known.keys())
+            if before and not self.arguments.quiet:
+                output.note(f"{before} of {len(wanted)} are judged already in {self.folder}.")
+            with output.Progress(len(wanted), "judging", done=before, quiet=self.arguments.quiet) as bar:
+                for tag, judge in self.draws.items():
+                    judge_all(
+                        self.dataset.examples,
+                        judge,
+                        self.library,
+                        method,
+                        run,
+                        concurrency=concurrency,
+                        tag=tag,
+                        on_judgment=lambda judgment: bar.step(),
+                    )
+            return run.results()
+
+    def write(self, name: str, lines: Iterable[Mapping[str, Any]]) -> Path:
+        """Write lines into the run folder, atomically; return the file."""
+        import json
+
+        from rewardharness import files
+
+        path = self.folder / name
+        files.write_text(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
+        return path

@@ -1,0 +1,178 @@
+"""Writes tables with images as Parquet that `datasets` and the Hub read, and publishes them as a dataset repository.
+
+Images go in as the bytes that they are, in a struct of `bytes` and `path`, which is how `datasets` stores its Image
+feature; the schema carries the features, so that `load_dataset` shows pictures at once.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal
+
+from rewardharness import files
+from rewardharness.data.feedback import extension
+from rewardharness.data.hub_repo import DatasetRepo, Hub, Token
+from rewardharness.errors import DataError, MissingPackageError
+from rewardharness.schema import ImageInput
+from rewardharness.settings import Settings
+
+Kind = Literal["text", "float", "int", "bool", "texts", "floats", "image", "images", "messages"]
+"""What a column holds. `messages`: a conversation, a list of mappings with `role` and `content`."""
+
+_ROWS = 64
+"""Rows that are held in memory at once."""
+
+
+def write_parquet(path: Path, columns: Mapping[str, Kind], rows: Iterable[Mapping[str, Any]]) -> int:
+    """Write a table as one Parquet file, atomically.
+
+    Args:
+        path: The file.
+        columns: What each column holds, in order.
+        rows: The rows. A column that a row does not have is null; images are `ImageInput`s.
+
+    Returns:
+        Number of rows.
+
+    Raises:
+        DataError: If an image cannot be read any more, or the disk has no room.
+        MissingPackageError: If `datasets` is not installed.
+    """
+    try:
+        import pyarrow
+        import pyarrow.parquet
+        from datasets import Features
+    except ImportError:
+        raise MissingPackageError("datasets", "data", "writing Parquet") from None
+    schema = Features(_features(columns)).arrow_schema
+    path.parent.mkdir(parents=True, exist_ok=True)
+    count = 0
+    try:
+        with TemporaryDirectory(prefix=".export-", dir=path.parent) as scratch:
+            part = Path(scratch) / path.name
+            with pyarrow.parquet.ParquetWriter(part, schema) as writer:
+                for chunk in _chunks(rows):
+                    cells = [{name: _cell(row.get(name), kind) for name, kind in columns.items()} for row in chunk]
+                    writer.write_table(pyarrow.Table.from_pylist(cells, schema=schema))
+                    count += len(chunk)
+            part.replace(path)
+    except OSError as error:
+        step = "Free some space, or write elsewhere."
+        raise DataError(f"{path} cannot be written: {error.strerror or error}.", next_step=step) from None
+    return count
+
+
+def write_lines(path: Path, columns: Mapping[str, Kind], rows: Iterable[Mapping[str, Any]]) -> int:
+    """Write a table as JSON lines, atomically, with its images in a folder `images` beside it.
+
+    Returns:
+        Number of rows.
+
+    Raises:
+        DataError: If an image cannot be read any more.
+    """
+    lines = []
+    for row in rows:
+        cells = {}
+        for name, kind in columns.items():
+            value = row.get(name)
+            if kind == "image" and value is not None:
+                value = _beside(path.parent, value)
+            elif kind == "images" and value is not None:
+                value = [_beside(path.parent, each) for each in value]
+            cells[name] = value
+        lines.append(json.dumps(cells, ensure_ascii=False))
+    files.write_text(path, "".join(line + "\n" for line in lines))
+    return len(lines)
+
+
+def push_dataset(
+    repo: str, uploads: Mapping[str, Path], settings: Settings, *, private: bool, message: str, token: Token = None
+) -> str:
+    """Publish files as a dataset repository, in one commit. Nothing that is there already is deleted.
+
+    Args:
+        repo: `org/name`; made when it does not exist.
+        uploads: The files, by their paths in the repository.
+        settings: How the Hub is reached.
+        private: Whether a new repository is private.
+        message: Of the commit.
+        token: A token; None for the one of this computer.
+
+    Returns:
+        The id of the commit.
+
+    Raises:
+        DataError: If the name is none, or the Hub refuses or cannot be reached.
+    """
+    target = DatasetRepo(repo, Hub(token, settings.hub_endpoint, settings.hub_cache))
+    return target.publish(uploads, private=private, message=message)
+
+
+def content(image: ImageInput) -> bytes:
+    """The encoded bytes of an image, as they were given.
+
+    Raises:
+        DataError: If its file is gone.
+    """
+    try:
+        return image.path.read_bytes() if image.data is None and image.path is not None else image.data or b""
+    except OSError as error:
+        message = f"The image {image.name} cannot be read: {error.strerror}."
+        raise DataError(message, next_step="Put it back, or leave its example out.") from None
+
+
+def _features(columns: Mapping[str, Kind]) -> dict[str, Any]:
+    from datasets import Image, List, Value
+
+    kinds: dict[str, Any] = {
+        "text": Value("string"),
+        "float": Value("float64"),
+        "int": Value("int64"),
+        "bool": Value("bool"),
+        "texts": List(Value("string")),
+        "floats": List(Value("float64")),
+        "image": Image(),
+        "images": List(Image()),
+        "messages": List({"role": Value("string"), "content": Value("string")}),
+    }
+    return {name: kinds[kind] for name, kind in columns.items()}
+
+
+def _cell(value: Any, kind: Kind) -> Any:
+    if value is None:
+        return None
+    if kind == "image":
+        return _struct(value)
+    if kind == "images":
+        return [_struct(each) for each in value]
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _struct(image: ImageInput) -> dict[str, Any]:
+    """An image as `datasets` stores it. Its name is not told: it may name who made it."""
+    data = content(image)
+    return {"bytes": data, "path": _name(data)}
+
+
+def _name(data: bytes) -> str:
+    return f"{files.sha256(data)}.{extension(data)}"
+
+
+def _beside(folder: Path, image: ImageInput) -> str:
+    data = content(image)
+    name = f"images/{_name(data)}"
+    files.write_once(folder / name, data)
+    return name
+
+
+def _chunks(rows: Iterable[Mapping[str, Any]]) -> Iterable[Sequence[Mapping[str, Any]]]:
+    chunk: list[Mapping[str, Any]] = []
+    for row in rows:
+        chunk.append(row)
+        if len(chunk) == _ROWS:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk

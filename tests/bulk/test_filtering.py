@@ -1,0 +1,58 @@
+import pytest
+
+from rewardharness.bulk.filtering import Rules, count, decide
+from rewardharness.errors import InputError
+from rewardharness.schema import Example, Failure, ImageInput, Judgment, Scores
+
+IMAGE = ImageInput("x", data=b"x")
+
+
+def example(candidates: int = 2, preference=None) -> Example:
+    return Example("e", "make it red", IMAGE, (IMAGE,) * candidates, preference)
+
+
+def judgment(preference=None, margin=None, failure=None, **rewards) -> Judgment:
+    scores = {label: Scores(None, None, reward) for label, reward in rewards.items()}
+    return Judgment("e", "j", "p", "l", preference, margin=margin, scores=scores, failure=failure)
+
+
+@pytest.mark.parametrize(
+    ("rules", "item", "said", "code"),
+    [
+        (Rules(reward=0.5), example(1), judgment(A=0.5), "kept"),
+        (Rules(reward=0.5), example(1), judgment(A=0.49), "low_reward"),
+        (Rules(reward=0.5), example(2), judgment("B", 0.1, A=0.9, B=0.6), "kept"),
+        (Rules(reward=0.7), example(2), judgment("B", 0.1, A=0.9, B=0.6), "low_reward"),
+        (Rules(reward=0.0), example(2), judgment("tie", 0.0, A=0.9, B=0.9), "low_reward"),
+        (Rules(margin=0.2), example(2), judgment("A", 0.2, A=0.9, B=0.7), "kept"),
+        (Rules(margin=0.2), example(2), judgment("A", 0.1, A=0.9, B=0.8), "low_margin"),
+        (Rules(margin=0.2), example(1), judgment(A=0.9), "no_margin"),
+        (Rules(agree=True), example(2, "A"), judgment("A", 0.1, A=0.9, B=0.8), "kept"),
+        (Rules(agree=True), example(2, "B"), judgment("A", 0.1, A=0.9, B=0.8), "disagrees"),
+        (Rules(agree=True), example(2), judgment("A", 0.1, A=0.9, B=0.8), "no_label"),
+        (Rules(0.1, 0.1, True), example(2, "A"), judgment("A", 0.1, A=0.9, B=0.8), "kept"),
+    ],
+)
+def test_the_first_rule_that_is_broken_is_the_reason(rules, item, said, code):
+    decided = decide(item, said, rules)
+    assert (decided.code, decided.keep) == (code, code == "kept")
+    assert decided.reason.endswith(".")
+
+
+@pytest.mark.parametrize("rules", [Rules(reward=0.0), Rules(margin=0.0), Rules(agree=True)])
+def test_what_was_not_judged_is_never_kept(rules):
+    decided = decide(example(2, "A"), judgment(failure=Failure("timeout", "It took too long.")), rules)
+    assert not decided.keep and decided.code == "not_judged" and "took too long" in decided.reason
+    assert decided.reward is None
+
+
+def test_rules_must_say_something():
+    with pytest.raises(InputError, match="Nothing says"):
+        Rules()
+    with pytest.raises(InputError, match=r"not in \[0, 1\]"):
+        Rules(reward=4)
+
+
+def test_decisions_are_counted():
+    codes = [judgment(A=0.9), judgment(A=0.1), judgment(A=0.2)]
+    assert count(decide(example(1), each, Rules(reward=0.5)) for each in codes) == {"kept": 1, "low_reward": 2}

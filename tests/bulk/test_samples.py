@@ -1,0 +1,87 @@
+import json
+
+import pytest
+from bulk_parts import folders, picture, table
+
+from rewardharness.bulk.samples import Columns, one_by_one, one_edit, read_samples
+from rewardharness.errors import DataError
+from rewardharness.settings import Settings
+
+
+@pytest.fixture
+def settings() -> Settings:
+    return Settings.from_env()
+
+
+def test_folders_of_edits(tmp_path, settings):
+    (folders(tmp_path, edits=2, candidates=6) / "notes").mkdir()
+    dataset = read_samples(str(tmp_path), settings)
+    assert [example.id for example in dataset.examples] == ["edit-0", "edit-1"]
+    assert all(len(example.candidates) == 6 for example in dataset.examples)
+    assert len({example.source_id for example in dataset.examples}) == 2, (
+        "two pictures, though both files have one name"
+    )
+    assert any("notes" in problem for problem in dataset.problems)
+
+
+def test_a_table_and_its_runs(tmp_path, settings):
+    dataset = read_samples(str(table(tmp_path)), settings)
+    assert [(example.id, example.category, len(example.candidates)) for example in dataset.examples] == [
+        ("e0", "first", 3),
+        ("e1", "second", 3),
+    ]
+
+
+def test_columns_of_other_names_and_single_candidates(tmp_path, settings):
+    for name in ("a.png", "b.png"):
+        picture(tmp_path / name, 9)
+    row = {"before": "a.png", "say": "make it blue", "after": "b.png"}
+    (tmp_path / "t.jsonl").write_text(json.dumps(row), encoding="utf-8")
+    columns = Columns(source=("before",), instruction=("say",), candidates=("after",))
+    (example,) = read_samples(str(tmp_path / "t.jsonl"), settings, columns).examples
+    assert len(example.candidates) == 1 and example.instruction == "make it blue" and example.id.startswith("row-1-")
+    with pytest.raises(DataError, match="no column for source and instruction and candidates"):
+        read_samples(str(tmp_path / "t.jsonl"), settings)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"instruction": " "}, "row 1 has no text"),
+        ({"source": None}, "row 1 has no image"),
+        ({"candidates": []}, "row 1"),
+    ],
+)
+def test_rows_that_cannot_be_used_are_named(tmp_path, settings, change, said):
+    lines = (table(tmp_path) / "candidates.jsonl").read_text(encoding="utf-8").splitlines()
+    broken = [json.dumps({**json.loads(lines[0]), **change}), *lines[1:]]
+    (tmp_path / "candidates.jsonl").write_text("\n".join(broken), encoding="utf-8")
+    with pytest.raises(DataError, match=said):
+        read_samples(str(tmp_path), settings)
+
+
+def test_one_edit_in_one_folder(tmp_path):
+    source = picture(tmp_path / "source.png", 0)
+    for number in range(7):
+        picture(tmp_path / f"{number}.png", 30 * number)
+    (example,) = one_edit(tmp_path, source, "make it blue").examples
+    assert [image.name for image in example.candidates] == [f"{number}.png" for number in range(7)]
+    with pytest.raises(DataError, match="does not exist"):
+        one_edit(tmp_path, tmp_path / "no.png", "x")
+
+
+def test_every_candidate_an_edit_of_its_own(tmp_path, settings):
+    singles = one_by_one(read_samples(str(table(tmp_path)), settings))
+    assert len(singles.examples) == 6 and len({example.id for example in singles.examples}) == 6
+    assert all(len(example.candidates) == 1 for example in singles.examples)
+
+
+def test_nothing_there(tmp_path, settings):
+    with pytest.raises(DataError, match="neither"):
+        read_samples(str(tmp_path), settings)
+    with pytest.raises(DataError, match="does not exist"):
+        read_samples("nowhere", settings)
+    folders(tmp_path, edits=1)
+    (tmp_path / "edit-0" / "source.png").unlink()
+    with pytest.raises(DataError, match="0 images called source"):
+        read_samples(str(tmp_path), settings)

@@ -1,0 +1,145 @@
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from model_server import ModelServer
+
+from rewardharness.cli.main import main
+from rewardharness.schema import Json
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "bulk"))
+from bulk_parts import INSTRUCTION, folders, picture, table
+
+SCORES = ("--judge", "measured", "--quiet")
+
+
+def output(capsys, *words: object, status: int = 0) -> str:
+    assert main([str(word) for word in words]) == status, capsys.readouterr().err
+    return capsys.readouterr().out
+
+
+def told(capsys, *words: object, status: int = 0) -> Json:
+    return json.loads(output(capsys, *words, "--json", status=status))
+
+
+@pytest.mark.parametrize(("method", "of"), [("score", 1), ("win_rate", 4)])
+def test_best_of_n(tmp_path, capsys, method, of):
+    samples = folders(tmp_path / "samples", edits=2, candidates=5)
+    copies = tmp_path / "best"
+    said = told(capsys, "rank-folder", samples, "--method", method, "--copy-best", copies, *SCORES)
+    assert said["not_judged"] == 0 and len(said["edits"]) == 2
+    for edit in said["edits"]:
+        rewards = [each["reward"] for each in edit["candidates"]]
+        assert len(rewards) == 5 and rewards == sorted(rewards, reverse=True) and edit["reward"] == rewards[0]
+        assert all(each["judged"] == each["of"] == of for each in edit["candidates"])
+        best = samples / edit["id"] / edit["best"][0]
+        assert (copies / f"{edit['id']}.png").read_bytes() == best.read_bytes()
+    lines = Path(said["ranking"]).read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line) for line in lines] == said["edits"]
+
+
+def test_a_second_time_nothing_is_judged(tmp_path, capsys):
+    samples = folders(tmp_path / "samples", edits=1)
+    run = tmp_path / "run"
+    first = told(capsys, "rank-folder", samples, "--run", run, *SCORES)
+    before = (run / "results.jsonl").read_bytes()
+    assert told(capsys, "rank-folder", samples, "--run", run, *SCORES)["edits"] == first["edits"]
+    assert (run / "results.jsonl").read_bytes() == before
+    picture(samples / "edit-0" / "c0.png", 250)
+    assert main(["rank-folder", str(samples), "--run", str(run), *SCORES]) == 1
+    assert "differs in: data" in capsys.readouterr().err
+
+
+def test_one_edit_in_a_folder(tmp_path, capsys):
+    source = picture(tmp_path / "source.png", 0)
+    for number in range(3):
+        picture(tmp_path / f"{number}.png", 80 * number)
+    words = ("rank-folder", tmp_path, "--source", source, *SCORES)
+    assert len(told(capsys, *words, "--instruction", INSTRUCTION)["edits"][0]["candidates"]) == 3
+    assert main([str(word) for word in words]) == 1
+    assert "belong together" in capsys.readouterr().err
+
+
+def test_an_image_that_cannot_be_read_has_no_reward(tmp_path, capsys):
+    samples = folders(tmp_path / "samples", edits=1, candidates=3)
+    (samples / "edit-0" / "c1.png").write_bytes(b"no image")
+    said = told(capsys, "rank-folder", samples, *SCORES, status=3)
+    last = said["edits"][0]["candidates"][-1]
+    assert said["not_judged"] == 1 and last["name"] == "c1.png" and last["reward"] is None
+    assert last["reason"].startswith("image: ")
+
+
+def test_a_dry_run_tells_what_it_would_take(tmp_path, capsys):
+    samples = folders(tmp_path / "samples", edits=2, candidates=4)
+    said = output(capsys, "rank-folder", samples, "--method", "win_rate", "--dry-run")
+    assert "12 judgments" in said and "Nothing was judged" in said
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_filtering_says_of_every_row_why(tmp_path, capsys, ending):
+    pytest.importorskip("datasets")
+    samples, kept = table(tmp_path / "samples"), tmp_path / "out" / f"kept.{ending}"
+    words = ("filter-dataset", samples, "--single", "--min-reward", "0.5", "-o", kept, *SCORES)
+    said = told(capsys, *words, "--everything")
+    assert said["n"] == 6 == sum(said["reasons"].values()) and said["kept"] == said["reasons"].get("kept", 0)
+    rows = read(kept, tmp_path)
+    assert len(rows) == 6 and all(row["keep"] == (row["reward"] >= 0.5) for row in rows)
+    assert all(row["reason"] and row["judge"] == "measured (no VLM)" for row in rows)
+    told(capsys, *words)
+    assert len(read(kept, tmp_path)) == said["kept"]
+
+
+def read(path: Path, scratch: Path) -> list[Json]:
+    if path.suffix == ".jsonl":
+        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        assert all((path.parent / name).is_file() for line in lines for name in [line["source"], *line["candidates"]])
+        return lines
+    from datasets import Dataset
+
+    return Dataset.from_parquet(str(path), cache_dir=str(scratch / f"cache-{path.stat().st_mtime_ns}")).to_list()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--min-reward", "0.5", "-o", "x.csv"), "neither .parquet nor .jsonl"),
+        (("-o", "x.jsonl"), "Nothing says what is kept"),
+        (("--min-reward", "0.5", "-o", "x.jsonl", "--column", "nothing"), "cannot be read"),
+        (("--min-reward", "0.5", "-o", "x.jsonl", "--limit", "0"), "leaves nothing"),
+    ],
+)
+def test_wrong_words(tmp_path, capsys, words, said):
+    assert main(["filter-dataset", str(table(tmp_path)), "--single", *words, *SCORES]) == 1
+    assert said in capsys.readouterr().err
+
+
+def test_preference_data_of_a_judge_that_is_steady(tmp_path, capsys):
+    pytest.importorskip("datasets")
+    samples, out = folders(tmp_path / "samples", edits=4), tmp_path / "out"
+    said = told(capsys, "preference-data", samples, "-o", out, "--margin", "0.001", "--holdout", "0.25", *SCORES)
+    assert said["rules"]["repeats"] == 1 and "no spread is known" in said["gate"]
+    assert said["pairs"]["train"] > 0 and said["pairs"]["holdout"] > 0
+    assert (out / "README.md").read_text(encoding="utf-8").startswith("---\ntags:")
+
+
+def test_preference_data_of_a_model_that_varies(tmp_path, capsys):
+    """Each repeat is another draw: the server is asked anew, at a temperature, and the spread is what it said."""
+    pytest.importorskip("datasets")
+    drawn: dict[str, set[int]] = {}
+
+    def grade(call) -> str | None:
+        if "seed" not in call.json or not call.json["temperature"]:
+            return None  # the server is asked what it can do
+        edited = str(call.images[-1][1])
+        drawn.setdefault(edited, set()).add(call.json["seed"])
+        return json.dumps({"instruction": 2 + 2 * (next(iter(drawn)) == edited), "quality": 3 + len(drawn[edited]) % 2})
+
+    samples, out = folders(tmp_path / "samples", edits=1, candidates=2), tmp_path / "out"
+    with ModelServer(grade) as server:
+        words = ("--judge", f"vllm:judge@{server.url}", "--protocol", "pointwise", "--repeats", "3", "--quiet")
+        said = told(capsys, "preference-data", samples, "-o", out, "--margin", "0.01", *words, "--spread", "0")
+    assert said["rules"]["repeats"] == 3 and said["candidates_judged"] == 2
+    assert [len(seeds) for seeds in drawn.values()] == [3, 3]
+    scores = [json.loads(line) for line in (out / "scores.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert all(len(set(each["rewards"])) == 2 for each in scores)

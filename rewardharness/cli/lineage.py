@@ -10,7 +10,7 @@ from rewardharness.errors import InputError
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
-    from rewardharness.runs.forms import Body, Reward, Subject
+    from rewardharness.runs.forms import Body, Release, Reward, Subject
     from rewardharness.runs.lineage import Items, Lineage
     from rewardharness.runs.reports import Found
 
@@ -214,11 +214,22 @@ def _keep(kept: "Lineage", name: str, body: "Body", arguments: argparse.Namespac
 
 def _reward(arguments: argparse.Namespace) -> "Reward | None":
     from rewardharness.runs.forms import Reward
-    from rewardharness.runs.named_files import read_release
 
     if arguments.release is not None:
-        return Reward(release=read_release(arguments.release))
+        return Reward(release=_release(arguments.release))
     return Reward(library=_library_id(arguments.library)) if arguments.library else None
+
+
+def _release(path: Path) -> "Release":
+    """Read a release; one that this program made is checked against its own hashes."""
+    from rewardharness.files import read_json
+    from rewardharness.judging.release_file import load_release
+    from rewardharness.runs.named_files import read_release
+
+    found = read_release(path)
+    if "format" in read_json(path):
+        load_release(path)
+    return found
 
 
 def _library_id(spec: str) -> str:
@@ -230,10 +241,9 @@ def _library_id(spec: str) -> str:
 
 def _subject(arguments: argparse.Namespace, kept: "Lineage", report: "Found | None") -> "Subject":
     from rewardharness.runs.forms import Model, Subject
-    from rewardharness.runs.named_files import read_release
 
     if arguments.release is not None:
-        return Subject(release=read_release(arguments.release))
+        return Subject(release=_release(arguments.release))
     if arguments.library is not None:
         return Subject(library=_library_id(arguments.library))
     if arguments.model is not None:

@@ -148,7 +148,8 @@ def tree(graph: Graph) -> list[str]:
     caused = {edge.target for edges in below.values() for edge in edges}
     lines: list[str] = []
     drawn: set[str] = set()
-    for root in [*(id_ for id_ in nodes if id_ not in caused), *nodes]:  # the second: foreign lines may form rings
+    roots = sorted((id_ for id_ in nodes if id_ not in caused), key=lambda id_: _rank(nodes[id_], below[id_]))
+    for root in [*roots, *nodes]:  # the second: foreign lines may form rings
         if root in drawn:
             continue
         waiting: list[tuple[str, str, str]] = [(root, "", "")]
@@ -161,6 +162,13 @@ def tree(graph: Graph) -> list[str]:
                 drawn.add(here)
                 waiting += [(edge.target, indent + "  ", f"- {edge.relation}:") for edge in reversed(below[here])]
     return lines
+
+
+def _rank(node: Node, edges: Sequence[Edge]) -> int:
+    """Order of roots: preferences that taught something, what judges, other data, models."""
+    if any(edge.relation == "taught" for edge in edges):
+        return 0
+    return {"edit": 1, "library": 1, "release": 1, "data": 2}.get(node.kind, 3)
 
 
 class _Drawing:

@@ -1,0 +1,269 @@
+"""`rh replay` from end to end: measured runs to the last digit, models by what is remembered, and what can change."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from rewardharness.cli.main import main
+from rewardharness.files import read_jsonl, write_text
+from rewardharness.library.entry import Entry
+from rewardharness.library.rubric import Criterion, Rubric
+from rewardharness.library.store import Library
+
+PAIRS = 12
+COLORS = {"red": (200, 30, 30), "green": (30, 160, 40), "blue": (40, 60, 200)}
+TIMID = Rubric((Criterion("untouched", "Nothing changed.", measure="structure_kept"),))
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Pairs of a recoloured square and the untouched source. People prefer the one that did something."""
+    folder = tmp_path_factory.mktemp("drawn")
+    random = np.random.default_rng(0)
+    rows = []
+    for number in range(PAIRS):
+        source = np.full((48, 48, 3), random.integers(90, 200, 3), np.uint8)
+        source += random.integers(0, 12, source.shape, dtype=np.uint8)
+        color = list(COLORS)[number % len(COLORS)]
+        edited = source.copy()
+        edited[14:34, 14:34] = COLORS[color]
+        pictures = [source, edited, source] if number % 2 else [source, source, edited]
+        for name, pixels in zip(("s", "a", "b"), pictures, strict=True):
+            Image.fromarray(pixels).save(folder / f"{name}{number}.png")
+        row = {"id": f"p{number:02d}", "source": f"s{number}.png", "candidate_a": f"a{number}.png"}
+        row |= {"candidate_b": f"b{number}.png", "instruction": f"make the square {color}", "label_kind": "drawn"}
+        rows.append(row | {"preference": "A" if number % 2 else "B"})
+    write_text(folder / "pairs.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def one_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests of this module share what was measured, which takes most of the time."""
+    monkeypatch.setenv("RH_HOME", str(tmp_path_factory.getbasetemp() / "replay-home"))
+
+
+@pytest.fixture
+def place(drawn: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with `data` and a Library, so that everything is named by relative paths."""
+    shutil.copytree(drawn, tmp_path / "data")
+    Library((Entry("timid", "skill", "For all.", "Change nothing.", {"triggers": "always"}, rubric=TIMID),)).save(
+        tmp_path / "timid"
+    )
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def scored(place: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    assert main(["score-folder", "data", "--library", "timid", "--run", "run", "--quiet"]) == 0
+    capsys.readouterr()
+    return place / "run"
+
+
+def replayed(capsys: pytest.CaptureFixture[str], *words: str, status: int = 0) -> dict[str, Any]:
+    assert main(["replay", *words, "--json"]) == status
+    captured = capsys.readouterr()
+    assert len(captured.out.splitlines()) == 1, "what the command itself has to say is not part of it"
+    found: dict[str, Any] = json.loads(captured.out)
+    return found
+
+
+def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert main(["replay", *words]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == "" and "Traceback" not in captured.err
+    return captured.err
+
+
+def test_a_measured_run_comes_out_the_same_to_the_last_digit(
+    scored: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir("/")  # relative paths mean what they meant where the command was given
+    found = replayed(capsys, str(scored), "--no-cache")
+    assert found["same"] and not found["changed"]
+    assert (found["n"], found["moved"], found["asked"]) == (PAIRS, 0, 0)
+    replay = Path(found["replay"])
+    assert replay == scored.with_name("run-replay")
+    assert json.loads((replay / "replay.json").read_text("utf-8")) == found
+    record = json.loads((replay / "record.json").read_text("utf-8"))
+    assert record["replays"]["folder"] == str(scored) and record["sittings"][0]["arguments"]["no_cache"]
+    again = replayed(capsys, str(replay), "--to", str(tmp_path / "of-a-replay"))
+    assert again["same"] and Path(again["replay"]) == tmp_path / "of-a-replay"
+    assert replayed(capsys, str(scored))["replay"].endswith("run-replay-2")
+
+
+def test_a_result_that_differs_is_named_and_fails(scored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [line for _, line in read_jsonl(scored / "results.jsonl")]
+    lines[0]["margin"] = np.nextafter(lines[0]["margin"], 2)
+    lines[1]["preference"] = "B" if lines[1]["preference"] == "A" else "A"
+    lines[2]["id"] = "p99"
+    write_text(scored / "results.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+    found = replayed(capsys, str(scored), status=1)
+    assert not found["same"]
+    assert [each["place"] for each in found["margins"]] == [f"{lines[0]['id']} margin"], "the last digit counts"
+    assert [each["place"] for each in found["preferences"]] == [f"{lines[1]['id']} preference"]
+    assert found["only_before"] == ["p99"] and len(found["only_after"]) == 1
+    assert main(["replay", str(scored), "--quiet"]) == 1
+    shown = capsys.readouterr().out
+    assert "Something else came of it" in shown and "the replay lacks: p99" in shown and "last digit" not in shown
+
+
+def test_data_that_changed_are_told_before_anything_is_judged(
+    scored: Path, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = place / "data" / "pairs.jsonl"
+    write_text(file, file.read_text("utf-8").replace("make the square red", "make the square blue"))
+    assert main(["replay", str(scored), "--dry-run"]) == 0
+    captured = capsys.readouterr()
+    assert "Changed since: data (" in captured.err and "Nothing was done" in captured.out
+    assert not (place / "run-replay").exists()
+
+
+def test_a_library_that_changed_is_told_and_one_that_is_gone_refused(
+    scored: Path, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Library((Entry("other", "skill", "For all.", "Else.", {"triggers": "always"}, rubric=TIMID),)).save(place / "timid")
+    found = replayed(capsys, str(scored), "--dry-run")
+    assert [each.split(" (")[0] for each in found["changed"]] == ["library id"]
+    shutil.rmtree(place / "timid")
+    assert "cannot be replayed, because what it was about cannot be opened" in refused(capsys, str(scored))
+    assert not (place / "run-replay").exists()
+
+
+def test_data_that_are_gone_are_refused(scored: Path, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.rmtree(place / "data")
+    assert "cannot be opened" in (said := refused(capsys, str(scored))) and "data" in said
+
+
+def test_other_code_is_told(scored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = scored / "record.json"
+    record = json.loads(path.read_text("utf-8"))
+    sitting = record["sittings"][0]
+    sitting["package"]["sources"], sitting["python"], sitting["packages"]["numpy"] = "0" * 64, "3.9.1", "1.0"
+    write_text(path, json.dumps(record))
+    changed = replayed(capsys, str(scored), "--dry-run")["changed"]
+    assert changed[0] == "the code of this package (the version is the same, the sources are not)"
+    assert changed[1].startswith("python (3.9.1 and ") and changed[2].startswith("numpy (1.0 and ")
+
+
+def test_what_cannot_be_replayed_says_why(scored: Path, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "holds no run" in refused(capsys, "nowhere")
+    assert "holds something already" in refused(capsys, str(scored), "--to", str(place / "data"))
+    path = scored / "record.json"
+    text = path.read_text("utf-8")
+    for change, why in (
+        ({"command": "paint", "about": {}}, "cannot be replayed"),
+        ({"schema": 9}, "that this version knows"),
+        ({"sittings": [json.loads(text)["sittings"][0] | {"condition": None}]}, "is not finished: it was killed"),
+        ({"sittings": [json.loads(text)["sittings"][0] | {"words": ["score-folder", "--odd"]}]}, "does not understand"),
+        ({"sittings": [json.loads(text)["sittings"][0] | {"words": ["--judge", "vllm:m@http://…@h"]}]}, "no passwords"),
+    ):
+        write_text(path, json.dumps(json.loads(text) | change))
+        assert why in refused(capsys, str(scored)), why
+    path.unlink()
+    assert "keeps no record" in refused(capsys, str(scored))
+
+
+def test_a_replay_that_was_killed_goes_on_with_the_same_command(
+    scored: Path, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = [sys.executable, "-m", "rewardharness", "replay", str(scored), "--no-cache", "--quiet"]
+    results = place / "run-replay" / "results.jsonl"
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        while process.poll() is None and not (results.exists() and results.stat().st_size):
+            time.sleep(0.002)
+        process.send_signal(signal.SIGKILL)
+    found = replayed(capsys, str(scored), "--no-cache")
+    assert found["same"] and found["replay"] == str(place / "run-replay")
+    sittings = json.loads((place / "run-replay" / "record.json").read_text("utf-8"))["sittings"]
+    assert [each["condition"] for each in sittings] == ["killed", "done"]
+
+
+def says(place: Path, *preferences: str) -> None:
+    """Write what the scripted model says, question by question; each example is asked about in both orders."""
+    scores = {"A": {"instruction": 3, "quality": 3}, "B": {"instruction": 2, "quality": 2}}
+    lines = [
+        json.dumps({"text": json.dumps({"preference": each, "scores": scores})}) + "\n"
+        for each in preferences
+        for _ in range(PAIRS * 2)
+    ]
+    write_text(place / "script.jsonl", "".join(lines))
+
+
+MODEL = ["--judge", "scripted:script.jsonl", "--protocol", "direct", "--concurrency", "1", "--library", "timid"]
+
+
+def test_a_model_that_is_remembered_comes_out_the_same(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    says(place, "A")
+    main(["score-folder", "data", *MODEL, "--run", "run", "--quiet"])
+    write_text(place / "script.jsonl", "")  # whoever asks again gets no answer
+    capsys.readouterr()
+    found = replayed(capsys, "run")
+    assert found["same"] and found["asked"] == 0 and found["n"] == PAIRS
+
+
+def test_a_model_that_is_asked_anew_may_move_a_little_but_not_change_its_mind(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    says(place, "A")
+    main(["score-folder", "data", *MODEL, "--run", "run", "--quiet", "--no-cache"])
+    judged = [line for _, line in read_jsonl(place / "run" / "results.jsonl")]
+    assert all(line["preference"] is not None and line["calls"] for line in judged)
+    capsys.readouterr()
+    assert replayed(capsys, "run")["asked"] == PAIRS
+    for line in judged:
+        line["margin"] += 0.05
+    write_text(place / "run" / "results.jsonl", "".join(json.dumps(line) + "\n" for line in judged))
+    found = replayed(capsys, "run")
+    assert found["same"] and found["moved"] == PAIRS and found["largest"] == pytest.approx(0.05)
+    assert not replayed(capsys, "run", "--tolerance", "0.01", status=1)["same"]
+
+
+def test_an_evolution_comes_out_the_same_also_one_that_was_killed(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["evolve", "--data", "data", "--library", "timid", "--run", "run", "--quiet", "--proposals", "6"]
+    events = place / "run" / "events.jsonl"
+    command = [sys.executable, "-m", "rewardharness", *words]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        while process.poll() is None and not (events.exists() and events.read_bytes().count(b"\n") >= 4):
+            time.sleep(0.002)
+        process.send_signal(signal.SIGKILL)
+    assert "is not finished" in refused(capsys, "run")
+    assert main(words) == 0
+    capsys.readouterr()
+    shutil.rmtree(place / "timid")  # the run keeps the Library that it began with
+    found = replayed(capsys, "run")
+    assert found["same"] and not found["report"] and found["n"] > PAIRS
+    [change] = found["changed"]
+    assert change.startswith("the Library ") and change.endswith("versions/0000")
+    report = json.loads((place / "run" / "report.json").read_text("utf-8"))
+    report["audit"]["final"]["accuracy"] = 0.123
+    report["edits"] = report["edits"][1:]
+    write_text(place / "run" / "report.json", json.dumps(report))
+    places = [each["place"] for each in replayed(capsys, "run", status=1)["report"]]
+    assert places == ["audit.final.accuracy", "edits"]
+
+
+def test_what_came_from_the_environment_is_part_of_the_run(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RH_LIBRARY", "timid")
+    assert main(["score-folder", "data", "--run", "run", "--quiet", "--limit", "4"]) == 0
+    monkeypatch.delenv("RH_LIBRARY")
+    monkeypatch.setenv("RH_JUDGE", "random")
+    capsys.readouterr()
+    found = replayed(capsys, "run")
+    assert found["same"] and not found["changed"] and found["n"] == 4
+    assert os.environ["RH_JUDGE"] == "random"

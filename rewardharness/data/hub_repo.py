@@ -172,8 +172,13 @@ class DatasetRepo:
         before = total - sum(tree[path].size for path in missing)
         if missing:
             check_space(self._cache_folder(), total - before, f"download {self.name}")
+
+            def arrived(count: int) -> None:
+                if progress:
+                    progress(min(before + count, total), total)
+
             with self._asking(f"download {self.name}", commit):
-                here |= self._download(commit, missing, lambda count: progress and progress(before + count, total))
+                here |= self._download(commit, missing, arrived)
         for path in missing:
             self._check(here[path], path, tree[path])
         if progress:
@@ -213,7 +218,7 @@ class DatasetRepo:
             return None
         return Path(place)
 
-    def _download(self, commit: str, paths: list[str], progress: Callable[[int], object]) -> dict[str, Path]:
+    def _download(self, commit: str, paths: list[str], progress: Callable[[int], None]) -> dict[str, Path]:
         """Fetch files side by side. Only this thread tells the progress, and an interrupt ends all of them."""
         from huggingface_hub import hf_hub_download
 
@@ -371,4 +376,8 @@ def _counting_bar(counter: _Counter) -> Any:
     def update(bar_self: Any, count: float | None = 1) -> None:
         counter.add(int(count or 0))
 
-    return type("Counting", (bar,), {"__init__": begin, "update": update})
+    def pass_over(bar_self: Any, *args: Any, **kwargs: Any) -> None:
+        """What comes over the network in packed form is told apart, and not counted twice."""
+
+    methods = {"__init__": begin, "update": update, "update_transfer": pass_over, "set_transfer_postfix_str": pass_over}
+    return type("Counting", (bar,), methods)

@@ -7,13 +7,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hub_parts import Hub, running_hub
 from hub_store import Repository
 from made_tables import DATA_100, as_parquet, data_100, picture
 
-from rewardharness.data.hub_repo import MissingRepoError, UnreachableError
+from rewardharness.data.hub_repo import MissingRepoError, UnreachableError, _Counter, _counting_bar
 from rewardharness.data.rows import DOWNLOADING, READING, Rows, RowSource, open_rows
 from rewardharness.errors import DataError, InputError
 from rewardharness.schema import ImageInput
@@ -259,6 +260,21 @@ def test_a_download_that_breaks_off_goes_on_where_it_stopped(
     hub.server.fail("GET", SHARD, "half")
     assert contents(open_rows(SOURCE, hub.settings())) == data_100()
     assert len(hub.server.ranges) == 1 and hub.server.ranges[0] != "bytes=0-"
+
+
+def test_bytes_that_come_in_packed_form_are_counted_once() -> None:
+    """Large files of the Hub come through another door of the client, which tells two numbers."""
+    from huggingface_hub.utils._xet_progress_reporting import XetDownloadProgressReporter
+
+    counter = _Counter()
+    bar = _counting_bar(counter)
+    with XetDownloadProgressReporter(reconstruction_desc="x", total=100, log_level=30, tqdm_class=bar) as told:
+        for done, packed in ((40, 60), (100, 80)):
+            rates = {"total_bytes_completion_rate": 1.0, "total_transfer_bytes_completion_rate": 1.0}
+            sizes = {"total_bytes": 100, "total_transfer_bytes": 80}
+            numbers = {"total_bytes_completed": done, "total_transfer_bytes_completed": packed}
+            told.update_progress(SimpleNamespace(**rates, **sizes, **numbers))
+    assert counter.bytes == 100
 
 
 def test_files_that_arrived_whole_are_kept_when_a_later_one_fails(hub: Hub) -> None:

@@ -13,7 +13,7 @@ from PIL import Image
 from rewardharness.cli.main import main
 from rewardharness.judging.release_file import load_release
 from rewardharness.library.opening import open_library
-from rewardharness.library.store import EMPTY
+from rewardharness.library.store import EMPTY, Library
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -41,6 +41,15 @@ def pictures(tmp_path: Path) -> Path:
     row = {"source": "source.png", "candidate_a": "red.png", "candidate_b": "source.png", "label_kind": "made"}
     rows = [{**row, "id": f"p{n}", "instruction": "make the box red", "preference": "A"} for n in range(2)]
     (folder / "pairs.jsonl").write_text("".join(json.dumps(each) + "\n" for each in rows), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Library of two Skills, both of which can be measured."""
+    names = {"color-and-material-changes", "preserving-the-rest"}
+    folder = tmp_path_factory.mktemp("libraries") / "small"
+    Library(tuple(each for each in open_library("builtin").entries if each.name in names)).save(folder)
     return folder
 
 
@@ -119,10 +128,10 @@ def test_a_wrong_command_is_one_error_with_a_remedy(run: Run, words: list[str], 
     assert not (tmp_path / "x").exists()
 
 
-def test_scores_by_a_release_are_those_without_it(run: Run, pictures: Path, tmp_path: Path) -> None:
+def test_scores_by_a_release_are_those_without_it(run: Run, pictures: Path, small: Path, tmp_path: Path) -> None:
     file = tmp_path / "r.json"
-    made = told(run, "release", "builtin", "-o", file, "--json")
-    plain = told(run, *score_words(pictures, "--no-cache"))
+    made = told(run, "release", small, "-o", file, "--json")
+    plain = told(run, *score_words(pictures, "--no-cache", "--library", small))
     told(run, "deploy", file, "--target", "prod", "--json")
     for release in (file, "deployed:prod"):
         by_release = told(run, *score_words(pictures, "--no-cache", "--release", release))
@@ -132,24 +141,24 @@ def test_scores_by_a_release_are_those_without_it(run: Run, pictures: Path, tmp_
     assert (report["release"], report["library_id"], report["judged"]) == (made["id"], made["library_id"], 2)
     card = tmp_path / "report.json"
     card.write_text(json.dumps(report), encoding="utf-8")
-    again = told(run, "release", "builtin", "--card", card, "-o", tmp_path / "with-card.json", "--json")
+    again = told(run, "release", small, "--card", card, "-o", tmp_path / "with-card.json", "--json")
     assert again["id"] == made["id"]
     status, out, _ = run("release", "show", tmp_path / "with-card.json")
     assert status == 0 and "pairs, labels: made" in out and "1.000" in out
 
 
 def test_a_release_of_a_model_is_told_where_it_is_served(
-    run: Run, pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, pictures: Path, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "r.json"
-    told(run, "release", "builtin", "--judge", "vllm:judge", "--protocol", "pointwise", "-o", file, "--json")
+    told(run, "release", small, "--judge", "vllm:judge", "--protocol", "pointwise", "-o", file, "--json")
 
     def respond(call: Call) -> str | None:
         return '{"instruction": 3, "quality": 2}' if len(call.images) == 2 else None
 
     with ModelServer(respond) as server:
         spec = f"vllm:judge@{server.url}"
-        plain = told(run, *score_words(pictures, "--judge", spec, "--protocol", "pointwise", "--no-cache"))
+        plain = told(run, *score_words(pictures, "--judge", spec, "--protocol", "pointwise", "--library", small))
         for where in (server.url, spec):
             scored = told(run, *score_words(pictures, "--release", file, "--judge", where, "--no-cache"))
             assert scored["candidates"] == plain["candidates"]
@@ -257,9 +266,9 @@ def test_a_deploy_without_a_target_is_a_wrong_command(capsys: pytest.CaptureFixt
     assert "--target" in capsys.readouterr().err
 
 
-def test_a_changed_release_is_not_used(run: Run, pictures: Path, tmp_path: Path) -> None:
+def test_a_changed_release_is_not_used(run: Run, pictures: Path, small: Path, tmp_path: Path) -> None:
     file = tmp_path / "r.json"
-    told(run, "release", "builtin", "-o", file, "--json")
+    told(run, "release", small, "-o", file, "--json")
     file.write_text(file.read_text("utf-8").replace('"ties": false', '"ties": true'), encoding="utf-8")
     for words in (
         ["release", "verify", file],

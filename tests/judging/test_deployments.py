@@ -153,61 +153,62 @@ def test_a_release_is_found_by_file_or_by_name(tmp_path: Path) -> None:
 
 
 DYING = """
-import os, signal, sys
+import json, os, signal, sys
 from pathlib import Path
 from rewardharness.judging.deployments import Deployments
 from rewardharness.judging.release_file import load_release
 
-home, file, last = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
-release = load_release(file)
-count = 0
+home, releases = Path(sys.argv[1]), [load_release(Path(name)) for name in sys.argv[2:]]
+deployments = Deployments(home)
 
 def deadly(name):
     real = getattr(os, name)
     def call(*arguments, **more):
-        global count
-        count += 1
-        if count == last:
+        global left
+        left -= 1
+        if not left:
             os.kill(os.getpid(), signal.SIGKILL)
         return real(*arguments, **more)
     setattr(os, name, call)
 
-for name in ("fsync", "replace", "link", "unlink", "open", "close", "chmod"):
-    deadly(name)
-Deployments(home).deploy("prod", release)
+for last in range(1, 100):
+    before = deployments.active("prod").release
+    wanted = next(each for each in releases if each.id != before)
+    child = os.fork()
+    if not child:
+        left = last
+        for name in ("fsync", "replace", "link", "unlink", "open", "close", "chmod"):
+            deadly(name)
+        deployments.deploy("prod", wanted)
+        os._exit(0)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    active = deployments.release("prod").id
+    chain = [[each.number, each.on, each.release] for each in deployments.in_effect("prod")]
+    print(json.dumps({"status": status, "before": before, "wanted": wanted.id, "active": active, "chain": chain}))
+    if status == 0:
+        break
 """
-"""Deploys a release and dies just before the n-th call of the system that changes something."""
+"""Deploys one release and the other in turn, each time in a process that dies just before its n-th call of the system
+that changes something, until one comes to its end."""
 
 
 def test_the_pointer_is_valid_wherever_the_process_is_killed(tmp_path: Path) -> None:
     deployments = Deployments(tmp_path)
     deployments.deploy("prod", FIRST)
-    files = {}
-    for release in (SECOND, THIRD):
-        files[release.id] = tmp_path / f"{release.id[:8]}.json"
-        save_release(release, files[release.id])
-    killed = 0
-    for last in range(1, 60):
-        before = active(deployments)
-        wanted = THIRD if before == SECOND.id else SECOND
-        done = subprocess.run(
-            [sys.executable, "-c", DYING, str(tmp_path), str(files[wanted.id]), str(last)],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert active(deployments) in (before, wanted.id)
-        chain = deployments.in_effect("prod")
-        assert chain[0].release == FIRST.id and chain[-1].release == active(deployments)
-        assert all(two.on == one.number for one, two in pairwise(chain))
-        if done.returncode == 0:
-            assert active(deployments) == wanted.id
-            break
-        assert done.returncode == -9, done.stderr
-        killed += 1
-    else:
-        raise AssertionError("it never came to its end")
-    assert killed > 5
-    before = active(deployments)
-    assert deployments.rollback("prod").release != before
+    files = [tmp_path / "second.json", tmp_path / "third.json"]
+    for file, release in zip(files, (SECOND, THIRD), strict=True):
+        save_release(release, file)
+    words = [sys.executable, "-c", DYING, str(tmp_path), *map(str, files)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    *killed, last = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(killed) > 10
+    assert {each["status"] for each in killed} == {-9}
+    assert (last["status"], last["active"]) == (0, last["wanted"])
+    assert {each["active"] == each["wanted"] for each in killed} == {True, False}, "some died before it, some after"
+    for each in (*killed, last):
+        assert each["active"] in (each["before"], each["wanted"])
+        assert each["chain"][0][2] == FIRST.id and each["chain"][-1][2] == each["active"]
+        assert all(two[1] == one[0] for one, two in pairwise(each["chain"]))
+    assert deployments.rollback("prod").release != last["active"]
     assert not list((tmp_path / "deployments").glob("**/.*.tmp")), "what killed processes left is gone"

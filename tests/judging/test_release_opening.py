@@ -25,6 +25,8 @@ from rewardharness.schema import Example, ImageInput, Usage
 from rewardharness.settings import Settings
 
 URL = "http://127.0.0.1:9/v1"
+PAGE = JudgeOptions(pictures=True, attempts=2)
+"""As the app opens judges."""
 
 
 def drawn(level: int) -> ImageInput:
@@ -56,6 +58,9 @@ def test_the_measured_score_is_the_same_to_the_last_digit(levels: tuple[int, ...
     [(_, theirs)] = evaluate(MeasuredJudge(), library, [example(*levels)])
     assert replace(ours, usage=Usage()) == replace(theirs, usage=Usage())
     assert ours.judged
+    shown, _ = open_release(saved(make_release("measured", library), tmp_path), settings(), options=PAGE)
+    [(_, on_the_page)] = evaluate(shown, pinned, [example(*levels)])
+    assert (on_the_page.scores, on_the_page.margin) == (ours.scores, ours.margin)
 
 
 def bodies(server: ModelServer) -> list[dict[str, object]]:

@@ -38,7 +38,7 @@ class NonInferiorityGate:
         """Decide; see `gate.Policy`."""
         said = f"{tally.fixes} fixed, {tally.breaks} broken"
         if tally.losses > tally.gains + (tally.hope if tally.left else 0.0):
-            return Verdict("reject", f"{said}: it earns its place")
+            return Verdict("reject", f"{said}: more would be lost than gained")
         if tally.left:
             return None
         n = self.pool + 1

@@ -148,7 +148,7 @@ def _check_contradictions(arguments: argparse.Namespace, release: "Release") -> 
     }
     if arguments.one_order:
         given["both_orders"] = "--one-order", False
-    if arguments.ties:
+    if getattr(arguments, "ties", False):
         given["ties"] = "--ties", True
     wrong = [option for name, (option, value) in given.items() if release.settings.get(name) != value]
     if arguments.library is not None and open_library(arguments.library).id != release.library.id:

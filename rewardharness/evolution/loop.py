@@ -302,7 +302,8 @@ class _Sitting:
             reopened = self._more_to_spend(report)
             if report is not None and not reopened:
                 return report
-            state = self.checkpoints.load(self.pool, self.bench)
+            with self.bench.outside_budget():
+                state = self.checkpoints.load(self.pool, self.bench)
             if state is not None and reopened:
                 state = replace(state, ending="")
             self.emit(Resumed(step=self.bench.step))
@@ -340,7 +341,12 @@ class _Sitting:
             names = (plan.judge.name, plan.orchestrator.name, plan.schedule.name, plan.dataset.name)
             sizes = (len(self.pool), len(self.audit))
             self.emit(Started(*names, *sizes, plan.library.id, plan.seed, plan.estimate.to_json()))
-        outcomes = self.bench.judge(plan.library, plan.schedule.watched(self.pool))
+        try:
+            outcomes = self.bench.judge(plan.library, plan.schedule.watched(self.pool))
+        except Exhausted as end:
+            raise InputError(
+                f"The pool could not be judged once: {end}.", next_step="Allow more, and give the same command again."
+            ) from end
         failed = sum(worth(outcome) is None for outcome in outcomes)
         if failed > (1 - COVERAGE) * len(outcomes):
             codes = {outcome.judgment.failure.code for outcome in outcomes if outcome.judgment.failure}

@@ -101,6 +101,13 @@ def test_a_budget_that_leaves_nothing_to_search_with_makes_no_folder(tmp_path: P
     assert model.requests == [] and not (tmp_path / "run").exists()
 
 
+def test_a_budget_that_ends_before_the_pool_is_judged_is_an_error_and_more_goes_on(tmp_path: Path) -> None:
+    plan, _ = make_plan(tmp_path, limits=Limits(Budget(seconds=1e-9)))
+    with pytest.raises(InputError, match="could not be judged once: the budget of 1e-09 seconds"):
+        run(plan, tmp_path / "run")
+    assert run(make_plan(tmp_path)[0], tmp_path / "run")["audit"]["final"]["accuracy"] == 1.0
+
+
 def test_the_measured_judge_starts_from_nothing_with_nothing_remembered(tmp_path: Path) -> None:
     cache = JudgmentCache(tmp_path / "cache")
     plan, _ = make_plan(tmp_path, dataset=make_dataset(3))
@@ -160,6 +167,8 @@ def test_a_run_in_the_middle_goes_on_without_its_books(tmp_path: Path, name: str
     first = run(plan, tmp_path / "run")
     (tmp_path / "run" / name).unlink()
     plan, _ = make_plan(tmp_path)
+    (tmp_path / "run" / "report.json").unlink()
+    assert run(make_plan(tmp_path, limits=Limits(Budget(judgments=32)))[0], tmp_path / "run")["audit"] == first["audit"]
     report = run(plan, tmp_path / "run")
     assert report["audit"]["final"]["accuracy"] == 1.0
     assert report["spent"]["judge"]["calls"] >= first["spent"]["judge"]["calls"], "what was paid stays paid"

@@ -11,12 +11,13 @@ from rewardharness.errors import InputError, RunError
 from rewardharness.schema import Json
 
 
-def compare_runs(first: Path, second: Path) -> Json:
+def compare_runs(first: Path, second: Path, *, rows: tuple[str, str] = ("", "")) -> Json:
     """Compare the judges that two runs are about, question by question. Judges nothing.
 
     Args:
         first: The run to compare with.
-        second: The run that is asked whether it is better.
+        second: The run that is asked whether it is better; it may be the same one, with another row.
+        rows: Keys of the contenders that are compared; empty: whom the run is about.
 
     Returns:
         Names and Libraries of both, and per part the comparison with `flips`: what was asked, the truth, both answers.
@@ -25,7 +26,7 @@ def compare_runs(first: Path, second: Path) -> Json:
         RunError: If a folder holds no benchmark, or nobody has answered in it.
         InputError: If they differ in task, protocol or data, or have human scores instead of preferences.
     """
-    (exam, one, before), (other_exam, two, after) = _read(first), _read(second)
+    (exam, one, before), (other_exam, two, after) = _read(first, rows[0]), _read(second, rows[1])
     if exam["scores"] or other_exam["scores"]:
         raise InputError(
             "Correlations with human scores cannot be compared question by question.",
@@ -59,9 +60,9 @@ def compare_runs(first: Path, second: Path) -> Json:
     }
 
 
-def _read(folder: Path) -> tuple[Json, Json, Sheet]:
+def _read(folder: Path, key: str) -> tuple[Json, Json, Sheet]:
     exam = read_exam(folder)
-    contenders = [each for each in read_contenders(folder) if each["role"] == "judge"]
+    contenders = [each for each in read_contenders(folder) if (each["key"] == key if key else each["role"] == "judge")]
     if not contenders:
         raise RunError(f"Nobody has answered in {folder}.", next_step="Run the benchmark first.")
     return exam, contenders[0], make_sheet(exam, read_judgments(folder).get(contenders[0]["key"], {}))

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from rewardharness.benchmark.items import Exam
 from rewardharness.errors import DataError, RunError
 from rewardharness.files import content_id, read_json, read_jsonl, write_json
-from rewardharness.judging.evaluate import Cancel, evaluate
+from rewardharness.judging.evaluate import evaluate
 from rewardharness.judging.judge import Judge
 from rewardharness.judging.record import judgment_from_line, judgment_line
 from rewardharness.judging.subagent import SubAgent
@@ -117,7 +117,7 @@ def judge_exam(
     concurrency: Callable[[Judge], int],
     on_judgment: Callable[[Contender, Judgment], None] | None = None,
     retry: bool = False,
-    cancel: Cancel | None = None,
+    should_stop: Callable[[], bool] | None = None,
 ) -> None:
     """Judge whatever the run folder does not hold yet.
 
@@ -128,7 +128,7 @@ def judge_exam(
         concurrency: How many examples are under way at once with a judge.
         on_judgment: Called for each judgment after it was written.
         retry: Judge again what could not be judged before.
-        cancel: Ends everything at once when it is called.
+        should_stop: Asked before each new example; when it says True, no new one is begun.
     """
     write_json(run.path / EXAM, exam.to_json())
     _keep_contenders(run.path, contenders)
@@ -136,7 +136,7 @@ def judge_exam(
     done = {name for name, line in known.items() if not (retry and line.get("reason"))}
     for contender in contenders:
         for ties in (False, True):
-            if cancel is not None and cancel.requested:
+            if should_stop is not None and should_stop():
                 return
             left = [
                 item.example
@@ -144,7 +144,7 @@ def judge_exam(
                 if item.ties == ties and line_id(contender.key, name) not in done
             ]
             if left:
-                _judge(run, contender, left, ties, concurrency, on_judgment, cancel)
+                _judge(run, contender, left, ties, concurrency, on_judgment, should_stop)
 
 
 def _judge(
@@ -154,7 +154,7 @@ def _judge(
     ties: bool,
     concurrency: Callable[[Judge], int],
     on_judgment: Callable[[Contender, Judgment], None] | None,
-    cancel: Cancel | None,
+    should_stop: Callable[[], bool] | None,
 ) -> None:
     judge = contender.open(ties)
     key = contender.key
@@ -165,7 +165,14 @@ def _judge(
         if on_judgment is not None:
             on_judgment(contender, judgment)
 
-    evaluate(judge, contender.library, examples, concurrency=concurrency(judge), on_judgment=keep, cancel=cancel)
+    evaluate(
+        judge,
+        contender.library,
+        examples,
+        concurrency=concurrency(judge),
+        on_judgment=keep,
+        should_stop=should_stop,
+    )
 
 
 def _keep_contenders(folder: Path, contenders: Sequence[Contender]) -> None:

@@ -1,6 +1,7 @@
 """`rh benchmark`: judge a task with labels that others made. Looking at tasks and reports is in `benchmark_reports`."""
 
 import argparse
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from rewardharness.settings import Settings
 if TYPE_CHECKING:
     from rewardharness.benchmark.items import Exam
     from rewardharness.benchmark.run import Contender, Cost
+    from rewardharness.evolution.stop import StopRequest
     from rewardharness.judging.judge import Judge
     from rewardharness.schema import Json, Judgment
 
@@ -24,6 +26,8 @@ RUN = "run"
 
 COMMANDS = (RUN, *benchmark_reports.COMMANDS)
 NO_LIBRARY = "no Library"
+INTERRUPTED = 130
+"""Exit status after Ctrl-C or `rh runs stop`."""
 
 
 def completed(words: Sequence[str]) -> list[str]:
@@ -92,6 +96,7 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
     from rewardharness.benchmark.report import read_result, write_for_library, write_report
     from rewardharness.benchmark.run import estimate, manifest, read_known
     from rewardharness.benchmark.thresholds import DEVELOPMENT
+    from rewardharness.evolution.stop import Stopped, StopRequest
     from rewardharness.files import content_id
 
     if arguments.concurrency is not None and arguments.concurrency < 1:
@@ -108,9 +113,17 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
     if not arguments.quiet or arguments.dry_run:
         _tell(exam, contenders, costs, folder)
     if arguments.dry_run:
+        if arguments.json:
+            output.emit(_expected(exam, contenders, costs, folder))
         return 0
     ask_leave(any(cost.requests for cost in costs), arguments.yes, "Set a --limit")
-    _judge(arguments, settings, (exam, development), contenders, folder)
+    stop = StopRequest(folder)
+    try:
+        with stop.listening(lambda: output.note("Ending after the judgments under way; Ctrl-C again ends at once.")):
+            _judge(arguments, settings, (exam, development), contenders, stop)
+    except (Stopped, KeyboardInterrupt):
+        output.note(f"Stopped; nothing is lost. The same command goes on in {folder}.")
+        return INTERRUPTED
     result = read_result(folder)
     written = write_report(folder, result)
     if arguments.for_library is not None:
@@ -122,6 +135,13 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
         output.say("Reports: " + ", ".join(str(path) for path in written))
     first = result["rows"][0]
     return 0 if first["judged"] == first["items"] else NOT_JUDGED
+
+
+def manifest_of(arguments: argparse.Namespace, settings: Settings) -> "Json":
+    """Say what a run would be about, without judging anything."""
+    from rewardharness.benchmark.run import manifest
+
+    return manifest(_open(arguments.task, arguments, settings), _contenders(arguments, settings)[0])
 
 
 def _open(spec: str, arguments: argparse.Namespace, settings: Settings, beside: "Exam | None" = None) -> "Exam":
@@ -206,16 +226,34 @@ def _tell(exam: "Exam", contenders: "Sequence[Contender]", costs: "Sequence[Cost
     output.note(f"Run folder: {folder}")
 
 
+def _expected(exam: "Exam", contenders: "Sequence[Contender]", costs: "Sequence[Cost]", folder: Path) -> "Json":
+    """Say the same as JSON."""
+    return {
+        **{name: value for name, value in exam.to_json().items() if name != "questions"},
+        "counting": Counter(each.part for each in exam.questions if not each.excluded and each.truth is not None),
+        "contenders": [each.to_json() for each in contenders],
+        "judgments": sum(cost.judgments for cost in costs),
+        "known": sum(cost.known for cost in costs),
+        "requests": sum(cost.requests for cost in costs),
+        "folder": str(folder),
+    }
+
+
 def _judge(
     arguments: argparse.Namespace,
     settings: Settings,
     exams: "tuple[Exam, Exam | None]",
     contenders: "Sequence[Contender]",
-    folder: Path,
+    stop: "StopRequest",
 ) -> None:
-    """Judge what is not known yet, and fit thresholds where there are development data."""
+    """Judge what is not known yet, and fit thresholds where there are development data.
+
+    Raises:
+        Stopped: If somebody asked for an end.
+    """
     from rewardharness.benchmark.run import judge_exam, manifest, read_judgments
     from rewardharness.benchmark.thresholds import DEVELOPMENT, fit_rules, write_rules
+    from rewardharness.evolution.stop import STOP_FILE
     from rewardharness.judging.subagent import SubAgent
     from rewardharness.runs.records import record_run
     from rewardharness.runs.store import RunFolder
@@ -226,6 +264,7 @@ def _judge(
 
     def judge(exam: "Exam", place: Path, label: str, record: Any) -> None:
         with RunFolder(place, manifest(exam, contenders[0]), restart=arguments.restart, record=record) as run:
+            (place / STOP_FILE).unlink(missing_ok=True)  # of an earlier sitting
             total = len(exam.items) * len(contenders)
             done = total - _left(exam, contenders, run.results(), arguments.retry_failed)
             with output.Progress(total, label, done=done, quiet=arguments.quiet) as bar:
@@ -240,9 +279,14 @@ def _judge(
                     concurrency=concurrency,
                     on_judgment=step,
                     retry=arguments.retry_failed,
+                    should_stop=stop,
                 )
+                if _left(exam, contenders, run.results(), False):
+                    stop.check()
 
     exam, development = exams
+    folder = stop.folder
+    assert folder is not None
     record = record_run(arguments, settings, library=arguments.library or settings.library)
     judge(exam, folder, "judging", record)
     if development is not None:

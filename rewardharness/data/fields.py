@@ -177,7 +177,8 @@ def read_examples(rows: Rows, given: FieldMap, *, name: str, notes: Iterable[str
     reading.refuse_unknown_labels()
     problems = [*notes, *rows.notes, *reading.problems()]
     if not reading.examples:
-        raise DataError(f"{name} has no example that can be judged. {' '.join(problems)}".rstrip())
+        step = "Name other columns with --field, or another config and split."
+        raise DataError(f"{name} has no example that can be judged. {' '.join(problems)}".rstrip(), next_step=step)
     return Dataset.of(name, reading.examples.values(), problems=problems)
 
 

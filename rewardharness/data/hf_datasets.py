@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from rewardharness import files
+from rewardharness.data.space import megabytes
 from rewardharness.data.tables import IMAGE, TEXT_TABLES, Shape, Table, read_text_table
 from rewardharness.errors import DataError, MissingPackageError
 
@@ -34,6 +35,9 @@ DISK_SPLITS = "dataset_dict.json"
 
 DEFAULT = "default"
 """Name of the config of a dataset that names none."""
+
+MAX_GROUP = 4 << 30
+"""Bytes of a group of rows of a Parquet file, unpacked, at most."""
 
 _BATCH = 16
 _BUFFER = 1 << 20
@@ -227,6 +231,10 @@ def _read_parquet(path: Path) -> Table:
 
     with parquet.ParquetFile(path) as opened:
         shapes, count = _shapes(opened.schema_arrow), opened.metadata.num_rows
+        groups = [opened.metadata.row_group(number).total_byte_size for number in range(opened.num_row_groups)]
+    if groups and max(groups) > MAX_GROUP:
+        message = f"{path} has a group of rows of {megabytes(max(groups))} MB, which would have to fit into memory."
+        raise DataError(message, next_step="Write it again with smaller groups of rows (row_group_size).")
 
     def rows() -> Iterator[Mapping[str, Any]]:
         # Buffered and without threads it holds one group of rows, not several.

@@ -5,28 +5,29 @@ Files are read alone: no code of a repository is ever run. What a table is, is n
 
 import hashlib
 import re
-import shutil
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from rewardharness import __version__
+from rewardharness.data.space import check_space
 from rewardharness.errors import DataError, MissingPackageError
+
+if TYPE_CHECKING:
+    from huggingface_hub import HfApi
 
 MAIN = "main"
 """The branch that is read when none is named."""
 
 MAX_FILES = 200_000
 """Files of a repository that are listed, at most."""
-
-SPARE_BYTES = 256 << 20
-"""What a download leaves free on the disk."""
 
 _PUBLIC = "https://huggingface.co"
 _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,94}[A-Za-z0-9_])?"
@@ -94,8 +95,8 @@ def is_commit(revision: str) -> bool:
 class DatasetRepo:
     """One dataset repository.
 
-    Every method raises `DataError` when the Hub refuses and `UnreachableError` when it cannot be asked. No error ever
-    holds a token or what the server wrote.
+    Every method raises `DataError` when the Hub refuses, `UnreachableError` when it cannot be asked, and
+    `MissingPackageError` without `huggingface_hub`. No error ever holds a token or what the server wrote.
 
     Args:
         name: `org/name`.
@@ -103,24 +104,32 @@ class DatasetRepo:
 
     Raises:
         DataError: If the name cannot be one.
-        MissingPackageError: If `huggingface_hub` is not installed.
     """
 
     def __init__(self, name: str, hub: Hub) -> None:
         if not is_repo(name):
             raise DataError(f"{name[:100]!r} is not the name of a dataset.", next_step="Write it as org/name.")
+        self.name = name
+        self._hub = hub
+        self._endpoint = (hub.endpoint or "").rstrip("/") or None
+
+    @cached_property
+    def _api(self) -> "HfApi":
+        """The client, which is needed only where something has to be asked."""
         try:
             from huggingface_hub import HfApi
         except ImportError:
             raise MissingPackageError("huggingface_hub", "data", "datasets on the Hub") from None
-        self.name = name
-        self._hub = hub
-        self._endpoint = (hub.endpoint or "").rstrip("/") or None
-        # Its errors are those of the HTTP package that it uses, whichever that is.
-        self._http_error: type[Exception] = import_module("huggingface_hub.utils").httpx.HTTPError
-        self._api = HfApi(
-            endpoint=self._endpoint, token=hub.token, library_name="rewardharness", library_version=__version__
+        return HfApi(
+            endpoint=self._endpoint, token=self._hub.token, library_name="rewardharness", library_version=__version__
         )
+
+    @property
+    def _http_error(self) -> type[Exception]:
+        """What the client raises: errors of the HTTP package that it uses, whichever that is."""
+        assert self._api is not None
+        found: type[Exception] = import_module("huggingface_hub.utils").httpx.HTTPError
+        return found
 
     @property
     def page(self) -> str:
@@ -271,11 +280,12 @@ class DatasetRepo:
     @contextmanager
     def _asking(self, doing: str, revision: str) -> Iterator[None]:
         """Turn what goes wrong meanwhile into words."""
+        http_error = self._http_error
         try:
             yield
         except DataError:
             raise
-        except (self._http_error, OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError) as error:
+        except (http_error, OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError) as error:
             if type(error) in {OSError, PermissionError} and getattr(error, "errno", None):
                 raise  # the cache cannot be written, or the disk is full
             raise self._in_words(error, doing, revision) from None
@@ -317,26 +327,6 @@ class DatasetRepo:
             step = "Wait a few minutes and run the same command again."
             return UnreachableError("The Hub asks for fewer requests.", next_step=step)
         return DataError(f"The Hub refuses (status {status}) to {doing}.", next_step=f"Look at {self.page}.")
-
-
-def check_space(folder: Path, needed: int, doing: str) -> None:
-    """Make sure that a disk has room.
-
-    Raises:
-        DataError: If `needed` bytes would not leave `SPARE_BYTES` free; names the folder and both numbers.
-    """
-    while not folder.exists():
-        folder = folder.parent
-    free = shutil.disk_usage(folder).free
-    if needed and free < needed + SPARE_BYTES:
-        message = f"Not enough room to {doing}: it needs {megabytes(needed)} MB, and {folder} has {megabytes(free)} MB."
-        step = "Free some space, or let RH_HOME and HF_HOME name folders on a larger disk."
-        raise DataError(message, next_step=step)
-
-
-def megabytes(count: int) -> int:
-    """Bytes as whole megabytes, rounded up."""
-    return -(-count // 1_000_000)
 
 
 def _holds(place: Path, file: RemoteFile) -> bool:

@@ -20,6 +20,7 @@ from typing import Any
 
 from rewardharness import files
 from rewardharness.data.feedback import extension
+from rewardharness.data.space import check_space
 from rewardharness.data.tables import IMAGE, Shape, Table, is_inside
 from rewardharness.errors import DataError
 from rewardharness.schema import ImageInput
@@ -28,6 +29,7 @@ FORMAT = 1
 """Version of what is written; tables of another one are written anew."""
 
 _CHUNK = 32
+_LEAST = 1 << 20
 _SHOWN = 5
 _FORGOTTEN = 3600.0
 """Seconds after which a file that was never put in place belongs to a process that was killed."""
@@ -118,7 +120,7 @@ def store(
         progress: Told the number of rows that are written, and of all.
 
     Raises:
-        DataError: If the files do not belong together, or not one image is where they say.
+        DataError: If the files do not belong together, not one image is where they say, or the disk has no room.
     """
     _forget_leftovers(folder / "images")
     shapes = _merged(part.table for part in parts)
@@ -127,6 +129,7 @@ def store(
     total = sum(part.table.count for part in parts)
     for part in parts:
         for chunk in _chunks(part.table.rows()):
+            check_space(folder, _LEAST, "write rows and images")
             keeping.prepare(chunk, part)
             for row in chunk:
                 keep = partial(keeping.cell, folder=part.folder)

@@ -25,11 +25,10 @@ from rewardharness.data.hub_repo import (
     Token,
     Tree,
     UnreachableError,
-    check_space,
     is_commit,
-    megabytes,
 )
 from rewardharness.data.row_store import Part, Rows, open_stored, store
+from rewardharness.data.space import check_space, megabytes
 from rewardharness.errors import DataError, InputError
 from rewardharness.settings import Settings
 
@@ -45,6 +44,7 @@ READING = "reading rows"
 """What is being done while rows and images are put on this disk."""
 
 _LISTED = 20
+_MAX_CARD = 4 << 20
 _FILES = "files.json"
 _LAYOUT = "layout.json"
 
@@ -161,7 +161,7 @@ def _layout(repo: DatasetRepo, commit: str, folder: Path) -> Layout:
         return Layout(configs, str(stated["default"]))
     tree = _tree(repo, commit, folder)
     card = ""
-    if CARD in tree:
+    if CARD in tree and tree[CARD].size <= _MAX_CARD:
         card = repo.fetch(commit, [CARD], tree)[CARD].read_text(encoding="utf-8", errors="replace")
     layout = find_layout(tree, card)
     if not layout.configs:

@@ -21,6 +21,7 @@ from typing import Any
 
 from rewardharness import files
 from rewardharness.data.folder import csv_rows
+from rewardharness.data.space import megabytes
 from rewardharness.errors import DataError
 
 Shape = str | dict[str, Any] | None
@@ -34,6 +35,9 @@ ENDINGS = frozenset({".png", ".jpg", ".jpeg", ".jfif", ".webp", ".bmp", ".gif", 
 
 TEXT_TABLES = frozenset({".jsonl", ".ndjson", ".json", ".csv", ".tsv"})
 """Endings of the tables that are read here."""
+
+MAX_TEXT = 512 << 20
+"""Bytes of a table that is text, at most: all of it is held in memory while it is read."""
 
 _SHOWN = 5
 
@@ -60,6 +64,9 @@ def read_text_table(path: Path) -> Table:
         DataError: If it is not what its ending says; names the lines.
     """
     ending = path.suffix.lower()
+    if path.is_file() and path.stat().st_size > MAX_TEXT:
+        message = f"{path} is larger than {megabytes(MAX_TEXT)} MB, which is too much for a table of text."
+        raise DataError(message, next_step="Write it as Parquet.")
     if ending in {".csv", ".tsv"}:
         rows = _read_csv(path, "\t" if ending == ".tsv" else None)
     else:

@@ -12,6 +12,7 @@ import pyarrow.parquet as parquet
 import pytest
 from made_tables import as_parquet, data_100, picture
 
+from rewardharness.data import hf_datasets
 from rewardharness.data.hf_datasets import disk_layout, find_layout, read_table
 from rewardharness.errors import DataError
 
@@ -191,6 +192,15 @@ def test_rows_are_read_some_at_a_time(tmp_path: Path) -> None:
         assert len(row["image"]["bytes"]) == len(blob)
         most = max(most, pa.total_allocated_bytes() - before)
     assert most < 400 * len(blob) / 4
+
+
+def test_groups_of_rows_that_would_not_fit_into_memory_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "t.parquet").write_bytes(as_parquet(data_100(4)))
+    monkeypatch.setattr(hf_datasets, "MAX_GROUP", 1000)
+    with pytest.raises(DataError, match="would have to fit into memory"):
+        read_table(tmp_path / "t.parquet")
 
 
 def test_without_the_packages_the_extra_is_named(tmp_path: Path) -> None:

@@ -305,10 +305,49 @@ def test_a_disk_without_room_is_said_before_anything_is_fetched(
 ) -> None:
     usage = shutil.disk_usage("/")._replace(free=1_000_000)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
-    with pytest.raises(DataError, match=r"Not enough room.* needs 1 MB, and .* has 1 MB") as caught:
+    with pytest.raises(DataError, match=r"Not enough room to .*: it needs 1 MB, and 269 MB to spare") as caught:
         open_rows(SOURCE, hub.settings())
     assert "HF_HOME" in caught.value.next_step
     assert not any("/resolve/" in request and SHARD in request for request in hub.server.requests)
+
+
+def test_a_disk_that_fills_up_meanwhile_ends_the_reading(
+    hub: Hub, repo: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo.put({SHARD: as_parquet(data_100(40))})
+    settings, usage = hub.settings(), shutil.disk_usage("/")
+    with monkeypatch.context() as patched:
+        full = lambda path: usage._replace(free=0 if any(settings.home.rglob("*.png")) else 10**12)  # noqa: E731
+        patched.setattr(shutil, "disk_usage", full)
+        with pytest.raises(DataError, match="Not enough room to write rows and images"):
+            open_rows(SOURCE, settings)
+    assert contents(open_rows(SOURCE, settings)) == data_100(40)
+
+
+def test_a_commit_that_was_read_needs_no_package(hub: Hub, repo: Repository) -> None:
+    settings = hub.settings()
+    commit = open_rows(SOURCE, settings).revision
+    script = (
+        "import sys; sys.modules.update(dict.fromkeys(('datasets', 'pyarrow', 'fsspec', 'huggingface_hub')))\n"
+        "from rewardharness.data.rows import *; from rewardharness.settings import Settings\n"
+        f"settings = Settings.from_env({{'RH_HOME': {str(settings.home)!r}}})\n"
+        f"rows = open_rows(RowSource(hub={DATA_100!r}, revision={commit!r}), settings)\n"
+        "assert all(row['source_image'].path.is_file() for row in rows) and rows.count == 12\n"
+        "try: open_rows(RowSource(hub='ann/other'), settings)\n"
+        "except Exception as error: print(error.next_step)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "reward-harness-library[data]" in done.stdout
+
+
+def test_a_long_list_of_files_comes_in_pages(hub: Hub) -> None:
+    repo = hub.server.store.create("ann/edits", kind="datasets")
+    repo.put({f"images/{number}.png": picture(number) for number in range(9)})
+    repo.put({"t.jsonl": "\n".join(json.dumps({"image": f"images/{number}.png"}) for number in range(9))})
+    hub.server.page = 2
+    rows = open_rows(RowSource(hub="ann/edits"), hub.settings())
+    assert contents(rows) == [{"image": picture(number)} for number in range(9)]
 
 
 # This disk -----------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rewardharness.data import tables
 from rewardharness.data.tables import is_inside, read_text_table
 from rewardharness.errors import DataError
 
@@ -71,6 +72,13 @@ def test_names_that_lead_away_are_no_images(tmp_path: Path, name: str) -> None:
 def test_addresses_are_no_images(tmp_path: Path) -> None:
     path = written(tmp_path, "t.jsonl", json.dumps({"a": "https://example.com/a.png"}))
     assert read_text_table(path).columns == {"a": None}
+
+
+def test_a_text_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "MAX_TEXT", 10)
+    with pytest.raises(DataError, match="too much for a table of text") as caught:
+        read_text_table(written(tmp_path, "t.jsonl", '{"a": "b"}\n'))
+    assert "Parquet" in caught.value.next_step
 
 
 @given(st.text(max_size=20))

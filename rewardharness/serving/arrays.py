@@ -1,0 +1,111 @@
+"""Makes PNG files of the arrays that trainers hold: float or uint8, channels first or last, of numpy or torch.
+
+Nothing is lost that eight bits can hold: a float v in [0, 1] becomes round(255 v), as in the files that trainers save.
+"""
+
+import io
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rewardharness.errors import ImageError
+
+_CHANNELS = (1, 3, 4)
+_TOLERANCE = 1e-3
+"""By how much rounding may leave [0, 1]."""
+
+
+def pictures(images: Any, what: str) -> list[bytes]:
+    """Make a PNG of each image of a batch.
+
+    Args:
+        images: An array or tensor of four dimensions, NCHW or NHWC; or a sequence of what `picture` takes.
+        what: What messages call them.
+
+    Raises:
+        ImageError: If one cannot be read as an image; says which.
+    """
+    shape = getattr(images, "shape", None)
+    if shape is not None and len(shape) != 4:
+        raise ImageError(f"{what} have the shape {tuple(shape)}; a batch has four dimensions.")
+    return [picture(each, f"{what}, number {number}") for number, each in enumerate(images, 1)]
+
+
+def picture(image: Any, what: str) -> bytes:
+    """Make a PNG of one image.
+
+    Args:
+        image: An array or tensor of three dimensions, CHW or HWC: floats in [0, 1] or uint8. Or a picture of Pillow,
+            or the bytes of an image file, which are taken as they are.
+        what: What messages call it.
+
+    Raises:
+        ImageError: If it is none of these, has numbers out of range, or its channels cannot be told.
+    """
+    if isinstance(image, bytes):
+        return image
+    if hasattr(image, "save"):
+        buffer = io.BytesIO()
+        image.save(buffer, "PNG")
+        return buffer.getvalue()
+    return _encode(_rows(_numbers(image, what), what))
+
+
+def _numbers(image: Any, what: str) -> np.ndarray[Any, Any]:
+    """Bring an array of whatever kind to numpy; torch is never imported for it."""
+    if hasattr(image, "detach"):
+        image = image.detach().cpu()
+        image = image.float().numpy() if image.is_floating_point() else image.numpy()
+    if not isinstance(image, np.ndarray):
+        raise ImageError(
+            f"{what} is of type {type(image).__name__}, which is no image.",
+            next_step="Give a tensor or an array, a picture of Pillow, or the bytes of an image file.",
+        )
+    return image
+
+
+def _rows(image: np.ndarray[Any, Any], what: str) -> np.ndarray[Any, Any]:
+    """Height, width, channels; uint8."""
+    if image.ndim != 3:
+        raise ImageError(f"{what} has the shape {image.shape}; an image has three dimensions.")
+    first, last = image.shape[0] in _CHANNELS, image.shape[2] in _CHANNELS
+    if not first and not last:
+        raise ImageError(f"{what} has the shape {image.shape}; neither end is a number of channels (1, 3 or 4).")
+    # Of an image of three rows or columns both ends could be channels; trainers put them first in floats.
+    if first and (not last or np.issubdtype(image.dtype, np.floating)):
+        image = np.moveaxis(image, 0, 2)
+    if image.dtype == np.uint8:
+        return image
+    if not np.issubdtype(image.dtype, np.floating):
+        raise ImageError(f"{what} has numbers of type {image.dtype}; give floats in [0, 1] or uint8.")
+    if not np.isfinite(image).all() or image.min() < -_TOLERANCE or image.max() > 1 + _TOLERANCE:
+        low, high = float(image.min()), float(image.max())
+        raise ImageError(
+            f"{what} has floats from {low:g} to {high:g}; they belong in [0, 1].",
+            next_step="Undo the normalisation of the model first, as in images / 2 + 0.5.",
+        )
+    eight: np.ndarray[Any, Any] = np.rint(image.clip(0, 1) * 255).astype(np.uint8)
+    return eight
+
+
+def _encode(image: np.ndarray[Any, Any]) -> bytes:
+    from PIL import Image
+
+    if image.shape[2] == 1:
+        image = image[:, :, 0]
+    buffer = io.BytesIO()
+    Image.fromarray(image).save(buffer, "PNG", compress_level=1)  # sent once; time counts more than size
+    return buffer.getvalue()
+
+
+def texts(values: Any, count: int, what: str) -> Sequence[str]:
+    """Make sure that there is one text for each image.
+
+    Raises:
+        ImageError: If there is not.
+    """
+    found = [str(value) for value in values]
+    if len(found) != count:
+        raise ImageError(f"There are {len(found)} {what} for {count} images.", next_step="Give one for each.")
+    return found

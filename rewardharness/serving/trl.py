@@ -1,0 +1,196 @@
+"""A reward function for TRL: an object that a GRPOTrainer calls, with rewards from `rh serve`.
+
+    from rewardharness.serving.trl import EditReward, stop_on_request
+
+    reward = EditReward("http://127.0.0.1:8100", release="3f0c...", edited=render)
+    trainer = GRPOTrainer(model, reward_funcs=reward, callbacks=[stop_on_request("stop")], ...)
+
+TRL hands a reward function the columns of the dataset, repeated for every completion. TRL trains models of text: what
+they write becomes an image by whatever draws it, and `edited` is the function that does so, or the column that holds
+it.
+
+A completion that was not judged has no reward: `None`, which TRL leaves out of the group's mean and gives no advantage.
+It is never 0. (TRL 1.16, `GRPOTrainer._calculate_rewards`.)
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rewardharness.errors import InputError
+from rewardharness.serving.client import AsyncRewardClient, ClientSettings, RewardClient
+from rewardharness.serving.client_http import USUAL
+from rewardharness.serving.client_wire import Ask, ImageLike, Reward
+
+log = logging.getLogger(__name__)
+
+Row = Mapping[str, Any]
+Render = Callable[[Any, Row], ImageLike | None]
+"""Makes an edited image of a completion and its row; None where it says nothing that can be drawn."""
+
+
+class _Columns:
+    """Which columns hold what; makes questions of what TRL hands over."""
+
+    def __init__(self, source: str, instruction: str, edited: str | Render) -> None:
+        self.source, self.instruction, self.edited = source, instruction, edited
+
+    def asks(self, completions: Sequence[Any], columns: Mapping[str, Any]) -> list[Ask | None]:
+        """Make one question for each completion; None where there is no image to judge."""
+        wanted = [self.source, self.instruction, *([self.edited] if isinstance(self.edited, str) else [])]
+        missing = [name for name in wanted if name not in columns]
+        if missing:
+            raise InputError(
+                f"The dataset has no column {missing[0]!r}.",
+                next_step="Name it: EditReward(..., source=..., instruction=..., edited=...).",
+            )
+        lists = {name: value for name, value in columns.items() if _is_column(value, len(completions))}
+        found: list[Ask | None] = []
+        for number, completion in enumerate(completions):
+            row = {name: values[number] for name, values in lists.items()}
+            edited = row[self.edited] if isinstance(self.edited, str) else self.edited(completion, row)
+            source = row[self.source]
+            found.append(None if edited is None or source is None else Ask(str(row[self.instruction]), source, edited))
+        return found
+
+
+class EditReward:
+    """Rewards for edits, for `GRPOTrainer(reward_funcs=...)`. Can be pickled.
+
+    Args:
+        url: Address of the reward server.
+        release: Hash of the release that must be served: training does not begin with another one.
+        token: What the server asks its callers for.
+        source: Column of the images before: bytes, paths or pictures of Pillow.
+        instruction: Column of the instructions.
+        edited: Column of the edited images, or a function that makes one of a completion and its row.
+        settings: How the server is asked. By default a server that is gone ends the training with an error; with
+            `ClientSettings(on_error="none")` its rewards are `None`.
+        name: What TRL calls the reward in its logs.
+
+    Raises:
+        InputError: If an argument cannot be used.
+        IdentityError: If the server judges with another release.
+        RewardServerError: If the server is not there or does not take the token.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        release: str | None = None,
+        token: str | None = None,
+        source: str = "source",
+        instruction: str = "instruction",
+        edited: str | Render = "edited",
+        settings: ClientSettings = USUAL,
+        name: str = "edit_reward",
+    ) -> None:
+        self._columns = _Columns(source, instruction, edited)
+        self._client = RewardClient(url, release=release, token=token, settings=settings)
+        self.__name__ = name
+
+    def __call__(self, prompts: Any, completions: Sequence[Any], **columns: Any) -> list[float | None]:
+        """Score completions: one reward in [0, 1] for each, or None where it was not judged."""
+        asks = self._columns.asks(completions, columns)
+        rewards = self._client.score([ask for ask in asks if ask is not None])
+        return _put_back(asks, rewards, columns)
+
+    def close(self) -> None:
+        """Close all connections; the next call opens new ones."""
+        self._client.close()
+
+
+class AsyncEditReward:
+    """The same as `EditReward`, asynchronous: TRL awaits it together with its other asynchronous rewards.
+
+    Args:
+        url: Address of the reward server.
+        release: Hash of the release that must be served.
+        token: What the server asks its callers for.
+        source: Column of the images before.
+        instruction: Column of the instructions.
+        edited: Column of the edited images, or a function that makes one of a completion and its row.
+        settings: How the server is asked.
+        name: What TRL calls the reward in its logs.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        release: str | None = None,
+        token: str | None = None,
+        source: str = "source",
+        instruction: str = "instruction",
+        edited: str | Render = "edited",
+        settings: ClientSettings = USUAL,
+        name: str = "edit_reward",
+    ) -> None:
+        RewardClient(url, release=release, token=token, settings=settings).close()  # is it the right server?
+        self._columns = _Columns(source, instruction, edited)
+        self._how = (url, release, token, settings)
+        self._client: AsyncRewardClient | None = None
+        self.__name__ = name
+
+    async def __call__(self, prompts: Any, completions: Sequence[Any], **columns: Any) -> list[float | None]:
+        """Score completions; see `EditReward`."""
+        if self._client is None:
+            url, release, token, settings = self._how
+            self._client = AsyncRewardClient(url, release=release, token=token, settings=settings)
+        asks = self._columns.asks(completions, columns)
+        rewards = await self._client.score([ask for ask in asks if ask is not None])
+        return _put_back(asks, rewards, columns)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_client": None}
+
+    async def close(self) -> None:
+        """Close all connections; the next call opens new ones."""
+        if self._client is not None:
+            await self._client.close()
+            self._client = None
+
+
+def _put_back(asks: Sequence[Ask | None], rewards: Sequence[Reward], columns: Mapping[str, Any]) -> list[float | None]:
+    """Give every completion its reward, tell the trainer how many have none, and the log why."""
+    left = iter(rewards)
+    found = [None if ask is None else next(left) for ask in asks]
+    values = [None if reward is None else reward.value for reward in found]
+    failed = [reward for reward in found if reward is not None and reward.value is None]
+    log_metric = columns.get("log_metric")
+    if values and callable(log_metric):
+        log_metric("rewardharness/not_judged", len(failed) / len(values))
+        log_metric("rewardharness/nothing_drawn", asks.count(None) / len(values))
+    if failed:
+        log.warning("%d of %d edits were not judged; the first: %s", len(failed), len(values), failed[0].reason)
+    return values
+
+
+def _is_column(value: Any, count: int) -> bool:
+    return isinstance(value, (list, tuple)) and len(value) == count
+
+
+def stop_on_request(stop_file: str | Path) -> Any:
+    """Make a callback that ends a training cleanly when a file appears, after the step that is under way.
+
+    Args:
+        stop_file: The file; `touch` it to stop.
+
+    Returns:
+        A `transformers.TrainerCallback`.
+    """
+    from transformers import TrainerCallback  # type: ignore[import-not-found, unused-ignore]
+
+    class StopOnRequest(TrainerCallback):  # type: ignore[misc, unused-ignore]
+        """Ends the training when somebody asks."""
+
+        def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> Any:
+            """Look for the file."""
+            if Path(stop_file).exists():
+                control.should_training_stop = True
+                control.should_save = True
+            return control
+
+    return StopOnRequest()

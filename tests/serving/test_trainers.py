@@ -1,0 +1,226 @@
+import asyncio
+import io
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from serving_parts import ReadyJudge, Running, picture, reward_of
+
+from rewardharness.errors import ImageError, InputError
+from rewardharness.schema import Failure
+from rewardharness.serving import verl
+from rewardharness.serving.arrays import picture as encoded
+from rewardharness.serving.arrays import pictures
+from rewardharness.serving.client import ClientSettings, IdentityError, RewardServerError
+from rewardharness.serving.flow_grpo import edit_r1_reward, edit_reward
+from rewardharness.serving.trl import AsyncEditReward, EditReward
+
+BEFORE, BAD = picture(1), picture(66)
+PATIENT_NOT = ClientSettings(on_error="none", attempts=1)
+
+
+@pytest.fixture(scope="module")
+def judge() -> ReadyJudge:
+    """A judge that fails on one image."""
+    lost = Failure("timeout", "It took too long.")
+    return ReadyJudge(lambda example: lost if example.candidates[0].data == BAD else None)
+
+
+class Telling:
+    """What TRL hands over to log with."""
+
+    def __init__(self) -> None:
+        self.metrics: dict[str, float] = {}
+
+    def __call__(self, name: str, value: float) -> None:
+        self.metrics[name] = value
+
+
+def columns(*edited: object) -> dict:
+    return {"source": [BEFORE] * len(edited), "instruction": ["make it red"] * len(edited), "edited": list(edited)}
+
+
+def test_trl_gets_a_reward_for_each_and_none_for_what_was_not_judged(server):
+    reward, log = EditReward(server.url), Telling()
+    edited = [picture(2), BAD, None, picture(3)]
+    found = reward(
+        prompts=["p"] * 4, completions=["c"] * 4, completion_ids=[[1]] * 4, log_metric=log, **columns(*edited)
+    )
+    assert found == [pytest.approx(reward_of(picture(2))), None, None, pytest.approx(reward_of(picture(3)))]
+    assert log.metrics == {"rewardharness/not_judged": 0.25, "rewardharness/nothing_drawn": 0.25}
+    assert reward.__name__ == "edit_reward"
+    reward.close()
+
+
+def test_trl_draws_what_a_model_wrote(server):
+    def draw(completion: str, row: dict) -> bytes | None:
+        assert row["source"] == BEFORE and row["shade"] in {7, 8}
+        return picture(int(completion)) if completion.isdigit() else None
+
+    reward = EditReward(server.url, edited=draw)
+    given = {**columns(None, None), "shade": [7, 8]}
+    assert reward(["p"] * 2, ["5", "five"], **given) == [pytest.approx(reward_of(picture(5))), None]
+    reward.close()
+
+
+def test_trl_hears_of_a_column_that_is_not_there(server):
+    reward = EditReward(server.url, source="before")
+    with pytest.raises(InputError, match="no column 'before'"):
+        reward(["p"], ["c"], **columns(picture(1)))
+    reward.close()
+
+
+def test_a_reward_function_can_be_pickled(server):
+    reward = EditReward(server.url, name="red")
+    again = pickle.loads(pickle.dumps(reward))  # our own
+    assert again.__name__ == "red" and again(["p"], ["c"], **columns(picture(4))) == [
+        pytest.approx(reward_of(picture(4)))
+    ]
+    again.close()
+    reward.close()
+
+
+def test_trl_awaits_it_as_well(server):
+    reward = AsyncEditReward(server.url)
+
+    async def main() -> list[float | None]:
+        found = await reward(["p"] * 2, ["c"] * 2, **columns(picture(2), BAD))
+        await reward.close()
+        return found
+
+    assert asyncio.run(main()) == [pytest.approx(reward_of(picture(2))), None]
+    assert pickle.loads(pickle.dumps(reward)).__name__ == "edit_reward"  # our own
+
+
+def test_a_server_that_dies_is_an_error_or_none_and_never_a_number():
+    with Running(ReadyJudge()) as server:
+        raising = EditReward(server.url, settings=ClientSettings(attempts=1))
+        quiet = EditReward(server.url, settings=PATIENT_NOT)
+    with pytest.raises(RewardServerError):
+        raising(["p"], ["c"], **columns(picture(2)))
+    assert quiet(["p"], ["c"], **columns(picture(2))) == [None]
+    raising.close()
+    quiet.close()
+    with pytest.raises(RewardServerError):
+        EditReward(server.url, settings=PATIENT_NOT)
+
+
+def test_training_does_not_begin_with_another_release(server):
+    for make in (EditReward, AsyncEditReward):
+        with pytest.raises(IdentityError, match="is wanted"):
+            make(server.url, release="0" * 64)
+
+
+# ---- verl and verl-omni
+
+
+def test_verl(server):
+    info = {"source": BEFORE, "edited": picture(9), "instruction": "make it red"}
+    found = verl.compute_score("edits", "text", None, info, url=server.url, reward_router_address=None)
+    assert found["score"] == pytest.approx(reward_of(picture(9))) and found["visual_quality"] >= 1
+    with pytest.raises(RewardServerError, match="timeout: The judge"):
+        verl.compute_score("edits", "text", None, {**info, "edited": BAD}, url=server.url)
+    with pytest.raises(InputError, match="no edited"):
+        verl.compute_score("edits", "text", "make it red", {"source": BEFORE}, url=server.url)
+
+
+def test_verl_loads_it_by_its_path(server):
+    code = (
+        "import importlib.util as u, sys; s = u.spec_from_file_location('custom_module', sys.argv[1]);"
+        "m = u.module_from_spec(s); s.loader.exec_module(m); print(m.compute_score.__name__)"
+    )
+    path = Path(verl.__file__)
+    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "compute_score"
+
+
+def test_verl_omni_sends_tensors(server, judge):
+    image = np.zeros((3, 4, 5), np.float32)
+    image[0] = 1.0
+
+    async def main() -> dict:
+        return await verl.compute_edit_score(
+            data_source="edits",
+            solution_image=image,
+            ground_truth="make it red",
+            extra_info={"source_image": BEFORE},
+            url=server.url,
+            weight=1.0,
+        )
+
+    found = asyncio.run(main())
+    sent = judge.asked[-1]
+    assert sent.instruction == "make it red" and found["score"] == pytest.approx(reward_of(sent.candidates[0].data))
+    pixels = decoded(sent.candidates[0].data)
+    assert pixels.shape == (4, 5, 3) and (pixels == (255, 0, 0)).all()
+
+
+# ---- flow_grpo and Edit-R1
+
+
+def test_flow_grpo_and_edit_r1(server):
+    images = np.stack([np.full((3, 4, 4), shade, np.float32) for shade in (0.0, 0.5, 1.0)])
+    before = np.zeros((3, 4, 4, 3), np.uint8)
+    one, other = edit_reward(server.url), edit_r1_reward(server.url)
+    scores, details = one(images, ["a", "b", "c"], None, ref_images=before)
+    expected = [pytest.approx(reward_of(encoded(image, "x"))) for image in images]
+    assert scores == expected and len(details["visual_quality"]) == 3
+    assert other(before, images, ["a", "b", "c"], [{}] * 3)[0] == expected
+    assert one(images, ["a", "b", "c"], [{"source": BEFORE}] * 3)[0] == expected
+    with pytest.raises(InputError, match="no source image"):
+        one(images, ["a", "b", "c"], [{}] * 3)
+    with pytest.raises(RewardServerError, match="1 of 2 edits were not judged"):
+        one([picture(2), BAD], ["a", "b"], None, [BEFORE, BEFORE])
+    with pytest.raises(InputError, match="3 source images for 2"):
+        one(images[:2], ["a", "b"], None, before)
+    with pytest.raises(ImageError, match="1 prompts for 3 images"):
+        one(images, ["a"], None, before)
+
+
+# ---- arrays
+
+
+def decoded(data: bytes) -> np.ndarray:
+    """Height, width, channels."""
+    found = np.asarray(Image.open(io.BytesIO(data)))
+    return found if found.ndim == 3 else found[:, :, None]
+
+
+@pytest.mark.parametrize("shape", [(3, 6, 5), (6, 5, 3), (1, 6, 5), (6, 5, 1), (4, 6, 5)])
+@pytest.mark.parametrize("kind", [np.uint8, np.float32, np.float64])
+def test_arrays_of_all_shapes_arrive_as_they_are(shape, kind):
+    random = np.random.default_rng(3)
+    eight = random.integers(0, 256, shape, dtype=np.uint8)
+    given = eight if kind == np.uint8 else (eight / 255).astype(kind)
+    rows = np.moveaxis(eight, 0, 2) if shape[0] in {1, 3, 4} else eight
+    sent = decoded(encoded(given, "x"))
+    assert (sent == rows).all() and sent.shape == rows.shape
+
+
+@pytest.mark.parametrize(
+    ("image", "said"),
+    [
+        (np.zeros((5, 6)), "three dimensions"),
+        (np.zeros((5, 6, 7)), "number of channels"),
+        (np.zeros((3, 4, 4), np.int32), "int32"),
+        (np.full((3, 4, 4), -1.0), r"belong in \[0, 1\]"),
+        (np.full((3, 4, 4), np.nan), r"belong in \[0, 1\]"),
+        (np.full((3, 4, 4), 255.0), r"belong in \[0, 1\]"),
+        ("a text", "of type str"),
+        (None, "of type NoneType"),
+    ],
+)
+def test_what_is_no_image_is_refused(image, said):
+    with pytest.raises(ImageError, match=said):
+        encoded(image, "it")
+
+
+def test_a_batch_has_four_dimensions():
+    with pytest.raises(ImageError, match="four dimensions"):
+        pictures(np.zeros((3, 4, 4)), "the images")
+    with pytest.raises(ImageError, match="number 1 has floats"):
+        pictures(np.full((2, 3, 4, 4), 2.0), "the images")

@@ -2,15 +2,17 @@
 
 import argparse
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rewardharness.cli import output
-from rewardharness.cli.judging import add_options, make_judge
+from rewardharness.cli.judging import add_options, open_judging
 from rewardharness.errors import InputError, MissingPackageError, describe
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
+    from rewardharness.judging.judge import Judge
     from rewardharness.serving.limits import Limits
 
 PORT = 8100
@@ -23,7 +25,7 @@ WRONG_USE = 2
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command to the parser."""
     parser = commands.add_parser("serve", help="serve rewards over HTTP", description=serve.__doc__)
-    add_options(parser)
+    add_options(parser, release=True)
     network = parser.add_argument_group("network")
     network.add_argument("--host", default="127.0.0.1", help="address to listen on (default: this machine only)")
     network.add_argument("--port", type=int, default=PORT, help=f"port to listen on; 0 for any (default: {PORT})")
@@ -57,7 +59,6 @@ def serve(arguments: argparse.Namespace, settings: Settings) -> int:
             raise MissingPackageError(package, "serve", "the reward server")
     import asyncio
 
-    from rewardharness.library.opening import open_library
     from rewardharness.serving import server
     from rewardharness.serving.api import make_app
     from rewardharness.serving.request_log import RequestLog
@@ -70,16 +71,15 @@ def serve(arguments: argparse.Namespace, settings: Settings) -> int:
         step = "Set RH_SERVER_TOKEN or give --token-file; or, on a network that you trust, --insecure-no-auth."
         output.fail(describe(InputError(f"Others than this machine can reach {arguments.host}.", next_step=step)))
         return WRONG_USE
-    limits = _limits(arguments, settings)
-    judge = make_judge(arguments, settings)
-    library = open_library(arguments.library or settings.library)
+    judge, library, release = open_judging(arguments, settings)
+    limits = _limits(arguments, settings, judge)
     opened = server.listen(arguments.host, arguments.port)
-    service = Service(judge, library, limits)
+    service = Service(judge, library, limits, release=None if release is None else release.id)
     if arguments.request_log is not None:
         service.log = RequestLog(arguments.request_log, lambda: service.metrics.log_dropped.add())
     app = make_app(service, Guard(token, local))
 
-    def ready() -> None:
+    def ready(_: Callable[[], None]) -> None:
         who = service.identity
         host = f"[{arguments.host}]" if ":" in arguments.host else arguments.host
         output.note(f"Rewards at http://{host}:{opened.getsockname()[1]}  (Ctrl-C ends it)")
@@ -93,16 +93,23 @@ def serve(arguments: argparse.Namespace, settings: Settings) -> int:
     return 130 if ended_by == signal.SIGINT else 0
 
 
-def _limits(arguments: argparse.Namespace, settings: Settings) -> "Limits":
+def _limits(arguments: argparse.Namespace, settings: Settings, judge: "Judge") -> "Limits":
     """Put the limits together.
 
     Raises:
-        InputError: If one of them is out of range.
+        InputError: If one of them is out of range, or this judge cannot be served.
     """
+    from rewardharness.judging.measured import MeasuredJudge
+    from rewardharness.judging.scored_elsewhere import ScoredElsewhere
     from rewardharness.serving.limits import Limits
 
+    if isinstance(judge, ScoredElsewhere):
+        step = "Serve measured, a model or a release."
+        raise InputError(
+            "Scores in a file belong to examples by their id; a server's callers have none.", next_step=step
+        )
     usual = Limits(
-        concurrency=settings.workers if arguments.judge == "measured" else Limits.concurrency,
+        concurrency=settings.workers if isinstance(judge, MeasuredJudge) else Limits.concurrency,
         remembered=0 if arguments.no_cache else Limits.remembered,
     )
     given = {

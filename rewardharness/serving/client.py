@@ -38,7 +38,7 @@ from rewardharness.serving.client_wire import (
     read_identity,
     read_rewards,
 )
-from rewardharness.serving.normalise import RAW, Normalisation, normalise_group
+from rewardharness.serving.normalise import RAW, Normalisation, normalise_groups
 from rewardharness.serving.results import Identity
 
 __all__ = [
@@ -386,15 +386,8 @@ def _check_instruction(text: str) -> None:
 
 
 def _normalised(rewards: list[Reward], groups: Sequence[str | None], how: Normalisation) -> list[Reward]:
-    if how.method == "raw":
-        return rewards
-    found = list(rewards)
-    for name in dict.fromkeys(groups):
-        indices = [index for index, group in enumerate(groups) if group == name]
-        relative, _ = normalise_group([rewards[index].value for index in indices], how)
-        for index, value in zip(indices, relative, strict=True):
-            found[index] = replace(rewards[index], normalised=value)
-    return found
+    relative, _ = normalise_groups([reward.value for reward in rewards], groups, how)
+    return [replace(reward, normalised=value) for reward, value in zip(rewards, relative, strict=True)]
 
 
 def _called(who: Identity) -> str:

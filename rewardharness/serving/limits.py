@@ -109,17 +109,19 @@ class Gate:
         Raises:
             RefusedError: 429 if there is none in time.
         """
-        try:
-            async with asyncio.timeout(self._limits.read_seconds):
-                await self._bytes.acquire(size)
-        except TimeoutError:
-            raise self.busy("The server holds as many bytes of requests as it may.") from None
         self.requests += 1
         try:
-            yield
+            try:
+                async with asyncio.timeout(self._limits.read_seconds):
+                    await self._bytes.acquire(size)
+            except TimeoutError:
+                raise self.busy("The server holds as many bytes of requests as it may.") from None
+            try:
+                yield
+            finally:
+                self._bytes.release(size)
         finally:
             self.requests -= 1
-            self._bytes.release(size)
 
     @contextmanager
     def admit(self, judgments: int) -> Iterator[None]:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from rewardharness.serving.results import GroupStats, ItemResult
+from rewardharness.serving.results import GroupStats
 
 EPS = 1e-4
 """The usual `eps`, as in TRL and flow_grpo."""
@@ -40,7 +40,7 @@ def normalise_group(rewards: Sequence[float | None], how: Normalisation) -> tupl
 
     Args:
         rewards: One per member; None where there is none.
-        how: With the method `raw` no member gets a number.
+        how: The bounds; its method does not matter here.
 
     Returns:
         A number or None per member, and what they were made with.
@@ -50,7 +50,7 @@ def normalise_group(rewards: Sequence[float | None], how: Normalisation) -> tupl
     std = None if mean is None else math.sqrt(math.fsum((each - mean) ** 2 for each in known) / len(known))
     degenerate = len(known) < 2 or min(known) == max(known)
     stats = GroupStats(None, len(rewards), len(known), mean, std if not degenerate or std is None else 0.0, degenerate)
-    if how.method == "raw" or mean is None or std is None:
+    if mean is None or std is None:
         return [None] * len(rewards), stats
     bound = math.inf if how.clip is None else how.clip
     found: list[float | None] = []
@@ -62,26 +62,26 @@ def normalise_group(rewards: Sequence[float | None], how: Normalisation) -> tupl
     return found, stats
 
 
-def normalise_items(
-    items: Sequence[ItemResult], groups: Sequence[str | None], how: Normalisation
-) -> tuple[list[ItemResult], tuple[GroupStats, ...]]:
-    """Make the rewards of items relative, each within its group.
+def normalise_groups(
+    rewards: Sequence[float | None], groups: Sequence[str | None], how: Normalisation
+) -> tuple[list[float | None], tuple[GroupStats, ...]]:
+    """Make rewards relative, each within its group.
 
     Args:
-        items: The items.
+        rewards: One per member of any group; None where there is none.
         groups: The group of each; those without a name form one group together.
-        how: With the method `raw` everything stays as it is, and no groups are reported.
+        how: With the method `raw` no member gets a number, and no groups are reported.
     """
+    found: list[float | None] = [None] * len(rewards)
     if how.method == "raw":
-        return list(items), ()
-    members: dict[str | None, list[int]] = {}
+        return found, ()
+    places: dict[str | None, list[int]] = {}
     for index, group in enumerate(groups):
-        members.setdefault(group, []).append(index)
-    found = list(items)
+        places.setdefault(group, []).append(index)
     stats = []
-    for group, indices in members.items():
-        relative, about = normalise_group([items[index].reward for index in indices], how)
-        stats.append(replace(about, group=group))
-        for index, value in zip(indices, relative, strict=True):
-            found[index] = replace(items[index], normalised=value)
+    for name, members in places.items():
+        relative, about = normalise_group([rewards[index] for index in members], how)
+        stats.append(replace(about, group=name))
+        for index, value in zip(members, relative, strict=True):
+            found[index] = value
     return found, tuple(stats)

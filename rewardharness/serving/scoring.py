@@ -132,6 +132,8 @@ class Scorer:
         known = self.recall(edit)
         if known is not None:
             return Outcome(known, cached=True)
+        if self._closing:
+            return self._none(edit, SHUTTING_DOWN)
         key = edit.key
         shared = self._shared.get(key)
         first = shared is None

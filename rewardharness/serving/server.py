@@ -53,8 +53,10 @@ class PatientProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def on_response_complete(self) -> None:
-        """Between two requests uvicorn's own limit holds."""
+        """Between two requests uvicorn's own limit holds; what is left of a refused body has as long as a head."""
         super().on_response_complete()
+        if self.conn.their_state is h11.SEND_BODY:
+            self._unset_keepalive_if_required()
         self._watch()
 
     def send_400_response(self, msg: str) -> None:
@@ -125,7 +127,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 async def serve(
-    app: Front, service: Service, opened: socket.socket, on_ready: Callable[[], None] = lambda: None
+    app: Front, service: Service, opened: socket.socket, on_ready: Callable[[Callable[[], None]], None]
 ) -> int | None:
     """Serve until SIGTERM or SIGINT, then end in order.
 
@@ -136,10 +138,10 @@ async def serve(
         app: The application.
         service: Its service.
         opened: Where to listen.
-        on_ready: Called when requests are answered.
+        on_ready: Called when requests are answered, with a function that ends it as SIGTERM does, from any thread.
 
     Returns:
-        The signal that ended it; None when it ended by itself.
+        The signal that ended it; None when it was ended otherwise.
     """
     protocol = type("Protocol", (PatientProtocol,), {"head_seconds": service.limits.read_seconds})
     config = Config(
@@ -163,13 +165,17 @@ async def serve(
         await service.end()
         server.should_exit = True
 
-    def asked(number: int) -> None:
+    def asked(number: int | None = None) -> None:
         nonlocal ending
-        received.append(number)
+        received.extend([] if number is None else [number])
         if ending is None:
             ending = loop.create_task(end())
         else:
             server.should_exit = server.force_exit = True
+
+    def end_soon() -> None:
+        with contextlib.suppress(RuntimeError):  # it has ended already
+            loop.call_soon_threadsafe(asked)
 
     numbers = (signal.SIGTERM, signal.SIGINT)
     for number in numbers:
@@ -180,7 +186,7 @@ async def serve(
         while not server.started and not serving.done():
             await asyncio.sleep(0.01)
         if server.started:
-            on_ready()
+            on_ready(end_soon)
         await serving
     finally:
         for number in numbers:

@@ -2,8 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rewardharness import __version__
@@ -16,12 +16,12 @@ from rewardharness.schema import Json
 from rewardharness.serving.body import ClientGoneError, Parsed, Receive, body_too_large, parse_body, read_body
 from rewardharness.serving.faults import SHUTTING_DOWN, Fault, RefusedError, invalid
 from rewardharness.serving.limits import Gate, Limits
-from rewardharness.serving.normalise import normalise_items
+from rewardharness.serving.normalise import Normalisation, normalise_groups
 from rewardharness.serving.prometheus import Metrics
 from rewardharness.serving.ranking import add_up, rank_by_score, rank_by_win_rate
 from rewardharness.serving.readiness import Readiness
 from rewardharness.serving.request_log import RequestLog
-from rewardharness.serving.results import Answer, Identity, Outcome, Reply, milliseconds
+from rewardharness.serving.results import Answer, GroupStats, Identity, ItemResult, Outcome, Reply, milliseconds
 from rewardharness.serving.scoring import Edit, Scorer
 from rewardharness.serving.wire import (
     BatchRequest,
@@ -124,7 +124,7 @@ class Service:
 
             async def run(ends: float) -> Answer:
                 items = await self.scorer.batch(edits, ends)
-                items, groups = normalise_items(items, [edit.group for edit in edits], wish.how)
+                items, groups = _relative(items, [edit.group for edit in edits], wish.how)
                 return Answer(items, add_up(item.usage for item in items), groups=groups)
 
             return Plan(tuple(edits), len(edits), run)
@@ -159,7 +159,7 @@ class Service:
                     used = add_up(item.usage for item in items)
                 else:
                     items, used = await rank_by_win_rate(self.scorer, edit, ends)
-                items, groups = normalise_items(items, [None] * len(items), wish.how)
+                items, groups = _relative(items, [None] * len(items), wish.how)
                 return Answer(items, used, groups=groups)
 
             return Plan((edit,), cost(len(edit.candidates), wish.method), run)
@@ -298,6 +298,14 @@ class Service:
             line["cached"] = sum(item.cached for item in visit.reply.results)
             line["calls"], line["tokens"] = used.calls, used.input_tokens + used.output_tokens
         return line
+
+
+def _relative(
+    items: Sequence[ItemResult], groups: Sequence[str | None], how: Normalisation
+) -> tuple[list[ItemResult], tuple[GroupStats, ...]]:
+    """Make the rewards of items relative, each within its group."""
+    found, stats = normalise_groups([item.reward for item in items], groups, how)
+    return [replace(item, normalised=value) for item, value in zip(items, found, strict=True)], stats
 
 
 async def unless_gone(receive: Receive, work: Coroutine[Any, Any, Answer]) -> Answer:

@@ -1,0 +1,265 @@
+"""A real server on a loop in a thread, judges that do as they are told, and a plain way to ask."""
+
+import asyncio
+import base64
+import hashlib
+import http.client
+import json
+import struct
+import threading
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from rewardharness.judging.judge import unjudged
+from rewardharness.library.store import EMPTY, Library
+from rewardharness.schema import Example, Failure, Judgment, Scores, Usage
+from rewardharness.serving.api import make_app
+from rewardharness.serving.limits import Limits
+from rewardharness.serving.security import Guard
+from rewardharness.serving.server import listen, serve
+from rewardharness.serving.service import Service
+
+USUAL = Limits()
+PATIENCE = 20.0
+"""Seconds after which a test that waits for something has failed."""
+
+
+def picture(shade: int, side: int = 8) -> bytes:
+    """A small grey PNG; other shades are other pictures."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    rows = (b"\0" + bytes([shade]) * side) * side
+    header = chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0, 0))
+    return b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+
+
+def b64(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
+def reward_of(data: bytes) -> float:
+    """What `ReadyJudge` thinks of an image."""
+    return int(hashlib.sha256(data).hexdigest()[:8], 16) / 0xFFFFFFFF
+
+
+class ReadyJudge:
+    """Judges at once, by the bytes of the candidates; what it does beforehand can be set."""
+
+    name = "ready"
+    protocol = "by bytes"
+    revision = "1"
+
+    def __init__(
+        self, trouble: Callable[[Example], Failure | Exception | None] = lambda example: None, both_orders: bool = True
+    ) -> None:
+        self.trouble = trouble
+        self.both_orders = both_orders
+        self.asked: list[Example] = []
+        self.closed = 0
+
+    async def judge(self, example: Example, library: Library) -> Judgment:
+        self.asked.append(example)
+        trouble = self.trouble(example)
+        if isinstance(trouble, Exception):
+            raise trouble
+        if trouble is not None:
+            return unjudged(example, self, library, trouble)
+        return self.answer(example, library)
+
+    def answer(self, example: Example, library: Library) -> Judgment:
+        rewards = {
+            label: reward_of(image.data or b"") for label, image in zip(example.labels, example.candidates, strict=True)
+        }
+        scores = {label: Scores(1 + 3 * reward, 1 + 3 * reward, reward) for label, reward in rewards.items()}
+        order = sorted(rewards, key=lambda label: -rewards[label])
+        several = len(order) > 1
+        return Judgment(
+            example.id,
+            self.name,
+            self.protocol,
+            library.id,
+            preference=order[0] if several else None,
+            ranking=tuple((label,) for label in order),
+            margin=rewards[order[0]] - rewards[order[1]] if several else None,
+            scores=scores,
+            position_consistent=True if several and self.both_orders else None,
+            usage=Usage(1, 100, 10, 0.01),
+        )
+
+    async def close(self) -> None:
+        self.closed += 1
+
+
+class HoldingJudge(ReadyJudge):
+    """Answers nothing until it is let go; says when somebody waits, and when somebody gave up."""
+
+    def __init__(self, expected: int = 1) -> None:
+        super().__init__()
+        self.expected = expected
+        self.entered = threading.Event()
+        """Set when as many judgments are under way as are expected."""
+        self.given_up = threading.Event()
+        """Set when a judgment under way was given up."""
+        self._waiting: list[asyncio.Future[None]] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._free = False
+
+    async def judge(self, example: Example, library: Library) -> Judgment:
+        self.asked.append(example)
+        self._loop = asyncio.get_running_loop()
+        if not self._free:
+            turn = self._loop.create_future()
+            self._waiting.append(turn)
+            if len(self._waiting) >= self.expected:
+                self.entered.set()
+            try:
+                await turn
+            except asyncio.CancelledError:
+                self.given_up.set()
+                raise
+        return self.answer(example, library)
+
+    def let_go(self) -> None:
+        """Answer what waits, and everything from now on at once."""
+
+        def free() -> None:
+            self._free = True
+            for turn in self._waiting:
+                if not turn.done():
+                    turn.set_result(None)
+
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(free)
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A reply as it came."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def code(self) -> str:
+        return str(self.json["error"]["code"])
+
+
+class Running:
+    """A server in a thread.
+
+    Args:
+        judge: Who judges.
+        limits: How much at once.
+        token: What callers must show.
+        release: Hash of the release that is served.
+    """
+
+    def __init__(
+        self,
+        judge: Any,
+        limits: Limits = USUAL,
+        *,
+        token: str | None = None,
+        release: str | None = None,
+        library: Library = EMPTY,
+        local: bool = True,
+    ) -> None:
+        self.service = Service(judge, library, limits, release=release)
+        self.token = token
+        self._app = make_app(self.service, Guard(token, local))
+        self._socket = listen("127.0.0.1", 0)
+        self.port = int(self._socket.getsockname()[1])
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+
+    def _serve(self) -> None:
+        def ready(end: Callable[[], None]) -> None:
+            self.end = end
+            self._ready.set()
+
+        asyncio.run(serve(self._app, self.service, self._socket, ready))
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        assert self._ready.wait(PATIENCE)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end()
+        self.join()
+
+    def join(self) -> None:
+        """Wait until the server has ended."""
+        self._thread.join(PATIENCE)
+        assert not self._thread.is_alive()
+
+    def ask(
+        self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
+    ) -> Answered:
+        """Send one request."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+        shown = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        try:
+            connection.request(method, path, body, {**shown, **(headers or {})})
+            reply = connection.getresponse()
+            return Answered(reply.status, {k.lower(): v for k, v in reply.getheaders()}, reply.read())
+        finally:
+            connection.close()
+
+    def get(self, path: str, **headers: str) -> Answered:
+        return self.ask("GET", path, headers=headers)
+
+    def post(self, path: str, value: Any, **headers: str) -> Answered:
+        """Send JSON."""
+        return self.ask("POST", path, json.dumps(value).encode(), {"Content-Type": "application/json", **headers})
+
+
+def later(work: Callable[[], Any]) -> "Later":
+    """Do something in a thread."""
+    return Later(work)
+
+
+class Later:
+    """Work in a thread, and what comes of it."""
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self._result: Any = None
+        self._error: BaseException | None = None
+
+        def run() -> None:
+            try:
+                self._result = work()
+            except BaseException as error:
+                self._error = error
+
+        self._thread = threading.Thread(target=run, daemon=True)
+        self._thread.start()
+
+    def result(self) -> Any:
+        """Wait for the end."""
+        self._thread.join(PATIENCE)
+        assert not self._thread.is_alive()
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+
+SOURCE, ONE, TWO, THREE = (picture(shade) for shade in (0, 80, 160, 240))
+
+
+def edit(image: bytes = ONE, **more: Any) -> dict[str, Any]:
+    """The JSON of one edit."""
+    return {"instruction": "make it lighter", "source": b64(SOURCE), "edited": b64(image), **more}

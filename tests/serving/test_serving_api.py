@@ -1,0 +1,291 @@
+"""The routes, over real HTTP: shapes, words, ids, multipart, OpenAPI."""
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+from pydantic import TypeAdapter
+from serving_parts import ONE, SOURCE, THREE, TWO, ReadyJudge, Running, b64, edit, picture, reward_of
+
+from rewardharness.schema import Failure
+from rewardharness.serving.results import Reply
+
+REPLY = TypeAdapter(Reply)
+TEXT = "make it lighter"
+
+
+def test_one_edit_gets_its_reward(server: Running) -> None:
+    answered = server.post("/score", edit(id="mine"))
+    assert answered.status == 200
+    reply = answered.json
+    assert REPLY.validate_json(answered.body).n_ok == 1
+    [item] = reply["results"]
+    assert item["ok"] is True
+    assert item["reward"] == reward_of(ONE)
+    assert item["id"] == "mine"
+    assert item["error"] is item["variance"] is item["margin"] is item["normalised"] is None
+    assert reply["comparison"] is None
+    assert (reply["judge"], reply["protocol"], reply["release"]) == ("ready", "by bytes", None)
+    assert reply["library_id"] == server.service.identity.library_id
+    assert answered.headers["x-request-id"] == reply["request_id"]
+    assert answered.headers["cache-control"] == "no-store"
+
+
+def test_the_same_again_is_remembered_and_costs_nothing(server: Running, judge: ReadyJudge) -> None:
+    new = picture(7)
+    first = server.post("/score", edit(new)).json["results"][0]
+    asked = len(judge.asked)
+    second = server.post("/score", edit(new)).json["results"][0]
+    assert (first["cached"], first["usage"]["calls"]) == (False, 1)
+    assert (second["cached"], second["usage"]["calls"], second["reward"]) == (True, 0, first["reward"])
+    assert len(judge.asked) == asked
+
+
+def test_several_candidates_are_judged_together(server: Running, judge: ReadyJudge) -> None:
+    before = len(judge.asked)
+    wish = {"instruction": TEXT, "source": b64(SOURCE), "candidates": [b64(ONE), b64(TWO), b64(THREE)]}
+    reply = server.post("/score", wish).json
+    assert len(judge.asked) == before + 1
+    assert [item["reward"] for item in reply["results"]] == [reward_of(each) for each in (ONE, TWO, THREE)]
+    rewards = dict(zip("ABC", (reward_of(each) for each in (ONE, TWO, THREE)), strict=True))
+    order = sorted(rewards, key=lambda label: -rewards[label])
+    assert reply["comparison"]["preference"] == order[0]
+    assert reply["comparison"]["ranking"] == [[label] for label in order]
+    assert reply["comparison"]["margin"] == rewards[order[0]] - rewards[order[1]]
+
+
+def test_a_batch_answers_item_by_item_in_order() -> None:
+    junk = b"this is no image"
+
+    def trouble(example: object) -> Failure | None:
+        [candidate] = example.candidates  # type: ignore[attr-defined]
+        return Failure("image", "the edited image is damaged.") if candidate.data == junk else None
+
+    with Running(ReadyJudge(trouble)) as running:
+        reply = running.post("/batch_score", {"items": [edit(ONE, id="a"), edit(junk, id="b"), edit(TWO, id="c")]})
+    assert reply.status == 200
+    found = reply.json["results"]
+    assert [item["id"] for item in found] == ["a", "b", "c"]
+    assert [item["index"] for item in found] == [0, 1, 2]
+    assert [item["reward"] for item in found] == [reward_of(ONE), None, reward_of(TWO)]
+    assert (reply.json["n_ok"], reply.json["n_error"]) == (2, 1)
+    assert found[1]["error"]["code"] == "image"
+    assert found[1]["error"]["retryable"] is False
+    assert found[1]["scores"] is None
+
+
+def test_images_can_be_named_once_and_used_often(server: Running) -> None:
+    items = [{"instruction": TEXT, "source": {"ref": "s"}, "edited": b64(each)} for each in (ONE, TWO)]
+    reply = server.post("/batch_score", {"items": items, "images": {"s": b64(SOURCE)}})
+    assert [item["reward"] for item in reply.json["results"]] == [reward_of(ONE), reward_of(TWO)]
+
+
+def test_a_data_uri_is_base64_too(server: Running) -> None:
+    wish = edit() | {"edited": "data:image/png;base64," + b64(TWO)}
+    assert server.post("/score", wish).json["results"][0]["reward"] == reward_of(TWO)
+
+
+def test_multipart_takes_images_as_they_are(server: Running) -> None:
+    wish = {"instruction": TEXT, "source": {"ref": "before"}, "edited": {"ref": "after.png"}}
+    parts = [("request", json.dumps(wish).encode()), ("before", SOURCE), ("after.png", ONE)]
+    body = b"".join(
+        b'--xyz\r\nContent-Disposition: form-data; name="%s"; filename="f"\r\n\r\n%s\r\n' % (name.encode(), data)
+        for name, data in parts
+    )
+    headers = {"Content-Type": "multipart/form-data; boundary=xyz"}
+    answered = server.ask("POST", "/score", body + b"--xyz--\r\n", headers)
+    assert answered.status == 200
+    assert answered.json["results"][0]["reward"] == reward_of(ONE)
+
+
+def test_a_comparison_is_made_in_both_orders_by_a_judge_that_shows_one(server: Running) -> None:
+    wish = {"instruction": TEXT, "source": b64(SOURCE), "a": b64(ONE), "b": b64(TWO)}
+    judge = ReadyJudge(both_orders=False)
+    with Running(judge) as running:
+        reply = running.post("/compare", wish).json
+    assert [example.candidates[0].data for example in judge.asked] == [ONE, TWO]
+    better = "A" if reward_of(ONE) > reward_of(TWO) else "B"
+    assert reply["comparison"]["preference"] == better
+    assert reply["comparison"]["position_consistent"] is True
+    assert reply["comparison"]["margin"] == abs(reward_of(ONE) - reward_of(TWO))
+    assert reply["usage"]["calls"] == 2
+    assert server.post("/compare", wish).json["comparison"] == reply["comparison"]
+
+
+def test_a_group_gets_rewards_and_what_makes_them_relative(server: Running) -> None:
+    images = [picture(shade) for shade in range(20, 36)]
+    wish = {"instruction": TEXT, "source": b64(SOURCE), "candidates": [b64(each) for each in images]}
+    reply = server.post("/rank", wish | {"normalise": "group", "clip": 1.5}).json
+    rewards = [reward_of(each) for each in images]
+    assert [item["reward"] for item in reply["results"]] == rewards
+    [group] = reply["groups"]
+    assert (group["n"], group["judged"], group["degenerate"]) == (16, 16, False)
+    assert group["mean"] == pytest.approx(sum(rewards) / 16)
+    for item in reply["results"]:
+        z = (item["reward"] - group["mean"]) / (group["std"] + 1e-4)
+        assert item["normalised"] == max(-1.5, min(1.5, z))
+
+
+def test_a_win_rate_counts_the_comparisons_that_were_won(server: Running) -> None:
+    images = [picture(shade) for shade in range(40, 46)]
+    wish = {"instruction": TEXT, "source": b64(SOURCE), "candidates": [b64(each) for each in images]}
+    reply = server.post("/rank", wish | {"method": "win_rate"}).json
+    rewards = [reward_of(each) for each in images]
+    expected = [sum(own > other for other in rewards) / 5 for own in rewards]
+    assert [item["reward"] for item in reply["results"]] == expected
+    assert all(item["comparisons"] == {"judged": 5, "of": 5} for item in reply["results"])
+    assert reply["usage"]["calls"] == 15
+
+
+def test_an_unjudged_member_stays_out_of_its_group(server: Running) -> None:
+    bad = picture(99)
+    judge = ReadyJudge(lambda example: Failure("timeout", "late") if example.candidates[0].data == bad else None)
+    items = [edit(image, group="g") for image in (ONE, bad, TWO)]
+    with Running(judge) as running:
+        reply = running.post("/batch_score", {"items": items, "normalise": "group"}).json
+    one, missing, two = reply["results"]
+    assert (missing["reward"], missing["normalised"], missing["error"]["code"]) == (None, None, "timeout")
+    assert one["normalised"] == pytest.approx(-two["normalised"])
+    assert one["normalised"] != 0
+    assert reply["groups"][0]["judged"] == 2
+    assert reply["groups"][0]["mean"] == (one["reward"] + two["reward"]) / 2
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"colour": 1}, "colour"),
+        ({"edited": None}, ""),
+        ({"instruction": "  "}, "instruction"),
+        ({"instruction": "x" * 5000}, "instruction"),
+        ({"instruction": "x" * 50_000}, "instruction"),
+        ({"instruction": 7}, "instruction"),
+        ({"source": "http://example.com/x.png"}, "source"),
+        ({"source": "/etc/passwd"}, "source"),
+        ({"source": {"url": "http://example.com/x.png"}}, "source"),
+        ({"source": {"ref": "nothing"}}, "source"),
+        ({"source": ""}, "source"),
+        ({"deadline_s": -1}, "deadline_s"),
+        ({"images": {"a/b": "AAAA"}}, "images.a/b"),
+        ({"images": {"a": "???"}}, "images.a"),
+    ],
+)
+def test_what_is_wrong_with_a_request_is_named(change: dict[str, object], field: str, server: Running) -> None:
+    answered = server.post("/score", edit() | change)
+    assert answered.status == 422
+    assert field in [each["field"] for each in answered.json["fields"]]
+    assert answered.json["error"]["message"]
+    assert answered.json["error"]["remedy"]
+    assert "results" not in answered.json
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "status", "code"),
+    [
+        (b"", "application/json", 400, "malformed"),
+        (b"{", "application/json", 400, "malformed"),
+        (b"[" * 100_000, "application/json", 400, "malformed"),
+        (b'{"instruction": NaN}', "application/json", 400, "malformed"),
+        (b"[]", "application/json", 422, "invalid_request"),
+        (b"null", "application/json", 422, "invalid_request"),
+        (b"{}", "text/plain", 415, "unsupported_media_type"),
+        (b"{}", "", 415, "unsupported_media_type"),
+        (b"{}", "multipart/form-data", 415, "unsupported_media_type"),
+        (b"--x--\r\n", "multipart/form-data; boundary=x", 400, "malformed"),
+        (b"\x80\x04N.", "application/octet-stream", 415, "unsupported_media_type"),
+    ],
+)
+def test_a_body_that_breaks_its_format_is_refused(
+    body: bytes, kind: str, status: int, code: str, server: Running
+) -> None:
+    answered = server.ask("POST", "/score", body, {"Content-Type": kind})
+    assert (answered.status, answered.code) == (status, code)
+
+
+def test_errors_have_one_shape_wherever_they_arise(server: Running) -> None:
+    for answered in (
+        server.get("/nowhere"),
+        server.ask("PUT", "/score"),
+        server.post("/score", {}),
+        server.ask("POST", "/score", b"{", {"Content-Type": "application/json"}),
+        server.ask("POST", "/score", b"", {"Content-Encoding": "gzip", "Content-Type": "application/json"}),
+    ):
+        assert set(answered.json) == {"request_id", "error", "fields"}
+        assert set(answered.json["error"]) == {"code", "message", "remedy", "retryable"}
+        assert answered.headers["content-type"] == "application/json"
+        assert answered.headers["x-request-id"] == answered.json["request_id"]
+    assert server.ask("PUT", "/score").headers["allow"] == "POST"
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"), [("abc-1.2_3", "abc-1.2_3"), ("a b\tc/<x>", "abcx"), ("x" * 100, "x" * 64), ("%&/", None)]
+)
+def test_a_request_id_is_taken_as_far_as_it_is_harmless(given: str, kept: str | None, server: Running) -> None:
+    answered = server.post("/score", edit(), **{"X-Request-ID": given})
+    assert answered.json["request_id"] == (kept or answered.headers["x-request-id"])
+    assert len(answered.json["request_id"]) >= 4
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -0.5, 1.5])
+def test_a_number_that_is_no_reward_never_leaves(value: float) -> None:
+    class Odd(ReadyJudge):
+        def answer(self, example: object, library: object) -> object:  # type: ignore[override]
+            judgment = super().answer(example, library)  # type: ignore[arg-type]
+            return replace(judgment, scores={"A": replace(judgment.scores["A"], reward=value)})
+
+    with Running(Odd()) as running:
+        answered = running.post("/score", edit())
+    [item] = answered.json["results"]
+    assert (item["ok"], item["reward"], item["error"]["code"]) == (False, None, "bad_score")
+    assert b"NaN" not in answered.body
+    assert b"Infinity" not in answered.body
+
+
+def test_a_protocol_that_only_compares_gives_no_reward_and_says_what_does() -> None:
+    class Comparing(ReadyJudge):
+        def answer(self, example: object, library: object) -> object:  # type: ignore[override]
+            return replace(super().answer(example, library), scores={})  # type: ignore[arg-type]
+
+    with Running(Comparing()) as running:
+        [item] = running.post("/score", edit()).json["results"]
+        wish = {"instruction": TEXT, "source": b64(SOURCE), "candidates": [b64(ONE), b64(TWO)], "method": "win_rate"}
+        rates = [each["reward"] for each in running.post("/rank", wish).json["results"]]
+    assert (item["reward"], item["error"]["code"]) == (None, "no_score")
+    assert "win_rate" in item["error"]["remedy"]
+    assert sorted(rates) == [0.0, 1.0]
+
+
+def test_health_readiness_and_who_judges(server: Running) -> None:
+    assert server.get("/healthz").json == {"status": "ok"}
+    assert server.get("/readyz").json == {"status": "ready"}
+    info = server.get("/info").json
+    assert info["identity"]["judge"] == "ready"
+    assert info["limits"]["items"] == server.service.limits.items
+
+
+def test_metrics_count_what_happened() -> None:
+    with Running(ReadyJudge()) as running:
+        running.post("/score", edit())
+        running.post("/score", edit())
+        running.post("/score", {})
+        text = running.get("/metrics").body.decode()
+    assert 'rh_requests_total{code="200",route="/score"} 2' in text
+    assert 'rh_requests_total{code="422",route="/score"} 1' in text
+    assert 'rh_items_total{outcome="ok"} 2' in text
+    assert "rh_items_cached_total 1" in text
+    assert 'rh_judge_tokens_total{kind="input"} 100' in text
+    assert 'rh_refused_total{code="invalid_request"} 1' in text
+    assert "rh_reward_count 2" in text
+
+
+def test_the_description_names_every_route_and_limit(server: Running) -> None:
+    found = server.get("/openapi.json").json
+    assert {"/score", "/batch_score", "/compare", "/rank", "/info", "/metrics", "/healthz", "/readyz"} == set(
+        found["paths"]
+    )
+    assert found["components"]["schemas"]["BatchRequest"]["properties"]["items"]["maxItems"] == 256
+    for path in ("/score", "/batch_score", "/compare", "/rank"):
+        post = found["paths"][path]["post"]
+        assert {"application/json", "multipart/form-data"} == set(post["requestBody"]["content"])
+        assert {"200", "401", "413", "422", "429", "503"} <= set(post["responses"])

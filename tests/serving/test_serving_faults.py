@@ -1,0 +1,340 @@
+"""What goes wrong: callers that are slow, gone or too many, judges that fail or hang, and the end of the server."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from model_server import ModelServer
+from serving_parts import (
+    ONE,
+    PATIENCE,
+    SOURCE,
+    TWO,
+    HoldingJudge,
+    ReadyJudge,
+    Running,
+    b64,
+    edit,
+    later,
+    picture,
+    reward_of,
+)
+
+from rewardharness.files import read_jsonl
+from rewardharness.schema import Failure
+from rewardharness.serving.limits import Limits
+from rewardharness.serving.request_log import RequestLog
+
+TOKEN = "0123456789abcdef0123456789abcdef"
+SECRET = "http://user:hunter2@10.1.2.3:8000/v1"
+
+
+@pytest.mark.parametrize("shown", [None, "Bearer wrong", "Bearer ", "Basic " + TOKEN, TOKEN, "Bearer " + TOKEN + "x"])
+def test_without_the_token_nothing_is_said(shown: str | None) -> None:
+    with Running(ReadyJudge(), token=TOKEN) as running:
+        headers = {"Authorization": shown} if shown is not None else {"Authorization": "x"}
+        for method, path in (("POST", "/score"), ("GET", "/info"), ("GET", "/metrics"), ("GET", "/openapi.json")):
+            answered = running.ask(method, path, headers=headers)
+            assert (answered.status, answered.code) == (401, "unauthorized")
+            assert answered.headers["www-authenticate"] == "Bearer"
+            assert TOKEN not in answered.body.decode()
+        assert running.ask("GET", "/healthz", headers=headers).status == 200
+        assert running.ask("GET", "/readyz", headers=headers).status == 200
+        assert running.post("/score", edit()).status == 200
+
+
+@pytest.mark.parametrize("headers", [{"Origin": "http://evil.example"}, {"Host": "evil.example"}])
+def test_a_page_in_a_browser_cannot_ask_a_server_without_a_token(headers: dict[str, str], server: Running) -> None:
+    answered = server.post("/score", edit(), **headers)
+    assert (answered.status, answered.code) == (403, "forbidden")
+
+
+def test_limits_are_kept_and_named() -> None:
+    limits = Limits(body_bytes=20_000, image_bytes=3000, items=3, group=3, duels=2, pixels=1000)
+    big = b64(SOURCE + b"\0" * 3000)
+    wide = b64(picture(1, side=40))
+    group = {"instruction": "x", "source": b64(SOURCE)}
+    with Running(ReadyJudge(), limits) as running:
+        refused = [
+            running.post("/score", edit(images={"x": "A" * 24_000})),
+            running.post("/score", edit() | {"edited": big}),
+            running.post("/score", edit() | {"edited": wide}),
+            running.post("/batch_score", {"items": [edit()] * 4}),
+            running.post("/rank", group | {"candidates": [b64(picture(i)) for i in range(4)]}),
+            running.post("/rank", group | {"candidates": [b64(picture(i)) for i in range(3)], "method": "win_rate"}),
+        ]
+        assert [answered.status for answered in refused] == [413] * 6
+        assert {answered.code for answered in refused} == {"too_large"}
+        assert [answered.json["fields"][0]["field"] for answered in refused[1:]] == [
+            *["edited"] * 2,
+            "items",
+            *["candidates"] * 2,
+        ]
+        batch = running.post("/batch_score", {"items": [edit(), edit() | {"edited": wide}]})
+        assert [each["ok"] for each in batch.json["results"]] == [True, False]
+        assert batch.json["results"][1]["error"]["code"] == "image"
+
+
+def test_a_body_of_no_announced_length_is_cut_off_at_the_limit() -> None:
+    with Running(ReadyJudge(), Limits(body_bytes=20_000)) as running:
+        with socket.create_connection(("127.0.0.1", running.port), timeout=PATIENCE) as connection:
+            head = b"POST /score HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            connection.sendall(head + b"Transfer-Encoding: chunked\r\n\r\n")
+            for _ in range(30):
+                connection.sendall(b"3e8\r\n" + b" " * 1000 + b"\r\n")
+            assert connection.recv(100).startswith(b"HTTP/1.1 413")
+        assert running.service.gate.bytes_held == 0
+
+
+def read_all(connection: socket.socket) -> bytes:
+    found = b""
+    while data := connection.recv(65536):
+        found += data
+    return found
+
+
+def test_slow_callers_are_sent_away_and_hold_nothing() -> None:
+    with Running(ReadyJudge(), Limits(read_seconds=0.2)) as running:
+        address = ("127.0.0.1", running.port)
+        with (
+            socket.create_connection(address, timeout=PATIENCE) as silent,
+            socket.create_connection(address, timeout=PATIENCE) as half_head,
+            socket.create_connection(address, timeout=PATIENCE) as half_body,
+        ):
+            half_head.sendall(b"POST /score HTTP/1.1\r\nHost: loc")
+            half_body.sendall(
+                b"POST /score HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                b'Content-Length: 100\r\n\r\n{"instr'
+            )
+            assert running.post("/score", edit()).status == 200
+            for connection in (silent, half_head):
+                head, _, body = read_all(connection).partition(b"\r\n\r\n")
+                assert head.startswith(b"HTTP/1.1 408")
+                assert json.loads(body)["error"]["code"] == "too_slow"
+            reply = read_all(half_body)
+            assert reply.startswith(b"HTTP/1.1 408")
+            assert b'"too_slow"' in reply
+        assert (running.service.gate.bytes_held, running.service.gate.requests) == (0, 0)
+
+
+def test_what_is_not_http_is_answered_in_the_one_shape(server: Running) -> None:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as connection:
+        connection.sendall(b"GARBAGE\r\n\r\n")
+        head, _, body = read_all(connection).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400")
+    assert json.loads(body)["error"]["code"] == "malformed"
+
+
+def test_a_caller_that_goes_away_gives_up_its_place() -> None:
+    judge = HoldingJudge()
+    with Running(judge, Limits(concurrency=1)) as running:
+        body = json.dumps({"items": [edit(ONE), edit(TWO), edit(picture(3))]}).encode()
+        with socket.create_connection(("127.0.0.1", running.port), timeout=PATIENCE) as connection:
+            head = "POST /batch_score HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+            assert judge.entered.wait(PATIENCE)
+        assert judge.given_up.wait(PATIENCE)
+        judge.let_go()
+        assert running.post("/score", edit(picture(4))).status == 200
+        asked = [example.candidates[0].data for example in judge.asked]
+        assert asked == [ONE, picture(4)]  # what had waited behind it was never judged
+        assert running.service.gate.judgments == 0
+        assert 'rh_requests_total{code="499",route="/batch_score"} 1' in running.get("/metrics").body.decode()
+
+
+def test_equal_questions_at_once_are_asked_once_and_outlive_one_caller() -> None:
+    judge = HoldingJudge()
+    with Running(judge) as running:
+        body = json.dumps(edit()).encode()
+        with socket.create_connection(("127.0.0.1", running.port), timeout=PATIENCE) as leaver:
+            head = "POST /score HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            leaver.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+            assert judge.entered.wait(PATIENCE)
+            stayer = later(lambda: running.post("/batch_score", {"items": [edit(), edit()]}))
+            while running.service.gate.judgments < 3:
+                running.get("/healthz")
+        while running.service.gate.judgments > 2:
+            running.get("/healthz")
+        judge.let_go()
+        found = stayer.result().json["results"]
+    assert [item["reward"] for item in found] == [reward_of(ONE)] * 2
+    assert len(judge.asked) == 1
+    assert not judge.given_up.is_set()
+
+
+def test_a_full_queue_is_said_with_when_to_come_back() -> None:
+    judge = HoldingJudge()
+    with Running(judge, Limits(concurrency=1, queue=3, items=3)) as running:
+        first = later(lambda: running.post("/batch_score", {"items": [edit(ONE), edit(TWO)]}))
+        assert judge.entered.wait(PATIENCE)
+        refused = running.post("/batch_score", {"items": [edit(picture(5)), edit(picture(6))]})
+        assert (refused.status, refused.code) == (429, "busy")
+        assert 1 <= int(refused.headers["retry-after"]) <= 60
+        assert refused.json["error"]["retryable"] is True
+        third = later(lambda: running.post("/score", edit(picture(7))))
+        while running.service.gate.judgments < 3:
+            running.get("/healthz")
+        assert running.post("/score", edit(picture(8))).status == 429
+        assert running.get("/healthz").status == 200
+        judge.let_go()
+        assert first.result().json["n_ok"] == 2
+        assert third.result().json["n_ok"] == 1
+        assert running.post("/score", edit(picture(8))).status == 200
+
+
+def test_bytes_are_bounded_over_all_requests_and_given_back() -> None:
+    judge = HoldingJudge()
+    with Running(judge, Limits(body_bytes=4000, bytes_at_once=4000, read_seconds=0.2)) as running:
+        padding = {"images": {"pad": b64(b"x" * 2400)}}
+        first = later(lambda: running.post("/score", edit(ONE, **padding)))
+        assert judge.entered.wait(PATIENCE)
+        refused = running.post("/score", edit(TWO, **padding))
+        assert (refused.status, refused.code) == (429, "busy")
+        judge.let_go()
+        assert first.result().status == 200
+        assert running.post("/score", edit(TWO, **padding)).status == 200
+
+
+def test_a_judge_that_hangs_costs_no_more_than_the_deadline() -> None:
+    judge = HoldingJudge()
+    with Running(judge) as running:
+        answered = running.post("/batch_score", {"items": [edit(ONE), edit(TWO)], "deadline_s": 0.1})
+        assert answered.status == 200
+        assert [item["error"]["code"] for item in answered.json["results"]] == ["deadline"] * 2
+        assert [item["reward"] for item in answered.json["results"]] == [None] * 2
+        assert judge.given_up.wait(PATIENCE)
+        judge.let_go()
+        assert running.post("/score", edit(ONE)).json["results"][0]["ok"] is True
+
+
+def test_a_judge_that_fails_says_so_in_words_that_give_nothing_away(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    troubles = {
+        ONE: Failure("unreachable", f"{SECRET} cannot be reached."),
+        TWO: RuntimeError(f"no route to {SECRET}"),
+        SOURCE: Failure("unheard_of", f"{SECRET}!"),
+    }
+    judge = ReadyJudge(lambda example: troubles.get(example.candidates[0].data or b""))
+    path = tmp_path / "requests.jsonl"
+    with Running(judge, token=TOKEN) as running:
+        running.service.log = RequestLog(path, lambda: None)
+        wish = {"items": [edit(ONE, id="my-id"), edit(TWO), edit(SOURCE), edit(picture(9))]}
+        answered = running.post("/batch_score", wish, **{"X-Request-ID": "r1"})
+        running.post("/score", edit() | {"instruction": ""})
+        running.ask("GET", f"/secret-path-{TOKEN}?{TOKEN}", headers={"Authorization": "x"})
+        metrics = running.get("/metrics").body.decode()
+    errors = [None if item["error"] is None else item["error"] for item in answered.json["results"]]
+    assert [error and error["code"] for error in errors] == ["unreachable", "defect", "unheard_of", None]
+    assert [error and error["retryable"] for error in errors] == [True, False, False, None]
+    lines = [record for _, record in read_jsonl(path)]
+    assert [(line["route"], line["status"], line["error"]) for line in lines] == [
+        ("/batch_score", 200, None),
+        ("/score", 422, "invalid_request"),
+        ("other", 401, "unauthorized"),
+    ]
+    assert lines[0]["errors"] == ["unreachable", "defect", "unheard_of", None]
+    assert lines[0]["rewards"] == [None, None, None, reward_of(picture(9))]
+    assert lines[0]["request_id"] == "r1"
+    everything = answered.body.decode() + path.read_text() + caplog.text + metrics
+    for secret in ("hunter2", "10.1.2.3", TOKEN, "make it lighter", "my-id", b64(ONE)[:40], "Traceback"):
+        assert secret not in everything or (secret == "my-id" and secret in answered.body.decode())
+    assert "my-id" not in path.read_text()
+
+
+def test_nothing_is_lost_when_many_judgments_fail_by_chance() -> None:
+    def trouble(example: object) -> Failure | Exception | None:
+        kind = (example.candidates[0].data or b"")[-1] % 5  # type: ignore[attr-defined]
+        return {0: Failure("timeout", "late"), 1: ValueError("odd"), 2: Failure("no_answer", "?")}.get(kind)
+
+    images = [picture(shade) + bytes([number]) for number in range(40) for shade in (1, 2, 3, 4, 5)]
+    with Running(ReadyJudge(trouble)) as running:
+        asked = [
+            later(lambda part=images[at::8]: running.post("/batch_score", {"items": [edit(i) for i in part]}))  # type: ignore[misc]
+            for at in range(8)
+        ]
+        for at, each in enumerate(asked):
+            for image, item in zip(images[at::8], each.result().json["results"], strict=True):
+                if image[-1] % 5 > 2:
+                    assert (item["ok"], item["reward"], item["error"]) == (True, reward_of(image), None)
+                else:
+                    assert (item["ok"], item["reward"], item["normalised"]) == (False, None, None)
+                    assert item["error"]["code"] in {"timeout", "defect", "no_answer"}
+
+
+def test_the_end_is_orderly() -> None:
+    judge = HoldingJudge()
+    with Running(judge) as running:
+        accepted = later(lambda: running.post("/batch_score", {"items": [edit(ONE), edit(TWO)]}))
+        assert judge.entered.wait(PATIENCE)
+        running.end()
+        while running.get("/readyz").status == 200:
+            pass
+        assert running.get("/readyz").code == "shutting_down"
+        assert running.get("/healthz").status == 200
+        refused = running.post("/score", edit(picture(9)))
+        assert (refused.status, refused.code) == (503, "shutting_down")
+        assert "retry-after" in refused.headers
+        judge.let_go()
+        assert [item["reward"] for item in accepted.result().json["results"]] == [reward_of(ONE), reward_of(TWO)]
+        running.join()
+    assert judge.closed
+
+
+def test_what_takes_too_long_at_the_end_is_answered_too() -> None:
+    judge = HoldingJudge()
+    with Running(judge, Limits(drain_seconds=0.05)) as running:
+        accepted = later(lambda: running.post("/score", edit()))
+        assert judge.entered.wait(PATIENCE)
+        running.end()
+        [item] = accepted.result().json["results"]
+        assert (item["reward"], item["error"]["code"]) == (None, "shutting_down")
+        assert item["error"]["retryable"] is True
+        running.join()
+
+
+def test_sigterm_while_a_model_judges_loses_nothing(tmp_path: Path, own_home: Path) -> None:
+    asked, go = threading.Event(), threading.Event()
+
+    def model(call: object) -> str | None:
+        if b"image_url" not in call.body:  # type: ignore[attr-defined]
+            return None
+        asked.set()
+        assert go.wait(PATIENCE)
+        return '{"instruction": 3, "quality": 2}'
+
+    with ModelServer(model) as upstream:
+        command = [sys.executable, "-m", "rewardharness", "serve", "--port", "0", "--no-cache"]
+        command += ["--judge", f"openai:judge@{upstream.url}", "--protocol", "pointwise"]
+        environment = {**os.environ, "RH_HOME": str(own_home), "RH_SERVER_TOKEN": TOKEN}
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment, cwd=tmp_path)
+        try:
+            assert process.stderr is not None
+            address = process.stderr.readline().split()[2]
+            running = Running.__new__(Running)
+            running.port, running.token = int(address.rpartition(":")[2]), TOKEN
+            accepted = later(lambda: running.post("/score", edit()))
+            assert asked.wait(PATIENCE)
+            process.send_signal(signal.SIGTERM)
+            while running.get("/readyz").status == 200:
+                pass
+            go.set()
+            [item] = accepted.result().json["results"]
+            assert process.wait(PATIENCE) == 0
+            said = process.stderr.read()
+        finally:
+            go.set()
+            process.kill()
+            process.wait()
+            if process.stderr is not None:
+                process.stderr.close()
+    assert item["ok"] is True
+    assert item["scores"] == {"instruction": 3.0, "quality": 2.0}
+    assert TOKEN not in said
+    assert "Traceback" not in said

@@ -290,13 +290,16 @@ def _macro(part: Part, replies: Sequence[Reply], protocol: str) -> list[Number]:
             return macro(rows, "exact" if part.ties else "strict", part.labels).mean
 
         count = score.pooled
+        span = bootstrap(answers, mean, [answer.cluster for answer in answers], resamples=_RESAMPLES)
+        if span is not None and span.low == span.high:  # every resample is alike: that says nothing of others
+            span = wilson(count.correct, count.judged)
         found.append(
             Number(
                 part.name,
                 "macro",
                 f"mean over {len(score.parts)} categories, level candidates count as wrong",
                 score.mean,
-                bootstrap(answers, mean, [answer.cluster for answer in answers], resamples=_RESAMPLES),
+                span,
                 count.n,
                 count.judged,
                 dimension,

@@ -45,7 +45,7 @@ def report_page(result: Json) -> str:
         section("Data", _data(result)),
         section("Notes", _list(task["notes"])),
     ]
-    return page(f"{task['title']}: {headline(result)}", body)
+    return page(f"{task['title']}: {label(row)}", body)
 
 
 def _table(rows: Sequence[tuple[Json, Json]]) -> str:

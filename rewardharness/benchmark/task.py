@@ -309,7 +309,7 @@ def _read(kind: type[T], values: Mapping[str, Any], where: str) -> T:
     for name, value in values.items():
         if value is None:
             raise _wrong(where, f"`{name}` is empty", "Give it a value, or leave it out.")
-        made[name] = _typed(value, str(known[name].type), f"{where}: `{name}`")
+        made[name] = _typed(value, known[name].type, f"{where}: `{name}`")
     try:
         return kind(**made)
     except TypeError as error:
@@ -317,20 +317,19 @@ def _read(kind: type[T], values: Mapping[str, Any], where: str) -> T:
         raise _wrong(where, f"missing {missing}") from None
 
 
-def _typed(value: Any, kind: str, where: str) -> Any:
+def _typed(value: Any, kind: Any, where: str) -> Any:
     """Check one value against the annotation of its field."""
-    if kind == "tuple[str, ...]":
+    if kind == tuple[str, ...]:
         many = [value] if isinstance(value, str) else value
         if not isinstance(many, list | tuple) or not all(isinstance(each, str) and each for each in many):
             raise _wrong(where, "a list of texts is expected")
         return tuple(many)
-    if kind == "Mapping[str, str]":
+    if kind == Mapping[str, str]:
         if not isinstance(value, Mapping) or not all(isinstance(each, str) for each in value.values()):
             raise _wrong(where, "a mapping of texts is expected")
         return dict(value)
-    plain: Mapping[str, type] = {"str": str, "int": int, "bool": bool}
-    if kind in plain and (not isinstance(value, plain[kind]) or (kind == "int" and isinstance(value, bool))):
-        raise _wrong(where, f"{kind} is expected, not {value!r}")
+    if kind in (str, int, bool) and (not isinstance(value, kind) or (kind is int and isinstance(value, bool))):
+        raise _wrong(where, f"{kind.__name__} is expected, not {value!r}")
     return value
 
 
@@ -357,7 +356,8 @@ def _check(task: Task, where: str) -> None:
     if task.columns is None or task.label is None or not task.parts:
         raise _wrong(where, "rows need `columns`, `label` and `parts`")
     _check_label(task.label, where)
-    if task.scores != (task.protocols == ("pointwise",) and task.metrics == ("spearman",)):
+    alone = task.protocols == ("pointwise",) and task.metrics == ("spearman",)
+    if (task.scores and not alone) or (not task.scores and "spearman" in task.metrics):
         raise _wrong(where, "human scores go with the protocol `pointwise` and the metric `spearman`, and only they do")
     for part in task.parts:
         _check_part(part, where)

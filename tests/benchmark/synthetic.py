@@ -7,7 +7,7 @@ Images are few and tiny; instructions tell rows apart.
 import io
 import json
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cache
 from itertools import combinations
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 
 from PIL import Image
 
+from rewardharness.files import sha256, write_bytes
 from rewardharness.judging.baselines import ranked
 from rewardharness.judging.judge import unjudged
 from rewardharness.library.store import Library
@@ -48,18 +49,18 @@ def levels(chance: random.Random, count: int, *, low: int = 0) -> list[int]:
 
 
 class Pixels:
-    """A judge that sees the quality of an edit; may prefer the worse one, or fail now and then."""
+    """A judge that sees the quality of an edit; may prefer the worse one, or fail on some examples."""
 
-    def __init__(self, *, ties: bool = False, upside_down: bool = False, fails: float = 0.0) -> None:
-        self.ties, self._upside_down, self._fails = ties, upside_down, fails
-        self.name = f"pixels{' upside down' if upside_down else ''}{f' failing {fails:g}' if fails else ''}"
+    def __init__(self, *, ties: bool = False, upside_down: bool = False, fails: Collection[str] = ()) -> None:
+        self.ties, self._upside_down, self._fails = ties, upside_down, frozenset(fails)
+        self.name = f"pixels{' upside down' if upside_down else ''}{' failing' if fails else ''}"
         self.protocol = "looking"
         self.revision = "1"
-        self.asked: list[str] = []
+        self.seen: list[Example] = []
 
     async def judge(self, example: Example, library: Library) -> Judgment:
-        self.asked.append(example.id)
-        if random.Random(example.id).random() < self._fails:
+        self.seen.append(example)
+        if example.id in self._fails:
             return unjudged(example, self, library, Failure("timeout", "No answer."))
         seen = {
             label: quality(image, self._upside_down)
@@ -102,9 +103,9 @@ def write_json(path: Path, rows: Sequence[dict[str, Any]], *, lines: bool = Fals
 
     def named(value: Any) -> Any:
         if isinstance(value, bytes):
-            name = f"images/{abs(hash(value))}.png"
-            (path.parent / "images").mkdir(exist_ok=True)
-            (path.parent / name).write_bytes(value)
+            name = f"images/{sha256(value)[:12]}.png"
+            if not (path.parent / name).exists():
+                write_bytes(path.parent / name, value)
             return name
         return [named(each) for each in value] if isinstance(value, list) else value
 

@@ -1,0 +1,60 @@
+"""What the tests of benchmarks share: settings of their own, and a task that is opened, judged and counted."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from synthetic import MAKERS, Pixels
+
+from rewardharness.benchmark.items import Exam
+from rewardharness.benchmark.loading import open_exam
+from rewardharness.benchmark.report import read_result
+from rewardharness.benchmark.run import Contender, judge_exam, manifest
+from rewardharness.benchmark.task import open_task
+from rewardharness.judging.judge import Judge
+from rewardharness.library.store import EMPTY, Library
+from rewardharness.runs.store import RunFolder
+from rewardharness.schema import Json
+from rewardharness.settings import Settings
+
+
+def settings(folder: Path) -> Settings:
+    return Settings.from_env({"RH_HOME": str(folder / "home"), "RH_WORKERS": "2"})
+
+
+def made(name: str, folder: Path, protocol: str | None = None, **options: object) -> Exam:
+    """Open a task that comes with the package on synthetic data."""
+    place = folder / name
+    source = MAKERS[name](place) if not place.exists() else _known(name, place)
+    return open_exam(open_task(name), settings(folder), protocol=protocol, source=source, **options)  # type: ignore[arg-type]
+
+
+def _known(name: str, place: Path) -> Path:
+    alone = {"editscore-bench": "train.parquet", "genai-bench": "test_v1.parquet", "rated-edits": "edits.jsonl"}
+    return place / alone[name] if name in alone else place
+
+
+def contender(
+    open_judge: Callable[[bool], Judge] = lambda ties: Pixels(ties=ties),
+    role: str = "judge",
+    library: Library = EMPTY,
+    name: str = "no Library",
+) -> Contender:
+    return Contender(role, library, name, open_judge)  # type: ignore[arg-type]
+
+
+def judged(exam: Exam, contenders: Sequence[Contender], folder: Path) -> Json:
+    """Judge an exam and count."""
+    with RunFolder(folder, manifest(exam, contenders[0])) as run:
+        judge_exam(run, exam, contenders, concurrency=lambda judge: 8)
+    return read_result(folder)
+
+
+def number(result: Json, part: str, metric: str, row: int = 0, **more: object) -> Json:
+    """The one number that fits."""
+    found = [
+        each
+        for each in result["rows"][row]["numbers"]
+        if (each["part"], each["metric"]) == (part, metric) and all(each[name] == value for name, value in more.items())
+    ]
+    assert len(found) == 1, [each["name"] for each in found]
+    return dict(found[0])

@@ -1,0 +1,374 @@
+import json
+import random
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bench_parts import contender, judged, made, number, settings
+from synthetic import MAKERS, Pixels, edit, editreward_rows, png, vcreward, write_parquet
+
+from rewardharness.benchmark.items import Exam
+from rewardharness.benchmark.loading import open_exam
+from rewardharness.benchmark.report import read_result
+from rewardharness.benchmark.run import estimate, judge_exam, line_id, manifest, read_judgments, read_known
+from rewardharness.benchmark.task import list_tasks, open_task
+from rewardharness.benchmark.thresholds import fit_rules, read_rules, write_rules
+from rewardharness.errors import DataError, RunError
+from rewardharness.files import append_jsonl, read_json
+from rewardharness.judging.baselines import BaselineJudge
+from rewardharness.judging.judge import unjudged
+from rewardharness.judging.subagent import SubAgent, SubAgentSettings
+from rewardharness.library.opening import open_library
+from rewardharness.library.store import EMPTY, Library
+from rewardharness.models.scripted import ScriptedModel
+from rewardharness.runs.store import RESULTS, RunFolder
+from rewardharness.schema import TIE, Example, Failure, Judgment
+
+ALL = [(task.name, protocol) for task in list_tasks() for protocol in task.protocols]
+
+
+@pytest.mark.parametrize(("name", "protocol"), ALL)
+def test_a_perfect_judge_gets_all_and_one_upside_down_nothing(name: str, protocol: str, tmp_path: Path) -> None:
+    exam = made(name, tmp_path, protocol)
+    result = judged(
+        exam, [contender(), contender(lambda ties: Pixels(ties=ties, upside_down=True), "baseline")], tmp_path / "run"
+    )
+    right, wrong = result["rows"]
+    assert right["coverage"] == wrong["coverage"] == 1.0
+    assert {each["metric"] for each in right["numbers"]} == set(exam.task.metrics)
+    for each in right["numbers"]:
+        assert each["value"] == 1.0, each["name"]
+        assert each["judged"] == each["n"] > 0
+        assert each["interval"] is None or each["interval"][0] < 1.0, "an interval of nothing but right answers"
+    for each in wrong["numbers"]:
+        if each["metric"] == "spearman":
+            assert each["value"] == -1.0
+        elif TIE not in each["labels"]:
+            assert each["value"] == 0.0 or (each["part"] == "all" and each["value"] < 0.5), each["name"]
+        elif each["metric"] == "exact" and "both bad" not in each["labels"]:  # a tie is a tie upside down too
+            ties = [
+                q.id
+                for q in exam.questions
+                if q.part == each["part"] and q.truth in (TIE, "both bad") and each["dimension"] in ("", q.dimension)
+            ]
+            assert each["value"] == pytest.approx(len(ties) / each["n"])
+
+
+@pytest.mark.parametrize("name", [name for name, protocol in ALL if protocol == "both-orders"])
+def test_whoever_always_prefers_the_first_gets_chance_when_both_orders_are_asked(name: str, tmp_path: Path) -> None:
+    exam = made(name, tmp_path, "both-orders")
+    [row] = judged(exam, [contender(lambda ties: BaselineJudge("always-a", ties))], tmp_path / "run")["rows"]
+    assert row["both_orders"]["consistency"] == 0.0
+    preferred = [each for each in exam.questions if each.truth in ("A", "B")]
+    for part in exam.parts:
+        n = sum(each.part == part.name for each in exam.questions)
+        half = sum(each.part == part.name for each in preferred) / 2
+        mine = [each for each in row["numbers"] if each["part"] == part.name and not each["dimension"]]
+        exact = [each for each in mine if each["metric"] == "exact"]
+        assert exact
+        for each in exact:
+            assert each["value"] * n == pytest.approx(half)
+
+
+@dataclass(frozen=True)
+class Drawn(BaselineJudge):
+    """A random judge with a seed of its own."""
+
+    seed: int = 0
+
+    @property
+    def name(self) -> str:
+        return f"random {self.seed}"
+
+    async def judge(self, example: Example, library: Library) -> Judgment:
+        judgment = await super().judge(replace(example, id=f"{self.seed}:{example.id}"), library)
+        return replace(judgment, example_id=example.id)
+
+
+def test_random_judges_get_the_published_random_rows_within_their_intervals(tmp_path: Path) -> None:
+    """An interval of 95 % may miss, so most of several judges are asked for, on as many groups as the data have.
+
+    The published row of K=2, 48 of 186, is itself low for three labels that are drawn alike; there it is the third.
+    """
+    MAKERS["editreward-bench"](tmp_path / "editreward-bench", (186, 150, 148))  # type: ignore[call-arg]
+    seeds = range(4)
+    who = [contender(lambda ties, seed=seed: Drawn("random", ties, seed), "baseline") for seed in seeds]  # type: ignore[misc]
+    result = judged(made("editreward-bench", tmp_path), who, tmp_path / "run")
+    for part, metric, wanted in (("K=2", "exact", 1 / 3), ("K=3", "groups", 0.1133), ("K=4", "groups", 0.0135)):
+        spans = [number(result, part, metric, row)["interval"] for row in seeds]
+        assert sum(low <= wanted <= high for low, high in spans) >= 3, part
+    rows = {row["judge"]: row["value"] for each in result["published"] if each["part"] == "K=3" for row in each["rows"]}
+    assert rows["random"] == pytest.approx(0.1133)
+
+
+@pytest.mark.parametrize(("name", "labels", "published"), [("genai-bench", 4, 25.90), ("aurora-bench-pairs", 3, 33.43)])
+def test_a_random_judge_gets_the_published_random_row_on_pairs(
+    name: str, labels: int, published: float, tmp_path: Path
+) -> None:
+    MAKERS[name](tmp_path / name, 919)  # type: ignore[call-arg]
+    exam = made(name, tmp_path)
+
+    class AnyLabel(BaselineJudge):
+        """Draws one of all labels; both bad as a tie of low scores."""
+
+        async def judge(self, example: Example, library: Library) -> Judgment:
+            drawn = random.Random(example.id).randrange(labels)
+            judgment = await super().judge(replace(example, id=f"{example.id}!"), library)
+            preference = ("A", "B", TIE, TIE)[drawn]
+            reward = 0.9 if drawn < 3 else 0.1
+            scores = {label: replace(score, reward=reward) for label, score in judgment.scores.items()}
+            return replace(judgment, example_id=example.id, preference=preference, ties_offered=True, scores=scores)
+
+    result = judged(exam, [contender(lambda ties: AnyLabel("random", ties))], tmp_path / "run")
+    part = exam.parts[0]
+    low, high = number(result, part.name, "exact", labels=list(part.labels))["interval"]
+    assert low <= published / 100 <= high
+
+
+def test_a_judge_that_fails_on_a_tenth_has_coverage_of_nine_tenths_and_no_group_with_a_failed_pair_counts(
+    tmp_path: Path,
+) -> None:
+    MAKERS["editreward-bench"](tmp_path / "editreward-bench", (20, 10, 5))  # type: ignore[call-arg]
+    exam = made("editreward-bench", tmp_path)
+    failing = list(exam.items)[::10]
+    result = judged(exam, [contender(lambda ties: Pixels(ties=ties, fails=failing))], tmp_path / "run")
+    [row] = result["rows"]
+    assert (len(exam.items), row["items"], row["coverage"]) == (80, 80, 0.9)
+    assert row["failures"] == {"timeout": 8}
+    torn = {question.group for question in exam.questions if question.asks[0][0] in failing and question.group}
+    for part, n in (("K=3", 10), ("K=4", 5)):
+        each = number(result, part, "groups")
+        lost = sum(group.startswith(part) for group in torn)
+        assert 0 < lost < n
+        assert (each["n"], each["judged"]) == (n, n - lost)
+        assert each["value"] == pytest.approx((n - lost) / n), "a failed pair never makes its group right"
+        assert number(result, part, "exact")["value"] == 1.0, "nor is it a wrong answer or a tie"
+
+
+def test_ties_are_offered_where_the_labels_have_them_and_nowhere_else(tmp_path: Path) -> None:
+    opened: dict[bool, Pixels] = {}
+
+    def open_judge(ties: bool) -> Pixels:
+        return opened.setdefault(ties, Pixels(ties=ties))
+
+    judged(made("editreward-bench", tmp_path), [contender(open_judge)], tmp_path / "run")
+    assert {each.id[:3] for each in opened[True].seen} == {"K=2"}
+    assert {each.id[:3] for each in opened[False].seen} == {"K=3", "K=4"}
+
+
+def test_a_ranking_protocol_reads_pairs_off_one_ranking(tmp_path: Path) -> None:
+    exam = made("editreward-bench", tmp_path, "ranking")
+    judge = Pixels()
+    result = judged(exam, [contender(lambda ties: judge)], tmp_path / "run")
+    assert sum(len(each.candidates) == 4 for each in judge.seen) == 5
+    assert number(result, "K=4", "groups")["chance"] == pytest.approx(1 / 24)
+
+
+def test_candidates_of_many_rows_are_judged_once_where_each_is_judged_alone(tmp_path: Path) -> None:
+    exam = made("editreward-bench", tmp_path, "pointwise")
+    assert sum(name.startswith("K=4/") for name in exam.items) == 20, "four candidates a group, in six pairs"
+    assert all(len(item.example.candidates) == 1 for item in exam.items.values())
+
+
+def test_a_run_that_was_cut_short_goes_on_and_comes_to_the_same(tmp_path: Path) -> None:
+    exam = made("editreward-bench", tmp_path)
+    whole = judged(exam, [contender()], tmp_path / "whole")
+    judge = Pixels(ties=True)
+    judged(exam, [contender()], tmp_path / "cut")
+    file = tmp_path / "cut" / RESULTS
+    lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
+    file.write_text("".join(lines[:30]) + lines[30][:40], encoding="utf-8")  # as a kill leaves it: a torn line
+    again = judged(exam, [contender(lambda ties: judge)], tmp_path / "cut")
+    assert len(judge.seen) == len(exam.items) - 30
+    assert comparable(again) == comparable(whole)
+
+
+def comparable(result: Any) -> Any:
+    """A result without how long it took."""
+    if isinstance(result, dict):
+        return {key: comparable(value) for key, value in result.items() if key not in {"seconds"}}
+    return [comparable(value) for value in result] if isinstance(result, list) else result
+
+
+def test_others_are_added_to_a_run_without_judging_again(tmp_path: Path) -> None:
+    exam = made("vcreward-bench", tmp_path)
+    judged(exam, [contender()], tmp_path / "run")
+    judge = Pixels(ties=True)
+    two = judged(
+        exam,
+        [contender(lambda ties: judge), contender(lambda ties: BaselineJudge("random", ties), "baseline")],
+        tmp_path / "run",
+    )
+    assert not judge.seen
+    assert [row["name"] for row in two["rows"]] == ["pixels", "random (baseline)"]
+    three = judged(
+        exam, [contender(), contender(lambda ties: BaselineJudge("always-a", ties), "baseline")], tmp_path / "run"
+    )
+    assert [row["name"] for row in three["rows"]] == ["pixels", "always-a (baseline)", "random (baseline)"]
+
+
+def test_a_run_folder_of_something_else_is_refused(tmp_path: Path) -> None:
+    judged(made("vcreward-bench", tmp_path), [contender()], tmp_path / "run")
+    with pytest.raises(RunError, match=r"differs in: .*judge_name"):
+        judged(
+            made("vcreward-bench", tmp_path), [contender(lambda ties: BaselineJudge("random", ties))], tmp_path / "run"
+        )
+    with pytest.raises(RunError, match="task_digest"):
+        judged(made("mmrb2-editing", tmp_path), [contender()], tmp_path / "run")
+
+
+def test_what_failed_is_judged_again_only_when_asked(tmp_path: Path) -> None:
+    exam = made("vcreward-bench", tmp_path)
+    failing = list(exam.items)[:3]
+    judged(exam, [contender(lambda ties: Pixels(ties=ties, fails=failing))], tmp_path / "run")
+    well = Pixels()
+    well.name = "pixels failing"  # the same judge, whose server is back
+    for retry, asked, coverage in ((False, 0, 17 / 20), (True, 3, 1.0)):
+        with RunFolder(tmp_path / "run", manifest(exam, contender(lambda ties: well))) as run:
+            judge_exam(run, exam, [contender(lambda ties: well)], concurrency=lambda judge: 1, retry=retry)
+        assert len(well.seen) == asked
+        assert read_result(tmp_path / "run")["rows"][0]["coverage"] == coverage
+
+
+def test_the_cost_is_counted_before_anything_is_spent(tmp_path: Path) -> None:
+    exam = made("editreward-bench", tmp_path)
+    model = SubAgent(ScriptedModel([]), SubAgentSettings(both_orders=True, samples=2))
+    who = contender(lambda ties: replace(model, settings=replace(model.settings, ties=ties)))
+    cost = estimate(exam, [who, contender()], {})
+    assert (cost.judgments, cost.known, cost.requests) == (2 * 68, 0, 68 * 2 * 2)
+    known = {line_id(who.key, name): {} for name in list(exam.items)[:8]}
+    assert estimate(exam, [who], known).requests == 60 * 2 * 2
+    ranking = made("editreward-bench", tmp_path, "ranking")
+    assert estimate(ranking, [who], {}).requests == (20 * 1 + 6 * 3 + 5 * 6) * 2 * 2
+
+
+def test_the_same_judge_without_a_library_stands_beside_it(tmp_path: Path) -> None:
+    class Reader(Pixels):
+        """Judges by its Library alone: without one it has nothing to say."""
+
+        async def judge(self, example: Example, library: Library) -> Judgment:
+            if not library.entries:
+                return unjudged(example, self, library, Failure("nothing_to_measure", "No Library."))
+            return await super().judge(example, library)
+
+    exam = made("vcreward-bench", tmp_path)
+    library = open_library("builtin")
+    who = contender(lambda ties: Reader(), library=library, name="builtin")
+    result = judged(exam, [who, contender(lambda ties: Reader(), "empty")], tmp_path / "run")
+    with_it, without = result["rows"]
+    assert (with_it["coverage"], without["coverage"]) == (1.0, 0.0)
+    assert with_it["library_id"] == library.id and without["library_id"] == EMPTY.id
+    assert number(result, "all", "exact", 1)["value"] is None, "no judgment is no wrong answer"
+    [against] = without["against"]
+    assert against["judged_by_both"] == 0 and against["gain"] is None
+
+
+def test_human_scores_are_correlated_per_editor_and_people_stand_beside(tmp_path: Path) -> None:
+    result = judged(made("imagenhub", tmp_path), [contender()], tmp_path / "run")
+    [each] = result["rows"][0]["numbers"]
+    assert set(each["detail"]["editors"]) == {"Alpha", "Beta", "Gamma"}
+    assert each["n"] == 27 and result["references"]["rater 1 against the others"] == 1.0
+
+
+def test_a_dimension_is_compared_with_the_score_that_speaks_to_it(tmp_path: Path) -> None:
+    class Backwards(Pixels):
+        """Follows instructions well where the reward says it is bad."""
+
+        async def judge(self, example: Example, library: Library) -> Judgment:
+            judgment = await super().judge(example, library)
+            turned = {
+                label: replace(each, instruction=5 - (each.instruction or 0)) for label, each in judgment.scores.items()
+            }
+            return replace(judgment, scores=turned)
+
+    result = judged(made("editscore-bench", tmp_path), [contender(lambda ties: Backwards())], tmp_path / "run")
+    assert number(result, "all", "macro", dimension="prompt_following")["value"] == 0.0
+    assert number(result, "all", "macro", dimension="overall")["value"] == 1.0
+
+
+def development(tmp_path: Path, first: int, n: int) -> Path:
+    """Pairs whose scores differ by little where people see a tie, with source images of their own."""
+    rows = []
+    for place in range(n):
+        level = 5 + place % 10
+        rows.append(
+            {
+                **editreward_rows(2, 1)[0],
+                "id": f"{first + place:05d}",
+                "instruction": f"dev {first + place}",
+                "source_image": png(0, 100 + (first + place) % 100),
+                "candidate_1": edit(level),
+                "candidate_2": edit(level + (1 if place % 2 else 5)),
+                "ranking": "A=B" if place % 2 else "B>A",
+            }
+        )
+    path = tmp_path / f"from-{first}"
+    write_parquet(path / "2pair" / "a.parquet", rows)
+    for k in (3, 4):
+        write_parquet(path / f"{k}pair" / "a.parquet", editreward_rows(k, 1))
+    return path
+
+
+def opened(tmp_path: Path, source: Path) -> Exam:
+    return open_exam(open_task("editreward-bench"), settings(tmp_path), source=source)
+
+
+def test_thresholds_are_fitted_on_other_data_and_stand_beside(tmp_path: Path) -> None:
+    exam = opened(tmp_path, development(tmp_path, 0, 20))
+    other = opened(tmp_path, development(tmp_path, 50, 30))
+    who = [contender()]
+    plain = judged(exam, who, tmp_path / "run")
+    assert number(plain, "K=2", "exact")["value"] == 0.5, "its own ties are only what is exactly level"
+    judged(other, who, tmp_path / "run" / "development")
+    rules, notes = fit_rules(exam, other, who, read_judgments(tmp_path / "run" / "development"))
+    write_rules(tmp_path / "run", rules, notes)
+    assert read_rules(tmp_path / "run") == (rules, notes)
+    result = read_result(tmp_path / "run")
+    fitted = number(result, "K=2", "fitted")
+    assert fitted["value"] == 1.0 and "fitted on 30 other pairs" in fitted["name"]
+    assert result["fitted"][0].startswith("Thresholds of ties were fitted on")
+    assert number(result, "K=2", "tuned")["value"] == 1.0
+
+
+def test_development_pairs_of_the_same_source_image_are_left_out(tmp_path: Path) -> None:
+    exam = opened(tmp_path, development(tmp_path, 0, 20))
+    same = opened(tmp_path, development(tmp_path, 0, 40))
+    judged(same, [contender()], tmp_path / "dev")
+    rules, notes = fit_rules(exam, same, [contender()], read_judgments(tmp_path / "dev"))
+    [rule] = [rule for parts in rules.values() for rule in parts.values()]
+    assert rule.n == 20
+    assert any("left out" in note for note in notes)
+
+
+def test_a_broken_file_of_thresholds_is_named(tmp_path: Path) -> None:
+    judged(made("vcreward-bench", tmp_path), [contender()], tmp_path / "run")
+    (tmp_path / "run" / "rules.json").write_text('{"rules": 3}', encoding="utf-8")
+    with pytest.raises(DataError, match=r"rules\.json"):
+        read_result(tmp_path / "run")
+
+
+def test_a_line_of_a_judgment_holds_what_reports_and_comparisons_need(tmp_path: Path) -> None:
+    exam = made("vcreward-bench", tmp_path)
+    judged(exam, [contender()], tmp_path / "run")
+    line = next(iter(read_known(tmp_path / "run").values()))
+    said = {"preference", "margin", "confidence", "scores", "rewards", "ranking", "reason", "position_consistent"}
+    assert line.keys() >= {"contender", "item", *said}
+    assert {each["item"] for each in read_known(tmp_path / "run").values()} == set(exam.items)
+    assert read_json(tmp_path / "run" / "contenders.json")[0]["library"] == "no Library"
+    append_jsonl(tmp_path / "run" / RESULTS, {"id": "stray"})
+    assert read_result(tmp_path / "run")["rows"][0]["coverage"] == 1.0
+
+
+def test_an_image_that_is_missing_is_a_failure_of_its_pair_alone(tmp_path: Path) -> None:
+    place = vcreward(tmp_path / "data")
+    table = place / "metadata.jsonl"
+    lines = table.read_text("utf-8").splitlines()
+    row = json.loads(lines[0])
+    row["edited_images"][0] = "images/gone.png"
+    table.write_text("\n".join([json.dumps(row), *lines[1:]]) + "\n", encoding="utf-8")
+    exam = open_exam(open_task("vcreward-bench"), settings(tmp_path), source=place)
+    assert [(each.code, each.n) for each in exam.problems if each.part == "all"] == [("missing image", 1)]
+    result = judged(exam, [contender(lambda ties: BaselineJudge("closer", ties))], tmp_path / "run")
+    assert result["rows"][0]["failures"] == {"image": 1}
+    assert number(result, "all", "exact")["judged"] == 19

@@ -1,0 +1,349 @@
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bench_parts import made, settings
+from hypothesis import given
+from hypothesis import strategies as st
+from synthetic import MAKERS, editreward_rows, png, write_json, write_parquet
+
+from rewardharness.benchmark.items import sample
+from rewardharness.benchmark.loading import open_exam
+from rewardharness.benchmark.task import METRICS, PROTOCOLS, Task, list_tasks, open_task, read_task
+from rewardharness.errors import DataError, InputError
+
+WHOLE = """
+name: my-task
+title: Mine
+data: {hub: someone/some-data, revision: 0123456789012345678901234567890123456789}
+columns: {instruction: prompt, source: before, candidates: [one, two]}
+label: {rule: values, column: vote, values: {left: A, right: B}}
+parts:
+  - name: all
+"""
+
+
+def test_every_task_that_comes_along_is_read_and_has_synthetic_data() -> None:
+    tasks = {task.name: task for task in list_tasks()}
+    assert set(tasks) == set(MAKERS)
+    for task in tasks.values():
+        assert task.about and task.notes
+        assert set(task.protocols) <= set(PROTOCOLS)
+        assert set(task.metrics) <= set(METRICS)
+        assert task.data.revision or task.data.revision_note or not task.data.hub, "no word about the revision"
+
+
+def test_a_task_file_is_read_whole() -> None:
+    task = read_task(WHOLE, "my.yaml")
+    assert (task.name, task.data.hub, task.parts[0].labels) == ("my-task", "someone/some-data", ("A", "B"))
+    assert task.columns is not None and task.columns.candidates == ("one", "two")
+    assert task.digest != read_task(WHOLE.replace("Mine", "Yours"), "my.yaml").digest
+
+
+@pytest.mark.parametrize(
+    "change, said",
+    [
+        (lambda text: text + "colour: red\n", "unknown key `colour`"),
+        (lambda text: text.replace("vote, values", "vote, valuse"), "unknown key `valuse`"),
+        (lambda text: text.replace("  - name: all", "  - name: all\n    lables: [A]"), "unknown key `lables`"),
+        (lambda text: text.replace("title: Mine\n", ""), "missing"),
+        (lambda text: text.replace("name: my-task", "name: My Task"), "small letters"),
+        (lambda text: text.replace("left: A", "left: C or D"), "is none of"),
+        (lambda text: text.replace("rule: values", "rule: guess"), "unknown rule"),
+        (lambda text: text.replace(", values: {left: A, right: B}", ""), "lacks its columns or values"),
+        (lambda text: text + "protocols: [pears]\n", "unknown protocol"),
+        (lambda text: text + "metrics: [luck]\n", "unknown metric"),
+        (lambda text: text + "metrics: [spearman]\n", "human scores go with"),
+        (
+            lambda text: text.replace("hub: someone/some-data, revision: 0123456789012345678901234567890123456789", ""),
+            "",
+        ),
+        (lambda text: text.replace("  - name: all", "  - name: all\n    candidates: 3"), "need `group`"),
+        (lambda text: text.replace("title: Mine", "title: [Mine]"), "str is expected"),
+        (lambda text: text + "notes: 3\n", "list of texts"),
+        (lambda text: text + "shuffle:\n", "is empty"),
+        (lambda text: text + "digest: abc\n", "unknown key `digest`"),
+        (lambda text: "- a list", "not a mapping"),
+        (lambda text: text + "x: &a 1\n", "anchor"),
+    ],
+)
+def test_what_is_wrong_in_a_task_file_is_named(change: Callable[[str], str], said: str) -> None:
+    with pytest.raises(DataError) as caught:
+        read_task(change(WHOLE), "my.yaml")
+    assert said in caught.value.message
+    assert caught.value.next_step
+
+
+@given(
+    st.text(max_size=200)
+    | st.builds(lambda cut, put: WHOLE[:cut] + put + WHOLE[cut:], st.integers(0, len(WHOLE)), st.text(max_size=9))
+)
+def test_any_text_is_a_task_or_an_error_in_words(text: str) -> None:
+    try:
+        assert isinstance(read_task(text, "any.yaml"), Task)
+    except DataError as error:
+        assert error.message.startswith("any.yaml")
+
+
+def test_tasks_are_opened_by_name_by_file_and_by_folder(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(WHOLE, encoding="utf-8")
+    assert open_task(str(tmp_path / "mine.yaml")).name == "my-task"
+    assert open_task("genai-bench").title.startswith("GenAI-Bench")
+    assert open_task(str(tmp_path)).data.examples == str(tmp_path)
+    with pytest.raises(InputError, match="no task 'genai'"):
+        open_task("genai")
+
+
+def test_a_task_file_may_name_a_folder_beside_it(tmp_path: Path) -> None:
+    folder = pairs_folder(tmp_path / "data")
+    (tmp_path / "mine.yaml").write_text("name: mine\ntitle: T\ndata: {examples: data}\nmetrics: [exact]\n", "utf-8")
+    exam = open_exam(open_task(str(tmp_path / "mine.yaml")), settings(tmp_path))
+    assert exam.task.data.examples == str(folder) and len(exam.questions) == 4
+
+
+def pairs_folder(folder: Path, **more: Any) -> Path:
+    """Pairs and a group as `read_folder` reads them, of several kinds of label."""
+    folder.mkdir(parents=True)
+    for number in range(6):
+        (folder / f"{number}.png").write_bytes(png(40 * number))
+    pair = {"source": "0.png", "candidate_a": "1.png", "candidate_b": "2.png", "label_kind": "people", **more}
+    rows = [
+        {**pair, "id": "p1", "instruction": "first", "preference": "A"},
+        {**pair, "id": "p2", "instruction": "second", "preference": "tie"},
+        {**pair, "id": "p3", "instruction": "third", "preference": "B", "label_kind": "drawn"},
+    ]
+    group = {
+        "id": "g1",
+        "source": "0.png",
+        "candidates": ["1.png", "2.png", "3.png"],
+        "instruction": "fourth",
+        "best": 2,
+    }
+    (folder / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    (folder / "groups.jsonl").write_text(json.dumps({**group, "label_kind": "people"}) + "\n", encoding="utf-8")
+    return folder
+
+
+def test_a_folder_is_a_task_with_a_part_per_kind_of_label(tmp_path: Path) -> None:
+    exam = open_exam(open_task(str(pairs_folder(tmp_path / "data"))), settings(tmp_path))
+    assert {part.name: part.labels for part in exam.parts} == {
+        "drawn": ("A", "B"),
+        "people": ("A", "B", "tie"),
+        "people, best of 3": ("A", "B", "C"),
+    }
+    assert {item.ties for name, item in exam.items.items() if name.startswith("people/")} == {True}
+    assert exam.revision == "a local copy"
+
+
+@pytest.mark.parametrize("name", sorted(MAKERS))
+def test_nothing_that_gives_the_truth_away_reaches_a_judge(name: str, tmp_path: Path) -> None:
+    for protocol in open_task(name).protocols:
+        for item in made(name, tmp_path, protocol).items.values():
+            example = item.example
+            assert example.preference is None and not example.label_kind and not example.category
+            assert example.source.name == "source"
+            assert [image.name for image in example.candidates] == [f"candidate {label}" for label in example.labels]
+            assert "<image" not in example.instruction
+
+
+def test_groups_are_put_together_from_rows_by_the_beginning_of_the_id(tmp_path: Path) -> None:
+    exam = made("editreward-bench", tmp_path)
+    groups: dict[str, set[tuple[str, ...]]] = {}
+    for question in exam.questions:
+        groups.setdefault(question.group, set()).add(question.letters)
+    assert groups["K=3/00002k3"] == {("A", "B"), ("A", "C"), ("B", "C")}
+    assert len(groups["K=4/00004k4"]) == 6
+    assert made("editreward-bench", tmp_path, "ranking").items["K=4/00004k4"].example.labels == ("A", "B", "C", "D")
+    alone = made("editreward-bench", tmp_path, "pointwise").items
+    assert {name for name in alone if name.startswith("K=4/00004k4")} == {f"K=4/00004k4|{letter}" for letter in "ABCD"}
+
+
+def test_ids_without_a_mark_are_grouped_by_their_first_ten_characters(tmp_path: Path) -> None:
+    rows = [{**row, "id": f"group{row['id'][:5]}-{place}"} for place, row in enumerate(editreward_rows(3, 2))]
+    for k in (2, 4):
+        write_parquet(tmp_path / "copy" / f"{k}pair" / "a.parquet", editreward_rows(k, 1))
+    write_parquet(tmp_path / "copy" / "3pair" / "a.parquet", rows)
+    exam = open_exam(open_task("editreward-bench"), settings(tmp_path), source=tmp_path / "copy")
+    assert {question.group for question in exam.questions if question.part == "K=3"} == {
+        "K=3/group00000",
+        "K=3/group00001",
+    }
+
+
+@pytest.mark.parametrize("name", ["editscore-bench", "editreward-compass"])
+def test_where_the_best_always_comes_first_places_are_changed_by_chance(name: str, tmp_path: Path) -> None:
+    exam = made(name, tmp_path, "pairs")
+    truths = [question.truth for question in exam.questions if question.truth != "tie"]
+    assert 0.25 < truths.count("A") / len(truths) < 0.75
+    assert [each.truth for each in exam.questions] == [each.truth for each in made(name, tmp_path, "pairs").questions]
+    first = next(question for question in exam.questions if question.truth == "B")
+    assert first.letters == ("B", "A")
+
+
+def test_one_table_with_all_sizes_of_groups_is_a_copy_too(tmp_path: Path) -> None:
+    rows = [row for k in (2, 3, 4) for row in editreward_rows(k, 2)]
+    write_parquet(tmp_path / "all.parquet", rows)
+    exam = open_exam(open_task("editreward-bench"), settings(tmp_path), source=tmp_path / "all.parquet")
+    assert [sum(each.part == f"K={k}" for each in exam.questions) for k in (2, 3, 4)] == [2, 6, 12]
+
+
+def broken(
+    tmp_path: Path, change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
+) -> dict[str, tuple[int, str]]:
+    """Open EditReward-Bench with some rows of K=3 changed; what is said of that part."""
+    for k in (2, 4):
+        write_parquet(tmp_path / "copy" / f"{k}pair" / "a.parquet", editreward_rows(k, 1))
+    write_parquet(tmp_path / "copy" / "3pair" / "a.parquet", change(editreward_rows(3, 4)))
+    exam = open_exam(open_task("editreward-bench"), settings(tmp_path), source=tmp_path / "copy")
+    return {each.code: (each.n, each.consequence) for each in exam.problems if each.part == "K=3"}
+
+
+def turned(row: dict[str, Any]) -> dict[str, Any]:
+    first, second = row["comparison_type"].split("vs")
+    return {**row, "ranking": f"{second}>{first}" if row["ranking"].startswith(first) else f"{first}>{second}"}
+
+
+@pytest.mark.parametrize(
+    "change, found",
+    [
+        (lambda rows: rows, {}),
+        (lambda rows: rows[1:], {"incomplete group": (1, "its pairs count, the group does not")}),
+        (lambda rows: [*rows, rows[0]], {"repeated row": (1, "counted once")}),
+        (
+            lambda rows: [*rows, {**rows[0], "instruction": "else"}],
+            {
+                "duplicate id": (1, "counted, under ids of their own"),
+                "pair twice in its group": (2, "judged, not counted"),
+                "incomplete group": (1, "its pairs count, the group does not"),
+            },
+        ),
+        (
+            lambda rows: [*rows, {**turned(rows[0]), "id": "elsewhere_0"}],
+            {
+                "contradicting labels": (2, "judged, not counted"),
+                "incomplete group": (2, "its pairs count, the group does not"),
+            },
+        ),
+        (
+            lambda rows: [{**rows[0], "ranking": "A?B"}, *rows[1:]],
+            {"label not understood": (1, "not judged"), "incomplete group": (1, "its pairs count, the group does not")},
+        ),
+        (
+            lambda rows: [{**rows[0], "instruction": " "}, *rows[1:]],
+            {"no instruction": (1, "not judged"), "incomplete group": (1, "its pairs count, the group does not")},
+        ),
+        (
+            lambda rows: [{**rows[0], "source_image": None}, *rows[1:]],
+            {"not one source image": (1, "not judged"), "incomplete group": (1, "its pairs count, the group does not")},
+        ),
+    ],
+)
+def test_what_is_odd_in_the_data_is_named_and_counted(
+    change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]],
+    found: dict[str, tuple[int, str]],
+    tmp_path: Path,
+) -> None:
+    assert broken(tmp_path, change) == found
+
+
+def test_labels_that_go_round_in_a_circle_are_named(tmp_path: Path) -> None:
+    def circle(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        rankings = {"AvsB": "A>B", "BvsC": "B>C", "AvsC": "C>A"}
+        return [
+            {**row, "ranking": rankings[row["comparison_type"]]} if row["id"].startswith("00001") else row
+            for row in rows
+        ]
+
+    assert broken(tmp_path, circle) == {"circular labels": (1, "counted")}
+
+
+def test_a_missing_column_ends_the_reading_and_is_named(tmp_path: Path) -> None:
+    rows = [{key: value for key, value in row.items() if key != "ranking"} for row in editreward_rows(2, 2)]
+    write_parquet(tmp_path / "two.parquet", rows)
+    with pytest.raises(DataError, match="no column ranking"):
+        open_exam(open_task("editreward-bench"), settings(tmp_path), source=tmp_path / "two.parquet")
+
+
+def test_columns_that_are_only_counted_by_may_be_missing(tmp_path: Path) -> None:
+    write_json(
+        tmp_path / "edits.jsonl",
+        [{"prompt": "a", "source_image": png(0), "edited_image": png(9), "score": 3}],
+        lines=True,
+    )
+    exam = open_exam(open_task("rated-edits"), settings(tmp_path), source=tmp_path / "edits.jsonl")
+    assert [each.message for each in exam.problems if each.code == "missing column"] == [
+        "The data have no column edit_type, model"
+    ]
+
+
+def test_a_revision_that_is_not_the_pinned_one_is_said(tmp_path: Path) -> None:
+    exam = made("editreward-bench", tmp_path)
+    said = [each.message for each in exam.problems if each.code == "revision"]
+    assert len(said) == 1 and "837769c456117bcea42f72ab1d7f5125fe589eb4" in said[0]
+    with pytest.raises(InputError, match="Only data on the Hub have revisions"):
+        made("editreward-bench", tmp_path, revision="main")
+
+
+def test_data_that_nobody_serves_are_asked_for_in_words(tmp_path: Path) -> None:
+    with pytest.raises(DataError) as caught:
+        open_exam(open_task("imagenhub"), settings(tmp_path))
+    assert "rater1.tsv" in caught.value.next_step and "--source" in caught.value.next_step
+
+
+def test_a_pair_with_several_source_images_is_left_out_and_counted(tmp_path: Path) -> None:
+    exam = made("mmrb2-editing", tmp_path)
+    [odd] = [each for each in exam.problems if each.code == "not one source image"]
+    assert (odd.n, odd.ids) == (1, ("edit/emu-edit_7",))
+
+
+def test_raters_that_say_nothing_of_an_edit_leave_it_out(tmp_path: Path) -> None:
+    exam = made("imagenhub", tmp_path)
+    assert len(exam.questions) == 27 and set(exam.references.values()) == {1.0}
+    tables = tmp_path / "imagenhub" / "ratings"
+    for table in tables.iterdir():
+        lines = table.read_text(encoding="utf-8").splitlines()
+        table.write_text("\n".join(line.replace("[0, 0]", "[0, 2]") for line in lines) + "\n", encoding="utf-8")
+    codes = {each.code: each.n for each in made("imagenhub", tmp_path).problems}
+    assert codes["no human score"] == 9 and "rating not understood" in codes
+
+
+def test_a_sample_gives_every_stratum_its_share_and_grows(tmp_path: Path) -> None:
+    exam = made("editreward-bench", tmp_path)
+    drawn, total = sample(exam.questions, 10, seed=3)
+    assert total == 31
+    units = {question.group or question.id for question in drawn}
+    assert len(units) == 10
+    assert {question.part for question in drawn} == {"K=2", "K=3", "K=4"}
+    for question in drawn:
+        if question.group:
+            whole = [each for each in exam.questions if each.group == question.group]
+            assert all(each in drawn for each in whole), "a group was torn"
+    more, _ = sample(exam.questions, 14, seed=3)
+    assert set(drawn) < set(more)
+    assert set(sample(exam.questions, 10, seed=4)[0]) != set(drawn)
+
+
+def test_a_limit_judges_the_sample_alone_and_says_so(tmp_path: Path) -> None:
+    exam = made("editreward-bench", tmp_path, "both-orders", limit=5, seed=1)
+    assert exam.sampled == (5, 31, 1)
+    assert {item for each in exam.questions for item, _ in each.asks} == set(exam.items)
+    assert len({each.id.rpartition("|")[0] for each in exam.questions}) * 2 == len(exam.questions)
+    with pytest.raises(InputError, match="leaves nothing"):
+        made("editreward-bench", tmp_path, limit=0)
+
+
+def test_a_protocol_that_a_task_does_not_offer_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no protocol 'ranking'"):
+        made("genai-bench", tmp_path, "ranking")
+
+
+def test_the_digest_is_of_what_was_read(tmp_path: Path) -> None:
+    exam = made("vcreward-bench", tmp_path)
+    table = tmp_path / "vcreward-bench" / "metadata.jsonl"
+    table.write_text(table.read_text("utf-8").replace("Image A", "Image B", 1), encoding="utf-8")
+    other = made("vcreward-bench", tmp_path)
+    assert exam.digest != other.digest
+    assert replace(exam, questions=()).digest == exam.digest

@@ -94,7 +94,12 @@ def _add_eval(parts: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     one.add_argument("--task", default="", metavar="NAME", help="which part of it")
     one.add_argument("--revision", default="", metavar="REV", help="version or digest of its data")
     one.add_argument("--metric", action="append", default=[], metavar="METRIC", help=METRIC_HELP)
-    one.add_argument("--report", type=Path, metavar="FILE", help="a report.json that says all this")
+    one.add_argument(
+        "--report", type=Path, metavar="FILE", help="report.json of rh evolve or rh benchmark, which say all this"
+    )
+    one.add_argument(
+        "--row", default="judge", metavar="ROW", help="row of a benchmark: judge (the default), empty, or a key"
+    )
     one.add_argument(
         "--items", type=Path, metavar="FILE", help="values example by example: JSON lines with id and the metrics"
     )
@@ -169,23 +174,22 @@ def record_result(arguments: argparse.Namespace, settings: Settings) -> int:
 
 def record_eval(arguments: argparse.Namespace, settings: Settings) -> int:
     """Keep what an artifact, a release, a Library or a model is worth on a benchmark."""
-    from rewardharness.cli.lineage_inputs import items, metric
+    from rewardharness.cli.lineage_inputs import items, metric, open_report
     from rewardharness.runs.forms import Benchmark, Eval
-    from rewardharness.runs.reports import metric_at, read_report
 
     kept = lineage_views.open_lineage(arguments, settings)
-    report = read_report(arguments.report) if arguments.report else None
+    report = open_report(arguments.report, arguments.row) if arguments.report else None
     names = [spec.partition(",")[0].strip() for spec in arguments.metric]
-    values = items(arguments.items, names) if arguments.items else {}
+    values: Items = items(arguments.items, names) if arguments.items else {}
     metrics = [metric(spec, report, values) for spec in arguments.metric]
     if report is not None and not metrics:
-        metrics = [metric_at(report, name, "higher", place) for name, place in report.usual]
+        metrics, values = list(report.metrics), report.items
     benchmark = report.benchmark if report is not None else None
     if arguments.benchmark:
         benchmark = Benchmark(arguments.benchmark, arguments.task, arguments.revision)
     if benchmark is None or not metrics:
         missing = "--benchmark" if benchmark is None else "--metric"
-        raise InputError(f"An eval needs {missing}.", next_step="Only the report of rh evolve says it by itself.")
+        raise InputError(f"An eval needs {missing}.", next_step="Reports of rh evolve and rh benchmark say it.")
     body = Eval(
         subject=_subject(arguments, kept, report),
         benchmark=benchmark,

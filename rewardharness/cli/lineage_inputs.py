@@ -68,6 +68,23 @@ def metric(spec: str, report: Found | None, items: Mapping[str, Mapping[str, flo
         raise _unreadable(spec, str(error)) from None
 
 
+def open_report(path: Path, row: str) -> Found:
+    """Read a report of any kind.
+
+    Args:
+        path: The report.
+        row: Which row of a benchmark is meant.
+
+    Raises:
+        InputError: If it is no report, or has no such row.
+    """
+    from rewardharness.benchmark.measured_rows import is_benchmark, read_row
+    from rewardharness.runs.reports import read_report
+
+    found = read_report(path)
+    return read_row(found, path.parent, row) if is_benchmark(found.document) else found
+
+
 def items(path: Path, names: Sequence[str]) -> dict[str, dict[str, float]]:
     """Read values example by example: one JSON object per line, with `id` and a number for each metric.
 

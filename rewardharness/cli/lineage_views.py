@@ -172,7 +172,7 @@ def check(arguments: argparse.Namespace, settings: Settings) -> int:
                 each.direction,
                 f"{each.base:.4g}",
                 f"{each.new:.4g}",
-                _signed(each.loss, each.interval),
+                f"{each.loss:+.4g}" if each.counted else _signed(each.loss, each.interval),
                 f"{each.tolerance:g}",
                 "REGRESSED" if each.regressed else "held",
             )
@@ -180,7 +180,8 @@ def check(arguments: argparse.Namespace, settings: Settings) -> int:
         ],
     )
     for each in checks:
-        output.say(f"{each.name}: {_words(each)}")
+        if not each.counted and not each.certain:
+            output.say(f"{each.name}: {_doubt(each)}")
     if found.only_new:
         output.say(f"Not looked at, because the base lacks it: {', '.join(found.only_new)}.")
     output.say(f"{len(worse)} of {len(checks)} regressed under the rule {arguments.rule!r}.")
@@ -250,12 +251,10 @@ def _signed(value: float, interval: tuple[float, float] | None) -> str:
     return f"{value:+.4g}" + (f" [{interval[0]:+.4g}, {interval[1]:+.4g}]" if interval else " [not known]")
 
 
-def _words(check: "Check") -> str:
-    """What the interval has to say."""
-    if check.counted:
-        return "a count, which has no interval."
+def _doubt(check: "Check") -> str:
+    """What the interval leaves open."""
     if check.certain is None:
         return "no interval is known, so this may be chance."
-    if check.certain:
-        return "its interval agrees."
-    return f"its interval holds {check.tolerance:g} worse, so this may be chance."
+    if check.regressed:
+        return f"the interval does not prove that it is more than {check.tolerance:g} worse."
+    return f"the interval does not rule out that it is more than {check.tolerance:g} worse."

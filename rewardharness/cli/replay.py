@@ -8,7 +8,7 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rewardharness.cli import evolve, output, score
+from rewardharness.cli import benchmark, evolve, output, score
 from rewardharness.errors import HarnessError, RunError
 from rewardharness.settings import Settings
 
@@ -36,6 +36,7 @@ class Replayable:
 
 COMMANDS: Mapping[str, Replayable] = {
     "score-folder": Replayable(score.score_folder, score.manifest_of),
+    "benchmark": Replayable(benchmark.run, benchmark.manifest_of, report="report.json"),
     "evolve": Replayable(evolve.evolve, evolve.manifest_of, library="versions/0000", report="report.json"),
 }
 """What can be replayed, by the `command` of its manifest."""
@@ -186,6 +187,7 @@ def _given(sitting: Mapping[str, Any], arguments: argparse.Namespace, to: Path) 
         if getattr(given, name, value) is None and name not in fixed:
             setattr(given, name, value)  # what came from the environment then
     own = {"run_folder": to, "restart": False, "dry_run": False, "json": False, "yes": arguments.yes}
+    own |= {"for_library": None}  # a replay writes into its own folder alone
     own |= {"quiet": arguments.quiet or arguments.json, "no_cache": arguments.no_cache or given.no_cache}
     for name, value in own.items():
         if hasattr(given, name):

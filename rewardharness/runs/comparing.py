@@ -29,6 +29,7 @@ Rule = Literal["drop", "proven", "ruled-out"]
 """What counts as a regression: `drop`: the difference itself is worse than tolerated; `proven`: its whole interval is;
 `ruled-out`: all but an interval that is wholly within what is tolerated."""
 
+_SAID = 80  # characters of a benchmark or judge in an error
 _SLACK = 1e-12  # of floating point: 0.9 - 0.88 is to be within a tolerance of 0.02
 
 
@@ -177,7 +178,8 @@ def _check_comparable(base: Record, new: Record, before: Eval, after: Eval, diff
 
 def _said(value: object) -> str:
     parts = [str(each) for each in vars(value).values() if each] if hasattr(value, "__dict__") else [str(value)]
-    return "/".join(parts)
+    text = "/".join(parts)
+    return text if len(text) <= _SAID else text[: _SAID - 1] + "…"
 
 
 def _difference(base: Metric, new: Metric, before: Mapping[str, float], after: Mapping[str, float]) -> Difference:
@@ -224,7 +226,7 @@ def _verdict(direction: Direction, difference: float, interval: tuple[float, flo
 
 def _check(found: Difference, tolerance: float, rule: Rule) -> Check:
     sign = -1.0 if found.direction == "higher" else 1.0
-    loss = sign * found.difference
+    loss = sign * found.difference + 0.0  # no negative zero
     interval = None
     if found.interval is not None:
         low, high = sorted(sign * each for each in found.interval)

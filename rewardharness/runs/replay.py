@@ -11,7 +11,7 @@ from rewardharness.runs.store import RESULTS
 TOLERANCE = 0.1
 """How far a margin may move when a model was asked anew. Where nothing was asked, margins agree to the last digit."""
 
-_OWN_COST = frozenset({"spent", "run"})
+_OWN = frozenset({"spent", "run", "usage"})
 """Parts of a report that a replay has its own of: what it cost, and the manifest, whose changes are told before."""
 
 
@@ -110,21 +110,18 @@ def compare_results(
 
 def compare_reports(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Difference]:
     """Say where two reports differ. What a run cost is its own, but for the judgments that it took."""
-    found = []
-    for name in sorted({*before, *after} - _OWN_COST):
-        found += _differences(name, before.get(name), after.get(name))
     costs = [
         each["spent"].get("judgments") if isinstance(each.get("spent"), dict) else None for each in (before, after)
     ]
-    return found + _differences("spent.judgments", *costs)
+    return _differences("", dict(before), dict(after)) + _differences("spent.judgments", *costs)
 
 
 def _differences(place: str, one: Any, other: Any) -> list[Difference]:
     if isinstance(one, dict) and isinstance(other, dict):
         return [
             each
-            for key in sorted({*one, *other})
-            for each in _differences(f"{place}.{key}", one.get(key), other.get(key))
+            for key in sorted({*one, *other} - _OWN)
+            for each in _differences(f"{place}.{key}".lstrip("."), one.get(key), other.get(key))
         ]
     if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
         return [

@@ -6,13 +6,14 @@ A report is one JSON object; every count in it is an object with `n`, `judged`, 
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from rewardharness.errors import InputError
 from rewardharness.files import read_text, sha256
 from rewardharness.runs.forms import Benchmark, Direction, Metric, Source
+from rewardharness.runs.lineage import Items
 from rewardharness.runs.typed import Misfit, read_as
 
 VALUES = ("accuracy", "best_accuracy", "value")
@@ -30,15 +31,17 @@ class Found:
     judge: str = ""
     library: str | None = None
     """Id of the Library that the metrics are about."""
-    usual: tuple[tuple[str, str], ...] = ()
-    """Metrics that are taken when none are named: name and place."""
+    metrics: tuple[Metric, ...] = ()
+    """Those that are taken when none are named."""
+    items: Items = field(default_factory=dict)
+    """Values example by example of these, as far as they are at hand."""
 
 
 def read_report(path: Path) -> Found:
     """Read a report. One of `rh evolve` says all that an eval needs; of others the metrics are taken by place.
 
     Raises:
-        InputError: If it is no JSON object.
+        InputError: If it is no JSON object, or an evolution whose audit could not be judged.
     """
     text = read_text(path)
     try:
@@ -51,7 +54,7 @@ def read_report(path: Path) -> Found:
     run, library = document.get("run"), document.get("library")
     if isinstance(run, dict) and run.get("command") == "evolve" and isinstance(library, dict) and "audit" in document:
         return _evolution(document, source, run, library)
-    return Found(document, source, judge=_text(document.get("judge")), protocol=_text(document.get("protocol")))
+    return Found(document, source, judge=_text(document.get("judge")))
 
 
 def metric_at(found: Found, name: str, direction: Direction, place: str) -> Metric:
@@ -86,17 +89,17 @@ def metric_at(found: Found, name: str, direction: Direction, place: str) -> Metr
 def _evolution(document: dict[str, Any], source: Source, run: dict[str, Any], library: dict[str, Any]) -> Found:
     name, digest = _text(run.get("data_name")) or "data", _text(run.get("data"))
     part = f"{digest} audit seed {run.get('seed')} share {run.get('audit_share')}"
-    judge = " ".join(each for each in (_text(run.get("judge")), _text(run.get("judge_revision"))) if each)
+    judge = ", ".join(each for each in (_text(run.get(key)) for key in ("judge", "protocol", "judge_revision")) if each)
     final = library.get("final_id")
-    return Found(
+    found = Found(
         document,
         source,
         benchmark=Benchmark(name, "audit", part),
-        protocol=_text(run.get("protocol")),
+        protocol="agreement with labels",
         judge=judge,
         library=final if isinstance(final, str) else None,
-        usual=(("accuracy", "audit.final"),),
     )
+    return replace(found, metrics=(metric_at(found, "accuracy", "higher", "audit.final"),))
 
 
 def _text(value: Any) -> str:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from drawn_pairs import TIMID, draw_pairs
 
 from rewardharness.cli import lineage as commands
 from rewardharness.cli import lineage_views
@@ -124,7 +125,7 @@ def test_a_regression_ends_with_status_1(trained: Path, run: Run, words: tuple[s
     assert found["regressed"] is bool(status)
     assert [each["direction"] for each in found["checks"]] == ["higher", "higher"]
     shown = run("check-regression", *words, status=status)
-    assert ("REGRESSED" in shown) is bool(status) and "interval" in shown
+    assert ("REGRESSED" in shown) is bool(status) and "95 % interval" in shown
 
 
 def test_a_metric_that_is_missing_fails(trained: Path, run: Run) -> None:
@@ -205,6 +206,31 @@ def test_an_eval_is_read_from_the_report_of_an_evolution(place: Path, run: Run, 
     graph = run.json("show", "final")
     assert {node["kind"] for node in graph["nodes"]} == {"data", "example", "edit", "library", "eval"}
     assert "taught: edit add skill" in run("show", "final")
+
+
+def test_an_eval_is_read_from_a_benchmark_with_its_examples(
+    place: Path, run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    draw_pairs(place / "pairs", 8)
+    Library((TIMID,)).save(place / "timid")
+    words = ["benchmark", "pairs", "--library", "timid", "--baselines", "always-a", "--run", "bench", "--quiet"]
+    assert main(words) == 0
+    capsys.readouterr()
+    run("record-eval", "timid", "--report", "bench/report.json")
+    run("record-eval", "always-a", "--report", "bench/report.json", "--row", "baseline")
+    assert "has no row 'nobody'" in run(
+        "record-eval", "x", "--report", "bench/report.json", "--row", "nobody", status=1
+    )
+    assert "nothing was judged" in run("record-eval", "x", "--report", "bench/report.json", "--row", "empty", status=1)
+    assert "differ in the judge" in run("compare", "always-a", "timid", status=1)
+    found = run.json("compare", "always-a", "timid", "--different-judges")
+    [metric] = [each for each in found["metrics"] if "exact" in each["name"]]
+    assert (metric["base"], metric["n"], metric["method"]) == (0.5, 8, "paired items")
+    assert metric["new"] < 0.5 and metric["difference"] == metric["new"] - 0.5
+    assert metric["coverage"] == [1.0, 1.0] and found["different_judges"]
+    (place / "bench" / "exam.json").unlink()  # without the run there are numbers, and no examples
+    run("record-eval", "numbers", "--report", "bench/report.json", "--notes", "n")
+    assert run.json("compare", "timid", "numbers")["metrics"][0]["method"] == "two intervals"
 
 
 def test_a_library_s_own_lineage_is_drawn(place: Path, run: Run) -> None:

@@ -7,43 +7,26 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
+from drawn_pairs import TIMID, draw_pairs
 
 from rewardharness.cli.main import main
 from rewardharness.files import read_jsonl, write_text
-from rewardharness.library.entry import Entry
-from rewardharness.library.rubric import Criterion, Rubric
 from rewardharness.library.store import Library
 
 PAIRS = 12
-COLORS = {"red": (200, 30, 30), "green": (30, 160, 40), "blue": (40, 60, 200)}
-TIMID = Rubric((Criterion("untouched", "Nothing changed.", measure="structure_kept"),))
 
 
 @pytest.fixture(scope="module")
 def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Pairs of a recoloured square and the untouched source. People prefer the one that did something."""
     folder = tmp_path_factory.mktemp("drawn")
-    random = np.random.default_rng(0)
-    rows = []
-    for number in range(PAIRS):
-        source = np.full((48, 48, 3), random.integers(90, 200, 3), np.uint8)
-        source += random.integers(0, 12, source.shape, dtype=np.uint8)
-        color = list(COLORS)[number % len(COLORS)]
-        edited = source.copy()
-        edited[14:34, 14:34] = COLORS[color]
-        pictures = [source, edited, source] if number % 2 else [source, source, edited]
-        for name, pixels in zip(("s", "a", "b"), pictures, strict=True):
-            Image.fromarray(pixels).save(folder / f"{name}{number}.png")
-        row = {"id": f"p{number:02d}", "source": f"s{number}.png", "candidate_a": f"a{number}.png"}
-        row |= {"candidate_b": f"b{number}.png", "instruction": f"make the square {color}", "label_kind": "drawn"}
-        rows.append(row | {"preference": "A" if number % 2 else "B"})
-    write_text(folder / "pairs.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    draw_pairs(folder, PAIRS)
     return folder
 
 
@@ -57,9 +40,7 @@ def one_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
 def place(drawn: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working directory with `data` and a Library, so that everything is named by relative paths."""
     shutil.copytree(drawn, tmp_path / "data")
-    Library((Entry("timid", "skill", "For all.", "Change nothing.", {"triggers": "always"}, rubric=TIMID),)).save(
-        tmp_path / "timid"
-    )
+    Library((TIMID,)).save(tmp_path / "timid")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -133,7 +114,7 @@ def test_data_that_changed_are_told_before_anything_is_judged(
 def test_a_library_that_changed_is_told_and_one_that_is_gone_refused(
     scored: Path, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    Library((Entry("other", "skill", "For all.", "Else.", {"triggers": "always"}, rubric=TIMID),)).save(place / "timid")
+    Library((replace(TIMID, name="other"),)).save(place / "timid")
     found = replayed(capsys, str(scored), "--dry-run")
     assert [each.split(" (")[0] for each in found["changed"]] == ["library id"]
     shutil.rmtree(place / "timid")
@@ -254,6 +235,20 @@ def test_an_evolution_comes_out_the_same_also_one_that_was_killed(
     write_text(place / "run" / "report.json", json.dumps(report))
     places = [each["place"] for each in replayed(capsys, "run", status=1)["report"]]
     assert places == ["audit.final.accuracy", "edits"]
+
+
+def test_a_benchmark_comes_out_the_same_and_writes_into_its_own_folder_alone(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["benchmark", "data", "--library", "timid", "--baselines", "always-a", "--run", "run", "--quiet"]
+    assert main([*words, "--for-library", "timid"]) == 0
+    before = {each: each.read_bytes() for each in (place / "timid").rglob("*") if each.is_file()}
+    shutil.rmtree(place / "run-replay", ignore_errors=True)
+    (place / "timid" / "benchmark.json").unlink()
+    capsys.readouterr()
+    found = replayed(capsys, "run")
+    assert found["same"] and found["n"] == 3 * PAIRS and not found["changed"]
+    assert {each for each in (place / "timid").rglob("*") if each.is_file()} < before.keys()
 
 
 def test_what_came_from_the_environment_is_part_of_the_run(

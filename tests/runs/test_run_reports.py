@@ -63,7 +63,7 @@ def test_a_count_is_taken_whole(tmp_path: Path) -> None:
     found = read_report(written(tmp_path, json.dumps({"by_label_kind": {"human": COUNT}, "judge": "j"})))
     metric = metric_at(found, "accuracy", "higher", "by_label_kind.human")
     assert (metric.value, metric.n, metric.judged, metric.interval) == (0.5, 10, 8, (0.2, 0.8))
-    assert found.judge == "j" and not found.usual
+    assert found.judge == "j" and not found.metrics
 
 
 @pytest.mark.parametrize(
@@ -96,6 +96,6 @@ def test_the_report_of_an_evolution_says_what_an_eval_needs(tmp_path: Path) -> N
     found = read_report(written(tmp_path, json.dumps(document)))
     assert found.benchmark is not None
     assert (found.benchmark.name, found.benchmark.revision) == ("pairs", "d1 audit seed 3 share 0.25")
-    assert (found.judge, found.protocol, found.library) == ("measured r1", "measured", sha256(b"x"))
-    [(name, place)] = found.usual
-    assert metric_at(found, name, "higher", place).value == 0.5
+    assert (found.judge, found.library) == ("measured, measured, r1", sha256(b"x"))
+    [metric] = found.metrics
+    assert (metric.name, metric.value, metric.direction) == ("accuracy", 0.5, "higher")

@@ -1,0 +1,387 @@
+"""The client against real servers: ours, and one that says whatever it is told."""
+
+import asyncio
+import contextlib
+import io
+import json
+import pickle
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from serving_parts import ONE, PATIENCE, SOURCE, TWO, HoldingJudge, ReadyJudge, Running, later, picture, reward_of
+
+from rewardharness.errors import ImageError, InputError
+from rewardharness.schema import Failure
+from rewardharness.serving.client import (
+    Ask,
+    AsyncRewardClient,
+    ClientSettings,
+    IdentityError,
+    Normalisation,
+    Reward,
+    RewardClient,
+    RewardServerError,
+)
+from rewardharness.serving.client_wire import batches
+from rewardharness.serving.limits import Limits
+
+RELEASE = "ab" * 32
+TOKEN = "0123456789abcdef"
+TEXT = "make it lighter"
+QUIET = ClientSettings(on_error="none", attempts=3)
+
+
+def ask(image: object = ONE, **more: str) -> Ask:
+    return Ask(TEXT, SOURCE, image, **more)  # type: ignore[arg-type]
+
+
+class Pauses:
+    """Takes note of pauses instead of making them."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+
+    async def __call__(self, seconds: float) -> None:
+        self.seconds.append(seconds)
+
+
+Reply = tuple[int, dict[str, str], bytes]
+INFO = {"identity": {"release": None, "library_id": "l", "judge": "j", "protocol": "p", "version": "1"}}
+ITEM = {
+    **{"index": 0, "id": None, "ok": True, "reward": 0.5, "normalised": None, "scores": None, "margin": None},
+    **{"variance": None, "comparisons": None, "error": None, "cached": False, "latency_ms": 1},
+}
+
+
+def ok(**changes: object) -> Reply:
+    value = {**INFO["identity"], "results": [ITEM], "comparison": None, **changes}
+    return 200, {}, json.dumps(value).encode()
+
+
+@contextlib.contextmanager
+def saying(*replies: Reply | None) -> Iterator[tuple[str, list[str]]]:
+    """A server that answers `/info` rightly and everything else with these replies; None tears the connection."""
+    waiting, paths = list(replies), []
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            self.say((200, {}, json.dumps(INFO).encode()))
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            paths.append(self.path)
+            reply = waiting.pop(0)
+            if reply is None:
+                self.connection.shutdown(socket.SHUT_RDWR)
+                self.close_connection = True
+            else:
+                self.say(reply)
+
+        def say(self, reply: Reply) -> None:
+            status, headers, body = reply
+            self.send_response(status)
+            for name, value in {**headers, "Content-Length": str(len(body))}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}", paths
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def score(url: str, settings: ClientSettings, pauses: Pauses | None = None) -> list[Reward]:
+    """Score one edit with the asynchronous client, without real pauses."""
+
+    async def run() -> list[Reward]:
+        client = AsyncRewardClient(url, settings=settings, sleep=pauses or Pauses())
+        try:
+            return await client.score([ask()])
+        finally:
+            await client.close()
+
+    return asyncio.run(run())
+
+
+def test_many_edits_come_back_in_order_whatever_the_batches(server: Running, tmp_path: Path) -> None:
+    images = [picture(shade) for shade in range(100)]
+    (tmp_path / "x.png").write_bytes(images[1])
+    buffer = io.BytesIO()
+    pillow = Image.new("RGB", (9, 9), (1, 2, 3))
+    pillow.save(buffer, "PNG")
+    given = [images[0], tmp_path / "x.png", str(tmp_path / "x.png"), pillow, *images[4:]]
+    settings = ClientSettings(batch_items=7, batch_bytes=2000, concurrency=3)
+    with RewardClient(server.url, settings=settings) as client:
+        found = client.score([ask(image) for image in given])
+    sent = [images[0], images[1], images[1], buffer.getvalue(), *images[4:]]
+    assert [reward.value for reward in found] == [reward_of(each) for each in sent]
+    assert all(reward.reason == "" for reward in found)
+
+
+def test_what_cannot_be_sent_or_judged_has_a_reason_and_no_number(tmp_path: Path) -> None:
+    judge = ReadyJudge(lambda example: Failure("timeout", "late") if example.candidates[0].data == TWO else None)
+    asks = [ask(ONE), ask(TWO), ask(tmp_path / "nothing.png"), Ask(" ", SOURCE, ONE), ask(b""), ask(ONE)]
+    with Running(judge) as running, RewardClient(running.url) as client:
+        found = client.score(asks, Normalisation("group"))
+    assert [reward.value for reward in found] == [reward_of(ONE), None, None, None, None, reward_of(ONE)]
+    assert [reward.reason.partition(":")[0] for reward in found] == ["", "timeout", "image", "input", "image", ""]
+    assert found[1].retryable
+    assert [reward.normalised for reward in found] == [0.0, None, None, None, None, 0.0]
+
+
+def test_groups_are_made_relative_whatever_the_batches(server: Running) -> None:
+    images = [picture(shade) for shade in range(120, 128)]
+    asks = [ask(image, group="ab"[index % 2]) for index, image in enumerate(images)]
+    with RewardClient(server.url, settings=ClientSettings(batch_items=3)) as client:
+        found = client.score(asks, Normalisation("group"))
+        ranked = client.rank(TEXT, SOURCE, images[::2], normalise=Normalisation("group"))
+    assert [reward.normalised for reward in found[::2]] == [reward.normalised for reward in ranked]
+    assert sum(reward.normalised or 0 for reward in found[1::2]) == pytest.approx(0, abs=1e-9)
+
+
+def test_ranking_and_comparing(server: Running) -> None:
+    with RewardClient(server.url) as client:
+        rates = client.rank(TEXT, SOURCE, [ONE, TWO], method="win_rate")
+        compared = client.compare(TEXT, SOURCE, ONE, TWO)
+    better = "A" if reward_of(ONE) > reward_of(TWO) else "B"
+    assert sorted(reward.value for reward in rates if reward.value is not None) == [0.0, 1.0]
+    assert compared.preference == better
+    assert [reward.value for reward in compared.rewards] == [reward_of(ONE), reward_of(TWO)]
+    assert compared.reason == ""
+
+
+def test_a_comparison_that_fails_has_a_reason() -> None:
+    with (
+        Running(ReadyJudge(lambda example: Failure("timeout", "late"))) as running,
+        RewardClient(running.url) as client,
+    ):
+        compared = client.compare(TEXT, SOURCE, ONE, TWO)
+    assert compared.preference is None
+    assert compared.reason.startswith("timeout:")
+
+
+@pytest.mark.parametrize("served", [None, "cd" * 32])
+def test_another_release_is_found_out_before_the_first_reward(served: str | None) -> None:
+    judge = ReadyJudge()
+    with Running(judge, release=served) as running:
+        with pytest.raises(IdentityError, match=RELEASE[:12]) as caught:
+            RewardClient(running.url, release=RELEASE)
+        assert caught.value.next_step
+        assert judge.asked == []
+
+
+def test_the_right_release_by_its_hash_or_the_beginning_of_it() -> None:
+    with Running(ReadyJudge(), release=RELEASE, token=TOKEN) as running:
+        for given in (RELEASE, RELEASE[:12]):
+            with RewardClient(running.url, release=given, token=TOKEN) as client:
+                assert client.identity is not None and client.identity.release == RELEASE
+                assert client.score([ask()])[0].value == reward_of(ONE)
+        with pytest.raises(RewardServerError, match="token") as caught:
+            RewardClient(running.url, token="x" * 20)
+    assert TOKEN not in str(caught.value)
+
+
+def test_a_server_that_becomes_another_one_is_found_out() -> None:
+    with saying(ok(), ok(release=RELEASE)) as (url, _), RewardClient(url, settings=QUIET) as client:
+        assert client.score([ask()])[0].value == 0.5
+        with pytest.raises(IdentityError, match="now judges with release abab"):
+            client.score([ask()])
+
+
+def test_trouble_that_may_pass_is_waited_for_as_long_as_the_server_says() -> None:
+    pauses = Pauses()
+    busy = (429, {"Retry-After": "7"}, b"{}")
+    with saying(None, busy, (503, {}, b""), ok()) as (url, paths):
+        [reward] = score(url, ClientSettings(attempts=4), pauses)
+    assert reward.value == 0.5
+    assert paths == ["/batch_score"] * 4
+    assert len(pauses.seconds) == 3
+    assert 0 < pauses.seconds[0] <= 0.5
+    assert pauses.seconds[1] == 7.0
+
+
+@pytest.mark.parametrize(
+    ("replies", "code"),
+    [
+        ([None, None, None], "unreachable"),
+        ([(500, {}, b"oops")] * 3, "server"),
+        ([(429, {"Retry-After": "3600"}, b"{}")], "busy"),
+    ],
+)
+def test_trouble_that_stays_is_an_error_or_nothing_as_asked_and_never_a_number(
+    replies: list[Reply | None], code: str
+) -> None:
+    with saying(*replies) as (url, _):
+        [reward] = score(url, QUIET)
+    assert reward.value is None
+    assert reward.reason.startswith(f"{code}:")
+    assert reward.retryable
+    with saying(*replies) as (url, _), pytest.raises(RewardServerError) as caught:
+        score(url, ClientSettings(attempts=3))
+    assert caught.value.next_step
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
+def test_what_is_wrong_for_ever_is_always_an_error(status: int) -> None:
+    with saying((status, {}, b'{"error": {"code": "c", "message": "m"}}')) as (url, paths):
+        with pytest.raises(RewardServerError):
+            score(url, QUIET)
+        assert len(paths) == 1
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        (200, {}, b"<html>"),
+        (200, {}, b"null"),
+        (200, {}, b"[]"),
+        ok(results=[]),
+        ok(results=[ITEM, ITEM]),
+        ok(results=[{**ITEM, "reward": None}]),
+        ok(results=[{**ITEM, "reward": "0.5"}]),
+        ok(results=[{**ITEM, "reward": True}]),
+        ok(results=[{**ITEM, "ok": False}]),
+        ok(results=[{**ITEM, "ok": False, "reward": None}]),
+        ok(results=[{"ok": True}]),
+        ok(results=[{**ITEM, "reward": float("nan")}]),
+        ok(library_id=7),
+    ],
+)
+def test_a_reply_that_is_none_of_ours_is_an_error_and_no_number(reply: Reply) -> None:
+    with saying(reply) as (url, _), pytest.raises(RewardServerError):
+        score(url, QUIET)
+
+
+def test_a_dead_server_is_an_error_before_training_and_nothing_during_it() -> None:
+    with Running(ReadyJudge()) as running:
+        client = RewardClient(running.url, settings=ClientSettings(on_error="none", attempts=1))
+        assert client.score([ask()])[0].value == reward_of(ONE)
+    found = client.score([ask(ONE), ask(TWO)])
+    assert [reward.value for reward in found] == [None, None]
+    assert all(reward.reason.startswith("unreachable:") for reward in found)
+    client.close()
+    with pytest.raises(RewardServerError):
+        RewardClient(running.url, settings=ClientSettings(on_error="none", attempts=1))
+
+
+def test_a_batch_that_is_too_large_for_the_server_is_halved() -> None:
+    images = [picture(shade) for shade in range(10)]
+    with Running(ReadyJudge(), Limits(items=3)) as running, RewardClient(running.url) as client:
+        found = client.score([ask(image) for image in images])
+    assert [reward.value for reward in found] == [reward_of(each) for each in images]
+    with Running(ReadyJudge(), Limits(body_bytes=3000)) as running, RewardClient(running.url) as client:
+        found = client.score([ask(ONE), ask(ONE + b"\0" * 5000)])
+    assert found[0].value == reward_of(ONE)
+    assert found[1].value is None and found[1].reason.startswith("too_large:")
+
+
+def test_a_loop_that_runs_already_and_several_threads_are_no_trouble(server: Running) -> None:
+    with RewardClient(server.url) as client:
+
+        async def inside() -> list[Reward]:
+            return client.score([ask()])
+
+        assert asyncio.run(inside())[0].value == reward_of(ONE)
+        threads = [later(lambda image=picture(shade): (image, client.score([ask(image)]))) for shade in range(8)]  # type: ignore[misc]
+        for thread in threads:
+            image, [reward] = thread.result()
+            assert reward.value == reward_of(image)
+
+
+def test_a_client_can_be_pickled_and_asked_again_after_closing(server: Running) -> None:
+    client = RewardClient(server.url)
+    again = pickle.loads(pickle.dumps(client))
+    client.close()
+    assert client.score([ask()])[0].value == again.score([ask()])[0].value == reward_of(ONE)
+    client.close()
+    again.close()
+
+
+def test_a_forked_process_has_connections_of_its_own(server: Running) -> None:
+    script = """
+import os, sys
+from rewardharness.serving.client import Ask, RewardClient
+source, edited = (bytes.fromhex(each) for each in sys.argv[2:])
+client = RewardClient(sys.argv[1])
+values = lambda: client.score([Ask("make it lighter", source, edited)])[0].value
+print(values(), flush=True)
+child = os.fork()
+print(values(), flush=True)
+if child:
+    assert os.waitpid(child, 0)[1] == 0
+    client.close()
+else:
+    os._exit(0)
+"""
+    command = [sys.executable, "-W", "ignore", "-c", script, server.url, SOURCE.hex(), ONE.hex()]
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True)
+    assert shown.stdout.split() == [str(reward_of(ONE))] * 3
+
+
+def test_the_server_gives_up_what_a_client_gave_up() -> None:
+    judge = HoldingJudge()
+
+    async def run(url: str) -> None:
+        async with AsyncRewardClient(url) as client:
+            asking = asyncio.create_task(client.score([ask()]))
+            await asyncio.to_thread(judge.entered.wait, 10)
+            asking.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asking
+
+    with Running(judge) as running:
+        asyncio.run(run(running.url))
+        assert judge.given_up.wait(10)
+        judge.let_go()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: AsyncRewardClient("judge:8100"),
+        lambda: AsyncRewardClient("ftp://judge"),
+        lambda: AsyncRewardClient("http://user:secret@judge"),
+        lambda: AsyncRewardClient("http://judge:99999"),
+        lambda: AsyncRewardClient("http://judge/?key=secret"),
+        lambda: AsyncRewardClient("http://judge", token="a\r\nb: c"),
+        lambda: AsyncRewardClient("http://judge", release="latest"),
+    ],
+)
+def test_an_address_a_token_or_a_hash_that_is_none_is_refused(make: Callable[[], object]) -> None:
+    with pytest.raises(InputError) as caught:
+        make()
+    assert "secret" not in str(caught.value)
+    assert caught.value.next_step
+
+
+def test_what_is_no_image_is_refused_by_ranking(server: Running) -> None:
+    with RewardClient(server.url) as client:
+        with pytest.raises(ImageError, match="candidate 2"):
+            client.rank(TEXT, SOURCE, [ONE, 7])  # type: ignore[list-item]
+        with pytest.raises(InputError):
+            client.rank("", SOURCE, [ONE, TWO])
+
+
+def test_batches_keep_order_and_bounds() -> None:
+    assert batches([1, 1, 1, 1, 1], 2, 100) == [range(2), range(2, 4), range(4, 5)]
+    assert batches([5, 5, 50, 5], 9, 10) == [range(2), range(2, 3), range(3, 4)]
+    assert batches([], 2, 10) == []

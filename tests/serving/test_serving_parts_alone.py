@@ -1,0 +1,147 @@
+"""Small parts, each alone: tokens, ids, counters, the log, limits, words for failures."""
+
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rewardharness.errors import DataError, InputError
+from rewardharness.files import read_jsonl
+from rewardharness.models.base import ErrorCode
+from rewardharness.schema import Failure
+from rewardharness.serving.faults import DEADLINE, DEFECT, RefusedError, failure_for, fault_of
+from rewardharness.serving.limits import Gate, Limits
+from rewardharness.serving.prometheus import Counter, Histogram, Metrics
+from rewardharness.serving.request_log import RequestLog
+from rewardharness.serving.security import Guard, clean_request_id, is_loopback, read_token
+
+TOKEN = "0123456789abcdef"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.1", "localhost", "::1", "[::1]"])
+def test_loopback(host: str) -> None:
+    assert is_loopback(host)
+
+
+@pytest.mark.parametrize(
+    "host", ["0.0.0.0", "::", "", "10.0.0.1", "example.com", "localhost.example.com", "127.0.0.1.x"]
+)
+def test_not_loopback(host: str) -> None:
+    assert not is_loopback(host)
+
+
+def test_a_token_file_goes_before_the_environment(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text(f"  {TOKEN}\n")
+    assert read_token("y" * 20, tmp_path / "token") == TOKEN
+    assert read_token("y" * 20, None) == "y" * 20
+    assert read_token(None, None) is None
+    with pytest.raises(DataError):
+        read_token(None, tmp_path / "nothing")
+
+
+@pytest.mark.parametrize("token", ["", "short", "x" * 15, "é" * 20, "a b" * 10])
+def test_a_token_that_is_none_is_refused_without_being_shown(token: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read_token(token, None)
+    assert not token or token not in str(caught.value)
+
+
+@given(st.text())
+def test_any_id_becomes_harmless(text: str) -> None:
+    cleaned = clean_request_id(text)
+    assert 1 <= len(cleaned) <= 64
+    assert all(each.isascii() and (each.isalnum() or each in "._-") for each in cleaned)
+
+
+@pytest.mark.parametrize("host", [b"localhost", b"localhost:8100", b"127.0.0.1:1", b"[::1]:8100", b""])
+def test_a_server_without_a_token_takes_programs_here(host: bytes) -> None:
+    Guard().check("/score", {b"host": host})
+
+
+@pytest.mark.parametrize(
+    "headers", [{b"host": b"evil.example:8100"}, {b"host": b"localhost", b"origin": b"null"}, {b"host": b"[::2]"}]
+)
+def test_a_server_without_a_token_takes_no_pages(headers: dict[bytes, bytes]) -> None:
+    with pytest.raises(RefusedError) as caught:
+        Guard().check("/score", headers)
+    assert caught.value.status == 403
+    Guard(TOKEN).check("/score", {**headers, b"authorization": b"Bearer " + TOKEN.encode()})
+
+
+def test_counters_are_written_as_prometheus_reads_them() -> None:
+    counter, histogram = Counter(), Histogram((0.1, 1.0))
+    counter.add(code="a")
+    counter.add(2, code='b"\n\\')
+    for value in (0.05, 0.1, 0.5, 7):
+        histogram.observe(value)
+    assert counter.lines("c") == ['c{code="a"} 1', 'c{code="b\\"\\n\\\\"} 2']
+    assert histogram.lines("h") == [
+        'h_bucket{le="0.1"} 2',
+        'h_bucket{le="1"} 3',
+        'h_bucket{le="+Inf"} 4',
+        "h_sum 7.65",
+        "h_count 4",
+    ]
+
+
+def test_every_metric_has_a_type_and_words() -> None:
+    metrics = Metrics()
+    metrics.gauge("rh_x", "Something.", lambda: 2.5, {"a": "b"})
+    lines = metrics.text().splitlines()
+    assert lines[-1] == 'rh_x{a="b"} 2.5'
+    names = {line.split()[2] for line in lines if line.startswith("# TYPE")}
+    assert names == {line.split()[2] for line in lines if line.startswith("# HELP")}
+    assert all(line.startswith(("#", *names)) for line in lines)
+
+
+def test_a_log_that_cannot_be_written_costs_lines_and_nothing_else(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    dropped = threading.Semaphore(0)
+    (tmp_path / "folder").mkdir()
+    log = RequestLog(tmp_path / "folder", dropped.release)
+    log.put({"a": 1})
+    log.put({"a": 2})
+    log.close()
+    assert dropped.acquire(blocking=False) and dropped.acquire(blocking=False)
+    assert caplog.text.count("request log") == 1
+    good = RequestLog(tmp_path / "log.jsonl", dropped.release)
+    for number in range(100):
+        good.put({"n": number})
+    good.close()
+    assert [record["n"] for _, record in read_jsonl(tmp_path / "log.jsonl")] == list(range(100))
+
+
+@pytest.mark.parametrize(
+    "values", [{"concurrency": 0}, {"deadline": 0}, {"queue": 10}, {"items": 0}, {"body_bytes": 10}, {"pixels": 0}]
+)
+def test_limits_that_make_no_sense_are_refused(values: dict[str, float]) -> None:
+    with pytest.raises(InputError) as caught:
+        Limits().changed(values)
+    assert caught.value.next_step
+
+
+def test_a_single_batch_always_finds_room_and_waits_are_bounded() -> None:
+    gate = Gate(Limits(queue=4, concurrency=2))
+    with gate.admit(9), pytest.raises(RefusedError) as caught, gate.admit(1):
+        pass
+    assert (caught.value.status, caught.value.retry_after) == (429, 3)
+    assert gate.judgments == 0
+    gate.took(1e9)
+    assert gate.busy("x").retry_after == 1
+    with gate.admit(4):
+        assert gate.busy("x").retry_after == 60
+
+
+def test_words_about_the_model_behind_the_judge_stay_inside() -> None:
+    for code in ErrorCode.__args__:  # type: ignore[attr-defined]
+        fault = fault_of(Failure(code, "10.0.0.1:8000 said sk-abc"))
+        assert fault.code == code
+        assert "10.0.0.1" not in fault.message + fault.remedy
+    assert fault_of(Failure("image", "the source is damaged.")).message == "the source is damaged."
+    assert "secret" not in fault_of(Failure("new_code", "secret")).message
+    assert len(fault_of(Failure("input", "x" * 9000)).message) <= 300
+    assert fault_of(failure_for(DEADLINE)) == DEADLINE
+    assert fault_of(failure_for(DEFECT)) == DEFECT

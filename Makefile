@@ -2,10 +2,11 @@
 PYTHON ?= python3
 VENV ?= .venv
 VLLM_VENV ?= .venv-vllm
+TRL_VENV ?= .venv-trl
 BIN := $(VENV)/bin
 PORT ?= 7860
 
-.PHONY: run test test-vllm check format bench docs clean
+.PHONY: run test test-vllm test-trl check format bench docs clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -34,6 +35,16 @@ $(VLLM_VENV)/.installed: tests/tiny_vlm/install.sh
 test-vllm: $(VENV)/.test $(VLLM_VENV)/.installed
 	RH_TEST_VLLM_PYTHON=$(abspath $(VLLM_VENV))/bin/python $(BIN)/python -m pytest -m vllm
 
+# Real trainers of TRL on the CPU, with torch in an environment of their own.
+$(TRL_VENV)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(TRL_VENV)
+	$(TRL_VENV)/bin/python -m pip install --quiet torch==2.13.0 "trl>=1.16,<2"
+	$(TRL_VENV)/bin/python -m pip install --quiet -e ".[data,serve]"
+	touch $@
+
+test-trl: $(VENV)/.test $(TRL_VENV)/.installed
+	RH_TEST_TRL_PYTHON=$(abspath $(TRL_VENV))/bin/python $(BIN)/python -m pytest -m trl
+
 check: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -50,4 +61,4 @@ docs: $(VENV)/.run
 	$(BIN)/python docs/make_cli.py
 
 clean:
-	rm -rf $(VENV) $(VLLM_VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VLLM_VENV) $(TRL_VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -1,4 +1,4 @@
-"""Trains with TRL: `train_with_trl.py URL FOLDER SEEN plain|async|stop|dies|reward-model`. Needs nothing of the network."""
+"""Trains with TRL, without any network: `train_with_trl.py URL FOLDER SEEN plain|async|stop|dies|reward-model`."""
 
 import json
 import os
@@ -70,7 +70,13 @@ class AsyncRecorder(Recorder):
 def grpo(url: str, folder: Path, kind: str) -> dict:
     words = tokenizer()
     rows = [
-        {"prompt": "Edit.", "source": picture(1), "instruction": "make it red", "edited": picture(shade), "shade": shade}
+        {
+            "prompt": "Edit.",
+            "source": picture(1),
+            "instruction": "make it red",
+            "edited": picture(shade),
+            "shade": shade,
+        }
         for shade in SHADES
     ]
     if kind == "async":
@@ -82,7 +88,7 @@ def grpo(url: str, folder: Path, kind: str) -> dict:
         (folder / "stop").touch()
         callbacks.append(stop_on_request(folder / "stop"))
     how = GRPOConfig(
-        output_dir=str(folder / "out"), max_steps=3, num_generations=4, max_completion_length=4, save_steps=50, **BARE
+        output_dir=str(folder / "out"), max_steps=3, num_generations=2, max_completion_length=4, save_steps=50, **BARE
     )
     trainer = GRPOTrainer(
         model=Qwen2ForCausalLM(config(words)),

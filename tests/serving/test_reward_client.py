@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -301,10 +302,9 @@ def test_a_loop_that_runs_already_and_several_threads_are_no_trouble(server: Run
             return client.score([ask()])
 
         assert asyncio.run(inside())[0].value == reward_of(ONE)
-        threads = [later(lambda image=picture(shade): (image, client.score([ask(image)]))) for shade in range(8)]  # type: ignore[misc]
-        for thread in threads:
-            image, [reward] = thread.result()
-            assert reward.value == reward_of(image)
+        images = [picture(shade) for shade in range(8)]
+        threads = [later(partial(client.score, [ask(image)])) for image in images]
+        assert [thread.result()[0].value for thread in threads] == [reward_of(image) for image in images]
 
 
 def test_a_client_can_be_pickled_and_asked_again_after_closing(server: Running) -> None:

@@ -8,12 +8,15 @@
 `run` names what drew the candidates, such as a policy at a checkpoint.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rewardharness.data.rows import RowSource, open_rows
+from rewardharness.data.columns import complete
+from rewardharness.data.fields import FieldMap
+from rewardharness.data.opening import parse_spec
+from rewardharness.data.rows import Progress, Rows, RowSource, open_rows
 from rewardharness.data.source import Dataset
 from rewardharness.data.tables import ENDINGS
 from rewardharness.errors import DataError
@@ -21,54 +24,27 @@ from rewardharness.files import content_id, read_text
 from rewardharness.schema import Example, ImageInput
 from rewardharness.settings import Settings
 
-TABLES = ("candidates.jsonl", "groups.jsonl")
+OWN_TABLES = ("candidates.jsonl", "groups.jsonl")
 """Tables by which a folder is known for one; the first that is there is read."""
 
 INSTRUCTION = "instruction.txt"
 SOURCE = "source"
+SINGLE = ("edited", "edited_image", "output_image", "output", "candidate", "edit", "result", "image")
+"""Names of a column that holds a single candidate."""
+RUN = "run"
 
 _SHOWN = 5
 
 
-@dataclass(frozen=True)
-class Columns:
-    """Where a table holds what; several names are tried in order."""
-
-    source: tuple[str, ...] = ("source", "source_image", "input_image", "image_src", "input")
-    instruction: tuple[str, ...] = ("instruction", "prompt", "edit_instruction", "edit_prompt", "instruct_prompt")
-    candidates: tuple[str, ...] = (
-        "candidates",
-        "output_images",
-        "edited",
-        "edited_image",
-        "output_image",
-        "output",
-        "candidate",
-        "image",
-    )
-    id: tuple[str, ...] = ("id", "key")
-    run: tuple[str, ...] = ("run",)
-
-    def found(self, columns: Iterable[str]) -> Mapping[str, str]:
-        """Choose the first name of each that a table has; those it does not have are left out."""
-        there = set(columns)
-        wanted = vars(self).items()
-        return {what: next(name for name in names if name in there) for what, names in wanted if there & set(names)}
-
-
 def read_samples(
-    spec: str,
-    settings: Settings,
-    columns: Columns = Columns(),
-    *,
-    progress: Callable[[str, int, int], None] | None = None,
+    spec: str, settings: Settings, fields: FieldMap | None = None, *, progress: Progress | None = None
 ) -> Dataset:
     """Read edits with one or more candidates each.
 
     Args:
         spec: A folder as above, a file with a table, or a dataset of the Hub as `org/name[@revision][:config[/split]]`.
         settings: Where tables are kept.
-        columns: Where a table holds what.
+        fields: Which column of a table is what; what it leaves open is recognised by name. `category` is the run.
         progress: Told how the work goes on, where it takes long.
 
     Returns:
@@ -80,13 +56,15 @@ def read_samples(
     """
     path = Path(spec).expanduser()
     if path.is_dir():
-        table = next((path / name for name in TABLES if (path / name).is_file()), None)
+        table = next((path / name for name in OWN_TABLES if (path / name).is_file()), None)
         if table is None:
             return _read_folders(path)
-        return _read_table(RowSource(path=table), settings, columns, progress, path.name)
-    if path.exists() or "/" not in spec:
-        return _read_table(RowSource(path=path), settings, columns, progress, path.name)
-    return _read_table(_on_hub(spec), settings, columns, progress, spec)
+        source: RowSource | None = RowSource(path=table)
+    else:
+        source = parse_spec(spec)
+    if source is None:
+        raise DataError(f"{spec!r} is no set of samples.", next_step="Name a folder, a table, or a dataset on the Hub.")
+    return _read_table(open_rows(source, settings, progress=progress), fields or FieldMap(), source.hub)
 
 
 def one_edit(folder: Path, source: Path, instruction: str) -> Dataset:
@@ -113,13 +91,6 @@ def one_by_one(dataset: Dataset) -> Dataset:
     return Dataset.of(dataset.name, singles, problems=dataset.problems)
 
 
-def _on_hub(spec: str) -> RowSource:
-    rest, _, where = spec.removeprefix("hf:").partition(":")
-    name, _, revision = rest.partition("@")
-    config, _, split = where.partition("/")
-    return RowSource(hub=name, config=config, split=split, revision=revision)
-
-
 def _read_folders(root: Path) -> Dataset:
     """Every folder with an instruction in it is one edit."""
     examples = []
@@ -139,7 +110,7 @@ def _read_folders(root: Path) -> Dataset:
         examples.append(_example(folder.name, read_text(folder / INSTRUCTION), sources[0], candidates))
     if not examples:
         raise DataError(
-            f"{root} holds neither {TABLES[0]} nor folders with {INSTRUCTION}.",
+            f"{root} holds neither {OWN_TABLES[0]} nor folders with {INSTRUCTION}.",
             next_step="For the candidates of one edit in one folder give --source and --instruction.",
         )
     return Dataset.of(root.name, examples, problems=problems)
@@ -154,44 +125,41 @@ def _example(name: str, instruction: str, source: Path, candidates: Iterable[Pat
     return Example(name, instruction.strip(), ImageInput(f"{name}/{source.name}", source), images)
 
 
-def _read_table(
-    source: RowSource,
-    settings: Settings,
-    columns: Columns,
-    progress: Callable[[str, int, int], None] | None,
-    name: str,
-) -> Dataset:
-    rows = open_rows(source, settings, progress=progress)
-    at = columns.found(rows.columns)
-    missing = [what for what in ("source", "instruction", "candidates") if what not in at]
+def _read_table(rows: Rows, given: FieldMap, repo: str) -> Dataset:
+    if not given.category and RUN in rows.columns:
+        given = replace(given, category=RUN)
+    found = complete(rows, given, repo).fields
+    if not found.candidates:
+        single = next((name for name in SINGLE if name in rows.images and name != found.source), None)
+        found = replace(found, candidates=(single,) if single else ())
+    missing = [name for name in ("source", "instruction", "candidates") if not getattr(found, name)]
     if missing:
         raise DataError(
-            f"{name} has no column for {' and '.join(missing)}. Its columns: {', '.join(rows.columns)}.",
-            next_step=f"Name them, as in --column {missing[0]}=NAME.",
+            f"{rows.name} has no column for {' and '.join(missing)}. Its columns: {', '.join(rows.columns)}.",
+            next_step=f"Name them, as in --field {missing[0]}=COLUMN.",
         )
     wrong: list[str] = []
-    examples = list(_examples(rows, at, wrong))
+    examples = list(_examples(rows, found, wrong))
     if wrong:
         more = f"; and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
-        raise DataError(f"{name}: {'; '.join(wrong[:_SHOWN])}{more}.", next_step="Correct the rows named.")
-    return Dataset.of(name, examples, problems=rows.notes)
+        raise DataError(f"{rows.name}: {'; '.join(wrong[:_SHOWN])}{more}.", next_step="Correct the rows named.")
+    return Dataset.of(rows.name, examples, problems=rows.notes)
 
 
-def _examples(rows: Iterable[Mapping[str, Any]], at: Mapping[str, str], wrong: list[str]) -> Iterator[Example]:
+def _examples(rows: Iterable[Mapping[str, Any]], at: FieldMap, wrong: list[str]) -> Iterator[Example]:
     """Make examples of rows; what cannot be one is written to the list of what is wrong."""
     for number, row in enumerate(rows, 1):
-        source, instruction = row[at["source"]], row[at["instruction"]]
-        given = row[at["candidates"]]
-        candidates = given if isinstance(given, tuple) else (given,)
+        source, instruction = row.get(at.source), row.get(at.instruction)
+        cells = [row.get(column) for column in at.candidates]
+        candidates = tuple(each for cell in cells for each in (cell if isinstance(cell, tuple) else (cell,)) if each)
         if not isinstance(source, ImageInput):
-            wrong.append(f"row {number} has no image in {at['source']}")
+            wrong.append(f"row {number} has no image in {at.source}")
         elif not isinstance(instruction, str) or not instruction.strip():
-            wrong.append(f"row {number} has no text in {at['instruction']}")
+            wrong.append(f"row {number} has no text in {at.instruction}")
         elif not candidates or not all(isinstance(each, ImageInput) for each in candidates):
-            wrong.append(f"row {number} has no images in {at['candidates']}")
+            wrong.append(f"row {number} has no images in {', '.join(at.candidates)}")
         else:
-            name = row[at["id"]] if "id" in at else None
-            run = row[at["run"]] if "run" in at else None
+            name, run = row.get(at.id), row.get(at.category)
             key = str(name) if name not in (None, "") else _made_id(number, instruction, source, candidates)
             yield Example(key, instruction.strip(), source, candidates, category="" if run is None else str(run))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rewardharness.cli import output
-from rewardharness.cli.examples import DATA_HELP, add_fields, open_examples
+from rewardharness.cli.examples import DATA_HELP, Bars, add_fields, given_fields, open_examples
 from rewardharness.cli.judging import add_options
 from rewardharness.cli.score import NOT_JUDGED
 from rewardharness.cli.work import Work, add_run_options
@@ -39,7 +39,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         help="each candidate alone (default), or every pair compared: dearer, and better at small differences",
     )
     rank.add_argument("--copy-best", type=Path, metavar="DIR", help="copy the best candidate of each edit here")
-    _add_columns(rank)
+    add_fields(rank)
     _add_judging(rank, rank_folder)
 
     keep = commands.add_parser(
@@ -52,7 +52,6 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     keep.add_argument("--agree", action="store_true", help="keep only where the judge confirms the label")
     keep.add_argument("--everything", action="store_true", help="write all rows, kept or not, each with its reason")
     add_fields(keep)
-    _add_columns(keep)
     _add_output(keep, "FILE", "a .parquet or .jsonl file")
     _add_judging(keep, filter_dataset)
 
@@ -60,7 +59,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         "preference-data", help="make pairs to train a reward model on", description=preference_data.__doc__
     )
     pairs.add_argument("data", metavar="SAMPLES", help=_SAMPLES)
-    _add_columns(pairs)
+    add_fields(pairs)
     _add_output(pairs, "DIR", "a new or empty folder")
     _add_pair_rules(pairs)
     _add_judging(pairs, preference_data)
@@ -70,16 +69,6 @@ def _add_judging(parser: argparse.ArgumentParser, run: Any) -> None:
     add_options(parser, release=True)
     add_run_options(parser)
     parser.set_defaults(run=run)
-
-
-def _add_columns(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--column",
-        action="append",
-        default=[],
-        metavar="WHAT=NAME",
-        help="where a table of samples holds source, instruction, candidates, id or run",
-    )
 
 
 def _add_output(parser: argparse.ArgumentParser, metavar: str, what: str) -> None:
@@ -251,23 +240,15 @@ def preference_data(arguments: argparse.Namespace, settings: Settings) -> int:
 
 def _samples(arguments: argparse.Namespace, settings: Settings) -> "Dataset":
     """Read edits with any number of candidates each."""
-    from rewardharness.bulk.samples import Columns, one_edit, read_samples
+    from rewardharness.bulk.samples import one_edit, read_samples
 
     source, instruction = getattr(arguments, "source", None), getattr(arguments, "instruction", None)
     if source is not None and instruction is not None:
         return one_edit(Path(arguments.data), source, instruction)
     if source is not None or instruction is not None:
         raise InputError("--source and --instruction belong together.", next_step="Give both, or neither.")
-    columns = Columns()
-    for text in arguments.column:
-        what, equals, name = text.partition("=")
-        if not equals or not name.strip() or what.strip() not in vars(columns):
-            known = ", ".join(vars(columns))
-            raise InputError(
-                f"--column {text!r} cannot be read.", next_step=f"Write WHAT=NAME; WHAT is one of {known}."
-            )
-        columns = replace(columns, **{what.strip(): (name.strip(),)})
-    dataset = read_samples(arguments.data, settings, columns)
+    with Bars(arguments.quiet) as bars:
+        dataset = read_samples(arguments.data, settings, given_fields(arguments), progress=bars.show)
     for problem in dataset.problems:
         output.note(f"{dataset.name}: {problem}")
     return _first(dataset, arguments.limit)

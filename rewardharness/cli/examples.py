@@ -55,10 +55,10 @@ def open_described(spec: str, arguments: argparse.Namespace, settings: Settings)
     from rewardharness.data.opening import open_described
 
     with Bars(arguments.quiet) as bars:
-        return open_described(spec, settings, fields=_given(arguments), progress=bars.show)
+        return open_described(spec, settings, fields=given_fields(arguments), progress=bars.show)
 
 
-def _given(arguments: argparse.Namespace) -> "FieldMap | None":
+def given_fields(arguments: argparse.Namespace) -> "FieldMap | None":
     """The fields of the command line, which go before those of a file."""
     from rewardharness.data.fields import FieldMap, parse_fields, read_fields
 

@@ -3,7 +3,8 @@ import json
 import pytest
 from bulk_parts import folders, picture, table
 
-from rewardharness.bulk.samples import Columns, one_by_one, one_edit, read_samples
+from rewardharness.bulk.samples import one_by_one, one_edit, read_samples
+from rewardharness.data.fields import FieldMap
 from rewardharness.errors import DataError
 from rewardharness.settings import Settings
 
@@ -35,9 +36,9 @@ def test_a_table_and_its_runs(tmp_path, settings):
 def test_columns_of_other_names_and_single_candidates(tmp_path, settings):
     for name in ("a.png", "b.png"):
         picture(tmp_path / name, 9)
-    row = {"before": "a.png", "say": "make it blue", "after": "b.png"}
+    row = {"one": "a.png", "say": "make it blue", "two": "b.png"}
     (tmp_path / "t.jsonl").write_text(json.dumps(row), encoding="utf-8")
-    columns = Columns(source=("before",), instruction=("say",), candidates=("after",))
+    columns = FieldMap(source="one", instruction="say", candidates=("two",))
     (example,) = read_samples(str(tmp_path / "t.jsonl"), settings, columns).examples
     assert len(example.candidates) == 1 and example.instruction == "make it blue" and example.id.startswith("row-1-")
     with pytest.raises(DataError, match="no column for source and instruction and candidates"):

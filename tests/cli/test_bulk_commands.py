@@ -105,7 +105,7 @@ def read(path: Path, scratch: Path) -> list[Json]:
     [
         (("--min-reward", "0.5", "-o", "x.csv"), "neither .parquet nor .jsonl"),
         (("-o", "x.jsonl"), "Nothing says what is kept"),
-        (("--min-reward", "0.5", "-o", "x.jsonl", "--column", "nothing"), "cannot be read"),
+        (("--min-reward", "0.5", "-o", "x.jsonl", "--field", "nothing"), "cannot be read"),
         (("--min-reward", "0.5", "-o", "x.jsonl", "--limit", "0"), "leaves nothing"),
     ],
 )

@@ -1,6 +1,7 @@
 """`rh replay`: run something again from its record, and say whether it comes out the same."""
 
 import argparse
+import re
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, chdir, nullcontext, redirect_stdout
 from dataclasses import asdict, dataclass, replace
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rewardharness.cli import benchmark, evolve, output, score
+from rewardharness.cli.leave import ask_leave
 from rewardharness.errors import HarnessError, RunError
 from rewardharness.settings import Settings
 
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from rewardharness.runs.replay import Outcome
 
 INTERRUPTED = 130
+_ADDRESS = re.compile(r"[a-z]+://[^\s,'\"\]]+")
 SHOWN = 10
 """Differences that are listed one by one."""
 
@@ -70,7 +73,6 @@ def replay(arguments: argparse.Namespace, settings: Settings) -> int:
     The same command goes on with a replay that was interrupted.
     """
     from rewardharness.runs.records import read_record
-    from rewardharness.runs.replay import TOLERANCE
 
     run = _find(arguments.which, settings)
     record = read_record(run)
@@ -79,23 +81,31 @@ def replay(arguments: argparse.Namespace, settings: Settings) -> int:
     settings = replace(settings, home=settings.home.absolute())
     sitting = record["sittings"][-1]
     with _inside(Path(sitting["folder"])):
-        given = _given(sitting, arguments, to)
+        given, changed = _given(kind, sitting, arguments, to)
         given.replays = {"folder": str(run), "created": record["created"]}
-        changed = [*_changes_around(sitting), *_changes_about(record, kind, run, given, settings)]
+        changed += [*_changes_around(sitting), *_changes_about(record, kind, run, given, settings)]
         for line in changed:
             output.note(f"Changed since: {line}")
         if arguments.dry_run:
             _tell_plan(arguments.json, run, to, changed)
             return 0
+        _ask_about_addresses(given, arguments.yes)
         with redirect_stdout(StringIO()):  # what the command has to say is not the outcome of the replay
             status = kind.run(given, settings)
     if status == INTERRUPTED:
         output.note(f"Go on with: rh replay {run} --to {to}")
         return status
+    return _conclude(kind, (run, to), changed, arguments)
+
+
+def _conclude(kind: Replayable, folders: tuple[Path, Path], changed: list[str], arguments: argparse.Namespace) -> int:
+    """Compare the run with its replay, keep the comparison beside the replay, and say what came of it."""
+    from rewardharness.files import write_json
+    from rewardharness.runs.replay import TOLERANCE
+
+    run, to = folders
     outcome = _compare(kind, run, to, TOLERANCE if arguments.tolerance is None else arguments.tolerance)
     found = {"same": outcome.same, "run": str(run), "replay": str(to), "changed": changed, **_outcome_json(outcome)}
-    from rewardharness.files import write_json
-
     write_json(to / "replay.json", found)
     if arguments.json:
         output.emit(found)
@@ -116,7 +126,7 @@ def _check_replayable(run: Path, record: Mapping[str, Any]) -> Replayable:
     from rewardharness.runs.records import MASK
     from rewardharness.runs.store import is_running
 
-    kind = COMMANDS.get(str(record["about"].get("command", record["command"])))
+    kind = COMMANDS.get(str(record["about"].get("command")))
     if kind is None:
         known = ", ".join(COMMANDS)
         raise RunError(f"{run} holds a run that cannot be replayed.", next_step=f"What can be replayed: {known}.")
@@ -169,8 +179,10 @@ def _inside(folder: Path) -> AbstractContextManager[None]:
     return nullcontext()
 
 
-def _given(sitting: Mapping[str, Any], arguments: argparse.Namespace, to: Path) -> argparse.Namespace:
-    """The arguments of the run, as this version understands them, with the folder of the replay."""
+def _given(
+    kind: Replayable, sitting: Mapping[str, Any], arguments: argparse.Namespace, to: Path
+) -> tuple[argparse.Namespace, list[str]]:
+    """The arguments of the run, with the folder of the replay; and which of them this version understands otherwise."""
     from rewardharness.cli.main import make_parser
 
     words = _without_run(sitting["words"])
@@ -181,18 +193,45 @@ def _given(sitting: Mapping[str, Any], arguments: argparse.Namespace, to: Path) 
             f"This version does not understand the command of the run: rh {' '.join(sitting['words'])}",
             next_step="Replay it with the version that ran it, or give the command anew.",
         ) from None
+    if given.run is not kind.run:
+        raise RunError("The record of the run contradicts itself: its command is another than its kind.")
     given.words = [*words, "--run", str(to)]
-    fixed = {"judge"} if getattr(given, "release", None) and given.judge is None else set()
-    for name, value in sitting["arguments"].items():
-        if getattr(given, name, value) is None and name not in fixed:
-            setattr(given, name, value)  # what came from the environment then
+    for name in () if getattr(given, "release", None) else ("judge", "library"):
+        taken = sitting["arguments"].get(name)
+        if getattr(given, name) is None and isinstance(taken, str):
+            setattr(given, name, taken)  # what the environment said then
     own = {"run_folder": to, "restart": False, "dry_run": False, "json": False, "yes": arguments.yes}
     own |= {"for_library": None}  # a replay writes into its own folder alone
     own |= {"quiet": arguments.quiet or arguments.json, "no_cache": arguments.no_cache or given.no_cache}
+    changed = [
+        f"the default of {name.replace('_', ' ')} ({_short(was)} and {_short(is_now)})"
+        for name, was in sitting["arguments"].items()
+        if hasattr(given, name) and name not in own and (is_now := _plain(getattr(given, name))) != was
+    ]
     for name, value in own.items():
         if hasattr(given, name):
             setattr(given, name, value)
-    return given
+    return given, changed
+
+
+def _plain(value: Any) -> Any:
+    """An argument as a record writes it."""
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return str(value) if isinstance(value, Path) else value
+
+
+def _ask_about_addresses(given: argparse.Namespace, yes: bool) -> None:
+    """Ask before images and a key go to an address that a record names: a run folder may be somebody else's.
+
+    Raises:
+        InputError: If the answer is no, or there is nobody to ask.
+    """
+    texts = [str(value) for value in vars(given).values() if isinstance(value, str | list)]
+    addresses = sorted({found for text in texts for found in _ADDRESS.findall(text)})
+    if addresses:
+        output.note(f"The replay sends images, and your key where you have set one, to {', '.join(addresses)}.")
+    ask_leave(bool(addresses), yes, "Look at record.json in the run folder")
 
 
 def _without_run(words: list[str]) -> list[str]:

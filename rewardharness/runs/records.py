@@ -35,7 +35,7 @@ Condition = Literal["done", "stopped", "paused", "interrupted", "failed", "kille
 `interrupted`: Ctrl-C; `killed`: the process ended without a word, as after `kill -9`."""
 
 _NO_ARGUMENTS = frozenset({"words", "judge_from_settings", "replays"})
-_SITTING = {"started", "ended", "condition", "words", "arguments", "folder", "package"}
+_SITTING = {"words": list, "arguments": dict, "folder": str, "package": dict}
 _USER = re.compile(r"(?<=://)[^\s,]*@")
 _QUERY = re.compile(r"(?<=[?&#])([^=\s&#,]*)=[^\s&#,]*")
 
@@ -136,16 +136,31 @@ def read_record(folder: Path) -> dict[str, Any]:
             next_step="It was written by an earlier version. Run the command again.",
         )
     found = read_json(path)
-    fits = isinstance(found, dict) and found.get("schema") == SCHEMA and isinstance(found.get("about"), dict)
-    sittings = found.get("sittings") if fits else None
-    if not isinstance(sittings, list) or not all(
-        isinstance(each, dict) and each.keys() >= _SITTING for each in sittings
-    ):
+    if not isinstance(found, dict) or not _fits(found):
         raise RunError(
             f"{path} is no record of a run that this version knows.",
             next_step="Move it away; the run goes on without what it said.",
         )
-    return dict(found)
+    return found
+
+
+def _fits(record: Mapping[str, Any]) -> bool:
+    """Whether a document is a record that this version knows."""
+    sittings = record.get("sittings")
+    return (
+        record.get("schema") == SCHEMA
+        and isinstance(record.get("about"), dict)
+        and isinstance(record.get("created"), str)
+        and isinstance(sittings, list)
+        and all(
+            isinstance(each, dict)
+            and each.keys() >= {"started", "ended", "condition"}
+            and all(isinstance(each.get(name), kind) for name, kind in _SITTING.items())
+            and all(isinstance(word, str) for word in each["words"])
+            for each in sittings
+        )
+        and bool(sittings)
+    )
 
 
 def condition_of(error: BaseException | None) -> Condition:

@@ -132,8 +132,10 @@ def test_other_code_is_told(scored: Path, capsys: pytest.CaptureFixture[str]) ->
     record = json.loads(path.read_text("utf-8"))
     sitting = record["sittings"][0]
     sitting["package"]["sources"], sitting["python"], sitting["packages"]["numpy"] = "0" * 64, "3.9.1", "1.0"
+    sitting["arguments"] |= {"ties": True, "gone_since": 3}
     write_text(path, json.dumps(record))
-    changed = replayed(capsys, str(scored), "--dry-run")["changed"]
+    default, *changed = replayed(capsys, str(scored), "--dry-run")["changed"]
+    assert default == "the default of ties (True and False)"
     assert changed[0] == "the code of this package (the version is the same, the sources are not)"
     assert changed[1].startswith("python (3.9.1 and ") and changed[2].startswith("numpy (1.0 and ")
 
@@ -144,7 +146,9 @@ def test_what_cannot_be_replayed_says_why(scored: Path, place: Path, capsys: pyt
     path = scored / "record.json"
     text = path.read_text("utf-8")
     for change, why in (
-        ({"command": "paint", "about": {}}, "cannot be replayed"),
+        ({"about": {"command": "paint"}}, "cannot be replayed"),
+        ({"about": {"command": "evolve"}}, "contradicts itself"),
+        ({"sittings": []}, "that this version knows"),
         ({"schema": 9}, "that this version knows"),
         ({"sittings": [json.loads(text)["sittings"][0] | {"condition": None}]}, "is not finished: it was killed"),
         ({"sittings": [json.loads(text)["sittings"][0] | {"words": ["score-folder", "--odd"]}]}, "does not understand"),
@@ -249,6 +253,20 @@ def test_a_benchmark_comes_out_the_same_and_writes_into_its_own_folder_alone(
     found = replayed(capsys, "run")
     assert found["same"] and found["n"] == 3 * PAIRS and not found["changed"]
     assert {each for each in (place / "timid").rglob("*") if each.is_file()} < before.keys()
+
+
+def test_a_record_sends_nothing_to_an_address_without_leave(
+    scored: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RH_API_KEY", "mine")
+    path = scored / "record.json"
+    record = json.loads(path.read_text("utf-8"))
+    sitting = record["sittings"][0]
+    sitting["words"] += ["--judge", "vllm:m@http://127.0.0.1:9/v1"]
+    write_text(path, json.dumps(record))
+    said = refused(capsys, str(scored))
+    assert "your key where you have set one, to http://127.0.0.1:9/v1" in said and "nobody to ask" in said
+    assert not scored.with_name("run-replay").exists()
 
 
 def test_what_came_from_the_environment_is_part_of_the_run(

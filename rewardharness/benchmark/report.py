@@ -29,7 +29,7 @@ from rewardharness.benchmark.thresholds import read_rules
 from rewardharness.errors import LibraryError
 from rewardharness.files import write_json, write_text
 from rewardharness.judging.report import wilson
-from rewardharness.library.card import Facts
+from rewardharness.library.card import BENCHMARK_FILE, Facts
 from rewardharness.library.card_parts import foreign, table
 from rewardharness.library.store import Library
 from rewardharness.schema import Accuracy, Interval, Json
@@ -37,9 +37,6 @@ from rewardharness.schema import Accuracy, Interval, Json
 REPORT = "report.json"
 MARKDOWN = "report.md"
 PAGE = "report.html"
-FOR_LIBRARY = "benchmark.json"
-"""File beside a Library that holds what benchmarks found about it; its card reads it."""
-
 FORMATS: Mapping[str, str] = {"json": REPORT, "md": MARKDOWN, "html": PAGE}
 """Formats of a report, and their files."""
 
@@ -242,6 +239,6 @@ def write_for_library(folder: Path, result: Json) -> Path:
     library = Library.load(folder)
     facts = make_facts(result, library)
     about = {"task": result["task"]["name"], "revision": result["revision"], "digest": result["digest"]}
-    path = folder / FOR_LIBRARY
+    path = folder / BENCHMARK_FILE
     write_json(path, {"library_id": library.id, **about, "evaluation": [asdict(each) for each in facts]})
     return path

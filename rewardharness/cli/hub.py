@@ -9,6 +9,7 @@ from rewardharness.cli import output
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
+    from rewardharness.library.card import Facts
     from rewardharness.library.hub import Pulled, Pushed
     from rewardharness.library.space import PushedSpace
 
@@ -81,6 +82,7 @@ def push(arguments: argparse.Namespace, settings: Settings) -> int:
         create_pr=arguments.create_pr,
         rebase=arguments.rebase,
         dry_run=arguments.dry_run,
+        facts=_measured(arguments.folder),
     )
     done = push_library(arguments.folder, arguments.repo, how, access=usual_access(settings))
     if arguments.json:
@@ -160,9 +162,21 @@ def card(arguments: argparse.Namespace, settings: Settings) -> int:
     if published and draft.card is not None:
         output.say(draft.card.rstrip())  # as it was pushed: what changed since the version before is not known here
         return 0
-    about = Subject(draft.library, repo, facts=known_facts(config, draft.library))
+    about = Subject(draft.library, repo, facts=_measured(arguments.folder) or known_facts(config, draft.library))
     output.say(make_card(about, draft.card or "").rstrip())
     return 0
+
+
+def _measured(folder: Path) -> "tuple[Facts, ...]":
+    """What `rh benchmark --for-library` wrote about the Library in a folder; nothing for another one."""
+    from rewardharness.library.card import BENCHMARK_FILE, MAX_CONFIG, known_facts, read_config
+    from rewardharness.library.folder import Folder
+    from rewardharness.library.registry import REGISTRY_FILE
+    from rewardharness.library.store import Library
+
+    if not (folder / REGISTRY_FILE).is_file() or not (folder / BENCHMARK_FILE).is_file():
+        return ()
+    return known_facts(read_config(Folder(folder).read(BENCHMARK_FILE, MAX_CONFIG) or "{}"), Library.load(folder))
 
 
 def push_space(arguments: argparse.Namespace, settings: Settings) -> int:

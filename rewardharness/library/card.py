@@ -35,6 +35,8 @@ MAX_NOTES = 6
 """Differences that are told of one entry, at most."""
 MAX_CONFIG = 256 * 1024
 """Size of a `config.json` that is read, at most."""
+BENCHMARK_FILE = "benchmark.json"
+"""File beside a Library with what benchmarks found about it, in the form of `config.json`."""
 
 _PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
 _HUB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,95}(?:/[A-Za-z0-9][A-Za-z0-9_.-]{0,95})?")

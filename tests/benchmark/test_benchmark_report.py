@@ -1,0 +1,246 @@
+import json
+import re
+import shutil
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from bench_parts import contender, judged, made, number, settings
+from synthetic import Pixels, editreward_rows, vcreward, write_parquet
+
+from rewardharness.benchmark.figures import figure, headline
+from rewardharness.benchmark.flips import compare_runs
+from rewardharness.benchmark.loading import open_exam
+from rewardharness.benchmark.report import make_facts, markdown, read_result, write_for_library, write_report
+from rewardharness.benchmark.report_page import report_page
+from rewardharness.benchmark.task import open_task
+from rewardharness.errors import InputError, LibraryError, RunError
+from rewardharness.judging.baselines import BaselineJudge
+from rewardharness.library.card import Subject, known_facts, make_card, read_config
+from rewardharness.library.opening import open_library
+from rewardharness.library.store import EMPTY, Library
+from rewardharness.schema import Accuracy, Json
+
+HOSTILE = '<script>alert("x")</script>[link](https://evil.example) | `cell`'
+
+
+def run(folder: Path, name: str = "editreward-bench", protocol: str | None = None, fails: int = 0) -> Json:
+    """A run with a judge, the same without a Library, and two baselines."""
+    exam = made(name, folder, protocol)
+    failing = list(exam.items)[:fails]
+    who = [
+        contender(lambda ties: Pixels(ties=ties, fails=failing), library=open_library("builtin"), name="builtin"),
+        contender(lambda ties: Pixels(ties=ties, fails=failing), "empty"),
+        contender(lambda ties: BaselineJudge("random", ties), "baseline"),
+        contender(lambda ties: Pixels(ties=ties, upside_down=True), "baseline"),
+    ]
+    return judged(exam, who, folder / "run")
+
+
+class Tags(HTMLParser):
+    """What a page is made of."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.opened: list[str] = []
+        self.loaded: list[str] = []
+        self.words: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.opened.append(tag)
+        self.loaded += [value or "" for name, value in attrs if name in {"src", "href"} or name.startswith("on")]
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+
+def test_a_report_needs_neither_the_data_nor_a_judge(tmp_path: Path) -> None:
+    whole = run(tmp_path)
+    for path in (tmp_path / "editreward-bench", tmp_path / "home"):
+        shutil.rmtree(path)
+    again = read_result(tmp_path / "run")
+    assert again == whole
+    written = write_report(tmp_path / "run", again)
+    assert [path.name for path in written] == ["report.json", "report.md", "report.html"]
+    assert json.loads(written[0].read_text("utf-8"))["rows"][0]["name"] == "pixels"
+
+
+def test_every_number_says_n_coverage_interval_protocol_and_failures(tmp_path: Path) -> None:
+    result = run(tmp_path, fails=4)
+    assert result["protocol"] == "pairs" and result["digest"] and result["revision"] == "a local copy"
+    for row in result["rows"]:
+        assert row["protocols"] and row["coverage"] is not None and isinstance(row["failures"], dict)
+        for each in row["numbers"]:
+            assert each["n"] and each["coverage"] == each["judged"] / each["n"]
+            assert each["interval"] or each["metric"] == "tuned"
+    first = number(result, "K=2", "exact")
+    assert first["judged"] == first["n"] - 4
+    text = markdown(result)
+    assert "timeout 4" in text and "16 of 20" in text
+
+
+def test_the_judge_is_compared_with_everybody_else_question_by_question(tmp_path: Path) -> None:
+    result = run(tmp_path)
+    against = {each["part"]: each for each in result["rows"][3]["against"]}
+    assert against["K=4"]["better"] == against["K=4"]["n"] == 30
+    assert against["K=4"]["worse"] == 0 and against["K=4"]["gain"] == 1.0
+    assert against["K=4"]["p"] == pytest.approx(2 / 2**30)
+    assert all(each["gain"] == 0.0 and each["p"] is None for each in result["rows"][1]["against"])
+
+
+def test_published_numbers_stand_beside_and_say_what_differs(tmp_path: Path) -> None:
+    result = run(tmp_path)
+    beside = {(each["part"], each["metric"]): each for each in result["published"]}
+    rows = {row["judge"]: row for row in beside["K=3", "groups"]["rows"]}
+    assert rows["GPT-4o"]["printed"] == "27.33"
+    assert "n: 150 (worked out), not 6" in rows["GPT-4o"]["mark"]
+    assert not rows["GPT-4o"]["same_protocol"]
+    page = report_page(result)
+    assert "27.33" in page and "n: 150" in page
+    pointwise = run(tmp_path / "other", protocol="pointwise")
+    tuned = next(each for each in pointwise["published"] if each["part"] == "K=2" and each["metric"] == "tuned")
+    marks = {row["judge"]: row["mark"] for row in tuned["rows"] if row["metric"] == "tuned"}
+    assert marks and all("protocol" not in mark.split("(not known")[0] for mark in marks.values())
+
+
+def test_foreign_text_is_harmless_in_markdown_and_on_the_page(tmp_path: Path) -> None:
+    rows = [{**row, "instruction": f"{HOSTILE} {place}"} for place, row in enumerate(editreward_rows(2, 6))]
+    rows.append({**rows[0], "instruction": HOSTILE})
+    for k in (3, 4):
+        write_parquet(tmp_path / "copy" / f"{k}pair" / "a.parquet", editreward_rows(k, 1))
+    write_parquet(tmp_path / "copy" / "2pair" / "a.parquet", rows)
+    task = replace(open_task("editreward-bench"), title=HOSTILE, notes=(HOSTILE,))
+    exam = open_exam(task, settings(tmp_path), source=tmp_path / "copy")
+    result = judged(exam, [contender(name=HOSTILE)], tmp_path / "run")
+    text = markdown(result)
+    assert "<script" not in text and "](https" not in text and "https://" not in text
+    for line in text.splitlines():
+        assert not line.startswith("|") or line.count("|") <= 8, "a cell broke out of its table"
+    tags = Tags(report_page(result))
+    assert "script" not in tags.opened and not tags.loaded
+    assert any(HOSTILE in words for words in tags.words)
+
+
+def test_the_page_stands_alone_and_draws_every_number(tmp_path: Path) -> None:
+    result = run(tmp_path, fails=2)
+    page = report_page(result)
+    tags = Tags(page)
+    assert not tags.loaded and "script" not in tags.opened
+    values = sum(each["value"] is not None for row in result["rows"] for each in row["numbers"])
+    assert tags.opened.count("circle") == values
+    assert not re.search(r"NaN|None|nan\b", page)
+    human = judged(made("imagenhub", tmp_path), [contender()], tmp_path / "human")
+    assert "people among themselves" in report_page(human)
+
+
+def test_numbers_are_written_with_their_intervals() -> None:
+    share = {"metric": "exact", "value": 0.57912, "interval": [0.5, 0.65]}
+    assert figure(share) == "57.9 [50.0, 65.0]"
+    assert figure({**share, "metric": "spearman", "interval": None}) == "0.579"
+    assert figure({**share, "value": None}) == "-"
+
+
+def test_the_headline_says_what_each_part_is_about(tmp_path: Path) -> None:
+    said = headline(run(tmp_path))
+    assert said.startswith("pixels, builtin, in per cent: K=2 100.0 [")
+    assert "K=4 100.0 [" in said and "(5 of 5 judged)" in said, "of K=4 the groups are what counts"
+
+
+def test_a_run_in_which_nothing_was_judged_says_so(tmp_path: Path) -> None:
+    exam = made("vcreward-bench", tmp_path)
+    result = judged(exam, [contender(lambda ties: Pixels(fails=list(exam.items)))], tmp_path / "run")
+    assert headline(result) == "pixels failing, no Library: nothing could be counted; 0 of 20 were judged."
+    assert "0 of 20" in markdown(result) and "0 of 20" in report_page(result)
+
+
+def test_what_does_not_count_is_said_with_its_number(tmp_path: Path) -> None:
+    rows = editreward_rows(3, 4)
+    for k in (2, 4):
+        write_parquet(tmp_path / "copy" / f"{k}pair" / "a.parquet", editreward_rows(k, 2))
+    write_parquet(tmp_path / "copy" / "3pair" / "a.parquet", [{**rows[0], "ranking": "?"}, *rows[1:], rows[5]])
+    exam = open_exam(open_task("editreward-bench"), settings(tmp_path), source=tmp_path / "copy")
+    result = judged(exam, [contender()], tmp_path / "run")
+    [counted] = [each for each in result["counted"] if each["part"] == "K=3"]
+    assert counted == {"part": "K=3", "rows": 12, "counted": 11, "left_out": {"label not understood": 1}}
+    groups = number(result, "K=3", "groups")
+    assert groups["n"] == 3 and "1 incomplete groups left out" in groups["name"]
+    assert "repeated row" in markdown(result) and "label not understood 1" in markdown(result)
+
+
+def test_a_sample_is_named_in_every_report(tmp_path: Path) -> None:
+    exam = made("vcreward-bench", tmp_path, limit=7, seed=5)
+    result = judged(exam, [contender()], tmp_path / "run")
+    for text in (markdown(result), report_page(result)):
+        assert "A sample of 7 of 20 pairs or groups, stratified, seed 5." in text
+
+
+def test_two_runs_are_compared_and_what_flipped_is_shown(tmp_path: Path) -> None:
+    exam = made("vcreward-bench", tmp_path)
+    judged(exam, [contender(lambda ties: Pixels(upside_down=True))], tmp_path / "bad")
+    judged(exam, [contender()], tmp_path / "good")
+    found = compare_runs(tmp_path / "bad", tmp_path / "good")
+    [part] = found["parts"]
+    assert (part["n"], part["gain"], part["p"]) == (20, 1.0, pytest.approx(2 / 2**20))
+    assert part["interval"] == [1.0, 1.0] and found["same_data"]
+    assert len(part["flips"]) == 20 and all(flip["better"] for flip in part["flips"])
+    first = part["flips"][0]
+    assert first["instruction"].startswith("keep ") and first["second"] == first["truth"] != first["first"]
+
+
+def test_runs_that_differ_are_not_compared(tmp_path: Path) -> None:
+    judged(made("vcreward-bench", tmp_path), [contender()], tmp_path / "one")
+    judged(made("vcreward-bench", tmp_path, "pointwise"), [contender()], tmp_path / "two")
+    judged(made("vcreward-bench", tmp_path, limit=5), [contender()], tmp_path / "few")
+    judged(made("rated-edits", tmp_path), [contender()], tmp_path / "rated")
+    with pytest.raises(InputError, match="differ in the protocol"):
+        compare_runs(tmp_path / "one", tmp_path / "two")
+    with pytest.raises(InputError, match="the examples"):
+        compare_runs(tmp_path / "one", tmp_path / "few")
+    with pytest.raises(InputError, match="Correlations"):
+        compare_runs(tmp_path / "rated", tmp_path / "rated")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(RunError, match="holds no benchmark"):
+        compare_runs(tmp_path / "one", tmp_path / "empty")
+
+
+def test_a_library_gets_its_facts_with_and_without_it(tmp_path: Path) -> None:
+    result = run(tmp_path, fails=1)
+    library = open_library("builtin")
+    facts = {(each.data.rpartition(", ")[2], each.label_kind[:8]): each for each in make_facts(result, library)}
+    pairs = facts["K=2", "exact am"]
+    assert pairs.accuracy == Accuracy(20, 19, 19.0) and pairs.without == Accuracy(20, 19, 19.0)
+    assert pairs.protocol == "pairs; looking" and pairs.dataset == "TIGER-Lab/EditReward-Bench"
+    assert not any("these very labels" in each.label_kind for each in facts.values()), "what is tuned is no fact"
+    with pytest.raises(LibraryError, match="not about"):
+        make_facts(result, EMPTY)
+
+
+def test_what_is_written_for_a_library_is_read_by_its_card(tmp_path: Path) -> None:
+    library = open_library("builtin")
+    library.save(tmp_path / "library")
+    path = write_for_library(tmp_path / "library", run(tmp_path))
+    assert path.name == "benchmark.json"
+    facts = known_facts(read_config(path.read_text("utf-8")), library)
+    assert {each.label_kind.partition(",")[0] for each in facts} >= {"exact among A", "complete groups of 3"}
+    card = make_card(Subject(library, "me/mine", facts=facts))
+    assert "model-index" in card and "EditReward-Bench" in card and "100.0" not in card.partition("---")[0]
+    assert Library.load(tmp_path / "library").id == library.id, "it is no part of the Library"
+
+
+def test_both_orders_report_how_often_the_answer_is_the_same(tmp_path: Path) -> None:
+    exam = made("mmrb2-editing", tmp_path)
+    result = judged(exam, [contender(lambda ties: BaselineJudge("always-a", ties))], tmp_path / "run")
+    assert result["rows"][0]["both_orders"] == {"same": 0, "tried": 19, "consistency": 0.0}
+    assert "0.0%" in report_page(result)
+
+
+def test_categories_and_confidence_are_reported(tmp_path: Path) -> None:
+    vcreward(tmp_path / "vcreward-bench")
+    result = judged(made("vcreward-bench", tmp_path), [contender()], tmp_path / "run")
+    row = result["rows"][0]
+    assert set(row["by_category"]) == {"color_alter", "subject_add"}
+    assert sum(each["n"] for each in row["by_margin"]) == 20
+    assert row["calibration"]["used"] == 0, "this judge says nothing of its confidence"
+    assert "color_alter" in report_page(result)

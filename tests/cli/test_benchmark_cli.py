@@ -1,0 +1,294 @@
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from model_server import ModelServer
+from PIL import Image
+
+from rewardharness.cli.benchmark import completed
+from rewardharness.cli.main import main
+from rewardharness.library.opening import open_library
+
+
+def png(color: tuple[int, int, int], box: tuple[int, int, int] | None = None) -> bytes:
+    image = Image.new("RGB", (48, 48), color)
+    if box is not None:
+        image.paste(box, (12, 12, 36, 36))
+    stream = io.BytesIO()
+    image.save(stream, "PNG")
+    return stream.getvalue()
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Pairs of an edit and the unchanged source, of two kinds of label."""
+    folder = tmp_path / "boxes"
+    folder.mkdir()
+    rows = []
+    for number in range(8):
+        (folder / f"s{number}.png").write_bytes(png((90, 90 + number, 90)))
+        (folder / f"e{number}.png").write_bytes(png((90, 90 + number, 90), (210, 30, 30)))
+        edited_first = number % 2 == 0
+        files = [f"e{number}.png", f"s{number}.png"][:: 1 if edited_first else -1]
+        rows.append(
+            {
+                "id": f"p{number}",
+                "source": f"s{number}.png",
+                "candidate_a": files[0],
+                "candidate_b": files[1],
+                "instruction": "make the box red",
+                "preference": "A" if edited_first else "B",
+                "label_kind": "drawn" if number < 5 else "people",
+            }
+        )
+    (folder / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def scores(tmp_path: Path, data: Path) -> str:
+    """A judge that reads its scores from a file, right on all but one and silent on another."""
+    lines = []
+    for number in range(7):
+        kind = "drawn" if number < 5 else "people"
+        right = {"A": 0.9, "B": 0.1} if number % 2 == 0 else {"A": 0.1, "B": 0.9}
+        lines.append({"id": f"{kind}/p{number}", "scores": right if number else {"A": 0.2, "B": 0.3}})
+    path = tmp_path / "scores.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return f"file:{path}"
+
+
+def said(capsys: pytest.CaptureFixture[str]) -> Any:
+    return json.loads(capsys.readouterr().out)
+
+
+def test_the_word_run_may_be_left_out() -> None:
+    assert completed(["benchmark", "genai-bench", "--limit", "3"]) == [
+        "benchmark",
+        "run",
+        "genai-bench",
+        "--limit",
+        "3",
+    ]
+    assert completed(["benchmark", "--limit", "3", "x"])[1] == "run"
+    for words in (["benchmark", "list"], ["benchmark", "--help"], ["benchmark"], ["score", "list"], []):
+        assert completed(words) == words
+
+
+def test_a_folder_is_judged_with_baselines_in_one_table(
+    data: Path, scores: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["benchmark", str(data), "--judge", scores, "--baselines", "random,always-a", "--baselines", "closer"]
+    assert main([*words, "--run", str(tmp_path / "run"), "--json", "--quiet"]) == 3, "one could not be judged"
+    result = said(capsys)
+    assert [row["name"] for row in result["rows"]] == [
+        "file:scores.jsonl",
+        "random (baseline)",
+        "always-a (baseline)",
+        "closer (baseline)",
+    ]
+    drawn, people = result["rows"][0]["numbers"]
+    assert (drawn["part"], drawn["n"], drawn["judged"], drawn["value"]) == ("drawn", 5, 5, 0.8)
+    assert (people["part"], people["n"], people["judged"], people["value"]) == ("people", 3, 2, 1.0)
+    assert result["rows"][0]["failures"] == {"missing": 1}
+    assert result["rows"][3]["numbers"][0]["value"] == 0.0, "the closer one is never the edit"
+    assert {path.name for path in (tmp_path / "run").glob("report.*")} == {"report.json", "report.md", "report.html"}
+
+
+def test_people_read_a_table_and_where_the_reports_are(
+    data: Path, scores: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["benchmark", str(data), "--judge", scores, "--run", str(tmp_path / "run"), "--quiet"])
+    shown = capsys.readouterr()
+    flat = " ".join(shown.out.replace("│", " ").split())
+    assert "80.0 [37.6," in flat and "96.4]" in flat and "(2 of 3)" in flat and "guessing" in flat
+    assert "7 of 8 judged" in flat and "not judged: missing 1" in flat
+    assert str(tmp_path / "run" / "report.html") in shown.out.replace("\n", "")
+    assert not shown.err
+
+
+def test_the_cost_is_told_first_and_a_dry_run_judges_nothing(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["benchmark", str(data), "--judge", "vllm:m@http://127.0.0.1:9", "--run", str(tmp_path / "run")]
+    assert main([*words, "--dry-run"]) == 0
+    told = capsys.readouterr().err
+    assert "8 examples, protocol pairs" in told
+    assert "16 judgments, 0 of them known" in told and "at least 32 requests" in told, "two orders, with and without"
+    assert not (tmp_path / "run").exists()
+    assert (
+        main([*words, "--dry-run", "--no-baseline", "--one-order", "--limit", "3", "--task-protocol", "both-orders"])
+        == 0
+    )
+    told = capsys.readouterr().err
+    assert "a sample of 3 of 8 pairs or groups" in told and "at least 6 requests" in told
+
+
+def test_nothing_is_spent_without_leave(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["benchmark", str(data), "--judge", "vllm:m@http://127.0.0.1:9", "--run", str(tmp_path / "run")]
+    assert main(words) == 1
+    assert "nobody to ask" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_measured_judge_stands_beside_itself_without_a_library(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["benchmark", str(data), "--run", str(tmp_path / "run"), "--json", "--quiet"]) == 0
+    judge, empty = said(capsys)["rows"]
+    assert (judge["role"], judge["library"], judge["judged"]) == ("judge", "builtin", 8)
+    assert (empty["role"], empty["library"], empty["judged"]) == ("empty", "no Library", 0)
+    assert empty["failures"] == {"nothing_to_measure": 8}
+    assert main(["benchmark", str(data), "--run", str(tmp_path / "run"), "--json", "--quiet", "--no-baseline"]) == 0
+    assert [row["role"] for row in said(capsys)["rows"]] == ["judge", "empty"], "who answered before stays in the table"
+
+
+def test_reports_are_made_again_and_written_for_a_library(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, library = tmp_path / "run", tmp_path / "library"
+    open_library("builtin").save(library)
+    main(["benchmark", str(data), "--run", str(run), "--library", str(library), "--quiet", "--no-baseline"])
+    for path in run.glob("report.*"):
+        path.unlink()
+    assert main(["benchmark", "report", str(run), "--format", "md", "--for-library", str(library)]) == 0
+    assert [path.name for path in run.glob("report.*")] == ["report.md"]
+    assert json.loads((library / "benchmark.json").read_text("utf-8"))["evaluation"]
+    capsys.readouterr()
+    assert main(["library", "card", str(library), "--repo", "me/mine"]) == 0
+    card = capsys.readouterr().out
+    assert "model-index" in card and "boxes, people" in card
+    assert main(["benchmark", "report", str(run), "--format", "pdf"]) == 1
+    assert "no format pdf" in capsys.readouterr().err
+
+
+def test_two_runs_are_compared(data: Path, scores: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, judge in (("one", scores), ("two", "farther")):
+        main(["benchmark", str(data), "--judge", judge, "--run", str(tmp_path / name), "--quiet", "--json"])
+    capsys.readouterr()
+    assert main(["benchmark", "compare", str(tmp_path / "one"), str(tmp_path / "two")]) == 0
+    shown = capsys.readouterr().out
+    assert "+0.200" in shown and "+ drawn/p0: make the box red | label A, B -> A" in shown
+    assert main(["benchmark", "compare", str(tmp_path / "one"), str(tmp_path / "two"), "--json"]) == 0
+    parts = said(capsys)["parts"]
+    assert [(each["part"], each["judged_by_both"], len(each["flips"])) for each in parts] == [
+        ("drawn", 5, 1),
+        ("people", 2, 0),
+    ]
+
+
+def test_tasks_are_listed_and_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["benchmark", "list", "--json"]) == 0
+    assert {each["name"] for each in said(capsys)["tasks"]} >= {"editreward-bench", "genai-bench", "mmrb2-editing"}
+    assert main(["benchmark", "list"]) == 0
+    capsys.readouterr()
+    assert main(["benchmark", "show", "editreward-bench"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    for words in ("gated", "837769c456117bcea42f72ab1d7f5125fe589eb4", "K=4", "both-orders", "comparison_type"):
+        assert words in shown
+    assert main(["benchmark", "show", "imagenhub"]) == 0
+    assert "human score" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (["no-such-task"], "There is no task 'no-such-task'"),
+        (["genai-bench", "--task-protocol", "4-way"], "no protocol '4-way'"),
+        (["imagenhub"], "not on the Hub"),
+        (["{data}", "--source", "."], "says where its examples are"),
+        (["{data}", "--limit", "0"], "leaves nothing to judge"),
+        (["{data}", "--concurrency", "0"], "--concurrency 0 is too small"),
+        (["{data}", "--judge", "guess"], "'guess' is not a judge"),
+        (["{data}", "--baselines", "luck"], "'luck' is not a judge"),
+        (["report", "."], "holds no benchmark"),
+        (["compare", ".", "."], "holds no benchmark"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_words(
+    words: list[str], message: str, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["benchmark", *(word.replace("{data}", str(data)) for word in words)]) == 1
+    shown = capsys.readouterr()
+    assert message in shown.err and "Next:" in shown.err and not shown.out
+
+
+def test_killing_the_process_changes_nothing(data: Path, tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "rewardharness", "benchmark", str(data), "--no-baseline", "--quiet", "--json"]
+    words += ["--baselines", "random", "--concurrency", "1", "--no-cache", "--run"]
+    killed, whole = tmp_path / "killed", tmp_path / "whole"
+    process = subprocess.Popen([*words, str(killed)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    lines = killed / "results.jsonl"
+    while process.poll() is None and not (lines.exists() and lines.read_bytes().count(b"\n") >= 2):
+        time.sleep(0.002)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL, "it was over before it could be killed"
+    for folder in (killed, whole):
+        subprocess.run([*words, str(folder)], capture_output=True, check=True, env=os.environ)
+    first, second = (json.loads((each / "report.json").read_text("utf-8")) for each in (killed, whole))
+    for row in (*first["rows"], *second["rows"]):
+        del row["usage"]
+    assert first == second
+    ids = [json.loads(line)["id"] for line in lines.read_text("utf-8").splitlines()]
+    assert len(ids) == len(set(ids)) == 16, "nothing was judged twice"
+
+
+def test_a_model_is_asked_once_however_often_the_run_is_made(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = json.dumps({"preference": "A", "scores": {label: {"instruction": 3, "quality": 3} for label in "AB"}})
+    with ModelServer(lambda call: first) as server:
+        words = ["benchmark", str(data), "--judge", f"openai:m@{server.url}", "--protocol", "direct", "--yes", "--json"]
+        assert main([*words, "--quiet", "--no-baseline", "--run", str(tmp_path / "one")]) == 0
+        row = said(capsys)["rows"][0]
+        assert row["usage"]["calls"] == 16, "eight pairs in two orders"
+        assert row["position_consistency"] == 0.0, "it always prefers whoever comes first"
+        assert [each["value"] for each in row["numbers"] if each["metric"] == "exact"] == [0.5, 0.5]
+        assert main([*words, "--quiet", "--no-baseline", "--run", str(tmp_path / "two")]) == 0
+        again = said(capsys)["rows"][0]
+        assert again["usage"]["calls"] == 0, "another run remembers the answers"
+        assert again["numbers"] == row["numbers"]
+
+
+def test_votes_and_ratings_are_counted_without_a_judge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [
+        {"idx": 0, "response": "My verdict: [[A>B]]", "human_vote": "leftvote"},
+        {"idx": 1, "response": "[[A=B=Bad]]", "human_vote": "bothbad_vote"},
+        {"idx": 2, "response": "none", "human_vote": "tievote"},
+    ]
+    file = tmp_path / "votes.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    assert main(["benchmark", "votes", str(file)]) == 0
+    assert "66.67" in capsys.readouterr().out
+    assert main(["benchmark", "votes", str(file), "--json"]) == 0
+    assert said(capsys)["files"][0]["published"]["four_way"]["n"] == 3
+    for rater in (1, 2):
+        table = "uid\tAlpha\nx.jpg\t[1, 1]\ny.jpg\t[0, 0.5]\n"
+        (tmp_path / f"Edits_rater{rater}.tsv").write_text(table, encoding="utf-8")
+    assert main(["benchmark", "ratings", str(tmp_path)]) == 0
+    assert "0.500" in capsys.readouterr().out
+    assert main(["benchmark", "ratings", str(tmp_path), "--json"]) == 0
+    assert said(capsys)["raters"] == 2
+
+
+@pytest.mark.real_data
+def test_real_pairs_are_judged_beside_the_baselines(
+    real_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["benchmark", str(real_data / "pairs"), "--limit", "8", "--baselines", "random,always-a,closer"]
+    assert main([*words, "--run", str(tmp_path / "run"), "--json", "--quiet"]) == 0
+    result = said(capsys)
+    assert result["sampled"] == [8, 152, 0]
+    assert len(result["rows"]) == 5
+    counted = sum(each["n"] for each in result["rows"][0]["numbers"] if each["metric"] == "exact")
+    assert counted == 8 and result["rows"][0]["coverage"] == 1.0
+    kinds = {each["part"] for each in result["counted"] if each["counted"]}
+    assert {"human_pairwise_choice", "ground_truth_vs_unedited"} <= kinds

@@ -84,7 +84,8 @@ class Recording:
         """Write how it ended. When it ended with an error, that must not be hidden by another one."""
         last = self._record["sittings"][-1]
         last["ended"], last["condition"] = _now(), condition_of(error)
-        last["reason"] = "" if error is None else _masked(describe(error).detail, self.secrets)
+        plain = error is None or last["condition"] in {"stopped", "interrupted"}
+        last["reason"] = "" if plain or error is None else _masked(describe(error).detail, self.secrets)
         with suppress(OSError) if error is not None else nullcontext():
             write_json(folder / RECORD, self._record)
 

@@ -169,6 +169,8 @@ def test_a_replay_that_was_killed_goes_on_with_the_same_command(
         while process.poll() is None and not (results.exists() and results.stat().st_size):
             time.sleep(0.002)
         process.send_signal(signal.SIGKILL)
+    if process.returncode == 0:  # on a machine so busy that it was done before it could be killed
+        pytest.skip("the replay was over before it could be killed")
     found = replayed(capsys, str(scored), "--no-cache")
     assert found["same"] and found["replay"] == str(place / "run-replay")
     sittings = json.loads((place / "run-replay" / "record.json").read_text("utf-8"))["sittings"]
@@ -225,7 +227,8 @@ def test_an_evolution_comes_out_the_same_also_one_that_was_killed(
         while process.poll() is None and not (events.exists() and events.read_bytes().count(b"\n") >= 4):
             time.sleep(0.002)
         process.send_signal(signal.SIGKILL)
-    assert "is not finished" in refused(capsys, "run")
+    if process.returncode:  # else it was over before it could be killed, on a very busy machine
+        assert "is not finished" in refused(capsys, "run")
     assert main(words) == 0
     capsys.readouterr()
     shutil.rmtree(place / "timid")  # the run keeps the Library that it began with

@@ -190,7 +190,10 @@ def _contenders(arguments: argparse.Namespace, settings: Settings) -> "list[Cont
         other = _opener(name, arguments, settings)
         reads = isinstance(other(False), SubAgent | MeasuredJudge)
         found.append(Contender("baseline", library if reads else EMPTY, spec if reads else NO_LIBRARY, other))
-    return list({each.key: each for each in reversed(found)}.values())[::-1]
+    table: dict[str, Contender] = {}
+    for each in found:
+        table.setdefault(each.key, each)
+    return list(table.values())
 
 
 def _names(given: Sequence[str]) -> list[str]:

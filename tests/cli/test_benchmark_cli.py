@@ -102,6 +102,50 @@ def test_a_folder_is_judged_with_baselines_in_one_table(
     assert {path.name for path in (tmp_path / "run").glob("report.*")} == {"report.json", "report.md", "report.html"}
 
 
+def test_nobody_stands_in_the_table_twice_and_the_judge_stands_first(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [
+        "benchmark",
+        str(data),
+        "--judge",
+        "random",
+        "--baselines",
+        "always-a,random,always-a",
+        "--json",
+        "--quiet",
+    ]
+    assert main([*words, "--run", str(tmp_path / "run")]) == 0
+    rows = said(capsys)["rows"]
+    assert [(row["role"], row["name"]) for row in rows] == [
+        ("judge", "random (baseline)"),
+        ("baseline", "always-a (baseline)"),
+    ]
+
+
+def test_development_data_fit_the_thresholds_of_ties(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    for each in data.iterdir():
+        (other / each.name).write_bytes(each.read_bytes())
+    rows = [json.loads(line) for line in (data / "pairs.jsonl").read_text("utf-8").splitlines()]
+    for row, folder in ((rows[0], data), (rows[1], other)):
+        same = {**row, "id": "level", "candidate_b": row["candidate_a"], "preference": "tie", "instruction": "again"}
+        text = "".join(json.dumps(each) + "\n" for each in ([*rows[:4], same] if folder == data else [*rows[4:], same]))
+        (folder / "pairs.jsonl").write_text(text, encoding="utf-8")
+    words = ["benchmark", str(data), "--judge", "farther", "--development", str(other), "--json", "--quiet"]
+    assert main([*words, "--run", str(tmp_path / "run")]) == 0
+    result = said(capsys)
+    assert any("1 development pairs show a source image of the benchmark" in note for note in result["fitted"])
+    assert [each["value"] for each in result["rows"][0]["numbers"] if each["metric"] == "fitted"] == [1.0]
+    assert (tmp_path / "run" / "development" / "results.jsonl").exists()
+    assert main(["benchmark", "report", str(tmp_path / "run"), "--json"]) == 0
+    again = said(capsys)
+    assert again["rows"][0]["numbers"] == result["rows"][0]["numbers"]
+
+
 def test_people_read_a_table_and_where_the_reports_are(
     data: Path, scores: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -255,6 +255,21 @@ def hold(path: Path) -> int:
     return handle
 
 
+def is_held(path: Path) -> bool:
+    """Whether a process holds a file. Nothing is written, so it can be asked on a disk that is read-only, too."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+    return False
+
+
 def sha256(data: bytes) -> str:
     """Return the SHA-256 of bytes as 64 hexadecimal digits."""
     return hashlib.sha256(data).hexdigest()

@@ -8,6 +8,8 @@ from rewardharness.errors import DataError
 from rewardharness.files import (
     append_jsonl,
     content_id,
+    hold,
+    is_held,
     read_json,
     read_jsonl,
     read_text,
@@ -77,3 +79,12 @@ def test_writing_once_works_where_there_are_no_hard_links(tmp_path: Path, monkey
 def test_a_file_is_hashed_as_its_bytes_are(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"abc" * 1000)
     assert sha256_file(tmp_path / "f") == sha256(b"abc" * 1000)
+
+
+def test_whether_a_file_is_held_can_be_asked_without_writing(tmp_path: Path) -> None:
+    lock = tmp_path / "lock"
+    assert not is_held(lock) and not lock.exists()
+    handle = hold(lock)
+    assert is_held(lock)
+    os.close(handle)
+    assert not is_held(lock)

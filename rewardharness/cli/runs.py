@@ -154,7 +154,10 @@ def report(arguments: argparse.Namespace, settings: Settings) -> int:
 
     folder = _find(arguments.which, settings)
     found = read_report(folder)
-    write_text(folder / PAGE, report_page(found))
+    try:
+        write_text(folder / PAGE, report_page(found))
+    except OSError as error:  # the report can be read where nothing can be written
+        output.note(f"{folder / PAGE} could not be written anew: {error.strerror}.")
     if arguments.json:
         output.emit({**found, "folder": str(folder)})
     else:

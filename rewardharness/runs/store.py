@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from rewardharness.errors import RunError
-from rewardharness.files import append_jsonl, hold, read_json, read_jsonl, write_json
+from rewardharness.files import append_jsonl, hold, is_held, read_json, read_jsonl, write_json
 from rewardharness.runs.records import Recording
 
 MANIFEST = "run.json"
@@ -135,13 +135,7 @@ def find_runs(folder: Path) -> list[Path]:
 
 def is_running(path: Path) -> bool:
     """Whether a process is writing to a run folder at this moment."""
-    if not (path / LOCK).exists():
-        return False
-    try:
-        os.close(hold(path / LOCK))
-    except BlockingIOError:
-        return True
-    return False
+    return is_held(path / LOCK)
 
 
 def _clear(path: Path) -> None:

@@ -30,8 +30,12 @@ def what(number: Mapping[str, Any]) -> str:
 
 
 def guessing(number: Mapping[str, Any]) -> str:
-    """Write what guessing gets."""
-    return "-" if number["chance"] is None else figure({**number, "value": number["chance"], "interval": None})
+    """Write what guessing gets, and where labels are not alike often, what always saying the commonest does."""
+    if number["chance"] is None:
+        return "-"
+    said = figure({**number, "value": number["chance"], "interval": None})
+    commonest = number["detail"].get("chance", {}).get("most frequent") if number["metric"] == "exact" else None
+    return said if commonest is None else f"{said}; commonest label {commonest * 100:.1f}"
 
 
 def by_number(result: Json) -> Iterator[tuple[str, list[tuple[Json, Json]]]]:

@@ -58,7 +58,9 @@ def open_exam(
         raise InputError("Only data on the Hub have revisions.", next_step="Leave --revision out.")
     references: Mapping[str, float] = {}
     if task.data.examples:
-        parts, cases, problems, read = _read_examples(open_data(task.data.examples, settings, progress=progress))
+        parts, cases, problems, read = _read_examples(
+            open_data(task.data.examples, settings, progress=progress), task.data.examples
+        )
     else:
         parts = task.parts
         cases, problems, read, references = _read_rows(task, settings, _Copy(source, revision), progress)
@@ -82,7 +84,7 @@ def open_exam(
     )
 
 
-def _read_examples(dataset: Dataset) -> tuple[tuple[Part, ...], list[Case], list[Problem], str]:
+def _read_examples(dataset: Dataset, spec: str) -> tuple[tuple[Part, ...], list[Case], list[Problem], str]:
     """Take examples as cases; every kind of label and number of candidates is a part of its own."""
     parts: dict[str, Part] = {}
     cases = []
@@ -109,6 +111,9 @@ def _read_examples(dataset: Dataset) -> tuple[tuple[Part, ...], list[Case], list
             )
         )
     problems = [Problem("as read", "", problem, 1, "") for problem in dataset.problems]
+    if "@" in dataset.name and "@" not in spec:
+        message = f"No revision was named; {dataset.name} was read"
+        problems.append(Problem("revision", "", message, 1, "compare with care"))
     if unlabelled:
         message = f"Examples have no label: {', '.join(unlabelled[:3])}"
         problems.append(

@@ -8,7 +8,7 @@ from rewardharness.benchmark.answers import Reply
 from rewardharness.benchmark.complete_groups import complete_groups, group_chance
 from rewardharness.benchmark.conventions import editscore
 from rewardharness.benchmark.correlation import correlate
-from rewardharness.benchmark.intervals import bootstrap, bootstrap_mean
+from rewardharness.benchmark.intervals import bootstrap
 from rewardharness.benchmark.items import Question
 from rewardharness.benchmark.metrics import (
     TIES,
@@ -23,6 +23,7 @@ from rewardharness.benchmark.metrics import (
     pair_accuracy,
     share_json,
 )
+from rewardharness.benchmark.spans import answers_interval, mean_of_means, share_interval
 from rewardharness.benchmark.task import BOTH_BAD, Part
 from rewardharness.benchmark.ties import TieRule, tuned_in_hindsight, with_ties
 from rewardharness.judging.report import wilson
@@ -157,7 +158,7 @@ def _share(part: Part, dimension: str, metric: str, answers: Sequence[Answer], l
         metric,
         f"exact among {', '.join(labels)}{floor}",
         count.value,
-        _interval(answers, count),
+        answers_interval(answers, count),
         count.n,
         count.judged,
         dimension,
@@ -191,7 +192,7 @@ def _forced(part: Part, replies: Sequence[Reply], protocol: str) -> list[Number]
                 "forced",
                 f"no tie: whoever leads, of pairs labelled A or B ({len(some) - len(answers)} ties left out)",
                 score.accuracy.value,
-                _interval(answers, score.accuracy),
+                answers_interval(answers, score.accuracy),
                 score.accuracy.n,
                 score.accuracy.judged,
                 dimension,
@@ -267,7 +268,7 @@ def _fitted(part: Part, replies: Sequence[Reply], rule: TieRule) -> list[Number]
             "fitted",
             f"exact among {', '.join(rule.labels)}, {rule.treatment}",
             count.value,
-            _interval(answers, count),
+            answers_interval(answers, count),
             count.n,
             count.judged,
             chance=1 / len(rule.labels),
@@ -285,12 +286,10 @@ def _macro(part: Part, replies: Sequence[Reply], protocol: str) -> list[Number]:
             score = macro(answers, "exact", part.labels)
         else:
             score = editscore(replace(answer, dimension="") for answer in answers)[""]
-
-        def mean(rows: Sequence[Answer]) -> float | None:
-            return macro(rows, "exact" if part.ties else "strict", part.labels).mean
-
         count = score.pooled
-        span = bootstrap(answers, mean, [answer.cluster for answer in answers], resamples=_RESAMPLES)
+        told = [answer for answer in answers if answer.said is not None]
+        credits = [(answer.category, agreement(answer, "exact" if part.ties else "strict")) for answer in told]
+        span = bootstrap(credits, mean_of_means, [answer.cluster for answer in told], resamples=_RESAMPLES)
         if span is not None and span.low == span.high:  # every resample is alike: that says nothing of others
             span = wilson(count.correct, count.judged)
         found.append(
@@ -374,7 +373,7 @@ def _best(part: Part, dimension: str, replies: Sequence[Reply]) -> Number:
         "exact",
         f"best of {many} found",
         count.value,
-        _span(values, clusters, count),
+        share_interval(values, clusters, count),
         count.n,
         count.judged,
         dimension,
@@ -390,24 +389,3 @@ def credit(part: Part, each: Reply) -> float | None:
     if len(each.question.asks) > 2 and each.said in (UNDECIDED, TIE):
         return 1 / each.level
     return agreement(_told_apart(part, each))
-
-
-def _interval(answers: Sequence[Answer], count: Accuracy) -> Interval | None:
-    judged = [answer for answer in answers if answer.said is not None]
-    return _span([agreement(answer) for answer in judged], [answer.cluster for answer in judged], count)
-
-
-def _span(values: Sequence[float], clusters: Sequence[str], count: Accuracy) -> Interval | None:
-    """Interval of a share of judged questions.
-
-    Wilson's. Where several questions share a source image, it is widened to the bootstrap over source images; and
-    where all of those agree, so that a bootstrap knows of no other value, each source image counts as one question.
-    """
-    plain = wilson(count.correct, count.judged)
-    units = len({cluster for cluster in clusters if cluster}) + clusters.count("")
-    if plain is None or units == len(clusters):
-        return plain
-    drawn = bootstrap_mean(values, clusters)
-    if drawn is None or drawn.low == drawn.high:
-        return wilson(count.correct / count.judged * units, units)
-    return Interval(min(plain.low, drawn.low), max(plain.high, drawn.high))

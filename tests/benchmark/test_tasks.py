@@ -10,10 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic import MAKERS, editreward_rows, png, write_json, write_parquet
 
+from rewardharness.benchmark.cases import read_part
+from rewardharness.benchmark.checks import check
 from rewardharness.benchmark.items import sample
 from rewardharness.benchmark.loading import open_exam
 from rewardharness.benchmark.task import METRICS, PROTOCOLS, Task, list_tasks, open_task, read_task
 from rewardharness.errors import DataError, InputError
+from rewardharness.schema import ImageInput
 
 WHOLE = """
 name: my-task
@@ -86,6 +89,30 @@ def test_any_text_is_a_task_or_an_error_in_words(text: str) -> None:
         assert isinstance(read_task(text, "any.yaml"), Task)
     except DataError as error:
         assert error.message.startswith("any.yaml")
+
+
+IMAGES = st.sampled_from([ImageInput("a", data=b"1"), ImageInput("b", data=b"2"), None, "a text", []])
+CELLS = (
+    st.none() | st.text(max_size=5) | st.floats() | st.booleans() | st.sampled_from(["A>B", "B=A", "AvsB", "AvsD", "A"])
+)
+
+
+@given(st.sampled_from(list_tasks()), st.data())
+def test_any_row_becomes_a_case_or_is_named(task: Task, data: st.DataObject) -> None:
+    assert task.columns is not None and task.label is not None
+    part = task.parts[-1]
+    texts = [*task.columns.id, task.columns.instruction, *task.label.required(), *task.columns.editors]
+    columns = dict.fromkeys([task.columns.source, *task.columns.candidates], IMAGES | st.lists(IMAGES, max_size=3))
+    columns |= dict.fromkeys([*texts, *([part.group.column] if part.group else [])], CELLS)
+    rows = data.draw(st.lists(st.fixed_dictionaries(columns), min_size=1, max_size=4))
+    try:
+        cases, problems = read_part(task, part, list(columns), rows)
+    except DataError as error:
+        assert "none of the rows can be used" in error.message
+    else:
+        assert len(cases) + sum(problem.n for problem in problems) == len(rows)
+        checked, _, _ = check(cases, task.parts)
+        assert len({case.id for case in checked}) == len(cases)
 
 
 def test_tasks_are_opened_by_name_by_file_and_by_folder(tmp_path: Path) -> None:

@@ -1,0 +1,41 @@
+"""Intervals of shares: Wilson's, widened where questions are not independent."""
+
+from collections.abc import Sequence
+from statistics import fmean
+
+from rewardharness.benchmark.intervals import bootstrap_mean
+from rewardharness.benchmark.metrics import Answer, agreement
+from rewardharness.judging.report import wilson
+from rewardharness.schema import Accuracy, Interval
+
+
+def answers_interval(answers: Sequence[Answer], count: Accuracy) -> Interval | None:
+    """Interval of the share of judged answers that agree with their labels, see `share_interval`."""
+    judged = [answer for answer in answers if answer.said is not None]
+    return share_interval([agreement(answer) for answer in judged], [answer.cluster for answer in judged], count)
+
+
+def share_interval(values: Sequence[float], clusters: Sequence[str], count: Accuracy) -> Interval | None:
+    """Interval of a share of judged questions.
+
+    Wilson's. Where several questions share a source image, it is widened to the bootstrap over source images; and
+    where all of those agree, so that a bootstrap knows of no other value, each source image counts as one question.
+    """
+    plain = wilson(count.correct, count.judged)
+    units = len({cluster for cluster in clusters if cluster}) + clusters.count("")
+    if plain is None or units == len(clusters):
+        return plain
+    drawn = bootstrap_mean(values, clusters)
+    if drawn is None or drawn.low == drawn.high:
+        return wilson(count.correct / count.judged * units, units)
+    return Interval(min(plain.low, drawn.low), max(plain.high, drawn.high))
+
+
+def mean_of_means(rows: Sequence[tuple[str, float]]) -> float | None:
+    """Mean over categories of their means, of the categories that are there."""
+    sums: dict[str, list[float]] = {}
+    for category, credit in rows:
+        both = sums.setdefault(category, [0.0, 0.0])
+        both[0] += credit
+        both[1] += 1
+    return fmean(total / n for total, n in sums.values()) if sums else None

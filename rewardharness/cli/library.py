@@ -44,6 +44,9 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     new.add_argument("folder", type=Path, help="the Library folder")
     new.add_argument("--name", help="name of a new Library (default: the folder's name)")
     new.add_argument("--copy", metavar="LIBRARY", help="begin with the entries of this Library, such as `builtin`")
+    new.add_argument(
+        "--thin", action="store_true", help="leave out every second criterion of it, for `rh evolve` to find again"
+    )
     new.add_argument("--skill", metavar="NAME", help="add a Skill from a template to the Library in the folder")
     new.add_argument("--tool", metavar="NAME", help="add a Tool from a template to the Library in the folder")
     new.add_argument("--description", metavar="TEXT", help="what the new entry is for and when it applies")
@@ -132,11 +135,13 @@ def begin(arguments: argparse.Namespace, settings: Settings) -> int:
     from rewardharness.library.new import new_entry, new_library
     from rewardharness.library.opening import open_library
     from rewardharness.library.store import EMPTY, Library
+    from rewardharness.library.thin import without_every_second_criterion
 
     kind: Literal["skill", "tool"] = "tool" if arguments.tool else "skill"
     name = arguments.tool or arguments.skill
     if not name:
         start = open_library(arguments.copy) if arguments.copy else EMPTY
+        start = without_every_second_criterion(start) if arguments.thin else start
         library = new_library(arguments.folder, arguments.name or arguments.folder.resolve().name, start)
         output.say(f"{arguments.folder}: a Library with {len(library)} entries.")
         output.say(f"Next: rh library new {arguments.folder} --skill NAME --description TEXT")

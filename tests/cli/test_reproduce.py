@@ -1,0 +1,101 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rewardharness.cli.main import main
+
+JUDGE = "vllm:judge@http://127.0.0.1:9/v1"
+
+
+def told(capsys, *words: str, status: int = 0) -> str:
+    assert main(["reproduce", *words]) == status
+    return capsys.readouterr().err
+
+
+def test_a_dry_run_names_every_command_of_the_paper_s_path(tmp_path, capsys):
+    words = (
+        "--judge",
+        JUDGE,
+        "--limit",
+        "20",
+        "--budget-calls",
+        "50",
+        "--schedule",
+        "paper",
+        "--run",
+        str(tmp_path / "r"),
+    )
+    said = told(capsys, *words, "--dry-run")
+    for part in (
+        f"rh doctor --judge {JUDGE}",
+        "rh data show AgPerry/EditReward-Data-100",
+        f"--orchestrator {JUDGE} --library builtin --schedule paper --seed 0 --budget-calls 50",
+        "rh benchmark run editreward-bench --library",
+        "rh benchmark run genai-bench --library builtin",
+        "--no-baseline",
+    ):
+        assert part in said
+    assert not (tmp_path / "r").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ((), "needs a model that judges"),
+        (("--judge", "measured"), "needs a model that judges"),
+        (("--judge", JUDGE, "--tasks", ","), "No benchmark is named"),
+        (("--smoke", "--pairs", "2"), "too few"),
+    ],
+)
+def test_what_cannot_be_reproduced(words, problem, capsys):
+    assert problem in told(capsys, *words, status=1)
+
+
+def test_a_step_that_fails_is_named_and_nothing_after_it_is_done(tmp_path, capfd):
+    words = ["reproduce", "--judge", JUDGE, "--run", str(tmp_path / "r"), "--yes"]
+    assert main(words) == 1
+    said = capfd.readouterr().err
+    assert "check, and see that the judge is served" in said and "did not succeed" in said
+    assert sorted(each.name for each in (tmp_path / "r").iterdir()) == ["reproduce.json"]
+    assert main([*words, "--seed", "4"]) == 1
+    assert "begun otherwise: seed" in capfd.readouterr().err
+
+
+def test_the_whole_path_on_drawn_data(tmp_path):
+    """Drawn data, a thinned Library, evolution, benchmarks, one table; a second time nothing is left to do."""
+    pytest.importorskip("skimage")
+    folder = tmp_path / "r"
+    command = [
+        sys.executable,
+        "-m",
+        "rewardharness",
+        "reproduce",
+        "--smoke",
+        "--pairs",
+        "8",
+        "--run",
+        str(folder),
+        "--json",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    said = json.loads(done.stdout)
+    libraries = {row["library"] for row in said["rows"]}
+    assert libraries == {"evolved Library", "starting Library", "no Library"}
+    for row in said["rows"]:
+        assert row["judged"] == (0 if row["library"] == "no Library" else row["n"])
+        assert (row["value"] is None) == (row["judged"] == 0) and row["protocol"] == "pairs; measured"
+    assert sum(row["n"] for row in said["rows"] if row["library"] == "evolved Library") == 8
+    assert (folder / "reproduce.md").read_text("utf-8").count("\n") == len(said["rows"]) + 2
+    before = {path: path.stat().st_mtime_ns for path in files(folder)}
+    again = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert again.returncode == 0 and json.loads(again.stdout) == said
+    changed = {path.name for path in files(folder) if before.get(path) != path.stat().st_mtime_ns}
+    assert changed <= {"reproduce.md"}
+
+
+def files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from bench_parts import made, settings
+from hub_parts import running_hub
 from hypothesis import given
 from hypothesis import strategies as st
 from synthetic import MAKERS, editreward_rows, png, write_json, write_parquet
@@ -312,6 +313,33 @@ def test_a_revision_that_is_not_the_pinned_one_is_said(tmp_path: Path) -> None:
     assert len(said) == 1 and "837769c456117bcea42f72ab1d7f5125fe589eb4" in said[0]
     with pytest.raises(InputError, match="Only data on the Hub have revisions"):
         made("editreward-bench", tmp_path, revision="main")
+
+
+CARD = "---\nconfigs:\n" + "".join(
+    f"- config_name: {k}pair\n  data_files:\n  - split: train\n    path: {k}pair/*\n" for k in (2, 3, 4)
+)
+
+
+def test_data_are_read_from_the_hub_at_the_revision_that_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = MAKERS["editreward-bench"](tmp_path / "made")
+    files = {str(path.relative_to(place)): path.read_bytes() for path in place.rglob("*.parquet")}
+    with running_hub(tmp_path, monkeypatch) as hub:
+        repo = hub.server.store.create("TIGER-Lab/EditReward-Bench", kind="datasets")
+        repo.put({**files, "README.md": f"{CARD}---\n"})
+        task = open_task("editreward-bench")
+        exam = open_exam(task, hub.settings(), revision="main")
+        assert exam.revision == repo.branches["main"] and len(exam.questions) == 68
+        [said] = [each.message for each in exam.problems if each.code == "revision"]
+        assert said.startswith(f"Revision {exam.revision} was read; the declaration pins 837769c")
+        unpinned = replace(task, data=replace(task.data, revision=""))
+        [said] = [each.message for each in open_exam(unpinned, hub.settings()).problems if each.code == "revision"]
+        assert said.startswith(f"No revision is pinned; {exam.revision} was read")
+        pinned = replace(task, data=replace(task.data, revision=exam.revision))
+        assert not open_exam(pinned, hub.settings()).problems
+        with pytest.raises(DataError):
+            open_exam(task, hub.settings())
 
 
 def test_data_that_nobody_serves_are_asked_for_in_words(tmp_path: Path) -> None:

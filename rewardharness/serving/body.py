@@ -75,7 +75,8 @@ async def read_body(receive: Receive, length: int | None, limits: Limits) -> byt
         ClientGoneError: If the caller went away.
     """
     most = limits.body_bytes
-    body = bytearray()
+    pieces: list[bytes] = []
+    held = 0
     patience = limits.read_seconds + (most if length is None else length) / BYTES_PER_SECOND
     try:
         async with asyncio.timeout(patience):
@@ -83,11 +84,12 @@ async def read_body(receive: Receive, length: int | None, limits: Limits) -> byt
                 message = await receive()
                 if message["type"] == "http.disconnect":
                     raise ClientGoneError
-                body += message.get("body", b"")
-                if len(body) > most:
+                pieces.append(message.get("body", b""))
+                held += len(pieces[-1])
+                if held > most:
                     raise body_too_large(most)
                 if not message.get("more_body", False):
-                    return bytes(body)
+                    return b"".join(pieces)
     except TimeoutError:
         fault = Fault("too_slow", "The body of the request did not come in time.", "Send it again, or in pieces.", True)
         raise RefusedError(408, fault) from None

@@ -115,8 +115,16 @@ def listen(host: str, port: int) -> socket.socket:
         InputError: If the address cannot be used.
     """
     try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        opened = socket.create_server((host, port), family=family, backlog=_BACKLOG)
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        # The protocol must be named: asyncio sends small packets at once only on sockets that say that they are TCP.
+        opened = socket.socket(family, kind, protocol or socket.IPPROTO_TCP)
+        try:
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            opened.bind(address)
+            opened.listen(_BACKLOG)
+        except BaseException:
+            opened.close()
+            raise
     except (OSError, OverflowError, UnicodeError) as error:
         problem = getattr(error, "strerror", None) or "not a usable address"
         raise InputError(

@@ -34,7 +34,7 @@ from rewardharness.serving.wire import (
     read_request,
 )
 
-_AT_ONCE = 256 << 10
+_AT_ONCE = 1 << 20
 """Bytes of a body whose images are decoded on the loop; those of larger ones are decoded and hashed in a thread."""
 
 
@@ -78,6 +78,7 @@ class Service:
         self.gate = Gate(limits)
         self.identity = Identity(release, library.id, judge.name, judge.protocol, __version__)
         self.judge = judge
+        self._desk = asyncio.Lock()
         self.scorer = Scorer(judge, library, limits, self._made)
         self.readiness = Readiness(judge.find_out if isinstance(judge, SubAgent) else None)
         self.log: RequestLog | None = None
@@ -248,13 +249,13 @@ class Service:
     ) -> tuple[Model, Plan]:
         """Read a body and make a plan of it. The body itself is not kept."""
         body = await read_body(receive, length, self.limits)
-        parsed = parse_body(headers.get(b"content-type", b"").decode("latin-1"), body)
-        wish = read_request(model, parsed)
-
-        def build() -> Plan:
-            return make_plan(wish, self._reader(parsed, wish))
-
-        return wish, build() if len(body) <= _AT_ONCE else await asyncio.to_thread(build)
+        # One after the other, with everything else in between: many bodies at once must not stop the loop.
+        async with self._desk:
+            parsed = parse_body(headers.get(b"content-type", b"").decode("latin-1"), body)
+            wish = read_request(model, parsed)
+            if len(body) <= _AT_ONCE:
+                return wish, make_plan(wish, self._reader(parsed, wish))
+        return wish, await asyncio.to_thread(lambda: make_plan(wish, self._reader(parsed, wish)))
 
     def _reader(self, parsed: Parsed, wish: Any) -> ImageReader:
         return ImageReader(parsed, wish.images, self.limits, strict=not isinstance(wish, BatchRequest))

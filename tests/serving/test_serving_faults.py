@@ -27,9 +27,15 @@ from serving_parts import (
 )
 
 from rewardharness.files import read_jsonl
-from rewardharness.schema import Failure
+from rewardharness.judging.evaluate import evaluate
+from rewardharness.judging.judge import Judge
+from rewardharness.judging.opening import JudgeOptions, open_judge
+from rewardharness.judging.subagent import SubAgentSettings
+from rewardharness.library.store import EMPTY
+from rewardharness.schema import Example, Failure, ImageInput
 from rewardharness.serving.limits import Limits
 from rewardharness.serving.request_log import RequestLog
+from rewardharness.settings import Settings
 
 TOKEN = "0123456789abcdef0123456789abcdef"
 SECRET = "http://user:hunter2@10.1.2.3:8000/v1"
@@ -338,3 +344,38 @@ def test_sigterm_while_a_model_judges_loses_nothing(tmp_path: Path, own_home: Pa
     assert item["scores"] == {"instruction": 3.0, "quality": 2.0}
     assert TOKEN not in said
     assert "Traceback" not in said
+
+
+def model_judge(url: str, home: Path) -> Judge:
+    how = SubAgentSettings(protocol="pointwise")
+    settings = Settings(home=home, library="builtin", debug=False, workers=1)
+    return open_judge(f"openai:judge@{url}", settings, JudgeOptions(subagent=how, attempts=1, cache=False))
+
+
+def test_a_model_scores_over_http_as_it_does_without(own_home: Path) -> None:
+    def model(call: object) -> str | None:
+        asked = call.body  # type: ignore[attr-defined]
+        return None if b"image_url" not in asked else json.dumps({"instruction": 2 + len(asked) % 3, "quality": 4})
+
+    with ModelServer(model) as upstream:
+        images = [ImageInput("", data=data) for data in (SOURCE, ONE, TWO)]
+        examples = [Example("e", "make it lighter", images[0], (image,)) for image in images[1:]]
+        judged = evaluate(model_judge(upstream.url, own_home), EMPTY, examples)
+        with Running(model_judge(upstream.url, own_home)) as running:
+            assert running.get("/readyz").status == 200
+            found = running.post("/batch_score", {"items": [edit(ONE), edit(TWO)]}).json["results"]
+    assert [item["reward"] for item in found] == [judgment.scores["A"].reward for _, judgment in judged]
+    assert [item["usage"]["calls"] for item in found] == [1, 1]
+
+
+def test_a_model_that_is_gone_makes_the_server_unready_and_no_rewards(own_home: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with Running(model_judge(f"http://127.0.0.1:{port}/v1", own_home)) as running:
+        ready = running.get("/readyz")
+        assert (ready.status, ready.code) == (503, "not_ready")
+        assert running.get("/healthz").status == 200
+        answered = running.post("/score", edit())
+    [item] = answered.json["results"]
+    assert (item["reward"], item["error"]["code"], item["error"]["retryable"]) == (None, "unreachable", True)
+    assert str(port) not in answered.body.decode() + ready.body.decode()

@@ -218,7 +218,7 @@ class Judges:
         """
         if choice.kind == MEASURED:
             return self._measured
-        spec, settings = self._described(choice)
+        spec, settings = self.spelled(choice)
         how = choice.how if self._local else replace(choice.how, deadline=PUBLIC_DEADLINE)
         options = JudgeOptions(
             ties=how.protocol != "logprob",
@@ -255,8 +255,12 @@ class Judges:
         """Whether visitors may use Gemini with what the settings bring. Strangers may not: they would spend it."""
         return self._local and bool(self._settings.gemini_key or self._settings.cloud_project)
 
-    def _described(self, choice: JudgeChoice) -> tuple[str, Settings]:
-        """Spell a choice, and say with which keys it is asked. A stranger never gets those of the settings."""
+    def spelled(self, choice: JudgeChoice) -> tuple[str, Settings]:
+        """Spell a judge that is a model, and say with which keys it is asked: a stranger never gets those kept here.
+
+        Raises:
+            InputError: If it is not described far enough.
+        """
         if choice.kind == ENVIRONMENT and self.default == ENVIRONMENT:
             return self._settings.judge, self._settings
         settings = self._settings

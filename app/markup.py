@@ -57,6 +57,14 @@ def paragraph(text: str, style: str = "") -> str:
     return f'<p class="{style}">{escape(text)}</p>' if text else ""
 
 
+def named(text: str) -> str:
+    """Foreign text in which what stands between backticks is a name."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:
+        return escape(text)
+    return "".join(f"<code>{escape(part)}</code>" if number % 2 else escape(part) for number, part in enumerate(parts))
+
+
 def bullets(items: Iterable[str], style: str = "") -> str:
     """A list of markup whose foreign parts are escaped; nothing for no items."""
     rows = "".join(f"<li>{item}</li>" for item in items)

@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from PIL import Image
 
+from app.evolve_services import EvolveServices
 from app.hub_services import HubServices, Loaded
 from app.judges import BY_MEASURING, JudgeChoice, Judges, Used
 from app.running import ModelRun, Running
@@ -108,6 +109,7 @@ class AppServices:
         self._scratch = scratch
         self.judges = Judges(settings, local=local)
         self.hub = HubServices(settings, scratch, local=local)
+        self.evolve = EvolveServices(settings, scratch, self.judges, self.hub, local=local)
         self._default: Library | None = None
 
     @property
@@ -159,6 +161,17 @@ class AppServices:
         if not choice.folder.strip():
             raise InputError("No folder is named.", next_step="Type the path of a Library's folder.")
         return str(Path(choice.folder.strip()).expanduser().absolute())
+
+    def spelled(self, choice: Choice) -> str:
+        """What to call a Library on the command line. One of the Hub is named by its commit, and so stays what it is.
+
+        Raises:
+            InputError: If it is not chosen to the end.
+        """
+        if choice.kind == HUB:
+            pulled = self._loaded(choice).pulled
+            return f"{pulled.repo}@{pulled.commit}"
+        return self._spec(choice)
 
     def library(self, choice: Choice) -> Library:
         """Open a Library.

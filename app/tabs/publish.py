@@ -1,12 +1,13 @@
 """The parts of the Library tab that are about the Hub: the card, the versions, and publishing."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gradio as gr
 
 from app import hub_views, library_views
-from app.hub_services import Order, Preview
+from app.hub_services import Order, Preview, Visitor
 from app.services import HUB, AppServices, Choice
 from app.tabs.chooser import HUB_EVENTS, Chooser
 from app.tabs.guard import explain
@@ -88,8 +89,16 @@ def _draw_versions(services: AppServices, chooser: Chooser) -> None:
 
 
 @dataclass(frozen=True)
-class _Form:
-    """What a visitor says about publishing, in the order of the arguments of `_order`."""
+class Wish:
+    """Where and how a visitor wants to publish."""
+
+    repo: str
+    how: HowToPush
+
+
+@dataclass(frozen=True)
+class PublishForm:
+    """What a visitor says about publishing, in the order of the arguments of `_wish`."""
 
     repo: gr.Textbox
     version: gr.Textbox
@@ -104,23 +113,62 @@ class _Form:
         return list(vars(self).values())
 
 
+@dataclass(frozen=True)
+class Source:
+    """What is published."""
+
+    order: Callable[..., Order]
+    """Puts an order together from a `Wish`, the visitor, and the values of `inputs`."""
+    inputs: Sequence[Any]
+    """Parts of the page that say what is published."""
+    changes: Sequence[Any]
+    """Events after which something else is published, so that a preview is void."""
+
+
 def _draw_publish(services: AppServices, chooser: Chooser) -> None:
-    """Publish the chosen Library: first a preview, then a button to confirm it."""
+    """Publish the chosen Library."""
+
+    def order(wish: Wish, visitor: Visitor, *values: Any) -> Order:
+        choice, repo = Choice(*values), wish.repo
+        source = services.publishable(choice)
+        same = choice.loaded is not None and choice.kind == HUB and choice.loaded.pulled.repo == repo
+        base = choice.loaded.pulled.commit if same and choice.loaded is not None else ""
+        return Order(source, repo, replace(wish.how, base=base))
+
+    changes = [each.input for each in (chooser.kind, chooser.folder, chooser.spec)]
+    draw_publishing(services, "publish", Source(order, chooser.parts, changes))
+
+
+def draw_publishing(services: AppServices, name: str, source: Source) -> PublishForm | None:
+    """Draw what publishing takes: first a preview, then a button to confirm it.
+
+    Args:
+        services: The services.
+        name: Beginning of the ids of its parts, unique in the page.
+        source: What is published.
+
+    Returns:
+        The form; None where nobody can publish.
+    """
     if not services.hub.may_publish:
-        markup(hub_views.no_publishing(), elem_id="publish-off")
-        return
+        markup(hub_views.no_publishing(), elem_id=f"{name}-off")
+        return None
     if services.hub.with_login:
-        gr.LoginButton("Log in with Hugging Face", logout_value="Log out ({})", size="md", elem_id="login")
-    form = _draw_form()
-    see = gr.Button("See a preview", elem_id="publish-preview", size="md", scale=0, min_width=200)
-    told = markup(hub_views.publish_hint(), elem_id="publish-told")
-    confirm = gr.Button("Publish", variant="primary", visible=False, elem_id="publish-confirm", size="md", scale=0)
+        login = "login" if name == "publish" else f"{name}-login"
+        gr.LoginButton("Log in with Hugging Face", logout_value="Log out ({})", size="md", elem_id=login)
+    form = _draw_form(name)
+    see = gr.Button("See a preview", elem_id=f"{name}-preview", size="md", scale=0, min_width=200)
+    told = markup(hub_views.publish_hint(), elem_id=f"{name}-told")
+    confirm = gr.Button("Publish", variant="primary", visible=False, elem_id=f"{name}-confirm", size="md", scale=0)
     promised = gr.State(None, time_to_live=KEPT)
     parts: list[Any] = [told, confirm, promised]
+    fields = len(form.parts)
 
     def preview(token: gr.OAuthToken | None, profile: gr.OAuthProfile | None, *values: Any) -> Updates:
         try:
-            found = services.hub.preview(_order(services, *values), visitor_of(token, profile))
+            visitor = visitor_of(token, profile)
+            order = source.order(_wish(*values[:fields]), visitor, *values[fields:])
+            found = services.hub.preview(order, visitor)
         except Exception as error:
             return {told: _told(services, error), confirm: gr.Button(visible=False), promised: None}
         ready = not found.found.nothing_to_push
@@ -147,46 +195,36 @@ def _draw_publish(services: AppServices, chooser: Chooser) -> None:
             return {promised: None}
         return {told: hub_views.publish_hint(), confirm: gr.Button(visible=False), promised: None}
 
-    see.click(preview, [*form.parts, *chooser.parts], parts, trigger_mode="once", **HUB_EVENTS)
+    see.click(preview, [*form.parts, *source.inputs], parts, trigger_mode="once", **HUB_EVENTS)
     confirm.click(publish, promised, parts, trigger_mode="once", **HUB_EVENTS)
-    changed = [each.input for each in (*form.parts, chooser.kind, chooser.folder, chooser.spec)]
+    changed = [*(each.input for each in form.parts), *source.changes]
     gr.on(changed, outdated, promised, parts, queue=False, **QUIET)
+    return form
 
 
-def _draw_form() -> _Form:
+def _draw_form(name: str) -> PublishForm:
     with gr.Row(equal_height=True):
         repo = gr.Textbox(
             label="Publish to", placeholder="your-name/your-library", max_lines=1, max_length=100,
-            elem_id="publish-repo", min_width=260,
+            elem_id=f"{name}-repo", min_width=260,
         )  # fmt: skip
-        bump = gr.Dropdown(list(BUMPS), value="patch", label="What has changed", elem_id="publish-bump", min_width=200)
+        bump = gr.Dropdown(list(BUMPS), value="patch", label="What has changed", elem_id=f"{name}-bump", min_width=200)
         version = gr.Textbox(
             label="Or a version of your own", placeholder="1.2.0", max_lines=1, max_length=40,
-            elem_id="publish-version", min_width=160,
+            elem_id=f"{name}-version", min_width=160,
         )  # fmt: skip
-    private = gr.Checkbox(label="Private, if it is new", elem_id="publish-private")
-    pull = gr.Checkbox(label="Propose as a pull request", elem_id="publish-pull")
-    both = gr.Checkbox(label="Bring together with what is there now", elem_id="publish-both")
-    return _Form(repo, version, bump, private, pull, both)
+    private = gr.Checkbox(label="Private, if it is new", elem_id=f"{name}-private")
+    pull = gr.Checkbox(label="Propose as a pull request", elem_id=f"{name}-pull")
+    both = gr.Checkbox(label="Bring together with what is there now", elem_id=f"{name}-both")
+    return PublishForm(repo, version, bump, private, pull, both)
 
 
-def _order(
-    services: AppServices, repo: str, version: str, bump: str, private: bool, pull: bool, both: bool, *values: Any
-) -> Order:
-    choice, repo, version = Choice(*values), repo.strip(), version.strip()
+def _wish(repo: str, version: str, bump: str, private: bool, pull: bool, both: bool) -> Wish:
+    repo, version = repo.strip(), version.strip()
     if not repo:
         raise InputError("It is not said where to publish.", next_step="Type your-name/your-library.")
-    source = services.publishable(choice)
-    same = choice.loaded is not None and choice.kind == HUB and choice.loaded.pulled.repo == repo
-    how = HowToPush(
-        version=version,
-        bump="" if version or bump == "patch" else bump,
-        private=private,
-        create_pr=pull,
-        rebase=both,
-        base=choice.loaded.pulled.commit if same and choice.loaded is not None else "",
-    )
-    return Order(source, repo, how)
+    bumped = "" if version or bump == "patch" else bump
+    return Wish(repo, HowToPush(version=version, bump=bumped, private=private, create_pr=pull, rebase=both))
 
 
 def _told(services: AppServices, error: Exception) -> str:

@@ -417,6 +417,8 @@ def _asked(arguments: argparse.Namespace, settings: Settings, plan: "Plan") -> d
         "command": arguments.words,
         "folder": str(Path.cwd()),
         "data": arguments.data,
+        "field": arguments.field,
+        "fields": str(arguments.fields) if arguments.fields else None,
         "corrections": str(arguments.corrections) if arguments.corrections else None,
         "library": arguments.library or settings.library,
         "ties": arguments.ties,

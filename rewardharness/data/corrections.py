@@ -5,7 +5,7 @@ The data stay as they are.
     corrections/<id of the data>.jsonl    {"id", "instruction", "label", "preference", "at"}
 
 A line holds the label as it was given and the preference that a person stands by: another one, or the same, and then
-the label was looked at and is right. Of several lines about one example the last counts. `rh evolve --corrections FILE`
+the label was looked at and is right. Of several lines about one example the last counts. `rh evolve --corrections`
 uses them for the examples it learns from. The audit keeps the labels that were given: who corrects what a judge gets
 wrong, and then measures on that, measures how hard they tried.
 """

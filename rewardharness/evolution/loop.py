@@ -43,8 +43,8 @@ from rewardharness.schema import Example, Json
 
 ASKED = "asked.json"
 """File of a run folder that says how the run was asked for: `command`, the words after `rh`, and the `folder` where it
-was given; the spellings of `data`, `library` and `router`; the file of `corrections`; `ties` and `how`: as the judge
-judges; and the `cache` that its answers are in."""
+was given; the spellings of `data`, of columns in `field` and `fields`, of `library` and `router`; the file of
+`corrections`; `ties` and `how`: as the judge judges; and the `cache` that its answers are in."""
 
 LEAST = 8
 """Labelled examples that an evolution needs at least."""

@@ -159,7 +159,7 @@ def test_a_stranger_reaches_no_server_of_this_network_and_gets_no_key_of_the_own
     refused = compare(services, pictures, endpoint("https://127.0.0.1:9/v1")).judgment.failure
     assert refused is not None and refused.code == "not_public"
     for choice in (endpoint("https://example.org/v1"), JudgeChoice(GEMINI, name="m", key=Key("gemini", "mine"))):
-        spec, settings = services.judges._described(choice)
+        spec, settings = services.judges.spelled(choice)
         assert CANARY not in (spec, settings.api_key, settings.gemini_key) and settings.cloud_project is None
     with pytest.raises(InputError, match="key for Gemini is missing"):
         services.judges.open(JudgeChoice(GEMINI, name="gemini-2.5-pro"))

@@ -14,13 +14,14 @@ import pytest
 from PIL import Image
 
 from rewardharness.cli.main import main
-from rewardharness.data.corrections import append_correction
+from rewardharness.data.corrections import append_correction, corrections_file
 from rewardharness.data.folder import read_folder
 from rewardharness.data.source import split
 from rewardharness.files import write_text
 from rewardharness.library.entry import Entry
 from rewardharness.library.rubric import Criterion, Rubric
 from rewardharness.library.store import Library
+from rewardharness.settings import Settings
 
 PAIRS = 16
 COLORS = {"red": (200, 30, 30), "green": (30, 160, 40), "blue": (40, 60, 200), "yellow": (220, 200, 40)}
@@ -128,6 +129,11 @@ def test_corrected_labels_count_for_what_is_learned_from_alone(
     words = arguments(data, library, tmp_path / "other", "--corrections", str(file), "--quiet", "--json")
     assert main([*words, "--dry-run"]) == 0
     assert report_of(capsys.readouterr().out)["corrections"] == 1
+    usual = corrections_file(Settings.from_env().home, dataset.digest)
+    write_text(usual, file.read_text(encoding="utf-8"))
+    assert main([*words[: words.index("--corrections")], "--corrections", "--dry-run", "--json", "--quiet"]) == 0
+    assert report_of(capsys.readouterr().out)["corrections"] == 1, "those of this data"
+    usual.unlink()
     assert main([*words, "--proposals", "1"]) == 0
     report = report_of(capsys.readouterr().out)
     before = json.loads((finished / "report.json").read_text(encoding="utf-8"))

@@ -98,20 +98,30 @@ class JudgeForm:
         }
 
 
-def draw_judge(services: AppServices) -> JudgeForm:
-    """Draw the section, folded. Without a look at it the default judges."""
+def draw_judge(services: AppServices, prefix: str = "") -> JudgeForm:
+    """Draw the section, folded. Without a look at it the default judges.
+
+    Args:
+        services: The services.
+        prefix: Beginning of the ids of its parts, where there are several such sections on the page.
+    """
     judges = services.judges
     default = judges.default
     label = _label(services, default)
     with (
-        gr.Accordion(label, open=False, elem_classes="slim", elem_id="judge-section") as section,
+        gr.Accordion(label, open=False, elem_classes="slim", elem_id=f"{prefix}judge-section") as section,
         gr.Row(equal_height=False),
     ):
         with gr.Column(scale=6, min_width=300):
-            kind = gr.Radio(judges.choices(), value=default, label="Who judges", elem_id="judge-kind")
-            endpoint, server, url, name = _draw_endpoint(services)
+            kind = gr.Radio(judges.choices(), value=default, label="Who judges", elem_id=f"{prefix}judge-kind")
+            endpoint, server, url, name = _draw_endpoint(services, prefix)
             gemini = gr.Textbox(
-                "gemini-2.5-flash", label="Model", max_lines=1, max_length=200, visible=False, elem_id="judge-gemini"
+                "gemini-2.5-flash",
+                label="Model",
+                max_lines=1,
+                max_length=200,
+                visible=False,
+                elem_id=f"{prefix}judge-gemini",
             )
             key = gr.Textbox(
                 "",
@@ -122,28 +132,32 @@ def draw_judge(services: AppServices) -> JudgeForm:
                 max_lines=1,
                 max_length=500,
                 visible=False,
-                elem_id="judge-key",
+                elem_id=f"{prefix}judge-key",
                 html_attributes=gr.InputHTMLAttributes(autocomplete="off", spellcheck=False),
             )
-            forget = gr.Button("Forget the key", visible=False, size="sm", scale=0, min_width=140, elem_id="forget-key")
+            forget = gr.Button(
+                "Forget the key", visible=False, size="sm", scale=0, min_width=140, elem_id=f"{prefix}forget-key"
+            )
             checkable = default != MEASURED and not judges.hides(default)
-            check = gr.Button("Check this endpoint", size="md", scale=0, visible=checkable, elem_id="check-judge")
-            checked = markup(elem_id="judge-checked")
-        how = _draw_asked(services, default)
+            check = gr.Button(
+                "Check this endpoint", size="md", scale=0, visible=checkable, elem_id=f"{prefix}check-judge"
+            )
+            checked = markup(elem_id=f"{prefix}judge-checked")
+        how = _draw_asked(services, default, prefix)
     kept, used = gr.State(None, time_to_live=KEPT), gr.State(None, time_to_live=KEPT)
     return JudgeForm(
         section, kind, endpoint, server, url, name, gemini, key, kept, used, forget, *how, check, checked
     )  # fmt: skip
 
 
-def _draw_endpoint(services: AppServices) -> tuple[gr.Group, gr.Radio, gr.Textbox, gr.Textbox]:
+def _draw_endpoint(services: AppServices, prefix: str) -> tuple[gr.Group, gr.Radio, gr.Textbox, gr.Textbox]:
     local = services.local
     with gr.Group(visible=False) as endpoint:
         server = gr.Radio(
             [("vLLM", "vllm"), ("Another server with the OpenAI protocol", "openai")],
             value="vllm",
             label="Server",
-            elem_id="judge-server",
+            elem_id=f"{prefix}judge-server",
         )
         url = gr.Textbox(
             "",
@@ -153,7 +167,7 @@ def _draw_endpoint(services: AppServices) -> tuple[gr.Group, gr.Radio, gr.Textbo
             placeholder="http://localhost:8000/v1" if local else "https://my-server.example/v1",
             max_lines=1,
             max_length=500,
-            elem_id="judge-url",
+            elem_id=f"{prefix}judge-url",
         )
         name = gr.Textbox(
             "",
@@ -162,21 +176,27 @@ def _draw_endpoint(services: AppServices) -> tuple[gr.Group, gr.Radio, gr.Textbo
             placeholder="Qwen/Qwen2.5-VL-7B-Instruct",
             max_lines=1,
             max_length=200,
-            elem_id="judge-name",
+            elem_id=f"{prefix}judge-name",
         )
     return endpoint, server, url, name
 
 
 def _draw_asked(
-    services: AppServices, default: str
+    services: AppServices, default: str, prefix: str
 ) -> tuple[gr.Group, gr.Radio, gr.Checkbox, gr.Slider, gr.Number, gr.Checkbox]:
     with gr.Column(scale=7, min_width=300, visible=default != MEASURED) as asked, gr.Group():
-        protocol = gr.Radio(model_views.protocol_choices(), value="chain", label="Protocol", elem_id="judge-protocol")
+        protocol = gr.Radio(
+            model_views.protocol_choices(),
+            value="chain",
+            label="Protocol",
+            elem_id=f"{prefix}judge-protocol",
+            elem_classes="choices",
+        )
         orders = gr.Checkbox(
             True,
             label="Show each pair in both orders",
             info="Twice the calls; tells whether the answer depends on who is shown first.",
-            elem_id="judge-orders",
+            elem_id=f"{prefix}judge-orders",
         )
         samples = gr.Slider(
             1,
@@ -185,42 +205,46 @@ def _draw_asked(
             step=1,
             label="Samples",
             info="How often the same is asked; the answers are averaged.",
-            elem_id="judge-samples",
+            elem_id=f"{prefix}judge-samples",
         )
         pixels = gr.Number(
             value=0,
             precision=0,
             label="Scale down pictures of more than this many pixels",
             info="0: they are sent at full size. 1000000 is a picture of 1000 by 1000.",
-            elem_id="judge-pixels",
+            elem_id=f"{prefix}judge-pixels",
         )
         remember = gr.Checkbox(
             True,
             label="Use remembered answers",
             info="The same question is not asked, and paid, twice. What is remembered: the answers, not the pictures.",
             visible=services.judges.remembers(default),
-            elem_id="judge-remember",
+            elem_id=f"{prefix}judge-remember",
         )
     return asked, protocol, orders, samples, pixels, remember
 
 
-def connect_judge(services: AppServices, form: JudgeForm, line: gr.Markdown, about: gr.Accordion) -> None:
+def connect_judge(
+    services: AppServices, form: JudgeForm, outside: tuple[gr.Markdown, gr.Accordion] | None = None
+) -> None:
     """Connect the parts.
 
     Args:
         services: The services.
         form: The parts.
-        line: Says who judges, at the head of the tab.
-        about: Says what the measured judge can tell.
+        outside: The line that says who judges, and what says what the measured judge can tell; None where a tab has
+            neither.
     """
     judges = services.judges
     nothing = {form.kept: None, form.used: None}
 
     def choose(kind: str, protocol: str) -> Updates:
         measured = kind == MEASURED
+        said: Updates = {}
+        if outside is not None:
+            said = {outside[0]: judge_line(services, kind), outside[1]: gr.Accordion(visible=measured)}
         return {
-            line: judge_line(services, kind),
-            about: gr.Accordion(visible=measured),
+            **said,
             form.section: gr.Accordion(label=_label(services, kind)),
             form.endpoint: gr.Group(visible=kind == ENDPOINT),
             form.gemini: gr.Textbox(visible=kind == GEMINI),
@@ -244,7 +268,7 @@ def connect_judge(services: AppServices, form: JudgeForm, line: gr.Markdown, abo
         return {form.checked: said, **form.put_away(values)}
 
     quick: dict[str, Any] = {"queue": False, **QUIET}
-    form.kind.input(choose, [form.kind, form.protocol], [line, about, *form.parts], **quick)
+    form.kind.input(choose, [form.kind, form.protocol], [*(outside or ()), *form.parts], **quick)
     form.protocol.input(
         lambda protocol: gr.Checkbox(visible=protocol not in ALONE), form.protocol, form.orders, **quick
     )

@@ -46,7 +46,7 @@ def build_score_tab(services: AppServices) -> None:
     tries = _draw_samples(samples)
     asked = _draw_asked(services)
     told = _draw_told(services)
-    connect_judge(services, asked.judge, line, about)
+    connect_judge(services, asked.judge, (line, about))
     _connect(services, asked, told, list(zip(tries, samples, strict=True)))
 
 

@@ -1,0 +1,233 @@
+"""Puts proposed edits into words: what they would change, what the gate said, and what that did to examples.
+
+Pure: records in, markup out. All of a proposal is text of a model or of a Library, and is escaped.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from textwrap import shorten
+from typing import Any
+
+from app.evolve_views import share
+from app.following import Sight
+from app.library_views import differences, entry_document, entry_rubric, entry_tool, kind_words
+from app.markup import block, bullets, callout, diff, escape, named, paragraph, plain
+from rewardharness.evolution.events import Decided, Passed, PhaseBegan, Proposed
+from rewardharness.evolution.gate import Evidence
+from rewardharness.library.diff import LibraryDiff
+from rewardharness.library.entry import Entry
+
+SHOWN_STATEMENT = 130
+"""Characters of a statement in the list."""
+
+OPERATORS: Mapping[str, str] = {
+    "add": "Add to",
+    "modify": "Reword",
+    "remove": "Remove",
+    "merge": "Merge",
+    "split": "Split",
+    "retrigger": "Apply at other times",
+    "reweight": "Weigh otherwise",
+    "add_tool": "New Tool",
+    "fix_tool": "Mend the Tool",
+}
+"""What an edit does, in words."""
+
+DECISIONS: Mapping[str, tuple[str, str]] = {
+    "accept": ("Kept", "good"),
+    "reject": ("Sent back", "error"),
+    "undecided": ("Undecided", "warning"),
+}
+"""What was decided, and how that looks."""
+
+WAITING = "Waiting"
+
+
+@dataclass(frozen=True)
+class Item:
+    """One proposed edit."""
+
+    key: str
+    """Names it among those of its run."""
+    event: Decided | Proposed
+
+    @property
+    def decided(self) -> Decided | None:
+        """The decision, once there is one."""
+        return self.event if isinstance(self.event, Decided) else None
+
+    @property
+    def decision(self) -> str:
+        """The decision in words."""
+        return DECISIONS[self.event.evidence["decision"]][0] if isinstance(self.event, Decided) else WAITING
+
+
+def items(sight: Sight) -> list[Item]:
+    """The proposed edits of a run: those that wait in their order, then those that were decided on, newest first."""
+    decided = [event for event in sight.events if isinstance(event, Decided)]
+    times: Counter[str] = Counter()
+    found = []
+    both: list[Decided | Proposed] = [*decided, *_waiting(sight)]
+    for event in both:
+        times[event.signature] += 1  # the same edit may be tried again; its key stays what it was while it waited
+        found.append(Item(f"{event.signature[:16]}-{times[event.signature]}", event))
+    return [*found[len(decided) :], *reversed(found[: len(decided)])]
+
+
+def _waiting(sight: Sight) -> list[Proposed]:
+    """Proposals that have not had their turn. A phase that begins drops those of the one before."""
+    started = sight.started
+    if sight.state == "finished" or started is None or started.schedule == "paper":
+        return []  # the paper's loop tries bundles, which have names of their own
+    begun = max((event.step for event in sight.events if isinstance(event, PhaseBegan)), default=-1)
+    over = {event.signature for event in sight.events if isinstance(event, Decided)}
+    passed = {event.what for event in sight.events if isinstance(event, Passed)}
+    return [
+        event
+        for event in sight.events
+        if isinstance(event, Proposed)
+        and event.step >= begun
+        and event.signature not in over
+        and event.statement not in passed
+    ]
+
+
+def choices(found: Sequence[Item]) -> list[tuple[str, str]]:
+    """Edits as the list shows them, in plain text on three lines, and the key of each."""
+    return [(f"{_title(each)}\n{_figures(each)}\n{_statement(each)}", each.key) for each in found]
+
+
+def _title(item: Item) -> str:
+    return plain(f"{item.decision} · {_what(item.event)}")
+
+
+def _what(event: Decided | Proposed) -> str:
+    names = shorten(", ".join(event.names), 90, placeholder=" …")
+    return f"{OPERATORS.get(event.operator, event.operator)}: {names}"
+
+
+def _figures(item: Item) -> str:
+    event = item.decided
+    if event is None:
+        return "not tried yet"
+    evidence = event.read_evidence()
+    p = "" if evidence.p_value is None else f" · p {evidence.p_value:.2g}"
+    return f"{evidence.fixes} fixed, {evidence.breaks} broken{p} · pool {share(event.accuracy)}"
+
+
+def _statement(item: Item) -> str:
+    return shorten(plain(item.event.statement.replace("`", "")), SHOWN_STATEMENT, placeholder=" …")
+
+
+def no_item(count: int) -> str:
+    """What stands in the place of an edit while none is chosen."""
+    if not count:
+        text = "First the starting Library is judged; then each proposed edit appears here, newest first."
+        return block(callout("empty", "Nothing was proposed yet", paragraph(text)))
+    return block(callout("empty", "Choose an edit", paragraph("What it changes and what it did will stand here.")))
+
+
+def head(item: Item) -> str:
+    """What an edit is, who wanted it, and what was decided on which evidence."""
+    event = item.event
+    style = DECISIONS[event.evidence["decision"]][1] if isinstance(event, Decided) else ""
+    pill = f'<span class="pill {style}">{escape(item.decision)}</span>'
+    said = paragraph(f"Proposed by {event.source}.", "faint")
+    told = evidence(item.decided.read_evidence()) if item.decided else paragraph("It waits for its turn.", "faint")
+    return block(f'<h3 class="name">{escape(_what(event))} {pill}</h3><p>{named(event.statement)}</p>{told}{said}')
+
+
+def evidence(found: Evidence) -> str:
+    """What spoke for an edit and what against it, in sentences."""
+    lines = []
+    if found.affected:
+        lines.append(
+            f"It changes what the judge reads for {_examples(found.affected)}; {found.calls} of them were judged "
+            "again, and all others stay as they are."
+        )
+    else:
+        lines.append("It changes what the judge reads for no example.")
+    if found.judged:
+        lines.append(
+            f"Of {_examples(found.judged)} that count it fixes {found.fixes} and breaks {found.breaks}; {found.ties} "
+            "come out as before."
+        )
+    if found.breaks:
+        lines.append(f"Regressions: {_examples(found.breaks)} that the judge got right before and gets wrong with it.")
+    if found.p_value is not None:
+        lines.append(f"If fixes and breaks were equally likely, so uneven a split had probability {found.p_value:.2g}.")
+    if found.failed:
+        lines.append(f"{_examples(found.failed)} could not be judged, and speak neither for it nor against it.")
+    if found.unsteady:
+        lines.append(f"{_examples(found.unsteady)} were left out: the judge goes to and fro on them.")
+    if found.reason:
+        lines.append(f"The gate: {found.reason}.")
+    return bullets(map(escape, lines), "evidence")
+
+
+def _examples(number: int) -> str:
+    return "1 example" if number == 1 else f"{number} examples"
+
+
+def change(found: LibraryDiff) -> str:
+    """What an edit changes: entries line by line, new ones in full."""
+    added = "".join(_whole(entry) for entry in found.added)
+    return differences(found) + (block(added) if added else "")
+
+
+def _whole(entry: Entry) -> str:
+    parts = [entry_document(entry)]
+    parts += [entry_rubric(entry)] if entry.rubric is not None else []
+    parts += [entry_tool(entry)] if entry.kind == "tool" else []
+    return (
+        f'<section class="step"><h4>New: <code>{escape(entry.name)}</code> ({kind_words(entry)})</h4>'
+        f"{''.join(parts)}</section>"
+    )
+
+
+def foreseen(event: Proposed) -> str:
+    """What an edit that waits would change, as far as its record says."""
+    found = event.diff
+    parts = []
+    for title, key in (("Added", "added"), ("Removed", "removed")):
+        rows = [f"<code>{escape(str(each.get('name')))}</code>: {escape(str(each.get('description', '')))}"
+                for each in _records(found, key)]  # fmt: skip
+        parts += [f"<h4>{title}</h4>{bullets(rows)}"] if rows else []
+    for each in _records(found, "changed"):
+        texts = [str(each.get(key) or "") for key in ("document_diff", "rubric_diff")]
+        notes = bullets(escape(str(note)) for note in each.get("notes") or ())
+        lines = "".join(diff(text) for text in texts if text)
+        parts.append(
+            f'<section class="step"><h4>Changed: <code>{escape(str(each.get("name")))}</code></h4>{notes}'
+            f"<details><summary>Line by line</summary>{lines}</details></section>"
+        )
+    return block("".join(parts) or paragraph("Its record does not say.", "faint"))
+
+
+def _records(found: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    value = found.get(key)
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list | tuple) else []
+
+
+def example_choices(item: Item | None) -> list[tuple[str, str]]:
+    """The examples that an edit is about: fixed, broken, and those that motivated it; words, and id of each."""
+    event = item.decided if item else None
+    if event is None:
+        return []
+    found = event.read_evidence()
+    fixed, broken = dict.fromkeys(found.fixed), dict.fromkeys(found.broken)
+    rest = [name for name in dict.fromkeys(event.cited) if name not in fixed and name not in broken]
+    listed = [(name, "fixed") for name in fixed] + [(name, "broken") for name in broken]
+    listed += [(name, "cited") for name in rest]
+    return [(plain(f"{word}: {name}"), name) for name, word in listed]
+
+
+def version_choices(found: Sequence[tuple[int, float | None, Decided | None]]) -> list[tuple[str, int]]:
+    """Versions that can be published, newest first: number, accuracy on the pool, and the decision that made each."""
+    listed = []
+    for number, accuracy, event in reversed(found):
+        if event is not None:
+            said = shorten(plain(event.statement.replace("`", "")), SHOWN_STATEMENT, placeholder=" …")
+            listed.append((f"Version {number} · pool {share(accuracy)}\n{plain(_what(event))}\n{said}", number))
+    return listed

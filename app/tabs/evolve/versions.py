@@ -1,0 +1,88 @@
+"""The versions that a run has kept: how to use one, and publishing it on the Hub."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import gradio as gr
+
+from app import proposal_views, version_views
+from app.evolve_services import Version
+from app.hub_services import Order, Visitor
+from app.services import AppServices
+from app.tabs.guard import explain
+from app.tabs.parts import QUIET, Updates, markup
+from app.tabs.publish import Source, Wish, draw_publishing
+from rewardharness.errors import InputError
+
+
+@dataclass(frozen=True)
+class Versions:
+    """The parts that show versions."""
+
+    nothing: gr.Markdown
+    choices: gr.Radio
+    use: gr.Markdown
+    publish: gr.Column
+
+    @property
+    def parts(self) -> list[Any]:
+        """All of them."""
+        return list(vars(self).values())
+
+
+def draw_versions(services: AppServices, current: gr.State) -> Versions:
+    """Draw the list of versions, and below it what publishing the chosen one takes."""
+    nothing = markup(version_views.no_versions(), elem_id="evolve-no-versions")
+    choices = gr.Radio([], label="Version", visible=False, elem_id="evolve-versions", elem_classes="choices")
+    use = markup(elem_id="evolve-use")
+
+    def order(wish: Wish, visitor: Visitor, name: str, number: int | None) -> Order:
+        if not name or number is None:
+            raise InputError("No version is chosen.", next_step="Choose one in the list above.")
+        return services.evolve.order(name, int(number), wish.repo, wish.how, visitor)
+
+    with gr.Column(visible=False) as publish:
+        markup(version_views.publishing(), elem_id="evolve-publish-about")
+        form = draw_publishing(services, "evolve-publish", Source(order, [current, choices], [choices.input]))
+
+    def choose(name: str, number: int | None) -> Updates:
+        updates: Updates = {use: "", publish: gr.Column(visible=number is not None)}
+        if number is None:
+            return updates
+        try:
+            version = next(each for each in services.evolve.versions(name) if each.number == number)
+            place = str(services.evolve.place(name, version.number)) if services.local else ""
+            library = services.evolve.library(name, version.number)
+            report = services.evolve.report(name)
+            audited = report is not None and report["library"]["final_id"] == library.id
+            audit = report["audit"]["final"] if report is not None and audited else None
+            updates[use] = version_views.version(version, library, audit, place)
+            if form is not None:
+                updates[form.bump] = gr.Dropdown(value=services.evolve.bump(name, version.number))
+        except Exception as error:  # Whatever goes wrong, the page must say so and stay usable.
+            updates |= {use: explain(error), publish: gr.Column(visible=False)}
+        return updates
+
+    changed = [use, publish, *([form.bump] if form is not None else [])]
+    choices.input(choose, [current, choices], changed, **QUIET)
+    return Versions(nothing, choices, use, publish)
+
+
+def listed(versions: Versions, found: Sequence[Version], *, anew: bool) -> Updates:
+    """Show the versions of a run.
+
+    Args:
+        versions: The parts.
+        found: The versions.
+        anew: Whether another run is shown now, so that none is chosen.
+    """
+    choices = proposal_views.version_choices([(each.number, each.accuracy, each.event) for each in found])
+    updates: Updates = {
+        versions.nothing: gr.Markdown(visible=not choices),
+        versions.choices: gr.Radio(choices, visible=bool(choices)),
+    }
+    if anew:
+        updates[versions.choices] = gr.Radio(choices, value=None, visible=bool(choices))
+        updates |= {versions.use: "", versions.publish: gr.Column(visible=False)}
+    return updates

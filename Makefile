@@ -3,10 +3,11 @@ PYTHON ?= python3
 VENV ?= .venv
 VLLM_VENV ?= .venv-vllm
 TRL_VENV ?= .venv-trl
+VERL_VENV ?= .venv-verl
 BIN := $(VENV)/bin
 PORT ?= 7860
 
-.PHONY: run test test-vllm test-trl check format bench docs clean
+.PHONY: run test test-vllm test-trl test-verl check format bench docs clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -45,6 +46,15 @@ $(TRL_VENV)/.installed: pyproject.toml
 test-trl: $(VENV)/.test $(TRL_VENV)/.installed
 	RH_TEST_TRL_PYTHON=$(abspath $(TRL_VENV))/bin/python $(BIN)/python -m pytest -m trl
 
+$(VERL_VENV)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(VERL_VENV)
+	$(VERL_VENV)/bin/python -m pip install --quiet torch==2.13.0 "verl>=0.9,<1"
+	$(VERL_VENV)/bin/python -m pip install --quiet -e ".[serve]"
+	touch $@
+
+test-verl: $(VENV)/.test $(VERL_VENV)/.installed
+	RH_TEST_VERL_PYTHON=$(abspath $(VERL_VENV))/bin/python $(BIN)/python -m pytest -m verl
+
 check: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -61,4 +71,4 @@ docs: $(VENV)/.run
 	$(BIN)/python docs/make_cli.py
 
 clean:
-	rm -rf $(VENV) $(VLLM_VENV) $(TRL_VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VLLM_VENV) $(TRL_VENV) $(VERL_VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -2,10 +2,10 @@
 
 verl (0.9) loads a function by the path of its file and its name:
 
-    custom_reward_function.path=.../rewardharness/serving/verl.py
-    custom_reward_function.name=compute_score
-    +custom_reward_function.reward_kwargs.url=http://127.0.0.1:8100
-    +custom_reward_function.reward_kwargs.release=3f0c...
+    reward.custom_reward_function.path=.../rewardharness/serving/verl.py
+    reward.custom_reward_function.name=compute_score
+    +reward.custom_reward_function.reward_kwargs.url=http://127.0.0.1:8100
+    +reward.custom_reward_function.reward_kwargs.release=3f0c...
 
 verl-omni calls `compute_edit_score` by keyword, with the generated image as `solution_image`.
 

@@ -79,6 +79,11 @@ _MODEL_FAILURES: Mapping[str, tuple[str, str]] = {
 """The same for what goes wrong with a model."""
 
 
+def title_of(code: str) -> str:
+    """What happened where a judgment failed with a code, in a few words."""
+    return {**_FAILURES, **_MODEL_FAILURES}.get(code, (code.replace("_", " "), ""))[0]
+
+
 def failure(reason: Failure, *, mendable: bool = True) -> str:
     """Why there is no judgment, with the remedy.
 

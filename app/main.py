@@ -9,6 +9,7 @@ from pathlib import Path
 import gradio as gr
 
 from app.services import AppServices, is_local
+from app.tabs.benchmark.layout import build_benchmark_tab
 from app.tabs.evolve.layout import build_evolve_tab
 from app.tabs.library import build_library_tab
 from app.tabs.score.layout import build_score_tab
@@ -32,6 +33,8 @@ def build_app(services: AppServices) -> gr.Blocks:
                 build_library_tab(services)
             with gr.Tab("Evolve", id="evolve"):
                 build_evolve_tab(services)
+            with gr.Tab("Benchmark", id="benchmark"):
+                build_benchmark_tab(services)
     return blocks.queue(max_size=32, default_concurrency_limit=4)
 
 

@@ -10,6 +10,8 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from PIL import Image
 
+from app.benchmark_runs import called
+from app.benchmark_services import BenchmarkServices
 from app.evolve_services import EvolveServices
 from app.hub_services import HubServices, Loaded
 from app.judges import BY_MEASURING, JudgeChoice, Judges, Used
@@ -26,7 +28,6 @@ from rewardharness.judging.router import Route, route
 from rewardharness.library.card import Subject, make_card
 from rewardharness.library.check import check_folder
 from rewardharness.library.diff import LibraryDiff, diff_libraries
-from rewardharness.library.hub import split_spec
 from rewardharness.library.opening import open_library
 from rewardharness.library.outgoing import read_draft
 from rewardharness.library.problems import Problem, shown
@@ -110,6 +111,7 @@ class AppServices:
         self.judges = Judges(settings, local=local)
         self.hub = HubServices(settings, scratch, local=local)
         self.evolve = EvolveServices(settings, scratch, self.judges, self.hub, local=local)
+        self.benchmarks = BenchmarkServices(settings, scratch, self.judges, local=local)
         self._default: Library | None = None
 
     @property
@@ -126,7 +128,7 @@ class AppServices:
         """The Libraries that a visitor can choose from: words and kind of `Choice`. The first is the default."""
         found = [("Built-in", BUILTIN)]
         if self.settings.library != BUILTIN:
-            found.insert(0, (f"From RH_LIBRARY: {self._called(self.settings.library)}", DEFAULT))
+            found.insert(0, (f"From RH_LIBRARY: {called(self.settings.library)}", DEFAULT))
         found.append(("From the Hugging Face Hub", HUB))
         if self.local:
             found.append(("A folder on this computer", FOLDER))
@@ -138,11 +140,7 @@ class AppServices:
             return "the built-in Library"
         if choice.kind == HUB:
             return f"the Library {self._loaded(choice).name!r}"
-        return f"the Library {self._called(self._spec(choice))!r}"
-
-    def _called(self, spec: str) -> str:
-        on_hub = split_spec(spec) is not None and not Path(spec).expanduser().exists()
-        return spec if on_hub else Path(spec).name
+        return f"the Library {called(self._spec(choice))!r}"
 
     def _loaded(self, choice: Choice) -> Loaded:
         wanted, loaded = choice.spec.strip(), choice.loaded

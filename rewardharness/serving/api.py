@@ -197,6 +197,8 @@ def _describe(app: FastAPI, service: Service, guard: Guard) -> Json:
         schemas.update(shapes.get("$defs", {}))
         schemas["BatchRequest"]["properties"]["items"]["maxItems"] = service.limits.items
         schemas["RankRequest"]["properties"]["candidates"]["maxItems"] = service.limits.group
+        schemas["RankRequest"]["if"] = {"properties": {"method": {"const": "win_rate"}}, "required": ["method"]}
+        schemas["RankRequest"]["then"] = {"properties": {"candidates": {"maxItems": service.limits.duels}}}
         if guard.token is not None:
             found["components"]["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
             found["security"] = [{"bearer": []}]

@@ -13,7 +13,7 @@ from rewardharness.judging.judge import Judge
 from rewardharness.judging.subagent import SubAgent
 from rewardharness.library.store import Library
 from rewardharness.schema import Json
-from rewardharness.serving.body import ClientGoneError, Parsed, Receive, body_too_large, parse_body, read_body
+from rewardharness.serving.body import ClientGoneError, Receive, body_too_large, parse_body, read_body
 from rewardharness.serving.faults import SHUTTING_DOWN, Fault, RefusedError, invalid
 from rewardharness.serving.limits import Gate, Limits
 from rewardharness.serving.normalise import Normalisation, normalise_groups
@@ -34,6 +34,8 @@ from rewardharness.serving.wire import (
     read_request,
 )
 
+_SMALL = 32 << 10
+"""Bytes of a body that is taken apart as soon as it is there; larger ones take turns."""
 _AT_ONCE = 1 << 20
 """Bytes of a body whose images are decoded on the loop; those of larger ones are decoded and hashed in a thread."""
 
@@ -195,7 +197,7 @@ class Service:
         length = self._check_head(headers)
         async with self.gate.room(self.limits.body_bytes if length is None else length):
             wish, visit.plan = await self._read(headers, receive, length, model, make_plan)
-            allowed = self.limits.deadline if wish.deadline_s is None else wish.deadline_s  # type: ignore[attr-defined]
+            allowed = self.limits.deadline if wish.deadline_s is None else wish.deadline_s
             ends = began + min(self.limits.deadline, allowed)
             with self.gate.admit(visit.plan.judgments):
                 answer = await unless_gone(receive, visit.plan.run(ends))
@@ -249,16 +251,21 @@ class Service:
     ) -> tuple[Model, Plan]:
         """Read a body and make a plan of it. The body itself is not kept."""
         body = await read_body(receive, length, self.limits)
-        # One after the other, with everything else in between: many bodies at once must not stop the loop.
-        async with self._desk:
-            parsed = parse_body(headers.get(b"content-type", b"").decode("latin-1"), body)
-            wish = read_request(model, parsed)
-            if len(body) <= _AT_ONCE:
-                return wish, make_plan(wish, self._reader(parsed, wish))
-        return wish, await asyncio.to_thread(lambda: make_plan(wish, self._reader(parsed, wish)))
+        parsed = parse_body(headers.get(b"content-type", b"").decode("latin-1"), body)
+        wish = read_request(model, parsed)
 
-    def _reader(self, parsed: Parsed, wish: Any) -> ImageReader:
-        return ImageReader(parsed, wish.images, self.limits, strict=not isinstance(wish, BatchRequest))
+        def plan() -> Plan:
+            strict = not isinstance(wish, BatchRequest)
+            return make_plan(wish, ImageReader(parsed, wish.images, self.limits, strict=strict))
+
+        if len(body) > _AT_ONCE:
+            return wish, await asyncio.to_thread(plan)
+        if len(body) > _SMALL:
+            # One after the other, with everything else in between: many at once must not stop the loop.
+            async with self._desk:
+                await asyncio.sleep(0)
+                return wish, plan()
+        return wish, plan()
 
     async def end(self) -> None:
         """Take nothing new, and wait for what is under way as long as the limits allow; then give it up."""

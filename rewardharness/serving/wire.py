@@ -75,7 +75,9 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, arbitrary_types_allowed=True)
 
 
-class _Request(_Strict):
+class Asked(_Strict):
+    """What every request may say."""
+
     images: NamedImages = Field(
         default_factory=dict, description="Images that are used more than once, by a name for `ref`."
     )
@@ -84,7 +86,7 @@ class _Request(_Strict):
     )
 
 
-class _Normalised(_Request):
+class _Normalised(Asked):
     normalise: Literal["raw", "group"] = Field("raw", description="Whether rewards are also made relative.")
     eps: float = Field(EPS, gt=0, le=1, description="Added to the standard deviation.")
     clip: float | None = Field(None, gt=0, le=1000, description="Bound of what is made relative.")
@@ -95,7 +97,7 @@ class _Normalised(_Request):
         return Normalisation(self.normalise, self.eps, self.clip)
 
 
-class ScoreRequest(_Request):
+class ScoreRequest(Asked):
     """One edit, or two to four candidates that are judged together."""
 
     model_config = ConfigDict(
@@ -153,7 +155,7 @@ class BatchRequest(_Normalised):
         return found
 
 
-class CompareRequest(_Request):
+class CompareRequest(Asked):
     """Two candidates, compared in both orders."""
 
     id: ItemId | None = None
@@ -221,7 +223,7 @@ class ImageReader:
         return self._lifted[image] if isinstance(image, Lifted) else image
 
 
-Model = TypeVar("Model", bound=BaseModel)
+Model = TypeVar("Model", bound=Asked)
 
 
 def read_request(model: type[Model], parsed: Parsed) -> Model:

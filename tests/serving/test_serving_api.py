@@ -5,6 +5,8 @@ import math
 from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pydantic import TypeAdapter
 from serving_parts import ONE, SOURCE, THREE, TWO, ReadyJudge, Running, b64, edit, picture, reward_of
 
@@ -289,3 +291,40 @@ def test_the_description_names_every_route_and_limit(server: Running) -> None:
         post = found["paths"][path]["post"]
         assert {"application/json", "multipart/form-data"} == set(post["requestBody"]["content"])
         assert {"200", "401", "413", "422", "429", "503"} <= set(post["responses"])
+
+
+anything = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=20), st.just(b64(ONE))),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=8), inner, max_size=3)),
+    max_leaves=6,
+)
+WISHES = {
+    "/score": edit(),
+    "/batch_score": {"items": [edit()], "images": {"a": b64(TWO)}, "normalise": "group"},
+    "/compare": {
+        "instruction": TEXT,
+        "source": b64(SOURCE),
+        "a": b64(ONE),
+        "b": {"ref": "x"},
+        "images": {"x": b64(TWO)},
+    },
+    "/rank": {"instruction": TEXT, "source": b64(SOURCE), "candidates": [b64(ONE), b64(TWO)], "method": "win_rate"},
+}
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_whatever_is_sent_is_answered_in_one_of_two_shapes(server: Running, data: st.DataObject) -> None:
+    path = data.draw(st.sampled_from(sorted(WISHES)))
+    wish = json.loads(json.dumps(WISHES[path]))
+    for _ in range(data.draw(st.integers(0, 2))):
+        holder = data.draw(st.sampled_from([wish, *[each for each in wish.get("items", []) if isinstance(each, dict)]]))
+        key = data.draw(st.one_of(st.sampled_from(sorted(holder) or ["x"]), st.text(max_size=8)))
+        holder[key] = data.draw(anything)
+    answered = server.post(path, wish)
+    if answered.status == 200:
+        reply = REPLY.validate_json(answered.body)
+        assert all((item.reward is None) == (item.error is not None) == (not item.ok) for item in reply.results)
+    else:
+        assert answered.status in {400, 413, 422}
+        assert set(answered.json) == {"request_id", "error", "fields"}

@@ -87,7 +87,6 @@ class Jobs:
         self.home = home
         self.runs = home / "runs"
         self._beside = home / "jobs"
-        self._children: list[subprocess.Popen[bytes]] = []
         self._turn = threading.Lock()
 
     def folder(self, name: str) -> Path:
@@ -194,7 +193,6 @@ class Jobs:
             return (self._beside / f"{name}.lock").stat().st_mtime if self._is_alive(name) else None
 
     def _is_alive(self, name: str) -> bool:
-        self._children = [child for child in self._children if child.poll() is None]
         lock = self._beside / f"{name}.lock"
         if not lock.exists():
             return False
@@ -282,7 +280,8 @@ class Jobs:
             raise InputError(f"The run cannot be started: {error}.", next_step="Try again.") from error
         finally:
             os.close(log)
-        self._children.append(child)
+        # Somebody has to take note of its end, or it would stay behind as a zombie.
+        threading.Thread(target=child.wait, name=f"run {name}", daemon=True).start()
 
     def _command(self, words: Sequence[str]) -> list[str]:
         # -P: what lies in the folder where it is started is not imported.

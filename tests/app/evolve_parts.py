@@ -1,0 +1,108 @@
+"""A small world to evolve in, for tests of the app: squares to recolour or remove, and a Library for doing nothing.
+
+The Library's only criterion is how little was changed; the first proposals of the built-in Orchestrator help.
+"""
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+from model_server import Call, completion
+from PIL import Image
+
+from app.evolve_services import EvolveServices
+from app.following import MOVING, Sight
+from app.services import AppServices
+from rewardharness.files import write_text
+from rewardharness.library.entry import Entry
+from rewardharness.library.rubric import Criterion, Rubric
+from rewardharness.library.store import Library
+from rewardharness.settings import Settings
+
+PAIRS = 24
+COLORS = {"red": (200, 30, 30), "green": (30, 160, 40), "blue": (40, 60, 200), "yellow": (220, 200, 40)}
+WRONG = "p00"
+"""Id of the pair whose label is wrong: it says A, and B is better. It is not put aside for the audit."""
+
+
+def make_pairs(folder: Path) -> Path:
+    """Draw pairs of a square that was recoloured or removed as asked, and one that was given another colour."""
+    folder.mkdir(parents=True)
+    random = np.random.default_rng(0)
+    rows = []
+    for number in range(PAIRS):
+        ground = np.full((64, 64, 3), random.integers(90, 200, 3), np.uint8)
+        ground += random.integers(0, 12, ground.shape, dtype=np.uint8)
+        color, other = (list(COLORS)[(number + step) % len(COLORS)] for step in (0, 1))
+        source, good, bad = _with_square(ground, (20, 20, 20)), ground, _with_square(ground, COLORS[other])
+        asked = "remove the square"
+        if number % 4 < 2:
+            good, asked = _with_square(ground, COLORS[color]), f"make the square {color}"
+        name = f"p{number:02d}"
+        pictures = [source, good, bad] if number % 2 else [source, bad, good]
+        for letter, pixels in zip("sab", pictures, strict=True):
+            Image.fromarray(pixels).save(folder / f"{letter}{number}.png")
+        right = (number % 2 == 1) != (name == WRONG)
+        row = {"id": name, "source": f"s{number}.png", "candidate_a": f"a{number}.png"}
+        row |= {"candidate_b": f"b{number}.png", "instruction": asked, "label_kind": "drawn"}
+        rows.append(row | {"preference": "A" if right else "B"})
+    write_text(folder / "pairs.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+def _with_square(ground: np.ndarray, color: tuple[int, int, int]) -> np.ndarray:
+    drawn = ground.copy()
+    drawn[20:44, 20:44] = color
+    return drawn
+
+
+def make_timid(folder: Path) -> Path:
+    """Write the Library."""
+    rubric = Rubric((Criterion("untouched", "Little was changed.", measure="edit_extent"),))
+    sharp = Rubric((Criterion("sharp", "It is sharp.", measure="sharpness", weight=0.3),))
+    entries = [Entry("sharpness", "skill", "For all.", "Look at edges.", {"triggers": "always"}, rubric=sharp)]
+    entries += [
+        Entry(f"timid-{name}", "skill", f"For {name}.", "Change little.", {"triggers": word}, rubric=rubric)
+        for name, word in (("colors", "make"), ("removals", "remove"))
+    ]
+    Library(tuple(entries)).save(folder)
+    return folder
+
+
+def prefer_by_bytes(call: Call) -> Mapping[str, Any] | None:
+    """Answer as a model that always prefers the same picture, in whichever place it is shown."""
+    if len(call.images) < 3:
+        return None  # a question of a check
+    _, *shown = [str(uuid or url) for url, uuid in call.images]
+    best = "AB"[shown[0] < shown[1]]
+    scores = {label: {"instruction": 4 if label == best else 1, "quality": 3} for label in "AB"}
+    return completion(f"<answer>{json.dumps({'preference': best, 'scores': scores})}</answer>")
+
+
+def services_of(home: Path, scratch: Path, *, local: bool = True, **env: str) -> EvolveServices:
+    """The services of an app."""
+    settings = Settings.from_env({"RH_HOME": str(home), "RH_WORKERS": "1", **env})
+    return AppServices(settings, scratch, local=local).evolve
+
+
+def follow(services: EvolveServices, name: str, until: Callable[[Sight], bool] = lambda sight: False) -> Sight:
+    """Look at a run until something is true of it, or it rests."""
+    while True:
+        sight = services.look(name)
+        if until(sight) or sight.state not in MOVING:
+            return sight
+        time.sleep(0.01)
+
+
+def process_of(name: str) -> psutil.Process:
+    """The process of a run. Waits until it is there."""
+    while True:
+        for process in psutil.process_iter(["cmdline"]):
+            words = process.info["cmdline"] or []
+            if "evolve" in words and any(word.endswith(f"/{name}") for word in words):
+                return process
+        time.sleep(0.01)

@@ -1,0 +1,215 @@
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hostile import HOSTILE, Reader, read_own
+
+from app import evolve_charts, evolve_views, example_views, proposal_views
+from app.cases import Case, Seen
+from app.following import Sight
+from app.jobs import CommandError
+from rewardharness.evolution.events import (
+    Concluding,
+    Decided,
+    Event,
+    Finished,
+    Found,
+    Judged,
+    Passed,
+    PhaseBegan,
+    Proposed,
+    Started,
+)
+from rewardharness.evolution.gate import Evidence
+from rewardharness.evolution.status import Status
+from rewardharness.evolution.stop import Spent
+from rewardharness.library.diff import diff_libraries
+from rewardharness.library.entry import Entry
+from rewardharness.library.store import EMPTY, AddEntry
+from rewardharness.schema import ChainStep, Example, Failure, ImageInput, Judgment, Scores
+
+STARTED = Started(HOSTILE, HOSTILE, "default", HOSTILE, 10, 4, "id", 0, {"expected": 1200})
+PROPOSED = Proposed("sig-b", "reweight", (HOSTILE,), HOSTILE, (HOSTILE,), HOSTILE, {
+    "added": [{"name": HOSTILE, "description": HOSTILE}],
+    "removed": [{"name": HOSTILE, "description": HOSTILE}],
+    "changed": [{"name": HOSTILE, "notes": [HOSTILE], "document_diff": f"+{HOSTILE}", "rubric_diff": ""}],
+}, step=2)  # fmt: skip
+
+
+def decided(decision: str = "accept", **about: Any) -> Decided:
+    counts = {"policy": "sequential", "fixes": 3, "breaks": 1, "ties": 5, "judged": 9, "affected": 17, "calls": 12}
+    known = {**counts, "p_value": 0.625, "failed": 1, "unsteady": 2, "fixed": (HOSTILE,), "broken": ("p2",), **about}
+    evidence = Evidence(decision, HOSTILE, **known).to_json()  # type: ignore[arg-type]
+    return Decided(
+        "sig-a", "add", (HOSTILE,), f"`{HOSTILE}` and more", (HOSTILE, "p3"), HOSTILE, evidence, 0.75, "id", 1,
+        Spent(120, seconds=300.0).to_json(), step=3,
+    )  # fmt: skip
+
+
+def sight(*events: Event, state: Any = "running", **about: Any) -> Sight:
+    judged = next((event for event in events if isinstance(event, Judged)), None)
+    known = {"data_name": HOSTILE, "judge": HOSTILE, "orchestrator": HOSTILE, "schedule": {"name": HOSTILE}}
+    status = Status(
+        Path("/runs/x"), known, "running", start_accuracy=judged.accuracy if judged else None, judgments=120, tried=1,
+        kept=1, pool_accuracy=0.75,
+    )  # fmt: skip
+    return Sight(HOSTILE, Path("/runs/x"), state, replace(status, **about), events, 4)
+
+
+BUSY = sight(STARTED, Judged(9, 1, 0.5), Found(({"statement": f"`{HOSTILE}`", "cited": [HOSTILE]},)), PROPOSED, decided(),
+             Passed(HOSTILE, HOSTILE))  # fmt: skip
+
+
+def test_every_state_says_what_it_is_and_what_to_do() -> None:
+    for state, (name, _) in evolve_views.STATES.items():
+        text = read_own(evolve_views.standing(replace(BUSY, state=state))).text
+        assert name in text and "50.0% → 75.0%" in text and "about 1,200 were expected" in text
+    paused = sight(STARTED, Judged(9, 1, 0.5), state="paused", reason=HOSTILE, next_step="Free the disk.")
+    assert "Free the disk." in read_own(evolve_views.standing(paused)).text
+    trouble = CommandError(HOSTILE, HOSTILE, next_step="Mend it.")
+    assert "Mend it." in read_own(evolve_views.standing(replace(BUSY, state="failed", trouble=trouble))).text
+    bare = Sight("x", Path("/x"), "starting", None)
+    assert "Starting" in read_own(evolve_views.standing(bare)).text and read_own(evolve_views.about(bare, ""))
+
+
+def test_it_says_what_it_is_at() -> None:
+    assert "4 of 10 examples" in read_own(evolve_views.standing(sight(STARTED))).text
+    phases = sight(STARTED, Judged(9, 1, 0.5), PhaseBegan("prune", 3))
+    assert "what can go" in read_own(evolve_views.standing(phases)).text
+    assert "audit" in read_own(evolve_views.standing(sight(STARTED, Judged(9, 1, 0.5), Concluding("dry")))).text
+    done = sight(STARTED, Judged(9, 1, 0.5), Finished("dry", 0.75, 0.8, "id"), state="finished", audit_accuracy=0.8)
+    assert "80.0%" in read_own(evolve_views.standing(done)).text
+
+
+def test_foreign_text_stays_text_everywhere() -> None:
+    told = {
+        "expected": {"begin": 1, "search": 2, "most": 3, "audit": 4, "ensemble": 5, "requests": 2, "expected": 12},
+        "pool": 1, "audit": 1, "data": HOSTILE, "judge": HOSTILE, "orchestrator": HOSTILE, "corrections": 2,
+        "problems": [HOSTILE],
+    }  # fmt: skip
+    assert "2 requests" in read_own(evolve_views.expected(told)).text
+    for markup in (
+        evolve_views.about(BUSY, HOSTILE),
+        evolve_views.findings(BUSY),
+        evolve_views.introduction(local=False),
+        evolve_views.no_run(local=True),
+        evolve_views.no_runs(local=True),
+        evolve_views.corrected(Path(HOSTILE), changed=True),
+    ):
+        read_own(markup)
+    for item in proposal_views.items(BUSY):
+        read_own(proposal_views.head(item))
+    read_own(proposal_views.foreseen(PROPOSED))
+    entry = Entry("evil", "skill", HOSTILE, HOSTILE, {"triggers": "always"})
+    read_own(proposal_views.change(diff_libraries(EMPTY, EMPTY.apply(AddEntry(entry)))))
+    assert "<code>" in evolve_views.findings(BUSY), "what stands between backticks is a name"
+
+
+def test_edits_stand_newest_first_and_say_what_spoke_for_them() -> None:
+    again = replace(decided("reject"), step=5)
+    shown = sight(STARTED, Judged(9, 1, 0.5), PROPOSED, decided(), again)
+    items = proposal_views.items(shown)
+    assert [each.decision for each in items] == ["Waiting", "Sent back", "Kept"]
+    assert len({each.key for each in items}) == 3
+    after = proposal_views.items(sight(STARTED, Judged(9, 1, 0.5), PROPOSED, replace(decided(), signature="sig-b")))
+    assert after[0].key == items[0].key, "an edit keeps its key when its turn comes"
+    text = read_own(proposal_views.head(items[2])).text
+    for said in ("17 examples", "12 of them", "fixes 3 and breaks 1", "Regressions: 1 example", "probability 0.62",
+                 "1 example could not be judged", "2 examples were left out", "The gate:"):  # fmt: skip
+        assert said in text, said
+    label, key = proposal_views.choices(items)[2]
+    assert key == items[2].key and "3 fixed, 1 broken · p 0.62 · pool 75.0%" in label and label.count("\n") == 2
+    assert proposal_views.example_choices(items[2])[1] == ("broken: p2", "p2")
+    assert proposal_views.example_choices(items[2])[-1] == ("cited: p3", "p3")
+    assert proposal_views.example_choices(items[0]) == [] == proposal_views.example_choices(None)
+    untouched = decided("reject", affected=0, calls=0, judged=0, fixes=0, breaks=0, p_value=None, failed=0, unsteady=0)
+    assert "no example" in read_own(proposal_views.evidence(untouched.read_evidence())).text
+
+
+def test_what_a_phase_has_dropped_does_not_wait() -> None:
+    judged = Judged(9, 1, 0.5)
+    assert len(proposal_views.items(sight(STARTED, judged, PROPOSED))) == 1
+    for gone in (PhaseBegan("tools", 1, step=3), Passed(PROPOSED.statement, "An entry has changed.", step=3)):
+        assert proposal_views.items(sight(STARTED, judged, PROPOSED, gone)) == []
+    assert proposal_views.items(sight(STARTED, judged, PROPOSED, state="finished")) == []
+    assert proposal_views.items(sight(replace(STARTED, schedule="paper"), judged, PROPOSED)) == []
+
+
+OWN_SHAPES = {"svg", "path", "circle", "text", "div", "h4", "p"}
+
+
+def test_charts_are_made_of_numbers_alone() -> None:
+    odd = replace(decided(), accuracy=None, spent={})
+    points = evolve_charts.points(sight(STARTED, Judged(9, 1, 0.5), decided(), odd))
+    assert [(each.tried, each.accuracy, each.judgments) for each in points] == [
+        (0, 0.5, 10),
+        (1, 0.75, 120),
+        (2, None, 0),
+    ]
+    audit = {"start": {"accuracy": 0.5, "interval": [0.3, 0.7]}, "final": {"accuracy": 0.6, "interval": [0.4, 0.8]}}
+    for markup in (
+        evolve_charts.accuracy(points, audit),
+        evolve_charts.accuracy(points),
+        evolve_charts.judgments(points),
+    ):
+        reader = Reader(markup)
+        assert set(reader.tags) <= OWN_SHAPES and reader.open == []
+        drawn = re.findall(r' (?:d|cx|cy|r|x|y)="([^"]*)"', markup)
+        assert drawn and all(re.fullmatch(r"[MHVLh0-9 .,-]+", each) for each in drawn)
+        numbers = [float(each) for d in drawn for each in re.findall(r"-?[0-9.]+", d)]
+        assert all(-50 <= number <= evolve_charts.WIDTH for number in numbers)
+    assert "audit, 95 %" in evolve_charts.accuracy(points, audit)
+    assert evolve_charts.accuracy([]) == "" == evolve_charts.judgments([])
+    assert evolve_charts.points(sight(STARTED)) == []
+    strange = {"start": {"accuracy": HOSTILE, "interval": [HOSTILE, 2]}, "final": None}
+    assert HOSTILE[:8] not in evolve_charts.accuracy(points, strange)
+
+
+def test_a_hostile_number_does_not_reach_a_chart() -> None:
+    for value in (HOSTILE, float("nan"), -1, 2, True):
+        bad = replace(decided(), accuracy=value)  # type: ignore[arg-type]
+        points = evolve_charts.points(sight(STARTED, Judged(9, 1, 0.5), bad))
+        assert points[1].accuracy is None
+    with pytest.raises((TypeError, ValueError)):
+        evolve_charts.points(sight(STARTED, Judged(9, 1, 0.5), replace(decided(), spent={"judgments": HOSTILE})))
+
+
+def case(*seen: Seen, label: str = "A") -> Case:
+    images = tuple(ImageInput(name, data=b"x") for name in "ab")
+    return Case(Example("e", HOSTILE, ImageInput("s", data=b"x"), images, "A"), label, seen)
+
+
+def judgment(preference: str | None) -> Judgment:
+    failure = None if preference else Failure("defect", HOSTILE)
+    steps = (ChainStep("think", HOSTILE), ChainStep("think", HOSTILE, subject="A"))
+    scores = {label: Scores(3.0, 3.0, 0.7) for label in "AB"} if preference else {}
+    return Judgment(HOSTILE, "j", "p", "id", preference, margin=0.25, scores=scores, steps=steps, failure=failure)
+
+
+def test_examples_say_what_the_judge_preferred_before_and_after() -> None:
+    before, after = Seen("version 1", None, judgment("B")), Seen("version 2", None, judgment("A"))
+    text = read_own(example_views.words(case(before, after))).text
+    assert "Before, with version 1" in text and "B, against the label" in text and "A, as the label says" in text
+    assert "It was corrected to: B is better" in read_own(example_views.words(case(after, label="B"))).text
+    read_own(example_views.chain(before, ("A", "B")))
+    failed = Seen("version 1", None, judgment(None))
+    assert "no judgment" in read_own(example_views.words(case(failed))).text
+    read_own(example_views.chain(failed, ("A", "B")))
+    forgotten = Seen("version 1", {"preference": "B", "margin": 0.5}, why_not="It is not remembered.")
+    text = read_own(example_views.words(case(forgotten))).text
+    assert "not remembered" in text and "B, against the label" in text and "0.500" in text
+    assert "not remembered" in read_own(example_views.chain(forgotten, ("A", "B"))).text
+    other = Seen("version 1", {"preference": "tie", "margin": 0.0}, judgment("A"))
+    assert "said otherwise" in read_own(example_views.words(case(other))).text
+
+
+def test_the_queue_of_labels() -> None:
+    assert example_views.queue_choices([("a", 1), ("b", 3)]) == [
+        ("a · judged 1 time", "a"),
+        ("b · judged 3 times", "b"),
+    ]
+    assert "own computer" in read_own(example_views.queue(2, 1, local=False)).text
+    for words in (example_views.empty_queue(0), example_views.empty_queue(2), example_views.no_examples()):
+        read_own(words)

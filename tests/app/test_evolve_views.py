@@ -58,8 +58,8 @@ def sight(*events: Event, state: Any = "running", **about: Any) -> Sight:
     return Sight(HOSTILE, Path("/runs/x"), state, replace(status, **about), events, 4)
 
 
-BUSY = sight(STARTED, Judged(9, 1, 0.5), Found(({"statement": f"`{HOSTILE}`", "cited": [HOSTILE]},)), PROPOSED, decided(),
-             Passed(HOSTILE, HOSTILE))  # fmt: skip
+FOUND = Found(({"statement": f"`{HOSTILE}`", "cited": [HOSTILE]},))
+BUSY = sight(STARTED, Judged(9, 1, 0.5), FOUND, PROPOSED, decided(), Passed(HOSTILE, HOSTILE))
 
 
 def test_every_state_says_what_it_is_and_what_to_do() -> None:
@@ -125,7 +125,7 @@ def test_edits_stand_newest_first_and_say_what_spoke_for_them() -> None:
     assert proposal_views.example_choices(items[2])[-1] == ("cited: p3", "p3")
     assert proposal_views.example_choices(items[0]) == [] == proposal_views.example_choices(None)
     untouched = decided("reject", affected=0, calls=0, judged=0, fixes=0, breaks=0, p_value=None, failed=0, unsteady=0)
-    assert "no example" in read_own(proposal_views.evidence(untouched.read_evidence())).text
+    assert "reads for no example" in read_own(proposal_views.head(replace(items[2], event=untouched))).text
 
 
 def test_what_a_phase_has_dropped_does_not_wait() -> None:

@@ -100,20 +100,20 @@ class EvolveEvents:
             return {view.told: ""}
         try:
             sight = self._services.evolve.look(name)
+            fresh: Updates = {
+                view.current: name,
+                view.browser: name,
+                view.chosen: "",
+                view.told: "",
+                view.area: gr.Column(visible=True),
+                self.form.section: gr.Accordion(open=False),
+                **self._no_edit(sight),
+                **self._no_label(),
+                view.labels.told: "",
+            }
+            return {**fresh, **self._shown(sight, None, ""), **self._listed(name)}
         except Exception as error:
             return {view.told: explain(error)}
-        fresh: Updates = {
-            view.current: name,
-            view.browser: name,
-            view.chosen: "",
-            view.told: "",
-            view.area: gr.Column(visible=True),
-            self.form.section: gr.Accordion(open=False),
-            **self._no_edit(sight),
-            **self._no_label(),
-            view.labels.told: "",
-        }
-        return {**fresh, **self._shown(sight, None, ""), **self._listed(name)}
 
     def tick(self, name: str, known: tuple[Any, ...] | None, chosen: str) -> Updates:
         """Show what is new in the run that is shown."""
@@ -122,11 +122,9 @@ class EvolveEvents:
             return {view.timer: gr.Timer(active=False)}
         try:
             sight = self._services.evolve.look(name)
+            return {view.known: gr.skip()} if sight.mark == known else self._shown(sight, known, chosen)
         except Exception as error:
             return {view.told: explain(error), view.timer: gr.Timer(active=False)}
-        if sight.mark == known:
-            return {view.known: gr.skip()}
-        return self._shown(sight, known, chosen)
 
     def stop(self, name: str) -> Updates:
         """Ask the run that is shown to end."""

@@ -15,6 +15,7 @@ from rewardharness.errors import InputError
 from rewardharness.models.replies import read_retry_after
 from rewardharness.models.transport import HttpClient, HttpReply, NotHttpError, Origin
 from rewardharness.serving.client_wire import Body, RewardServerError, not_ours
+from rewardharness.serving.faults import TOO_MANY
 
 _LARGEST_REPLY = 32 << 20
 _AGAIN = frozenset({408, 429, 500, 502, 503, 504})
@@ -128,32 +129,35 @@ class ServerConnection:
             raise not_ours() from None
 
     def _read(self, reply: HttpReply) -> Any:
-        if reply.status in _AGAIN:
-            wait = read_retry_after(reply.headers.get(b"retry-after", b"").decode("latin-1"), time.time())
-            code = "busy" if reply.status == 429 else "server"
-            message = f"The reward server answered {reply.status}{_said(reply)}."
-            raise UnavailableError(code, message, retry_after=wait)
-        if reply.status == 413:
-            raise TooLargeError(f"The reward server answered 413{_said(reply)}.", next_step="Send smaller images.")
-        if reply.status == 401:
-            message = "The reward server does not take the token."
-            raise RewardServerError(message, next_step="Give the token that it was started with.")
         if reply.status != 200:
-            message = f"The reward server answered {reply.status}{_said(reply)}."
-            raise RewardServerError(message, next_step="Check the address, and that both sides have the same version.")
+            raise self._refused(reply)
         try:
             return orjson.loads(reply.body)
         except orjson.JSONDecodeError:
             raise not_ours() from None
 
+    def _refused(self, reply: HttpReply) -> RewardServerError:
+        """Say what a status other than 200 means."""
+        code, message = _error(reply)
+        if reply.status in _AGAIN:
+            wait = read_retry_after(reply.headers.get(b"retry-after", b"").decode("latin-1"), time.time())
+            return UnavailableError("busy" if reply.status == 429 else "server", message, retry_after=wait)
+        if reply.status == 413 or (reply.status == 422 and code == TOO_MANY):
+            return TooLargeError(message, next_step="Send smaller images, or fewer at once.")
+        if reply.status == 401:
+            message = "The reward server does not take the token."
+            return RewardServerError(message, next_step="Give the token that it was started with.")
+        return RewardServerError(message, next_step="Check the address, and that both sides have the same version.")
 
-def _said(reply: HttpReply) -> str:
-    """What the server says was wrong; it is ours, and its words are safe to show."""
+
+def _error(reply: HttpReply) -> tuple[str, str]:
+    """Code and words of an error, as the server says it. It is ours, and its words are safe to show."""
     try:
         error = orjson.loads(reply.body)["error"]
-        return f" ({str(error['code'])[:40]}: {str(error['message'])[:200]})"
+        code, message = str(error["code"])[:40], str(error["message"])[:200]
     except (orjson.JSONDecodeError, KeyError, TypeError):
-        return ""
+        return "", f"The reward server answered {reply.status}."
+    return code, f"The reward server answered {reply.status} ({code}: {message})."
 
 
 def _address(url: str, token: str | None) -> tuple[Origin, str, str]:

@@ -62,6 +62,9 @@ class ErrorReply:
     fields: tuple[FieldProblem, ...] = field(default=())
 
 
+TOO_MANY = "too_many"
+"""Code of the refusal of a list that is too long."""
+
 DEADLINE = Fault("deadline", "The time that this request may take ended first.", "Ask again, or allow more time.", True)
 SHUTTING_DOWN = Fault("shutting_down", "The server is shutting down.", "Ask again, or ask another server.", True)
 DEFECT = Fault("defect", "The judge failed in a way that nobody foresaw.", "Ask the operator to look at the server.")

@@ -36,16 +36,18 @@ class ImageShelf:
 
     Args:
         limits: How large an image may be.
-        named: Images that the request names, as base64 or as bytes.
+        named: Images that the request names, as base64 or as bytes; of two with one name the later counts.
 
     Raises:
         RefusedError: 422 if one that is named is not base64; 413 if it is too large.
     """
 
-    def __init__(self, limits: Limits, named: Mapping[str, Encoded | bytes]) -> None:
+    def __init__(self, limits: Limits, *named: Mapping[str, Encoded | bytes]) -> None:
         self._limits = limits
         self._known: dict[str, Given] = {}  # by hash
-        self._named = {name: self.take(encoded, f"images.{name}") for name, encoded in named.items()}
+        self._named: dict[str, Given] = {}
+        for images in named:
+            self._named |= {name: self.take(encoded, f"images.{name}") for name, encoded in images.items()}
 
     def take(self, encoded: Encoded | bytes, where: str) -> Given:
         """Return an image that stands in the request itself.

@@ -8,7 +8,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from rewardharness.schema import LABELS
 from rewardharness.serving.body import LIFTED, NAME, Parsed
-from rewardharness.serving.faults import invalid, too_large
+from rewardharness.serving.faults import TOO_MANY, Fault, RefusedError, invalid
 from rewardharness.serving.images import Encoded, Given, ImageShelf, image_too_large
 from rewardharness.serving.limits import Limits
 from rewardharness.serving.normalise import EPS, Normalisation
@@ -20,6 +20,10 @@ _BASE64 = (
     r"^(?:data:image/[a-z0-9.+-]{1,20};base64,)?"
     r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{4}|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{2}==)$"
 )
+
+
+_VISIBLE = r"[^\s\u0085\ufeff\u001c-\u001f]"
+"""A character that is no white space, in the words of every dialect of regular expressions."""
 
 
 class Base64(str):
@@ -67,7 +71,7 @@ NamedImages = Annotated[
     dict[ImageName, InlineImage],
     WithJsonSchema({"type": "object", "propertyNames": {"pattern": f"^{NAME}$"}, "additionalProperties": _IMAGE_BYTES}),
 ]
-Instruction = Annotated[str, Field(min_length=1, max_length=4000, pattern=r"\S")]
+Instruction = Annotated[str, Field(min_length=1, max_length=4000, pattern=_VISIBLE)]
 ItemId = Annotated[str, Field(max_length=128)]
 
 
@@ -202,7 +206,7 @@ class ImageReader:
         self._limits = limits
         self._strict = strict
         named = {name: self._encoded(image) for name, image in images.items()}
-        self._shelf = ImageShelf(limits, {**named, **parsed.parts})
+        self._shelf = ImageShelf(limits, named, parsed.parts)
 
     def read(self, image: Base64 | Lifted | Named | None, where: str) -> Given:
         """Return an image.
@@ -244,11 +248,11 @@ def check_count(name: str, count: int, most: int) -> None:
     """Refuse a list that is longer than this server takes.
 
     Raises:
-        RefusedError: 413.
+        RefusedError: 422.
     """
     if count > most:
-        step = f"Send at most {most} at once."
-        raise too_large(f"The length of {name}", str(most), step, fields=((name, f"{count} given, {most} allowed"),))
+        fault = Fault(TOO_MANY, f"There are {count} {name}, and at most {most} are taken.", f"Send {most} at once.")
+        raise RefusedError(422, fault, fields=((name, f"{count} given, {most} allowed"),))
 
 
 def _problem(error: Any) -> tuple[str, str]:

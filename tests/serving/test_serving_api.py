@@ -318,7 +318,9 @@ def test_whatever_is_sent_is_answered_in_one_of_two_shapes(server: Running, data
     path = data.draw(st.sampled_from(sorted(WISHES)))
     wish = json.loads(json.dumps(WISHES[path]))
     for _ in range(data.draw(st.integers(0, 2))):
-        holder = data.draw(st.sampled_from([wish, *[each for each in wish.get("items", []) if isinstance(each, dict)]]))
+        items = wish.get("items")
+        inner = [each for each in items if isinstance(each, dict)] if isinstance(items, list) else []
+        holder = data.draw(st.sampled_from([wish, *inner]))
         key = data.draw(st.one_of(st.sampled_from(sorted(holder) or ["x"]), st.text(max_size=8)))
         holder[key] = data.draw(anything)
     answered = server.post(path, wish)

@@ -47,6 +47,16 @@ def category_choices(asked: Sequence[Asked]) -> list[tuple[str, str]]:
     return [(f"{plain(name) or NO_CATEGORY} ({n})", name) for name, n in ordered]
 
 
+def no_question(*, scores: bool) -> str:
+    """What stands in the place of a question where a run asks none that has a label.
+
+    Args:
+        scores: Whether the truth is a score.
+    """
+    text = "The truth of this task is a score, so no answer is right or wrong." if scores else "No question counts."
+    return block(callout("empty", "There is nothing to agree with", paragraph(text)))
+
+
 def no_case(kind: str) -> str:
     """What stands in the place of a question where there is none."""
     titles = {

@@ -37,6 +37,7 @@ SLOW_START = 5
 _NOTHING = (0, 0, 0)
 """Stamp of a file that is not there."""
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 
@@ -118,7 +119,7 @@ class BenchmarkTrail:
                 wanted,
                 self._left(judged, wanted, state),
                 reason,
-                None if state != "paused" or reason else self._jobs.trouble(self._name),
+                self._jobs.trouble(self._name) if state in {"paused", "interrupted"} and not reason else None,
             )
 
     def _read(self) -> None:
@@ -207,7 +208,7 @@ class Benchmarks:
         """
         with self._lock:
             trail = self._trails.get(name) or BenchmarkTrail(name, self._jobs)
-            _keep(self._trails, name, trail, MOST_TRAILS)
+            keep(self._trails, name, trail, MOST_TRAILS)
         return trail.look()
 
     def open(self, name: str) -> Opened:
@@ -225,7 +226,7 @@ class Benchmarks:
                 keys = [str(each["key"]) for each in read_contenders(folder)]
                 sheets = {key: make_sheet(exam, judgments.get(key, {})) for key in keys}
                 known = mark, Opened(exam, _named(read_result(folder)), judgments, sheets)
-            _keep(self._opened, name, known, MOST_OPENED)
+            keep(self._opened, name, known, MOST_OPENED)
             return known[1]
 
 
@@ -253,7 +254,7 @@ def _stamp(path: Path) -> tuple[int, int, int]:
     return found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def _keep(known: OrderedDict[str, T], name: str, value: T, most: int) -> None:
+def keep(known: OrderedDict[K, T], name: K, value: T, most: int) -> None:
     """Remember a value, and forget the one that was not asked for longest."""
     known[name] = value
     known.move_to_end(name)

@@ -4,6 +4,7 @@ Who asks decides what is allowed. Strangers may have some pairs of the demonstra
 at a time; they see the runs whose names they hold, and no others.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from app.benchmark_cases import AskedCase, AskedCases, Who
-from app.benchmark_runs import Benchmarks, Opened, Progress, short
+from app.benchmark_runs import Benchmarks, Opened, Progress, keep, short
 from app.jobs import NAME, VISITOR, Jobs
 from app.judges import Judges
 from app.new_benchmark import NewBenchmark, benchmark_command
@@ -115,7 +116,7 @@ class BenchmarkServices:
         self._jobs = Jobs(settings.home)
         self._benchmarks = Benchmarks(self._jobs)
         self._cases = AskedCases(settings)
-        self._reports: dict[Path, tuple[int, Json]] = {}
+        self._reports: OrderedDict[Path, tuple[int, Json]] = OrderedDict()
 
     def tasks(self) -> tuple[Task, ...]:
         """The tasks that come with the package."""
@@ -210,26 +211,26 @@ class BenchmarkServices:
         for folder in folders[:LISTED]:
             try:
                 self._check(folder.name)
-                found.append(self._listed(folder))
-            except RunError:
-                continue  # no run of ours, or none of the visitor's business
+            except (HarnessError, OSError):
+                continue  # another kind of run, or none of the visitor's business
+            try:
+                found.append(Listed(self.look(folder.name), self._report(folder)))
             except (HarnessError, OSError) as error:
                 detail = error.message if isinstance(error, HarnessError) else "A file of it cannot be read."
                 found.append(Listed(Progress(folder.name, folder, "failed"), trouble=detail))
         return found
 
-    def _listed(self, folder: Path) -> Listed:
-        return Listed(self.look(folder.name), self._report(folder))
-
     def _report(self, folder: Path) -> Json:
         """What the report of a run says of its judge, remembered while the file stays the same."""
         path = folder / REPORT
         stamp = path.stat().st_mtime_ns if path.is_file() else 0
-        if self._reports.get(folder, (0, {}))[0] != stamp:
+        known = self._reports.get(folder, (0, {}))
+        if known[0] != stamp:
             found = read_json(path)
             rows = found.get("rows") if isinstance(found, dict) else None
-            self._reports[folder] = stamp, dict(rows[0]) if rows else {}
-        return self._reports.get(folder, (0, {}))[1]
+            known = stamp, {"numbers": rows[0]["numbers"]} if rows else {}
+            keep(self._reports, folder, known, 2 * LISTED)
+        return known[1]
 
     def open(self, name: str) -> Opened:
         """Count what a benchmark has come to so far.
@@ -242,8 +243,8 @@ class BenchmarkServices:
 
     def report_file(self, name: str) -> Path:
         """Write the report of a benchmark as a page for download. Older pages are removed."""
-        path = self._scratch / "reports" / f"{name if self.local else 'benchmark'}-{PAGE}"
-        for old in sorted(path.parent.glob(f"*-{PAGE}"), key=lambda each: each.stat().st_mtime)[:-20]:
+        path = self._scratch / "benchmarks" / name / f"benchmark-{PAGE}"
+        for old in sorted(path.parents[1].glob("*/*.html"), key=lambda each: each.stat().st_mtime)[:-20]:
             old.unlink(missing_ok=True)
         write_text(path, report_page(self.open(name).result))
         return path

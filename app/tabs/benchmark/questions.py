@@ -28,6 +28,9 @@ def begin(services: BenchmarkServices, view: Questions, name: str, row: str) -> 
         row: Key of the row.
     """
     asked = services.asked(name, row)
+    if not asked:
+        nothing = words.no_question(scores=services.open(name).exam["scores"])
+        return {view.position: "", **panels.empty(view.panel, nothing)}
     parts = [(part, part) for part in split(asked, lambda each: each.reply.question.part)]
     return {
         view.kind: gr.Dropdown(words.kind_choices(asked), value=AGAINST),

@@ -1,0 +1,119 @@
+"""A small benchmark for tests of the app: squares to recolour or remove, two Libraries, and services to run them."""
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+from PIL import Image
+
+from app.benchmark_runs import Progress
+from app.benchmark_services import BenchmarkServices
+from app.following import MOVING
+from app.judges import Judges
+from app.new_benchmark import PLACE, NewBenchmark, benchmark_command
+from app.services import AppServices
+from rewardharness.cli.main import main
+from rewardharness.files import write_text
+from rewardharness.library.entry import Entry
+from rewardharness.library.rubric import Criterion, Rubric
+from rewardharness.library.store import Library
+from rewardharness.settings import Settings
+
+PAIRS = 15
+REMOVALS = 3
+"""How many of them ask for a removal, of which the timid Library makes nothing; the others ask for another colour."""
+
+MISLABELLED = "p03"
+"""Id of the pair whose label is wrong."""
+
+
+def make_labelled(folder: Path, *, hostile: str = "") -> Path:
+    """Draw pairs of an edit and the untouched source. People prefer the one that did something.
+
+    Args:
+        folder: Where.
+        hostile: What the pair with the wrong label asks for, and the kind of edit that it says it is; empty: nothing
+            unusual.
+    """
+    folder.mkdir(parents=True)
+    random = np.random.default_rng(0)
+    rows = []
+    for number in range(PAIRS):
+        ground = np.full((64, 64, 3), random.integers(90, 200, 3), np.uint8)
+        ground += random.integers(0, 12, ground.shape, dtype=np.uint8)
+        source = ground.copy()
+        source[20:44, 20:44] = (20, 20, 20)
+        removal = number % 5 == 4
+        edited = ground if removal else source.copy()
+        if not removal:
+            edited[20:44, 20:44] = (200, 30, 30)
+        better = "AB"[number % 2]
+        shown = {"s": source, "a": edited if better == "A" else source, "b": edited if better == "B" else source}
+        for letter, pixels in shown.items():
+            Image.fromarray(pixels).save(folder / f"{letter}{number}.png")
+        name = f"p{number:02d}"
+        asked, kind = ("Remove the square.", "remove") if removal else ("Make the square red.", "color")
+        if name == MISLABELLED:
+            better = "AB"[better == "A"]
+            asked, kind = (hostile, hostile) if hostile else (asked, kind)
+        row = {"id": name, "source": f"s{number}.png", "instruction": asked, "category": kind, "label_kind": "drawn"}
+        rows.append(row | {f"candidate_{each}": f"{each}{number}.png" for each in "ab"} | {"preference": better})
+    write_text(folder / "pairs.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+def make_timid(folder: Path) -> Path:
+    """Write a Library by which the best edit is none."""
+    rubric = Rubric((Criterion("untouched", "Nothing changed.", measure="structure_kept"),))
+    entry = Entry("timid", "skill", "For all.", "Change nothing.", {"triggers": "always"}, rubric=rubric)
+    Library((entry,)).save(folder)
+    return folder
+
+
+def app_services(home: Path, scratch: Path, *, local: bool = True, **env: str) -> AppServices:
+    """The services of an app."""
+    settings = Settings.from_env({"RH_HOME": str(home), "RH_WORKERS": "1", **env})
+    return AppServices(settings, scratch, local=local)
+
+
+def on(data: Path, **more: Any) -> NewBenchmark:
+    """A benchmark on a folder."""
+    return NewBenchmark(PLACE, str(data), **more)
+
+
+def follow(
+    services: BenchmarkServices, name: str, until: Callable[[Progress], bool] = lambda progress: False
+) -> Progress:
+    """Look at a run until something is true of it, or it rests."""
+    while True:
+        progress = services.look(name)
+        if until(progress) or progress.state not in MOVING:
+            return progress
+        time.sleep(0.01)
+
+
+def judged(home: Path, new: NewBenchmark, name: str) -> str:
+    """Run a benchmark to its end in this process, which is quicker; return its name."""
+    settings = Settings.from_env({"RH_HOME": str(home), "RH_WORKERS": "2"})
+    words = benchmark_command(new, Judges(settings, local=True), settings, local=True).words
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RH_HOME", str(home))
+        patch.setenv("RH_WORKERS", "2")
+        status = main([*words, "--yes", "--quiet", "--run", str(home / "runs" / name)])
+    assert status in {0, 3}, status
+    return name
+
+
+def process_of(name: str) -> psutil.Process:
+    """The process of a run. Waits until it is there."""
+    while True:
+        for process in psutil.process_iter(["cmdline"]):
+            words = process.info["cmdline"] or []
+            if "benchmark" in words and any(word.endswith(f"/{name}") for word in words):
+                return process
+        time.sleep(0.01)

@@ -84,15 +84,20 @@ def title_of(code: str) -> str:
     return {**_FAILURES, **_MODEL_FAILURES}.get(code, (code.replace("_", " "), ""))[0]
 
 
-def failure(reason: Failure, *, mendable: bool = True) -> str:
+def failure(reason: Failure, *, mendable: bool = True, fixed: bool = False) -> str:
     """Why there is no judgment, with the remedy.
 
     Args:
         reason: The failure.
         mendable: Whether the reader chose the model, and so can mend what is wrong with it.
+        fixed: Whether a release fixes Library and judge, so that there is nothing to choose on the page.
     """
     title, remedy = {**_FAILURES, **_MODEL_FAILURES}.get(reason.code, ("There is no judgment", ""))
-    if reason.code in _MODEL_FAILURES and not mendable:
+    if fixed and reason.code in {*_MODEL_FAILURES, "nothing_to_measure"}:
+        remedy = "A release fixes Library and judge here. Whoever runs this app can mend it, or name another release."
+        if reason.code == "nothing_to_measure":
+            remedy = "Word the instruction as one edit, such as: make the car red."
+    elif reason.code in _MODEL_FAILURES and not mendable:
         remedy = "Whoever runs this app has to mend it. Meanwhile, choose another judge in the section Judge."
     said = paragraph("No candidate got a score; a failure is never counted as a tie.", "faint")
     return block(callout("error", title, paragraph(reason.message), paragraph(remedy, "remedy"), said))

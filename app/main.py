@@ -8,6 +8,7 @@ from pathlib import Path
 
 import gradio as gr
 
+from app.releases import UNSAID, Places
 from app.services import AppServices, is_local
 from app.tabs.benchmark.layout import build_benchmark_tab
 from app.tabs.evolve.layout import build_evolve_tab
@@ -45,6 +46,7 @@ def launch(
     port: int = 7860,
     inbrowser: bool = False,
     ready: Callable[[str], None] | None = None,
+    places: Places = UNSAID,
 ) -> None:
     """Serve the app until it is interrupted.
 
@@ -54,12 +56,15 @@ def launch(
         port: Port to listen on.
         inbrowser: Open the page in the browser.
         ready: Called with the address once the page can be opened. Without it Gradio prints the address.
+        places: Where the models of the release are served that the settings name, if they name one.
 
     Raises:
         InputError: If the port is taken.
+        HarnessError: If the release cannot be kept to.
     """
     with tempfile.TemporaryDirectory(prefix="rewardharness-app-") as scratch:
-        blocks = serve(settings, Path(scratch), host=host, port=port, inbrowser=inbrowser, quiet=ready is not None)
+        quiet = ready is not None
+        blocks = serve(settings, Path(scratch), host=host, port=port, inbrowser=inbrowser, quiet=quiet, places=places)
         # Whoever ends the process politely gets the clean end that Ctrl-C gets: the scratch folder goes with it.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         if ready is not None:
@@ -68,7 +73,14 @@ def launch(
 
 
 def serve(
-    settings: Settings, scratch: Path, *, host: str = "", port: int, inbrowser: bool = False, quiet: bool = True
+    settings: Settings,
+    scratch: Path,
+    *,
+    host: str = "",
+    port: int,
+    inbrowser: bool = False,
+    quiet: bool = True,
+    places: Places = UNSAID,
 ) -> gr.Blocks:
     """Start serving the app and return. `close()` of what is returned ends it.
 
@@ -79,14 +91,16 @@ def serve(
         port: Port to listen on.
         inbrowser: Open the page in the browser.
         quiet: Do not print the address.
+        places: See `launch`.
 
     Raises:
         InputError: If the port is taken.
+        HarnessError: If the release cannot be kept to.
     """
+    host = host or ("0.0.0.0" if settings.space else "127.0.0.1")
+    services = AppServices(settings, scratch, local=is_local(settings, host), places=places)
     # By default all Gradio apps of a machine share one folder for uploads, and each deletes what another still needs.
     export("GRADIO_TEMP_DIR", str(scratch / "uploads"))
-    host = host or ("0.0.0.0" if settings.space else "127.0.0.1")
-    services = AppServices(settings, scratch, local=is_local(settings, host))
     blocks = build_app(services)
     try:
         blocks.launch(

@@ -15,6 +15,7 @@ from app.benchmark_services import BenchmarkServices
 from app.evolve_services import EvolveServices
 from app.hub_services import HubServices, Loaded
 from app.judges import BY_MEASURING, JudgeChoice, Judges, Used
+from app.releases import RELEASE, UNSAID, Fixed, Places
 from app.running import ModelRun, Running
 from app.samples import Sample, make_samples
 from rewardharness import files
@@ -72,7 +73,7 @@ class Choice:
     """A Library as it is chosen on the screen."""
 
     kind: str = BUILTIN
-    """`BUILTIN`, `DEFAULT`, `FOLDER` or `HUB`."""
+    """`BUILTIN`, `DEFAULT`, `FOLDER`, `HUB` or `RELEASE`."""
     folder: str = ""
     """The path, as typed; of use for `FOLDER` alone."""
     spec: str = ""
@@ -93,6 +94,8 @@ class Comparison:
     """How a model judged; None for the measured judge."""
     mendable: bool = True
     """Whether the visitor chose the judge, and so can mend what is wrong with it."""
+    release: str | None = None
+    """Id of the release that fixes Library and judge; None where they were chosen."""
 
 
 class AppServices:
@@ -102,12 +105,17 @@ class AppServices:
         settings: The settings.
         scratch: A private folder for files that are handed to the browser.
         local: Whether visitors sit at this computer. Only then may they name folders on it.
+        places: Where the models of the release are served that the settings name, if they name one.
+
+    Raises:
+        HarnessError: If that release cannot be kept to.
     """
 
-    def __init__(self, settings: Settings, scratch: Path, *, local: bool) -> None:
+    def __init__(self, settings: Settings, scratch: Path, *, local: bool, places: Places = UNSAID) -> None:
         self.settings = settings
         self.local = local
         self._scratch = scratch
+        self.fixed = Fixed(settings, places, local=local) if settings.release is not None else None
         self.judges = Judges(settings, local=local)
         self.hub = HubServices(settings, scratch, local=local)
         self.evolve = EvolveServices(settings, scratch, self.judges, self.hub, local=local)
@@ -140,6 +148,8 @@ class AppServices:
             return "the built-in Library"
         if choice.kind == HUB:
             return f"the Library {self._loaded(choice).name!r}"
+        if choice.kind == RELEASE:
+            return f"the Library of {self._pinned().name}"
         return f"the Library {called(self._spec(choice))!r}"
 
     def _loaded(self, choice: Choice) -> Loaded:
@@ -148,6 +158,11 @@ class AppServices:
             message = f"{shown(wanted)} is not loaded yet." if wanted else "No Library of the Hub is named."
             raise InputError(message, next_step="Type its name, as in org/name@v1.0.0, and press Load.")
         return loaded
+
+    def _pinned(self) -> Fixed:
+        if self.fixed is None:
+            raise InputError("This app is fixed to no release.", next_step="Choose another Library.")
+        return self.fixed
 
     def _spec(self, choice: Choice) -> str:
         if choice.kind == BUILTIN:
@@ -179,6 +194,8 @@ class AppServices:
         """
         if choice.kind == HUB:
             return self._loaded(choice).library
+        if choice.kind == RELEASE:
+            return self._pinned().library
         spec = self._spec(choice)
         if (
             choice.kind == FOLDER
@@ -196,8 +213,8 @@ class AppServices:
         if choice.kind == HUB:
             return self._loaded(choice).pulled.card
         library = self.library(choice)
-        folder = Path(self._spec(choice)).expanduser()
-        draft = read_draft(folder) if choice.kind != BUILTIN and folder.exists() else None
+        folder = Path(self._spec(choice)).expanduser() if choice.kind not in {BUILTIN, RELEASE} else None
+        draft = read_draft(folder) if folder is not None and folder.exists() else None
         if draft is not None and draft.card is not None:
             return draft.card
         return make_card(Subject(library, "your-name/your-library"))
@@ -216,7 +233,7 @@ class AppServices:
         judge: JudgeChoice = BY_MEASURING,
         used: Used | None = None,
     ) -> Running:
-        """Begin to judge candidates.
+        """Begin to judge candidates. Where a release fixes Library and judge, it alone decides on both.
 
         Args:
             source: Path of the picture before the edit.
@@ -231,6 +248,8 @@ class AppServices:
                 gives a Judgment with a failure.
         """
         example = _example(source, candidates, instruction)
+        if self.fixed is not None:
+            return Running(self.fixed.open(used), self.fixed.library, example, self.fixed.price)
         library = self.library(choice)
         return Running(self.judges.open(judge, used), library, example, self.judges.price(judge.kind))
 
@@ -239,6 +258,11 @@ class AppServices:
         judgment = running.result()
         if judgment is None:
             return None
+        if self.fixed is not None:
+            if judgment.failure is not None:
+                judgment = replace(judgment, failure=self.fixed.tell(judgment.failure))
+            name, release = f"the Library of {self.fixed.name}", self.fixed.release.id
+            return Comparison(running.example, judgment, name, running.model, mendable=False, release=release)
         if judgment.failure is not None:
             judgment = replace(judgment, failure=self.judges.tell(judge, judgment.failure))
         mendable = not self.judges.hides(judge.kind)
@@ -261,10 +285,17 @@ class AppServices:
         return comparison
 
     def judge_of_programs(self) -> JudgeChoice:
-        """Who judges for programs: the default at this computer, the measured judge for strangers.
+        """Who judges for programs: the release that this app is fixed to; or else the default at this computer.
 
-        They could else have a model judge, as often as they like, at the cost of whoever runs the app.
+        For strangers it is the measured judge: they could else have a model judge, as often as they like, at the cost
+        of whoever runs the app.
+
+        Raises:
+            InputError: If a release is fixed whose judge is a model, and programs are strangers'.
         """
+        if self.fixed is not None:
+            self.fixed.check_programs()
+            return JudgeChoice(RELEASE)
         return JudgeChoice(self.judges.default) if self.local else BY_MEASURING
 
     def frames(self, comparison: Comparison, label: str, *, change: bool) -> tuple[Pixels, Pixels]:
@@ -289,8 +320,9 @@ class AppServices:
         return np.asarray(candidate), np.asarray(Image.fromarray(overlay).resize(candidate.size))
 
     def record(self, comparison: Comparison) -> Json:
-        """A judgment as JSON."""
-        return judgment_json(comparison.judgment)
+        """A judgment as JSON, as `rh score --json` prints it."""
+        release = {"release": comparison.release} if comparison.release is not None else {}
+        return judgment_json(comparison.judgment) | release
 
     def record_file(self, comparison: Comparison) -> Path:
         """Write a judgment as JSON into a file for download, named by its content. Older ones are removed."""
@@ -320,6 +352,7 @@ class AppServices:
             "protocol": judgment.protocol,
             "library_id": judgment.library_id,
             "preference": judgment.preference,
+            **({"release": comparison.release} if comparison.release is not None else {}),
         }
         append_feedback(self.settings.feedback, comparison.example, preference, context=context)
         return len(read_folder(self.settings.feedback).examples)
@@ -330,7 +363,8 @@ class AppServices:
 
     def check(self, choice: Choice) -> tuple[Problem, ...]:
         """Check a Library's folder."""
-        if choice.kind == HUB or (choice.kind == DEFAULT and not Path(self._spec(choice)).expanduser().exists()):
+        nowhere = choice.kind == DEFAULT and not Path(self._spec(choice)).expanduser().exists()
+        if nowhere or choice.kind in {HUB, RELEASE}:
             with TemporaryDirectory(prefix="rh-check-") as scratch:
                 self.library(choice).save(Path(scratch) / "library")
                 return check_folder(Path(scratch) / "library", MEASURES)

@@ -28,6 +28,9 @@ class Settings:
     login: bool = False
     """Whether visitors of the Space can log in (`OAUTH_CLIENT_ID`, set by the Space itself)."""
 
+    release: str | None = None
+    """Release that the app's Score tab is fixed to: a file, or `deployed:NAME` (`RH_RELEASE`); None: none."""
+
     judge: str = field(default="measured", repr=False)
     """The app's judge when none is chosen: `measured`, or a model as `open_judge` spells it (`RH_JUDGE`)."""
 
@@ -90,6 +93,7 @@ class Settings:
             library=env.get("RH_LIBRARY") or "builtin",
             debug=env.get("RH_DEBUG", "") not in {"", "0"},
             workers=int(workers),
+            release=env.get("RH_RELEASE") or None,
             judge=env.get("RH_JUDGE") or "measured",
             price_input=_price(env, "RH_PRICE_INPUT"),
             price_output=_price(env, "RH_PRICE_OUTPUT"),

@@ -6,7 +6,8 @@ from rewardharness.settings import Settings
 
 def test_an_empty_environment_needs_nothing() -> None:
     settings = Settings.from_env({})
-    assert (settings.library, settings.judge) == ("builtin", "measured")
+    assert (settings.library, settings.judge, settings.release) == ("builtin", "measured", None)
+    assert Settings.from_env({"RH_RELEASE": "deployed:prod"}).release == "deployed:prod"
     assert settings.price_input is settings.price_output is settings.api_key is None
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import gradio as gr
 
 from app import hub_views
+from app.releases import RELEASE
 from app.services import FOLDER, HUB, AppServices
 from app.tabs.guard import explain
 from app.tabs.parts import KEPT, QUIET, Updates, markup
@@ -36,7 +37,9 @@ class Chooser:
         return [self.kind, self.folder, self.spec, self.loaded]
 
 
-def make_chooser(services: AppServices, name: str, label: str, *, address: bool = True, aloud: bool = True) -> Chooser:
+def make_chooser(
+    services: AppServices, name: str, label: str, *, address: bool = True, aloud: bool = True, release: bool = False
+) -> Chooser:
     """Draw a choice of Libraries; the path can be typed only where folders may be named.
 
     Args:
@@ -45,8 +48,11 @@ def make_chooser(services: AppServices, name: str, label: str, *, address: bool 
         label: What is chosen here.
         address: Whether a Library that the address of the page names is chosen here.
         aloud: Whether a message tells that this has happened, since the choice may be out of sight.
+        release: Whether the Library of the release that the app is fixed to can be chosen, if there is one.
     """
     choices = services.choices()
+    if release and services.fixed is not None:
+        choices.insert(0, (f"Of {services.fixed.name}", RELEASE))
     kind = gr.Radio(choices, value=choices[0][1], label=label, elem_id=f"{name}-kind", visible=len(choices) > 1)
     folder = gr.Textbox(
         label="Folder of the Library",

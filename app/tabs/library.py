@@ -38,7 +38,7 @@ class Reader:
 
 def build_library_tab(services: AppServices) -> None:
     """Draw the tab and connect its parts."""
-    chooser = make_chooser(services, "library", "Library", aloud=False)
+    chooser = make_chooser(services, "library", "Library", aloud=False, release=True)
     reopen = gr.Button("Open", elem_id="library-open", size="md", scale=0, min_width=120, visible=False)
     summary = markup(elem_id="library-summary")
     with gr.Tabs(elem_id="library-tabs"):

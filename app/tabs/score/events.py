@@ -12,10 +12,9 @@ from app.failures import failure
 from app.running import ModelRun, Running
 from app.samples import Sample
 from app.services import AppServices, Choice, Comparison
-from app.tabs.chooser import Chooser
 from app.tabs.guard import explain
 from app.tabs.parts import Updates
-from app.tabs.score.judge import JudgeForm
+from app.tabs.score.setup import Setup
 from rewardharness.errors import HarnessError, describe
 from rewardharness.schema import LABELS, TIE, Json
 
@@ -33,8 +32,7 @@ class Asked:
     """How many candidates there is place for."""
     more: gr.Button
     instruction: gr.Textbox
-    chooser: Chooser
-    judge: JudgeForm
+    setup: Setup
     compare: gr.Button
     stop: gr.Button
     reset: gr.Button
@@ -42,20 +40,13 @@ class Asked:
     @property
     def inputs(self) -> list[Any]:
         """What a comparison takes, in the order of the arguments of `ScoreEvents.compare`."""
-        return [
-            self.source,
-            *self.candidates,
-            self.instruction,
-            *self.chooser.parts,
-            self.judge.used,
-            *self.judge.inputs,
-        ]
+        return [self.source, *self.candidates, self.instruction, *self.setup.inputs]
 
     @property
     def parts(self) -> list[Any]:
         """All that events may change."""
         buttons = [self.more, self.compare, self.stop]
-        return [self.source, *self.candidates, self.places, self.instruction, *buttons, *self.judge.parts]
+        return [self.source, *self.candidates, self.places, self.instruction, *buttons, *self.setup.parts]
 
 
 @dataclass(frozen=True)
@@ -119,20 +110,19 @@ class ScoreEvents:
     ) -> Iterator[Updates]:
         """Judge what is on the screen: first a sign that it is under way, then each step, then the result."""
         asked, told = self._asked, self._told
-        count = len(asked.chooser.parts)
-        library, used, form = Choice(*choices[:count]), choices[count], choices[count + 1 :]
+        used, *_ = choices
         candidates = (a, b, c, d)
         running = None
-        yield {**self._begun(candidates), **asked.judge.put_away(form), asked.judge.used: None}
+        yield {**self._begun(candidates), **asked.setup.put_away(choices)}
         try:
-            judge = asked.judge.read(form)
+            library, judge = asked.setup.read(choices)
             running = self._services.start(source, candidates, instruction, library, judge, used)
             yield {told.running: running, asked.stop: gr.Button(visible=True), **self._asking(running)}
             for news in running.follow():
                 yield self._news(running.model, news)
             comparison = self._services.finish(running, library, judge)
             shown = self._shown(comparison) if comparison is not None else self._stopped(running)
-            shown |= {asked.judge.used: running.used(judge)}
+            shown |= {asked.setup.used: running.used(judge)}
         except Exception as error:  # Whatever goes wrong, the page must say so and stay usable.
             shown = {told.verdict: explain(error), told.comparison: None}
         finally:
@@ -187,8 +177,9 @@ class ScoreEvents:
         """
         candidates = (candidate_a, candidate_b, candidate_c, candidate_d)
         services = self._services
-        choice, judge = Choice(services.choices()[0][1]), services.judge_of_programs()
+        choice = Choice(services.choices()[0][1])
         try:
+            judge = services.judge_of_programs()
             return services.record(services.compare(source, candidates, instruction, choice, judge))
         except HarnessError as error:
             raise gr.Error(str(describe(error)), print_exception=False) from error
@@ -206,7 +197,9 @@ class ScoreEvents:
         """The result of a comparison."""
         told, judgment, run = self._told, comparison.judgment, comparison.model
         if judgment.failure is not None:
-            return {told.verdict: failure(judgment.failure, mendable=comparison.mendable), told.comparison: None}
+            fixed = comparison.release is not None
+            said = failure(judgment.failure, mendable=comparison.mendable, fixed=fixed)
+            return {told.verdict: said, told.comparison: None}
         labels = comparison.example.labels
         first = judgment.preference if judgment.preference in labels else labels[0]
         offered = (*labels, TIE) if len(labels) == 2 else labels

@@ -8,11 +8,9 @@ import gradio as gr
 from app import views
 from app.samples import Sample
 from app.services import AppServices
-from app.tabs.chooser import make_chooser
 from app.tabs.parts import KEPT, QUIET, markup
 from app.tabs.score.events import Asked, ScoreEvents, Told
-from app.tabs.score.judge import connect_judge, draw_judge, judge_line
-from rewardharness.judging.opening import MEASURED
+from app.tabs.score.setup import connect_setup, draw_head, draw_setup
 from rewardharness.schema import LABELS, TIE
 
 TO_VERDICT = "() => document.querySelector('#verdict').scrollIntoView({behavior: 'smooth', block: 'start'})"
@@ -37,16 +35,11 @@ PICTURE: dict[str, Any] = {
 def build_score_tab(services: AppServices) -> None:
     """Draw the tab and connect its parts."""
     samples = services.samples()
-    default = services.judges.default
-    line = markup(judge_line(services, default), elem_id="judge")
-    with gr.Accordion(
-        "What this judge can and cannot tell", open=False, elem_classes="slim", visible=default == MEASURED
-    ) as about:
-        markup(views.about_judge(services.reads_text))
+    head = draw_head(services)
     tries = _draw_samples(samples)
     asked = _draw_asked(services)
     told = _draw_told(services)
-    connect_judge(services, asked.judge, (line, about))
+    connect_setup(services, asked.setup, head)
     _connect(services, asked, told, list(zip(tries, samples, strict=True)))
 
 
@@ -86,10 +79,8 @@ def _draw_asked(services: AppServices) -> Asked:
         stop = gr.Button("Stop", variant="stop", visible=False, elem_id="stop", min_width=100, size="md", scale=0)
         more = gr.Button("Add a candidate", elem_id="more", min_width=140, size="md", scale=0)
         reset = gr.Button("Start over", elem_id="reset", min_width=120, size="md", scale=0)
-    with gr.Accordion("Library", open=False, elem_classes="slim", visible=len(services.choices()) > 1):
-        chooser = make_chooser(services, "score-library", "Judge with")
-    judge = draw_judge(services)
-    return Asked(source, candidates, gr.State(2), more, instruction, chooser, judge, compare, stop, reset)
+    setup = draw_setup(services)
+    return Asked(source, candidates, gr.State(2), more, instruction, setup, compare, stop, reset)
 
 
 def _draw_told(services: AppServices) -> Told:

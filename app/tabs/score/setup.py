@@ -1,0 +1,95 @@
+"""Who judges on the Score tab, and with which Library: chosen there, or fixed by a release."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import gradio as gr
+
+from app import release_views, views
+from app.judges import JudgeChoice
+from app.releases import RELEASE
+from app.services import AppServices, Choice
+from app.tabs.chooser import Chooser, make_chooser
+from app.tabs.parts import KEPT, Updates, markup
+from app.tabs.score.judge import JudgeForm, connect_judge, draw_judge, judge_line
+from rewardharness.judging.opening import MEASURED
+
+
+@dataclass(frozen=True)
+class Setup:
+    """The parts of the choice; without a form there is nothing to choose."""
+
+    used: gr.State
+    """The model that judged last for this visitor, while it is not at work."""
+    chooser: Chooser | None = None
+    form: JudgeForm | None = None
+
+    @property
+    def inputs(self) -> list[Any]:
+        """What describes the choice, in the order in which `read` takes it."""
+        if self.chooser is None or self.form is None:
+            return [self.used]
+        return [self.used, *self.chooser.parts, *self.form.inputs]
+
+    @property
+    def parts(self) -> list[Any]:
+        """All that events may change."""
+        return [self.used] if self.form is None else self.form.parts
+
+    def read(self, values: Sequence[Any]) -> tuple[Choice, JudgeChoice]:
+        """Make choices of what stands on the screen.
+
+        Raises:
+            InputError: If a value is out of range.
+        """
+        if self.chooser is None or self.form is None:
+            return Choice(RELEASE), JudgeChoice(RELEASE)
+        count = 1 + len(self.chooser.parts)
+        return Choice(*values[1:count]), self.form.read(values[count:])
+
+    def put_away(self, values: Sequence[Any]) -> Updates:
+        """Take a key off the page, and the model out of reach of another comparison."""
+        if self.chooser is None or self.form is None:
+            return {self.used: None}
+        return {**self.form.put_away(values[1 + len(self.chooser.parts) :]), self.used: None}
+
+
+@dataclass(frozen=True)
+class Head:
+    """What stands above the pictures: who judges, and what the measured judge can tell."""
+
+    line: gr.Markdown
+    about: gr.Accordion
+
+
+def draw_head(services: AppServices) -> Head:
+    """Say who judges."""
+    fixed, default = services.fixed, services.judges.default
+    said = judge_line(services, default) if fixed is None else release_views.fixed_line(fixed, local=services.local)
+    line = markup(said, elem_id="judge")
+    if fixed is not None:
+        with gr.Accordion("About this release", open=False, elem_classes="slim", elem_id="release-about"):
+            markup(release_views.about(fixed.release))
+    measured = default == MEASURED if fixed is None else not fixed.by_model
+    with gr.Accordion(
+        "What this judge can and cannot tell", open=False, elem_classes="slim", visible=measured
+    ) as about:
+        markup(views.about_judge(services.reads_text))
+    return Head(line, about)
+
+
+def draw_setup(services: AppServices) -> Setup:
+    """Draw the choice of Library and judge, folded; nothing where a release fixes both."""
+    if services.fixed is not None:
+        return Setup(gr.State(None, time_to_live=KEPT))
+    with gr.Accordion("Library", open=False, elem_classes="slim", visible=len(services.choices()) > 1):
+        chooser = make_chooser(services, "score-library", "Judge with")
+    form = draw_judge(services)
+    return Setup(form.used, chooser, form)
+
+
+def connect_setup(services: AppServices, setup: Setup, head: Head) -> None:
+    """Connect the parts, where there are any."""
+    if setup.form is not None:
+        connect_judge(services, setup.form, (head.line, head.about))

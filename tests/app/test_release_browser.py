@@ -1,0 +1,101 @@
+"""An app that is fixed to a release: what the page says of it, and that programs get the same score."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from app_parts import Pictures, Served, running_app
+from test_app_server import score, upload
+
+from rewardharness.cli.main import main
+from rewardharness.judging.release import Release, make_release
+from rewardharness.judging.release_file import load_release, save_release
+from rewardharness.library.opening import open_library
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+from playwright.sync_api import Browser, expect, sync_playwright  # noqa: E402
+from screenshots import photograph, screenshot_folder  # noqa: E402
+from visits import CHROMIUM, give, visit  # noqa: E402
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH"),
+]
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("released") / "release.json"
+    save_release(make_release("measured", open_library("builtin")), file)
+    return file
+
+
+@pytest.fixture(scope="module")
+def release(file: Path) -> Release:
+    return load_release(file)
+
+
+@pytest.fixture(scope="module")
+def app(file: Path) -> Iterator[Served]:
+    with running_app(file.parent, {"HF_HUB_OFFLINE": "1", "RH_RELEASE": str(file)}) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as running:
+        started = running.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        yield started
+        started.close()
+
+
+def offline(file: Path, pictures: Pictures, capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
+    words = ["score", "--source", str(pictures.source), "--instruction", pictures.instruction, "--json"]
+    words += ["--candidate", str(pictures.bad), "--candidate", str(pictures.good), "--release", str(file)]
+    assert main(words) == 0
+    found = json.loads(capsys.readouterr().out)
+    return {name: found[name] for name in ("winner", "margin", "candidates", "library_id", "release")}
+
+
+def test_programs_get_the_score_of_the_release(
+    app: Served, file: Path, pictures: Pictures, own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = [upload(app, path) for path in (pictures.source, pictures.bad, pictures.good)]
+    kind, [answer] = score(app, *given, None, None, pictures.instruction)
+    expected = offline(file, pictures, capsys)
+    assert kind == "complete" and {name: answer[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize(("size", "scheme"), [("wide", "light"), ("narrow", "dark")])
+def test_the_page_says_which_release_it_is_and_leaves_nothing_to_choose(
+    app: Served,
+    release: Release,
+    browser: Browser,
+    pictures: Pictures,
+    size: str,
+    scheme: str,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    shots = screenshot_folder(tmp_path_factory)
+    seen = visit(browser, app, size, scheme)
+    page = seen.page
+    line = page.locator("#judge")
+    for words in (f"Release {release.id[:12]}", release.judged_by, "protocol measured", release.library.id[:12]):
+        expect(line).to_contain_text(words)
+    for part in ("#score-library-kind", "#judge-section", "#judge-kind"):
+        assert page.locator(part).count() == 0
+    page.get_by_role("button", name="About this release").click()
+    expect(page.locator("#release-about")).to_contain_text(release.id)
+    expect(page.locator("#release-about")).to_contain_text("carries no figures")
+    photograph(page, shots / f"release-about-{size}-{scheme}.png")
+    give(page, pictures, pictures.instruction)
+    page.locator("#compare").click()
+    expect(page.locator("#verdict")).to_contain_text("People would most likely prefer B.")
+    page.get_by_role("button", name="Notes").click()
+    expect(page.locator("#notes")).to_contain_text(f"Library of release {release.id[:12]}")
+    photograph(page, shots / f"release-score-{size}-{scheme}.png")
+    page.get_by_role("tab", name="Library", exact=True).click()
+    expect(page.locator("#library-summary")).to_contain_text(f"Library of release {release.id[:12]}")
+    assert seen.errors == seen.foreign == seen.dialogs == []
+    page.close()

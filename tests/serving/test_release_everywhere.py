@@ -1,0 +1,230 @@
+"""One release, one score: on the command line, in the app and over HTTP, by measuring and by a model."""
+
+import hashlib
+import json
+from base64 import b64decode
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from model_server import Call, Fault, ModelServer
+from PIL import Image
+from serving_parts import Running, b64
+
+from app.failures import failure
+from app.judges import JudgeChoice
+from app.releases import RELEASE, UNSAID, Places
+from app.services import BUILTIN, AppServices, Choice
+from rewardharness.cli.main import main
+from rewardharness.errors import HarnessError, InputError
+from rewardharness.judging.opening import JudgeOptions
+from rewardharness.judging.release import Release, make_release
+from rewardharness.judging.release_file import load_release, save_release
+from rewardharness.judging.release_opening import open_release
+from rewardharness.judging.subagent import Protocol, SubAgentSettings
+from rewardharness.library.opening import open_library
+from rewardharness.library.store import Library
+from rewardharness.schema import Failure
+from rewardharness.settings import Settings
+
+TEXT = "make the box red"
+NAMES = ("red", "pale", "same")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A source and three edits of it."""
+    folder = tmp_path_factory.mktemp("everywhere")
+    pixels = np.random.default_rng(4).integers(60, 200, (96, 96, 3), dtype=np.uint8)
+    for name, level in (("source", 0), ("red", 90), ("pale", 25), ("same", 0)):
+        pixels[30:70, 30:70] = (120 + level, 120 - level, 110 - level)
+        Image.fromarray(pixels).save(folder / f"{name}.png")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def library() -> Library:
+    names = {"color-and-material-changes", "preserving-the-rest"}
+    return Library(tuple(each for each in open_library("builtin").entries if each.name in names))
+
+
+def grades(image: tuple[str | None, str | None]) -> dict[str, int]:
+    """Scores of a candidate, by its bytes."""
+    url, uuid = image
+    digest = uuid or hashlib.sha256(b64decode((url or "").partition(",")[2])).hexdigest()
+    return {"instruction": 1 + int(digest[0], 16) % 4, "quality": 1 + int(digest[1], 16) % 4}
+
+
+def respond(call: Call) -> str | None:
+    """Judge as a model that leans to whoever is shown first; None for the small questions of a probe."""
+    found = [grades(each) for each in call.images[1:]]
+    if not found:
+        return None
+    if len(found) == 1:
+        return json.dumps(found[0])
+    sums = [sum(each.values()) + (0.5 if number == 0 else 0) for number, each in enumerate(found)]
+    letters = "ABCD"[: len(found)]
+    answer = {"preference": letters[sums.index(max(sums))], "scores": dict(zip(letters, found, strict=True))}
+    return json.dumps(answer)
+
+
+@contextmanager
+def released(judge: str, protocol: Protocol, library: Library, path: Path) -> Iterator[tuple[Release, str | None]]:
+    """A release, and where its model is served for as long as this lasts."""
+    how = SubAgentSettings(protocol=protocol, ties=protocol == "direct")
+    options = JudgeOptions(ties=protocol == "direct", subagent=how)
+    save_release(make_release(judge, library, options), path)
+    if judge == "measured":
+        yield load_release(path), None
+        return
+    with ModelServer(respond) as server:
+        yield load_release(path), server.url
+
+
+def offline(capsys: pytest.CaptureFixture[str], folder: Path, *more: str) -> dict[str, Any]:
+    named = [word for name in NAMES for word in ("--candidate", str(folder / f"{name}.png"))]
+    words = ["score", "--source", str(folder / "source.png"), *named, "--instruction", TEXT, "--json", "--no-cache"]
+    assert main([*words, *more]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert isinstance(record, dict)
+    return record
+
+
+def settings(home: Path, release: Path | str | None = None, judge: str = "measured") -> Settings:
+    named = None if release is None else str(release)
+    return Settings(home=home, library="builtin", debug=False, workers=1, release=named, judge=judge)
+
+
+def on_the_page(services: AppServices, folder: Path) -> dict[str, Any]:
+    """Compare with whatever a visitor may have chosen, and as the download says it."""
+    paths = [str(folder / f"{name}.png") for name in NAMES]
+    done = services.compare(str(folder / "source.png"), paths, TEXT, Choice(BUILTIN), JudgeChoice("measured"))
+    return dict(services.record(done))
+
+
+CASES: list[tuple[str, Protocol]] = [("measured", "chain"), ("vllm:judge", "direct"), ("vllm:judge", "pointwise")]
+
+
+@pytest.mark.parametrize(("judge", "protocol"), CASES)
+def test_a_release_scores_the_same_offline_in_the_app_and_over_http(
+    judge: str,
+    protocol: Protocol,
+    folder: Path,
+    library: Library,
+    tmp_path: Path,
+    own_home: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = tmp_path / "release.json"
+    with released(judge, protocol, library, path) as (release, url):
+        where = [] if url is None else ["--judge", url]
+        record = offline(capsys, folder, "--release", str(path), *where)
+        shown = on_the_page(AppServices(settings(own_home, path), tmp_path, local=True, places=Places(url)), folder)
+        opened, its_library = open_release(release, settings(own_home), endpoint=url, options=JudgeOptions(cache=False))
+        with Running(opened, release=release.id, library=its_library) as server:
+            wish = {"instruction": TEXT, "source": b64((folder / "source.png").read_bytes())}
+            images = [b64((folder / f"{name}.png").read_bytes()) for name in NAMES]
+            reply = server.post("/score", {**wish, "candidates": images}).json
+    assert record["release"] == shown["release"] == reply["release"] == release.id
+    timeless = ("usage", "id")
+    assert {k: v for k, v in shown.items() if k not in timeless} == {
+        k: v for k, v in record.items() if k not in timeless
+    }
+    assert record["winner"] and len({each["reward"] for each in record["candidates"].values()}) > 1
+    for label, item in zip("ABC", reply["results"], strict=True):
+        assert {"reward": item["reward"], **item["scores"]} == record["candidates"][label]
+    for over_http, by_command in (("preference", "winner"), ("margin", "margin"), ("ranking", "ranking")):
+        assert reply["comparison"][over_http] == record[by_command]
+
+
+def test_a_deployed_release_is_named_as_elsewhere(
+    folder: Path, library: Library, tmp_path: Path, own_home: Path
+) -> None:
+    path = tmp_path / "release.json"
+    save_release(make_release("measured", library), path)
+    assert main(["deploy", str(path), "--target", "prod"]) == 0
+    services = AppServices(settings(own_home, "deployed:prod"), tmp_path, local=True)
+    assert services.fixed is not None and services.fixed.release.id == load_release(path).id
+    assert services.library(Choice(RELEASE)) == library
+    assert services.library_name(Choice(RELEASE)) == f"the Library of release {load_release(path).id[:12]}"
+    assert services.check(Choice(RELEASE)) == () and "# " in services.card(Choice(RELEASE))
+    with pytest.raises(InputError, match="fixed to no release"):
+        AppServices(settings(own_home), tmp_path, local=True).library(Choice(RELEASE))
+
+
+def changed(path: Path) -> None:
+    path.write_text(path.read_text("utf-8").replace('"ties": false', '"ties": true'), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("judge", "spoil", "places", "says"),
+    [
+        ("measured", changed, UNSAID, "was changed after it was made"),
+        ("measured", Path.unlink, UNSAID, "release.json"),
+        ("measured", None, Places("http://127.0.0.1:9/v1"), "asks no endpoint"),
+        ("vllm:judge", None, UNSAID, "nothing says where it is served"),
+        ("vllm:judge", None, Places("vllm:other@http://127.0.0.1:9/v1"), "vllm:other"),
+    ],
+)
+def test_an_app_that_cannot_keep_to_its_release_does_not_start(
+    judge: str, spoil: Callable[[Path], None] | None, places: Places, says: str, library: Library, tmp_path: Path
+) -> None:
+    path = tmp_path / "release.json"
+    save_release(make_release(judge, library), path)
+    if spoil is not None:
+        spoil(path)
+    with pytest.raises(HarnessError, match=says):
+        AppServices(settings(tmp_path / "home", path), tmp_path, local=True, places=places)
+    assert not (tmp_path / "home").exists(), "looking makes nothing"
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--release", "nowhere.json"], "nowhere.json"),
+        (["--release", "deployed:nothing"], "Nothing is deployed as 'nothing'"),
+        (["--router", "vllm:x@http://127.0.0.1:9/v1"], "A router belongs to a release"),
+    ],
+)
+def test_a_wrong_release_is_one_error_with_a_remedy(
+    words: list[str], says: str, own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["app", *words]) == 1
+    said = capsys.readouterr().err
+    assert says in said and "Next:" in said and "Traceback" not in said
+
+
+def test_what_a_page_cannot_choose_is_no_remedy() -> None:
+    for code in ("unreachable", "nothing_to_measure", "no_criteria"):
+        said = failure(Failure(code, "It went wrong."), mendable=False, fixed=True)
+        assert "the section Judge" not in said and "hoose" not in said and "never counted as a tie" in said
+
+
+def test_where_the_model_is_comes_from_the_settings_in_a_space(folder: Path, library: Library, tmp_path: Path) -> None:
+    path = tmp_path / "release.json"
+    save_release(make_release("vllm:judge", library, JudgeOptions(subagent=SubAgentSettings(protocol="direct"))), path)
+    home = tmp_path / "home"
+    with ModelServer(respond) as server:
+        asked = settings(home, path, judge=f"vllm:judge@{server.url}")
+        assert on_the_page(AppServices(asked, tmp_path, local=False), folder)["winner"]
+
+
+def test_strangers_learn_no_address_and_spend_nothing_by_program(
+    folder: Path, library: Library, tmp_path: Path
+) -> None:
+    path = tmp_path / "release.json"
+    save_release(make_release("vllm:judge", library), path)
+    with ModelServer(lambda call: Fault("404")) as server:
+        asked = settings(tmp_path / "home", path, judge=f"vllm:judge@{server.url}")
+        strangers, owner = (AppServices(asked, tmp_path, local=local) for local in (False, True))
+        told, known = (on_the_page(each, folder)["reason"] for each in (strangers, owner))
+    assert told == {"code": known["code"], "message": ""} and known["message"]
+    with pytest.raises(InputError, match="does not judge for programs"):
+        strangers.judge_of_programs()
+    assert owner.judge_of_programs().kind == RELEASE
+    save_release(make_release("measured", library), tmp_path / "measured.json")
+    measured = AppServices(settings(tmp_path / "home", tmp_path / "measured.json"), tmp_path, local=False)
+    assert measured.judge_of_programs().kind == RELEASE

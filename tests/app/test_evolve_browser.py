@@ -1,0 +1,340 @@
+"""The Evolve tab as a person meets it: a real browser, a real `rh evolve`, a local Hub."""
+
+import json
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from app_parts import Served, running_app
+from evolve_parts import WRONG, make_pairs, make_timid, process_of
+from hostile import HOSTILE
+from hub_server import HubServer
+
+from rewardharness.files import append_jsonl, read_jsonl
+from rewardharness.library.hub import Access, pull
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+from playwright.sync_api import Browser, Page, expect, sync_playwright  # noqa: E402
+from screenshots import SIZES, photograph, screenshot_folder  # noqa: E402
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "google-chrome"))), None)
+REPO = "ann/evolved"
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH"),
+]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A Hub, the app of somebody who may publish there, and what there is to evolve from."""
+
+    hub: HubServer
+    app: Served
+    token: str
+    data: Path
+    library: Path
+
+    @property
+    def runs(self) -> Path:
+        return self.app.cwd / "home" / "runs"
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    scratch = tmp_path_factory.mktemp("evolve-app")
+    data, library = make_pairs(scratch / "pairs"), make_timid(scratch / "timid")
+    with HubServer() as hub:
+        token = hub.login("ann")
+        settings = {"HF_ENDPOINT": hub.url, "HF_TOKEN": token, "HF_HOME": str(scratch / "hf")}
+        with running_app(scratch, settings) as app:
+            yield Scene(hub, app, token, data, library)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as running:
+        started = running.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        yield started
+        started.close()
+
+
+@contextmanager
+def visit(browser: Browser, url: str, size: str = "wide", scheme: str = "light") -> Iterator[Page]:
+    """Open the tab; in the end make sure that nothing foreign has become a script, and none of ours failed."""
+    width, height = SIZES[size]
+    page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)  # type: ignore[arg-type]
+    odd: list[str] = []
+
+    def on_dialog(dialog: Any) -> None:
+        odd.append(dialog.message)
+        dialog.dismiss()
+
+    page.on("dialog", on_dialog)
+    page.on("pageerror", lambda error: odd.append(str(error)))
+    page.set_default_timeout(30_000)
+    expect.set_options(timeout=30_000)
+    page.goto(url)
+    page.locator("#compare").wait_for(state="attached")
+    page.get_by_role("tab", name="Evolve", exact=True).click()
+    page.locator("#evolve-introduction").wait_for()
+    yield page
+    assert odd == [] and not page.evaluate("window.owned")
+    page.close()
+
+
+def inner_tab(page: Page, name: str) -> None:
+    """Open one of the tabs of the run; on a narrow screen it may stand in a menu."""
+    shown = page.get_by_role("tab", name=name, exact=True).locator("visible=true")
+    if shown.count():
+        shown.first.click()
+        return
+    page.locator("#evolve-tabs .overflow-menu > button").click()
+    page.locator("#evolve-tabs .overflow-dropdown button").get_by_text(name).click()
+
+
+def fold_out(page: Page, name: str) -> None:
+    page.get_by_role("button", name=name).locator("visible=true").first.click()
+
+
+def fill(page: Page, part: str, text: str) -> None:
+    page.locator(f"#{part} input, #{part} textarea").first.fill(text)
+
+
+def describe(page: Page, scene: Scene) -> None:
+    """Fill the form of a new run."""
+    page.locator("#evolve-data").get_by_text("A folder on this computer").click()
+    fill(page, "evolve-place", str(scene.data))
+    page.locator("#evolve-library-kind").get_by_text("A folder on this computer").click()
+    fill(page, "evolve-library-folder", str(scene.library))
+
+
+def begin(page: Page, scene: Scene) -> str:
+    """Start a run from the form; returns its name."""
+    before = {path.name for path in scene.runs.glob("*")}
+    page.locator("#evolve-see").click()
+    page.locator("#evolve-start").click()
+    expect(page.locator("#evolve-standing h3")).to_contain_text("pairs-")
+    name = page.locator("#evolve-standing h3").inner_text().split()[0]
+    assert name not in before
+    return name
+
+
+def wait_for_kept(scene: Scene, name: str) -> None:
+    """Wait until an edit was kept. The first decision comes soon after the first judging."""
+    events = scene.runs / name / "events.jsonl"
+    while not any(each["event"] == "decided" for _, each in read_jsonl(events)):
+        time.sleep(0.01)
+
+
+def test_a_library_grows_is_looked_into_published_and_judges(
+    scene: Scene, browser: Browser, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    shots = screenshot_folder(tmp_path_factory)
+    with visit(browser, scene.app.url) as page:
+        expect(page.locator("#evolve-standing")).to_contain_text("No run is shown")
+        describe(page, scene)
+        page.locator("#evolve-see").click()
+        expect(page.locator("#evolve-cost")).to_contain_text("18 examples to learn from")
+        expect(page.locator("#evolve-start")).to_contain_text("judgments")
+        fold_out(page, "Search and budget")
+        fill(page, "evolve-proposals", "8")
+        expect(page.locator("#evolve-start")).to_be_hidden()  # the cost that was shown is not that of this
+        name = begin(page, scene)
+        process = process_of(name)
+        wait_for_kept(scene, name)
+        process.send_signal(signal.SIGSTOP)  # so that the run does not end before all was looked at
+        expect(page.locator("#evolve-edits label", has_text="Kept").first).to_be_visible()
+        expect(page.locator("#evolve-standing")).to_contain_text("On the pool")
+        page.reload()
+        page.get_by_role("tab", name="Evolve", exact=True).click()
+        expect(page.locator("#evolve-standing h3")).to_contain_text(name)
+        expect(page.locator("#evolve-standing h3")).to_contain_text("Running")
+        page.locator("#evolve-stop").click()
+        expect(page.locator("#evolve-standing h3")).to_contain_text("Stopping")
+        process.send_signal(signal.SIGCONT)
+        expect(page.locator("#evolve-standing h3")).to_contain_text("Stopped")
+        photograph(page, shots / "evolve-stopped.png")
+        page.locator("#evolve-resume").click()
+        expect(page.locator("#evolve-standing h3")).to_contain_text("Finished")
+        expect(page.locator("#evolve-standing")).to_contain_text("On the audit")
+        expect(page.locator("#evolve-accuracy svg")).to_contain_text("audit, 95 %")
+        look_at_a_fix(page)
+        publish(page, scene, tmp_path)
+        score(page, scene)
+        assert scene.token not in page.content()
+
+
+def look_at_a_fix(page: Page) -> None:
+    """An edit that was kept, and an example that it fixes: before and after, with the chains."""
+    page.locator("#evolve-edits label", has_text="Kept").last.click()
+    expect(page.locator("#evolve-edit-head")).to_contain_text("fixes")
+    expect(page.locator("#evolve-change")).to_contain_text("1 changed")
+    page.locator("#evolve-examples label", has_text="fixed").first.click()
+    words = page.locator("#evolve-case-words")
+    expect(words).to_contain_text("Before, with version 0")
+    expect(words).to_contain_text("against the label")
+    expect(words).to_contain_text("as the label says")
+    expect(page.locator("#evolve-case-pictures img")).to_have_count(3)
+    fold_out(page, "How the judge got there · After")
+    expect(page.locator("#evolve-case-chain-1")).to_contain_text("How the grades were weighed")
+    inner_tab(page, "Findings")
+    expect(page.locator("#evolve-findings")).to_contain_text("strongest first")
+    inner_tab(page, "Report")
+    expect(page.locator("#evolve-report")).to_contain_text("6 of 6")
+    with page.expect_download() as download:
+        page.locator("#evolve-download").click()
+    assert download.value.path().read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def publish(page: Page, scene: Scene, scratch: Path) -> None:
+    """Push the newest version: first what would happen, then it happens."""
+    inner_tab(page, "Versions")
+    page.locator("#evolve-versions label").first.click()
+    expect(page.locator("#evolve-use")).to_contain_text("The audit:")
+    fill(page, "evolve-publish-repo", REPO)
+    page.locator("#evolve-publish-preview").click()
+    told = page.locator("#evolve-publish-told")
+    expect(told).to_contain_text(f"v0.1.0 would be published in {REPO}")
+    expect(told).to_contain_text("that edits were chosen on")
+    assert ("models", REPO) not in scene.hub.store.repos
+    page.locator("#evolve-publish-confirm").click()
+    expect(told).to_contain_text(f"{REPO} v0.1.0 is published")
+    pulled = pull(REPO, "v0.1.0", access=Access(scene.token, scene.hub.url, scratch / "cache"))
+    assert len(pulled.library.lineage) > 1 and "on which nothing was decided" in pulled.card
+
+
+def score(page: Page, scene: Scene) -> None:
+    """Judge with what was published, as anybody can."""
+    page.goto(f"{scene.app.url}/?library={REPO}@v0.1.0")
+    expect(page.get_by_text(f"Judging with {REPO}@v0.1.0")).to_be_visible()
+    pictures = (("source", "s2"), ("candidate-a", "a2"), ("candidate-b", "b2"))
+    for place, picture in pictures:
+        page.locator(f"#{place} input[type=file]").set_input_files(scene.data / f"{picture}.png")
+        expect(page.locator(f"#{place} img")).to_be_visible()
+    page.locator("#instruction input, #instruction textarea").fill("remove the square")
+    page.locator("#compare").click()
+    expect(page.locator("#verdict")).to_contain_text("People would most likely prefer B.")
+
+
+@pytest.fixture(scope="module")
+def finished(scene: Scene, browser: Browser) -> str:
+    """A run that is finished, with a proposal that attacks the page."""
+    with visit(browser, scene.app.url) as page:
+        describe(page, scene)
+        name = begin(page, scene)
+        expect(page.locator("#evolve-standing h3")).to_contain_text("Finished")
+    _attack(scene.runs / name)
+    return name
+
+
+def _attack(folder: Path) -> None:
+    """Put a proposal and findings of a hostile model among the events, before the last of them."""
+    events = [record for _, record in read_jsonl(folder / "events.jsonl")]
+    decided = next(each for each in events if each["event"] == "decided")
+    found = next(each for each in events if each["event"] == "found")
+    hostile = {
+        **decided, "signature": "f" * 64, "names": [HOSTILE], "statement": HOSTILE, "source": HOSTILE,
+        "cited": [HOSTILE], "operator": HOSTILE, "evidence": {**decided["evidence"], "reason": HOSTILE},
+    }  # fmt: skip
+    findings = [{**found["findings"][0], "statement": f"`{HOSTILE}`", "cited": [HOSTILE]}]
+    (folder / "events.jsonl").unlink()
+    for record in (*events[:-2], hostile, {**found, "findings": findings}, *events[-2:]):
+        append_jsonl(folder / "events.jsonl", record)
+
+
+def test_a_wrong_label_is_corrected_for_the_next_run(scene: Scene, browser: Browser, finished: str) -> None:
+    before = (scene.data / "pairs.jsonl").read_bytes()
+    with visit(browser, f"{scene.app.url}/?run={finished}") as page:
+        expect(page.locator("#evolve-standing h3")).to_contain_text(finished)
+        inner_tab(page, "Labels to check")
+        page.locator("#evolve-queued label", has_text=WRONG).click()
+        expect(page.locator("#evolve-puzzle-words")).to_contain_text("The label: A is better.")
+        expect(page.locator("#evolve-puzzle-pictures img")).to_have_count(3)
+        expect(page.locator("#evolve-label-A")).to_be_hidden()
+        page.locator("#evolve-label-B").click()
+        expect(page.locator("#evolve-relabelled")).to_contain_text("Noted: the label was wrong")
+        expect(page.locator("#evolve-queue")).to_contain_text("No label to check")
+        fold_out(page, "New run")
+        describe(page, scene)
+        page.locator("#evolve-see").click()
+        expect(page.locator("#evolve-cost")).to_contain_text("1 label that you corrected")
+    assert (scene.data / "pairs.jsonl").read_bytes() == before
+    shutil.rmtree(scene.app.cwd / "home" / "corrections")
+
+
+def test_what_goes_wrong_is_said_and_the_page_stays_usable(scene: Scene, browser: Browser) -> None:
+    with visit(browser, f"{scene.app.url}/?run=../../etc") as page:
+        expect(page.locator("#evolve-told")).to_contain_text("There is no such run.")
+        page.locator("#evolve-data").get_by_text("A folder on this computer").click()
+        page.locator("#evolve-see").click()
+        expect(page.locator("#evolve-cost")).to_contain_text("No folder is named.")
+        fill(page, "evolve-place", "/nowhere/at/all")
+        page.locator("#evolve-see").click()
+        expect(page.locator("#evolve-cost")).to_contain_text("does not exist")
+        expect(page.locator("#evolve-start")).to_be_hidden()
+        page.locator("#evolve-data").get_by_text("My feedback").click()
+        page.locator("#evolve-see").click()
+        expect(page.locator("#evolve-cost")).to_contain_text("There is no feedback yet.")
+
+
+@pytest.mark.parametrize(
+    ("size", "scheme"), [("wide", "light"), ("wide", "dark"), ("narrow", "light"), ("narrow", "dark")]
+)
+def test_nothing_sticks_out_of_the_tab(
+    scene: Scene, browser: Browser, finished: str, size: str, scheme: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    shots = screenshot_folder(tmp_path_factory)
+
+    def shoot(name: str) -> None:
+        photograph(page, shots / f"evolve-{name}-{size}-{scheme}.png")
+
+    with visit(browser, scene.app.url, size, scheme) as page:
+        shoot("empty")
+        fold_out(page, "Search and budget")
+        fold_out(page, "Orchestrator")
+        page.locator("#evolve-proposer").get_by_text("A model").click()
+        expect(page.locator("#evolve-model-key")).to_be_visible()
+        shoot("form")
+        fold_out(page, "New run")
+        fold_out(page, "Earlier runs")
+        page.locator("#evolve-list label", has_text=finished).click()
+        expect(page.locator("#evolve-standing h3")).to_contain_text(finished)
+        page.locator("#evolve-edits label", has_text="<script>").click()
+        expect(page.locator("#evolve-edit-head")).to_contain_text("<script>window.owned=1</script>")
+        page.locator("#evolve-edits label", has_text="Kept").last.click()
+        page.locator("#evolve-examples label", has_text="fixed").first.click()
+        expect(page.locator("#evolve-case-words")).to_contain_text("as the label says")
+        fold_out(page, "How the judge got there · Before")
+        shoot("edit")
+        for name, part in (
+            ("Findings", "findings"), ("Labels to check", "queue"), ("Versions", "versions"), ("Report", "report"),
+        ):  # fmt: skip
+            inner_tab(page, name)
+            expect(page.locator(f"#evolve-{part}")).to_be_visible()
+            shoot(part)
+        assert page.locator("#evolve-run a, #evolve-findings img").count() == 0
+
+
+def test_a_stranger_sees_the_demonstration_set_and_no_runs(
+    scene: Scene, browser: Browser, finished: str, tmp_path: Path
+) -> None:
+    shutil.copytree(scene.runs, tmp_path / "home" / "runs")
+    with (
+        running_app(tmp_path, {"SYSTEM": "spaces", "HF_ENDPOINT": scene.hub.url, "HF_TOKEN": scene.token}) as space,
+        visit(browser, f"{space.url.replace('0.0.0.0', '127.0.0.1')}/?run={finished}") as page,
+    ):
+        expect(page.locator("#evolve-told")).to_contain_text("There is no such run.")
+        expect(page.locator("#evolve-introduction")).to_contain_text("up to 10 minutes")
+        for part in ("#evolve-runs", "#evolve-library-kind", "#evolve-judge-section", "#evolve-proposer"):
+            expect(page.locator(part)).to_be_hidden()
+        expect(page.locator("#evolve-data label")).to_have_count(1)
+        assert finished not in page.content() and str(scene.runs) not in page.content()
+        assert json.dumps(scene.token) not in page.content()

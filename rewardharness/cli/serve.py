@@ -38,6 +38,11 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     network.add_argument(
         "--insecure-no-auth", action="store_true", help="let everybody on the network ask, without a token"
     )
+    network.add_argument(
+        "--allow-pickle",
+        action="store_true",
+        help="also speak the pickle dialects of older reward servers (plain data only; this machine only)",
+    )
     network.add_argument("--request-log", type=Path, metavar="FILE", help="append one line of JSON per request")
     limits = parser.add_argument_group("limits")
     limits.add_argument("--concurrency", type=int, metavar="N", help="judgments under way at once")
@@ -71,13 +76,17 @@ def serve(arguments: argparse.Namespace, settings: Settings) -> int:
         step = "Set RH_SERVER_TOKEN or give --token-file; or, on a network that you trust, --insecure-no-auth."
         output.fail(describe(InputError(f"Others than this machine can reach {arguments.host}.", next_step=step)))
         return WRONG_USE
+    if arguments.allow_pickle and not local:
+        step = "Listen on 127.0.0.1, or leave --allow-pickle out."
+        output.fail(describe(InputError("Pickles are taken from this machine alone.", next_step=step)))
+        return WRONG_USE
     judge, library, release = open_judging(arguments, settings)
     limits = _limits(arguments, settings, judge)
     opened = server.listen(arguments.host, arguments.port)
     service = Service(judge, library, limits, release=None if release is None else release.id)
     if arguments.request_log is not None:
         service.log = RequestLog(arguments.request_log, lambda: service.metrics.log_dropped.add())
-    app = make_app(service, Guard(token, local))
+    app = make_app(service, Guard(token, local), pickles=arguments.allow_pickle)
 
     def ready(_: Callable[[], None]) -> None:
         who = service.identity

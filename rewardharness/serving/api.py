@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from rewardharness import __version__
 from rewardharness.schema import Json
 from rewardharness.serving.body import NAME, REQUEST_PART, ClientGoneError
+from rewardharness.serving.dialects import add_dialects
 from rewardharness.serving.faults import DEFECT, ErrorReply, RefusedError
 from rewardharness.serving.front import GONE, NOT_ALLOWED, NOT_FOUND, Front, error_reply, log
 from rewardharness.serving.prometheus import CONTENT_TYPE
@@ -39,12 +40,13 @@ for _each in _ERRORS.values():
     _each["model"] = ErrorReply
 
 
-def make_app(service: Service, guard: Guard) -> Front:
+def make_app(service: Service, guard: Guard, *, pickles: bool = False) -> Front:
     """Make the application.
 
     Args:
         service: What answers.
         guard: Who may ask.
+        pickles: Whether the pickle dialects are spoken.
     """
 
     @asynccontextmanager
@@ -65,6 +67,7 @@ def make_app(service: Service, guard: Guard) -> Front:
     )
     _add_questions(app, service)
     _add_rewards(app, service)
+    add_dialects(app, service, pickles=pickles)
 
     async def wrong_address(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)

@@ -58,6 +58,10 @@ class Parsed:
     """Parts of a multipart body other than `REQUEST_PART`, by name."""
 
 
+Parse = Callable[[str, bytes], Parsed]
+"""Takes a body apart, given its media type."""
+
+
 class ClientGoneError(Exception):
     """The caller went away before the request was complete."""
 

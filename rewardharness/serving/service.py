@@ -13,7 +13,7 @@ from rewardharness.judging.judge import Judge
 from rewardharness.judging.subagent import SubAgent
 from rewardharness.library.store import Library
 from rewardharness.schema import Json
-from rewardharness.serving.body import ClientGoneError, Receive, body_too_large, parse_body, read_body
+from rewardharness.serving.body import ClientGoneError, Parse, Receive, body_too_large, parse_body, read_body
 from rewardharness.serving.faults import SHUTTING_DOWN, Fault, RefusedError, invalid
 from rewardharness.serving.limits import Gate, Limits
 from rewardharness.serving.normalise import Normalisation, normalise_groups
@@ -118,8 +118,10 @@ class Service:
 
         return await self._answer(visit, headers, receive, ScoreRequest, plan)
 
-    async def batch_score(self, visit: Visit, headers: dict[bytes, bytes], receive: Receive) -> Reply:
-        """Answer `/batch_score`."""
+    async def batch_score(
+        self, visit: Visit, headers: dict[bytes, bytes], receive: Receive, parse: Parse = parse_body
+    ) -> Reply:
+        """Answer `/batch_score`, or the same in a dialect that `parse` understands."""
 
         def plan(wish: BatchRequest, reader: ImageReader) -> Plan:
             check_count("items", len(wish.items), self.limits.items)
@@ -132,7 +134,7 @@ class Service:
 
             return Plan(tuple(edits), len(edits), run)
 
-        return await self._answer(visit, headers, receive, BatchRequest, plan)
+        return await self._answer(visit, headers, receive, BatchRequest, plan, parse)
 
     async def compare(self, visit: Visit, headers: dict[bytes, bytes], receive: Receive) -> Reply:
         """Answer `/compare`."""
@@ -186,6 +188,7 @@ class Service:
         receive: Receive,
         model: type[Model],
         make_plan: Callable[[Model, ImageReader], Plan],
+        parse: Parse = parse_body,
     ) -> Reply:
         """Take a request from its first byte to its reply.
 
@@ -196,7 +199,7 @@ class Service:
         began = asyncio.get_running_loop().time()
         length = self._check_head(headers)
         async with self.gate.room(self.limits.body_bytes if length is None else length):
-            wish, visit.plan = await self._read(headers, receive, length, model, make_plan)
+            wish, visit.plan = await self._read(headers, receive, length, model, make_plan, parse)
             allowed = self.limits.deadline if wish.deadline_s is None else wish.deadline_s
             ends = began + min(self.limits.deadline, allowed)
             with self.gate.admit(visit.plan.judgments):
@@ -248,10 +251,11 @@ class Service:
         length: int | None,
         model: type[Model],
         make_plan: Callable[[Model, ImageReader], Plan],
+        parse: Parse,
     ) -> tuple[Model, Plan]:
         """Read a body and make a plan of it. The body itself is not kept."""
         body = await read_body(receive, length, self.limits)
-        parsed = parse_body(headers.get(b"content-type", b"").decode("latin-1"), body)
+        parsed = parse(headers.get(b"content-type", b"").decode("latin-1"), body)
         wish = read_request(model, parsed)
 
         def plan() -> Plan:

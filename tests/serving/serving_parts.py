@@ -162,6 +162,7 @@ class Running:
         limits: How much at once.
         token: What callers must show.
         release: Hash of the release that is served.
+        pickles: Whether the pickle dialects are spoken.
     """
 
     def __init__(
@@ -173,10 +174,11 @@ class Running:
         release: str | None = None,
         library: Library = EMPTY,
         local: bool = True,
+        pickles: bool = False,
     ) -> None:
         self.service = Service(judge, library, limits, release=release)
         self.token = token
-        self._app = make_app(self.service, Guard(token, local))
+        self._app = make_app(self.service, Guard(token, local), pickles=pickles)
         self._socket = listen("127.0.0.1", 0)
         self.port = int(self._socket.getsockname()[1])
         self.url = f"http://127.0.0.1:{self.port}"

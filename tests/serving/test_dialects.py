@@ -1,0 +1,215 @@
+import http.client
+import json
+import os
+import pickle
+import pickletools
+import struct
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from serving_parts import PATIENCE, ReadyJudge, Running, b64, picture, reward_of
+
+from rewardharness.cli.main import main
+from rewardharness.schema import Failure
+from rewardharness.serving.faults import RefusedError
+from rewardharness.serving.pickled import load_plain
+
+BEFORE, BAD = picture(1), picture(66)
+OCTETS = "application/octet-stream"
+
+
+@pytest.fixture(scope="module")
+def judge() -> ReadyJudge:
+    """A judge that fails on one image."""
+    lost = Failure("timeout", "It took too long.")
+    return ReadyJudge(lambda example: lost if example.candidates[0].data == BAD else None)
+
+
+@pytest.fixture(scope="module")
+def old(judge):
+    """A server that speaks pickle."""
+    with Running(judge, pickles=True) as running:
+        yield running
+
+
+def post(server: Running, path: str, body: bytes, kind: str) -> tuple[int, bytes]:
+    line = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)
+    try:
+        line.request("POST", path, body, {"Content-Type": kind})
+        reply = line.getresponse()
+        return reply.status, reply.read()
+    finally:
+        line.close()
+
+
+def pickled(server: Running, value: object, path: str = "/") -> tuple[int, dict]:
+    status, body = post(server, path, value if isinstance(value, bytes) else pickle.dumps(value), OCTETS)
+    return status, load_plain(body)
+
+
+# ---- pickle
+
+
+EDITED = [picture(2), picture(3)]
+PROMPTS = ["make it red", "make it blue"]
+FORMS = {
+    "edit-r1": {"images": EDITED, "ref_images": [BEFORE, BEFORE], "prompts": PROMPTS, "metadatas": [{}, {}]},
+    "verl-omni": {"images": EDITED, "prompts": PROMPTS, "metadata": {"source": [BEFORE, BEFORE]}},
+    "one source": {"images": EDITED, "prompts": PROMPTS, "metadata": {"source_image": BEFORE}},
+    "flow_grpo": {"images": EDITED, "prompts": PROMPTS, "meta_datas": [{"source": BEFORE}] * 2, "only_strict": True},
+    "deepgen": {"images": {"source": [BEFORE, BEFORE], "edited": EDITED}, "prompts": PROMPTS},
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("path", ["/", "/mode/logits_non_cot"])
+def test_every_form_is_scored(old, judge, form, path):
+    status, said = pickled(old, FORMS[form], path)
+    expected = [pytest.approx(reward_of(each)) for each in EDITED]
+    assert status == 200 and said["scores"] == said["rewards"] == expected
+    assert {example.instruction for example in judge.asked} >= set(PROMPTS)
+    assert all(example.source.data == BEFORE for example in judge.asked)
+
+
+def test_an_edit_that_was_not_judged_fails_the_whole_reply(old):
+    status, said = pickled(old, {"images": [picture(2), BAD], "ref_images": [BEFORE] * 2, "prompts": PROMPTS})
+    assert status == 500 and said == {"error": "1 of 2 edits were not judged: timeout"}
+
+
+@pytest.mark.parametrize(
+    ("wish", "status", "said"),
+    [
+        ({"images": EDITED, "prompts": PROMPTS}, 400, "no source images"),
+        ({"images": EDITED, "prompts": PROMPTS[:1], "ref_images": [BEFORE] * 2}, 400, "2 images, 1 prompts"),
+        ({"images": [], "prompts": [], "ref_images": []}, 400, "0 images"),
+        ({"images": ["a"], "prompts": ["b"], "ref_images": [BEFORE]}, 400, "images is no list of encoded images"),
+        ({"images": EDITED, "prompts": PROMPTS, "metadata": {"source": 3}}, 400, "ref_images is no list"),
+        ([1, 2], 400, "does not hold a mapping"),
+        (b"", 400, "no pickle"),
+        (b"\x80\x04", 400, "no pickle"),
+        (b"GIF89a", 400, "no pickle"),
+    ],
+)
+def test_what_cannot_be_scored_is_said(old, wish, status, said):
+    found, reply = pickled(old, wish)
+    assert found == status and said in reply["error"]
+
+
+class Evil:
+    """Runs a program when it is read."""
+
+    def __init__(self, call: object, *words: object) -> None:
+        self.call, self.words = call, words
+
+    def __reduce__(self) -> tuple[object, tuple[object, ...]]:
+        return self.call, self.words
+
+
+def doubled(depth: int) -> bytes:
+    """A mapping whose key is a tuple of tuples; to hash it takes 2 to the power of the depth steps."""
+    return b"\x80\x04}" + b"K\x01" + b"2\x86" * depth + b"K\x01s."
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pickle.dumps(Evil(os.system, "touch /tmp/never")),
+        pickle.dumps({"images": Evil(eval, "1"), "prompts": []}),
+        pickle.dumps(Evil(os.system, "true"), protocol=0),
+        b"cos\nsystem\n(S'true'\ntR.",
+        pickle.dumps({"images": [Path("x")]}),
+        pickle.dumps({"images": {1, 2}}),
+        doubled(60),
+        pickle.dumps(("a",)),
+        pickle.dumps(1j),
+        b"\x80\x04\x8e" + struct.pack("<Q", 1 << 60) + b".",
+        b"\x80\x04X" + struct.pack("<I", 1 << 31) + b".",
+        b"\x80\x02]q\x00(" + b"h\x00" * 300_000 + b"e.",
+        b"\x80\x03\x8a\xff",
+        b"(lp0\nP1\na.",
+    ],
+    ids=lambda body: str(len(body)),
+)
+def test_a_pickle_that_is_more_than_data_is_refused_unread(old, body):
+    status, said = pickled(old, body)
+    assert status == 400 and "error" in said
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.integers(), inner),
+        max_leaves=12,
+    ),
+    st.integers(2, pickle.HIGHEST_PROTOCOL),
+)
+def test_plain_data_comes_through_as_it_is(value, protocol):
+    data = pickle.dumps(value, protocol=protocol)
+    names = {instruction.name for instruction, _, _ in pickletools.genops(data)}
+    if names & {"GLOBAL", "REDUCE", "LONG4"}:  # bytes in protocol 2 are made by a call
+        with pytest.raises(RefusedError):
+            load_plain(data)
+    else:
+        assert load_plain(data) == value
+
+
+@given(st.binary(max_size=200))
+def test_whatever_comes_is_read_or_refused(data):
+    try:
+        load_plain(data)
+    except RefusedError as error:
+        assert error.status == 400
+
+
+def test_pickle_is_spoken_only_where_it_was_asked_for(server, capsys):
+    assert post(server, "/", pickle.dumps({}), OCTETS)[0] in {404, 405}
+    assert post(server, "/mode/x", pickle.dumps({}), OCTETS)[0] == 404
+    assert main(["serve", "--host", "0.0.0.0", "--insecure-no-auth", "--allow-pickle", "--judge", "measured"]) == 2
+    assert "this machine alone" in capsys.readouterr().err
+
+
+# ---- UniRL
+
+
+def turn(image: bytes | None, text: str = "make it red") -> dict:
+    return {"text": text, **({} if image is None else {"image_b64": b64(image)})}
+
+
+def unirl(server: Running, *edits: dict) -> tuple[int, dict]:
+    status, body = post(server, "/unirl/score", json.dumps({"requests": list(edits)}).encode(), "application/json")
+    return status, json.loads(body)
+
+
+def edit(edited: bytes | None, **more: object) -> dict:
+    return {"history": [turn(BEFORE), turn(edited)], "required_rewards": ["rewardharness"], "metadata": {}, **more}
+
+
+def test_unirl_gets_rewards_and_errors_by_name(server):
+    status, said = unirl(server, edit(picture(2)), edit(BAD))
+    assert status == 200 and said["results"][0]["rewardharness"]["reward"] == pytest.approx(reward_of(picture(2)))
+    assert set(said["results"][0]["rewardharness"]) == {"reward", "instruction_following", "visual_quality"}
+    assert said["results"][1] == {} and said["errors"][1]["rewardharness"].startswith("timeout: ")
+    assert said["errors"][0] == {}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (edit(picture(2), required_rewards=["EditReward"]), "requests[0].required_rewards"),
+        (edit(picture(2), history=[turn(BEFORE)]), "two turns"),
+        (edit(None), "history[1] has no image_b64"),
+        (edit(picture(2), history="x"), "two turns"),
+        ("x", "requests[0] is no object"),
+    ],
+)
+def test_unirl_is_told_what_is_wrong(server, wrong, said):
+    status, reply = unirl(server, wrong)
+    assert status == 422 and said in reply["error"]["message"]
+
+
+def test_unirl_without_requests(server):
+    for body in (b"{}", b"[]", b"null", b'{"requests": []}'):
+        status, reply = post(server, "/unirl/score", body, "application/json")
+        assert status == 422 and "no list of edits" in json.loads(reply)["error"]["message"]

@@ -106,7 +106,7 @@ def read_all(connection: socket.socket) -> bytes:
 
 
 def test_slow_callers_are_sent_away_and_hold_nothing() -> None:
-    with Running(ReadyJudge(), Limits(read_seconds=0.2)) as running:
+    with Running(ReadyJudge(), Limits(read_seconds=0.5)) as running:
         address = ("127.0.0.1", running.port)
         with (
             socket.create_connection(address, timeout=PATIENCE) as silent,
@@ -196,7 +196,7 @@ def test_a_full_queue_is_said_with_when_to_come_back() -> None:
 
 def test_bytes_are_bounded_over_all_requests_and_given_back() -> None:
     judge = HoldingJudge()
-    with Running(judge, Limits(body_bytes=4000, bytes_at_once=4000, read_seconds=0.2)) as running:
+    with Running(judge, Limits(body_bytes=4000, bytes_at_once=4000, read_seconds=0.5)) as running:
         padding = {"images": {"pad": b64(b"x" * 2400)}}
         first = later(lambda: running.post("/score", edit(ONE, **padding)))
         assert judge.entered.wait(PATIENCE)

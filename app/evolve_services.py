@@ -181,6 +181,11 @@ class EvolveServices:
         except HarnessError:
             return ""
 
+    def log(self, name: str) -> str:
+        """Where the process of a run that was begun here writes what it says; empty where there is no such file."""
+        path = self._jobs.log(name)
+        return str(path) if self.local and path.is_file() else ""
+
     def runs(self) -> list[Sight]:
         """The runs of this computer, those that were written to last first. Strangers get none."""
         if not self.local:

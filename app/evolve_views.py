@@ -104,9 +104,9 @@ def standing(sight: Sight) -> str:
     ended = f"The search ended because {status.reason}." if status is not None and sight.state == "finished" else ""
     said = f"<p>{escape(_doing(sight) or f'{meaning} {ended}'.strip())}</p>"
     trouble = ""
-    if status is not None and status.reason and sight.state not in {"finished", "stopped"}:
-        kind = _STYLES.get(sight.state, "warning")
-        trouble = callout(kind, status.reason, paragraph(status.next_step, "remedy"))
+    if status is not None and status.reason and sight.state == "paused":
+        step = paragraph(status.next_step, "remedy") + paragraph("On this page that is the button “Go on”.")
+        trouble = callout("warning", status.reason, step)
     if sight.trouble is not None:
         error = sight.trouble
         trouble += callout("error", error.title, paragraph(error.message), paragraph(error.next_step, "remedy"))
@@ -184,8 +184,8 @@ def share(value: float | None, interval: Sequence[float] | None = None) -> str:
     return f"{value:.1%}" + (f" [{interval[0]:.1%}, {interval[1]:.1%}]" if interval else "")
 
 
-def about(sight: Sight, command: str) -> str:
-    """What a run is about, and how it goes on by hand."""
+def about(sight: Sight, command: str, log: str = "") -> str:
+    """What a run is about, how it goes on by hand, and where its process writes what it has to say."""
     manifest = sight.manifest
     if not manifest:
         return block(paragraph("What it is about is known as soon as it has begun.", "faint"))
@@ -200,6 +200,7 @@ def about(sight: Sight, command: str) -> str:
         ["Began with", f"<code>{escape(str(manifest.get('library_id'))[:12])}</code>"],
     ]
     by_hand = f"<h4>On the command line</h4>{preformatted(command, 'wrap')}" if command else ""
+    rows += [["Log", f"<code>{escape(log)}</code>"]] if log else []
     return block(table(["", ""], rows, "plain") + by_hand)
 
 

@@ -204,7 +204,7 @@ class Jobs:
 
     def is_known(self, name: str) -> bool:
         """Whether there is a run of this name, or there was a process for one."""
-        return (self.folder(name) / MANIFEST).is_file() or (self._beside / f"{name}.log").is_file()
+        return (self.folder(name) / MANIFEST).is_file() or self.log(name).is_file()
 
     def asked(self, name: str) -> dict[str, Any]:
         """How a run was asked for, as `loop.ASKED` says, or else its record; empty when that is not known."""
@@ -215,10 +215,14 @@ class Jobs:
         found = read_json(folder / ASKED)
         return found if isinstance(found, dict) else {}
 
+    def log(self, name: str) -> Path:
+        """The file that the process of a run writes to what it has to say."""
+        return self._beside / f"{name}.log"
+
     def trouble(self, name: str) -> CommandError | None:
         """The error that the latest process of a run ended with; None when it said none."""
         try:
-            with (self._beside / f"{name}.log").open("rb") as stream:
+            with self.log(name).open("rb") as stream:
                 stream.seek(max(0, stream.seek(0, os.SEEK_END) - LOG_TAIL))
                 text = stream.read().decode("utf-8", "replace")
         except OSError:
@@ -264,7 +268,7 @@ class Jobs:
     ) -> None:
         """Start the process. It inherits the locks, and so holds them until it ends."""
         changes, where = around
-        log = os.open(self._beside / f"{name}.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        log = os.open(self.log(name), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
             child = subprocess.Popen(
                 self._command(words),

@@ -47,7 +47,7 @@ class EvolveEvents:
     def outputs(self) -> list[Any]:
         """All that events may change."""
         form = self.form
-        own = [form.section, form.told, form.start, form.promised, *(form.judge.parts if form.judge else [])]
+        own = [form.section, form.told, form.start, form.promised, form.key, *(form.judge.parts if form.judge else [])]
         return [*own, *self.runs.parts, *self.view.parts]
 
     def counting(self) -> Updates:
@@ -79,7 +79,7 @@ class EvolveEvents:
         except Exception as error:
             return {form.told: explain(error)}
         done = {form.told: evolve_views.cost_hint(), form.start: gr.Button(visible=False), form.promised: None}
-        return {**done, **self.open(name)}
+        return {**done, form.key: "", **self.open(name)}
 
     def arrive(self, remembered: str | None, request: gr.Request) -> Updates:
         """The page was opened: show the run that the address names, or that this browser showed last."""
@@ -179,7 +179,7 @@ class EvolveEvents:
             view.judge_key: gr.Textbox(visible=bool(judge)),
             view.other_key: gr.Textbox(visible=bool(orchestrator)),
             view.timer: gr.Timer(active=sight.state in MOVING),
-            view.about: evolve_views.about(sight, command),
+            view.about: evolve_views.about(sight, command, services.log(sight.name)),
             view.report: evolve_views.report(report, place),
             view.download: gr.DownloadButton(value=page, visible=page is not None),
         }

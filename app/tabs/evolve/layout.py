@@ -42,9 +42,6 @@ TO_EDIT = """() => {
 }"""
 """Brings the chosen edit into view where it stands below the list."""
 
-SLOW: dict[str, Any] = {"concurrency_limit": 2, "concurrency_id": "evolve", **QUIET}
-"""How events behave that start processes."""
-
 
 def build_evolve_tab(services: AppServices) -> None:
     """Draw the tab and connect its parts."""
@@ -53,7 +50,7 @@ def build_evolve_tab(services: AppServices) -> None:
     runs = draw_runs(services)
     view = _draw_view(services)
     events = EvolveEvents(services, form, runs, view)
-    _connect(events)
+    _connect(events, at_once=2 if services.local else 1)
 
 
 def _draw_view(services: AppServices) -> RunView:
@@ -109,18 +106,20 @@ def _draw_view(services: AppServices) -> RunView:
     )  # fmt: skip
 
 
-def _connect(events: EvolveEvents) -> None:
+def _connect(events: EvolveEvents, at_once: int) -> None:
+    """Connect the parts. `at_once`: events that start processes and are under way at once, at most."""
     form, view, runs = events.form, events.view, events.runs
     everything = [*events.outputs]
     quick: dict[str, Any] = {"queue": False, **QUIET}
+    slow: dict[str, Any] = {"concurrency_limit": at_once, "concurrency_id": "evolve", **QUIET}
     begin = form.see.click(events.counting, None, everything, **quick)
-    begin.then(events.expect, form.inputs, everything, trigger_mode="once", **SLOW)
-    started = form.start.click(events.start, [form.promised], everything, trigger_mode="once", **SLOW)
+    begin.then(events.expect, form.inputs, everything, trigger_mode="once", **slow)
+    started = form.start.click(events.start, [form.promised], everything, trigger_mode="once", **slow)
     started.success(None, None, None, js=TO_RUN, **QUIET)
     view.timer.tick(events.tick, [view.current, view.known, view.chosen], everything, trigger_mode="once", **quick)
     view.stop.click(events.stop, view.current, everything, trigger_mode="once", **quick)
     view.resume.click(
-        events.resume, [view.current, view.judge_key, view.other_key], everything, trigger_mode="once", **SLOW
+        events.resume, [view.current, view.judge_key, view.other_key], everything, trigger_mode="once", **slow
     )
     view.edits.choices.input(events.choose_edit, [view.current, view.edits.choices], everything, **QUIET).then(
         None, None, None, js=TO_EDIT, **QUIET

@@ -13,7 +13,7 @@ from app.evolve_views import share
 from app.following import Sight
 from app.library_views import differences, entry_document, entry_rubric, entry_tool, kind_words
 from app.markup import block, bullets, callout, diff, escape, named, paragraph, plain
-from rewardharness.evolution.events import Decided, Passed, PhaseBegan, Proposed
+from rewardharness.evolution.events import Decided, Passed, PhaseBegan, Proposed, Rehearsed
 from rewardharness.evolution.gate import Evidence
 from rewardharness.library.diff import LibraryDiff
 from rewardharness.library.entry import Entry
@@ -51,6 +51,8 @@ class Item:
     key: str
     """Names it among those of its run."""
     event: Decided | Proposed
+    rehearsed: tuple[Rehearsed, ...] = ()
+    """How the call of a Tool that it brings was tried before anything was judged."""
 
     @property
     def decided(self) -> Decided | None:
@@ -66,12 +68,14 @@ class Item:
 def items(sight: Sight) -> list[Item]:
     """The proposed edits of a run: those that wait in their order, then those that were decided on, newest first."""
     decided = [event for event in sight.events if isinstance(event, Decided)]
+    rehearsed = [event for event in sight.events if isinstance(event, Rehearsed)]
     times: Counter[str] = Counter()
     found = []
     both: list[Decided | Proposed] = [*decided, *_waiting(sight)]
     for event in both:
         times[event.signature] += 1  # the same edit may be tried again; its key stays what it was while it waited
-        found.append(Item(f"{event.signature[:16]}-{times[event.signature]}", event))
+        tried = tuple(each for each in rehearsed if each.signature == event.signature)
+        found.append(Item(f"{event.signature[:16]}-{times[event.signature]}", event, tried))
     return [*found[len(decided) :], *reversed(found[: len(decided)])]
 
 
@@ -82,6 +86,7 @@ def _waiting(sight: Sight) -> list[Proposed]:
         return []  # the paper's loop tries bundles, which have names of their own
     begun = max((event.step for event in sight.events if isinstance(event, PhaseBegan)), default=-1)
     over = {event.signature for event in sight.events if isinstance(event, Decided)}
+    over |= {event.signature for event in sight.events if isinstance(event, Rehearsed) and not event.usable}
     passed = {event.what for event in sight.events if isinstance(event, Passed)}
     return [
         event
@@ -135,7 +140,19 @@ def head(item: Item) -> str:
     pill = f'<span class="pill {style}">{escape(item.decision)}</span>'
     said = paragraph(f"Proposed by {event.source}.", "faint")
     told = evidence(item.decided.read_evidence()) if item.decided else paragraph("It waits for its turn.", "faint")
-    return block(f'<h3 class="name">{escape(_what(event))} {pill}</h3><p>{named(event.statement)}</p>{told}{said}')
+    return block(
+        f'<h3 class="name">{escape(_what(event))} {pill}</h3><p>{named(event.statement)}</p>{told}{_rehearsals(item)}{said}'
+    )
+
+
+def _rehearsals(item: Item) -> str:
+    """How the call of a new Tool was tried."""
+    lines = []
+    for each in item.rehearsed:
+        bad = [str(seen.get("problem")) for seen in each.observations if seen.get("problem")]
+        tried = f"The call of {each.tool} was tried on {_examples(len(each.observations))} first"
+        lines.append(f"{tried}: {'all replies were of use' if not bad else '; '.join(bad)}.")
+    return bullets(map(escape, lines), "evidence")
 
 
 def evidence(found: Evidence) -> str:

@@ -20,6 +20,7 @@ from rewardharness.evolution.events import (
     Passed,
     PhaseBegan,
     Proposed,
+    Rehearsed,
     Started,
 )
 from rewardharness.evolution.gate import Evidence
@@ -126,6 +127,17 @@ def test_edits_stand_newest_first_and_say_what_spoke_for_them() -> None:
     assert proposal_views.example_choices(items[0]) == [] == proposal_views.example_choices(None)
     untouched = decided("reject", affected=0, calls=0, judged=0, fixes=0, breaks=0, p_value=None, failed=0, unsteady=0)
     assert "reads for no example" in read_own(proposal_views.head(replace(items[2], event=untouched))).text
+
+
+def test_a_rehearsal_is_told_and_what_it_replaced_does_not_wait() -> None:
+    seen = ({"example": "e", "said": HOSTILE, "problem": ""}, {"example": "f", "said": "", "problem": HOSTILE})
+    good = Rehearsed("meter", "sig-b", seen[:1], usable=True)
+    [item] = proposal_views.items(sight(STARTED, Judged(9, 1, 0.5), PROPOSED, good))
+    assert "tried on 1 example first: all replies were of use" in read_own(proposal_views.head(item)).text
+    bad = replace(good, observations=seen, usable=False)
+    assert proposal_views.items(sight(STARTED, Judged(9, 1, 0.5), PROPOSED, bad)) == []
+    told = read_own(proposal_views.head(replace(item, rehearsed=(bad,)))).text
+    assert "tried on 2 examples first: <script>" in told
 
 
 def test_what_a_phase_has_dropped_does_not_wait() -> None:

@@ -229,7 +229,8 @@ def run_choices(found: Sequence[Listed]) -> list[tuple[str, str]]:
         task = each.progress.manifest.get("task")
         first = f"{task} · {progress.name}" if task else progress.name
         state = "Cannot be read" if each.trouble else STATES[progress.state][0]
-        done = f"{progress.judged:,} of {progress.wanted:,} judgments" if progress.state != "finished" else ""
+        counted = progress.wanted and progress.state != "finished"
+        done = f"{progress.judged:,} of {progress.wanted:,} judgments" if counted else ""
         lines = [first, " · ".join(part for part in (state, progress.who, done) if part)]
         said = shorten(each.trouble or _numbers(each.row), 150, placeholder=" …")
         choices.append(("\n".join(plain(line) for line in (*lines, said) if line), progress.name))

@@ -1,0 +1,262 @@
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from benchmark_parts import MISLABELLED, PAIRS, app_services, judged, make_labelled, make_timid, on
+from hostile import HOSTILE, Reader, read_own
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app import benchmark_case_views, benchmark_tables, benchmark_views
+from app.benchmark_charts import reliability, track
+from app.benchmark_runs import Progress
+from app.benchmark_services import AGAINST, UNJUDGED, WITH, BenchmarkServices, Listed, Wanted
+from app.following import State
+from app.jobs import CommandError
+from app.markup import plain
+from app.new_benchmark import PLACE
+from rewardharness.benchmark.task import Task, list_tasks, read_task
+from rewardharness.data.opening import DEMO
+from rewardharness.schema import Json
+
+SHARES = st.floats(0, 1)
+EVIL = plain(HOSTILE)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[BenchmarkServices, str, str]:
+    """Services, and two runs of one task whose every free text attacks the page: with the built-in Library, and not."""
+    scratch = tmp_path_factory.mktemp("views")
+    data, timid = make_labelled(scratch / "pairs", hostile=HOSTILE), make_timid(scratch / "<img src=x>")
+    names = []
+    for name, spec in (("builtin", "builtin"), ("timid", str(timid))):
+        names.append(judged(scratch / "home", on(data, library=spec, baselines=("random",)), name))
+    return app_services(scratch / "home", scratch / "scratch").benchmarks, *names
+
+
+@pytest.fixture(scope="module")
+def result(world: tuple[BenchmarkServices, str, str]) -> Json:
+    services, _, timid = world
+    return services.open(timid).result
+
+
+def text_of(markup: str) -> str:
+    return "".join(read_own(line).text for line in markup.split("\n\n"))
+
+
+def test_the_table_has_every_row_with_value_interval_n_coverage_and_guessing(
+    world: tuple[BenchmarkServices, str, str],
+) -> None:
+    services, builtin, _ = world
+    found = services.open(builtin).result
+    shown = text_of(benchmark_tables.rows_table(found))
+    number = found["rows"][0]["numbers"][0]
+    low, high = (f"{100 * bound:.1f}" for bound in number["interval"])
+    assert f"{100 * number['value']:.1f} [{low}, {high}]" in shown and f"{PAIRS} of {PAIRS}" in shown
+    assert "no Library" in shown and "random (baseline)" in shown and "50.0" in shown
+    assert f"0 of {PAIRS}" in shown, "what was not judged lowers the coverage and is no zero"
+    assert "drawn: exact among A, B" in shown and "measured (no VLM) against it" in shown
+    judging = text_of(benchmark_tables.judging_table(found))
+    assert f"{PAIRS} of {PAIRS} (100.0%)" in judging and f"This Library has nothing to go by here: {PAIRS}" in judging
+    assert "no score of zero" in judging and "no model was asked" in judging
+    assert builtin in text_of(benchmark_views.about_run(services.look(builtin), services.command(builtin)))
+    assert "in per cent" in text_of(benchmark_views.summary(found))
+    assert benchmark_views.summary({**found, "parts": found["parts"] * 9}) == ""
+
+
+def test_nothing_foreign_is_more_than_text(world: tuple[BenchmarkServices, str, str], result: Json) -> None:
+    services, _, timid = world
+    key = result["rows"][0]["key"]
+    evil = {**result, "task": {**result["task"], "title": HOSTILE, "notes": [HOSTILE]}}
+    evil |= {"revision": HOSTILE, "fitted": [HOSTILE], "references": {HOSTILE: 0.5}}
+    evil["problems"] = [{"code": HOSTILE, "message": HOSTILE, "part": HOSTILE, "n": 1, "consequence": HOSTILE}]
+    evil["counted"] = [{"part": HOSTILE, "rows": 2, "counted": 1, "left_out": {HOSTILE: 1}}]
+    evil["rows"] = [{**row, "name": HOSTILE, "library": HOSTILE, "failures": {HOSTILE: 1}} for row in evil["rows"]]
+    for markup in (
+        benchmark_tables.rows_table(evil),
+        benchmark_tables.judging_table(evil),
+        benchmark_tables.about_data(evil),
+        benchmark_tables.by_kind(evil, key),
+        benchmark_tables.published(evil | {"published": [_published()]}),
+        benchmark_views.summary(evil),
+        benchmark_views.about_run(replace(services.look(timid), manifest={"task": HOSTILE}), HOSTILE),
+        benchmark_views.standing(_progress("paused", reason=HOSTILE)),
+        benchmark_views.standing(_progress("paused", trouble=CommandError(HOSTILE, HOSTILE, next_step=HOSTILE))),
+    ):
+        assert EVIL in text_of(markup)
+    assert all(tag not in reliability(result["rows"][0]["calibration"]["bins"]) for tag in ("<script", "<img"))
+
+
+def test_questions_are_words_pictures_and_chains_and_nothing_else(world: tuple[BenchmarkServices, str, str]) -> None:
+    services, builtin, timid = world
+    keys = {name: services.open(name).result["rows"][0]["key"] for name in (builtin, timid)}
+    question = f"drawn/{MISLABELLED}"
+    case = services.case(builtin, keys[builtin], question)
+    words = text_of(benchmark_case_views.words(case))
+    assert EVIL in words and "against the label" in words
+    assert "Reward" in words and "lead 0." in words and "confidence 0." in words
+    assert "tool by tool" in text_of(benchmark_case_views.chain(case.sides[0]))
+    both = services.flip((timid, keys[timid]), (builtin, keys[builtin]), question)
+    shown = text_of(benchmark_case_views.words(both))
+    assert "measured (no VLM), <img src=x>" in shown and "measured (no VLM), builtin" in shown
+    changed = text_of(benchmark_case_views.words(replace(case, changed=True)))
+    assert "The data have changed" in changed
+    found = services.compare((timid, keys[timid]), (builtin, keys[builtin]))
+    said = text_of(benchmark_case_views.compared(found))
+    assert "Fixed / broken" in said and "better" in said and "<img src=x>" in said
+    flips = benchmark_case_views.flip_choices(found)
+    assert len(flips) == len(found["parts"][0]["flips"]) > 5
+    assert all("\n" in words and "\u202e" not in words for words, _ in flips)
+    asked = services.asked(builtin, keys[builtin])
+    kinds = dict(benchmark_case_views.category_choices(asked))
+    assert f"{EVIL} (1)" in kinds and sum(int(words.rpartition("(")[2][:-1]) for words in kinds) == PAIRS
+    total = [int(words.rpartition("(")[2][:-1]) for words, _ in benchmark_case_views.kind_choices(asked)]
+    assert sum(total) == PAIRS and total[0] == len(Wanted(AGAINST).pick(asked))
+
+
+def test_a_row_that_judged_nothing_says_so_everywhere(world: tuple[BenchmarkServices, str, str]) -> None:
+    services, builtin, _ = world
+    found = services.open(builtin).result
+    bare = next(row["key"] for row in found["rows"] if row["role"] == "empty")
+    assert "says nothing of how sure it is" in text_of(benchmark_tables.calibration(found, bare))
+    assert "how far one candidate leads" in text_of(benchmark_tables.by_margin(found, bare))
+    assert f"0 of {PAIRS - 4}" in text_of(benchmark_tables.by_kind(found, bare))
+    assert reliability(next(row for row in found["rows"] if row["key"] == bare)["calibration"]["bins"]) == ""
+    case = services.case(builtin, bare, f"drawn/{MISLABELLED}")
+    assert "No judgment: This Library has nothing to go by here" in text_of(benchmark_case_views.words(case))
+    assert "never counted as a tie" in text_of(benchmark_case_views.chain(case.sides[0]))
+    empty = {**found, "rows": [{**row, "numbers": []} for row in found["rows"]]}
+    assert "nothing to count yet" in text_of(benchmark_tables.rows_table(empty))
+    scores = {
+        **found,
+        "scores": True,
+        "rows": [{**found["rows"][0], "by_category": {}, "by_margin": [], "calibration": None}],
+    }
+    for markup in (benchmark_tables.by_kind(scores, ""), benchmark_tables.calibration(scores, "")):
+        assert "no answer is right or wrong" in text_of(markup)
+
+
+def _published(**more: Any) -> Json:
+    row = {
+        "judge": HOSTILE, "printed": "53.54", "n": 919, "n_inferred": True, "same_protocol": False, "mark": HOSTILE,
+        "unknown": [], "remarks": [HOSTILE], "table": HOSTILE, "source": HOSTILE,
+    }  # fmt: skip
+    number = {"part": HOSTILE, "dimension": "", "metric": "exact", "name": HOSTILE, "value": 0.5}
+    return {**number, "interval": [0.4, 0.6], "n": 10, "rows": [row | more]}
+
+
+def test_published_numbers_are_marked_where_the_protocol_differs() -> None:
+    shown = text_of(benchmark_tables.published({"published": [_published(mark="labels: A/B, not A/B/tie")]}))
+    assert "differs labels: A/B, not A/B/tie" in shown and "919 (worked out)" in shown and "ours" in shown
+    same = text_of(benchmark_tables.published({"published": [_published(same_protocol=True, unknown=["orders"])]}))
+    assert "same not known: orders" in same and "differs" not in same
+    many = _published()
+    many["rows"] *= 12
+    assert "4 more" in text_of(benchmark_tables.published({"published": [many]}))
+    assert "Nobody has published" in text_of(benchmark_tables.published({"published": []}))
+
+
+def _progress(state: State, **more: Any) -> Progress:
+    manifest = {"task": "demo", "sampled": [4, 9, 0]}
+    contenders = ({"name": "measured", "library": "builtin", "key": "k"},)
+    known: dict[str, Any] = {"manifest": manifest, "contenders": contenders, "judged": 3, "wanted": 12}
+    return Progress("run", Path("/x"), state, **{**known, **more})
+
+
+def test_how_a_run_stands_is_said_with_how_far_it_has_come() -> None:
+    shown = text_of(benchmark_views.standing(_progress("running", seconds_left=300.0)))
+    assert shown.startswith("demo Running") and "3 of 12 judgments, about 5 min left" in shown
+    assert "being counted" in text_of(benchmark_views.standing(_progress("running", judged=12)))
+    assert "judgments" not in text_of(benchmark_views.standing(_progress("finished", judged=12)))
+    assert "can go on" in text_of(benchmark_views.standing(_progress("interrupted")))
+    assert "ended before anything" in text_of(benchmark_views.standing(Progress("x", Path("/x"), "failed")))
+    listed = [Listed(_progress("stopped")), Listed(Progress("b", Path("/b"), "failed"), trouble="It is broken.")]
+    (first, name), (second, _) = benchmark_views.run_choices(listed)
+    assert first == "demo · run\nStopped · measured, builtin · 3 of 12 judgments" and name == "run"
+    assert second == "b\nCannot be read\nIt is broken."
+
+
+def test_what_a_benchmark_costs_is_said_before() -> None:
+    told = {
+        "contenders": [{"name": HOSTILE, "library": "builtin"}], "sampled": [4, 9, 0], "items": 4, "judgments": 8,
+        "known": 1, "requests": 14, "counting": {HOSTILE: 4},
+        "problems": [{"code": "missing image", "message": HOSTILE, "n": 2}],
+    }  # fmt: skip
+    shown = text_of(benchmark_views.expected(told))
+    assert "4 examples to judge, a stratified sample of 4 of 9" in shown and "7 judgments; 1 are there already" in shown
+    assert "at least 14 requests" in shown and "1 remark on the data" in shown and EVIL in shown
+    free = text_of(benchmark_views.expected({**told, "requests": 0, "judgments": 1, "sampled": None}))
+    assert "costs time alone" in free and "judged already" in free
+
+
+def test_every_task_says_what_it_measures_its_protocols_its_n_and_how_to_get_its_data() -> None:
+    tasks = list_tasks()
+    choices = dict((name, words) for words, name in benchmark_views.task_choices(tasks, local=True))
+    assert "919" in choices["genai-bench"] and "gated" in choices["editreward-bench"]
+    assert "185/186 (K=2)" in choices["editreward-bench"] and "your own copy" in choices["imagenhub"]
+    assert [name for _, name in benchmark_views.task_choices(tasks, local=False)] == [DEMO]
+    for task in tasks:
+        shown = text_of(benchmark_views.about_task(task, task.name))
+        assert task.title in shown and all(name in shown for name in (*task.protocols, *task.metrics))
+        assert all(part.name in shown for part in task.parts)
+        assert not task.access or "How to get the data" in shown
+    for name in (DEMO, PLACE):
+        assert "pairs" in text_of(benchmark_views.about_task(None, name))
+    evil = text_of(benchmark_views.about_task(_evil_task(), "x"))
+    assert evil.count("onerror") >= 3
+
+
+def _evil_task() -> Task:
+    quoted = "'" + HOSTILE.replace("'", "''") + "'"
+    text = (
+        f"name: x\ntitle: {quoted}\nabout: {quoted}\naccess: {quoted}\nlicense: {quoted}\nnotes: [{quoted}]\n"
+        "columns: {instruction: i, source: s, candidates: [a, b]}\nlabel: {rule: first}\nparts: [{name: all}]\n"
+    )
+    return read_task(text, "x.yaml")
+
+
+@given(st.none() | SHARES, st.none() | st.tuples(SHARES, SHARES), st.none() | SHARES, st.sampled_from([0.0, -1.0]))
+def test_a_line_stays_within_its_ends(
+    value: float | None, bounds: tuple[float, float] | None, guess: float | None, low: float
+) -> None:
+    line = track(value, sorted(bounds) if bounds else None, guess, low)
+    assert bool(line) == (value is not None)
+    read = Reader(line)
+    assert set(read.tags) <= {"span"} and read.text == ""
+    for number in re.findall(r"(?:left|width):(-?[\d.]+)%", line):
+        assert 0 <= float(number) <= 100
+
+
+BINS = st.lists(
+    st.fixed_dictionaries(
+        {"n": st.integers(0, 50), "mean": SHARES, "accuracy": SHARES, "interval": st.tuples(SHARES, SHARES)}
+    )
+)
+
+
+@given(BINS)
+def test_the_curve_has_a_dot_for_every_bin_that_holds_something(bins: list[Json]) -> None:
+    picture = reliability(bins)
+    assert picture.count("<circle") == sum(each["n"] > 0 for each in bins)
+    assert bool(picture) == any(each["n"] for each in bins)
+    assert all(0 <= float(y) <= 340 for y in re.findall(r'c[xy]="([\d.-]+)"', picture))
+
+
+def test_words_for_what_is_not_there() -> None:
+    for kind in (AGAINST, UNJUDGED, WITH):
+        assert "Choose another kind" in text_of(benchmark_case_views.no_case(kind))
+    assert benchmark_case_views.position(0, 0) == ""
+    assert "2 of 5" in text_of(benchmark_case_views.position(1, 5))
+    assert "truth of this task is a score" in text_of(benchmark_case_views.no_question(scores=True))
+    for markup in (
+        benchmark_views.introduction(local=False),
+        benchmark_views.no_run(local=True),
+        benchmark_views.no_runs(local=False),
+        benchmark_views.cost_hint(),
+        benchmark_views.counting(),
+        benchmark_case_views.comparison_hint(),
+        benchmark_case_views.no_flip("x"),
+    ):
+        assert len(text_of(markup)) > 20

@@ -1,6 +1,7 @@
 """The house keeps its order: imports go down the layers, and each outside thing has one door."""
 
 import ast
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -95,3 +96,9 @@ def test_modules_and_functions_stay_small(path: Path) -> None:
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             assert (node.end_lineno or node.lineno) - node.lineno <= 75, node.name
+
+
+def test_modules_of_tests_have_names_of_their_own() -> None:
+    """They are imported by their last name alone."""
+    names = Counter(path.name for path in ROOT.glob("tests/**/*.py") if path.name != "conftest.py")
+    assert [name for name, count in names.items() if count > 1] == []

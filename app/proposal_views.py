@@ -140,9 +140,8 @@ def head(item: Item) -> str:
     pill = f'<span class="pill {style}">{escape(item.decision)}</span>'
     said = paragraph(f"Proposed by {event.source}.", "faint")
     told = evidence(item.decided.read_evidence()) if item.decided else paragraph("It waits for its turn.", "faint")
-    return block(
-        f'<h3 class="name">{escape(_what(event))} {pill}</h3><p>{named(event.statement)}</p>{told}{_rehearsals(item)}{said}'
-    )
+    title = f'<h3 class="name">{escape(_what(event))} {pill}</h3>'
+    return block(f"{title}<p>{named(event.statement)}</p>{told}{_rehearsals(item)}{said}")
 
 
 def _rehearsals(item: Item) -> str:

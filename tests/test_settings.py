@@ -34,3 +34,10 @@ def test_nothing_secret_is_in_its_representation() -> None:
         {"RH_API_KEY": "sk-canary", "GEMINI_API_KEY": "g-canary", "RH_JUDGE": "vllm:m@http://u:canary@h/v1"}
     )
     assert settings.judge.startswith("vllm:m") and "canary" not in repr(settings)
+
+
+def test_the_orchestrator_has_the_key_of_the_judge_unless_it_has_its_own() -> None:
+    assert Settings.from_env({"RH_API_KEY": "one"}).orchestrator_key == "one"
+    assert Settings.from_env({"RH_API_KEY": "one", "RH_ORCHESTRATOR_API_KEY": "two"}).orchestrator_key == "two"
+    assert Settings.from_env({"RH_API_KEY": "one", "RH_ORCHESTRATOR_API_KEY": ""}).orchestrator_key is None
+    assert "canary" not in repr(Settings.from_env({"RH_ORCHESTRATOR_API_KEY": "canary"}))

@@ -103,6 +103,8 @@ class Scores:
     """Visual quality on `SCALE`; fractions are allowed. None when nothing spoke to it."""
     reward: float
     """One number in [0, 1] for training and ranking; higher is better."""
+    variance: float | None = None
+    """Variance of the reward over repeated questions (of a sample, with n - 1); None when it was asked but once."""
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,12 @@ def judgment_json(judgment: Judgment) -> dict[str, Any]:
         "margin": judgment.margin,
         "confidence": judgment.confidence,
         "candidates": {
-            label: {"reward": each.reward, "instruction": each.instruction, "quality": each.quality}
+            label: {
+                "reward": each.reward,
+                "instruction": each.instruction,
+                "quality": each.quality,
+                "variance": each.variance,
+            }
             for label, each in judgment.scores.items()
         },
         "judge": judgment.judge,
@@ -56,7 +61,8 @@ def judgment_line(judgment: Judgment) -> dict[str, Any]:
         "ranking": [list(level) for level in judgment.ranking],
         "confidence": judgment.confidence,
         "scores": {
-            label: {"instruction": each.instruction, "quality": each.quality} for label, each in judgment.scores.items()
+            label: {"instruction": each.instruction, "quality": each.quality, "variance": each.variance}
+            for label, each in judgment.scores.items()
         },
         "position_consistent": judgment.position_consistent,
         "notes": list(judgment.notes),
@@ -86,8 +92,9 @@ def judgment_from_line(line: Mapping[str, Any]) -> Judgment:
         margin=line.get("margin"),
         confidence=line.get("confidence"),
         scores={
-            label: Scores(graded.get(label, {}).get("instruction"), graded.get(label, {}).get("quality"), reward)
+            label: Scores(known.get("instruction"), known.get("quality"), reward, known.get("variance"))
             for label, reward in rewards.items()
+            for known in [graded.get(label, {})]
         },
         notes=tuple(line.get("notes", ())),
         position_consistent=line.get("position_consistent"),

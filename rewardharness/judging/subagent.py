@@ -324,7 +324,7 @@ class SubAgent:
         blank = replace(blank, protocol=self.settings.name_for(len(example.candidates)))
         if failed is not None:
             return replace(blank, failure=failed)
-        scores = mean_scores(verdicts)
+        scores = mean_scores(verdicts, repeated=self.settings.samples > 1)
         if len(example.candidates) == 1:
             return replace(blank, failure=None, ranking=(example.labels,), scores=scores)
         leads, consistent = put_together(example.labels, verdicts, scores)

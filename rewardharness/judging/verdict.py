@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import combinations
-from statistics import fmean
+from statistics import fmean, variance
 from typing import Any
 
 from rewardharness.models.base import Reply
@@ -93,8 +93,13 @@ def lead_of(leads: Mapping[tuple[str, str], float], first: str, second: str) -> 
     return 0.0 if value is None else value
 
 
-def mean_scores(verdicts: Sequence[Verdict]) -> dict[str, Scores]:
-    """Average the scores of each candidate over all showings that scored it."""
+def mean_scores(verdicts: Sequence[Verdict], *, repeated: bool = False) -> dict[str, Scores]:
+    """Average the scores of each candidate over all showings that scored it.
+
+    Args:
+        verdicts: What came of the showings.
+        repeated: Whether the same was asked several times, so that the spread says how steady the judge is.
+    """
     labels = sorted({label for verdict in verdicts for label in verdict.scores})
     found: dict[str, Scores] = {}
     for label in labels:
@@ -103,6 +108,7 @@ def mean_scores(verdicts: Sequence[Verdict]) -> dict[str, Scores]:
             _mean([score.instruction for score in each]),
             _mean([score.quality for score in each]),
             fmean(score.reward for score in each),
+            variance([score.reward for score in each]) if repeated and len(each) > 1 else None,
         )
     return found
 

@@ -136,7 +136,8 @@ class Outcome:
         numbers = [each for each in (scores.instruction, scores.quality) if each is not None]
         if not all(map(math.isfinite, numbers)) or not 0 <= found.reward <= 1:
             return replace(about, error=BAD_SCORE)
-        return replace(about, ok=True, reward=found.reward, scores=scores)
+        spread = found.variance if found.variance is not None and math.isfinite(found.variance) else None
+        return replace(about, ok=True, reward=found.reward, scores=scores, variance=spread)
 
 
 @dataclass(frozen=True)

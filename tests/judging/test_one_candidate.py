@@ -5,6 +5,7 @@ import io
 import json
 import math
 from pathlib import Path
+from statistics import variance
 
 import numpy as np
 import pytest
@@ -228,3 +229,13 @@ def test_rh_score_of_one_candidate(tmp_path: Path, capsys: pytest.CaptureFixture
     shown = capsys.readouterr().out
     assert f"{record['candidates']['A']['reward']:.3f}" in shown
     assert "preferred" not in shown and "tie" not in shown
+
+
+def test_repeated_questions_tell_how_steady_the_judge_is() -> None:
+    replies = [f'{{"instruction": {grade}, "quality": 4}}' for grade in (1, 4, 4)]
+    judgment = ask(ScriptedModel(replies), protocol="pointwise", samples=3)
+    rewards = [0.5, 1.0, 1.0]
+    assert judgment.scores["A"].reward == pytest.approx(sum(rewards) / 3)
+    assert judgment.scores["A"].variance == pytest.approx(variance(rewards))
+    assert judgment_from_line(judgment_line(judgment)).scores == dict(judgment.scores)
+    assert ask(ScriptedModel([GOOD]), protocol="pointwise").scores["A"].variance is None

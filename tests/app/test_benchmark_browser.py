@@ -1,0 +1,170 @@
+"""Benchmarks as a person meets them: begun from the tab, read, looked into question by question, compared."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from app_parts import Served
+from benchmark_parts import PAIRS, judged, make_labelled, make_timid, on
+from hostile import HOSTILE
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+from playwright.sync_api import Browser, Page, expect, sync_playwright  # noqa: E402
+from screenshots import photograph, screenshot_folder  # noqa: E402
+from visits import CHROMIUM, Visit, visit  # noqa: E402
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH"),
+]
+
+TABS = {"Score": "#compare", "Library": "#search", "Evolve": "#evolve-see", "Benchmark": "#benchmark-see"}
+"""Tabs, and what is seen on each."""
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_labelled(tmp_path_factory.mktemp("browser") / "pairs", hostile=HOSTILE)
+
+
+@pytest.fixture(scope="module")
+def compared(data: Path, served: Served) -> str:
+    """A run with another Library, made before the page is opened."""
+    return judged(served.cwd / "home", on(data, library=str(make_timid(data.parent / "timid"))), "benchmark-timid")
+
+
+@pytest.fixture(scope="module")
+def browser(compared: str) -> Iterator[Browser]:
+    # After the run: what drives the browser has an event loop in this thread, and judging needs one of its own.
+    with sync_playwright() as running:
+        started = running.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        yield started
+        started.close()
+
+
+def open_tab(page: Page, name: str, row: str = "#tabs") -> None:
+    """Open a tab; on a small screen it may be in the menu at the end of its row."""
+    tabs = page.locator(f"{row} > .tab-wrapper")
+    shown = tabs.get_by_role("tab", name=name, exact=True)
+    if not shown.count():
+        tabs.get_by_role("button", name="More tabs").click()
+        shown = tabs.locator(".overflow-dropdown button", has_text=name)
+    box = shown.bounding_box()
+    assert box is not None and box["x"] >= 0 and box["x"] + box["width"] <= page.evaluate("innerWidth")
+    shown.click()
+
+
+def open_part(page: Page, name: str) -> None:
+    """Open a part of the run."""
+    open_tab(page, name, "#benchmark-tabs")
+
+
+def assert_clean(seen: Visit) -> None:
+    assert seen.page.evaluate("window.owned") is None
+    assert seen.foreign == [] and seen.dialogs == [] and seen.errors == []
+
+
+def test_from_the_cost_to_the_table_to_single_questions_to_a_comparison(
+    browser: Browser, served: Served, data: Path, compared: str
+) -> None:
+    seen = visit(browser, served)
+    page = seen.page
+    page.get_by_role("tab", name="Benchmark", exact=True).click()
+    expect(page.locator("#benchmark-standing")).to_contain_text("No benchmark is shown")
+    page.locator("#benchmark-task label", has_text="EditReward-Bench (TIGER-Lab)").click()
+    expect(page.locator("#benchmark-about-task")).to_contain_text("The dataset is gated. Accept its terms")
+    page.locator("#benchmark-task label", has_text="Data of my own").click()
+    page.locator("#benchmark-place input, #benchmark-place textarea").fill(str(data / "nowhere"))
+    page.locator("#benchmark-see").click()
+    expect(page.locator("#benchmark-cost")).to_contain_text("does not exist")
+    page.locator("#benchmark-place input, #benchmark-place textarea").fill(str(data))
+    page.locator("#benchmark-baselines").get_by_text("always the first").click()
+    page.locator("#benchmark-see").click()
+    expect(page.locator("#benchmark-cost")).to_contain_text(f"{PAIRS} examples to judge")
+    expect(page.locator("#benchmark-cost")).to_contain_text(f"{3 * PAIRS} judgments")
+    page.locator("#benchmark-start").click()
+    expect(page.locator("#benchmark-standing")).to_contain_text("Finished")
+    table = page.locator("#benchmark-table")
+    expect(table).to_contain_text(f"{PAIRS} of {PAIRS}")
+    expect(table).to_contain_text("93.3 [70.2, 98.8]")
+    expect(table).to_contain_text("no Library")
+    expect(page.locator("#benchmark-judging")).to_contain_text("no score of zero")
+
+    open_part(page, "Questions")
+    words, position = page.locator("#benchmark-case-words"), page.locator("#benchmark-position")
+    expect(words).to_contain_text("<script>window.owned=1</script>")
+    expect(words).to_contain_text("against the label")
+    expect(page.locator("#benchmark-case-pictures")).to_contain_text("label")
+    expect(position).to_contain_text("1 of 1")
+    page.get_by_role("button", name="How the judge got there").locator("visible=true").click()
+    expect(page.locator("#benchmark-case-chain-0")).to_contain_text("tool by tool")
+    choose(page, "kind", "Judge and label agree")
+    expect(position).to_contain_text(f"1 of {PAIRS - 1}")
+    choose(page, "category", "remove")
+    expect(position).to_contain_text("1 of 3")
+    expect(words).to_contain_text("Remove the square.")
+    page.locator("#benchmark-next").focus()
+    page.keyboard.press("Enter")
+    expect(position).to_contain_text("2 of 3")
+    page.keyboard.press("ArrowLeft")
+    expect(position).to_contain_text("1 of 3")
+    page.keyboard.press("ArrowLeft")
+    expect(position).to_contain_text("3 of 3")
+
+    open_part(page, "Compare")
+    choose(page, "first", "timid")
+    page.locator("#benchmark-compare").click()
+    expect(page.locator("#benchmark-compared")).to_contain_text("11 / 1")
+    expect(page.locator("#benchmark-compared")).to_contain_text("better")
+    page.locator("#benchmark-flips label").filter(has_text="Broken").click()
+    expect(page.locator("#benchmark-flip-words")).to_contain_text("measured (no VLM), timid")
+    expect(page.locator("#benchmark-flip-pictures img").first).to_be_visible()
+    choose(page, "first", "measured (no VLM), builtin · this run")
+    page.locator("#benchmark-compare").click()
+    expect(page.locator("#benchmark-compared")).to_contain_text("This is the same row twice.")
+    assert_clean(seen)
+    page.close()
+
+
+def choose(page: Page, name: str, words: str) -> None:
+    """Choose in a list that drops down, by the words that a choice begins with or holds."""
+    page.locator(f"#benchmark-{name} input").click()
+    page.locator(f"#benchmark-{name} [role=option]").filter(has_text=words).first.click()
+
+
+@pytest.mark.parametrize(("size", "scheme"), [("wide", "light"), ("narrow", "dark")])
+def test_every_part_of_a_run_fits_and_has_its_picture_taken(
+    browser: Browser,
+    served: Served,
+    compared: str,
+    tmp_path_factory: pytest.TempPathFactory,
+    size: str,
+    scheme: str,
+) -> None:
+    folder = screenshot_folder(tmp_path_factory)
+    seen = visit(browser, served, size, scheme)
+    page = seen.page
+    for name, sign in TABS.items():
+        open_tab(page, name)
+        expect(page.locator(sign)).to_be_visible()
+    photograph(page, folder / f"{size}-{scheme}-benchmark-0-new.png")
+    page.goto(f"{served.url}?benchmark={compared}")
+    expect(page.locator("#benchmark-table table").first).to_be_visible()
+    photograph(page, folder / f"{size}-{scheme}-benchmark-1-table.png")
+    for number, (name, sign) in enumerate(
+        {
+            "Questions": "#benchmark-case-pictures img",
+            "Compare": "#benchmark-compared .rh",
+            "Kinds": "#benchmark-kinds table",
+            "Confidence": "#benchmark-curve svg",
+            "About": "#benchmark-about table",
+        }.items(),
+        2,
+    ):
+        open_part(page, name)
+        expect(page.locator(sign).first).to_be_visible()
+        photograph(page, folder / f"{size}-{scheme}-benchmark-{number}-{name.lower()}.png")
+    page.get_by_role("button", name="Earlier benchmarks").click()
+    expect(page.locator("#benchmark-list label").first).to_be_visible()
+    assert_clean(seen)
+    page.close()

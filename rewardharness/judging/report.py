@@ -26,7 +26,9 @@ def wilson(correct: float, n: int) -> Interval | None:
     spread = Z95 * Z95 / n
     centre = (share + spread / 2) / (1 + spread)
     half = Z95 * math.sqrt(share * (1 - share) / n + spread / (4 * n)) / (1 + spread)
-    return Interval(max(0.0, centre - half), min(1.0, centre + half))
+    # At the ends centre and half are equal in exact arithmetic; rounding must not leave the share outside.
+    low = 0.0 if correct <= 0 else max(0.0, centre - half)
+    return Interval(low, 1.0 if correct >= n else min(1.0, centre + half))
 
 
 def mcnemar(fixes: int, breaks: int) -> float | None:

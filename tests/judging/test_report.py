@@ -34,6 +34,14 @@ def test_wilson_is_the_published_interval() -> None:
     assert wilson(0, 0) is None
 
 
+@pytest.mark.parametrize("n", range(1, 200))
+def test_an_interval_holds_its_share_at_both_ends(n: int) -> None:
+    none, every = wilson(0, n), wilson(n, n)
+    assert none is not None and every is not None
+    assert none.low == 0.0 < none.high < 1.0
+    assert 0.0 < every.low < every.high == 1.0
+
+
 def test_a_failure_lowers_coverage_and_not_accuracy() -> None:
     report = report_json(
         make_report(

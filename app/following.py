@@ -24,6 +24,9 @@ from rewardharness.runs.store import MANIFEST, RESULTS, read_manifest
 MOST_TRAILS = 24
 """Runs whose trails are remembered, at most."""
 
+HEAD = 256
+"""Bytes by which a file is known again."""
+
 _KEPT = ("id", "example", "preference", "credit", "margin", "step")
 """What is remembered of a line of the ledger."""
 
@@ -46,6 +49,8 @@ class Tail:
         self._path = path
         self._file = 0
         self._position = 0
+        self._head = b""
+        """How what was read began: a file that is written anew may have the number of the old one."""
 
     def read(self) -> tuple[bool, list[dict[str, Any]]]:
         """Read the whole lines that are new. Lines that are torn are passed over.
@@ -56,15 +61,18 @@ class Tail:
         try:
             stream = self._path.open("rb")
         except OSError:
-            void, self._file, self._position = bool(self._file), 0, 0
+            void, self._file, self._position, self._head = bool(self._file), 0, 0, b""
             return void, []
         with stream:
             found, void = os.fstat(stream.fileno()), False
-            if found.st_ino != self._file or found.st_size < self._position:
-                void, self._file, self._position = bool(self._file), found.st_ino, 0
+            same = found.st_ino == self._file and found.st_size >= self._position
+            if not same or stream.read(len(self._head)) != self._head:
+                void, self._file, self._position, self._head = bool(self._file), found.st_ino, 0, b""
             stream.seek(self._position)
             data = stream.read()
         whole = data[: data.rfind(b"\n") + 1]  # the last line may not be written to its end yet
+        if not self._position:
+            self._head = whole[:HEAD]
         self._position += len(whole)
         return void, [record for line in whole.splitlines() if (record := _record(line)) is not None]
 

@@ -245,9 +245,9 @@ def _attack(folder: Path) -> None:
         "cited": [HOSTILE], "operator": HOSTILE, "evidence": {**decided["evidence"], "reason": HOSTILE},
     }  # fmt: skip
     findings = [{**found["findings"][0], "statement": f"`{HOSTILE}`", "cited": [HOSTILE]}]
-    (folder / "events.jsonl").unlink()
     for record in (*events[:-2], hostile, {**found, "findings": findings}, *events[-2:]):
-        append_jsonl(folder / "events.jsonl", record)
+        append_jsonl(folder / "others.jsonl", record)
+    (folder / "others.jsonl").replace(folder / "events.jsonl")
 
 
 def test_a_wrong_label_is_corrected_for_the_next_run(scene: Scene, browser: Browser, finished: str) -> None:

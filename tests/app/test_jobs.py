@@ -252,6 +252,10 @@ def test_a_tail_reads_what_is_new_and_begins_anew_with_another_file(tmp_path: Pa
     path.rename(tmp_path / "old")
     write_text(path, '{"b": 1}\n')
     assert tail.read() == (True, [{"b": 1}])
+    with path.open("r+", encoding="utf-8") as stream:
+        stream.write('{"c": 1}\n')
+    append_jsonl(path, {"c": 2})
+    assert tail.read() == (True, [{"c": 1}, {"c": 2}]), "written over in place"
     path.unlink()
     assert tail.read() == (True, []) and tail.read() == (False, [])
 

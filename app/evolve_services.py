@@ -176,6 +176,8 @@ class EvolveServices:
 
     def command(self, name: str) -> str:
         """The command by which a run goes on, for people at this computer; empty where it is not known."""
+        if not self.local:
+            return ""
         try:
             return " ".join(["rh", *self._jobs.again(name), "--run", str(self._jobs.folder(name))])
         except HarnessError:

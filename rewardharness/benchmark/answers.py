@@ -1,7 +1,7 @@
 """Reads answers to questions off judgments. What was not judged has no answer, and a reason why."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rewardharness.benchmark.complete_groups import GroupPair, pairs_of_ranking
 from rewardharness.benchmark.conventions import COMPASS_TIE
@@ -41,6 +41,7 @@ class Reply:
             category=question.category,
             dimension=question.dimension,
             cluster=question.cluster,
+            pair=question.pair,
         )
 
     @property
@@ -50,7 +51,7 @@ class Reply:
         if self.said is None or self.lead is None:
             return answer
         choice = "A" if self.lead > 0 else "B" if self.lead < 0 else UNDECIDED
-        return Answer(answer.id, answer.truth, choice, answer.category, answer.dimension, answer.cluster)
+        return replace(answer, said=choice)
 
     @property
     def scored(self) -> ScoredPair:

@@ -48,7 +48,7 @@ def compare_runs(first: Path, second: Path, *, rows: tuple[str, str] = ("", ""))
             paired_run(f"{label(two)} ({second.name})", other_exam, after, part),
         ).to_json()
         flips = [*((name, True) for name in found.pop("fixed")), *((name, False) for name in found.pop("broken"))]
-        sides = [{each.question.id: each for each in sheet.replies} for sheet in (before, after)]
+        sides = [_by_pair(sheet) for sheet in (before, after)]
         parts.append({"part": part, **found, "flips": [_flip(name, better, *sides) for name, better in flips]})
     return {
         "task": exam["task"]["name"],
@@ -68,13 +68,26 @@ def _read(folder: Path, key: str) -> tuple[Json, Json, Sheet]:
     return exam, contenders[0], make_sheet(exam, read_judgments(folder).get(contenders[0]["key"], {}))
 
 
-def _flip(name: str, better: bool, before: dict[str, Reply], after: dict[str, Reply]) -> Json:
-    question = before[name].question
+def _by_pair(sheet: Sheet) -> dict[str, list[Reply]]:
+    """The replies about each pair, one or both orders, under the id of the first."""
+    pairs: dict[str, list[Reply]] = {}
+    for each in sheet.replies:
+        pairs.setdefault(each.question.pair, []).append(each)
+    return {replies[0].question.id: replies for replies in pairs.values()}
+
+
+def _flip(name: str, better: bool, before: dict[str, list[Reply]], after: dict[str, list[Reply]]) -> Json:
+    question = before[name][0].question
     return {
         "id": name,
         "instruction": question.instruction,
         "truth": question.truth,
-        "first": before[name].said,
-        "second": after[name].said,
+        "first": _said(before[name]),
+        "second": _said(after[name]),
         "better": better,
     }
+
+
+def _said(replies: list[Reply]) -> str:
+    """The answer; both, where they differ with the order."""
+    return " and ".join(dict.fromkeys(str(each.said) for each in replies))

@@ -60,6 +60,11 @@ class Question:
     excluded: str = ""
     """Why it does not count; empty for one that counts."""
 
+    @property
+    def pair(self) -> str:
+        """Its id without the order: one name for both questions about a pair."""
+        return self.id.removesuffix(f"|{self.order}") if self.order else self.id
+
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "Question":
         """Read back what `asdict` wrote."""

@@ -55,6 +55,8 @@ class Answer:
     """Which quality was asked about, where a benchmark asks about several."""
     cluster: str = ""
     """The source image or group: what intervals resample as a whole. Empty: the answer stands alone."""
+    pair: str = ""
+    """Whose pair it is, where both orders are asked: two answers about one pair are no more evidence than one."""
 
 
 @dataclass(frozen=True)

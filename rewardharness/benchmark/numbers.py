@@ -106,10 +106,15 @@ def numbers(sheet: Sheet, rules: Mapping[str, TieRule] | None = None) -> list[Nu
         rule = (rules or {}).get(name)
         if rule is not None:
             found += _fitted(part, replies, rule)
-    return found + _all_groups(found) if "groups" in sheet.metrics else found
+    return found + _all_groups(found, _orders(sheet.protocol)) if "groups" in sheet.metrics else found
 
 
-def _all_groups(found: Sequence[Number]) -> list[Number]:
+def _orders(protocol: str) -> int:
+    """How many answers about one pair are counted. Intervals are those of as many pairs as there are."""
+    return 2 if protocol == "both-orders" else 1
+
+
+def _all_groups(found: Sequence[Number], orders: int) -> list[Number]:
     """Groups of every size as one: the pairs of K=2 are groups of two."""
     of_two = {each.part for each in found if each.metric == "exact"} - {
         each.part for each in found if each.metric == "groups"
@@ -126,7 +131,7 @@ def _all_groups(found: Sequence[Number]) -> list[Number]:
             "groups",
             f"complete groups of {names}; a group with a failed pair is not right",
             right / n if n else None,
-            wilson(right, n),
+            wilson(right / orders, n // orders),
             n,
             judged,
             chance=sum((each.chance or 0.0) * each.n for each in used) / n if n else None,
@@ -214,13 +219,14 @@ def _groups(part: Part, replies: Sequence[Reply], protocol: str) -> list[Number]
     left = len(sizes) - count.n
     dropped = f" ({left} incomplete groups left out)" if left else ""
     share = count.correct / count.n if count.n else None
+    orders = _orders(protocol)
     return [
         Number(
             part.name,
             "groups",
             f"complete groups of {part.candidates}, every pair right; a group with a failed pair is not{dropped}",
             share,
-            wilson(count.correct, count.n),
+            wilson(count.correct / orders, count.n // orders),
             count.n,
             count.judged,
             chance=group_chance(part.candidates)["pairs" if protocol in _PAIR_BY_PAIR else "ranking"],
@@ -261,7 +267,9 @@ def _fitted(part: Part, replies: Sequence[Reply], rule: TieRule) -> list[Number]
     if BOTH_BAD not in rule.labels:
         pairs = [replace(pair, truth=TIE if pair.truth in TIES else pair.truth) for pair in pairs]
     count = with_ties(pairs, rule, judge=rule.judge, protocol=rule.protocol).accuracy
-    answers = [Answer(pair.id, pair.truth, rule.say(pair), cluster=pair.cluster) for pair in pairs]
+    answers = [
+        replace(each.answer, truth=pair.truth, said=rule.say(pair)) for each, pair in zip(replies, pairs, strict=True)
+    ]
     return [
         Number(
             part.name,
@@ -291,7 +299,8 @@ def _macro(part: Part, replies: Sequence[Reply], protocol: str) -> list[Number]:
         credits = [(answer.category, agreement(answer, "exact" if part.ties else "strict")) for answer in told]
         span = bootstrap(credits, mean_of_means, [answer.cluster for answer in told], resamples=_RESAMPLES)
         if span is not None and span.low == span.high:  # every resample is alike: that says nothing of others
-            span = wilson(count.correct, count.judged)
+            several = len({answer.pair for answer in told})
+            span = wilson(count.correct / count.judged * several, several)
         found.append(
             Number(
                 part.name,
@@ -366,14 +375,18 @@ def _best(part: Part, dimension: str, replies: Sequence[Reply]) -> Number:
         len(replies), sum(each.said is not None for each in replies), sum(credit(part, each) or 0.0 for each in replies)
     )
     many = len(replies[0].question.asks)
-    values = [credit(part, each) or 0.0 for each in replies if each.said is not None]
-    clusters = [each.question.cluster for each in replies if each.said is not None]
+    told = [each for each in replies if each.said is not None]
     return Number(
         part.name,
         "exact",
         f"best of {many} found",
         count.value,
-        share_interval(values, clusters, count),
+        share_interval(
+            [credit(part, each) or 0.0 for each in told],
+            [each.question.cluster for each in told],
+            count,
+            [each.question.pair for each in told],
+        ),
         count.n,
         count.judged,
         dimension,

@@ -97,7 +97,7 @@ def _about(result: Json) -> str:
         f"judge {foreign(row['name'])}, "
         f"{foreign(', '.join(row['protocols']) or row['protocol'])}; Library {foreign(row['library'])} "
         f"({row['library_id'][:12]}).",
-        f"Data: revision {foreign(result['revision'])}, digest {result['digest'][:12]}. {sampled(result)}".strip(),
+        f"Data: {foreign(result['revision'])}, digest {result['digest'][:12]}. {sampled(result)}".strip(),
         *(foreign(note) for note in result["fitted"]),
     ]
     return "\n".join(lines)
@@ -149,7 +149,10 @@ def _calibration(result: Json) -> str:
         for each in found["bins"]
         if each["n"]
     ]
-    error = f"Expected calibration error {found['expected_calibration_error']:.3f}, Brier score {found['brier']:.3f}."
+    error = (
+        f"Expected calibration error {found['expected_calibration_error']:.3f}, Brier score {found['brier']:.3f}, over "
+        f"{found['used']} answers with a confidence, of all parts."
+    )
     return f"## Confidence of the judge\n\n{error}\n\n{table(('Confidence', 'n', 'Mean', 'Right'), rows)}"
 
 
@@ -210,7 +213,7 @@ def make_facts(result: Json, library: Library) -> tuple[Facts, ...]:
                 accuracy=count,
                 interval=_around(number, count),
                 without=bare,
-                without_interval=wilson(bare.correct, bare.judged) if bare and bare.judged else None,
+                without_interval=_around(other, bare) if other and bare and bare.judged else None,
                 dataset=result["hub"],
             )
         )

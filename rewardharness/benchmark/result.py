@@ -6,6 +6,7 @@ Everything here is a pure function of what a run folder holds, so a report needs
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from statistics import fmean
 from typing import Any
 
 from rewardharness.benchmark.answers import Reply, reply
@@ -99,12 +100,22 @@ def forecasts(sheet: Sheet, judgments: Mapping[str, Judgment]) -> list[Forecast]
 
 
 def outcomes(sheet: Sheet, part: str) -> tuple[Outcome, ...]:
-    """What every question of a part came to, for a paired comparison."""
-    return tuple(
-        Outcome(each.question.id, str(each.question.truth), credit(sheet.parts[part], each), each.question.cluster)
-        for each in sheet.counting
-        if each.question.part == part and isinstance(each.question.truth, str)
-    )
+    """What every question of a part came to, for a paired comparison.
+
+    Where both orders are asked they are one outcome, under the id of the first: the mean of the two, and none where one
+    of them failed. Two answers about one pair are no more evidence than one.
+    """
+    pairs: dict[str, list[Reply]] = {}
+    for each in sheet.counting:
+        if each.question.part == part and isinstance(each.question.truth, str):
+            pairs.setdefault(each.question.pair, []).append(each)
+    found = []
+    for replies in pairs.values():
+        question = replies[0].question
+        credits = [value for each in replies if (value := credit(sheet.parts[part], each)) is not None]
+        mean = fmean(credits) if len(credits) == len(replies) else None
+        found.append(Outcome(question.id, str(question.truth), mean, question.cluster))
+    return tuple(found)
 
 
 def paired_run(name: str, exam: Json, sheet: Sheet, part: str) -> Run:

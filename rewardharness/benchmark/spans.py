@@ -12,22 +12,39 @@ from rewardharness.schema import Accuracy, Interval
 def answers_interval(answers: Sequence[Answer], count: Accuracy) -> Interval | None:
     """Interval of the share of judged answers that agree with their labels, see `share_interval`."""
     judged = [answer for answer in answers if answer.said is not None]
-    return share_interval([agreement(answer) for answer in judged], [answer.cluster for answer in judged], count)
+    return share_interval(
+        [agreement(answer) for answer in judged],
+        [answer.cluster for answer in judged],
+        count,
+        [answer.pair or answer.id for answer in judged],
+    )
 
 
-def share_interval(values: Sequence[float], clusters: Sequence[str], count: Accuracy) -> Interval | None:
+def share_interval(
+    values: Sequence[float], clusters: Sequence[str], count: Accuracy, pairs: Sequence[str]
+) -> Interval | None:
     """Interval of a share of judged questions.
 
-    Wilson's. Where several questions share a source image, it is widened to the bootstrap over source images; and
-    where all of those agree, so that a bootstrap knows of no other value, each source image counts as one question.
+    Wilson's, in which both orders of a pair count as one question: a judge that looks at both by itself answers twice
+    alike. Where several questions share a source image, it is widened to the bootstrap over source images; and where
+    all of those agree, so that a bootstrap knows of no other value, each source image counts as one question.
+
+    Args:
+        values: Agreement of each judged question, in [0, 1].
+        clusters: Its source image; empty where it stands alone.
+        count: What they come to.
+        pairs: Which pair it is about.
     """
-    plain = wilson(count.correct, count.judged)
+    if not count.judged:
+        return None
+    share, several = count.correct / count.judged, len(set(pairs))
+    plain = wilson(share * several, several)
     units = len({cluster for cluster in clusters if cluster}) + clusters.count("")
     if plain is None or units == len(clusters):
         return plain
     drawn = bootstrap_mean(values, clusters)
     if drawn is None or drawn.low == drawn.high:
-        return wilson(count.correct / count.judged * units, units)
+        return wilson(share * units, units)
     return Interval(min(plain.low, drawn.low), max(plain.high, drawn.high))
 
 

@@ -189,6 +189,34 @@ def test_two_runs_are_compared_and_what_flipped_is_shown(tmp_path: Path) -> None
     assert first["instruction"].startswith("keep ") and first["second"] == first["truth"] != first["first"]
 
 
+@pytest.mark.parametrize("name", ["vcreward-bench", "genai-bench", "editreward-bench"])
+def test_asking_in_both_orders_is_no_more_evidence_from_a_judge_that_answers_alike(name: str, tmp_path: Path) -> None:
+    rows = []
+    for protocol in ("pairs", "both-orders"):
+        exam = made(name, tmp_path, protocol)
+        rows.append(judged(exam, [contender(lambda ties: BaselineJudge("closer", ties))], tmp_path / protocol)["rows"])
+    [once], [twice] = rows
+    assert len(once["numbers"]) == len(twice["numbers"]) > 0
+    for one, two in zip(once["numbers"], twice["numbers"], strict=True):
+        assert (two["n"], two["value"]) == (2 * one["n"], pytest.approx(one["value"])), one["name"]
+        assert two["interval"] == (one["interval"] and pytest.approx(one["interval"])), one["name"]
+
+
+def test_both_orders_of_a_pair_are_compared_as_one(tmp_path: Path) -> None:
+    exam = made("vcreward-bench", tmp_path, "both-orders")
+    lost = [name for name in exam.items if name.endswith("|reverse")][0]
+    judged(exam, [contender(lambda ties: Pixels(upside_down=True))], tmp_path / "bad")
+    judged(exam, [contender(lambda ties: BaselineJudge("always-a", ties))], tmp_path / "first")
+    judged(exam, [contender(lambda ties: Pixels(fails=[lost]))], tmp_path / "good")
+    [part] = compare_runs(tmp_path / "bad", tmp_path / "good")["parts"]
+    assert (part["n"], part["judged_by_both"], part["judged_by_first_only"]) == (20, 19, 1)
+    assert (part["gain"], part["p"]) == (1.0, pytest.approx(2 / 2**19))
+    [part] = compare_runs(tmp_path / "first", tmp_path / "good")["parts"]
+    assert part["gain"] == 0.5 and {flip["first"] for flip in part["flips"]} == {"A and B"}
+    known = {question.id for question in exam.questions}
+    assert all(flip["id"] in known for flip in part["flips"])
+
+
 def test_runs_that_differ_are_not_compared(tmp_path: Path) -> None:
     judged(made("vcreward-bench", tmp_path), [contender()], tmp_path / "one")
     judged(made("vcreward-bench", tmp_path, "pointwise"), [contender()], tmp_path / "two")

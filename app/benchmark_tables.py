@@ -26,8 +26,8 @@ from rewardharness.schema import Json
 OPEN_NUMBERS = 6
 """Numbers of a task that are not folded."""
 
-OPEN_PUBLISHED = 8
-"""Published rows beside a number that are not folded."""
+OPEN_PUBLISHED = 6
+"""Published rows beside the first number that are not folded."""
 
 MOST_OTHERS = 3
 """Rows that stand beside the one that is looked at, at most."""
@@ -53,7 +53,7 @@ def rows_table(result: Json) -> str:
         "question by question (gain, 95 % interval, exact McNemar test)."
     )
     more = "".join(parts[OPEN_NUMBERS:])
-    folded = f"<details><summary>{len(parts) - OPEN_NUMBERS} more numbers</summary>{more}</details>" if more else ""
+    folded = f"<details><summary>More numbers ({len(parts) - OPEN_NUMBERS})</summary>{more}</details>" if more else ""
     return block("".join(parts[:OPEN_NUMBERS]) + folded + paragraph(legend, "faint"))
 
 
@@ -114,21 +114,30 @@ def _nothing_without(result: Json) -> str:
 
 
 def published(result: Json) -> str:
-    """What others published beside each number, marked where the protocol differs."""
-    parts = []
-    for each in result["published"]:
-        rows = [["<strong>ours</strong>", escape(figure(each)), f"{each['n']:,}", "", ""], *map(_row, each["rows"])]
-        head = ["Judge", "As printed", "n", "Protocol", "Where from"]
-        parts.append(f"<h4>{escape(what(each))}</h4>{table(head, rows[: OPEN_PUBLISHED + 1], 'cards published')}")
-        if len(rows) > OPEN_PUBLISHED + 1:
-            more = table(head, rows[OPEN_PUBLISHED + 1 :], "cards published")
-            parts.append(f"<details><summary>{len(rows) - OPEN_PUBLISHED - 1} more</summary>{more}</details>")
-    if not parts:
-        return block(
-            paragraph("Nobody has published a number of this task, part and metric that is known here.", "faint")
-        )
+    """What others published beside each number, marked where the protocol differs; the first number's rows in full."""
+    if not result["published"]:
+        nothing = "Nobody has published a number of this task, part and metric that is known here."
+        return block(paragraph(nothing, "faint"))
     warning = "A row that is not marked “same” was measured otherwise and does not compare with ours."
-    return block(paragraph(warning, "faint") + "".join(parts))
+    first, *others = result["published"]
+    parts = [paragraph(warning, "faint"), f"<h4>{escape(what(first))}</h4>", _beside(first, OPEN_PUBLISHED)]
+    for each in others:
+        same = sum(row["same_protocol"] for row in each["rows"])
+        title = f"{what(each)}: {len(each['rows'])} published, {same} of the same protocol"
+        parts.append(f"<details><summary>{escape(title)}</summary>{_beside(each, len(each['rows']))}</details>")
+    return block("".join(parts))
+
+
+def _beside(number: Mapping[str, Any], most: int) -> str:
+    """One number of ours, and published rows; so many of them, and the others folded."""
+    head = ["Judge", "As printed", "n", "Protocol", "Where from"]
+    ours = ["<strong>ours</strong>", escape(figure(number)), f"{number['n']:,}", "", ""]
+    rows = [_row(row) for row in number["rows"]]
+    shown = table(head, [ours, *rows[:most]], "cards published")
+    if len(rows) <= most:
+        return shown
+    more = table(head, rows[most:], "cards published")
+    return f"{shown}<details><summary>{len(rows) - most} more</summary>{more}</details>"
 
 
 def _row(row: Mapping[str, Any]) -> list[str]:

@@ -122,6 +122,11 @@ def test_from_the_cost_to_the_table_to_single_questions_to_a_comparison(
     choose(page, "first", "measured (no VLM), builtin · this run")
     page.locator("#benchmark-compare").click()
     expect(page.locator("#benchmark-compared")).to_contain_text("This is the same row twice.")
+
+    page.goto(served.url)
+    page.locator("#compare").wait_for()
+    page.get_by_role("tab", name="Benchmark", exact=True).click()
+    expect(table).to_contain_text("93.3 [70.2, 98.8]")  # the browser remembers which run it was
     assert_clean(seen)
     page.close()
 

@@ -154,7 +154,9 @@ def test_published_numbers_are_marked_where_the_protocol_differs() -> None:
     assert "same not known: orders" in same and "differs" not in same
     many = _published()
     many["rows"] *= 12
-    assert "4 more" in text_of(benchmark_tables.published({"published": [many]}))
+    assert "6 more" in text_of(benchmark_tables.published({"published": [many]}))
+    folded = text_of(benchmark_tables.published({"published": [many, _published(same_protocol=True)]}))
+    assert "1 published, 1 of the same protocol" in folded
     assert "Nobody has published" in text_of(benchmark_tables.published({"published": []}))
 
 

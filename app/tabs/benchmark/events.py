@@ -77,19 +77,31 @@ class BenchmarkEvents:
         done = {form.told: benchmark_views.cost_hint(), form.start: gr.Button(visible=False), form.promised: None}
         return {**done, **self.open(name, held)}
 
-    def arrive(self, held: object, request: gr.Request) -> Updates:
-        """The page was opened: show the run that the address names, or that this browser showed last."""
-        named = str(dict(request.query_params).get(IN_ADDRESS, ""))[:120].strip()
-        known = _names(held)
-        name = named or (known[0] if known else "")
-        shown = self.open(name, held) if name else {}
-        current = self.view.standing.current
-        if not named and current not in shown:
-            shown = {}  # the run is gone; that is no news to whoever comes back
-        return {**self._listed("", known), **shown}
+    def arrive(self, request: gr.Request) -> Updates:
+        """The page was opened: show the run that the address names. What the browser remembers comes later."""
+        name = _addressed(request)
+        return {**self._listed("", []), **(self.open(name, None) if name else {})}
+
+    def remember(self, held: object, current: str, request: gr.Request) -> Updates:
+        """The browser tells which runs it has shown, or was told another one: show the last, if none is shown."""
+        names = _names(held)
+        shown = current or _addressed(request)
+        if not shown:
+            found = self.open(names[0], names) if names else {}
+            # If that run is gone, it is no news to whoever comes back.
+            return found if self.view.standing.current in found else self._listed("", names)
+        if names[:1] == [shown]:
+            return {self.view.standing.known: gr.skip()}
+        names = _with(shown, names)
+        return {self.view.standing.browser: names, **self._listed(shown, names)}
 
     def open(self, name: str | None, held: object) -> Updates:
-        """Show a run."""
+        """Show a run.
+
+        Args:
+            name: Its name.
+            held: Names that the browser holds; None: it has not told yet, and so is not told either.
+        """
         standing = self.view.standing
         if not name:
             return {standing.told: ""}
@@ -97,10 +109,10 @@ class BenchmarkEvents:
             progress = self._services.look(name)
         except Exception as error:
             return {standing.told: explain(error)}
-        names = [name, *(each for each in _names(held) if each != name)][:HELD]
+        names = _with(name, _names(held))
         return {
             standing.current: name,
-            standing.browser: names,
+            **({standing.browser: names} if held is not None else {}),
             standing.told: "",
             standing.area: gr.Column(visible=False),
             self.form.section: gr.Accordion(open=False),
@@ -253,6 +265,16 @@ class BenchmarkEvents:
             runs.nothing: gr.Markdown(visible=not choices),
             runs.choices: gr.Radio(choices, value=current if current in known else None, visible=bool(choices)),
         }
+
+
+def _addressed(request: gr.Request) -> str:
+    """The run that the address of the page names; empty where it names none."""
+    return str(dict(request.query_params).get(IN_ADDRESS, ""))[:120].strip()
+
+
+def _with(name: str, names: Sequence[str]) -> list[str]:
+    """Names with one at their beginning."""
+    return [name, *(each for each in names if each != name)][:HELD]
 
 
 def _names(held: object) -> list[str]:

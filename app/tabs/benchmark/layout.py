@@ -3,7 +3,6 @@
 from typing import Any
 
 import gradio as gr
-from gradio.context import Context
 
 from app import benchmark_views
 from app.services import AppServices
@@ -75,10 +74,9 @@ def _connect(events: BenchmarkEvents) -> None:
     standing.row.input(
         events.choose_row, [standing.current, standing.row], everything, trigger_mode="always_last", **LOOK
     )
-    page = Context.root_block
-    assert page is not None  # tabs are drawn inside a page
-    # Not `gr.on(None, ...)`, which would arrive anew whenever the browser is told to remember another run.
-    page.load(events.arrive, standing.browser, everything, **LOOK)
+    gr.on(None, events.arrive, None, everything, **LOOK)
+    # The browser tells what it remembers only when the tab is opened.
+    standing.browser.change(events.remember, [standing.browser, standing.current], everything, **LOOK)
     gr.on(None, None, None, None, js=TO_TAB, **QUIET)
     gr.on(None, None, None, None, js=ARROWS, **QUIET)
 

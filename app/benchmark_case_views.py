@@ -14,7 +14,7 @@ from app.benchmark_services import AGAINST, UNJUDGED, WITH, Asked
 from app.example_views import chain as chain_of
 from app.failures import title_of
 from app.markup import block, callout, escape, paragraph, plain, table
-from rewardharness.benchmark.items import REVERSE
+from rewardharness.benchmark.items import FORWARD, REVERSE
 from rewardharness.benchmark.metrics import UNDECIDED
 from rewardharness.benchmark.result import label
 from rewardharness.benchmark.task import BOTH_BAD
@@ -29,6 +29,12 @@ KINDS: Mapping[str, str] = {
 
 SURE = 0.05
 """A difference counts if the exact test says less than this, and the interval holds no zero."""
+
+_ORDERS = {
+    FORWARD: "Asked in both orders; this is the answer with the candidates as they stand in the data.",
+    REVERSE: "Asked in both orders; here the judge saw the candidates in reverse. They stand as in the data.",
+}
+"""What to know about a question that was asked in both orders."""
 
 NO_CATEGORY = "(no kind given)"
 """What the empty category is called."""
@@ -84,8 +90,7 @@ def words(case: AskedCase) -> str:
     if question.letters and tuple(question.letters) != LABELS[: len(question.letters)]:
         names = ", ".join(f"{page} is {own}" for page, own in zip(LABELS, question.letters, strict=False))
         parts.append(paragraph(f"In its group: {names}.", "faint"))
-    if question.order == REVERSE:
-        parts.append(paragraph("The judge saw the candidates in reverse; here they stand as in the data.", "faint"))
+    parts.append(paragraph(_ORDERS.get(question.order, ""), "faint"))
     if case.changed:
         parts.append(callout("warning", "The data have changed since this run began: the pictures are those of today."))
     parts += [_side(case, side) for side in case.sides]
@@ -96,6 +101,11 @@ def called(preference: object) -> str:
     """A label or an answer in words."""
     known = {TIE: "it is a tie", BOTH_BAD: "both are bad", UNDECIDED: "it cannot tell"}
     return "none" if preference is None else known.get(str(preference), f"{preference} is better")
+
+
+def _answers(flip: Mapping[str, Any], which: str) -> str:
+    """What one of two rows answered: one answer, or two that differ with the order."""
+    return ", in reverse: ".join(map(called, str(flip[which]).split(" and ")))
 
 
 def _side(case: AskedCase, side: Side) -> str:
@@ -243,7 +253,8 @@ def flip_choices(found: Json) -> list[tuple[str, str]]:
     for each in found["parts"]:
         for flip in each["flips"]:
             head = f"{'Fixed' if flip['better'] else 'Broken'} · {each['part']}"
-            said = f"label: {called(flip['truth'])} · first: {called(flip['first'])} · second: {called(flip['second'])}"
+            answers = f"first: {_answers(flip, 'first')} · second: {_answers(flip, 'second')}"
+            said = f"label: {called(flip['truth'])} · {answers}"
             words = shorten(plain(flip["instruction"]), 110, placeholder=" …")
             choices.append(("\n".join((plain(head), words, plain(said))), flip["id"]))
     return choices

@@ -116,6 +116,13 @@ def test_questions_are_words_pictures_and_chains_and_nothing_else(world: tuple[B
     assert sum(total) == PAIRS and total[0] == len(Wanted(AGAINST).pick(asked))
 
 
+def test_what_differs_with_the_order_is_said_for_both_orders() -> None:
+    flip = {"better": True, "truth": "B", "first": "A and undecided", "second": "B", "instruction": HOSTILE, "id": "x"}
+    ((words, name),) = benchmark_case_views.flip_choices({"parts": [{"part": "all", "flips": [flip]}]})
+    assert name == "x" and words.startswith("Fixed · all\n")
+    assert words.endswith("first: A is better, in reverse: it cannot tell · second: B is better")
+
+
 def test_a_row_that_judged_nothing_says_so_everywhere(world: tuple[BenchmarkServices, str, str]) -> None:
     services, builtin, _ = world
     found = services.open(builtin).result

@@ -6,6 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("calm", deadline=None)  # how long an example takes says something about the machine alone
+settings.load_profile("calm")
 
 REAL_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 """Data made by other people, beside the checkout on machines that have it; never part of this repository."""

@@ -36,7 +36,7 @@ def test_score_prints_one_object_with_the_agreed_shape(images: list[str], capsys
     record = json.loads(capsys.readouterr().out)
     assert record["winner"] == "A"
     assert record["ranking"] == [["A"], ["B"]]
-    assert set(record["candidates"]["A"]) == {"reward", "instruction", "quality"}
+    assert set(record["candidates"]["A"]) == {"reward", "instruction", "quality", "variance"}
     wanted = "winner ranking margin confidence candidates judge protocol library_id entries chain usage reason"
     assert set(wanted.split()) <= set(record)
     assert record["reason"] is None
@@ -100,6 +100,16 @@ def test_score_folder_resumes_and_reports(
     assert {"id", "preference", "margin", "rewards", "reason"} <= set(lines[0])
     assert lines[3]["preference"] is None
     assert "gone.png" in lines[3]["reason"]
+
+
+def test_accuracies_say_who_judged_and_why_something_was_not(
+    images: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_folder(tmp_path / "data", images)
+    assert main(["score-folder", str(tmp_path / "data"), "--run", str(tmp_path / "run"), "--quiet"]) == 3
+    shown = capsys.readouterr().out
+    assert "Judge: measured (no VLM), protocol measured; Library " in shown
+    assert "Not judged: image 1\nSuch as e3: image: " in shown and "gone.png" in shown
 
 
 def test_another_library_in_the_same_run_folder_is_refused(

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -113,10 +114,10 @@ def test_the_same_release_gives_the_same_scores_by_every_way(
     images = [b64(folder / f"{name}.png") for name in candidates]
     reply = server.post("/score", {**wish, "candidates": images})
     for label, item in zip("ABC", reply["results"], strict=True):
-        mine = {"reward": item["reward"], **item["scores"]}
+        mine = {"reward": item["reward"], "variance": item["variance"], **item["scores"]}
         scores = shown.scores[label]
         assert mine == record["candidates"][label]
-        assert mine == {"reward": scores.reward, "instruction": scores.instruction, "quality": scores.quality}
+        assert mine == asdict(scores)
     comparison = reply["comparison"]
     assert comparison["preference"] == record["winner"] == shown.preference
     assert comparison["margin"] == record["margin"] == shown.margin
@@ -125,7 +126,7 @@ def test_the_same_release_gives_the_same_scores_by_every_way(
     for name, image, item in zip(candidates, images, ranked, strict=True):
         alone = offline(folder, capsys, name)["candidates"]["A"]
         [single] = server.post("/score", {**wish, "edited": image})["results"]
-        assert {"reward": single["reward"], **single["scores"]} == alone
+        assert {"reward": single["reward"], "variance": single["variance"], **single["scores"]} == alone
         assert item["reward"] == alone["reward"]
 
 

@@ -135,7 +135,7 @@ def test_a_release_scores_the_same_offline_in_the_app_and_over_http(
     }
     assert record["winner"] and len({each["reward"] for each in record["candidates"].values()}) > 1
     for label, item in zip("ABC", reply["results"], strict=True):
-        assert {"reward": item["reward"], **item["scores"]} == record["candidates"][label]
+        assert {"reward": item["reward"], "variance": item["variance"], **item["scores"]} == record["candidates"][label]
     for over_http, by_command in (("preference", "winner"), ("margin", "margin"), ("ranking", "ranking")):
         assert reply["comparison"][over_http] == record[by_command]
 

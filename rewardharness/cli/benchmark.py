@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rewardharness.cli import benchmark_reports, output
+from rewardharness.cli.counts import positive
 from rewardharness.cli.examples import Bars
 from rewardharness.cli.judging import add_options, make_judge
 from rewardharness.cli.leave import ask_leave
 from rewardharness.cli.score import MODEL_CONCURRENCY, NOT_JUDGED
-from rewardharness.errors import InputError
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
@@ -40,7 +40,9 @@ def completed(words: Sequence[str]) -> list[str]:
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the commands to the parser."""
     parser = commands.add_parser(
-        "benchmark", help="judge a benchmark and count agreement with people", description=__doc__
+        "benchmark",
+        help="judge a benchmark and count agreement with people",
+        description="Judge a task with labels that others made; look at tasks, reports and comparisons.",
     )
     parts = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     one = parts.add_parser(RUN, help="judge a task; the word `run` may be left out", description=run.__doc__)
@@ -55,7 +57,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         help="what one example is: pairs, ranking, both-orders, pointwise (default: the task's first). How the judge "
         "judges an example is --protocol",
     )
-    one.add_argument("--limit", type=int, metavar="N", help="judge a stratified sample of N pairs or whole groups")
+    one.add_argument("--limit", type=positive, metavar="N", help="judge a stratified sample of N pairs or whole groups")
     one.add_argument("--seed", type=int, default=0, help="of the sample (default: 0)")
     add_options(one, ties=False)
     table = one.add_argument_group("who else is in the table")
@@ -75,7 +77,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     place.add_argument("--run", dest="run_folder", type=Path, metavar="DIR", help="where results are kept and resumed")
     place.add_argument("--restart", action="store_true", help="judge everything anew; old results are kept aside")
     place.add_argument("--retry-failed", action="store_true", help="judge again what could not be judged before")
-    place.add_argument("--concurrency", type=int, metavar="N", help="examples under way at once")
+    place.add_argument("--concurrency", type=positive, metavar="N", help="examples under way at once")
     place.add_argument(
         "--for-library", type=Path, metavar="DIR", help="write the results into this Library folder, for its card"
     )
@@ -99,8 +101,6 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
     from rewardharness.evolution.stop import Stopped, StopRequest
     from rewardharness.files import content_id
 
-    if arguments.concurrency is not None and arguments.concurrency < 1:
-        raise InputError(f"--concurrency {arguments.concurrency} is too small.", next_step="Give 1 or more.")
     exam = _open(arguments.task, arguments, settings)
     development = _open(arguments.development, arguments, settings, exam) if arguments.development else None
     contenders = _contenders(arguments, settings)

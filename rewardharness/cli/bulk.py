@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rewardharness.cli import output
 from rewardharness.cli.examples import DATA_HELP, Bars, add_fields, given_fields, open_examples
-from rewardharness.cli.judging import add_options
+from rewardharness.cli.judging import add_options, who_judged
 from rewardharness.cli.score import NOT_JUDGED
 from rewardharness.cli.work import Work, add_run_options
 from rewardharness.errors import DataError, InputError
@@ -112,9 +112,23 @@ def rank_folder(arguments: argparse.Namespace, settings: Settings) -> int:
             for line in lines[:_SHOWN]
         ]
         output.table(("edit", "candidates", "best", "reward"), rows)
-        more = f"The first {_SHOWN} of {len(lines)} edits are shown. " if len(lines) > _SHOWN else ""
-        output.say(f"{more}{unjudged} candidates were not judged. All of it: {ranking}")
+        if len(lines) > _SHOWN:
+            output.say(f"The first {_SHOWN} of {len(lines)} edits are shown.")
+        output.say(_not_judged(lines))
+        output.say(f"{who_judged(work.identity)}; rewards by {arguments.method}")
+        output.say(f"All of it: {ranking}")
     return NOT_JUDGED if unjudged else 0
+
+
+def _not_judged(lines: Sequence[dict[str, Any]]) -> str:
+    """How many candidates have no reward, and why the first of them has none."""
+    every = [(line["id"], each) for line in lines for each in line["candidates"]]
+    without = [(edit, each) for edit, each in every if each["reward"] is None]
+    said = f"{len(every) - len(without)} of {len(every)} candidates judged"
+    if not without:
+        return f"{said}."
+    edit, first = without[0]
+    return f"{said}. Not judged, such as {first['name']} of {edit}: {first['reason']}"
 
 
 def _ranked(example: "Example", standings: Sequence["Standing"]) -> dict[str, Any]:
@@ -189,6 +203,7 @@ def filter_dataset(arguments: argparse.Namespace, settings: Settings) -> int:
         output.emit({"n": len(decided), "kept": len(kept), "reasons": counts, **work.identity, "commit": commit})
     else:
         output.table(("reason", "n"), [(code, str(number)) for code, number in counts.items()])
+        output.say(who_judged(work.identity))
         output.say(f"{len(kept)} of {len(decided)} kept, in {arguments.output}.")
     return NOT_JUDGED if counts.get("not_judged") else 0
 
@@ -234,6 +249,7 @@ def preference_data(arguments: argparse.Namespace, settings: Settings) -> int:
     else:
         output.table(("split", "pairs"), [(name, str(number)) for name, number in manifest["pairs"].items()])
         output.table(("dropped for", "n"), [(code, str(number)) for code, number in manifest["dropped"].items()])
+        output.say(who_judged(work.identity))
         output.say(f"{gate} Everything is in {arguments.output}.")
     return 0 if manifest["candidates_judged"] == manifest["candidates"] else NOT_JUDGED
 
@@ -255,11 +271,7 @@ def _samples(arguments: argparse.Namespace, settings: Settings) -> "Dataset":
 
 
 def _first(dataset: "Dataset", limit: int | None) -> "Dataset":
-    if limit is None:
-        return dataset
-    if limit < 1:
-        raise InputError(f"--limit {limit} leaves nothing.", next_step="Give a number of at least 1.")
-    return replace(dataset, examples=dataset.examples[:limit])
+    return dataset if limit is None else replace(dataset, examples=dataset.examples[:limit])
 
 
 def _push(arguments: argparse.Namespace, settings: Settings, folder: Path, files: Sequence[Path], what: str) -> str:

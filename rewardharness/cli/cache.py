@@ -8,7 +8,11 @@ from rewardharness.settings import Settings
 
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the commands to the parser."""
-    parser = commands.add_parser("cache", help="look at or forget remembered judgments", description=__doc__)
+    parser = commands.add_parser(
+        "cache",
+        help="look at or forget remembered judgments",
+        description="Look at what is remembered of models' answers, or forget it.",
+    )
     actions = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     shown = actions.add_parser("stats", help="say what is remembered", description=stats.__doc__)
     shown.add_argument("--json", action="store_true", help="print one JSON object")

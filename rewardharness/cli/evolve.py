@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rewardharness.cli import output
+from rewardharness.cli.counts import positive
 from rewardharness.cli.examples import DATA_HELP, add_fields, open_examples
 from rewardharness.cli.judging import add_options, make_judge
 from rewardharness.cli.leave import ask_leave
@@ -52,10 +53,10 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     add_options(parser)
     group = parser.add_argument_group("search")
     group.add_argument("--schedule", choices=("default", "paper"), default="default", help="ours, or the paper's loop")
-    group.add_argument("--proposals", type=int, default=60, metavar="N", help="edits to try (default: 60)")
-    group.add_argument("--iterations", type=int, default=4, metavar="N", help="iterations of `paper` (default: 4)")
+    group.add_argument("--proposals", type=positive, default=60, metavar="N", help="edits to try (default: 60)")
+    group.add_argument("--iterations", type=positive, default=4, metavar="N", help="iterations of `paper` (default: 4)")
     group.add_argument(
-        "--batch", type=int, default=2, metavar="N", help="examples judged between two looks at the evidence"
+        "--batch", type=positive, default=2, metavar="N", help="examples judged between two looks at the evidence"
     )
     group.add_argument("--refresh", action="store_true", help="look twice at what an accepted edit flips (models)")
     group.add_argument("--seed", type=int, default=0, help="the same seed gives the same result (default: 0)")
@@ -75,7 +76,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     run = parser.add_argument_group("run")
     run.add_argument("--run", dest="run_folder", type=Path, metavar="DIR", help="where the run is kept and resumed")
     run.add_argument("--restart", action="store_true", help="begin the run anew; what it holds is put aside")
-    run.add_argument("--concurrency", type=int, metavar="N", help="examples under way at once")
+    run.add_argument("--concurrency", type=positive, metavar="N", help="examples under way at once")
     run.add_argument("--yes", action="store_true", help="do not ask before spending")
     run.add_argument("--dry-run", action="store_true", help="say what it would cost, and do nothing")
     run.add_argument("--json", action="store_true", help="print the report, or the cost, as one JSON object")
@@ -238,10 +239,6 @@ def _make_plan(
     from rewardharness.library.opening import open_library
     from rewardharness.schema import TIE
 
-    for name, low in (("proposals", 1), ("iterations", 1), ("batch", 1), ("concurrency", 1)):
-        value = getattr(arguments, name)
-        if value is not None and value < low:
-            raise InputError(f"--{name} {value} is too small.", next_step=f"Give a number of at least {low}.")
     labels = [*(example.preference for example in dataset.examples), *corrections.values()]
     arguments.ties = arguments.ties or TIE in labels
     judge = make_judge(arguments, settings)

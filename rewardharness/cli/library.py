@@ -18,7 +18,11 @@ WIDTH = 100
 
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the commands to the parser."""
-    parser = commands.add_parser("library", help="look at, check, compare and begin Libraries", description=__doc__)
+    parser = commands.add_parser(
+        "library",
+        help="look at, check, compare and begin Libraries",
+        description="Look at, check, compare and begin Libraries.",
+    )
     parts = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
     one = parts.add_parser("show", help="list the entries, or show one of them", description=show.__doc__)

@@ -28,7 +28,11 @@ METRIC_HELP = (
 
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the commands to the parser."""
-    parser = commands.add_parser("lineage", help="from preferences to trained models: records", description=__doc__)
+    parser = commands.add_parser(
+        "lineage",
+        help="from preferences to trained models: records",
+        description="Keep records of what was planned and observed, compare them, draw where everything came from.",
+    )
     parts = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_manifest(parts)
     _add_result(parts)

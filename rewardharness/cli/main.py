@@ -37,6 +37,10 @@ EPILOG = """exit status: 0 done; 1 an error, said in words; 2 a wrong command li
 judged; 130 interrupted"""
 
 
+HUB_RETRIES = "huggingface_hub.utils._http"
+"""Logger of the Hub's client that speaks of requests that are tried again."""
+
+
 def make_parser() -> argparse.ArgumentParser:
     """Build the parser of all commands. Imports nothing heavy."""
     parser = argparse.ArgumentParser(
@@ -76,7 +80,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit status, see `rh --help`.
     """
     words = benchmark.completed(sys.argv[1:] if argv is None else argv)
-    arguments = make_parser().parse_args(words)
+    parser = make_parser()
+    arguments, unknown = parser.parse_known_args(words)
+    if unknown:
+        _asked(parser, words).error(f"unrecognized arguments: {' '.join(unknown)}")
     arguments.words = words
     run: Command = arguments.run
     settings = None
@@ -85,6 +92,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if getattr(arguments, "judge_from_settings", False):
             arguments.judge = arguments.judge or settings.judge
         logging.basicConfig(level=logging.DEBUG if settings.debug else logging.WARNING, format="%(name)s: %(message)s")
+        if not settings.debug:  # it tells of every retry, twice; what comes of them is an error in our own words
+            logging.getLogger(HUB_RETRIES).setLevel(logging.ERROR)
         return run(arguments, settings)
     except KeyboardInterrupt:
         output.note("Interrupted. The same command goes on where it stopped, if it keeps a run folder.")
@@ -98,6 +107,16 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         output.fail(describe(error))
         return 1
+
+
+def _asked(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.ArgumentParser:
+    """Find the parser of the command that was given: its usage helps, that of `rh` does not."""
+    for word in words:
+        for action in parser._actions:
+            if isinstance(action, argparse._SubParsersAction) and word in action.choices:
+                parser = action.choices[word]
+                break
+    return parser
 
 
 def entry() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rewardharness.cli import output
+from rewardharness.cli.counts import positive
 from rewardharness.errors import InputError, RunError
 from rewardharness.settings import Settings
 
@@ -61,7 +62,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         "--schedule", choices=("default", "paper"), default="default", help="ours, or the paper's loop and gate"
     )
     parser.add_argument("--tasks", default=",".join(PAPER_TASKS), metavar="LIST", help="benchmarks, with commas")
-    parser.add_argument("--limit", type=int, metavar="N", help="a sample of N of each benchmark")
+    parser.add_argument("--limit", type=positive, metavar="N", help="a sample of N of each benchmark")
     parser.add_argument("--budget-calls", type=int, metavar="N", help="judgments of the evolution at most")
     parser.add_argument("--seed", type=int, default=0, help="of the evolution and of samples (default: 0)")
     parser.add_argument(

@@ -19,7 +19,11 @@ POLL_SECONDS = 0.3
 
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the commands to the parser."""
-    parser = commands.add_parser("runs", help="look at, follow, stop and compare evolutions", description=__doc__)
+    parser = commands.add_parser(
+        "runs",
+        help="look at, follow, stop and compare evolutions",
+        description="Look at evolutions that run or have run, follow and stop them, compare what came of them.",
+    )
     parts = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     every = parts.add_parser("list", help="list the runs", description=list_runs.__doc__)
     every.add_argument("--folder", type=Path, metavar="DIR", help="where runs lie (default: runs in RH_HOME)")

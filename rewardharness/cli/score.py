@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rewardharness.cli import output
+from rewardharness.cli.counts import positive
 from rewardharness.cli.examples import DATA_HELP, add_fields, open_examples
-from rewardharness.cli.judging import add_options, open_judging
+from rewardharness.cli.judging import add_options, open_judging, who_judged
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
@@ -48,10 +49,10 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     add_fields(many)
     add_options(many, release=True)
     many.add_argument("--json", action="store_true", help="print one JSON object")
-    many.add_argument("--concurrency", type=int, metavar="N", help="examples under way at once")
+    many.add_argument("--concurrency", type=positive, metavar="N", help="examples under way at once")
     many.add_argument("--run", dest="run_folder", type=Path, metavar="DIR", help="where results are kept and resumed")
     many.add_argument("--restart", action="store_true", help="judge everything anew; old results are kept aside")
-    many.add_argument("--limit", type=int, metavar="N", help="judge the first N examples only")
+    many.add_argument("--limit", type=positive, metavar="N", help="judge the first N examples only")
     many.add_argument("--dry-run", action="store_true", help="say what would be judged, and judge nothing")
     many.add_argument("--quiet", action="store_true", help="no progress")
     many.set_defaults(run=score_folder)
@@ -150,11 +151,15 @@ def score_folder(arguments: argparse.Namespace, settings: Settings) -> int:
             evaluate(judge, library, left, concurrency=concurrency, on_judgment=keep)
         results = run.results()
     report = make_report((example, judgment_from_line(results[example.id])) for example in examples)
+    identity = _identity(judge, library.id, work.release)
     if arguments.json:
-        told = {"results": str(folder / "results.jsonl"), **_identity(judge, library.id, work.release)}
-        output.emit({**report_json(report), **told})
+        output.emit({**report_json(report), "results": str(folder / "results.jsonl"), **identity})
     else:
         _print_report(report_json(report))
+        failed = next((line for line in (results[each.id] for each in examples) if line["reason"]), None)
+        if failed is not None:
+            output.say(f"Such as {failed['id']}: {failed['reason']}")
+        output.say(who_judged(identity))
         output.say(f"One line per example: {folder / 'results.jsonl'}")
     return 0 if report.judged == report.n else NOT_JUDGED
 
@@ -206,7 +211,8 @@ def _print_judgment(judgment: "Judgment", show_chain: bool) -> None:
         output.table(("candidate", "instruction 1-4", "quality 1-4", "reward 0-1"), rows)
     for line in (*judgment.reasons, *judgment.notes):
         output.say(f"- {line}")
-    output.say(f"Judge: {judgment.judge}; Library {judgment.library_id[:12]}; {judgment.usage.seconds:.2f} s")
+    who = {"judge": judgment.judge, "protocol": judgment.protocol, "library_id": judgment.library_id}
+    output.say(f"{who_judged(who)}; {judgment.usage.seconds:.2f} s")
 
 
 def _score(value: float | None) -> str:

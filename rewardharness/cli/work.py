@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rewardharness.cli import output
+from rewardharness.cli.counts import positive
 from rewardharness.cli.judging import open_judging
 from rewardharness.cli.score import MODEL_CONCURRENCY
 from rewardharness.settings import Settings
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of a command that judges many edits into a run folder."""
-    parser.add_argument("--limit", type=int, metavar="N", help="the first N edits only")
-    parser.add_argument("--concurrency", type=int, metavar="N", help="examples under way at once")
+    parser.add_argument("--limit", type=positive, metavar="N", help="the first N edits only")
+    parser.add_argument("--concurrency", type=positive, metavar="N", help="examples under way at once")
     parser.add_argument(
         "--run", dest="run_folder", type=Path, metavar="DIR", help="where judgments are kept and resumed"
     )

@@ -204,7 +204,7 @@ def test_asking_in_both_orders_is_no_more_evidence_from_a_judge_that_answers_ali
 
 def test_both_orders_of_a_pair_are_compared_as_one(tmp_path: Path) -> None:
     exam = made("vcreward-bench", tmp_path, "both-orders")
-    lost = [name for name in exam.items if name.endswith("|reverse")][0]
+    lost = next(name for name in exam.items if name.endswith("|reverse"))
     judged(exam, [contender(lambda ties: Pixels(upside_down=True))], tmp_path / "bad")
     judged(exam, [contender(lambda ties: BaselineJudge("always-a", ties))], tmp_path / "first")
     judged(exam, [contender(lambda ties: Pixels(fails=[lost]))], tmp_path / "good")

@@ -106,7 +106,6 @@ def read(path: Path, scratch: Path) -> list[Json]:
         (("--min-reward", "0.5", "-o", "x.csv"), "neither .parquet nor .jsonl"),
         (("-o", "x.jsonl"), "Nothing says what is kept"),
         (("--min-reward", "0.5", "-o", "x.jsonl", "--field", "nothing"), "cannot be read"),
-        (("--min-reward", "0.5", "-o", "x.jsonl", "--limit", "0"), "leaves nothing"),
     ],
 )
 def test_wrong_words(tmp_path, capsys, words, said):

@@ -4,6 +4,7 @@ Who asks decides what is allowed. Strangers may have some pairs of the demonstra
 at a time; they see the runs whose names they hold, and no others.
 """
 
+import logging
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,7 @@ from typing import Any
 
 from app.benchmark_cases import AskedCase, AskedCases, Who
 from app.benchmark_runs import Benchmarks, Opened, Progress, keep, short
-from app.jobs import NAME, VISITOR, Jobs
+from app.jobs import NAME, VISITOR, CommandError, Jobs
 from app.judges import Judges
 from app.new_benchmark import NewBenchmark, benchmark_command
 from app.new_run import NO_KEYS_OF_OURS, Command, Keys, keys_of, models_of
@@ -33,6 +34,8 @@ from rewardharness.judging.measured import NAME as MEASURED
 from rewardharness.runs.store import MANIFEST, find_runs, read_manifest
 from rewardharness.schema import Json
 from rewardharness.settings import Settings
+
+log = logging.getLogger(__name__)
 
 LISTED = 60
 """Runs that are listed, at most: those that were written to last."""
@@ -129,7 +132,15 @@ class BenchmarkServices:
             HarnessError: If it cannot be run.
         """
         command = benchmark_command(new, self._judges, self._settings, local=self.local)
-        told = self._jobs.ask([*command.words, "--dry-run", "--json", "--quiet"], command.changes)
+        try:
+            told = self._jobs.ask([*command.words, "--dry-run", "--json", "--quiet"], command.changes)
+        except CommandError as error:
+            if self.local:
+                raise
+            # Its words may name places on this computer.
+            log.warning("a visitor's benchmark cannot begin: %s", error.message)
+            step = "Whoever runs this app finds the reason in its log."
+            raise RunError("A benchmark cannot be begun here at the moment.", next_step=step) from None
         told = {**told, "contenders": [short(each) for each in told["contenders"]]}
         if not self.local:
             told["known"] = 0  # what others have had judged is not this visitor's

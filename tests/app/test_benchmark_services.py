@@ -374,6 +374,15 @@ def test_a_stranger_has_pairs_of_the_demonstration_judged_and_sees_nothing_else(
         services.look(names[0])
 
 
+def test_a_stranger_is_not_told_where_things_lie(tmp_path: Path) -> None:
+    gone = str(tmp_path / "secret-place" / "library")
+    make_labelled(tmp_path / "home" / "data" / "demo-100")
+    services = app_services(tmp_path / "home", tmp_path / "scratch", local=False, RH_LIBRARY=gone).benchmarks
+    with pytest.raises(RunError, match="cannot be begun here") as caught:
+        services.expect(NewBenchmark(limit=2, library=gone))
+    assert "secret-place" not in f"{caught.value.message} {caught.value.next_step}"
+
+
 def test_only_one_stranger_runs_at_a_time(world: World, tmp_path: Path) -> None:
     home = tmp_path / "home"
     make_labelled(home / "data" / "demo-100")

@@ -17,6 +17,9 @@ from rewardharness.schema import Json
 ABOUT = "what both rows said to it"
 """What stands beside the pictures of a question."""
 
+MOST_FLIPS = 200
+"""Questions on which two rows differ that are listed, at most."""
+
 Pair = tuple[tuple[str, str], tuple[str, str]]
 """Two rows: the name of a run and the key of a row, each."""
 
@@ -60,10 +63,12 @@ def compare(services: BenchmarkServices, view: Comparing, first: str | None, sec
 
 def _compared(view: Comparing, found: Json) -> Updates:
     choices = words.flip_choices(found)
+    left_out = f", the first {MOST_FLIPS} here" if len(choices) > MOST_FLIPS else ""
+    label = f"What differs ({len(choices)}{left_out})"
     hint = words.no_flip(ABOUT) if choices else ""
     return {
         view.compared: words.compared(found),
-        view.flips: gr.Radio(choices, value=None, visible=bool(choices), label=f"What differs ({len(choices)})"),
+        view.flips: gr.Radio(choices[:MOST_FLIPS], value=None, visible=bool(choices), label=label),
         **panels.empty(view.panel, hint),
     }
 

@@ -6,7 +6,6 @@ from typing import Any
 import gradio as gr
 
 from app import benchmark_case_views, benchmark_views
-from app.benchmark_services import AGAINST
 from app.services import AppServices
 from app.tabs.evolve.panel import Panel, draw_panel
 from app.tabs.parts import KEPT, markup
@@ -221,7 +220,3 @@ def _draw_comparing() -> Comparing:
     flips = gr.Radio([], label="What differs", visible=False, elem_id="benchmark-flips", elem_classes="choices")
     panel = draw_panel("benchmark-flip", 2)
     return Comparing(first, second, compare, gr.State(None, time_to_live=KEPT), compared, flips, panel)
-
-
-FIRST_KIND = AGAINST
-"""Which questions are shown first."""

@@ -254,11 +254,6 @@ def no_runs(*, local: bool) -> str:
     return block(callout("empty", "There are no benchmarks yet", paragraph(text)))
 
 
-def no_table() -> str:
-    """What stands in the place of the table while nothing is judged."""
-    return block(callout("empty", "The table comes with the first judgments"))
-
-
 def summary(result: Json) -> str:
     """What came of a benchmark, in a sentence; empty where the parts are so many that a table says it better."""
     if not result["rows"] or len(result["parts"]) > MOST_IN_WORDS:

@@ -60,6 +60,7 @@ METRICS: Mapping[str, str] = {
 T = TypeVar("T", bound="DataclassInstance")
 
 _KINDS = ("reward", "instruction", "quality")
+_TYPES = {str: "a text", int: "a whole number", bool: "true or false"}
 _NAME = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-")
 _FOLDER = "tasks"
 
@@ -229,10 +230,12 @@ def open_task(spec: str) -> Task:
     path = Path(spec).expanduser()
     if path.suffix in {".yaml", ".yml"}:
         return read_task(read_text(path), path.name, path.parent)
+    if spec in (DEMO, FEEDBACK):
+        return examples_task(spec)
     known = {task.name: task for task in list_tasks()}
     if spec in known and not path.exists():
         return known[spec]
-    if path.exists() or "/" in spec or spec in (DEMO, FEEDBACK):
+    if path.exists() or "/" in spec:
         return examples_task(spec)
     raise InputError(
         f"There is no task {spec!r}.", next_step=f"Name data, a YAML file, or one of: {', '.join(sorted(known))}."
@@ -242,8 +245,9 @@ def open_task(spec: str) -> Task:
 def examples_task(spec: str) -> Task:
     """Make a task of a dataset. Its parts are found when it is read: one per kind of label and number of candidates."""
     path = Path(spec).expanduser()
-    whole = str(path.resolve()) if path.exists() else spec
-    title = Path(whole).name if path.exists() else spec
+    here = path.exists() and spec not in (DEMO, FEEDBACK)
+    whole = str(path.resolve()) if here else spec
+    title = Path(whole).name if here else spec
     return Task(
         name="".join(char if char in _NAME else "-" for char in title.lower()).strip("-") or "examples",
         title=title,
@@ -304,7 +308,8 @@ def _read(kind: type[T], values: Mapping[str, Any], where: str) -> T:
     known = {each.name: each for each in fields(kind)}
     unknown = sorted(set(values) - set(known))
     if unknown:
-        raise _wrong(where, f"unknown key `{unknown[0]}`", f"Known keys: {', '.join(known)}.")
+        given = ", ".join(name for name in known if name != "digest")
+        raise _wrong(where, f"unknown key `{unknown[0]}`", f"Known keys: {given}.")
     made = {}
     for name, value in values.items():
         if value is None:
@@ -329,7 +334,7 @@ def _typed(value: Any, kind: Any, where: str) -> Any:
             raise _wrong(where, "a mapping of texts is expected")
         return dict(value)
     if kind in (str, int, bool) and (not isinstance(value, kind) or (kind is int and isinstance(value, bool))):
-        raise _wrong(where, f"{kind.__name__} is expected, not {value!r}")
+        raise _wrong(where, f"{_TYPES[kind]} is expected, not {value!r}")
     return value
 
 
@@ -365,17 +370,18 @@ def _check(task: Task, where: str) -> None:
 
 def _check_label(label: Label, where: str) -> None:
     needed = {
-        "values": label.column and label.values,
-        "ranking": label.column and label.letters,
-        "scores": len(label.columns) == 2,
-        "first": True,
-        "human": label.columns,
-        "raters": len(label.columns) == 2,
+        "values": (label.column and label.values, "`column` and `values`"),
+        "ranking": (label.column and label.letters, "`column` and `letters`"),
+        "scores": (len(label.columns) == 2, "two `columns`, one for each candidate"),
+        "first": (True, ""),
+        "human": (label.columns, "`columns` with scores that people gave"),
+        "raters": (len(label.columns) == 2, "two `columns`: the editor and the item"),
     }
     if label.rule not in needed:
         raise _wrong(where, f"unknown rule {label.rule!r}", f"Known: {', '.join(needed)}.")
-    if not needed[label.rule]:
-        raise _wrong(where, f"the rule {label.rule!r} of `label` lacks its columns or values")
+    there, what = needed[label.rule]
+    if not there:
+        raise _wrong(where, f"the rule {label.rule!r} of `label` needs {what}")
     unknown = sorted(set(label.values.values()) - set(TRUTHS))
     if unknown:
         raise _wrong(where, f"the label {unknown[0]!r} is none of {', '.join(TRUTHS)}")

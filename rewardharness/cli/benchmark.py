@@ -2,16 +2,18 @@
 
 import argparse
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rewardharness.cli import benchmark_reports, output
 from rewardharness.cli.counts import positive
-from rewardharness.cli.examples import Bars
+from rewardharness.cli.examples import Bars, mind_the_name
 from rewardharness.cli.judging import add_options, make_judge
 from rewardharness.cli.leave import ask_leave
 from rewardharness.cli.score import MODEL_CONCURRENCY, NOT_JUDGED
+from rewardharness.errors import DataError
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
@@ -149,8 +151,9 @@ def _open(spec: str, arguments: argparse.Namespace, settings: Settings, beside: 
     from rewardharness.benchmark.loading import open_exam
     from rewardharness.benchmark.task import open_task
 
+    mind_the_name(spec)
     task = open_task(spec)
-    with Bars(arguments.quiet) as bars:
+    with Bars(arguments.quiet) as bars, _no_fields():
         if beside is not None:
             protocol = beside.protocol if beside.protocol in task.protocols else None
             return open_exam(task, settings, protocol=protocol, progress=bars.show)
@@ -169,6 +172,18 @@ def _open(spec: str, arguments: argparse.Namespace, settings: Settings, beside: 
         follows = f" ({problem.n}; {problem.consequence})" if problem.consequence else ""
         output.note(f"{part}{problem.code}: {problem.message}{follows}")
     return exam
+
+
+@contextmanager
+def _no_fields() -> Iterator[None]:
+    """Here columns are named in a task file: say so where an error speaks of the option of other commands."""
+    try:
+        yield
+    except DataError as error:
+        if "--field" not in error.next_step:
+            raise
+        step = f"Name columns and labels in a task file, see docs/benchmarks.md. With score-folder: {error.next_step}"
+        raise DataError(error.message, next_step=step) from None
 
 
 def _contenders(arguments: argparse.Namespace, settings: Settings) -> "list[Contender]":

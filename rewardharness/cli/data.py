@@ -31,7 +31,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     one.add_argument("--quiet", action="store_true", help="no progress")
     one.set_defaults(run=show)
     parser = commands.add_parser("demo-data", help="make a labelled set of edits", description=demo_data.__doc__)
-    parser.add_argument("folder", type=Path, help="a new or empty folder")
+    parser.add_argument("folder", type=Path, help="a new or empty folder; a set that was drawn there is drawn anew")
     parser.add_argument("--pairs", type=int, default=200, metavar="N", help="how many pairs (default: 200)")
     parser.add_argument("--groups", type=int, default=20, metavar="N", help="how many groups of 3 or 4 (default: 20)")
     parser.add_argument("--seed", type=int, default=0, help="the same seed makes the same files (default: 0)")
@@ -43,6 +43,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 def demo_data(arguments: argparse.Namespace, settings: Settings) -> int:
     """Make edits with known truth from free photographs and drawn scenes: right, wrong, overdone and flawed ones."""
     from rewardharness.data.demo import make_demo
+    from rewardharness.data.opening import DEMO, FEEDBACK
 
     total = arguments.pairs + arguments.groups
     with output.Progress(total, "drawing", quiet=arguments.quiet) as bar:
@@ -59,7 +60,8 @@ def demo_data(arguments: argparse.Namespace, settings: Settings) -> int:
     else:
         output.table(("label kind", "n"), [(kind, str(count)) for kind, count in sorted(kinds.items())])
         output.say(f"{len(dataset.examples)} examples in {arguments.folder}.")
-        output.say(f"Next: rh score-folder {arguments.folder}")
+        place = str(arguments.folder)
+        output.say(f"Next: rh score-folder {f'./{place}' if place in {DEMO, FEEDBACK} else place}")
     return 0
 
 

@@ -54,8 +54,17 @@ def open_described(spec: str, arguments: argparse.Namespace, settings: Settings)
     """Open a dataset with the fields of the command line, and show how the work goes on."""
     from rewardharness.data.opening import open_described
 
+    mind_the_name(spec)
     with Bars(arguments.quiet) as bars:
         return open_described(spec, settings, fields=given_fields(arguments), progress=bars.show)
+
+
+def mind_the_name(spec: str) -> None:
+    """Say which data are meant where a folder has the name of a set that comes along."""
+    from rewardharness.data.opening import DEMO, FEEDBACK
+
+    if spec in {DEMO, FEEDBACK} and Path(spec).is_dir():
+        output.note(f"`{spec}` is the set that comes along; for the folder of that name write ./{spec}")
 
 
 def given_fields(arguments: argparse.Namespace) -> "FieldMap | None":

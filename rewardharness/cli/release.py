@@ -91,7 +91,8 @@ def deploy(arguments: argparse.Namespace, settings: Settings) -> int:
     found = find_release(arguments.release, settings)
     if arguments.dry_run:
         check_installed(found)
-        _tell(arguments, {"release": found.id, "target": arguments.target, "changed": False}, _sentence(found))
+        told = {"release": found.id, "target": arguments.target, "changed": False}
+        _tell(arguments, told, f"{_sentence(found)} It could be deployed as {arguments.target}. Nothing was deployed.")
         return 0
     record, changed = deployments.deploy(arguments.target, found)
     done = "is active as" if changed else "was active already as"

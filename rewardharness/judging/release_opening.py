@@ -107,9 +107,9 @@ def _spelling(pinned: str, given: str | None, otherwise: str, role: str) -> str:
     name = _named(spec)
     if name != pinned:
         source = "RH_JUDGE" if given is None else f"the {role} that was given"
+        right = "Leave it out" if pinned == MEASURED else f"Give {option} for {pinned}"
         raise ReleaseError(
-            f"The release is of {pinned}, but {source} is {name}.",
-            next_step=f"Give {option} for {pinned}, or make another release.",
+            f"The release is of {pinned}, but {source} is {name}.", next_step=f"{right}, or make another release."
         )
     return spec
 

@@ -57,7 +57,8 @@ def test_a_task_file_is_read_whole() -> None:
         (lambda text: text.replace("name: my-task", "name: My Task"), "small letters"),
         (lambda text: text.replace("left: A", "left: C or D"), "is none of"),
         (lambda text: text.replace("rule: values", "rule: guess"), "unknown rule"),
-        (lambda text: text.replace(", values: {left: A, right: B}", ""), "lacks its columns or values"),
+        (lambda text: text.replace(", values: {left: A, right: B}", ""), "needs `column` and `values`"),
+        (lambda text: text.replace("rule: values", "rule: scores"), "needs two `columns`"),
         (lambda text: text + "protocols: [pears]\n", "unknown protocol"),
         (lambda text: text + "metrics: [luck]\n", "unknown metric"),
         (lambda text: text + "metrics: [spearman]\n", "human scores go with"),
@@ -66,7 +67,7 @@ def test_a_task_file_is_read_whole() -> None:
             "",
         ),
         (lambda text: text.replace("  - name: all", "  - name: all\n    candidates: 3"), "need `group`"),
-        (lambda text: text.replace("title: Mine", "title: [Mine]"), "str is expected"),
+        (lambda text: text.replace("title: Mine", "title: [Mine]"), "a text is expected"),
         (lambda text: text + "notes: 3\n", "list of texts"),
         (lambda text: text + "shuffle:\n", "is empty"),
         (lambda text: text + "digest: abc\n", "unknown key `digest`"),
@@ -79,6 +80,16 @@ def test_what_is_wrong_in_a_task_file_is_named(change: Callable[[str], str], sai
         read_task(change(WHOLE), "my.yaml")
     assert said in caught.value.message
     assert caught.value.next_step
+
+
+def test_a_set_that_comes_along_is_meant_also_where_a_folder_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("demo", "feedback"):
+        (tmp_path / name).mkdir()
+        assert open_task(name).data.examples == name
+        assert open_task(f"./{name}").data.examples == str((tmp_path / name).resolve())
 
 
 @given(

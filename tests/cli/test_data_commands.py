@@ -94,3 +94,29 @@ def test_a_table_on_this_disk_is_learned_from(tmp_path: Path, capsys: pytest.Cap
     assert main(words) == 0
     said = capsys.readouterr().err
     assert "t.parquet: 15 examples to learn from, 5 put aside" in said and "Recognised by the names" in said
+
+
+def test_a_folder_with_the_name_of_a_set_that_comes_along_is_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RH_HOME", str(tmp_path / "home"))
+    for name, said in (("feedback", "./feedback"), ("mine", "mine")):
+        assert main(["demo-data", name, "--pairs", "1", "--groups", "0", "--quiet"]) == 0
+        assert capsys.readouterr().out.endswith(f"Next: rh score-folder {said}\n")
+    for words in (["data", "show", "feedback"], ["benchmark", "feedback"]):
+        assert main(words) == 1
+        shown = capsys.readouterr().err
+        assert "for the folder of that name write ./feedback" in shown and "There is no feedback yet" in shown
+    assert main(["data", "show", "./feedback"]) == 0
+    assert "comes along" not in capsys.readouterr().err
+
+
+def test_a_benchmark_of_columns_that_nobody_knows_asks_for_a_task_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "odd.csv"
+    path.write_text("before,todo,one,two\na.png,do it,b.png,c.png\n", encoding="utf-8")
+    assert main(["benchmark", str(path)]) == 1
+    shown = capsys.readouterr().err
+    assert "Next: Name columns and labels in a task file, see docs/benchmarks.md. With score-folder: " in shown

@@ -86,6 +86,8 @@ def test_make_verify_and_show(run: Run, tmp_path: Path) -> None:
     shown = told(run, "release", "show", file, "--json")
     assert shown["settings"] == {"ties": True, "ocr": shown["settings"]["ocr"]}
     assert set(shown["library"]["entries"]) == {each.name for each in open_library("builtin").entries}
+    status, _, err = run("release", "verify", file, "--judge", "closer")
+    assert (status, "Next: Leave it out, or make another release." in err) == (1, True), err
     for words, says in ((("verify", file), "as it was made"), (("show", file), "Made with numpy")):
         status, out, _ = run("release", *words)
         assert (status, made["id"][:12] in out, says in out) == (0, True, True)
@@ -226,6 +228,8 @@ def test_deploy_list_show_and_roll_back(run: Run, empty: Path, tmp_path: Path) -
         ids.append(told(run, "release", empty, *more, "-o", tmp_path / str(number), "--json")["id"])
         dry = told(run, "deploy", tmp_path / str(number), "--target", "prod", "--dry-run", "--json")
         assert (dry["release"], dry["changed"]) == (ids[-1], False)
+        words = run("deploy", tmp_path / str(number), "--target", "prod", "--dry-run")[1]
+        assert words.endswith("It could be deployed as prod. Nothing was deployed.\n")
         record = told(run, "deploy", tmp_path / str(number), "--target", "prod", "--json")
         assert (record["release"], record["changed"], record["number"]) == (ids[-1], True, number + 1)
     assert not told(run, "deploy", "deployed:prod", "--target", "prod", "--json")["changed"]

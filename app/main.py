@@ -13,6 +13,7 @@ from app.services import AppServices, is_local
 from app.tabs.benchmark.layout import build_benchmark_tab
 from app.tabs.evolve.layout import build_evolve_tab
 from app.tabs.library import build_library_tab
+from app.tabs.lineage import build_lineage_tab
 from app.tabs.score.layout import build_score_tab
 from app.theme import make_theme
 from rewardharness.errors import InputError
@@ -36,6 +37,8 @@ def build_app(services: AppServices) -> gr.Blocks:
                 build_evolve_tab(services)
             with gr.Tab("Benchmark", id="benchmark"):
                 build_benchmark_tab(services)
+            with gr.Tab("Lineage", id="lineage") as lineage:
+                build_lineage_tab(services, lineage)
     return blocks.queue(max_size=32, default_concurrency_limit=4)
 
 
@@ -118,7 +121,7 @@ def serve(
             allowed_paths=[],
             max_file_size="20mb",
             theme=make_theme(),
-            css=_asset("style.css"),
+            css=_asset("style.css") + _asset("lineage.css"),
             js=_asset("keys.js"),
         )
     except OSError as error:

@@ -14,6 +14,9 @@ from markdown_it.token import Token
 MAX_DOCUMENT = 40_000
 """Characters of a document that are shown."""
 
+SHORT = 12
+"""Digits of a hash that are shown."""
+
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 _JOINERS = "\u200c\u200d"
 _BLANK = re.compile(r"\s+")
@@ -63,6 +66,16 @@ def named(text: str) -> str:
     if len(parts) % 2 == 0:
         return escape(text)
     return "".join(f"<code>{escape(part)}</code>" if number % 2 else escape(part) for number, part in enumerate(parts))
+
+
+def hashed(digest: str) -> str:
+    """A hash, shortened; the whole of it is its title."""
+    return f'<code title="{escape(digest)}">{escape(digest[:SHORT])}</code>'
+
+
+def whole(digest: str) -> str:
+    """A hash in full; it may be broken anywhere."""
+    return f'<code class="hash">{escape(digest)}</code>'
 
 
 def bullets(items: Iterable[str], style: str = "") -> str:

@@ -3,24 +3,11 @@
 Names of models and figures come from a file that somebody else may have made: foreign text.
 """
 
-from app.markup import block, escape, paragraph, table
+from app.markup import SHORT, block, escape, hashed, paragraph, table, whole
 from app.releases import Fixed
 from rewardharness.judging.release import Release
 from rewardharness.judging.release_card import Figure
 from rewardharness.judging.release_opening import remarks
-
-SHORT = 12
-"""Digits of an id that are shown; the whole id is in the title."""
-
-
-def hashed(digest: str) -> str:
-    """A hash, shortened; the whole of it is its title."""
-    return f'<code title="{escape(digest)}">{escape(digest[:SHORT])}</code>'
-
-
-def whole(digest: str) -> str:
-    """A hash in full; it may be broken anywhere."""
-    return f'<code class="hash">{escape(digest)}</code>'
 
 
 def fixed_line(fixed: Fixed, *, local: bool) -> str:
@@ -36,7 +23,7 @@ def fixed_line(fixed: Fixed, *, local: bool) -> str:
     )
 
 
-def about(release: Release) -> str:
+def about_release(release: Release) -> str:
     """All that a release fixes, what its figures are worth, and what may move its last digits here."""
     counts = f"{len(release.library.skills)} Skills, {len(release.library.tools)} Tools"
     rows = [

@@ -15,6 +15,7 @@ from app.benchmark_services import BenchmarkServices
 from app.evolve_services import EvolveServices
 from app.hub_services import HubServices, Loaded
 from app.judges import BY_MEASURING, JudgeChoice, Judges, Used
+from app.lineage_services import LineageServices
 from app.releases import RELEASE, UNSAID, Fixed, Places
 from app.running import ModelRun, Running
 from app.samples import Sample, make_samples
@@ -118,6 +119,7 @@ class AppServices:
         self.fixed = Fixed(settings, places, local=local) if settings.release is not None else None
         self.judges = Judges(settings, local=local)
         self.hub = HubServices(settings, scratch, local=local)
+        self.lineage = LineageServices(settings, local=local)
         self.evolve = EvolveServices(settings, scratch, self.judges, self.hub, local=local)
         self.benchmarks = BenchmarkServices(settings, scratch, self.judges, local=local)
         self._default: Library | None = None

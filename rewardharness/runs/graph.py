@@ -6,8 +6,8 @@ Edges go from what was there before to what came of it.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from rewardharness.files import content_id
@@ -135,32 +135,57 @@ def around(graph: Graph, ids: Iterable[str]) -> Graph:
     )
 
 
-def tree(graph: Graph) -> list[str]:
-    """Draw a graph as a text tree, roots first. What has several causes is drawn below the first, named below others.
+@dataclass(frozen=True)
+class Branch:
+    """A node where it stands in a tree."""
 
-    Single examples are left out: the edits that they caused name them.
-    """
-    nodes = {node.id: node for node in graph.nodes if node.kind != "example"}
+    node: Node
+    depth: int
+    parent: str | None = None
+    """Id of the node that it stands below; None for a root."""
+    relation: str = ""
+    """What its parent was to it."""
+    again: bool = False
+    """Whether it stands above already, with all that came of it."""
+
+
+def branches(graph: Graph) -> Iterator[Branch]:
+    """Put a graph into a tree, roots first. What has several causes stands below the first, and again below others."""
+    nodes = {node.id: node for node in graph.nodes}
     below: dict[str, list[Edge]] = defaultdict(list)
     for edge in graph.edges:
-        if edge.source in nodes and edge.target in nodes:
-            below[edge.source].append(edge)
-    caused = {edge.target for edges in below.values() for edge in edges}
-    lines: list[str] = []
+        below[edge.source].append(edge)
+    caused = {edge.target for edge in graph.edges}
     drawn: set[str] = set()
     roots = sorted((id_ for id_ in nodes if id_ not in caused), key=lambda id_: _rank(nodes[id_], below[id_]))
     for root in [*roots, *nodes]:  # the second: foreign lines may form rings
         if root in drawn:
             continue
-        waiting: list[tuple[str, str, str]] = [(root, "", "")]
+        waiting = [Branch(nodes[root], 0)]
         while waiting:
-            here, indent, relation = waiting.pop()
-            said = f"{relation} " if relation else ""
-            more = " (see above)" if here in drawn and below[here] else ""
-            lines.append(f"{indent}{said}{nodes[here].label}{more}")
-            if here not in drawn:
-                drawn.add(here)
-                waiting += [(edge.target, indent + "  ", f"- {edge.relation}:") for edge in reversed(below[here])]
+            here = waiting.pop()
+            id_ = here.node.id
+            yield replace(here, again=id_ in drawn)
+            if id_ not in drawn:
+                drawn.add(id_)
+                waiting += [
+                    Branch(nodes[edge.target], here.depth + 1, id_, edge.relation) for edge in reversed(below[id_])
+                ]
+
+
+def tree(graph: Graph) -> list[str]:
+    """Draw a graph as a text tree. Single examples are left out: the edits that they caused name them."""
+    kept = {node.id for node in graph.nodes if node.kind != "example"}
+    shown = Graph(
+        tuple(node for node in graph.nodes if node.id in kept),
+        tuple(edge for edge in graph.edges if {edge.source, edge.target} <= kept),
+    )
+    causes = {edge.source for edge in shown.edges}
+    lines = []
+    for branch in branches(shown):
+        said = f"- {branch.relation}: " if branch.parent is not None else ""
+        more = " (see above)" if branch.again and branch.node.id in causes else ""
+        lines.append(f"{'  ' * branch.depth}{said}{branch.node.label}{more}")
     return lines
 
 

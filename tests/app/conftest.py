@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from app_parts import Pictures, Served, running_app
 from hostile import HOSTILE, HOSTILE_DOCUMENT
+from lineage_parts import Scene, make_scene
 from PIL import Image
 
 
@@ -64,3 +65,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     (folder / ".env").write_text("secret", encoding="utf-8")
     with running_app(folder, {"HF_HUB_OFFLINE": "1"}) as app:
         yield app
+
+
+@pytest.fixture(scope="session")
+def lineage_scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
+    """Records, an evolution and a release, made by real commands."""
+    return make_scene(tmp_path_factory.mktemp("lineage"))

@@ -6,8 +6,9 @@ from typing import Any
 
 import gradio as gr
 
-from app import release_views, views
+from app import views
 from app.judges import JudgeChoice
+from app.release_views import about_release, fixed_line
 from app.releases import RELEASE
 from app.services import AppServices, Choice
 from app.tabs.chooser import Chooser, make_chooser
@@ -66,11 +67,11 @@ class Head:
 def draw_head(services: AppServices) -> Head:
     """Say who judges."""
     fixed, default = services.fixed, services.judges.default
-    said = judge_line(services, default) if fixed is None else release_views.fixed_line(fixed, local=services.local)
+    said = judge_line(services, default) if fixed is None else fixed_line(fixed, local=services.local)
     line = markup(said, elem_id="judge")
     if fixed is not None:
         with gr.Accordion("About this release", open=False, elem_classes="slim", elem_id="release-about"):
-            markup(release_views.about(fixed.release))
+            markup(about_release(fixed.release))
     measured = default == MEASURED if fixed is None else not fixed.by_model
     with gr.Accordion(
         "What this judge can and cannot tell", open=False, elem_classes="slim", visible=measured

@@ -91,7 +91,9 @@ class _Picture:
         left = ""
         if found.left_out:
             more = f"{found.left_out} more are not drawn"
-            left = callout("warning", more, paragraph("Choose a record above to see what belongs to it."))
+            lone = self._chosen.startswith("library:")  # then there are no records to choose from
+            remedy = "They belong to other Libraries." if lone else "Choose a record above to see what belongs to it."
+            left = callout("warning", more, paragraph(remedy))
         share = f"{self._width / WIDE:.2%}"
         heads = "".join(f'<span style="width:{share}">{head}</span>' for head in columns)
         things = "".join(self._things())

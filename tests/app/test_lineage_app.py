@@ -194,6 +194,15 @@ def test_the_page_says_how_to_begin() -> None:
     assert "lineage.jsonl" in read(lineage_views.no_lineage(f"the Library {HOSTILE!r}")).text
 
 
+def test_what_is_not_drawn_is_counted_in_words() -> None:
+    lines = [{"parent": sha256(bytes([0, n])), "library": sha256(bytes([1, n])), "operator": "add"} for n in range(99)]
+    library = EMPTY
+    for line in lines:
+        library = library.with_lineage(line)
+    found = LineageServices(Settings.from_env({}), local=False).of_library(library)
+    assert f"{found.drawn.left_out} more are not drawn" in shown(found).text and found.drawn.left_out > 99
+
+
 def hostile_records(folder: Path) -> list[Record]:
     lineage = Lineage(folder)
     release = Release(HOSTILE, HOSTILE, sha256(b"file"), sha256(b"library"))

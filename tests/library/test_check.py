@@ -283,7 +283,9 @@ def mutate(folder: Path, rng: random.Random, outside: Path) -> None:
         file.unlink()
         file.mkdir()
     else:
-        file.rename(file.with_name(rng.choice(["SKILL.md", "registry.json", "é\n.py", "x" * 200])))
+        target = file.with_name(rng.choice(["SKILL.md", "registry.json", "é\n.py", "x" * 200]))
+        if not target.is_dir():
+            file.rename(target)
 
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -81,17 +81,19 @@ class EvolveEvents:
         done = {form.told: evolve_views.cost_hint(), form.start: gr.Button(visible=False), form.promised: None}
         return {**done, form.key: "", **self.open(name)}
 
-    def arrive(self, remembered: str | None, request: gr.Request) -> Updates:
-        """The page was opened: show the run that the address names, or that this browser showed last."""
+    def arrive(self, request: gr.Request) -> Updates:
+        """The page was opened: show the run that the address names."""
         named = str(dict(request.query_params).get("run", ""))[:120].strip()
-        listed = self._listed("")
-        name = named or (remembered if isinstance(remembered, str) else "")
-        if not name:
-            return listed
-        shown = self.open(name)
-        if not named and self.view.current not in shown:
-            return {**listed, self.view.browser: ""}  # the run is gone; that is no news to whoever comes back
-        return {**listed, **shown}
+        return {**self._listed(""), **(self.open(named) if named else {})}
+
+    def remember(self, remembered: str | None, current: str) -> Updates:
+        """The browser told which run it showed last: show it, if none is shown yet."""
+        if current or not isinstance(remembered, str) or not remembered:
+            return {self.view.told: gr.skip()}
+        shown = self.open(remembered)
+        if self.view.current not in shown:
+            return {self.view.browser: ""}  # the run is gone; that is no news to whoever comes back
+        return shown
 
     def open(self, name: str | None) -> Updates:
         """Show a run."""

@@ -133,7 +133,9 @@ def _connect(events: EvolveEvents, at_once: int) -> None:
     runs.refresh.click(events.list_runs, view.current, everything, **QUIET)
     runs.compare.click(events.compare, runs.several, everything, **QUIET)
     _connect_labels(events, everything)
-    gr.on(None, events.arrive, view.browser, everything, **QUIET)
+    gr.on(None, events.arrive, None, everything, **QUIET)
+    # The browser tells what it remembers only when the tab is opened, and again whenever another run is shown.
+    view.browser.change(events.remember, [view.browser, view.current], everything, **QUIET)
     gr.on(None, None, None, None, js=TO_TAB, **QUIET)
 
 

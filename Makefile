@@ -26,7 +26,8 @@ run: $(VENV)/.run
 	$(BIN)/rh app --port $(PORT)
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not browser"
+	$(BIN)/python -m pytest -m browser
 
 # A real vLLM with a tiny random model, on the CPU; 2.2 GB, and some minutes the first time.
 $(VLLM_VENV)/.installed: tests/tiny_vlm/install.sh

@@ -22,30 +22,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import replace
 from pathlib import Path
 
 from rewardharness import Library, open_library
 from rewardharness.evolution.events import Decided, read_events
-from rewardharness.library.store import ReplaceEntry
+from rewardharness.library.thin import without_every_second_criterion
 
 LIMIT_SECONDS = 180
 GAIN = 0.10
-
-
-def without_every_second_criterion(library: Library) -> Library:
-    """Take every second criterion with a measure out of a Library, counting through its Skills by name."""
-    count = 0
-    for entry in library.skills:
-        kept = []
-        for criterion in entry.rubric.criteria if entry.rubric else ():
-            count += criterion.measure is not None
-            if criterion.measure is None or count % 2:
-                kept.append(criterion)
-        if entry.rubric is not None and len(kept) < len(entry.rubric.criteria):
-            rubric = replace(entry.rubric, criteria=tuple(kept)) if any(each.weight > 0 for each in kept) else None
-            library = library.apply(ReplaceEntry(replace(entry, rubric=rubric)))
-    return library
 
 
 def command(*words: str) -> list[str]:

@@ -13,16 +13,19 @@ import csv
 import io
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from statistics import fmean
 
 from rewardharness.benchmark.correlation import Correlation, Rating, Weights, correlate
+from rewardharness.benchmark.intervals import bootstrap, bootstrap_mean
+from rewardharness.benchmark.metrics import bounds
 from rewardharness.errors import DataError
 from rewardharness.files import read_text
-from rewardharness.schema import Json
+from rewardharness.judging.report import wilson
+from rewardharness.schema import Interval, Json
 
 STEPS: tuple[float, ...] = (0.0, 0.5, 1.0)
 """What a rater could give."""
@@ -34,6 +37,7 @@ _CELL = re.compile(r"\[\s*([0-9.]{1,8})\s*,\s*([0-9.]{1,8})\s*\]")
 _RATER = re.compile(r"(.+)_rater([1-9][0-9]{0,3})\.tsv")
 _NUMBERS: Mapping[str, float] = {"0": 0.0, "0.0": 0.0, "0.5": 0.5, ".5": 0.5, "1": 1.0, "1.0": 1.0}
 _SHOWN = 3
+_RESAMPLES = 500
 
 
 @dataclass(frozen=True)
@@ -99,6 +103,18 @@ class Ratings:
             means[editor] = fmean(values) if values else None
         return means
 
+    def mean_intervals(self) -> dict[str, tuple[int, Interval | None]]:
+        """How many edits of each editor a mean is over, and its interval.
+
+        Bootstrap over items; where all of them came out alike, of which a bootstrap knows nothing but that, Wilson's,
+        which is wider than need be for scores in [0, 1].
+        """
+        known = self.human()
+        values = {
+            editor: [known[editor, item] for item in self.items if (editor, item) in known] for editor in self.editors
+        }
+        return {editor: (len(each), _mean_interval(each)) for editor, each in values.items()}
+
     def correlate(self, scores: Mapping[Edit, float | None], weights: Weights = "equal") -> Correlation:
         """Correlate a judge's scores with the human ones, per editor and averaged.
 
@@ -118,37 +134,70 @@ class Ratings:
             mean of all. `rater K against L`: two single raters. Where one side rated all edits of an editor alike,
             nothing is defined, and the editor's name stands under `undefined`.
         """
+        return {
+            name: correlate((rating for _, rating in self._between(one, others)), weights)
+            for name, one, others in self._sides()
+        }
+
+    def between_intervals(self) -> dict[str, Interval | None]:
+        """Bootstrap intervals of the means of `between_humans`; items are drawn whole, with all their edits."""
         found = {}
-        for one in self.raters if len(self.raters) > 2 else ():
-            others = [other for other in self.raters if other != one]
-            found[f"rater {one} against the others"] = self._between(one, others, weights)
-        for one, other in combinations(self.raters, 2):
-            found[f"rater {one} against {other}"] = self._between(one, [other], weights)
+        for name, one, others in self._sides():
+            rated = self._between(one, others)
+            found[name] = bootstrap(
+                rated,
+                lambda rows: correlate(rating for _, rating in rows).mean,
+                [item for item, _ in rated],
+                resamples=_RESAMPLES,
+            )
         return found
 
-    def _between(self, one: int, others: Sequence[int], weights: Weights) -> Correlation:
+    def _sides(self) -> Iterator[tuple[str, int, Sequence[int]]]:
+        """Who is held against whom."""
+        for one in self.raters if len(self.raters) > 2 else ():
+            yield f"rater {one} against the others", one, [other for other in self.raters if other != one]
+        for one, other in combinations(self.raters, 2):
+            yield f"rater {one} against {other}", one, [other]
+
+    def _between(self, one: int, others: Sequence[int]) -> list[tuple[str, Rating]]:
+        """What one rater and the others said of each edit that all of them rated, with its item."""
         mine, theirs = self.raters[one], [self.raters[other] for other in others]
-        return correlate(
-            (
-                Rating(edit[0], cell.overall, fmean(rater[edit].overall for rater in theirs))
-                for edit, cell in mine.items()
-                if all(edit in rater for rater in theirs)
-            ),
-            weights,
-        )
+        return [
+            (edit[1], Rating(edit[0], cell.overall, fmean(rater[edit].overall for rater in theirs)))
+            for edit, cell in mine.items()
+            if all(edit in rater for rater in theirs)
+        ]
 
     def to_json(self) -> Json:
-        """Put it into JSON: counts, means and what cannot be read, without the cells."""
+        """Put it into JSON: counts, means with n and interval, and what cannot be read, without the cells."""
+        means, spans = self.means(), self.mean_intervals()
+        among, around = self.between_humans(), self.between_intervals()
         return {
             "task": self.task,
             "raters": len(self.raters),
             "items": len(self.items),
             "rated": len(self.human()),
             "edits": len(self.editors) * len(self.items),
-            "mean_overall": self.means(),
-            "between_humans": {name: each.mean for name, each in self.between_humans().items()},
+            "mean_overall": {
+                editor: {"mean": mean, "n": spans[editor][0], "interval": bounds(spans[editor][1])}
+                for editor, mean in means.items()
+            },
+            "between_humans": {
+                name: {
+                    "mean": each.mean,
+                    "n": each.counts.judged,
+                    "interval": bounds(around[name]),
+                    "undefined": list(each.undefined),
+                }
+                for name, each in among.items()
+            },
             "broken": [str(cell) for cell in self.broken],
         }
+
+
+def _mean_interval(scores: Sequence[float]) -> Interval | None:
+    drawn = bootstrap_mean(scores)
+    return wilson(math.fsum(scores), len(scores)) if drawn is None or drawn.low == drawn.high else drawn
 
 
 def read_ratings(folder: Path) -> Ratings:

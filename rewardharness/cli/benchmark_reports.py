@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 COMMANDS = ("list", "show", "report", "compare", "votes", "ratings")
 MOST_PUBLISHED = 6
 """Published rows that are printed beside a number."""
-COLUMNS = 6
-"""Numbers that are printed side by side."""
+NAMES, NUMBER = 30, 22
+"""Characters of a table for who is in it, and for a number with its interval."""
 MOST_FLIPS = 10
 """Examples on which two runs differ that are printed; the JSON has all."""
 
@@ -128,8 +128,9 @@ def print_result(result: "Json") -> None:
     from rewardharness.benchmark.result import label
 
     whole = list(by_number(result))
-    for begin in range(0, len(whole), COLUMNS):
-        _print_numbers(result, whole[begin : begin + COLUMNS])
+    beside = max(1, (output.width() - NAMES) // NUMBER)
+    for begin in range(0, len(whole), beside):
+        _print_numbers(result, whole[begin : begin + beside])
     for row in result["rows"]:
         failures = ", ".join(f"{code} {count}" for code, count in row["failures"].items())
         orders = row["both_orders"]["consistency"] if row["both_orders"] else row["position_consistency"]
@@ -265,13 +266,20 @@ def ratings(arguments: argparse.Namespace, settings: Settings) -> int:
         output.emit(said)
         return 0
     output.say(f"{said['task']}: {said['raters']} raters, {said['rated']} of {said['edits']} edits rated by all.")
-    means = [(name, "-" if mean is None else f"{mean:.3f}") for name, mean in said["mean_overall"].items()]
-    output.table(("editor", "mean overall, sqrt(SC x PQ)"), means)
-    people = [(name, "-" if value is None else f"{value:.3f}") for name, value in said["between_humans"].items()]
-    output.table(("people among themselves", "Spearman, Fisher's mean over editors"), people)
+    headings = ("editor", "n", "mean overall, sqrt(SC x PQ) [95 %]")
+    output.table(headings, [_with_interval(*each) for each in said["mean_overall"].items()])
+    headings = ("people among themselves", "n", "Spearman, Fisher's mean over editors [95 %]")
+    output.table(headings, [_with_interval(*each) for each in said["between_humans"].items()])
+    undefined = sorted({editor for each in said["between_humans"].values() for editor in each["undefined"]})
+    if undefined:
+        output.say(f"Not in every mean, since all scores of one side are equal: {', '.join(undefined)}")
     for cell in said["broken"]:
         output.say(f"Not understood: {cell}")
     return 0
+
+
+def _with_interval(name: str, each: "Json") -> tuple[str, str, str]:
+    return name, str(each["n"]), output.share(each["mean"], each["interval"])
 
 
 def _task_json(task: "Task") -> "Json":

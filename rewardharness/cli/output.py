@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -40,6 +41,11 @@ def fail(description: Description) -> None:
     note(f"rh: {description}")
 
 
+def width() -> int:
+    """How many characters a line of a table may have: those of the terminal, 120 elsewhere."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 120
+
+
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> None:
     """Print a table; numbers are expected as finished text."""
     from rich.console import Console
@@ -47,11 +53,13 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: str = "
     from rich.text import Text
 
     grid = Table(title=title or None, title_justify="left", header_style="bold")
-    for heading in headings:
-        grid.add_column(heading, overflow="fold")
+    # Names in the first column are not broken, so that they can be found and copied, unless they would take all room.
+    names = max((len(plain(row[0])) for row in rows), default=0) <= width() // 3
+    for number, heading in enumerate(headings):
+        grid.add_column(heading, overflow="fold", no_wrap=names and number == 0)
     for row in rows:
         grid.add_row(*(Text(plain(cell)) for cell in row))
-    Console(width=None if sys.stdout.isatty() else 120).print(grid)
+    Console(width=width()).print(grid)
 
 
 class Progress:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from rewardharness.benchmark.ratings import STEPS, Cell, Ratings, parse_cell, read_ratings
 from rewardharness.errors import DataError
+from rewardharness.schema import Json
 
 HEADER = "uid\tMagic\tPix"
 
@@ -93,6 +94,32 @@ def test_broken_cells_are_named_and_their_edits_left_out(tmp_path: Path) -> None
     shown = ratings.to_json()
     assert (shown["rated"], shown["edits"], len(shown["broken"])) == (4, 6, 3)
     assert ratings.between_humans()["rater 1 against 3"].editors["Pix"].n == 3
+    assert shown["mean_overall"]["Pix"]["n"] == 1 and shown["mean_overall"]["Magic"]["n"] == 3
+    assert shown["between_humans"]["rater 1 against 3"]["n"] == 6
+
+
+def test_means_and_agreement_have_intervals_over_items(tmp_path: Path) -> None:
+    few, many = (
+        synthetic(tmp_path / name, random.Random(3), slips=0.3, count=count).to_json()
+        for name, count in (("few", 12), ("many", 120))
+    )
+    for key in ("mean_overall", "between_humans"):
+        for name, each in many[key].items():
+            low, high = each["interval"]
+            assert low <= each["mean"] <= high and high - low > 0, name
+        assert sum(map(_width, many[key].values())) < sum(map(_width, few[key].values()))
+
+
+def _width(each: Json) -> float:
+    return float(each["interval"][1] - each["interval"][0])
+
+
+def test_a_mean_of_scores_that_are_all_alike_is_not_certain(tmp_path: Path) -> None:
+    rows = "".join(f"{name}.jpg\t[1,1]\t[0,0]\n" for name in "abcde")
+    shown = read_ratings(write(tmp_path / "IE", *[f"{HEADER}\n{rows}"] * 3)).to_json()
+    assert (shown["mean_overall"]["Magic"]["mean"], shown["mean_overall"]["Pix"]["mean"]) == (1.0, 0.0)
+    assert shown["mean_overall"]["Magic"]["interval"][0] < 0.6 and shown["mean_overall"]["Pix"]["interval"][1] > 0.4
+    assert all(each["mean"] is None and each["interval"] is None for each in shown["between_humans"].values())
 
 
 def test_an_editor_without_any_human_score_has_no_mean(tmp_path: Path) -> None:
@@ -134,9 +161,9 @@ def test_raters_keep_the_numbers_of_their_tables(tmp_path: Path) -> None:
     assert set(read_ratings(folder).between_humans()) == {"rater 1 against 3"}
 
 
-def synthetic(folder: Path, source: random.Random, *, slips: float) -> Ratings:
+def synthetic(folder: Path, source: random.Random, *, slips: float, count: int = 150) -> Ratings:
     """Three raters who see the same truth and slip from time to time."""
-    editors, items = ["Magic", "Pix"], [f"{place}.jpg" for place in range(150)]
+    editors, items = ["Magic", "Pix"], [f"{place}.jpg" for place in range(count)]
     truth = {(editor, item): (source.choice(STEPS), source.choice(STEPS)) for editor in editors for item in items}
 
     def see(edit: tuple[str, str]) -> tuple[float, float]:

@@ -316,7 +316,7 @@ def test_votes_and_ratings_are_counted_without_a_judge(tmp_path: Path, capsys: p
         table = "uid\tAlpha\nx.jpg\t[1, 1]\ny.jpg\t[0, 0.5]\n"
         (tmp_path / f"Edits_rater{rater}.tsv").write_text(table, encoding="utf-8")
     assert main(["benchmark", "ratings", str(tmp_path)]) == 0
-    assert "0.500" in capsys.readouterr().out
+    assert "0.500 [0.000, 1.000]" in capsys.readouterr().out
     assert main(["benchmark", "ratings", str(tmp_path), "--json"]) == 0
     assert said(capsys)["raters"] == 2
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rewardharness.cli import output
 from rewardharness.cli.counts import positive
 from rewardharness.cli.examples import DATA_HELP, add_fields, open_examples
-from rewardharness.cli.judging import add_options, make_judge
+from rewardharness.cli.judging import add_options, make_judge, who_judged
 from rewardharness.cli.leave import ask_leave
 from rewardharness.cli.progress import event_line
 from rewardharness.errors import InputError
@@ -186,6 +186,8 @@ def print_report(report: dict[str, Any], folder: Path) -> None:
         )
     kept = sum(edit["evidence"]["decision"] == "accept" for edit in report["edits"])
     spent = report["spent"]
+    run = report["run"]
+    output.say(who_judged({**run, "library_id": report["library"]["final_id"]}))
     output.say(headline(report))
     if "skipped" in audit["ensemble"]:
         output.say(f"Self-ensembling: {audit['ensemble']['skipped']}.")

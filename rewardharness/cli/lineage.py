@@ -193,7 +193,8 @@ def record_eval(arguments: argparse.Namespace, settings: Settings) -> int:
         benchmark = Benchmark(arguments.benchmark, arguments.task, arguments.revision)
     if benchmark is None or not metrics:
         missing = "--benchmark" if benchmark is None else "--metric"
-        raise InputError(f"An eval needs {missing}.", next_step="Reports of rh evolve and rh benchmark say it.")
+        step = f"Add {missing}, or --report with the report.json of rh evolve or rh benchmark, which says it."
+        raise InputError(f"An eval needs {missing}.", next_step=step)
     body = Eval(
         subject=_subject(arguments, kept, report),
         benchmark=benchmark,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from rewardharness.cli import output
 
 if TYPE_CHECKING:
-    from rewardharness.evolution.events import Decided, Event
+    from rewardharness.evolution.events import Decided, Event, Judged
 
 WIDTH = 110
 """Width of a statement, in characters."""
@@ -22,7 +22,7 @@ def event_line(event: "Event") -> str:
             return f"Going on at step {event.step}."
         case events.Judged():
             failed = f", {event.failed} without a judgment" if event.failed else ""
-            return f"The starting Library agrees with {output.share(event.accuracy)} of the pool{failed}."
+            return f"The starting Library agrees with {_of_judged(event)} judged in the pool{failed}."
         case events.Found():
             first = event.findings[0]["statement"] if event.findings else ""
             return f"Found: {output.shorten(first, WIDTH)}" if first else ""
@@ -43,8 +43,17 @@ def event_line(event: "Event") -> str:
         case events.Concluding():
             return f"The search ended because {event.reason}. Now the audit."
         case events.Finished():
-            return f"Finished: audit accuracy {output.share(event.audit_accuracy)}."
+            return f"Finished: audit accuracy {output.share(event.audit_accuracy)}; the report has n and interval."
     return ""
+
+
+def _of_judged(event: "Judged") -> str:
+    from rewardharness.judging.report import wilson
+
+    if event.accuracy is None:
+        return f"- of {event.judged}"
+    span = wilson(event.accuracy * event.judged, event.judged)
+    return f"{output.share(event.accuracy, [span.low, span.high] if span else None)} of {event.judged}"
 
 
 def _decision(event: "Decided") -> str:

@@ -2,6 +2,7 @@
 
 import argparse
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from rewardharness.evolution.status import Status
 
 POLL_SECONDS = 0.3
+STOPPABLE = ("evolve", "benchmark")
+"""Commands whose runs look for a request to end."""
 
 
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -32,7 +35,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     for name, function, words in (
         ("show", show, "say how a run stands"),
         ("follow", follow, "print what happens in a run, until it ends"),
-        ("stop", stop, "ask a run to end cleanly"),
+        ("stop", stop, "ask an evolution or a benchmark to end cleanly"),
         ("report", report, "print what came of a run"),
     ):
         one = parts.add_parser(name, help=words, description=function.__doc__)
@@ -75,11 +78,12 @@ def list_runs(arguments: argparse.Namespace, settings: Settings) -> int:
                 f"{each.kept} of {each.tried}",
                 str(each.judgments),
                 f"{output.share(each.start_accuracy)} > {output.share(each.pool_accuracy)}",
-                output.share(each.audit_accuracy),
+                _share(_audited(each, "final")),
             )
             for each in found
         ],
     )
+    output.say("pool: what edits were chosen on, which overstates; audit: what nothing was decided on.")
     return 0
 
 
@@ -106,7 +110,28 @@ def show(arguments: argparse.Namespace, settings: Settings) -> int:
         f"{status.kept} of {status.tried} edits kept, {status.judgments} judgments; pool "
         f"{output.share(status.start_accuracy)} before, {output.share(status.pool_accuracy)} now"
     )
+    if final := _audited(status, "final"):
+        output.say(f"audit: {_share(_audited(status, 'start'))} judged before; {_share(final)} judged now")
     return 0
+
+
+def _audited(status: "Status", library: str) -> dict[str, Any] | None:
+    """What the audit of a finished run found about its starting or final Library; None where there is no report."""
+    from rewardharness.evolution.report import read_report
+
+    if status.condition != "finished":
+        return None
+    try:
+        found: dict[str, Any] = read_report(status.folder)["audit"][library]
+    except RunError:
+        return None
+    return found
+
+
+def _share(count: dict[str, Any] | None) -> str:
+    if count is None:
+        return "-"
+    return f"{output.share(count['accuracy'], count['interval'])}, {count['judged']} of {count['n']}"
 
 
 def follow(arguments: argparse.Namespace, settings: Settings) -> int:
@@ -140,7 +165,7 @@ def stop(arguments: argparse.Namespace, settings: Settings) -> int:
     from rewardharness.files import write_text
     from rewardharness.runs.store import is_running
 
-    folder = _find(arguments.which, settings)
+    folder = _find(arguments.which, settings, STOPPABLE)
     if not is_running(folder):
         output.say(f"{folder.name} does not run.")
         return 0
@@ -202,16 +227,21 @@ def compare(arguments: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
-def _find(which: str, settings: Settings) -> Path:
+def _find(which: str, settings: Settings, kinds: Sequence[str] = ("evolve",)) -> Path:
     """Find a run folder by its path or name."""
-    from rewardharness.evolution.status import is_evolution
+    from rewardharness.runs.store import read_manifest
 
     named = settings.home / "runs" / which
     folder = Path(which) if Path(which).is_dir() else named
-    if not is_evolution(folder):
-        raise RunError(f"{folder} holds a run of another kind.", next_step="List the evolutions with: rh runs list")
+    kind = str(read_manifest(folder).get("command"))
+    if kind not in kinds:
+        step = f"See it with: rh benchmark report {folder}." if kind == "benchmark" else "Its command goes on with it."
+        raise RunError(
+            f"{folder} holds a run of another kind: {kind}.",
+            next_step=f"{step} List the evolutions with: rh runs list",
+        )
     return folder
 
 
 def _status_json(status: "Status") -> dict[str, Any]:
-    return {**asdict(status), "folder": str(status.folder)}
+    return {**asdict(status), "folder": str(status.folder), "audit": _audited(status, "final")}

@@ -156,8 +156,10 @@ class Lineage:
             found = [each for each in fitting if each.id.startswith(which)]
         what = f"{kind or 'record'} {which!r}"
         if not found:
-            names = ", ".join(each.name for each in fitting[:8]) or "there are none"
-            raise LineageError(f"There is no {what} in {self.folder}.", next_step=f"Known: {names}.")
+            names = ", ".join((each.name if kind else f"{each.kind}.{each.name}") for each in fitting[:8])
+            raise LineageError(
+                f"There is no {what} in {self.folder}.", next_step=f"Known: {names or 'there are none'}."
+            )
         if len(found) > 1:
             names = ", ".join(f"{each.kind}.{each.name}" for each in found[:8])
             raise LineageError(f"More than one is meant by {what}.", next_step=f"Say which: {names}.")
@@ -182,7 +184,7 @@ class Lineage:
         kind = kind_of(body)
         if NAME.fullmatch(name) is None:
             raise InputError(
-                f"{name[:120]!r} is no name for a {kind}.",
+                f"{name[:120]!r} is no name for a record.",
                 next_step="Use up to 100 letters, digits, dots, dashes and underscores; begin with a letter or digit.",
             )
         try:

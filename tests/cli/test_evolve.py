@@ -183,11 +183,21 @@ def test_runs_can_be_looked_at(
 
     listed = json.loads(run("list", "--folder", str(finished.parent), "--json"))
     assert [each["condition"] for each in listed["runs"]] == ["finished"]
-    assert "finished" in run("list", "--folder", str(finished.parent))
-    assert "state: finished" in run("show", str(finished))
+    assert listed["runs"][0]["audit"] == {
+        "n": 4,
+        "judged": 4,
+        "accuracy": 1.0,
+        "interval": [pytest.approx(0.51, abs=0.01), 1.0],
+    }
+    table = run("list", "--folder", str(finished.parent))
+    assert "finished" in table and "1.000 [0.510, 1.000], 4 of 4" in table and "overstates" in table
+    shown = run("show", str(finished))
+    assert "state: finished" in shown and "of 12 judged in the pool." in shown
+    assert "audit: 0.000 [0.000, 0.490], 4 of 4 judged before; 1.000 [0.510, 1.000], 4 of 4 judged now" in shown
     assert "kept" in run("follow", str(finished))
     assert "does not run" in run("stop", str(finished))
-    assert "audit: final Library" in run("report", str(finished))
+    told = run("report", str(finished))
+    assert "audit: final Library" in told and "Judge: measured (no VLM), protocol measured; Library " in told
     assert main(arguments(data, library, tmp_path / "paper", "--schedule", "paper", "--quiet")) == 0
     capsys.readouterr()
     compared = json.loads(run("compare", str(finished), str(tmp_path / "paper"), "--json"))
@@ -238,7 +248,7 @@ def test_runs_of_another_kind_and_unfinished_ones_are_told_apart(
 ) -> None:
     assert main(["score-folder", str(data), "--run", str(tmp_path / "scores"), "--quiet", "--limit", "1"]) == 0
     assert main(["runs", "show", str(tmp_path / "scores")]) == 1
-    assert "another kind" in capsys.readouterr().err
+    assert "another kind: score-folder" in capsys.readouterr().err
     assert main(["runs", "list", "--folder", str(tmp_path)]) == 0
     assert "no evolutions" in capsys.readouterr().out
     assert main(["runs", "show", "nothing-of-this-name"]) == 1

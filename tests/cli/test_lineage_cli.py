@@ -153,7 +153,8 @@ def test_the_tree_goes_from_the_release_to_the_comparison(trained: Path, run: Ru
     assert {node["kind"] for node in graph["nodes"]} == {"model", "eval", "comparison"}
     assert {edge["relation"] for edge in graph["edges"]} == {"measured in", "base of"}
     assert run.json("show", EMPTY.id[:SHORT])["nodes"]
-    assert "There is no record" in run("show", "nobody", status=1)
+    told = run("show", "nobody", status=1)
+    assert "There is no record" in told and "manifest.grpo-1, result.grpo-1." in told
 
 
 def test_nothing_is_shown_as_nothing(run: Run, place: Path) -> None:

@@ -3,6 +3,7 @@
 import argparse
 import json
 import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -213,13 +214,31 @@ def _is_done(step: Step) -> bool:
 
 
 def _take(step: Step) -> int:
-    """Give the command. What it prints goes to standard error: the table alone is our output."""
-    process = subprocess.Popen([sys.executable, "-m", "rewardharness", *step.words], stdout=sys.stderr.fileno())
-    while True:
-        try:
-            return process.wait()
-        except KeyboardInterrupt:
-            continue  # the command has heard it as well, and ends in its own way
+    """Give the command. What it prints goes to standard error: the table alone is our output.
+
+    It runs in a process group of its own, so that a request to end reaches it once, from here, whether it came from a
+    terminal or was sent to this process alone.
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-m", "rewardharness", *step.words],
+        stdin=subprocess.DEVNULL,
+        stdout=sys.stderr.fileno(),
+        process_group=0,
+    )
+    asked = False
+
+    def end(number: int, frame: object) -> None:
+        nonlocal asked
+        asked = True
+        process.send_signal(signal.SIGINT)  # upon which commands end cleanly
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        status = process.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    return INTERRUPTED if asked else status
 
 
 def _tell(folder: Path, steps: Sequence[Step], as_json: bool) -> int:
@@ -264,8 +283,10 @@ def _tell(folder: Path, steps: Sequence[Step], as_json: bool) -> int:
             for row in rows
         ],
     )
-    judge = rows[0]["judge"] if rows else "-"
-    output.say(f"Judge: {judge}. Gates never looked at these examples. Reports with published numbers: {folder}")
+    for who in dict.fromkeys(f"Judge: {row['judge']}, protocol: {row['protocol']}" for row in rows):
+        output.say(who)
+    beside = "Reports, with published numbers beside ours" if published else "Reports"
+    output.say(f"Gates never looked at these examples. {beside}: {folder}")
     return 0
 
 

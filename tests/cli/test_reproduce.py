@@ -1,6 +1,8 @@
 import json
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -95,6 +97,21 @@ def test_the_whole_path_on_drawn_data(tmp_path):
     assert again.returncode == 0 and json.loads(again.stdout) == said
     changed = {path.name for path in files(folder) if before.get(path) != path.stat().st_mtime_ns}
     assert changed <= {"reproduce.md"}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_request_to_end_that_reaches_this_process_alone_ends_the_step_too(number, tmp_path):
+    pytest.importorskip("skimage")
+    folder = tmp_path / "r"
+    words = [sys.executable, "-m", "rewardharness", "reproduce", "--smoke", "--pairs", "40", "--run", str(folder)]
+    process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+    while process.poll() is None and not (folder / "data").exists():
+        time.sleep(0.005)
+    process.send_signal(number)
+    _, said = process.communicate()  # ends when the step has, which holds standard error too
+    assert process.returncode == 130, said
+    assert "Stopped; nothing is lost." in said and "Traceback" not in said
+    assert not (folder / "exam").exists(), "the next step was begun"
 
 
 def files(folder: Path) -> list[Path]:

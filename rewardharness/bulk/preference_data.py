@@ -121,6 +121,18 @@ def repeated_scores(
         yield example, records
 
 
+def check_folder(folder: Path) -> None:
+    """Make sure that data can be written into a folder: ask before judging anything for them.
+
+    Raises:
+        DataError: If it holds something else, or is a file.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise DataError(f"{folder} is a file.", next_step="Name a new or an empty folder.")
+    if folder.exists() and any(folder.iterdir()) and not (folder / MANIFEST).exists():
+        raise DataError(f"{folder} holds other files.", next_step="Name a new or an empty folder.")
+
+
 def build(
     dataset: Dataset,
     scores: Iterable[tuple[Example, list[Json]]],
@@ -143,8 +155,7 @@ def build(
     Raises:
         DataError: If the folder holds something else, or there is no pair to write.
     """
-    if folder.exists() and any(folder.iterdir()) and not (folder / MANIFEST).exists():
-        raise DataError(f"{folder} holds other files.", next_step="Name a new or an empty folder.")
+    check_folder(folder)
     train, holdout = split(dataset.examples, share=rules.holdout, seed=rules.seed)
     part_of = {each.id: name for name, part in zip(SPLITS, (train, holdout), strict=True) for each in part}
     rows: dict[str, list[Json]] = {name: [] for name in SPLITS}

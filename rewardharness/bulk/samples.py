@@ -67,6 +67,12 @@ def read_samples(
     return _read_table(open_rows(source, settings, progress=progress), fields or FieldMap(), source.hub)
 
 
+def is_samples(spec: str) -> bool:
+    """Whether a folder has a folder for each edit, which only this module reads."""
+    folder = Path(spec).expanduser()
+    return folder.is_dir() and any(path.is_file() for path in folder.glob(f"*/{INSTRUCTION}"))
+
+
 def one_edit(folder: Path, source: Path, instruction: str) -> Dataset:
     """Take every image of a folder, other than the source, for a candidate of one edit.
 

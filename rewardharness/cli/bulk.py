@@ -94,6 +94,8 @@ def rank_folder(arguments: argparse.Namespace, settings: Settings) -> int:
     """Rank the candidates of each edit and name the best; resumable. Only what was judged has a reward."""
     from rewardharness.bulk.scoring import all_standings
 
+    if arguments.copy_best is not None:
+        _check_place(arguments.copy_best / "best")
     dataset = _samples(arguments, settings)
     work = Work(arguments, settings, dataset, "rank-folder", {"method": arguments.method})
     if arguments.dry_run:
@@ -184,10 +186,11 @@ def filter_dataset(arguments: argparse.Namespace, settings: Settings) -> int:
     rules = Rules(arguments.min_reward, arguments.min_margin, arguments.agree)
     if arguments.output.suffix not in {".parquet", ".jsonl"}:
         raise InputError(f"{arguments.output} is neither .parquet nor .jsonl.", next_step="Name a file of one kind.")
+    _check_place(arguments.output)
     if arguments.single:
         dataset = one_by_one(_samples(arguments, settings))
     else:
-        dataset = _first(open_examples(arguments.data, arguments, settings), arguments.limit)
+        dataset = _first(_examples(arguments, settings), arguments.limit)
     work = Work(arguments, settings, dataset, "filter-dataset", {"ties": arguments.ties})
     if arguments.dry_run:
         return work.tell_cost(None)
@@ -215,10 +218,17 @@ def preference_data(arguments: argparse.Namespace, settings: Settings) -> int:
     source image comes before the pairing.
     """
     from rewardharness.bulk.pairs import PairRules
-    from rewardharness.bulk.preference_data import DataRules, build, repeated_scores, without_duplicates
+    from rewardharness.bulk.preference_data import (
+        DataRules,
+        build,
+        check_folder,
+        repeated_scores,
+        without_duplicates,
+    )
 
     pairs = PairRules(arguments.margin, arguments.spread, arguments.per_edit)
     rules = DataRules(pairs, arguments.repeats, arguments.holdout, arguments.run_share, arguments.seed)
+    check_folder(arguments.output)
     dataset, duplicates = without_duplicates(_samples(arguments, settings))
     work = Work(arguments, settings, dataset, "preference-data", {"repeats": rules.repeats}, times=rules.repeats)
     if arguments.dry_run:
@@ -252,6 +262,29 @@ def preference_data(arguments: argparse.Namespace, settings: Settings) -> int:
         output.say(who_judged(work.identity))
         output.say(f"{gate} Everything is in {arguments.output}.")
     return 0 if manifest["candidates_judged"] == manifest["candidates"] else NOT_JUDGED
+
+
+def _check_place(file: Path) -> None:
+    """Make sure that a file can be there, before anything is judged for it."""
+    folder = next(each for each in (file.parent, *file.parent.absolute().parents) if each.exists())
+    if file.is_dir() or not folder.is_dir():
+        wrong = file if file.is_dir() else folder
+        raise InputError(
+            f"{file} cannot be written: {wrong} is {'no folder' if wrong is folder else 'a folder'}.",
+            next_step="Name another place.",
+        )
+
+
+def _examples(arguments: argparse.Namespace, settings: Settings) -> "Dataset":
+    """Open examples; where there are samples instead, say how these are filtered."""
+    from rewardharness.bulk.samples import is_samples
+
+    if is_samples(arguments.data):
+        raise InputError(
+            f"{arguments.data} holds samples, a folder for each edit, and no pairs or groups.",
+            next_step="Add --single: each candidate is then an edit of its own.",
+        )
+    return open_examples(arguments.data, arguments, settings)
 
 
 def _samples(arguments: argparse.Namespace, settings: Settings) -> "Dataset":

@@ -113,6 +113,38 @@ def test_wrong_words(tmp_path, capsys, words, said):
     assert said in capsys.readouterr().err
 
 
+def test_a_place_that_cannot_be_written_to_is_said_before_anything_is_judged(tmp_path, capsys):
+    samples, run, file = folders(tmp_path / "samples", edits=1), tmp_path / "run", tmp_path / "file"
+    file.write_text("x", encoding="utf-8")
+    (tmp_path / "a.jsonl").mkdir()
+    for words, said in (
+        (("preference-data", samples, "-o", samples), "holds other files"),
+        (("preference-data", samples, "-o", file), "is a file"),
+        (("rank-folder", samples, "--copy-best", file), "is no folder"),
+        (("rank-folder", samples, "--copy-best", file / "best"), "is no folder"),
+        (("filter-dataset", samples, "--single", "--min-reward", "0", "-o", file / "x.jsonl"), "is no folder"),
+        (("filter-dataset", samples, "--single", "--min-reward", "0", "-o", tmp_path / "a.jsonl"), "is a folder"),
+    ):
+        assert main([*map(str, words), "--run", str(run), *SCORES]) == 1
+        shown = capsys.readouterr()
+        assert said in shown.err and "Next: Name a" in shown.err and not shown.out
+        assert not run.exists(), "nothing was judged"
+
+
+def test_samples_that_are_filtered_as_pairs_are_told_apart(tmp_path, capsys):
+    samples = folders(tmp_path / "samples", edits=1)
+    assert main(["filter-dataset", str(samples), "--agree", "-o", str(tmp_path / "x.jsonl"), *SCORES]) == 1
+    assert "Next: Add --single" in capsys.readouterr().err
+
+
+def test_rankings_say_who_judged_and_why_something_was_not(tmp_path, capsys):
+    samples = folders(tmp_path / "samples", edits=1, candidates=3)
+    (samples / "edit-0" / "c1.png").write_bytes(b"no image")
+    shown = output(capsys, "rank-folder", samples, *SCORES, status=3)
+    assert "2 of 3 candidates judged. Not judged, such as c1.png of edit-0: image: " in shown
+    assert "Judge: measured (no VLM), protocol measured; Library " in shown and "rewards by score" in shown
+
+
 def test_preference_data_of_a_judge_that_is_steady(tmp_path, capsys):
     pytest.importorskip("datasets")
     samples, out = folders(tmp_path / "samples", edits=4), tmp_path / "out"

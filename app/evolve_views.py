@@ -141,16 +141,18 @@ def _begun(sight: Sight) -> str:
 def _figures(sight: Sight) -> str:
     status = sight.status
     assert status is not None
-    foreseen = sight.started.expected.get("expected") if sight.started else None
+    started = sight.started
+    foreseen = started.expected.get("expected") if started else None
+    pool, audit = (f"n = {n}: " if n else "" for n in ((started.pool, started.audit) if started else (0, 0)))
     seconds = _seconds(sight)
     figures = [
-        ("On the pool", _arrow(status.start_accuracy, status.pool_accuracy), "edits were chosen on these"),
+        ("On the pool", _arrow(status.start_accuracy, status.pool_accuracy), f"{pool}edits were chosen on these"),
         ("Edits kept", f"{status.kept} of {status.tried}", "that were tried"),
         ("Judgments", f"{status.judgments:,}", f"about {foreseen:,} were expected in all" if foreseen else ""),
         ("Time", _time(seconds) if seconds is not None else "", "all sittings together"),
     ]
     if status.audit_accuracy is not None:
-        figures.insert(0, ("On the audit", f"{status.audit_accuracy:.1%}", "nothing was decided on these"))
+        figures.insert(0, ("On the audit", f"{status.audit_accuracy:.1%}", f"{audit}nothing was decided on these"))
     cells = (
         f'<div>{paragraph(title, "faint")}<p class="value">{escape(value)}</p>{paragraph(note, "faint")}</div>'
         for title, value, note in figures

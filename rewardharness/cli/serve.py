@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rewardharness.cli import output
+from rewardharness.cli.counts import port
 from rewardharness.cli.judging import add_options, open_judging
 from rewardharness.errors import InputError, MissingPackageError, describe
 from rewardharness.settings import Settings
@@ -28,7 +29,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     add_options(parser, release=True)
     network = parser.add_argument_group("network")
     network.add_argument("--host", default="127.0.0.1", help="address to listen on (default: this machine only)")
-    network.add_argument("--port", type=int, default=PORT, help=f"port to listen on; 0 for any (default: {PORT})")
+    network.add_argument("--port", type=port, default=PORT, help=f"port to listen on; 0 for any (default: {PORT})")
     network.add_argument(
         "--token-file",
         type=Path,

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rewardharness.cli import output
+from rewardharness.cli.counts import port
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         "--tensor-parallel", type=int, metavar="N", help="GPUs per server (default: as few as the model fits on)"
     )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: this machine only)")
-    parser.add_argument("--port", type=int, default=8000, help="port of the first server (default: 8000)")
+    parser.add_argument("--port", type=port, default=8000, help="port of the first server (default: 8000)")
     parser.add_argument(
         "--max-model-len", type=int, default=32768, metavar="N", help="tokens of prompt and reply (default: 32768)"
     )

@@ -4,6 +4,7 @@ import argparse
 from dataclasses import replace
 
 from rewardharness.cli import output
+from rewardharness.cli.counts import port
 from rewardharness.errors import InputError, MissingPackageError
 from rewardharness.settings import Settings
 
@@ -12,7 +13,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     """Add the command to the parser."""
     parser = commands.add_parser("app", help="open the web app", description=app.__doc__)
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: this machine only)")
-    parser.add_argument("--port", type=int, default=7860, help="port to listen on (default: 7860)")
+    parser.add_argument("--port", type=port, default=7860, help="port to listen on (default: 7860)")
     parser.add_argument("--open", action="store_true", help="open the page in the browser")
     parser.add_argument(
         "--release",

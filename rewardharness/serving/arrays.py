@@ -60,7 +60,7 @@ def _numbers(image: Any, what: str) -> np.ndarray[Any, Any]:
     if not isinstance(image, np.ndarray):
         raise ImageError(
             f"{what} is of type {type(image).__name__}, which is no image.",
-            next_step="Give a tensor or an array, a picture of Pillow, or the bytes of an image file.",
+            next_step="Give an array or a tensor, a picture of Pillow, or the bytes or the path of an image file.",
         )
     return image
 

@@ -1,6 +1,5 @@
 """What a client sends and reads: bodies in which no image comes twice, and replies taken apart strictly."""
 
-import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from rewardharness.errors import HarnessError, ImageError
 from rewardharness.files import sha256
 from rewardharness.measure.images import MAX_BYTES, read_bytes
 from rewardharness.schema import ImageInput
+from rewardharness.serving.arrays import picture
 from rewardharness.serving.results import Identity
 
 LONGEST_INSTRUCTION = 4000
@@ -27,8 +27,16 @@ class Picture(Protocol):
         """Write it."""
 
 
-ImageLike = bytes | str | Path | Picture
-"""An encoded image, the path of one, or a picture, which is sent as PNG."""
+class Pixels(Protocol):
+    """An array of numpy or a tensor of torch: height, width and channels, or channels first; see `arrays.picture`."""
+
+    @property
+    def shape(self) -> Any:
+        """Three numbers."""
+
+
+ImageLike = bytes | str | Path | Picture | Pixels
+"""An encoded image, the path of one, or a picture or its pixels, which are sent as PNG."""
 
 
 class RewardServerError(HarnessError):
@@ -137,14 +145,10 @@ def encode(image: ImageLike, what: str) -> bytes:
         return read_bytes(ImageInput(what, data=image))
     if isinstance(image, str | Path):
         return read_bytes(ImageInput(f"{what} {image}", Path(image)))
-    if not hasattr(image, "save"):
-        step = "Give the bytes of an image file, a path, or a picture of Pillow."
-        raise ImageError(f"{what} is of type {type(image).__name__}, which is no image.", next_step=step)
-    buffer = io.BytesIO()
-    image.save(buffer, "PNG")
-    if buffer.tell() > MAX_BYTES:
+    encoded = picture(image, what)
+    if len(encoded) > MAX_BYTES:
         raise ImageError(f"{what} is larger than {MAX_BYTES // 1_000_000} MB as PNG.", next_step="Scale it down.")
-    return buffer.getvalue()
+    return encoded
 
 
 def read_identity(value: Any) -> Identity:

@@ -22,6 +22,7 @@ from typing import Any
 from rewardharness.errors import InputError
 from rewardharness.serving.arrays import picture
 from rewardharness.serving.client import Ask, AsyncRewardClient, Reward, RewardClient, RewardServerError
+from rewardharness.settings import Settings
 
 _KEYS = ("source", "edited", "instruction")
 
@@ -46,7 +47,7 @@ def compute_score(
         extra_info: `source` and `edited`: bytes, paths, pictures of Pillow, arrays or tensors; and `instruction`.
         url: Address of the reward server.
         release: Hash of the release that must be served.
-        token: What the server asks its callers for.
+        token: What the server asks its callers for; None for RH_SERVER_TOKEN, which no configuration shows.
         unused: What else verl hands over.
 
     Returns:
@@ -58,7 +59,7 @@ def compute_score(
     """
     info = dict(extra_info or {})
     ask = _ask(info.get("instruction", ground_truth), info.get("source"), info.get("edited"))
-    client = _client(url, release, token, os.getpid())
+    client = _client(url, release, _shown(token), os.getpid())
     return _answer(client.score([ask])[0])
 
 
@@ -82,7 +83,7 @@ async def compute_edit_score(
         extra_info: `source` (or `source_image`): the image before; and `instruction`.
         url: Address of the reward server.
         release: Hash of the release that must be served.
-        token: What the server asks its callers for.
+        token: What the server asks its callers for; None for RH_SERVER_TOKEN, which no configuration shows.
         unused: What else verl-omni hands over.
 
     Returns:
@@ -95,8 +96,13 @@ async def compute_edit_score(
     info = dict(extra_info or {})
     source = info.get("source", info.get("source_image"))
     ask = await asyncio.to_thread(_ask, info.get("instruction", ground_truth), source, solution_image)
-    client = _async_client(url, release, token, asyncio.get_running_loop())
+    client = _async_client(url, release, _shown(token), asyncio.get_running_loop())
     return _answer((await client.score([ask]))[0])
+
+
+def _shown(token: str | None) -> str | None:
+    """The token that is shown: configurations of trainers end up in logs, so the environment may hold it."""
+    return token or Settings.from_env().server_token
 
 
 def _ask(instruction: Any, source: Any, edited: Any) -> Ask:

@@ -14,6 +14,7 @@ from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image
 from serving_parts import ONE, PATIENCE, SOURCE, TWO, HoldingJudge, ReadyJudge, Running, later, picture, reward_of
@@ -30,7 +31,7 @@ from rewardharness.serving.client import (
     RewardClient,
     RewardServerError,
 )
-from rewardharness.serving.client_wire import batches
+from rewardharness.serving.client_wire import batches, encode
 from rewardharness.serving.limits import Limits
 
 RELEASE = "ab" * 32
@@ -136,6 +137,18 @@ def test_many_edits_come_back_in_order_whatever_the_batches(server: Running, tmp
     sent = [images[0], images[1], images[1], buffer.getvalue(), *images[4:]]
     assert [reward.value for reward in found] == [reward_of(each) for each in sent]
     assert all(reward.reason == "" for reward in found)
+
+
+def test_pixels_are_sent_as_the_picture_that_they_are(server: Running) -> None:
+    pixels = np.random.default_rng(5).integers(0, 256, (8, 9, 3), dtype=np.uint8)
+    floats = np.moveaxis(pixels, 2, 0).astype(np.float32) / 255
+    with RewardClient(server.url) as client:
+        found = client.score([ask(pixels), ask(floats), Ask(TEXT, pixels, ONE), ask(pixels.astype(np.int64)), ask(7)])
+    assert [reward.value is None for reward in found] == [False, False, False, True, True]
+    assert found[0].value == found[1].value
+    assert "int64" in found[3].reason and "of type int, which is no image" in found[4].reason
+    with Image.open(io.BytesIO(encode(floats, "x"))) as picture:
+        assert np.array_equal(np.asarray(picture), pixels)
 
 
 def test_what_cannot_be_sent_or_judged_has_a_reason_and_no_number(tmp_path: Path) -> None:

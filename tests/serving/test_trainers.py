@@ -128,6 +128,18 @@ def test_verl(server):
         verl.compute_score("edits", "text", "make it red", {"source": BEFORE}, url=server.url)
 
 
+def test_verl_shows_the_token_of_the_environment(monkeypatch):
+    token = "0123456789abcdef"
+    info = {"source": BEFORE, "edited": picture(9), "instruction": "make it red"}
+    with Running(ReadyJudge(), token=token) as server:
+        monkeypatch.setenv("RH_SERVER_TOKEN", "another-token-of-16")
+        with pytest.raises(RewardServerError, match="token"):
+            verl.compute_score("edits", "text", None, info, url=server.url)
+        given = verl.compute_score("edits", "text", None, info, url=server.url, token=token)
+        monkeypatch.setenv("RH_SERVER_TOKEN", token)
+        assert verl.compute_score("edits", "text", None, info, url=server.url) == given
+
+
 def test_verl_loads_it_by_its_path(server):
     code = (
         "import importlib.util as u, sys; s = u.spec_from_file_location('custom_module', sys.argv[1]);"

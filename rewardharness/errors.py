@@ -131,7 +131,10 @@ def describe(error: BaseException) -> Description:
     if isinstance(error, OSError) and error.errno == 28:
         return Description("The disk is full", str(error), "Free some space and run the same command again.")
     if isinstance(error, OSError):
-        return Description("A file operation failed", str(error), "")
+        named = error.filename is not None and error.strerror is not None
+        detail = f"{error.filename}: {error.strerror}." if named else str(error)
+        step = "Check that the place is there, and that files can be written there." if named else ""
+        return Description("A file operation failed", detail, step)
     return Description(
         "An unexpected error",
         f"{type(error).__name__}: {error}",

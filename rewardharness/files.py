@@ -40,8 +40,9 @@ def write_bytes(path: Path, data: bytes) -> None:
     name = _written_beside(path, data)
     try:
         os.replace(name, path)
-    except BaseException:
+    except BaseException as error:
         Path(name).unlink(missing_ok=True)
+        _name(error, path)
         raise
 
 
@@ -69,8 +70,12 @@ def write_once(path: Path, data: bytes) -> bool:
 
 def _written_beside(path: Path, data: bytes) -> str:
     """Write data to a new file in the folder of another, down to the disk; return its name."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    except OSError as error:
+        _name(error, path)
+        raise
     try:
         with os.fdopen(handle, "wb") as stream:
             stream.write(data)
@@ -81,6 +86,12 @@ def _written_beside(path: Path, data: bytes) -> str:
         Path(name).unlink(missing_ok=True)
         raise
     return name
+
+
+def _name(error: BaseException, path: Path) -> None:
+    """Let an error speak of the file that was meant, not of the one beside it that only this module knows."""
+    if isinstance(error, OSError):
+        error.filename, error.filename2 = str(path), None
 
 
 def write_text(path: Path, text: str) -> None:

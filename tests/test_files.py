@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rewardharness.errors import DataError
+from rewardharness.errors import DataError, describe
 from rewardharness.files import (
     append_jsonl,
     content_id,
@@ -15,6 +15,7 @@ from rewardharness.files import (
     read_text,
     sha256,
     sha256_file,
+    write_bytes,
     write_json,
     write_once,
     write_text,
@@ -33,6 +34,18 @@ def test_a_failed_write_leaves_the_old_file_and_no_rubbish(tmp_path: Path, monke
         write_text(file, "new")
     assert read_text(file) == "old"
     assert [each.name for each in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_an_error_names_the_file_that_was_meant_and_the_next_step(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    (tmp_path / "folder").mkdir()
+    inside = tmp_path / "file" / "x.json"
+    for write, path in ((write_bytes, inside), (write_once, inside), (write_bytes, tmp_path / "folder")):
+        with pytest.raises(OSError) as caught:
+            write(path, b"{}")
+        said = describe(caught.value)
+        assert said.detail.startswith(f"{path}: ") and ".tmp" not in said.detail and said.next_step
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["file", "folder"]
 
 
 def test_jsonl_survives_a_torn_line(tmp_path: Path) -> None:

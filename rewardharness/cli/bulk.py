@@ -1,6 +1,7 @@
 """`rh rank-folder`, `rh filter-dataset` and `rh preference-data`: judging many edits to choose from them."""
 
 import argparse
+import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 _SAMPLES = "a folder, a table or a dataset on the Hub, with any number of candidates for each edit; see docs/bulk.md"
 _SHOWN = 50
+_BY_CONTENT = re.compile(r"[0-9a-f]{64}")
 
 
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -110,7 +112,7 @@ def rank_folder(arguments: argparse.Namespace, settings: Settings) -> int:
         output.emit({"not_judged": unjudged, **work.identity, "ranking": str(ranking), "edits": lines})
     else:
         rows = [
-            (line["id"], str(len(line["candidates"])), ", ".join(line["best"]) or "-", _number(line["reward"]))
+            (line["id"], str(len(line["candidates"])), _best_names(line) or "-", _number(line["reward"]))
             for line in lines[:_SHOWN]
         ]
         output.table(("edit", "candidates", "best", "reward"), rows)
@@ -120,6 +122,15 @@ def rank_folder(arguments: argparse.Namespace, settings: Settings) -> int:
         output.say(f"{who_judged(work.identity)}; rewards by {arguments.method}")
         output.say(f"All of it: {ranking}")
     return NOT_JUDGED if unjudged else 0
+
+
+def _best_names(line: dict[str, Any]) -> str:
+    """The best candidates; one out of a table, whose file is named by its content, by its place in the row."""
+    best = [each for each in line["candidates"] if each["name"] in line["best"]]
+    return ", ".join(
+        f"number {each['index'] + 1}" if _BY_CONTENT.fullmatch(Path(each["name"]).stem) else each["name"]
+        for each in best
+    )
 
 
 def _not_judged(lines: Sequence[dict[str, Any]]) -> str:

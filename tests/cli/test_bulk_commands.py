@@ -137,6 +137,18 @@ def test_samples_that_are_filtered_as_pairs_are_told_apart(tmp_path, capsys):
     assert "Next: Add --single" in capsys.readouterr().err
 
 
+def test_a_candidate_out_of_a_table_is_called_by_its_place(tmp_path, capsys):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    from pyarrow import table as arrow
+
+    before, *edits = (picture(tmp_path / f"{blue}.png", blue).read_bytes() for blue in (0, 10, 250, 60))
+    rows = {"source": [{"bytes": before}], "instruction": [INSTRUCTION], "candidates": [[{"bytes": e} for e in edits]]}
+    parquet.write_table(arrow(rows), tmp_path / "t.parquet")
+    shown = output(capsys, "rank-folder", tmp_path / "t.parquet", *SCORES)
+    [edit] = told(capsys, "rank-folder", tmp_path / "t.parquet", *SCORES)["edits"]
+    assert edit["candidates"][0]["index"] == 1 and "number 2" in shown and ".png" not in shown
+
+
 def test_rankings_say_who_judged_and_why_something_was_not(tmp_path, capsys):
     samples = folders(tmp_path / "samples", edits=1, candidates=3)
     (samples / "edit-0" / "c1.png").write_bytes(b"no image")

@@ -142,7 +142,8 @@ def test_a_candidate_out_of_a_table_is_called_by_its_place(tmp_path, capsys):
     from pyarrow import table as arrow
 
     before, *edits = (picture(tmp_path / f"{blue}.png", blue).read_bytes() for blue in (0, 10, 250, 60))
-    rows = {"source": [{"bytes": before}], "instruction": [INSTRUCTION], "candidates": [[{"bytes": e} for e in edits]]}
+    source, candidates = {"bytes": before, "path": None}, [{"bytes": each, "path": None} for each in edits]
+    rows = {"source": [source], "instruction": [INSTRUCTION], "candidates": [candidates]}
     parquet.write_table(arrow(rows), tmp_path / "t.parquet")
     shown = output(capsys, "rank-folder", tmp_path / "t.parquet", *SCORES)
     [edit] = told(capsys, "rank-folder", tmp_path / "t.parquet", *SCORES)["edits"]

@@ -141,8 +141,8 @@ def _read_table(rows: Rows, given: FieldMap, repo: str) -> Dataset:
     missing = [name for name in ("source", "instruction", "candidates") if not getattr(found, name)]
     if missing:
         raise DataError(
-            f"{rows.name} has no column for {' and '.join(missing)}. Its columns: {', '.join(rows.columns)}; those that "
-            f"hold images: {', '.join(rows.images) or 'none'}.",
+            f"{rows.name} has no column for {' and '.join(missing)}. Its columns: {', '.join(rows.columns)}. Those "
+            f"that hold images: {', '.join(rows.images) or 'none'}.",
             next_step=f"Name them, as in --field {missing[0]}=COLUMN.",
         )
     wrong: list[str] = []

@@ -27,6 +27,7 @@ from rewardharness import files
 from rewardharness.data.labels import UnknownLabelError, Values, best_by_score, read_label, read_values
 from rewardharness.data.row_store import Rows
 from rewardharness.data.source import Dataset
+from rewardharness.data.tables import is_image_name
 from rewardharness.errors import DataError, InputError
 from rewardharness.schema import LABELS, TIE, Example, ImageInput
 
@@ -204,9 +205,12 @@ def check_columns(rows: Rows, given: FieldMap) -> None:
 
 
 def _no_images(rows: Rows, name: str, column: str) -> DataError:
-    value = next((row[column] for row in rows if row[column] not in (None, "", [])), None)
-    held = "It is empty." if value is None else f"It holds {str(value)[:80]!r}."
-    step = "Images must be in the table, or be named relative to it, with endings such as .png."
+    given = [row[column] for row in rows if row[column] not in (None, "", [])]
+    odd = next((value for value in given if not is_image_name(value)), given[0] if given else None)
+    held = "It is empty." if odd is None else f"It holds {str(odd)[:80]!r}."
+    step = (
+        "Images must be in the table, or be named relative to it and lie below its folder, with endings such as .png."
+    )
     return DataError(f"{rows.name}: the column {column!r}, meant as {name}, has no images. {held}", next_step=step)
 
 

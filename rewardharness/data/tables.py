@@ -79,14 +79,15 @@ def read_text_table(path: Path) -> Table:
 def _shape(values: Iterable[Any]) -> Shape:
     """Images where every text is the name of one, or where every text of all lists is."""
     given = [value for value in values if value not in (None, "", [])]
-    if given and all(_is_name(value) for value in given):
+    if given and all(is_image_name(value) for value in given):
         return IMAGE
-    if given and all(isinstance(value, list) and all(map(_is_name, value)) for value in given):
+    if given and all(isinstance(value, list) and all(map(is_image_name, value)) for value in given):
         return {"list": IMAGE}
     return None
 
 
-def _is_name(value: object) -> bool:
+def is_image_name(value: object) -> bool:
+    """Whether a cell of text names an image below the folder that it is relative to."""
     return isinstance(value, str) and is_inside(value) and PurePosixPath(value.strip()).suffix.lower() in ENDINGS
 
 

@@ -120,3 +120,16 @@ def test_a_benchmark_of_columns_that_nobody_knows_asks_for_a_task_file(
     assert main(["benchmark", str(path)]) == 1
     shown = capsys.readouterr().err
     assert "Next: Name columns and labels in a task file, see docs/benchmarks.md. With score-folder: " in shown
+
+
+def test_the_value_that_keeps_a_column_from_holding_images_is_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = ["before,todo,one,two", "a.png,do it,b.png,c.png", "a.png,do it,b.png,../../c.png"]
+    (tmp_path / "odd.csv").write_text("\n".join(lines), encoding="utf-8")
+    fields = ["--field", "source=before", "--field", "instruction=todo", "--field", "candidates=one,two"]
+    assert main(["data", "show", str(tmp_path / "odd.csv"), *fields]) == 1
+    shown = capsys.readouterr().err
+    assert "'two', meant as candidates, has no images. It holds '../../c.png'." in shown and "below its folder" in shown
+    assert main(["data", "show", str(tmp_path)]) == 1
+    assert "as in --field source=COLUMN" in capsys.readouterr().err

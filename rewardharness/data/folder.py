@@ -182,8 +182,8 @@ def _read_table(file: Path, reading: _Reading) -> None:
     if absent:
         raise DataError(
             f"{file} line 1 has no column {', '.join(absent)}.",
-            next_step="Name the columns in the first line: instruction, source, candidate_a, candidate_b, preference. Or "
-            "say which column is what, as in --field source=COLUMN.",
+            next_step="Name the columns in the first line: instruction, source, candidate_a, candidate_b, preference, "
+            "or say which column is what, as in --field source=COLUMN.",
         )
     twice = [name for name, count in Counter(header).items() if count > 1 and name in _CSV_COLUMNS]
     if twice:

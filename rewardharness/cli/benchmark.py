@@ -153,6 +153,8 @@ def _open(spec: str, arguments: argparse.Namespace, settings: Settings, beside: 
 
     mind_the_name(spec)
     task = open_task(spec)
+    if task.data.hub and not arguments.source and not arguments.quiet:
+        output.note(f"Reading {task.data.hub} from the Hub; a copy on this disk is named with --source.")
     with Bars(arguments.quiet) as bars, _no_fields():
         if beside is not None:
             protocol = beside.protocol if beside.protocol in task.protocols else None

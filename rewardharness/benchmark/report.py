@@ -76,7 +76,7 @@ def write_report(folder: Path, result: Json, formats: Sequence[str] = tuple(FORM
 def markdown(result: Json) -> str:
     """Write a report as Markdown. All names in it are foreign, and made harmless."""
     task = result["task"]
-    parts = [f"# {foreign(task['title'])}", foreign(headline(result), 600), _about(result)]
+    parts = [f"# {foreign(task['title'])}", foreign(headline(result), 10_000), _about(result)]
     for name, rows in by_number(result):
         cells = [
             (foreign(label(row)), figure(each), judged(each), guessing(each), against(row, each)) for row, each in rows

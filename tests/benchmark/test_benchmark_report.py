@@ -169,6 +169,14 @@ def test_what_does_not_count_is_said_with_its_number(tmp_path: Path) -> None:
     assert "repeated row" in markdown(result) and "label not understood 1" in markdown(result)
 
 
+def test_a_headline_of_many_parts_is_not_cut(tmp_path: Path) -> None:
+    result = judged(made("vcreward-bench", tmp_path), [contender()], tmp_path / "run")
+    [row] = result["rows"]
+    row["numbers"] = [{**each, "part": f"kind {place} of label"} for each in row["numbers"] for place in range(60)]
+    assert len(headline(result)) > 2000
+    assert markdown(result).splitlines()[2].count("kind ") == 60
+
+
 def test_a_sample_is_named_in_every_report(tmp_path: Path) -> None:
     exam = made("vcreward-bench", tmp_path, limit=7, seed=5)
     result = judged(exam, [contender()], tmp_path / "run")

@@ -136,7 +136,20 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
         benchmark_reports.print_result(result)
         output.say("Reports: " + ", ".join(str(path) for path in written))
     first = result["rows"][0]
-    return 0 if first["judged"] == first["items"] else NOT_JUDGED
+    if first["judged"] == first["items"]:
+        return 0
+    _tell_why_not(folder, first["key"])
+    return NOT_JUDGED
+
+
+def _tell_why_not(folder: Path, key: str) -> None:
+    """Say why something has no judgment, in the words of the first, and what to do about it."""
+    from rewardharness.benchmark.run import read_known
+
+    failed = [line for line in read_known(folder).values() if line.get("reason") and line.get("contender") == key]
+    if failed:
+        output.note(f"Not judged, such as {failed[0]['item']}: {failed[0]['reason']}")
+    output.note("Once that is mended, the same command with --retry-failed judges again what could not be judged.")
 
 
 def manifest_of(arguments: argparse.Namespace, settings: Settings) -> "Json":

@@ -102,6 +102,15 @@ def test_a_folder_is_judged_with_baselines_in_one_table(
     assert {path.name for path in (tmp_path / "run").glob("report.*")} == {"report.json", "report.md", "report.html"}
 
 
+def test_what_could_not_be_judged_is_said_in_words_with_what_to_do(
+    data: Path, scores: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["benchmark", str(data), "--judge", scores, "--run", str(tmp_path / "run"), "--quiet"]
+    assert main(words) == 3
+    shown = capsys.readouterr().err
+    assert "Not judged, such as people/" in shown and ": missing: " in shown and "--retry-failed judges again" in shown
+
+
 def test_nobody_stands_in_the_table_twice_and_the_judge_stands_first(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -138,7 +138,8 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
     first = result["rows"][0]
     if first["judged"] == first["items"]:
         return 0
-    _tell_why_not(folder, first["key"])
+    if not arguments.json:
+        _tell_why_not(folder, first["key"])
     return NOT_JUDGED
 
 
@@ -148,8 +149,8 @@ def _tell_why_not(folder: Path, key: str) -> None:
 
     failed = [line for line in read_known(folder).values() if line.get("reason") and line.get("contender") == key]
     if failed:
-        output.note(f"Not judged, such as {failed[0]['item']}: {failed[0]['reason']}")
-    output.note("Once that is mended, the same command with --retry-failed judges again what could not be judged.")
+        output.say(f"Not judged, such as {failed[0]['item']}: {failed[0]['reason']}")
+    output.say("Once that is mended, the same command with --retry-failed judges again what could not be judged.")
 
 
 def manifest_of(arguments: argparse.Namespace, settings: Settings) -> "Json":

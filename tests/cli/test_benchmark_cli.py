@@ -107,7 +107,7 @@ def test_what_could_not_be_judged_is_said_in_words_with_what_to_do(
 ) -> None:
     words = ["benchmark", str(data), "--judge", scores, "--run", str(tmp_path / "run"), "--quiet"]
     assert main(words) == 3
-    shown = capsys.readouterr().err
+    shown = capsys.readouterr().out
     assert "Not judged, such as people/" in shown and ": missing: " in shown and "--retry-failed judges again" in shown
 
 

@@ -43,6 +43,11 @@ def choose_endpoint(page: Page, server: ModelServer, key: str = "") -> None:
     page.locator("#judge-key input").fill(key)
 
 
+def slow_down(page: Page, times: int) -> None:
+    """Give the page this many times less of the processor, as on a telephone."""
+    page.context.new_cdp_session(page).send("Emulation.setCPUThrottlingRate", {"rate": times})
+
+
 def everything_on(page: Page) -> str:
     """All that the page holds, shown or not."""
     return f"{page.content()} {page.evaluate(ALL_FIELDS)} {page.evaluate(ALL_STORED)}"
@@ -140,7 +145,10 @@ def test_a_refused_key_is_said_and_what_hangs_can_be_stopped_or_left(
         assert server.wait_for(lambda: server.open_connections == 0), "Stop reaches the server"
 
         hang.clear()
+        slow_down(page, 6)  # news reach it together: none may be lost
         page.locator("#compare").click()
         assert hang.wait(20)
+        expect(page.locator("#stop")).to_be_visible()
+        expect(page.locator("#compare")).to_be_disabled()
         page.close()
         assert server.wait_for(lambda: server.open_connections == 0, 30), "nobody is left who waits for the answer"

@@ -108,28 +108,35 @@ class ScoreEvents:
         instruction: str,
         *choices: Any,
     ) -> Iterator[Updates]:
-        """Judge what is on the screen: first a sign that it is under way, then each step, then the result."""
+        """Judge what is on the screen: first a sign that it is under way, then each step, then the result.
+
+        Each time it yields all that it has said so far. Gradio sends what differs, and the page takes back, from an
+        update it has not yet come to, what the next one leaves out: on a slow machine a Stop button never appeared.
+        """
         asked, told = self._asked, self._told
         used, *_ = choices
         candidates = (a, b, c, d)
         running = None
-        yield {**self._begun(candidates), **asked.setup.put_away(choices)}
+        said: Updates = {asked.setup.used: None, **self._begun(candidates)}
+        yield dict(said)
         try:
             library, judge = asked.setup.read(choices)
             running = self._services.start(source, candidates, instruction, library, judge, used)
-            yield {told.running: running, asked.stop: gr.Button(visible=True), **self._asking(running)}
+            said |= {told.running: running, asked.stop: gr.Button(visible=True), **self._asking(running)}
+            yield dict(said)
             for news in running.follow():
-                yield self._news(running.model, news)
+                said |= self._news(running.model, news)
+                yield dict(said)
             comparison = self._services.finish(running, library, judge)
-            shown = self._shown(comparison) if comparison is not None else self._stopped(running)
-            shown |= {asked.setup.used: running.used(judge)}
+            said |= self._shown(comparison) if comparison is not None else self._stopped(running)
+            said |= {asked.setup.used: running.used(judge)}
         except Exception as error:  # Whatever goes wrong, the page must say so and stay usable.
-            shown = {told.verdict: explain(error), told.comparison: None}
+            said |= {told.verdict: explain(error), told.comparison: None}
         finally:
             # Also reached when the visitor has stopped it or is gone: nobody waits for the model any more.
             if running is not None:
                 running.stop()
-        yield {**shown, **self._ready()}
+        yield {**said, **self._ready()}
 
     def _begun(self, candidates: Sequence[str | None]) -> Updates:
         told = self._told
@@ -152,9 +159,9 @@ class ScoreEvents:
     def _news(self, run: ModelRun | None, steps: bool) -> Updates:
         told = self._told
         if run is None:
-            return {told.status: gr.skip()}
-        live = chain_views.showings(run.showings, live=True) if steps else gr.skip()
-        return {told.status: model_views.status(run), told.live: live}
+            return {}
+        live = {told.live: chain_views.showings(run.showings, live=True)} if steps else {}
+        return {told.status: model_views.status(run), **live}
 
     def score(
         self,

@@ -10,7 +10,7 @@ from app.samples import Sample
 from app.services import AppServices
 from app.tabs.parts import KEPT, QUIET, markup
 from app.tabs.score.events import Asked, ScoreEvents, Told
-from app.tabs.score.setup import connect_setup, draw_head, draw_setup
+from app.tabs.score.setup import connect_setup, draw_head, draw_setup, put_key_away
 from rewardharness.schema import LABELS, TIE
 
 TO_VERDICT = "() => document.querySelector('#verdict').scrollIntoView({behavior: 'smooth', block: 'start'})"
@@ -145,10 +145,12 @@ def _connect(services: AppServices, asked: Asked, told: Told, tries: list[tuple[
     }
     triggers = [asked.compare.click, asked.instruction.submit]
     started = [gr.on(triggers, trigger_mode="once", **judging)]
+    put_key_away(asked.setup, partial(gr.on, triggers))
     gr.on(triggers, None, None, None, js=TO_VERDICT, **QUIET)
     for button, sample in tries:
         filled = button.click(partial(events.fill, sample), None, everything, queue=False, **QUIET)
         started.append(filled.then(**judging))
+        put_key_away(asked.setup, filled.then)
     for judged in tuple(started):
         judged.then(None, None, None, js=TO_VERDICT, **QUIET)
     for button, ended in ((asked.stop, events.stop), (asked.reset, events.reset)):

@@ -1,6 +1,6 @@
 """Who judges on the Score tab, and with which Library: chosen there, or fixed by a release."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from app.release_views import about_release, fixed_line
 from app.releases import RELEASE
 from app.services import AppServices, Choice
 from app.tabs.chooser import Chooser, make_chooser
-from app.tabs.parts import KEPT, Updates, markup
+from app.tabs.parts import KEPT, QUIET, markup
 from app.tabs.score.judge import JudgeForm, connect_judge, draw_judge, judge_line
 from rewardharness.judging.opening import MEASURED
 
@@ -49,12 +49,6 @@ class Setup:
         count = 1 + len(self.chooser.parts)
         return Choice(*values[1:count]), self.form.read(values[count:])
 
-    def put_away(self, values: Sequence[Any]) -> Updates:
-        """Take a key off the page, and the model out of reach of another comparison."""
-        if self.chooser is None or self.form is None:
-            return {self.used: None}
-        return {**self.form.put_away(values[1 + len(self.chooser.parts) :]), self.used: None}
-
 
 @dataclass(frozen=True)
 class Head:
@@ -88,6 +82,24 @@ def draw_setup(services: AppServices) -> Setup:
         chooser = make_chooser(services, "score-library", "Judge with")
     form = draw_judge(services)
     return Setup(form.used, chooser, form)
+
+
+def put_key_away(setup: Setup, listen: Callable[..., Any]) -> None:
+    """Take a typed key off the page as soon as it is used.
+
+    Args:
+        setup: The parts.
+        listen: Connects a function to what uses the key, as `gr.on` with its triggers does.
+    """
+    form = setup.form
+    if form is not None:
+        listen(
+            fn=lambda *values: form.put_away(values),
+            inputs=form.inputs,
+            outputs=[form.key, form.kept, form.forget],
+            queue=False,
+            **QUIET,
+        )
 
 
 def connect_setup(services: AppServices, setup: Setup, head: Head) -> None:

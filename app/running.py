@@ -93,6 +93,7 @@ class Running:
         self._began = time.monotonic()
         self._ended: float | None = None
         self._cancel = Cancel()
+        self.forgotten = False
         self._outcome: Judgment | Exception | None = None
         self._done = False
         threading.Thread(target=self._work, args=(judge, library), name="comparison", daemon=True).start()
@@ -153,12 +154,19 @@ class Running:
         """Give up, without waiting for the end. Asking twice, or after the end, does no harm."""
         self._cancel()
 
+    def forget(self) -> None:
+        """Give up, and leave nothing to say about it."""
+        self.forgotten = True
+        self.stop()
+
     def result(self) -> Judgment | None:
-        """The judgment, once it was followed to the end; None if it was given up.
+        """The judgment, once it was followed to the end; None if it was given up or forgotten.
 
         Raises:
             Exception: Whatever went wrong.
         """
+        if self.forgotten:
+            return None
         if isinstance(self._outcome, Exception):
             raise self._outcome
         return self._outcome

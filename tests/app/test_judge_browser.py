@@ -150,5 +150,15 @@ def test_a_refused_key_is_said_and_what_hangs_can_be_stopped_or_left(
         assert hang.wait(20)
         expect(page.locator("#stop")).to_be_visible()
         expect(page.locator("#compare")).to_be_disabled()
+        page.locator("#reset").click()
+        expect(page.locator("#compare")).to_be_enabled()
+        expect(page.locator("#stop")).to_be_hidden()
+        expect(page.locator("#status")).to_have_text("")
+        assert server.wait_for(lambda: server.open_connections == 0), "so does Start over"
+
+        hang.clear()
+        give(page, pictures, pictures.instruction)
+        page.locator("#compare").click()
+        assert hang.wait(20)
         page.close()
         assert server.wait_for(lambda: server.open_connections == 0, 30), "nobody is left who waits for the answer"

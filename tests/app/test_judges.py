@@ -149,6 +149,15 @@ def test_stop_gives_up_what_hangs(tmp_path: Path, pictures: Pictures) -> None:
     running.stop()
 
 
+def test_what_is_forgotten_has_no_result_even_after_its_end(tmp_path: Path, pictures: Pictures) -> None:
+    candidates = (str(pictures.bad), str(pictures.good))
+    running = make(tmp_path).start(str(pictures.source), candidates, pictures.instruction, Choice())
+    list(running.follow())
+    assert running.result() is not None
+    running.forget()
+    assert running.result() is None
+
+
 def test_a_stranger_reaches_no_server_of_this_network_and_gets_no_key_of_the_owner(
     tmp_path: Path, pictures: Pictures
 ) -> None:

@@ -197,7 +197,8 @@ class ScoreEvents:
             asked.compare: gr.Button(interactive=True),
             asked.stop: gr.Button(visible=False),
             told.running: None,
-            **self.hush(),
+            told.status: "",
+            told.live: "",
         }
 
     def _shown(self, comparison: Comparison) -> Updates:
@@ -275,19 +276,15 @@ class ScoreEvents:
         place = str(self._services.settings.feedback)
         return views.feedback_said(preference, place, count, lasting=self._services.local)
 
-    def stop(self, running: Running | None) -> Updates:
-        """Give up the comparison that is under way."""
+    def stop(self, running: Running | None) -> None:
+        """Give up the comparison that is under way. It says so itself, as its last word."""
         if running is not None:
             running.stop()
-        return {**self._stopped(running), **self._ready()}
 
-    def _stopped(self, running: Running | None) -> Updates:
-        run = running.model if running is not None else None
-        return {self._told.verdict: model_views.stopped(run), self._told.comparison: None}
-
-    def hush(self) -> Updates:
-        """Take away what is shown while a model judges."""
-        return {self._told.status: "", self._told.live: ""}
+    def _stopped(self, running: Running) -> Updates:
+        if running.forgotten:
+            return self._nothing_told()
+        return {self._told.verdict: model_views.stopped(running.model), self._told.comparison: None}
 
     def add_candidate(self, places: int) -> Updates:
         """Show the place of one more candidate."""
@@ -300,14 +297,19 @@ class ScoreEvents:
         }
         return {asked.places: places, asked.more: gr.Button(visible=places < len(LABELS)), **images}
 
-    def fill(self, sample: Sample) -> Updates:
-        """Put a sample into the page."""
+    def fill(self, sample: Sample, running: Running | None) -> Updates:
+        """Put a sample into the page. What is still under way is forgotten."""
+        if running is not None:
+            running.forget()
         return {**self._given(sample.source, sample.candidates, sample.instruction), **self._nothing_told()}
 
     def reset(self, running: Running | None) -> Updates:
-        """Empty the page. Library and judge stay as they were chosen."""
+        """Empty the page. Library and judge stay as they were chosen.
+
+        A comparison under way ends with the same updates: whichever the page comes to last, it is empty.
+        """
         if running is not None:
-            running.stop()
+            running.forget()
         return {**self._given(None, (), ""), **self._nothing_told(), **self._ready()}
 
     def _given(self, source: Path | None, candidates: Sequence[Path], instruction: str) -> Updates:

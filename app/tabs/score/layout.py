@@ -16,7 +16,7 @@ from rewardharness.schema import LABELS, TIE
 TO_VERDICT = "() => document.querySelector('#verdict').scrollIntoView({behavior: 'smooth', block: 'start'})"
 """Brings the verdict into view; on small screens it stands below the fold."""
 
-AT_ONCE = 16
+AT_ONCE = 32
 """Comparisons under way at once. Most of them wait for a model; what is measured has threads of its own."""
 
 PICTURE: dict[str, Any] = {
@@ -148,15 +148,13 @@ def _connect(services: AppServices, asked: Asked, told: Told, tries: list[tuple[
     put_key_away(asked.setup, partial(gr.on, triggers))
     gr.on(triggers, None, None, None, js=TO_VERDICT, **QUIET)
     for button, sample in tries:
-        filled = button.click(partial(events.fill, sample), None, everything, queue=False, **QUIET)
+        filled = button.click(partial(events.fill, sample), told.running, everything, queue=False, **QUIET)
         started.append(filled.then(**judging))
         put_key_away(asked.setup, filled.then)
     for judged in tuple(started):
         judged.then(None, None, None, js=TO_VERDICT, **QUIET)
-    for button, ended in ((asked.stop, events.stop), (asked.reset, events.reset)):
-        over = button.click(ended, told.running, everything, cancels=started, queue=False, **QUIET)
-        # The last news of what was cancelled may still come in after that.
-        over.then(events.hush, None, [told.status, told.live], queue=False, **QUIET)
+    asked.stop.click(events.stop, told.running, None, queue=False, **QUIET)
+    asked.reset.click(events.reset, told.running, everything, queue=False, **QUIET)
     asked.more.click(events.add_candidate, asked.places, everything, queue=False, **QUIET)
     closer = [told.comparison, told.look, told.show]
     for radio in (told.look, told.show):

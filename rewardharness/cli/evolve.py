@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from rewardharness.cli import output
 from rewardharness.cli.counts import positive
+from rewardharness.cli.evolve_report import print_report, report_json, say_places
 from rewardharness.cli.examples import DATA_HELP, add_fields, open_examples
-from rewardharness.cli.judging import add_options, make_judge, who_judged
+from rewardharness.cli.judging import add_options, make_judge
 from rewardharness.cli.leave import ask_leave
 from rewardharness.cli.progress import event_line
 from rewardharness.errors import InputError
@@ -106,12 +107,15 @@ def evolve(arguments: argparse.Namespace, settings: Settings) -> int:
     Resumable: the same command goes on where it stopped, also after `kill -9`. Ends with an audit on examples that
     nothing was decided on.
     """
-    from rewardharness.evolution.loop import Watch, evolve
+    from rewardharness.evolution.loop import Watch, evolve, finished_report
     from rewardharness.evolution.stop import Stopped
     from rewardharness.runs.records import record_run
 
     given = argparse.Namespace(**vars(arguments))
     plan, folder, settings = open_plan(arguments, settings)
+    report = None if arguments.restart else finished_report(plan, folder)
+    if report is not None:
+        return _show_finished(arguments, plan, folder, report)
     asked = _asked(arguments, settings, plan)
     record = record_run(given, settings, library=asked["library"], how=asked["how"])
     begun = (folder / "checkpoint.json").exists() and not arguments.restart
@@ -119,7 +123,7 @@ def evolve(arguments: argparse.Namespace, settings: Settings) -> int:
         _tell_cost(plan, folder, begun)
     if arguments.dry_run:
         if arguments.json:
-            output.emit(_cost_json(plan, folder, begun))
+            output.emit(_cost_json(plan, folder, begun=begun))
         return 0
     if not begun:
         _ask_leave(plan, arguments.yes)
@@ -134,7 +138,20 @@ def evolve(arguments: argparse.Namespace, settings: Settings) -> int:
         output.note(f"Stopped; nothing is lost. Go on with: {_again(arguments, folder)}")
         return INTERRUPTED
     if arguments.json:
-        output.emit({**report, "folder": str(folder)})
+        output.emit(report_json(report, folder))
+    else:
+        print_report(report, folder)
+    return 0
+
+
+def _show_finished(arguments: argparse.Namespace, plan: "Plan", folder: Path, report: dict[str, Any]) -> int:
+    """Show what came of a run that is over. Nothing is spent on it."""
+    if not arguments.quiet or arguments.dry_run:
+        output.note(f"The run in {folder} is complete; nothing is left to judge. --restart begins it anew.")
+    if arguments.json:
+        output.emit(_cost_json(plan, folder, finished=True) if arguments.dry_run else report_json(report, folder))
+    elif arguments.dry_run:
+        say_places(folder)
     else:
         print_report(report, folder)
     return 0
@@ -151,68 +168,6 @@ def open_plan(arguments: argparse.Namespace, settings: Settings) -> tuple["Plan"
 def manifest_of(arguments: argparse.Namespace, settings: Settings) -> dict[str, Any]:
     """Say what `rh evolve` would be about, without judging anything."""
     return open_plan(arguments, settings)[0].manifest
-
-
-def print_report(report: dict[str, Any], folder: Path) -> None:
-    """Print what came of a run."""
-    from rewardharness.evolution.report_page import headline
-
-    audit = report["audit"]
-    rows = [
-        (name, f"{each['judged']} of {each['n']}", output.share(each["accuracy"], each["interval"]), against)
-        for name, each, against in (
-            ("audit: final Library", audit["final"], ""),
-            ("audit: starting Library", audit["start"], _versus(audit["final_against_start"])),
-            ("audit: no Library", audit["empty"], _versus(audit["final_against_empty"])),
-            *_ensemble_row(audit),
-            ("pool: final Library", report["pool"]["final"], "gates looked at these"),
-            ("pool: starting Library", report["pool"]["start"], ""),
-        )
-    ]
-    output.table(("examples and Library", "judged", "accuracy [95 % interval]", "final Library against it"), rows)
-    groups = report["by_category"]
-    if groups:
-        output.table(
-            ("kind of edit (audit)", "n", "starting", "final"),
-            [
-                (
-                    each["name"],
-                    str(each["final"]["n"]),
-                    output.share(each["start"]["accuracy"]),
-                    output.share(each["final"]["accuracy"]),
-                )
-                for each in groups
-            ],
-        )
-    kept = sum(edit["evidence"]["decision"] == "accept" for edit in report["edits"])
-    spent = report["spent"]
-    run = report["run"]
-    output.say(who_judged({**run, "library_id": report["library"]["final_id"]}))
-    output.say(headline(report))
-    if "skipped" in audit["ensemble"]:
-        output.say(f"Self-ensembling: {audit['ensemble']['skipped']}.")
-    output.say(
-        f"{kept} of {len(report['edits'])} edits kept; {spent['judgments']} judgments, "
-        f"{spent['judge']['calls']} requests to the judge's model, {spent['seconds']:.0f} s. "
-        f"The search ended because {report['ending']}."
-    )
-    if spent["money"] is not None and spent["judge"]["calls"] + spent["orchestrator"]["calls"]:
-        output.say(f"Money: {spent['money']:.4f} at the prices given.")
-    output.say(f"Library: {folder / 'library'}   Report: {folder / 'report.html'}")
-
-
-def _ensemble_row(audit: dict[str, Any]) -> list[tuple[str, dict[str, Any], str]]:
-    ensemble = audit["ensemble"]
-    if "skipped" in ensemble:
-        return []
-    name = f"audit: starting Library, asked {ensemble['samples']} times"
-    return [(name, ensemble, _versus(audit["final_against_ensemble"]))]
-
-
-def _versus(test: dict[str, Any]) -> str:
-    if test["p"] is None:
-        return "no difference" if test["n"] else "nothing to compare"
-    return f"{test['fixes']} better, {test['breaks']} worse, exact p {test['p']:.3g}"
 
 
 def _place(arguments: argparse.Namespace, settings: Settings, dataset: "Dataset") -> tuple[Path, Settings]:
@@ -349,12 +304,13 @@ def _tell_cost(plan: "Plan", folder: Path, begun: bool) -> None:
     output.note(_cost_words(plan.estimate))
 
 
-def _cost_json(plan: "Plan", folder: Path, begun: bool) -> dict[str, Any]:
-    """What is going to be spent, and on what, for programs."""
+def _cost_json(plan: "Plan", folder: Path, *, begun: bool = False, finished: bool = False) -> dict[str, Any]:
+    """What is going to be spent, and on what, for programs; nothing is on a run that is finished."""
     pool, audit = plan.parts
     return {
         "folder": str(folder),
         "goes_on": begun,
+        "finished": finished,
         "data": plan.dataset.name,
         "digest": plan.dataset.digest,
         "problems": list(plan.dataset.problems),
@@ -363,7 +319,7 @@ def _cost_json(plan: "Plan", folder: Path, begun: bool) -> dict[str, Any]:
         "corrections": len(plan.corrections.keys() & {example.id for example in pool}),
         "judge": plan.judge.name,
         "orchestrator": plan.orchestrator.name,
-        "expected": plan.estimate.to_json(),
+        "expected": None if finished else plan.estimate.to_json(),
     }
 
 

@@ -176,7 +176,7 @@ def stop(arguments: argparse.Namespace, settings: Settings) -> int:
 
 def report(arguments: argparse.Namespace, settings: Settings) -> int:
     """Print what came of a finished run, and write its page anew."""
-    from rewardharness.cli.evolve import print_report
+    from rewardharness.cli.evolve_report import print_report
     from rewardharness.evolution.report import read_report
     from rewardharness.evolution.report_page import PAGE, report_page
     from rewardharness.files import write_text

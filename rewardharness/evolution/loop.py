@@ -14,7 +14,17 @@ from rewardharness.evolution.audit import Resample, Score, hold_audit
 from rewardharness.evolution.bench import JudgeBench, ledger_usage
 from rewardharness.evolution.checkpoint import CHECKPOINT, Checkpoints
 from rewardharness.evolution.estimate import Estimate, estimate
-from rewardharness.evolution.events import Concluding, Event, Finished, Judged, Rested, Resumed, Started, write_event
+from rewardharness.evolution.events import (
+    Concluding,
+    Event,
+    Finished,
+    Judged,
+    Rested,
+    Resumed,
+    Started,
+    read_events,
+    write_event,
+)
 from rewardharness.evolution.observing import KNOWN_MEASURES
 from rewardharness.evolution.proposal import Observe, Orchestrator
 from rewardharness.evolution.report import REPORT, build_report, read_report
@@ -38,7 +48,7 @@ from rewardharness.judging.judge import Judge
 from rewardharness.judging.subagent import SubAgent
 from rewardharness.library.store import Library
 from rewardharness.runs.records import Recording
-from rewardharness.runs.store import RunFolder
+from rewardharness.runs.store import MANIFEST, RunFolder, check_manifest
 from rewardharness.schema import Example, Json
 
 ASKED = "asked.json"
@@ -218,6 +228,36 @@ def evolve(
             raise
 
 
+def finished_report(plan: Plan, folder: Path) -> Json | None:
+    """The report of a run that is over, for which `evolve` has nothing left to do; None where it has.
+
+    Raises:
+        RunError: If the folder holds another run.
+    """
+    if not (folder / MANIFEST).exists():
+        return None
+    check_manifest(folder, plan.manifest)
+    report = _concluded(folder)
+    return None if report is None or _more_to_spend(plan.limits, Checkpoints(folder), report) else report
+
+
+def _concluded(folder: Path) -> Json | None:
+    """The report, when the run is finished; one that is of an earlier end, or cannot be read, is written anew."""
+    events = read_events(folder) if Checkpoints(folder).ending else []
+    if not events or not isinstance(events[-1], Finished):
+        return None
+    with suppress(HarnessError):
+        return read_report(folder)
+    return None
+
+
+def _more_to_spend(limits: Limits, checkpoints: Checkpoints, report: Json | None) -> bool:
+    """Whether a search that its budget ended may go on, because the budget is another one now."""
+    known = report["spent"].get("budget") if report else None
+    ended = checkpoints.ending.startswith(OVER_BUDGET)
+    return ended and known != asdict(limits.budget) and limits.exceeded(checkpoints.spent) is None
+
+
 def search(run: Run, schedule: Schedule, state: State, keep: Callable[[State], None]) -> State:
     """Go on from a state until the schedule or the budget ends the search.
 
@@ -298,8 +338,8 @@ class _Sitting:
         """Go on from where the run stands."""
         state = None
         if self.folder.resumed:
-            report = self._report()
-            reopened = self._more_to_spend(report)
+            report = _concluded(self.folder.path)
+            reopened = _more_to_spend(self.plan.limits, self.checkpoints, report)
             if report is not None and not reopened:
                 return report
             with self.bench.outside_budget():
@@ -319,20 +359,6 @@ class _Sitting:
         self.bench.spent = replace(self.bench.spent, orchestrator=asked)
         self.checkpoints.save(state, self.bench.spent)
         self.bench.step = state.step
-
-    def _report(self) -> Json | None:
-        """The report, when the run is finished; one that cannot be read is written anew."""
-        if not self.checkpoints.ending:
-            return None
-        with suppress(HarnessError):
-            return read_report(self.folder.path)
-        return None
-
-    def _more_to_spend(self, report: Json | None) -> bool:
-        """Whether a search that its budget ended may go on, because the budget is another one now."""
-        limits, known = self.plan.limits, report["spent"].get("budget") if report else None
-        ended = self.checkpoints.ending.startswith(OVER_BUDGET)
-        return ended and known != asdict(limits.budget) and limits.exceeded(self.bench.spent) is None
 
     def _begin(self) -> State:
         """Judge the pool with the starting Library."""

@@ -92,15 +92,7 @@ class RunFolder:
         _clear(self.path)
         file = self.path / MANIFEST
         if file.exists() and not restart:
-            known = read_manifest(self.path)
-            differing = sorted(
-                key for key in {*known, *manifest} if known.get(key) != manifest.get(key) and key != "started"
-            )
-            if differing:
-                raise RunError(
-                    f"{self.path} holds a run that differs in: {', '.join(differing)}.",
-                    next_step="Choose another folder, or begin this one anew with --restart.",
-                )
+            check_manifest(self.path, manifest)
             return True
         foreign = [name.name for name in self.path.iterdir() if name.name not in {MANIFEST, RESULTS, LOCK}]
         if foreign and not file.exists():
@@ -125,6 +117,21 @@ def read_manifest(path: Path) -> dict[str, Any]:
     if not isinstance(manifest, dict):
         raise RunError(f"{path / MANIFEST} is no manifest.", next_step="Remove the folder, or name another.")
     return manifest
+
+
+def check_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
+    """Make sure that a run folder holds the run that is meant. When it was started does not count.
+
+    Raises:
+        RunError: If it holds no run, or another one.
+    """
+    known = read_manifest(path)
+    differing = sorted(key for key in {*known, *manifest} if known.get(key) != manifest.get(key) and key != "started")
+    if differing:
+        raise RunError(
+            f"{path} holds a run that differs in: {', '.join(differing)}.",
+            next_step="Choose another folder, or begin this one anew with --restart.",
+        )
 
 
 def find_runs(folder: Path) -> list[Path]:

@@ -96,7 +96,29 @@ def test_a_library_grows_and_the_audit_says_by_how_much(
     assert audit["n"] == 4 and audit["start"]["accuracy"] == 0.0 and audit["final"]["accuracy"] == 1.0
     evolved = Library.load(tmp_path / "run" / "library")
     assert evolved.lineage and evolved.lineage[0]["source"].startswith("built-in")
-    assert main(arguments(data, library, tmp_path / "run")) == 0, "a finished run shows its report"
+
+
+@pytest.mark.parametrize("more", [[], ["--judge", "measured", "--yes"], ["--quiet"]])
+def test_a_finished_run_says_so_and_asks_for_nothing(
+    data: Path, library: Path, finished: Path, capsys: pytest.CaptureFixture[str], more: list[str]
+) -> None:
+    record = (finished / "record.json").read_bytes()
+    assert main(arguments(data, library, finished, *more)) == 0
+    said = capsys.readouterr()
+    assert ("is complete" in said.err) == ("--quiet" not in more) and "Expected" not in said.err + said.out
+    assert "audit: final Library" in said.out and f"Library: {finished / 'library'}" in said.out
+    assert main(arguments(data, library, finished, "--dry-run", *more)) == 0
+    said = capsys.readouterr()
+    assert "is complete" in said.err and "Expected" not in said.err
+    assert str(finished / "report.html") in said.out and (finished / "report.html").is_file()
+    assert main(arguments(data, library, finished, "--dry-run", "--json", *more)) == 0
+    told = report_of(capsys.readouterr().out)
+    assert told["finished"] and told["expected"] is None and not told["goes_on"]
+    assert (finished / "record.json").read_bytes() == record, "looking at a run is no sitting of it"
+    assert main(arguments(data, library, finished, "--dry-run", "--seed", "9")) == 1
+    assert "differs in: seed" in capsys.readouterr().err
+    assert main(arguments(data, library, finished, "--dry-run", "--restart", "--quiet")) == 0
+    assert "Expected: about" in capsys.readouterr().err, "a restart does cost something"
 
 
 def test_nothing_is_done_in_a_dry_run(
@@ -108,6 +130,7 @@ def test_nothing_is_done_in_a_dry_run(
     told = report_of(capsys.readouterr().out)
     assert (told["pool"], told["audit"], told["corrections"]) == (12, 4, 0)
     assert told["expected"]["begin"] == 12 and told["expected"]["requests"] == 0
+    assert not told["finished"]
     assert not (tmp_path / "run").exists()
 
 

@@ -18,8 +18,8 @@ from small_world import (
 )
 
 from rewardharness.errors import InputError, RunError
-from rewardharness.evolution.events import Decided, Event, Rested, read_events
-from rewardharness.evolution.loop import Watch, evolve
+from rewardharness.evolution.events import Concluding, Decided, Event, Rested, read_events
+from rewardharness.evolution.loop import Watch, evolve, finished_report
 from rewardharness.evolution.paper import PaperSchedule
 from rewardharness.evolution.schedules import DefaultSchedule
 from rewardharness.evolution.status import read_status
@@ -220,6 +220,26 @@ def test_a_larger_budget_goes_on_where_the_smaller_one_ended(
     larger = evolve(make_plan(tmp_path)[0], tmp_path / "run", Watch())
     assert result(tmp_path / "run", larger)["library"][0] == whole[0]["library"][0]
     assert larger["audit"]["final"]["accuracy"] == 1.0
+
+
+def test_the_report_of_an_earlier_end_is_not_taken_for_the_last(tmp_path: Path) -> None:
+    def killed_at_its_end(event: Event) -> None:
+        if isinstance(event, Concluding):
+            raise Killed
+
+    folder = tmp_path / "run"
+    small, larger = (make_plan(tmp_path, limits=Limits(Budget(judgments=most)))[0] for most in (26, 29))
+    assert finished_report(small, folder) is None
+    first = evolve(small, folder, Watch())
+    assert finished_report(small, folder) == first and finished_report(larger, folder) is None
+    with pytest.raises(Killed):
+        evolve(larger, folder, Watch(on_event=killed_at_its_end))
+    assert finished_report(larger, folder) is None
+    second = evolve(larger, folder, Watch())
+    assert "29 judgments" in second["ending"] and second != first
+    assert finished_report(larger, folder) == second
+    with pytest.raises(RunError, match="differs in: seed"):
+        finished_report(replace(larger, seed=1), folder)
 
 
 def test_a_budget_that_does_not_cover_the_pool_is_refused(tmp_path: Path) -> None:

@@ -1,0 +1,79 @@
+"""What came of an evolution, as `rh evolve` and `rh runs report` say it."""
+
+from pathlib import Path
+from typing import Any
+
+from rewardharness.cli import output
+from rewardharness.cli.judging import who_judged
+
+
+def print_report(report: dict[str, Any], folder: Path) -> None:
+    """Print what came of a run."""
+    from rewardharness.evolution.report_page import headline
+
+    audit = report["audit"]
+    rows = [
+        (name, f"{each['judged']} of {each['n']}", output.share(each["accuracy"], each["interval"]), against)
+        for name, each, against in (
+            ("audit: final Library", audit["final"], ""),
+            ("audit: starting Library", audit["start"], _versus(audit["final_against_start"])),
+            ("audit: no Library", audit["empty"], _versus(audit["final_against_empty"])),
+            *_ensemble_row(audit),
+            ("pool: final Library", report["pool"]["final"], "gates looked at these"),
+            ("pool: starting Library", report["pool"]["start"], ""),
+        )
+    ]
+    output.table(("examples and Library", "judged", "accuracy [95 % interval]", "final Library against it"), rows)
+    groups = report["by_category"]
+    if groups:
+        output.table(
+            ("kind of edit (audit)", "n", "starting", "final"),
+            [
+                (
+                    each["name"],
+                    str(each["final"]["n"]),
+                    output.share(each["start"]["accuracy"]),
+                    output.share(each["final"]["accuracy"]),
+                )
+                for each in groups
+            ],
+        )
+    kept = sum(edit["evidence"]["decision"] == "accept" for edit in report["edits"])
+    spent = report["spent"]
+    run = report["run"]
+    output.say(who_judged({**run, "library_id": report["library"]["final_id"]}))
+    output.say(headline(report))
+    if "skipped" in audit["ensemble"]:
+        output.say(f"Self-ensembling: {audit['ensemble']['skipped']}.")
+    output.say(
+        f"{kept} of {len(report['edits'])} edits kept; {spent['judgments']} judgments, "
+        f"{spent['judge']['calls']} requests to the judge's model, {spent['seconds']:.0f} s. "
+        f"The search ended because {report['ending']}."
+    )
+    if spent["money"] is not None and spent["judge"]["calls"] + spent["orchestrator"]["calls"]:
+        output.say(f"Money: {spent['money']:.4f} at the prices given.")
+    say_places(folder)
+
+
+def say_places(folder: Path) -> None:
+    """Say where its Library and its report lie."""
+    output.say(f"Library: {folder / 'library'}   Report: {folder / 'report.html'}")
+
+
+def report_json(report: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """The same for programs."""
+    return {**report, "folder": str(folder)}
+
+
+def _ensemble_row(audit: dict[str, Any]) -> list[tuple[str, dict[str, Any], str]]:
+    ensemble = audit["ensemble"]
+    if "skipped" in ensemble:
+        return []
+    name = f"audit: starting Library, asked {ensemble['samples']} times"
+    return [(name, ensemble, _versus(audit["final_against_ensemble"]))]
+
+
+def _versus(test: dict[str, Any]) -> str:
+    if test["p"] is None:
+        return "no difference" if test["n"] else "nothing to compare"
+    return f"{test['fixes']} better, {test['breaks']} worse, exact p {test['p']:.3g}"

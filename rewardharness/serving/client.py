@@ -54,8 +54,6 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-
-
 _RELEASE = re.compile(r"[0-9a-f]{12,64}")
 
 
@@ -334,6 +332,12 @@ class RewardClient:
         """Compare two candidates in both orders; see `AsyncRewardClient.compare`."""
         return self._run(lambda client: client.compare(instruction, source, a, b))
 
+    def asynchronous(self) -> AsyncRewardClient:
+        """Make a client of the same server for an event loop; it holds the server to the same identity."""
+        client = self._make()
+        client.identity = self.identity
+        return client
+
     def close(self) -> None:
         """Close all connections. Asking again opens new ones."""
         if self._pid == os.getpid():
@@ -350,8 +354,7 @@ class RewardClient:
                 self._loop = asyncio.new_event_loop()
                 self._thread = threading.Thread(target=self._loop.run_forever, name="reward-client", daemon=True)
                 self._thread.start()
-                self._client = self._make()
-                self._client.identity = self.identity
+                self._client = self.asynchronous()
                 self._pid = os.getpid()
         future = asyncio.run_coroutine_threadsafe(work(self._client), self._loop)
         try:

@@ -55,25 +55,8 @@ class _Columns:
         return found
 
 
-class EditReward:
-    """Rewards for edits, for `GRPOTrainer(reward_funcs=...)`. Can be pickled.
-
-    Args:
-        url: Address of the reward server.
-        release: Hash of the release that must be served: training does not begin with another one.
-        token: What the server asks its callers for.
-        source: Column of the images before: bytes, paths or pictures of Pillow.
-        instruction: Column of the instructions.
-        edited: Column of the edited images, or a function that makes one of a completion and its row.
-        settings: How the server is asked. By default a server that is gone ends the training with an error; with
-            `ClientSettings(on_error="none")` its rewards are `None`.
-        name: What TRL calls the reward in its logs.
-
-    Raises:
-        InputError: If an argument cannot be used.
-        IdentityError: If the server judges with another release.
-        RewardServerError: If the server is not there or does not take the token.
-    """
+class _ServedReward:
+    """What a reward function of either kind has: a server that was made sure of, columns and a name. Can be pickled."""
 
     def __init__(
         self,
@@ -87,9 +70,32 @@ class EditReward:
         settings: ClientSettings = USUAL,
         name: str = "edit_reward",
     ) -> None:
+        """Make sure of the server.
+
+        Args:
+            url: Address of the reward server.
+            release: Hash of the release that must be served: training does not begin with another one.
+            token: What the server asks its callers for.
+            source: Column of the images before: bytes, paths or pictures of Pillow.
+            instruction: Column of the instructions.
+            edited: Column of the edited images, or a function that makes one of a completion and its row.
+            settings: How the server is asked. By default a server that is gone ends the training with an error; with
+                `ClientSettings(on_error="none")` its rewards are `None`.
+            name: What TRL calls the reward in its logs.
+
+        Raises:
+            InputError: If an argument cannot be used.
+            IdentityError: If the server judges with another release.
+            RewardServerError: If the server is not there or does not take the token.
+        """
         self._columns = _Columns(source, instruction, edited)
         self._client = RewardClient(url, release=release, token=token, settings=settings)
+        self._client.close()  # the first call opens what it needs, in whatever process and on whatever loop that is
         self.__name__ = name
+
+
+class EditReward(_ServedReward):
+    """Rewards for edits, for `GRPOTrainer(reward_funcs=...)`."""
 
     def __call__(self, prompts: Any, completions: Sequence[Any], **columns: Any) -> list[float | None]:
         """Score completions: one reward in [0, 1] for each, or None where it was not judged."""
@@ -102,55 +108,29 @@ class EditReward:
         self._client.close()
 
 
-class AsyncEditReward:
-    """The same as `EditReward`, asynchronous: TRL awaits it together with its other asynchronous rewards.
+class AsyncEditReward(_ServedReward):
+    """The same as `EditReward`, asynchronous: TRL awaits it together with its other asynchronous rewards."""
 
-    Args:
-        url: Address of the reward server.
-        release: Hash of the release that must be served.
-        token: What the server asks its callers for.
-        source: Column of the images before.
-        instruction: Column of the instructions.
-        edited: Column of the edited images, or a function that makes one of a completion and its row.
-        settings: How the server is asked.
-        name: What TRL calls the reward in its logs.
-    """
-
-    def __init__(
-        self,
-        url: str,
-        *,
-        release: str | None = None,
-        token: str | None = None,
-        source: str = "source",
-        instruction: str = "instruction",
-        edited: str | Render = "edited",
-        settings: ClientSettings = USUAL,
-        name: str = "edit_reward",
-    ) -> None:
-        RewardClient(url, release=release, token=token, settings=settings).close()  # is it the right server?
-        self._columns = _Columns(source, instruction, edited)
-        self._how = (url, release, token, settings)
-        self._client: AsyncRewardClient | None = None
-        self.__name__ = name
+    _asked: AsyncRewardClient | None = None
+    """Belongs to the loop of the calls; none before the first."""
 
     async def __call__(self, prompts: Any, completions: Sequence[Any], **columns: Any) -> list[float | None]:
         """Score completions; see `EditReward`."""
-        if self._client is None:
-            url, release, token, settings = self._how
-            self._client = AsyncRewardClient(url, release=release, token=token, settings=settings)
+        if self._asked is None:
+            self._asked = self._client.asynchronous()
         asks = self._columns.asks(completions, columns)
-        rewards = await self._client.score([ask for ask in asks if ask is not None])
+        rewards = await self._asked.score([ask for ask in asks if ask is not None])
         return _put_back(asks, rewards, columns)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_client": None}
+        return {**vars(self), "_asked": None}
 
     async def close(self) -> None:
         """Close all connections; the next call opens new ones."""
-        if self._client is not None:
-            await self._client.close()
-            self._client = None
+        if self._asked is not None:
+            await self._asked.close()
+            self._asked = None
+        self._client.close()
 
 
 def _put_back(asks: Sequence[Ask | None], rewards: Sequence[Reward], columns: Mapping[str, Any]) -> list[float | None]:

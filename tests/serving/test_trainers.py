@@ -1,6 +1,8 @@
 import asyncio
+import inspect
 import io
 import pickle
+import pydoc
 import subprocess
 import sys
 from pathlib import Path
@@ -94,6 +96,30 @@ def test_trl_awaits_it_as_well(server):
 
     assert asyncio.run(main()) == [pytest.approx(reward_of(picture(2))), None]
     assert pickle.loads(pickle.dumps(reward)).__name__ == "edit_reward"  # our own
+
+
+def test_both_kinds_say_what_they_take_and_what_it_means():
+    for kind in (EditReward, AsyncEditReward):
+        assert list(inspect.signature(kind).parameters) == [
+            *("url", "release", "token", "source", "instruction", "edited", "settings", "name")
+        ]
+        shown = pydoc.plain(pydoc.render_doc(kind))
+        assert "Hash of the release that must be served" in shown and "on_error=" in shown
+    assert inspect.iscoroutinefunction(AsyncEditReward.__call__), "TRL looks at this"
+
+
+def test_the_asynchronous_kind_holds_the_server_to_who_judged_at_first(server):
+    reward = AsyncEditReward(server.url)
+
+    async def main(asked: AsyncEditReward) -> str | None:
+        await asked(["p"], ["c"], **columns(picture(2)))
+        held = asked._asked.identity.judge
+        pickle.dumps(asked)  # in use, and still nothing of the loop goes along
+        await asked.close()
+        return held
+
+    assert asyncio.run(main(reward)) == "ready"
+    assert asyncio.run(main(pickle.loads(pickle.dumps(reward)))) == "ready"  # our own
 
 
 def test_a_server_that_dies_is_an_error_or_none_and_never_a_number():

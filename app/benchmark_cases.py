@@ -21,12 +21,14 @@ from rewardharness.benchmark.items import Exam, Item, Question
 from rewardharness.benchmark.loading import open_exam
 from rewardharness.benchmark.numbers import credit
 from rewardharness.benchmark.task import open_task
-from rewardharness.errors import DataError, HarnessError, LibraryError, RunError
+from rewardharness.errors import DataError, HarnessError, LibraryError, ReleaseError, RunError
 from rewardharness.judging.cache import FILE, JudgmentCache
+from rewardharness.judging.deployments import find_release
 from rewardharness.judging.judge import Judge
 from rewardharness.judging.measured import NAME as MEASURED
 from rewardharness.judging.measured import MeasuredJudge
 from rewardharness.judging.opening import FILE as FROM_FILE
+from rewardharness.judging.release import Release
 from rewardharness.judging.subagent import SubAgent, SubAgentSettings
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY, Library
@@ -166,7 +168,7 @@ class AskedCases:
         if recorded.failure is not None:
             return replace(seen, judgment=recorded)
         try:
-            judge = self._judge(row, ties=item.ties)
+            judge = self._judge(row, ties=bool(who.get("release_ties", item.ties)))
             return judge_again(seen, judge, self._library(row), item.example)
         except (HarnessError, OSError, LookupError, TypeError, ValueError) as error:
             why = error.message if isinstance(error, HarnessError) else "How it was judged is not kept."
@@ -187,9 +189,12 @@ class AskedCases:
         cache = self._settings.home / "cache"
         if options.get("no_cache") or not (cache / FILE).is_file():
             raise RunError("How it was judged is not kept.")
+        release = self._release(row)
+        if release is not None and release.router is not None:
+            raise RunError("A model chose the entries for this run; that is not made again.")
         how = SubAgentSettings(both_orders=not options.get("one_order"), max_pixels=options.get("max_pixels"))
         told = {each: options[name] for name, each in _OPTIONS.items() if options.get(name) is not None}
-        how = replace(how, **told)
+        how = release.how if release is not None and release.how is not None else replace(how, **told)
         how = replace(how, ties=ties and how.protocol != "logprob")
         return SubAgent(Remembered(who["name"]), how, JudgmentCache(cache))
 
@@ -212,15 +217,36 @@ class AskedCases:
         with self._lock:
             found = self._libraries.get(who["library_id"])
         if found is None:
-            spec = str(who["spec"])
-            beside = _arguments(row.folder)[1] / Path(spec).expanduser()
-            found = open_library(str(beside) if beside.exists() else spec)
+            release = self._release(row)
+            if release is not None:
+                found = release.library
+            else:
+                spec = str(who["spec"])
+                beside = _arguments(row.folder)[1] / Path(spec).expanduser()
+                found = open_library(str(beside) if beside.exists() else spec)
             if found.id != who["library_id"]:
                 raise LibraryError("The Library has changed since this run, so what it led to is not shown.")
             with self._lock:
                 self._libraries[found.id] = found
                 while len(self._libraries) > MOST_LIBRARIES:
                     self._libraries.popitem(last=False)
+        return found
+
+    def _release(self, row: Who) -> Release | None:
+        """The release that a run is about; None where it is about none.
+
+        Raises:
+            ReleaseError: If it is not what it was, or is gone.
+        """
+        options, where = _arguments(row.folder)
+        spec = options.get("release")
+        if not spec:
+            return None
+        beside = where / Path(str(spec)).expanduser()
+        found = find_release(str(beside) if beside.exists() else str(spec), self._settings)
+        first = row.opened.result["rows"][0]
+        if found.id != first.get("release"):
+            raise ReleaseError("Another release goes by that name since this run, so what this one did is not shown.")
         return found
 
     def _exam(self, row: Who) -> Exam:

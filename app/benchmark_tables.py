@@ -16,6 +16,7 @@ from rewardharness.benchmark.figures import (
     guessing,
     judged,
     left_out,
+    releases,
     sampled,
     share,
     what,
@@ -158,7 +159,12 @@ def about_data(result: Json) -> str:
         for each in result["counted"]
     ]
     parts = [table(["Part", "Questions and unusable rows", "Counted", "Left out"], rows, "plain")]
-    facts = [sampled(result), *result["fitted"], f"Revision: {result['revision']}; digest {result['digest'][:12]}."]
+    facts = [
+        *releases(result),
+        sampled(result),
+        *result["fitted"],
+        f"Revision: {result['revision']}; digest {result['digest'][:12]}.",
+    ]
     parts.append(bullets(escape(each) for each in facts if each))
     people = [[escape(name), f"{value:.3f}"] for name, value in result["references"].items()]
     parts.append(table(["People among themselves", "Correlation"], people, "plain") if people else "")

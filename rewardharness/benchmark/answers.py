@@ -94,7 +94,8 @@ def reply(question: Question, judgments: Mapping[str, Judgment], ties: bool) -> 
     Args:
         question: The question.
         judgments: By the id of the item; one that is not there was not judged.
-        ties: Whether `tie` is among the labels. Where it is not, level candidates leave the judge undecided.
+        ties: Whether `tie` is among the labels. Where it is not, a judge that holds candidates level, or calls a tie
+            because a release makes it, is undecided.
     """
     names = dict.fromkeys(item for item, _ in question.asks)
     for name in names:
@@ -109,8 +110,9 @@ def reply(question: Question, judgments: Mapping[str, Judgment], ties: bool) -> 
     letters = {letter: LABELS[place] for place, (_, letter) in enumerate(question.asks)}
     ranked = [letter for level in judgment.ranking for letter in level]
     if len(ranked) > len(question.asks):
-        return _from_ranking(question, judgment, values, letters)
+        return _from_ranking(question, judgment, values, letters, ties)
     choice = said(judgment)
+    choice = UNDECIDED if choice == TIE and not ties else choice
     top = len(judgment.ranking[0]) if judgment.ranking else len(question.asks)
     lead = _lead(judgment, letters) if len(question.asks) == 2 else None
     return Reply(question, letters.get(choice or "", choice), lead, values, top)
@@ -140,10 +142,14 @@ def _alone(question: Question, values: tuple[float | None, ...], ties: bool) -> 
 
 
 def _from_ranking(
-    question: Question, judgment: Judgment, values: tuple[float | None, ...], letters: Mapping[str, str]
+    question: Question,
+    judgment: Judgment,
+    values: tuple[float | None, ...],
+    letters: Mapping[str, str],
+    ties: bool,
 ) -> Reply:
     """The candidates were judged among others: the pair is read off the ranking."""
-    pairs = pairs_of_ranking(judgment.ranking, TIE if judgment.ties_offered else UNDECIDED)
+    pairs = pairs_of_ranking(judgment.ranking, TIE if judgment.ties_offered and ties else UNDECIDED)
     first, second = (letter for _, letter in question.asks)
     choice = pairs[min(first, second), max(first, second)]
     return Reply(question, letters.get(choice, choice), None, values, 2)

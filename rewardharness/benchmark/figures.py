@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rewardharness.benchmark.result import label
-from rewardharness.schema import Json
+from rewardharness.schema import TIE, Json
 
 
 def figure(number: Mapping[str, Any]) -> str:
@@ -65,6 +65,26 @@ def sampled(result: Json) -> str:
         return ""
     drawn, total, seed = result["sampled"]
     return f"A sample of {drawn} of {total} pairs or groups, stratified, seed {seed}."
+
+
+def releases(result: Json) -> list[str]:
+    """Say by which release was judged, whole, and where its answers are not those that the labels have."""
+    lines = []
+    for row in (row for row in result["rows"] if row.get("release")):
+        library = row["library_id"][:12]
+        lines.append(f"Release {row['release']}: it fixes the judge, how it judges, and the Library {library}.")
+        odd = [part["name"] for part in result["parts"] if (TIE in part["labels"]) != row["release_ties"]]
+        if not odd or result["scores"]:
+            continue
+        names = ", ".join(odd)
+        if row["release_ties"]:
+            lines.append(
+                f"The release may call a tie, and the labels of {names} have none: there a tie counts as the half that "
+                "a coin would get."
+            )
+        else:
+            lines.append(f"The release calls no ties, and {names} has some: it is wrong on each of them.")
+    return lines
 
 
 def headline(result: Json) -> str:

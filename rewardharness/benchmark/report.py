@@ -18,6 +18,7 @@ from rewardharness.benchmark.figures import (
     headline,
     judged,
     left_out,
+    releases,
     sampled,
     share,
     what,
@@ -98,7 +99,7 @@ def _about(result: Json) -> str:
         f"{foreign(', '.join(row['protocols']) or row['protocol'])}; Library {foreign(row['library'])} "
         f"({row['library_id'][:12]}).",
         f"Data: {foreign(result['revision'])}, digest {result['digest'][:12]}. {sampled(result)}".strip(),
-        *(foreign(note) for note in result["fitted"]),
+        *(foreign(note, 600) for note in (*releases(result), *result["fitted"])),
     ]
     return "\n".join(lines)
 

@@ -11,6 +11,7 @@ from rewardharness.benchmark.figures import (
     headline,
     judged,
     left_out,
+    releases,
     sampled,
     share,
     what,
@@ -35,7 +36,7 @@ def report_page(result: Json) -> str:
         f'<p class="soft">Task {text(task["name"])}, protocol {text(result["protocol"])}. Judge {text(row["name"])}, '
         f"{text(', '.join(row['protocols']) or row['protocol'])}; Library {text(row['library'])} "
         f"({row['library_id'][:12]}). Data: revision {text(result['revision'])}, digest {result['digest'][:12]}. "
-        f"{text(' '.join((sampled(result), *result['fitted'])))}</p>",
+        f"{text(' '.join((*releases(result), sampled(result), *result['fitted'])))}</p>",
         f"<p><strong>{text(headline(result))}</strong></p>",
         *(section(name, _chart(rows) + _table(rows)) for name, rows in by_number(result)),
         section("Published numbers", "\n".join(_published(each) for each in result["published"])),

@@ -43,7 +43,12 @@ class Contender:
     library_name: str
     """How people call the Library."""
     open: Callable[[bool], Judge]
-    """Opens the judge; told whether ties are among the answers."""
+    """Opens the judge; told whether ties are among the labels. The judge of a release does not go by that."""
+    release: str = ""
+    """Hash of the release that fixes the judge and how it judges; empty where none does. A row without a Library has
+    the settings of the release, and is not the release."""
+    release_ties: bool = False
+    """Whether that release has `tie` among its answers, whatever the labels have."""
 
     @cached_property
     def identity(self) -> Json:
@@ -54,6 +59,7 @@ class Contender:
             "protocol": judge.protocol,
             "revision": judge.revision,
             "library_id": self.library.id,
+            **({"release" if self.role == "judge" else "settings_of": self.release} if self.release else {}),
         }
 
     @cached_property
@@ -63,7 +69,8 @@ class Contender:
 
     def to_json(self) -> Json:
         """Put it into JSON."""
-        return {"key": self.key, "role": self.role, "library": self.library_name, **self.identity}
+        ties = {"release_ties": self.release_ties} if self.release else {}
+        return {"key": self.key, "role": self.role, "library": self.library_name, **self.identity, **ties}
 
 
 @dataclass(frozen=True)
@@ -104,8 +111,9 @@ def manifest(exam: Exam, contender: Contender) -> Json:
         "data": exam.digest,
         "task_protocol": exam.protocol,
         "sampled": list(exam.sampled) if exam.sampled else None,
-        **{f"judge_{name}": value for name, value in contender.identity.items() if name != "library_id"},
+        **{f"judge_{name}": contender.identity[name] for name in ("name", "protocol", "revision")},
         "library_id": contender.library.id,
+        **({"release": contender.release} if contender.release else {}),
     }
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rewardharness.cli import benchmark_reports, output
 from rewardharness.cli.counts import positive
 from rewardharness.cli.examples import Bars, mind_the_name
-from rewardharness.cli.judging import add_options, make_judge
+from rewardharness.cli.judging import add_options, explicit_judge, make_judge, open_judging
 from rewardharness.cli.leave import ask_leave
 from rewardharness.cli.score import MODEL_CONCURRENCY, NOT_JUDGED
 from rewardharness.errors import DataError
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rewardharness.benchmark.run import Contender, Cost
     from rewardharness.evolution.stop import StopRequest
     from rewardharness.judging.judge import Judge
+    from rewardharness.judging.release import Release
     from rewardharness.schema import Json, Judgment
 
 RUN = "run"
@@ -61,7 +62,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     )
     one.add_argument("--limit", type=positive, metavar="N", help="judge a stratified sample of N pairs or whole groups")
     one.add_argument("--seed", type=int, default=0, help="of the sample (default: 0)")
-    add_options(one, ties=False)
+    add_options(one, release=True, ties=False)
     table = one.add_argument_group("who else is in the table")
     table.add_argument("--no-baseline", action="store_true", help="leave out the same judge without a Library")
     table.add_argument(
@@ -210,15 +211,20 @@ def _contenders(arguments: argparse.Namespace, settings: Settings) -> "list[Cont
     from rewardharness.library.opening import open_library
     from rewardharness.library.store import EMPTY
 
-    spec = arguments.library or settings.library
-    library = open_library(spec)
-    judge = _opener(arguments.judge, arguments, settings)
-    reads = isinstance(judge(False), SubAgent | MeasuredJudge)
-    found = [Contender("judge", library if reads else EMPTY, spec if reads else NO_LIBRARY, judge)]
-    if reads and not arguments.no_baseline:
-        found.append(Contender("empty", EMPTY, NO_LIBRARY, judge))
+    release = None
+    if arguments.release is not None:
+        found, release = _released(arguments, settings)
+        library, spec = found[0].library, f"the Library of {found[0].library_name}"
+    else:
+        spec = arguments.library or settings.library
+        library = open_library(spec)
+        judge = _opener(arguments.judge, arguments, settings)
+        reads = isinstance(judge(False), SubAgent | MeasuredJudge)
+        found = [Contender("judge", library if reads else EMPTY, spec if reads else NO_LIBRARY, judge)]
+        if reads and not arguments.no_baseline:
+            found.append(Contender("empty", EMPTY, NO_LIBRARY, judge))
     for name in _names(arguments.baselines):
-        other = _opener(name, arguments, settings)
+        other = _opener(name, arguments, settings, release)
         reads = isinstance(other(False), SubAgent | MeasuredJudge)
         found.append(Contender("baseline", library if reads else EMPTY, spec if reads else NO_LIBRARY, other))
     table: dict[str, Contender] = {}
@@ -227,18 +233,53 @@ def _contenders(arguments: argparse.Namespace, settings: Settings) -> "list[Cont
     return list(table.values())
 
 
+def _released(arguments: argparse.Namespace, settings: Settings) -> "tuple[list[Contender], Release]":
+    """A release, and beside it its judge with its settings and without a Library, which is not the release."""
+    from rewardharness.benchmark.run import Contender
+    from rewardharness.judging.opening import JudgeOptions
+    from rewardharness.judging.release_opening import open_release
+    from rewardharness.library.store import EMPTY
+
+    _, library, release = open_judging(arguments, settings)
+    assert release is not None
+    options = JudgeOptions(router=arguments.router, cache=not arguments.no_cache)
+
+    def judge(ties: bool) -> "Judge":
+        return open_release(release, settings, endpoint=explicit_judge(arguments, settings), options=options)[0]
+
+    named, ties = f"release {release.id[:12]}", bool(release.settings["ties"])
+    found = [Contender("judge", library, named, judge, release.id, ties)]
+    if library.id != EMPTY.id and not arguments.no_baseline:
+        bare = f"{NO_LIBRARY} (judge and settings of {named}, not the release)"
+        found.append(Contender("empty", EMPTY, bare, judge, release.id, ties))
+    return found, release
+
+
 def _names(given: Sequence[str]) -> list[str]:
     """Split what --baselines says; an address may hold commas of its own."""
     parts = [part for text in given for part in ([text] if ":" in text else text.split(","))]
     return [part.strip() for part in parts if part.strip()]
 
 
-def _opener(spec: str, arguments: argparse.Namespace, settings: Settings) -> "Callable[[bool], Judge]":
-    """How a judge is opened; `logprob` knows no ties."""
+def _opener(
+    spec: str, arguments: argparse.Namespace, settings: Settings, release: "Release | None" = None
+) -> "Callable[[bool], Judge]":
+    """How a judge is opened; `logprob` knows no ties. Beside a release models judge as that one does, ties apart."""
+    from rewardharness.judging.opening import JudgeOptions, open_judge
+
+    how = release.how if release is not None else None
+    router = arguments.router
+    if release is not None and release.router is not None:  # an address alone says where that one is served
+        at_url = router is not None and router.startswith(("http://", "https://"))
+        router = f"{release.router}@{router}" if at_url else router or release.router
 
     def open_it(ties: bool) -> "Judge":
-        given = {**vars(arguments), "judge": spec, "ties": ties and arguments.protocol != "logprob"}
-        return make_judge(argparse.Namespace(**given), settings)
+        protocol = how.protocol if how is not None else arguments.protocol
+        asked = ties and protocol != "logprob"
+        if how is None:
+            return make_judge(argparse.Namespace(**{**vars(arguments), "judge": spec, "ties": asked}), settings)
+        options = JudgeOptions(ties=asked, subagent=how, router=router, cache=not arguments.no_cache)
+        return open_judge(spec, settings, options)
 
     return open_it
 
@@ -321,7 +362,8 @@ def _judge(
     exam, development = exams
     folder = stop.folder
     assert folder is not None
-    record = record_run(arguments, settings, library=arguments.library or settings.library)
+    taken = None if arguments.release is not None else arguments.library or settings.library
+    record = record_run(arguments, settings, library=taken)
     judge(exam, folder, "judging", record)
     if development is not None:
         judge(development, folder / DEVELOPMENT, "judging development data", None)

@@ -124,7 +124,7 @@ def report(arguments: argparse.Namespace, settings: Settings) -> int:
 
 def print_result(result: "Json") -> None:
     """Print what a run came to."""
-    from rewardharness.benchmark.figures import by_number, headline, left_out, sampled, share
+    from rewardharness.benchmark.figures import by_number, headline, left_out, releases, sampled, share
     from rewardharness.benchmark.result import label
 
     whole = list(by_number(result))
@@ -141,7 +141,7 @@ def print_result(result: "Json") -> None:
     for each in result["counted"]:
         if each["left_out"]:
             output.say(f"{each['part']}: {each['counted']} of {each['rows']} count; left out: {left_out(each)}")
-    for line in (sampled(result), *result["fitted"]):
+    for line in (*releases(result), sampled(result), *result["fitted"]):
         if line:
             output.say(line)
     _print_published(result)

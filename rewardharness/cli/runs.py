@@ -1,6 +1,7 @@
-"""`rh runs`: look at evolutions that run or have run, follow and stop them, compare what came of them."""
+"""`rh runs`: look at runs that go on or are over, follow and stop evolutions, compare what came of them."""
 
 import argparse
+import shlex
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -14,90 +15,125 @@ from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
     from rewardharness.evolution.status import Status
+    from rewardharness.runs.overview import Overview
 
 POLL_SECONDS = 0.3
-STOPPABLE = ("evolve", "benchmark")
+EVOLVE = "evolve"
+STOPPABLE = (EVOLVE, "benchmark")
 """Commands whose runs look for a request to end."""
+READERS = {EVOLVE: "runs report", "benchmark": "benchmark report"}
+"""Commands that read what came of a run, by its kind."""
+DIGEST = 64
+"""Characters of a name that is the digest of data."""
+MOST_SHOWN = 200
+"""Characters of a value of a manifest that are shown."""
 
 
 def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the commands to the parser."""
     parser = commands.add_parser(
         "runs",
-        help="look at, follow, stop and compare evolutions",
-        description="Look at evolutions that run or have run, follow and stop them, compare what came of them.",
+        help="list runs of every kind; follow, stop and compare evolutions",
+        description="Look at runs of every kind that go on or are over; follow, stop and compare evolutions.",
     )
     parts = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    every = parts.add_parser("list", help="list the runs", description=list_runs.__doc__)
+    every = parts.add_parser("list", help="list the runs of every kind", description=list_runs.__doc__)
     every.add_argument("--folder", type=Path, metavar="DIR", help="where runs lie (default: runs in RH_HOME)")
     every.add_argument("--json", action="store_true", help="print one JSON object")
     every.set_defaults(run=list_runs)
     for name, function, words in (
         ("show", show, "say how a run stands"),
-        ("follow", follow, "print what happens in a run, until it ends"),
+        ("follow", follow, "print what happens in an evolution, until it ends"),
         ("stop", stop, "ask an evolution or a benchmark to end cleanly"),
-        ("report", report, "print what came of a run"),
+        ("report", report, "print what came of an evolution"),
     ):
         one = parts.add_parser(name, help=words, description=function.__doc__)
         one.add_argument("which", metavar="RUN", help="a run folder, or the name of one in RH_HOME")
         if name in {"show", "report"}:
             one.add_argument("--json", action="store_true", help="print one JSON object")
         one.set_defaults(run=function)
-    compared = parts.add_parser("compare", help="compare what came of runs", description=compare.__doc__)
+    compared = parts.add_parser("compare", help="compare what came of evolutions", description=compare.__doc__)
     compared.add_argument("which", nargs="+", metavar="RUN", help="run folders, or names in RH_HOME")
     compared.add_argument("--json", action="store_true", help="print one JSON object")
     compared.set_defaults(run=compare)
 
 
 def list_runs(arguments: argparse.Namespace, settings: Settings) -> int:
-    """List the evolutions, those that were written to last first."""
-    from rewardharness.evolution.status import is_evolution, read_status
+    """List the runs in a folder and below it, of every kind, those that were written to last first."""
     from rewardharness.runs.store import find_runs
 
     folder = arguments.folder or settings.home / "runs"
-    found = []
-    for each in find_runs(folder):
+    found: list[Status | Overview] = []
+    for each in find_runs(folder, below=True):
         try:
-            found += [read_status(each)] if is_evolution(each) else []
+            found.append(_look(each))
         except HarnessError as error:  # one damaged run does not hide the others
-            output.note(f"{each.name}: {error.message}")
+            output.note(f"{_name(each, folder)}: {error.message}")
     if arguments.json:
-        output.emit({"folder": str(folder), "runs": [_status_json(each) for each in found]})
+        output.emit({"folder": str(folder), "runs": [_json(each) for each in found]})
         return 0
     if not found:
-        output.say(f"There are no evolutions in {folder}. Begin one with: rh evolve --data demo")
+        output.say(f"There are no runs in {folder}. Begin one with: rh evolve --data demo")
         return 0
-    output.table(
-        ("run", "state", "data", "judge", "kept", "judgments", "pool", "audit"),
-        [
-            (
-                each.folder.name,
-                each.condition,
-                str(each.manifest.get("data_name")),
-                str(each.manifest.get("judge")),
-                f"{each.kept} of {each.tried}",
-                str(each.judgments),
-                f"{output.share(each.start_accuracy)} > {output.share(each.pool_accuracy)}",
-                _share(_audited(each, "final")),
-            )
-            for each in found
-        ],
-    )
-    output.say("pool: what edits were chosen on, which overstates; audit: what nothing was decided on.")
+    headings = ("run", "kind", "state", "data", "judge", "kept", "pool", "audit")
+    output.table(headings, [(_name(each.folder, folder), *_row(each)) for each in found])
+    if any(_kind(each) == EVOLVE for each in found):
+        output.say("pool: what edits were chosen on, which overstates; audit: what nothing was decided on.")
     return 0
 
 
-def show(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Say how a run stands, and what it decided."""
-    from rewardharness.evolution.events import read_events
-    from rewardharness.evolution.status import read_status
+def _look(folder: Path) -> "Status | Overview":
+    """How a run stands: an evolution by what happened in it, any other by its record."""
+    from rewardharness.evolution.status import is_evolution, read_status
+    from rewardharness.runs.overview import read_overview
 
-    folder = _find(arguments.which, settings)
-    status = read_status(folder)
+    return read_status(folder) if is_evolution(folder) else read_overview(folder)
+
+
+def _kind(run: "Status | Overview") -> str:
+    return str(run.manifest.get("command") or "unknown")
+
+
+def _name(run: Path, folder: Path) -> str:
+    """What a run is called: its place below the folder that was looked in."""
+    return str(run.relative_to(folder)) if run != folder else run.resolve().name
+
+
+def _row(run: "Status | Overview") -> tuple[str, ...]:
+    from rewardharness.evolution.status import Status
+
+    if not isinstance(run, Status):
+        data = run.data if len(run.data) < DIGEST else run.data[:12]
+        return (run.kind, run.condition, data, run.judge, "-", "-", "-")
+    return (
+        EVOLVE,
+        run.condition,
+        str(run.manifest.get("data_name")),
+        str(run.manifest.get("judge")),
+        f"{run.kept} of {run.tried}",
+        f"{output.share(run.start_accuracy)} > {output.share(run.pool_accuracy)}",
+        _share(_audited(run, "final")),
+    )
+
+
+def show(arguments: argparse.Namespace, settings: Settings) -> int:
+    """Say how a run stands. Of an evolution also what it decided; of any other kind what its record says."""
+    from rewardharness.evolution.status import Status
+
+    run = _look(_find(arguments.which, settings, None))
     if arguments.json:
-        output.emit(_status_json(status))
-        return 0
-    for event in read_events(folder):
+        output.emit(_json(run))
+    elif isinstance(run, Status):
+        _show_evolution(run)
+    else:
+        _show_record(run)
+    return 0
+
+
+def _show_evolution(status: "Status") -> None:
+    from rewardharness.evolution.events import read_events
+
+    for event in read_events(status.folder):
         line = event_line(event)
         if line:
             output.say(line)
@@ -112,7 +148,28 @@ def show(arguments: argparse.Namespace, settings: Settings) -> int:
     )
     if final := _audited(status, "final"):
         output.say(f"audit: {_share(_audited(status, 'start'))} judged before; {_share(final)} judged now")
-    return 0
+
+
+def _show_record(run: "Overview") -> None:
+    from rewardharness.runs.store import RESULTS
+
+    output.say(f"kind: {run.kind}")
+    for key, value in run.manifest.items():
+        if key != "command" and value is not None:
+            output.say(f"{key.replace('_', ' ')}: {output.shorten(str(value), MOST_SHOWN)}")
+    if run.command:
+        output.say(f"command: rh {shlex.join(run.command)}")
+        output.say(f"given in: {run.where}")
+        times = "" if run.sittings == 1 else f", {run.sittings} sittings"
+        output.say(f"begun: {run.begun}{times}; ended: {run.ended or '-'}")
+    else:
+        output.say("command: not known; the run keeps no record of how it was asked for")
+    output.say(f"state: {run.condition}" + (f": {run.reason}" if run.reason else ""))
+    reader = READERS.get(run.kind)
+    if reader:
+        output.say(f"What came of it: rh {reader} {shlex.quote(str(run.folder))}")
+    elif (run.folder / RESULTS).is_file():
+        output.say(f"What was judged: {run.folder / RESULTS}")
 
 
 def _audited(status: "Status", library: str) -> dict[str, Any] | None:
@@ -227,21 +284,22 @@ def compare(arguments: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
-def _find(which: str, settings: Settings, kinds: Sequence[str] = ("evolve",)) -> Path:
-    """Find a run folder by its path or name."""
+def _find(which: str, settings: Settings, kinds: Sequence[str] | None = (EVOLVE,)) -> Path:
+    """Find a run folder by its path or name; one of other kinds than those that are asked for is refused."""
     from rewardharness.runs.store import read_manifest
 
     named = settings.home / "runs" / which
     folder = Path(which) if Path(which).is_dir() else named
     kind = str(read_manifest(folder).get("command"))
-    if kind not in kinds:
-        step = f"See it with: rh benchmark report {folder}." if kind == "benchmark" else "Its command goes on with it."
-        raise RunError(
-            f"{folder} holds a run of another kind: {kind}.",
-            next_step=f"{step} List the evolutions with: rh runs list",
-        )
+    if kinds is not None and kind not in kinds:
+        reader = READERS.get(kind, "runs show")
+        raise RunError(f"{folder} holds a run of another kind: {kind}.", next_step=f"See it with: rh {reader} {folder}")
     return folder
 
 
-def _status_json(status: "Status") -> dict[str, Any]:
-    return {**asdict(status), "folder": str(status.folder), "audit": _audited(status, "final")}
+def _json(run: "Status | Overview") -> dict[str, Any]:
+    """How a run stands, for programs: `kind`, `folder`, `condition`, `reason` and `manifest` of every kind."""
+    from rewardharness.evolution.status import Status
+
+    known = {"kind": _kind(run), **asdict(run), "folder": str(run.folder)}
+    return {**known, "audit": _audited(run, "final")} if isinstance(run, Status) else known

@@ -11,7 +11,7 @@ Kinds of runs may keep more in it. Opening a folder again continues the run, pro
 import os
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -134,10 +134,25 @@ def check_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
         )
 
 
-def find_runs(folder: Path) -> list[Path]:
-    """Find the run folders in a folder, those that were written to last first."""
-    found = [file.parent for file in folder.glob(f"*/{MANIFEST}")]
-    return sorted(found, key=lambda path: (-max(each.stat().st_mtime for each in path.iterdir()), path.name))
+def find_runs(folder: Path, *, below: bool = False) -> list[Path]:
+    """Find the run folders in a folder, those that were written to last first.
+
+    Args:
+        folder: Where to look.
+        below: Look at the folder itself too, and at all levels below it. What lies inside of a run is its own.
+    """
+    found = list(_runs_below(folder)) if below else [file.parent for file in folder.glob(f"*/{MANIFEST}")]
+    return sorted(found, key=lambda path: (-max(each.stat().st_mtime for each in path.iterdir()), str(path)))
+
+
+def _runs_below(folder: Path) -> Iterator[Path]:
+    for where, folders, files in os.walk(folder):
+        if MANIFEST in files:
+            yield Path(where)
+            folders.clear()
+        for each in (Path(where, name) for name in folders):  # the walk follows no links, or it might never end
+            if each.is_symlink() and (each / MANIFEST).is_file():
+                yield each
 
 
 def is_running(path: Path) -> bool:

@@ -21,6 +21,7 @@ from rewardharness.files import write_text
 from rewardharness.library.entry import Entry
 from rewardharness.library.rubric import Criterion, Rubric
 from rewardharness.library.store import Library
+from rewardharness.runs.store import RunFolder
 from rewardharness.settings import Settings
 
 PAIRS = 16
@@ -266,13 +267,55 @@ def test_what_cannot_work_is_said_in_one_sentence(
     sys.stdin.close()
 
 
+def test_runs_of_every_kind_are_listed_and_shown(
+    data: Path, library: Path, finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scores = tmp_path / "deep" / "scores"
+    assert main(["score-folder", str(data), "--run", str(scores), "--quiet", "--limit", "1"]) == 0
+    RunFolder(tmp_path / "bare", {"command": "benchmark", "task": "x", "judge_name": "measured"}).close()
+    (tmp_path / "broken").mkdir()
+    write_text(tmp_path / "broken" / "run.json", "[")
+    capsys.readouterr()
+
+    assert main(["runs", "list", "--folder", str(tmp_path), "--json"]) == 0
+    said = capsys.readouterr()
+    rows = {Path(each["folder"]).name: each for each in json.loads(said.out)["runs"]}
+    kinds = {name: (each["kind"], each["condition"]) for name, each in rows.items()}
+    assert kinds == {
+        "run": ("evolve", "finished"),
+        "scores": ("score-folder", "finished"),
+        "bare": ("benchmark", "unknown"),
+    }
+    assert "broken: " in said.err
+    assert all(each.keys() >= {"reason", "manifest"} for each in rows.values())
+    assert rows["scores"]["command"][:2] == ["score-folder", str(data)] and rows["scores"]["begun"]
+    assert main(["runs", "list", "--folder", str(tmp_path)]) == 0
+    table = capsys.readouterr().out
+    assert "deep/scores" in table and "score-folder" in table and "overstates" in table
+    assert main(["runs", "list", "--folder", str(scores)]) == 0
+    assert "overstates" not in capsys.readouterr().out, "there is no pool in it"
+
+    assert main(["runs", "show", str(scores)]) == 0
+    shown = capsys.readouterr().out
+    for line in (f"command: rh score-folder {data} --run", f"given in: {Path.cwd()}", "state: finished", "begun: 20"):
+        assert line in shown
+    assert str(scores / "results.jsonl") in shown
+    assert main(["runs", "show", str(scores), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["kind"] == "score-folder"
+    assert main(["runs", "show", str(tmp_path / "bare")]) == 0
+    shown = capsys.readouterr().out
+    assert f"rh benchmark report {tmp_path / 'bare'}" in shown and "keeps no record" in shown
+
+
 def test_runs_of_another_kind_and_unfinished_ones_are_told_apart(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["score-folder", str(data), "--run", str(tmp_path / "scores"), "--quiet", "--limit", "1"]) == 0
-    assert main(["runs", "show", str(tmp_path / "scores")]) == 1
-    assert "another kind: score-folder" in capsys.readouterr().err
-    assert main(["runs", "list", "--folder", str(tmp_path)]) == 0
-    assert "no evolutions" in capsys.readouterr().out
+    for command in ("follow", "stop", "report", "compare"):
+        assert main(["runs", command, str(tmp_path / "scores")]) == 1
+        said = capsys.readouterr().err
+        assert "another kind: score-folder" in said and f"rh runs show {tmp_path / 'scores'}" in said
+    assert main(["runs", "list", "--folder", str(tmp_path / "nowhere")]) == 0
+    assert "no runs" in capsys.readouterr().out
     assert main(["runs", "show", "nothing-of-this-name"]) == 1
     assert "holds no run" in capsys.readouterr().err

@@ -88,6 +88,18 @@ def test_runs_are_found_and_seen_to_run(tmp_path: Path) -> None:
         read_manifest(tmp_path / "no-run")
 
 
+def test_runs_at_all_levels_are_found_and_what_lies_in_one_is_its_own(tmp_path: Path) -> None:
+    for name in ("runs/one", "runs/one/development", "runs/reproduce/evolution", "elsewhere"):
+        RunFolder(tmp_path / name, {}).close()
+    (tmp_path / "runs/linked").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "runs/round").symlink_to(tmp_path)
+    found = find_runs(tmp_path / "runs", below=True)
+    assert {str(each.relative_to(tmp_path / "runs")) for each in found} == {"one", "reproduce/evolution", "linked"}
+    assert find_runs(tmp_path / "runs" / "one", below=True) == [tmp_path / "runs" / "one"]
+    assert {each.name for each in find_runs(tmp_path / "runs")} == {"one", "linked"}
+    assert find_runs(tmp_path / "nowhere", below=True) == []
+
+
 def test_looking_at_a_run_does_not_keep_it_from_starting(tmp_path: Path) -> None:
     RunFolder(tmp_path, {}).close()
     handle = hold(tmp_path / "run.lock")

@@ -1,0 +1,66 @@
+"""How runs of any kind stand, by their manifests and records."""
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from rewardharness.errors import RunError
+from rewardharness.evolution.stop import Paused, Stopped
+from rewardharness.files import write_text
+from rewardharness.runs.overview import read_overview
+from rewardharness.runs.records import RECORD, Recording, record_run
+from rewardharness.runs.store import RunFolder
+from rewardharness.settings import Settings
+
+MANIFEST = {"command": "score-folder", "data": "0" * 64, "judge": "measured (no VLM)"}
+
+
+def recording() -> Recording:
+    return record_run(argparse.Namespace(words=["score-folder", "data"], data="data"), Settings.from_env())
+
+
+def test_a_run_that_goes_on_and_is_over(tmp_path: Path) -> None:
+    with RunFolder(tmp_path, MANIFEST, record=recording()):
+        seen = read_overview(tmp_path)
+        assert (seen.condition, seen.ended, seen.sittings) == ("running", None, 1)
+    seen = read_overview(tmp_path)
+    assert (seen.kind, seen.condition, seen.reason) == ("score-folder", "finished", "")
+    assert (seen.data, seen.judge) == ("0" * 64, "measured (no VLM)")
+    assert seen.command == ("score-folder", "data") and seen.where == str(Path.cwd())
+    assert seen.begun is not None and seen.ended is not None and seen.begun <= seen.ended
+
+
+@pytest.mark.parametrize(
+    ("error", "condition", "reason"),
+    [
+        (Stopped(), "stopped", ""),
+        (KeyboardInterrupt(), "interrupted", ""),
+        (Paused("Nobody answers.", next_step="", kind="endpoint"), "paused", "Nobody answers."),
+        (OSError(28, "the disk is full"), "failed", "the disk is full"),
+    ],
+)
+def test_a_run_that_ended_early_says_how(tmp_path: Path, error: BaseException, condition: str, reason: str) -> None:
+    with pytest.raises(type(error)), RunFolder(tmp_path, MANIFEST, record=recording()):
+        raise error
+    seen = read_overview(tmp_path)
+    assert seen.condition == condition and reason in seen.reason and bool(seen.reason) == bool(reason)
+
+
+def test_a_killed_run_and_one_that_never_came_to_its_record(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "killed", MANIFEST, record=recording())
+    folder.close()  # as the end of the process does: nothing is written
+    assert read_overview(tmp_path / "killed").condition == "interrupted"
+    RunFolder(tmp_path / "bare", {"command": "benchmark", "task": "genai-bench", "judge_name": "m"}).close()
+    seen = read_overview(tmp_path / "bare")
+    assert (seen.kind, seen.condition, seen.command, seen.begun) == ("benchmark", "unknown", (), None)
+    assert (seen.data, seen.judge) == ("genai-bench", "m")
+
+
+def test_what_is_no_run_or_has_a_damaged_record_is_said(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="holds no run"):
+        read_overview(tmp_path)
+    RunFolder(tmp_path, MANIFEST).close()
+    write_text(tmp_path / RECORD, "{}")
+    with pytest.raises(RunError, match="no record of a run"):
+        read_overview(tmp_path)

@@ -23,6 +23,7 @@ from rewardharness.benchmark.figures import (
     share,
     what,
 )
+from rewardharness.benchmark.markdown import inert
 from rewardharness.benchmark.report_page import report_page
 from rewardharness.benchmark.result import label, make_result
 from rewardharness.benchmark.run import read_contenders, read_exam, read_judgments
@@ -31,7 +32,7 @@ from rewardharness.errors import LibraryError
 from rewardharness.files import write_json, write_text
 from rewardharness.judging.report import wilson
 from rewardharness.library.card import BENCHMARK_FILE, Facts
-from rewardharness.library.card_parts import foreign, table
+from rewardharness.library.card_parts import table
 from rewardharness.library.store import Library
 from rewardharness.schema import Accuracy, Interval, Json
 
@@ -77,29 +78,29 @@ def write_report(folder: Path, result: Json, formats: Sequence[str] = tuple(FORM
 def markdown(result: Json) -> str:
     """Write a report as Markdown. All names in it are foreign, and made harmless."""
     task = result["task"]
-    parts = [f"# {foreign(task['title'])}", foreign(headline(result), 10_000), _about(result)]
+    parts = [f"# {inert(task['title'])}", inert(headline(result), 10_000), _about(result)]
     for name, rows in by_number(result):
         cells = [
-            (foreign(label(row)), figure(each), judged(each), guessing(each), against(row, each)) for row, each in rows
+            (inert(label(row)), figure(each), judged(each), guessing(each), against(row, each)) for row, each in rows
         ]
         parts += [
-            f"## {foreign(name, 400)}",
+            f"## {inert(name, 400)}",
             table(("Who", "Value [95 %]", "Judged", "Guessing", "The judge against it"), cells),
         ]
     parts += [_published(result), _judging(result), _calibration(result), _data(result)]
-    parts += ["## Notes", "\n".join(f"- {foreign(note, 600)}" for note in task["notes"])] if task["notes"] else []
+    parts += ["## Notes", "\n".join(f"- {inert(note, 600)}" for note in task["notes"])] if task["notes"] else []
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def _about(result: Json) -> str:
     row = result["rows"][0]
     lines = [
-        f"Task `{foreign(result['task']['name'])}`, protocol {foreign(result['protocol'])}; "
-        f"judge {foreign(row['name'])}, "
-        f"{foreign(', '.join(row['protocols']) or row['protocol'])}; Library {foreign(row['library'])} "
+        f"Task {inert(result['task']['name'])}, protocol {inert(result['protocol'])}; "
+        f"judge {inert(row['name'])}, "
+        f"{inert(', '.join(row['protocols']) or row['protocol'])}; Library {inert(row['library'])} "
         f"({row['library_id'][:12]}).",
-        f"Data: {foreign(result['revision'])}, digest {result['digest'][:12]}. {sampled(result)}".strip(),
-        *(foreign(note, 600) for note in (*releases(result), *result["fitted"])),
+        f"Data: {inert(result['revision'])}, digest {result['digest'][:12]}. {sampled(result)}".strip(),
+        *(inert(note, 600) for note in (*releases(result), *result["fitted"])),
     ]
     return "\n".join(lines)
 
@@ -110,15 +111,15 @@ def _published(result: Json) -> str:
         rows = [("**ours**", figure(each), str(each["n"]), "")]
         rows += [
             (
-                foreign(row["judge"]),
+                inert(row["judge"]),
                 row["printed"],
                 "-" if row["n"] is None else str(row["n"]),
-                foreign(row["mark"], 400),
+                inert(row["mark"], 400),
             )
             for row in each["rows"]
         ]
         parts += [
-            f"### {foreign(what(each), 400)}",
+            f"### {inert(what(each), 400)}",
             table(("Judge", "As printed", "n", "What differs from ours"), rows),
         ]
     return "\n\n".join(["## Published numbers", *parts]) if parts else ""
@@ -127,9 +128,9 @@ def _published(result: Json) -> str:
 def _judging(result: Json) -> str:
     rows = [
         (
-            foreign(label(row)),
+            inert(label(row)),
             f"{row['judged']} of {row['items']}",
-            ", ".join(f"{foreign(code)} {count}" for code, count in row["failures"].items()) or "none",
+            ", ".join(f"{inert(code)} {count}" for code, count in row["failures"].items()) or "none",
             share(row["position_consistency"]),
             f"{row['usage']['calls']:,}",
             f"{row['usage']['input_tokens']:,} / {row['usage']['output_tokens']:,}",
@@ -159,21 +160,21 @@ def _calibration(result: Json) -> str:
 
 def _data(result: Json) -> str:
     rows = [
-        (foreign(each["part"]), str(each["rows"]), str(each["counted"]), foreign(left_out(each)))
+        (inert(each["part"]), str(each["rows"]), str(each["counted"]), inert(left_out(each)))
         for each in result["counted"]
     ]
     parts = ["## Data", table(("Part", "Questions and unusable rows", "Counted", "Left out"), rows)]
     odd = [
         (
-            foreign(each["code"]),
-            foreign(each["part"]) or "-",
+            inert(each["code"]),
+            inert(each["part"]) or "-",
             str(each["n"]),
-            foreign(each["consequence"]) or "-",
-            foreign(each["message"], 400),
+            inert(each["consequence"]) or "-",
+            inert(each["message"], 400),
         )
         for each in result["problems"]
     ]
-    people = [(foreign(name), f"{value:.3f}") for name, value in result["references"].items()]
+    people = [(inert(name), f"{value:.3f}") for name, value in result["references"].items()]
     if people:
         parts.append(table(("People among themselves", "Correlation"), people))
     if odd:

@@ -29,12 +29,20 @@ def foreign(text: str, limit: int = 300) -> str:
         text: The text.
         limit: Its length, at most; the rest is cut off.
     """
+    line = one_line(text, limit)
+    return "".join(char if _harmless(char) else f"&#{ord(char)};" for char in line)
+
+
+def one_line(text: str, limit: int = 300) -> str:
+    """Put foreign text on one line of at most `limit` characters, without what is not seen and without addresses.
+
+    It may still hold markup. Some readers look for addresses after escapes are resolved, so these are broken up for
+    good.
+    """
     hidden = {offset for offset, _ in unseen(text)}
     line = " ".join("".join(char for offset, char in enumerate(text) if offset not in hidden).split())
     line = line if len(line) <= limit else line[: limit - 1] + "…"
-    # Some readers look for addresses after references such as &#58; are resolved, so these are broken up for good.
-    line = _AT.sub(" @ ", _WWW.sub("www ", _WEB.sub(": //", line)))
-    return "".join(char if _harmless(char) else f"&#{ord(char)};" for char in line)
+    return _AT.sub(" @ ", _WWW.sub("www ", _WEB.sub(": //", line)))
 
 
 def _harmless(char: str) -> bool:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from bench_parts import contender, judged, made, number, settings
+from markdown_it import MarkdownIt
 from synthetic import Pixels, editreward_rows, vcreward, write_parquet
 
 from rewardharness.benchmark.figures import figure, headline
@@ -23,6 +24,8 @@ from rewardharness.library.store import EMPTY, Library
 from rewardharness.schema import Accuracy, Json
 
 HOSTILE = '<script>alert("x")</script>[link](https://evil.example) | `cell`'
+WORDS = {"text", "text_special", "softbreak"}
+CELL = re.compile(r"(?<!\\)\|")
 
 
 def run(folder: Path, name: str = "editreward-bench", protocol: str | None = None, fails: int = 0) -> Json:
@@ -115,9 +118,12 @@ def test_foreign_text_is_harmless_in_markdown_and_on_the_page(tmp_path: Path) ->
     exam = open_exam(task, settings(tmp_path), source=tmp_path / "copy")
     result = judged(exam, [contender(name=HOSTILE)], tmp_path / "run")
     text = markdown(result)
-    assert "<script" not in text and "](https" not in text and "https://" not in text
+    assert "&#" not in text and "https://" not in text
+    rendered = MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(text)
+    assert {each.type for token in rendered for each in token.children or ()} <= {*WORDS, "strong_open", "strong_close"}
+    assert not [token.type for token in rendered if token.type.startswith(("html", "fence", "code"))]
     for line in text.splitlines():
-        assert not line.startswith("|") or line.count("|") <= 8, "a cell broke out of its table"
+        assert not line.startswith("|") or len(CELL.findall(line)) <= 8, "a cell broke out of its table"
     tags = Tags(report_page(result))
     assert "script" not in tags.opened and not tags.loaded
     assert any(HOSTILE in words for words in tags.words)

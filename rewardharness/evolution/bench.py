@@ -21,6 +21,7 @@ from rewardharness.evolution.stop import (
     Stopped,
     StopRequest,
     check_disk,
+    usage_json,
 )
 from rewardharness.evolution.tool_calls import Observation, observe
 from rewardharness.files import content_id
@@ -33,7 +34,7 @@ from rewardharness.judging.subagent import SubAgent
 from rewardharness.library.entry import Entry
 from rewardharness.library.store import Library
 from rewardharness.models.base import ErrorCode
-from rewardharness.schema import Example, Failure, Judgment, Usage
+from rewardharness.schema import Example, Failure, Judgment
 
 MODEL_FAILURES = frozenset(get_args(ErrorCode)) - {"context_too_long", "refused", "bad_request"}
 """Codes of judgments that failed because the model could not be asked, whatever the example."""
@@ -321,20 +322,6 @@ class JudgeBench:
             next_step="Bring the endpoint back (rh doctor), then give the same command again.",
             kind="endpoint",
         )
-
-
-def usage_json(usage: Usage) -> dict[str, Any]:
-    """What something cost, as a line of the ledger says it."""
-    tokens = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
-    return {"calls": usage.calls, **tokens, "seconds": round(usage.seconds, 3)}
-
-
-def ledger_usage(lines: Iterable[dict[str, Any]]) -> Usage:
-    """Sum up what the judgments of a ledger cost."""
-    total = Usage()
-    for line in lines:
-        total += Usage(line["calls"], line["input_tokens"], line["output_tokens"], line["seconds"])
-    return total
 
 
 def _silent(judgment: Judgment) -> bool:

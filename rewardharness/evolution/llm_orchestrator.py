@@ -24,7 +24,6 @@ from rewardharness.evolution.briefing import (
 from rewardharness.evolution.evolver import find_objects, read_proposal, similarity
 from rewardharness.evolution.proposal import MAX_CITED, Dropped, Finding, Outcome, Proposal, View
 from rewardharness.evolution.shape import shape_findings
-from rewardharness.judging.verdict import usage_of
 from rewardharness.library.problems import shown
 from rewardharness.library.store import RemoveEntry
 from rewardharness.measure.encoded import encode_for_model
@@ -162,21 +161,21 @@ class LLMOrchestrator:
     def _drop(self, problem: str, excerpt: str) -> None:
         self.dropped = (*self.dropped, Dropped(problem, shown(excerpt, MAX_EXCERPT)))
 
-    async def _ask(self, messages: Sequence[Message], seed: int) -> Reply:
+    async def _ask(self, view: View, messages: Sequence[Message], attempt: int) -> Reply:
         settings = self._settings
         request = ChatRequest(
             tuple(messages),
             max_tokens=settings.max_tokens,
             temperature=settings.temperature,
-            seed=seed % (1 << 31),
+            seed=(view.seed + attempt) % (1 << 31),
             timeout=settings.timeout,
         )
         try:
-            reply = await self._model.ask(request)
+            reply, paid = await view.replies.ask(self._model, request)
         except ModelError:
             self.spent += Usage(calls=1)
             raise
-        self.spent += usage_of(reply)
+        self.spent += paid
         return reply
 
     async def _analyze(self, view: View) -> tuple[Finding, ...]:
@@ -195,7 +194,7 @@ class LLMOrchestrator:
         problem = text = ""
         try:
             for attempt in range(2):
-                reply = await self._ask(messages, view.seed + attempt)
+                reply = await self._ask(view, messages, attempt)
                 text = reply.text
                 findings = read_findings(text, view, {alias: name for name, alias in aliases.items()})
                 if findings:
@@ -232,7 +231,7 @@ class LLMOrchestrator:
         messages = [Message.of("system", load("evolve", grammar=grammar(view))), *asked]
         problem = text = ""
         for attempt in range(2):
-            reply = await self._ask(messages, view.seed + attempt)
+            reply = await self._ask(view, messages, attempt)
             text = reply.text
             outcome = read_proposal(text, view, self.name, cited)
             if outcome is None:

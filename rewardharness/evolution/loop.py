@@ -11,7 +11,7 @@ from rewardharness.data.corrections import CORRECTED
 from rewardharness.data.source import Dataset, split
 from rewardharness.errors import HarnessError, InputError
 from rewardharness.evolution.audit import Resample, Score, hold_audit
-from rewardharness.evolution.bench import JudgeBench, ledger_usage
+from rewardharness.evolution.bench import JudgeBench
 from rewardharness.evolution.checkpoint import CHECKPOINT, Checkpoints
 from rewardharness.evolution.estimate import Estimate, estimate
 from rewardharness.evolution.events import (
@@ -27,6 +27,7 @@ from rewardharness.evolution.events import (
 )
 from rewardharness.evolution.observing import KNOWN_MEASURES
 from rewardharness.evolution.proposal import Observe, Orchestrator
+from rewardharness.evolution.replies import Replies
 from rewardharness.evolution.report import REPORT, build_report, read_report
 from rewardharness.evolution.report_page import PAGE, report_page
 from rewardharness.evolution.schedules import Schedule
@@ -41,6 +42,7 @@ from rewardharness.evolution.stop import (
     Paused,
     Stopped,
     StopRequest,
+    ledger_usage,
 )
 from rewardharness.evolution.trial import COVERAGE, worth
 from rewardharness.files import content_id, read_jsonl, write_json, write_text
@@ -300,8 +302,12 @@ class _Sitting:
         self.checkpoints = Checkpoints(folder.path)
         step, lines = self.checkpoints.step, [line for _, line in read_jsonl(folder.results_file)]
         spent = self.checkpoints.spent
-        self._asked_before = spent.orchestrator
-        ledger = ledger_usage(lines)  # runs ahead of the checkpoint, unless somebody has removed it
+        replies = Replies(folder.path)
+        # Both ledgers run ahead of the checkpoint, unless somebody has removed them.
+        judged, self._asked_before = (
+            max(each, known, key=lambda usage: usage.calls)
+            for each, known in ((ledger_usage(lines), spent.judge), (replies.before, spent.orchestrator))
+        )
         self.bench = JudgeBench(
             plan.judge,
             limits=plan.limits,
@@ -312,7 +318,7 @@ class _Sitting:
             disks=disks,
             router=plan.router,
             progress=watch.on_judgment,
-            spent=replace(spent, judge=max(ledger, spent.judge, key=lambda usage: usage.calls)),
+            spent=replace(spent, judge=judged, orchestrator=self._asked_before),
             step=step or 0,
             counted={line["id"] for line in lines if line["step"] < (step or 0)},
         )
@@ -321,7 +327,15 @@ class _Sitting:
             "judge": f"{plan.judge.name}, {plan.judge.protocol}",
         }
         self.steps = Run(
-            self.bench, plan.orchestrator, self.pool, plan.observe, KNOWN_MEASURES, plan.seed, self.emit, setting
+            self.bench,
+            plan.orchestrator,
+            self.pool,
+            plan.observe,
+            KNOWN_MEASURES,
+            plan.seed,
+            self.emit,
+            setting,
+            replies,
         )
 
     def emit(self, event: Event) -> None:

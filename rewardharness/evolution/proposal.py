@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, get_args
 
 from rewardharness.errors import LibraryError
+from rewardharness.evolution.replies import FORGETFUL, Replies
 from rewardharness.files import content_id
 from rewardharness.library.entry import Entry
 from rewardharness.library.store import AddEntry, Change, Library, RemoveEntry, ReplaceEntry
@@ -165,6 +166,8 @@ class View:
     """What earlier rounds found, oldest first."""
     limit: int = 6
     """Most proposals that the round has a use for."""
+    replies: Replies = FORGETFUL
+    """Through which a model is asked, so that what it says is kept with the run."""
 
 
 class Orchestrator(Protocol):

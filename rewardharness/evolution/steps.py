@@ -10,6 +10,7 @@ from rewardharness.evolution.checkpoint import change_json
 from rewardharness.evolution.events import Decided, Emit, Event, Found, OrchestratorFailed, Passed, Proposed
 from rewardharness.evolution.gate import EXACT, Evidence, Noise
 from rewardharness.evolution.proposal import Observe, Orchestrator, Outcome, Proposal, View, wording
+from rewardharness.evolution.replies import FORGETFUL, Replies
 from rewardharness.evolution.state import Pending, State, chance
 from rewardharness.evolution.stop import Paused
 from rewardharness.library.diff import diff_libraries
@@ -35,6 +36,8 @@ class Run:
     """Takes events; None where nobody listens."""
     setting: Mapping[str, str] = field(default_factory=dict)
     """What the lineage says of every edit: on which `data` and by which `judge` it was tried."""
+    replies: Replies = FORGETFUL
+    """Keeps what the Orchestrator's model says."""
 
     @property
     def noise(self) -> Noise:
@@ -92,6 +95,7 @@ def view_of(run: Run, state: State, outcomes: Sequence[Outcome], limit: int) -> 
         rejected=state.rejected,
         findings=state.findings,
         limit=limit,
+        replies=run.replies,
     )
 
 

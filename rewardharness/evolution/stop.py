@@ -2,7 +2,7 @@
 
 import shutil
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -112,6 +112,20 @@ class Spent:
 
 NOTHING = Spent()
 """What a run has spent when it begins."""
+
+
+def usage_json(usage: Usage) -> dict[str, Any]:
+    """What something cost, as a line of the ledger says it."""
+    tokens = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
+    return {"calls": usage.calls, **tokens, "seconds": round(usage.seconds, 3)}
+
+
+def ledger_usage(lines: Iterable[dict[str, Any]]) -> Usage:
+    """Sum up what the judgments of a ledger cost."""
+    total = Usage()
+    for line in lines:
+        total += Usage(line["calls"], line["input_tokens"], line["output_tokens"], line["seconds"])
+    return total
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from model_server import Call, ModelServer
 from PIL import Image
 
 from rewardharness.cli.main import main
@@ -183,6 +184,36 @@ def test_killing_the_process_changes_nothing(data: Path, library: Path, finished
     for key in ("library", "audit", "pool", "edits", "ending"):
         assert report[key] == whole[key], key
     assert Library.load(tmp_path / "killed" / "library").lineage_text == Library.load(finished / "library").lineage_text
+
+
+def test_killing_the_process_amid_a_round_pays_for_no_reply_twice(data: Path, library: Path, tmp_path: Path) -> None:
+    processes: list[subprocess.Popen[bytes]] = []
+    skill = {"name": "bold", "description": "Of squares.", "triggers": "square", "body": "Prefer the bolder one."}
+
+    def answer(call: Call) -> str:
+        if call.text.startswith("You study"):
+            case = call.text.split('<case name="')[1].split('"')[0]
+            return json.dumps({"findings": [{"statement": "Squares are misjudged.", "examples": [case]}]})
+        if len(processes) == 1:  # its findings have come; what it asks for now never does
+            processes[0].send_signal(signal.SIGKILL)
+            processes[0].wait()
+            return "Too late."
+        return json.dumps({"operator": "add", "statement": "It helps.", "entry": skill})
+
+    with ModelServer(answer) as server:
+        words = arguments(data, library, tmp_path / "run", "--proposals", "2", "--json", "--quiet", "--yes")
+        words += ["--orchestrator", f"vllm:judge@{server.url}"]
+        for code in (-signal.SIGKILL, 0):
+            command = [sys.executable, "-m", "rewardharness", *words]
+            processes.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+            said, errors = processes[-1].communicate()
+            assert processes[-1].returncode == code, errors.decode()
+        asked = [(call.text.startswith("You study"), call.body) for call in server.calls]
+    spent = report_of(said.decode())["spent"]["orchestrator"]
+    assert len(set(asked)) < len(asked), "what was never answered is asked again"
+    assert spent["calls"] == len(set(asked)) and spent["input_tokens"] == 10 * spent["calls"]
+    findings = [body for study, body in asked if study]
+    assert findings and len(set(findings)) == len(findings), "what was answered is not"
 
 
 def test_ctrl_c_ends_cleanly_and_says_how_to_go_on(data: Path, library: Path, tmp_path: Path) -> None:

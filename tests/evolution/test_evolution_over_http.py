@@ -234,6 +234,13 @@ def misbehaving(call: Call) -> str | Fault:
     return bad[call.number // 2 % len(bad)] if call.number % 2 else good
 
 
+def misbehaving_by_words(call: Call) -> str | Fault:
+    """Every dog is sent back once for what was said of it; other words are good."""
+    if "dog is misjudged" in call.text and len(call.json["messages"]) == 2:
+        return "I would add something about dogs."
+    return proposer(call)
+
+
 def test_a_run_goes_on_whatever_the_orchestrator_says(data: Path, tmp_path: Path) -> None:
     with world(tmp_path, data, misbehaving, proposals=20, patience=4) as made:
         report = run(made, tmp_path / "run")
@@ -245,6 +252,46 @@ def test_a_run_goes_on_whatever_the_orchestrator_says(data: Path, tmp_path: Path
     reasons = " ".join(event.reason for event in events if isinstance(event, Passed))
     assert reasons, "what could not be used is on record"
     assert not list(tmp_path.rglob("*outside*")) and not list(tmp_path.parent.glob("outside*"))
+
+
+class Killed(BaseException):
+    """Stands for the end of a process: nothing is said, nothing is tidied up."""
+
+
+def killed_after(events: int) -> Watch:
+    left = iter(range(events - 1))
+
+    def hear(_: object) -> None:
+        if next(left, None) is None:
+            raise Killed
+
+    return Watch(on_event=hear)
+
+
+@pytest.mark.parametrize(("events", "images"), [(5, False), (7, True)])
+def test_a_killed_step_neither_loses_nor_repeats_what_the_orchestrator_said(
+    data: Path, tmp_path: Path, events: int, images: bool
+) -> None:
+    with world(tmp_path / "whole", data, misbehaving_by_words, images=images) as made:
+        whole = run(made, tmp_path / "whole" / "run")
+        asked = [call.body for call in made.orchestrator.calls]
+    bodies: list[bytes] = []
+    report, sittings = None, 0
+    while report is None:
+        with world(tmp_path, data, misbehaving_by_words, images=images) as made:
+            try:
+                report = evolve(made.plan, tmp_path / "run", killed_after(events))
+            except Killed:
+                sittings += 1
+            bodies += [call.body for call in made.orchestrator.calls]
+        assert sittings < 60, "it gets nowhere"
+    assert sittings > 2
+    assert sorted(bodies) == sorted(asked), "nothing was asked twice, and nothing else than without the kills"
+    spent, expected = report["spent"]["orchestrator"], whole["spent"]["orchestrator"]
+    for name in ("calls", "input_tokens", "output_tokens"):
+        assert spent[name] == expected[name] > 0
+    for name in ("edits", "library", "audit", "pool"):
+        assert report[name] == whole[name], name
 
 
 @pytest.mark.parametrize(

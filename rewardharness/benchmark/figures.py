@@ -1,9 +1,11 @@
 """Puts numbers of a result into words, for the command line, Markdown and the page alike. Names in it are foreign."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from rewardharness.benchmark.numbers import GIVEN_FLOOR
 from rewardharness.benchmark.result import label
+from rewardharness.benchmark.task import BOTH_BAD
 from rewardharness.schema import TIE, Json
 
 
@@ -27,6 +29,37 @@ def what(number: Mapping[str, Any]) -> str:
     """Name what a number counts."""
     dimension = f", {number['dimension']}" if number["dimension"] else ""
     return f"{number['part']}{dimension}: {number['name']}"
+
+
+def in_full(number: Mapping[str, Any], part: Sequence[str]) -> str:
+    """Name a number for a reader who sees nothing else, as on a card: which labels, and what becomes of ties.
+
+    Args:
+        number: Not a mean over categories and not a correlation, which are no shares of questions.
+        part: The labels of its part.
+    """
+    labels, asked = list(number["labels"]), number["dimension"]
+    about = f", asked about {asked}" if asked else ""
+    if number["metric"] == "groups":
+        which = number["name"].partition("," if labels else ";")[0]
+        return f"share of the judged {which} with every pair right; the labels have no ties"
+    if not labels:
+        return f"share of the judged groups whose best candidate was found, {number['name']}{about}"
+    among = f"accuracy on pairs labelled {', '.join(labels[:-1])} or {labels[-1]}{about}"
+    if number["metric"] == "forced":
+        return f"{among}; pairs labelled a tie are left out, and the answer is whoever leads"
+    if number["metric"] == "fitted":
+        detail = number["detail"]
+        floor = "" if detail["floor"] is None else f", below {detail['floor']:.4g} both are bad"
+        within = f"rewards within {detail['threshold']:.4g} are a tie{floor}"
+        return f"{among}; {within}, as fitted on {detail['fitted_on']} other pairs"
+    if TIE not in labels:
+        return f"{among}, without ties; candidates held level count half"
+    if BOTH_BAD in labels:
+        bad = f"a tie of two rewards below {GIVEN_FLOOR} is both bad"
+        return f"{among}; a tie is right only where that kind of tie is the label; {bad}"
+    one = "; both bad counts as a tie" if BOTH_BAD in part else ""
+    return f"{among}; a tie is right only where the label is one{one}"
 
 
 def guessing(number: Mapping[str, Any]) -> str:

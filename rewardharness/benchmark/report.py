@@ -16,6 +16,7 @@ from rewardharness.benchmark.figures import (
     figure,
     guessing,
     headline,
+    in_full,
     judged,
     left_out,
     releases,
@@ -197,6 +198,7 @@ def make_facts(result: Json, library: Library) -> tuple[Facts, ...]:
         )
     row = rows[0]
     without = next((each for each in result["rows"] if each["role"] == "empty"), None)
+    parts = {part["name"]: part["labels"] for part in result["parts"]}
     found = []
     for number in row["numbers"]:
         count = _count(number)
@@ -211,12 +213,13 @@ def make_facts(result: Json, library: Library) -> tuple[Facts, ...]:
                 protocol=f"{result['protocol']}; {', '.join(row['protocols'])}",
                 data=f"{result['task']['title']}, {number['part']}"
                 + (f" ({sampled(result)})" if sampled(result) else ""),
-                label_kind=number["name"],
+                label_kind=number["part"],
                 accuracy=count,
                 interval=_around(number, count),
                 without=bare,
                 without_interval=_around(other, bare) if other and bare and bare.judged else None,
                 dataset=result["hub"],
+                metric=in_full(number, parts.get(number["part"], ())),
             )
         )
     return tuple(found)

@@ -68,6 +68,13 @@ class Facts:
     """Name of the dataset on the Hub, if it is there."""
     model: str = ""
     """Name of the judge's model on the Hub, if it is there."""
+    metric: str = ""
+    """What was counted, in plain words: which labels, and what becomes of ties. Empty: agreement with the labels."""
+
+    @property
+    def counted(self) -> str:
+        """What was counted, for a reader who sees nothing else."""
+        return self.metric or f"agreement with {self.label_kind} labels"
 
 
 @dataclass(frozen=True)
@@ -172,7 +179,7 @@ def _read_facts(value: Any) -> Facts | None:
     if not isinstance(value, dict):
         return None
     texts: dict[str, Any] = {key: value.get(key) for key in ("library_id", "judge", "protocol", "data", "label_kind")}
-    texts |= {key: value.get(key, "") for key in ("dataset", "model")}
+    texts |= {key: value.get(key, "") for key in ("dataset", "model", "metric")}
     if not all(isinstance(text, str) and len(text) <= 1000 for text in texts.values()):
         return None
     accuracy, interval = _read_accuracy(value.get("accuracy")), _read_interval(value.get("interval"))
@@ -226,7 +233,7 @@ def _header(about: Subject) -> Header:
 
 def _result(facts: Facts) -> dict[str, Any]:
     accuracy = facts.accuracy
-    metric: dict[str, Any] = {"type": "accuracy", "name": f"agreement with {_plain(facts.label_kind)} labels"}
+    metric: dict[str, Any] = {"type": "accuracy", "name": _plain(facts.counted)}
     metric |= {"value": round(accuracy.value or 0.0, 4)}
     args: dict[str, Any] = {"judge": _plain(facts.judge), "protocol": _plain(facts.protocol), "n": accuracy.n}
     args |= {"judged": accuracy.judged, "low": round(facts.interval.low, 4), "high": round(facts.interval.high, 4)}
@@ -275,12 +282,12 @@ def _when(entry: Entry) -> str:
 def _results(facts: Sequence[Facts]) -> str:
     if not facts:
         return "Not evaluated yet: no agreement with people has been measured for this version."
-    headings = ("Data", "Labels", "Judge", "Protocol", "With this Library", "The same judge without it")
+    headings = ("Data", "What was counted", "Judge", "Protocol", "With this Library", "The same judge without it")
     rows = []
     for each in facts[:MAX_ROWS]:
-        names = (each.data, each.label_kind, each.judge, each.protocol)
+        names = (each.data, each.counted, each.judge, each.protocol)
         without = _figure(each.without, each.without_interval) if each.without else "not measured"
-        rows.append((*(foreign(text, 120) for text in names), _figure(each.accuracy, each.interval), without))
+        rows.append((*(foreign(text, 200) for text in names), _figure(each.accuracy, each.interval), without))
     reading = (
         "Shares of the judged examples on which the judge agrees with the label, with their confidence intervals. What "
         "could not be judged is not counted as right, wrong or tied; how much was judged is said."

@@ -250,11 +250,11 @@ def test_runs_that_differ_are_not_compared(tmp_path: Path) -> None:
 def test_a_library_gets_its_facts_with_and_without_it(tmp_path: Path) -> None:
     result = run(tmp_path, fails=1)
     library = open_library("builtin")
-    facts = {(each.data.rpartition(", ")[2], each.label_kind[:8]): each for each in make_facts(result, library)}
-    pairs = facts["K=2", "exact am"]
+    facts = {(each.data.rpartition(", ")[2], each.metric[:14]): each for each in make_facts(result, library)}
+    pairs = facts["K=2", "accuracy on pa"]
     assert pairs.accuracy == Accuracy(20, 19, 19.0) and pairs.without == Accuracy(20, 19, 19.0)
     assert pairs.protocol == "pairs; looking" and pairs.dataset == "TIGER-Lab/EditReward-Bench"
-    assert not any("these very labels" in each.label_kind for each in facts.values()), "what is tuned is no fact"
+    assert not any("these very labels" in each.metric for each in facts.values()), "what is tuned is no fact"
     with pytest.raises(LibraryError, match="not about"):
         make_facts(result, EMPTY)
 
@@ -265,10 +265,32 @@ def test_what_is_written_for_a_library_is_read_by_its_card(tmp_path: Path) -> No
     path = write_for_library(tmp_path / "library", run(tmp_path))
     assert path.name == "benchmark.json"
     facts = known_facts(read_config(path.read_text("utf-8")), library)
-    assert {each.label_kind.partition(",")[0] for each in facts} >= {"exact among A", "complete groups of 3"}
+    names = {each.metric for each in facts}
+    assert names >= {
+        "accuracy on pairs labelled A, B or tie; a tie is right only where the label is one",
+        "share of the judged complete groups of 3 with every pair right; the labels have no ties",
+    }
     card = make_card(Subject(library, "me/mine", facts=facts))
+    header = " ".join(card.partition("\n---")[0].split())
+    assert all(name in header for name in names) and "exact among" not in card
     assert "model-index" in card and "EditReward-Bench" in card and "100.0" not in card.partition("---")[0]
     assert Library.load(tmp_path / "library").id == library.id, "it is no part of the Library"
+
+
+def test_the_metric_on_a_card_says_its_labels_and_what_becomes_of_ties(tmp_path: Path) -> None:
+    result = judged(made("genai-bench", tmp_path), [contender(library=open_library("builtin"))], tmp_path / "run")
+    names = [each.metric for each in make_facts(result, open_library("builtin"))]
+    assert names == [
+        "accuracy on pairs labelled A, B, tie or both bad; a tie is right only where that kind of tie is the label; "
+        "a tie of two rewards below 0.5 is both bad",
+        "accuracy on pairs labelled A, B or tie; a tie is right only where the label is one; both bad counts as a tie",
+        "accuracy on pairs labelled A or B; pairs labelled a tie are left out, and the answer is whoever leads",
+    ]
+    assert max(map(len, names)) <= 200, "a card cuts off what is longer"
+    plain = judged(made("vcreward-bench", tmp_path), [contender(library=open_library("builtin"))], tmp_path / "plain")
+    assert [each.metric for each in make_facts(plain, open_library("builtin"))] == [
+        "accuracy on pairs labelled A or B, without ties; candidates held level count half"
+    ]
 
 
 def test_both_orders_report_how_often_the_answer_is_the_same(tmp_path: Path) -> None:

@@ -202,11 +202,13 @@ class Cases:
             raise RunError("This run does not say where its data lie.", next_step="Runs that begin from now on do.")
         if spec not in {DEMO, FEEDBACK} and (where / spec).exists():
             spec = str(where / spec)
-        key = content_id([spec, asked.get("field"), asked.get("fields")])
+        skip = asked.get("skip_bad_rows") is True
+        key = content_id([spec, asked.get("field"), asked.get("fields"), skip])
         with self._lock:
             found = self._data.get(key)
             if found is None:
-                found = self._data[key] = open_data(spec, self._settings, fields=_fields(asked, where))
+                fields = _fields(asked, where)
+                found = self._data[key] = open_data(spec, self._settings, fields=fields, skip_bad_rows=skip)
             self._data.move_to_end(key)
             while len(self._data) > MOST_DATA:
                 self._data.popitem(last=False)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rewardharness.benchmark.cases import Case, Problem, read_part
+from rewardharness.benchmark.cases import NOT_JUDGED, Case, Problem, read_part
 from rewardharness.benchmark.checks import Identities, check
 from rewardharness.benchmark.items import Exam, expand, needed, sample
 from rewardharness.benchmark.ratings import Edit, Ratings, read_ratings
@@ -58,9 +58,8 @@ def open_exam(
         raise InputError("Only data on the Hub have revisions.", next_step="Leave --revision out.")
     references: Mapping[str, float] = {}
     if task.data.examples:
-        parts, cases, problems, read = _read_examples(
-            open_data(task.data.examples, settings, progress=progress), task.data.examples
-        )
+        dataset = open_data(task.data.examples, settings, progress=progress, skip_bad_rows=task.data.skip_bad_rows)
+        parts, cases, problems, read = _read_examples(dataset, task.data.examples)
     else:
         parts = task.parts
         cases, problems, read, references = _read_rows(task, settings, _Copy(source, revision), progress)
@@ -111,6 +110,14 @@ def _read_examples(dataset: Dataset, spec: str) -> tuple[tuple[Part, ...], list[
             )
         )
     problems = [Problem("as read", "", problem, 1, "") for problem in dataset.problems]
+    if dataset.skipped:
+        # A bad row has no label to tell its part; where there is one part alone, it is counted there.
+        part = next(iter(parts)) if len(parts) == 1 else ""
+        places = tuple(each.place for each in dataset.skipped[:20])
+        follows = NOT_JUDGED if part else f"{NOT_JUDGED}, of no part"
+        problems.append(
+            Problem("bad row", part, "Rows that cannot be used were skipped", len(dataset.skipped), follows, places)
+        )
     if "@" in dataset.name and "@" not in spec:
         message = f"No revision was named; {dataset.name} was read"
         problems.append(Problem("revision", "", message, 1, "compare with care"))

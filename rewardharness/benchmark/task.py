@@ -80,6 +80,8 @@ class Place:
     """What is known about revisions."""
     examples: str = ""
     """A dataset as `open_data` spells it; its columns and labels are recognised."""
+    skip_bad_rows: bool = False
+    """Whether rows of the examples that cannot be used are left out; they are counted as not judged."""
 
 
 @dataclass(frozen=True)

@@ -88,6 +88,7 @@ def decide(example: Example, judgment: Judgment, rules: Rules) -> Kept:
     return verdict("kept", f"Kept: {'; '.join(parts)}.")
 
 
-def count(decisions: Iterable[Kept]) -> dict[str, int]:
-    """Count the decisions by their code."""
-    return dict(sorted(Counter(each.code for each in decisions).items()))
+def count(decisions: Iterable[Kept], *, skipped: int = 0) -> dict[str, int]:
+    """Count the decisions by their code, and under `bad_row` the rows of the data that were left out by choice."""
+    counts = Counter(each.code for each in decisions) + Counter({"bad_row": skipped})
+    return dict(sorted(counts.items()))

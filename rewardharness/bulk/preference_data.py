@@ -86,7 +86,8 @@ def without_duplicates(dataset: Dataset) -> tuple[Dataset, int]:
         kept = tuple(image for image in example.candidates if any(image is each for each in first.values()))
         examples.append(replace(example, candidates=kept))
     left = sum(len(each.candidates) for each in examples)
-    return Dataset.of(dataset.name, examples, problems=dataset.problems), _candidates(dataset.examples) - left
+    unique = Dataset.of(dataset.name, examples, problems=dataset.problems, skipped=dataset.skipped)
+    return unique, _candidates(dataset.examples) - left
 
 
 def repeated_scores(
@@ -302,6 +303,13 @@ def _allowance(sizes: Sequence[int], share: float) -> int:
     return 1
 
 
+def _edits(manifest: Json) -> str:
+    """How many edits there are, and how many rows of the samples were none."""
+    skipped = manifest.get("skipped_rows", {}).get("n", 0)
+    rows = "bad row that was" if skipped == 1 else "bad rows that were"
+    return f"{manifest['edits']}{f', and {skipped} {rows} skipped' if skipped else ''}"
+
+
 def _card(manifest: Json, names: Sequence[str]) -> str:
     blank = resources("hub_templates").joinpath("preference_data_card.md").read_text(encoding="utf-8")
     configs = "\n".join(f"      - split: {name}\n        path: data/{name}.parquet" for name in names)
@@ -309,7 +317,7 @@ def _card(manifest: Json, names: Sequence[str]) -> str:
     known = {
         "splits": configs,
         "pairs": ", ".join(f"{name} {manifest['pairs'][name]}" for name in SPLITS),
-        "edits": str(manifest["edits"]),
+        "edits": _edits(manifest),
         "candidates": f"{manifest['candidates_judged']} of {manifest['candidates']}",
         "judge": manifest["judge"],
         "protocol": manifest["protocol"],

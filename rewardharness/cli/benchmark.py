@@ -4,12 +4,13 @@ import argparse
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rewardharness.cli import benchmark_reports, output
 from rewardharness.cli.counts import positive
-from rewardharness.cli.examples import Bars, mind_the_name
+from rewardharness.cli.examples import Bars, add_skip, mind_the_name
 from rewardharness.cli.judging import add_options, explicit_judge, make_judge, open_judging
 from rewardharness.cli.leave import ask_leave
 from rewardharness.cli.score import MODEL_CONCURRENCY, NOT_JUDGED
@@ -62,6 +63,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     )
     one.add_argument("--limit", type=positive, metavar="N", help="judge a stratified sample of N pairs or whole groups")
     one.add_argument("--seed", type=int, default=0, help="of the sample (default: 0)")
+    add_skip(one)
     add_options(one, release=True, ties=False)
     table = one.add_argument_group("who else is in the table")
     table.add_argument("--no-baseline", action="store_true", help="leave out the same judge without a Library")
@@ -168,6 +170,10 @@ def _open(spec: str, arguments: argparse.Namespace, settings: Settings, beside: 
 
     mind_the_name(spec)
     task = open_task(spec)
+    if arguments.skip_bad_rows and not task.data.examples:
+        output.note(f"{task.name} always goes on without rows that cannot be used: --skip-bad-rows changes nothing.")
+    elif arguments.skip_bad_rows:
+        task = replace(task, data=replace(task.data, skip_bad_rows=True))
     if task.data.hub and not arguments.source and not arguments.quiet:
         output.note(f"Reading {task.data.hub} from the Hub; a copy on this disk is named with --source.")
     with Bars(arguments.quiet) as bars, _no_fields():

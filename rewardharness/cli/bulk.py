@@ -95,6 +95,7 @@ def _add_pair_rules(parser: argparse.ArgumentParser) -> None:
 def rank_folder(arguments: argparse.Namespace, settings: Settings) -> int:
     """Rank the candidates of each edit and name the best; resumable. Only what was judged has a reward."""
     from rewardharness.bulk.scoring import all_standings
+    from rewardharness.data.source import told_skipped
 
     if arguments.copy_best is not None:
         _check_place(arguments.copy_best / "best")
@@ -109,7 +110,8 @@ def rank_folder(arguments: argparse.Namespace, settings: Settings) -> int:
         _copy_best(dataset.examples, lines, arguments.copy_best)
     unjudged = sum(each.reward is None for _, standings in ranked for each in standings)
     if arguments.json:
-        output.emit({"not_judged": unjudged, **work.identity, "ranking": str(ranking), "edits": lines})
+        told = {"not_judged": unjudged, "skipped_rows": dataset.skipped_json()}
+        output.emit({**told, **work.identity, "ranking": str(ranking), "edits": lines})
     else:
         rows = [
             (line["id"], str(len(line["candidates"])), _best_names(line) or "-", _number(line["reward"]))
@@ -119,9 +121,11 @@ def rank_folder(arguments: argparse.Namespace, settings: Settings) -> int:
         if len(lines) > _SHOWN:
             output.say(f"The first {_SHOWN} of {len(lines)} edits are shown.")
         output.say(_not_judged(lines))
+        if dataset.skipped:
+            output.say(told_skipped(dataset.skipped))
         output.say(f"{who_judged(work.identity)}; rewards by {arguments.method}")
         output.say(f"All of it: {ranking}")
-    return NOT_JUDGED if unjudged else 0
+    return NOT_JUDGED if unjudged or dataset.skipped else 0
 
 
 def _best_names(line: dict[str, Any]) -> str:
@@ -201,7 +205,7 @@ def filter_dataset(arguments: argparse.Namespace, settings: Settings) -> int:
     if arguments.single:
         dataset = one_by_one(_samples(arguments, settings))
     else:
-        dataset = _first(_examples(arguments, settings), arguments.limit)
+        dataset = _examples(arguments, settings).first(arguments.limit)
     work = Work(arguments, settings, dataset, "filter-dataset", {"ties": arguments.ties})
     if arguments.dry_run:
         return work.tell_cost(None)
@@ -209,17 +213,19 @@ def filter_dataset(arguments: argparse.Namespace, settings: Settings) -> int:
     decided = [decide(each, judgment_from_line(results[each.id]), rules) for each in dataset.examples]
     kept = [each for each in decided if each.keep]
     write_decisions(arguments.output, decided if arguments.everything else kept, work.identity)
-    counts = count(decided)
+    counts = count(decided, skipped=len(dataset.skipped))
+    n = len(decided) + len(dataset.skipped)
     commit = None
     if arguments.push:
         commit = _push(arguments, settings, arguments.output.parent, [arguments.output], "Filtered edits")
     if arguments.json:
-        output.emit({"n": len(decided), "kept": len(kept), "reasons": counts, **work.identity, "commit": commit})
+        told = {"n": n, "kept": len(kept), "reasons": counts, "skipped_rows": dataset.skipped_json()}
+        output.emit({**told, **work.identity, "commit": commit})
     else:
         output.table(("reason", "n"), [(code, str(number)) for code, number in counts.items()])
         output.say(who_judged(work.identity))
-        output.say(f"{len(kept)} of {len(decided)} kept, in {arguments.output}.")
-    return NOT_JUDGED if counts.get("not_judged") else 0
+        output.say(f"{len(kept)} of {n} kept, in {arguments.output}.")
+    return NOT_JUDGED if counts.get("not_judged") or dataset.skipped else 0
 
 
 def preference_data(arguments: argparse.Namespace, settings: Settings) -> int:
@@ -255,6 +261,7 @@ def preference_data(arguments: argparse.Namespace, settings: Settings) -> int:
         "name": dataset.name,
         "samples": dataset.digest,
         "duplicates_left_out": duplicates,
+        **({"skipped_rows": dataset.skipped_json()} if dataset.skipped else {}),
         **work.identity,
         "judge_revision": work.judge.revision,
         "gate": gate,
@@ -272,7 +279,8 @@ def preference_data(arguments: argparse.Namespace, settings: Settings) -> int:
         output.table(("dropped for", "n"), [(code, str(number)) for code, number in manifest["dropped"].items()])
         output.say(who_judged(work.identity))
         output.say(f"{gate} Everything is in {arguments.output}.")
-    return 0 if manifest["candidates_judged"] == manifest["candidates"] else NOT_JUDGED
+    whole = manifest["candidates_judged"] == manifest["candidates"] and not dataset.skipped
+    return 0 if whole else NOT_JUDGED
 
 
 def _check_place(file: Path) -> None:
@@ -308,14 +316,16 @@ def _samples(arguments: argparse.Namespace, settings: Settings) -> "Dataset":
     if source is not None or instruction is not None:
         raise InputError("--source and --instruction belong together.", next_step="Give both, or neither.")
     with Bars(arguments.quiet) as bars:
-        dataset = read_samples(arguments.data, settings, given_fields(arguments), progress=bars.show)
+        dataset = read_samples(
+            arguments.data,
+            settings,
+            given_fields(arguments),
+            progress=bars.show,
+            skip_bad_rows=arguments.skip_bad_rows,
+        )
     for problem in dataset.problems:
         output.note(f"{dataset.name}: {problem}")
-    return _first(dataset, arguments.limit)
-
-
-def _first(dataset: "Dataset", limit: int | None) -> "Dataset":
-    return dataset if limit is None else replace(dataset, examples=dataset.examples[:limit])
+    return dataset.first(arguments.limit)
 
 
 def _push(arguments: argparse.Namespace, settings: Settings, folder: Path, files: Sequence[Path], what: str) -> str:

@@ -97,6 +97,7 @@ def _described(opened: "Opened") -> dict[str, Any]:
         "fields": given,
         "how": opened.how,
         "other_columns": [column for column in rows.columns if column not in named] if rows else [],
+        "skipped_rows": dataset.skipped_json(),
         "problems": list(dataset.problems),
     }
 

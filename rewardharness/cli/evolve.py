@@ -117,7 +117,8 @@ def evolve(arguments: argparse.Namespace, settings: Settings) -> int:
     if report is not None:
         return _show_finished(arguments, plan, folder, report)
     asked = _asked(arguments, settings, plan)
-    record = record_run(given, settings, library=asked["library"], how=asked["how"])
+    skipped = plan.dataset.skipped_json()
+    record = record_run(given, settings, library=asked["library"], how=asked["how"], skipped_rows=skipped)
     begun = (folder / "checkpoint.json").exists() and not arguments.restart
     if not arguments.quiet or arguments.dry_run:
         _tell_cost(plan, folder, begun)
@@ -374,6 +375,7 @@ def _asked(arguments: argparse.Namespace, settings: Settings, plan: "Plan") -> d
         "data": arguments.data,
         "field": arguments.field,
         "fields": str(arguments.fields) if arguments.fields else None,
+        "skip_bad_rows": arguments.skip_bad_rows,
         "corrections": str(arguments.corrections) if arguments.corrections else None,
         "library": arguments.library or settings.library,
         "ties": arguments.ties,

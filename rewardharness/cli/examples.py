@@ -35,6 +35,17 @@ def add_fields(parser: argparse.ArgumentParser) -> None:
         help="one field: source, instruction, candidates (several, with commas), preference, values "
         "(as in leftvote:A,rightvote:B), id, category, ...",
     )
+    add_skip(parser)
+
+
+def add_skip(parser: argparse.ArgumentParser) -> None:
+    """Add the option that leaves bad rows out."""
+    parser.add_argument(
+        "--skip-bad-rows",
+        action="store_true",
+        help="leave out rows that cannot be used (no image, no instruction, a label that is not understood); they are "
+        "named, and counted as not judged. Without it one such row is an error",
+    )
 
 
 def open_examples(spec: str, arguments: argparse.Namespace, settings: Settings) -> "Dataset":
@@ -56,7 +67,13 @@ def open_described(spec: str, arguments: argparse.Namespace, settings: Settings)
 
     mind_the_name(spec)
     with Bars(arguments.quiet) as bars:
-        return open_described(spec, settings, fields=given_fields(arguments), progress=bars.show)
+        return open_described(
+            spec,
+            settings,
+            fields=given_fields(arguments),
+            progress=bars.show,
+            skip_bad_rows=arguments.skip_bad_rows,
+        )
 
 
 def mind_the_name(spec: str) -> None:

@@ -107,6 +107,7 @@ def _open_work(arguments: argparse.Namespace, settings: Settings) -> _Work:
         "ties": release.settings["ties"] if release else arguments.ties,
         "library_id": library.id,
         **({"release": release.id} if release else {}),
+        **({"skipped_rows": len(dataset.skipped)} if dataset.skipped else {}),
     }
     return _Work(dataset, judge, library, release, manifest)
 
@@ -126,8 +127,8 @@ def score_folder(arguments: argparse.Namespace, settings: Settings) -> int:
     from rewardharness.runs.store import RunFolder
 
     work = _open_work(arguments, settings)
-    dataset, judge, library, manifest = work.dataset, work.judge, work.library, work.manifest
-    examples = dataset.examples[: arguments.limit] if arguments.limit else dataset.examples
+    dataset, judge, library, manifest = work.dataset.first(arguments.limit), work.judge, work.library, work.manifest
+    examples = dataset.examples
     concurrency = arguments.concurrency or (MODEL_CONCURRENCY if isinstance(judge, SubAgent) else settings.workers)
     folder = arguments.run_folder or _default_run(settings, manifest)
     if arguments.dry_run:
@@ -136,7 +137,7 @@ def score_folder(arguments: argparse.Namespace, settings: Settings) -> int:
         return 0
     how = asdict(judge.settings) if isinstance(judge, SubAgent) else None
     taken = None if work.release else arguments.library or settings.library
-    record = record_run(arguments, settings, library=taken, how=how)
+    record = record_run(arguments, settings, library=taken, how=how, skipped_rows=dataset.skipped_json())
     with RunFolder(folder, manifest, restart=arguments.restart, record=record) as run:
         known = run.results()
         left = [example for example in examples if example.id not in known]
@@ -150,10 +151,12 @@ def score_folder(arguments: argparse.Namespace, settings: Settings) -> int:
 
             evaluate(judge, library, left, concurrency=concurrency, on_judgment=keep)
         results = run.results()
-    report = make_report((example, judgment_from_line(results[example.id])) for example in examples)
+    judged = ((example, judgment_from_line(results[example.id])) for example in examples)
+    report = make_report(judged, skipped=len(dataset.skipped))
     identity = _identity(judge, library.id, work.release)
     if arguments.json:
-        output.emit({**report_json(report), "results": str(folder / "results.jsonl"), **identity})
+        told = {"skipped_rows": dataset.skipped_json(), "results": str(folder / "results.jsonl")}
+        output.emit({**report_json(report), **told, **identity})
     else:
         _print_report(report_json(report))
         failed = next((line for line in (results[each.id] for each in examples) if line["reason"]), None)

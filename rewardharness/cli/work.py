@@ -66,6 +66,7 @@ class Work:
             "protocol": self.judge.protocol,
             "library_id": self.library.id,
             **({"release": self.release.id} if self.release else {}),
+            **({"skipped_rows": len(dataset.skipped)} if dataset.skipped else {}),
             **more,
         }
 
@@ -129,7 +130,8 @@ class Work:
             MODEL_CONCURRENCY if isinstance(self.judge, SubAgent) else self.settings.workers
         )
         taken = None if self.release else self.arguments.library or self.settings.library
-        record = record_run(self.arguments, self.settings, library=taken)
+        skipped = self.dataset.skipped_json()
+        record = record_run(self.arguments, self.settings, library=taken, skipped_rows=skipped)
         with RunFolder(self.folder, self.manifest, restart=self.arguments.restart, record=record) as run:
             known = run.results()
             wanted = {name for tag in self.draws for name in tagged(self.dataset.examples, method, tag)}

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from rewardharness import files
+from rewardharness.data.bad_rows import BadRow, settle
 from rewardharness.data.labels import UnknownLabelError, Values, best_by_score, read_label, read_values
 from rewardharness.data.row_store import Rows
 from rewardharness.data.source import Dataset
@@ -154,33 +155,35 @@ def read_fields(path: Path) -> FieldMap:
     return parse_fields({str(name): value for name, value in given.items()}, str(path))
 
 
-def read_examples(rows: Rows, given: FieldMap, *, name: str, notes: Iterable[str] = ()) -> Dataset:
-    """Turn rows into a dataset.
-
-    Rows that lack an image or an instruction are left out, and said to be. Rows without a label stay, unlabelled.
+def read_examples(
+    rows: Rows, given: FieldMap, *, name: str, notes: Iterable[str] = (), skip_bad_rows: bool = False
+) -> Dataset:
+    """Turn rows into a dataset. Rows without a label stay, unlabelled.
 
     Args:
         rows: The table.
         given: Its fields, complete.
         name: Name of the dataset.
         notes: More that a user should know.
+        skip_bad_rows: Leave rows out that lack an image or an instruction, or whose label cannot be read.
 
     Returns:
-        The dataset; what is odd about its rows stands in `problems`.
+        The dataset; what is odd about its rows stands in `problems`, what was left out in `skipped`.
 
     Raises:
-        DataError: If columns are not there or hold something else, or labels cannot be read; names them and the rows.
+        DataError: If columns are not there or hold something else, or a row cannot be used; names it, its column, the
+            value and the remedy.
     """
     check_columns(rows, given)
     reading = _Reading(given)
     for number, row in enumerate(rows, 1):
         reading.add(number, row)
-    reading.refuse_unknown_labels()
-    problems = [*notes, *rows.notes, *reading.problems()]
+    skipped = settle(name, reading.bad, usable=len(reading.examples), skip=skip_bad_rows)
     if not reading.examples:
         step = "Name other columns with --field, or another config and split."
-        raise DataError(f"{name} has no example that can be judged. {' '.join(problems)}".rstrip(), next_step=step)
-    return Dataset.of(name, reading.examples.values(), problems=problems)
+        raise DataError(f"{name} has no rows.", next_step=step)
+    problems = [*notes, *rows.notes, *reading.problems()]
+    return Dataset.of(name, reading.examples.values(), problems=problems, skipped=skipped)
 
 
 def check_columns(rows: Rows, given: FieldMap) -> None:
@@ -214,8 +217,12 @@ def _no_images(rows: Rows, name: str, column: str) -> DataError:
     return DataError(f"{rows.name}: the column {column!r}, meant as {name}, has no images. {held}", next_step=step)
 
 
-class _LeftOut(Exception):
-    """A row cannot be judged; holds why, in words that fit many."""
+class _BadCell(Exception):
+    """A row cannot be used. Its words fit all rows with the same cell."""
+
+    def __init__(self, problem: str, remedy: str) -> None:
+        super().__init__(problem)
+        self.remedy = remedy
 
 
 class _Reading:
@@ -224,8 +231,7 @@ class _Reading:
     def __init__(self, given: FieldMap) -> None:
         self._given = given
         self.examples: dict[str, Example] = {}
-        self._left: dict[str, list[int]] = defaultdict(list)
-        self._unknown: dict[str, list[int]] = defaultdict(list)
+        self.bad: list[BadRow] = []
         self._again: dict[str, list[int]] = defaultdict(list)
         self._level: list[int] = []
 
@@ -233,11 +239,8 @@ class _Reading:
         """Take one row."""
         try:
             example = self._example(row, number)
-        except _LeftOut as reason:
-            self._left[str(reason)].append(number)
-            return
-        except UnknownLabelError as error:
-            self._unknown[str(error)].append(number)
+        except _BadCell as error:
+            self.bad.append(BadRow(number, str(error), error.remedy, len(self.examples)))
             return
         self.examples[example.id] = example
 
@@ -246,9 +249,9 @@ class _Reading:
         source, candidates = row[given.source], _candidates(row, given)
         instruction = _text(row[given.instruction])
         if not isinstance(source, ImageInput):
-            raise _LeftOut("no source image")
+            raise _no_image(source, given.source, "source")
         if not instruction:
-            raise _LeftOut("no instruction")
+            raise _BadCell(f"the column {given.instruction!r} (instruction) is empty", "Write what was asked for.")
         preference = _preference(row, given, len(candidates))
         if preference == TIE and len(candidates) > 2:
             self._level.append(number)
@@ -281,23 +284,9 @@ class _Reading:
             self._again[stem].append(number)
         return name
 
-    def refuse_unknown_labels(self) -> None:
-        """Raise one error for all labels that cannot be read.
-
-        Raises:
-            DataError: Names the values and the rows.
-        """
-        if not self._unknown:
-            return
-        shown = [f"{value!r} ({_rows(numbers)})" for value, numbers in list(self._unknown.items())[:_SHOWN]]
-        more = f" and {len(self._unknown) - _SHOWN} more values" if len(self._unknown) > _SHOWN else ""
-        example = ",".join(f"{value}:A" for value in list(self._unknown)[:1])
-        step = f"Say what values mean, as in --field values={example},... (A, B, C, D or tie), or name another column."
-        raise DataError(f"These labels are not understood: {', '.join(shown)}{more}.", next_step=step)
-
     def problems(self) -> list[str]:
         """What is odd, a sentence each."""
-        found = [f"Left out, {reason}: {_rows(numbers)}." for reason, numbers in self._left.items()]
+        found = []
         if self._level:
             found.append(f"Left unlabelled, several candidates come first: {_rows(self._level)}.")
         if self._again:
@@ -321,27 +310,56 @@ def _text(value: Any) -> str:
 
 
 def _candidates(row: Mapping[str, Any], given: FieldMap) -> tuple[ImageInput, ...]:
-    cells: list[Any] = []
-    for column in (*given.candidates, None):
-        while cells and cells[-1] is None and (column is None or isinstance(row[column], tuple)):
+    cells: list[tuple[str, Any]] = []
+    for column in (*given.candidates, ""):
+        while cells and cells[-1][1] is None and (not column or isinstance(row[column], tuple)):
             cells.pop()  # columns that are empty in this row, at the end or before a list
-        if column is not None:
-            cells.extend(row[column] if isinstance(row[column], tuple) else [row[column]])
-    if any(not isinstance(cell, ImageInput) for cell in cells):
-        raise _LeftOut("an image of a candidate is missing")
+        if column:
+            held = row[column]
+            cells += [(column, each) for each in (held if isinstance(held, tuple) else (held,))]
+    odd = next(((column, cell) for column, cell in cells if not isinstance(cell, ImageInput)), None)
+    if odd is not None:
+        raise _no_image(odd[1], odd[0], "candidate")
     if not 2 <= len(cells) <= len(LABELS):
-        raise _LeftOut(f"{len(cells)} candidate image{'s' * (len(cells) != 1)}")
-    return tuple(cells)
+        images = f"{len(cells)} image{'s' * (len(cells) != 1)}"
+        where = ", ".join(map(repr, given.candidates))
+        problem = f"{images} in the column{'s' * (len(given.candidates) != 1)} {where} (candidates)"
+        raise _BadCell(problem, f"A row needs 2 to {len(LABELS)} candidates.")
+    return tuple(cell for _, cell in cells)
+
+
+def _no_image(value: Any, column: str, role: str) -> _BadCell:
+    """Say what stands where an image should be."""
+    held = "is empty" if value is None else f"holds {str(value)[:80]!r}, which is no image that can be read"
+    step = "Put the image there, or its name relative to the table and below its folder, as in images/a.png."
+    return _BadCell(f"the column {column!r} ({role}) {held}", step)
 
 
 def _preference(row: Mapping[str, Any], given: FieldMap, count: int) -> str | None:
     for column in given.preference:
-        label = read_label(row[column], count, given.values)
+        try:
+            label = read_label(row[column], count, given.values)
+        except UnknownLabelError as error:
+            raise _no_label((column,), str(error)) from None
         if label is not None:
             return label
     for columns, lowest in ((given.scores, False), (given.ranks, True)):
         if columns:
             cells = [row[column] for column in columns]
             numbers = list(cells[0]) if len(cells) == 1 and isinstance(cells[0], (list, tuple)) else cells
-            return None if len(numbers) < count else best_by_score(numbers[:count], lowest=lowest)
+            try:
+                return None if len(numbers) < count else best_by_score(numbers[:count], lowest=lowest)
+            except UnknownLabelError as error:
+                raise _no_label(columns, str(error), "number") from None
     return None
+
+
+def _no_label(columns: Sequence[str], value: str, wanted: str = "label") -> _BadCell:
+    """Say which label cannot be read."""
+    where = f"the column{'s' * (len(columns) != 1)} {', '.join(map(repr, columns))}"
+    holds = "holds" if len(columns) == 1 else "hold"
+    if wanted == "number":
+        return _BadCell(f"{where} (label) {holds} {value!r}, which is no number", "Write a number, or nothing.")
+    example = f"{value}:A"
+    step = f"Say what labels mean, as in --field values={example},... (A, B, C, D or tie), or name another column."
+    return _BadCell(f"{where} (label) {holds} {value!r}, which is not understood", step)

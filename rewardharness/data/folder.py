@@ -8,7 +8,8 @@
 In all of them `category` and `source_id` are read too, a missing `id` is made from the content, and a missing label
 leaves an example unlabelled. Images are named relative to the folder and must lie in it. They are not opened here:
 an image that is missing or broken is reported when its example is judged, and the other examples are still of use.
-A row that cannot be understood stops the reading, with all such rows named; nothing is dropped in silence.
+A row that cannot be understood stops the reading, with all such rows named, unless the user chose to leave them out;
+nothing is dropped in silence.
 """
 
 import csv
@@ -21,6 +22,7 @@ from pathlib import Path, PureWindowsPath
 from typing import Any
 
 from rewardharness import files
+from rewardharness.data.bad_rows import BadRow, settle
 from rewardharness.data.source import Dataset
 from rewardharness.errors import DataError
 from rewardharness.schema import LABELS, TIE, Example, ImageInput
@@ -63,11 +65,15 @@ class _Reading:
     root: Path
     examples: dict[str, Example] = field(default_factory=dict)
     lines: dict[str, str] = field(default_factory=dict)
-    errors: list[tuple[str, _RowError]] = field(default_factory=list)
+    errors: list[BadRow] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
-    def add(self, place: str, row: Mapping[str, Any]) -> None:
-        """Take one row; `place` is its file and line."""
+    def refuse(self, file: Path, line: int, error: _RowError) -> None:
+        """Note that a row cannot be used."""
+        self.errors.append(BadRow(line, str(error), error.remedy, len(self.examples), file.name))
+
+    def add(self, file: Path, line: int, row: Mapping[str, Any]) -> None:
+        """Take one row."""
         try:
             example = _example(row, self.root)
             if not example.id:
@@ -76,10 +82,10 @@ class _Reading:
             if before is not None and not before.label_kind == example.label_kind == FEEDBACK:
                 raise _RowError(f"the id {example.id!r} occurs twice, first in {self.lines[example.id]}")
         except _RowError as error:
-            self.errors.append((place, error))
+            self.refuse(file, line, error)
             return
         self.examples[example.id] = example
-        self.lines[example.id] = place
+        self.lines[example.id] = f"{file.name} line {line}"
 
     def _with_id(self, example: Example) -> Example:
         """Name a row by its content, so that rows above it may come and go."""
@@ -92,11 +98,12 @@ class _Reading:
         return replace(example, id=name)
 
 
-def read_folder(path: Path) -> Dataset:
+def read_folder(path: Path, *, skip_bad_rows: bool = False) -> Dataset:
     """Read a dataset from a folder.
 
     Args:
         path: A folder with `pairs.jsonl` and/or `groups.jsonl`, or with one CSV file; see the module.
+        skip_bad_rows: Leave rows out that cannot be used, see `Dataset.skipped`.
 
     Returns:
         The dataset, named after the folder.
@@ -119,11 +126,11 @@ def read_folder(path: Path) -> Dataset:
         _read_table(tables[0], reading)
     else:
         raise _no_dataset(path, tables)
-    if reading.errors:
-        raise _summary(reading.errors)
+    skipped = settle("", reading.errors, usable=len(reading.examples), skip=skip_bad_rows)
     if not reading.examples:
         raise DataError(f"{path} holds no examples.", next_step="Add at least one row.")
-    return Dataset.of(path.resolve().name, reading.examples.values(), problems=reading.problems)
+    name, examples = path.resolve().name, reading.examples.values()
+    return Dataset.of(name, examples, problems=reading.problems, skipped=skipped)
 
 
 def _no_dataset(path: Path, tables: list[Path]) -> DataError:
@@ -140,22 +147,11 @@ def _no_dataset(path: Path, tables: list[Path]) -> DataError:
     )
 
 
-def _summary(errors: list[tuple[str, _RowError]]) -> DataError:
-    shown = "; ".join(f"{place}: {error}" for place, error in errors[:_SHOWN])
-    more = len(errors) - _SHOWN
-    count = "1 row" if len(errors) == 1 else f"{len(errors)} rows"
-    remedies = dict.fromkeys(error.remedy for _, error in errors)
-    return DataError(
-        f"{count} cannot be used: {shown}{f'; and {more} more' if more > 0 else ''}.", next_step=" ".join(remedies)
-    )
-
-
 def _read_lines(file: Path, reading: _Reading, tolerant: bool) -> None:
     torn = 0
     for number, line in enumerate(files.read_text(file).split("\n"), 1):
         if not line.strip():
             continue
-        place = f"{file.name} line {number}"
         try:
             row = json.loads(line)
         except (ValueError, RecursionError) as error:
@@ -163,12 +159,12 @@ def _read_lines(file: Path, reading: _Reading, tolerant: bool) -> None:
                 torn += 1
                 continue
             what = error.msg if isinstance(error, json.JSONDecodeError) else "too deep or too large"
-            reading.errors.append((place, _RowError(f"not valid JSON ({what})")))
+            reading.refuse(file, number, _RowError(f"not valid JSON ({what})"))
             continue
         if not isinstance(row, dict):
-            reading.errors.append((place, _RowError("not a JSON object")))
+            reading.refuse(file, number, _RowError("not a JSON object"))
             continue
-        reading.add(place, row)
+        reading.add(file, number, row)
     if torn:
         reading.problems.append(f"{file.name}: {torn} line(s) that a crash left torn were passed over.")
 
@@ -192,12 +188,11 @@ def _read_table(file: Path, reading: _Reading) -> None:
     if unused:
         reading.problems.append(f"{file.name}: columns that are not used: {', '.join(map(repr, unused))}.")
     for number, cells in rows:
-        place = f"{file.name} line {number}"
         if len(cells) > len(header):
             problem = f"{len(cells)} cells, but the header names {len(header)} (is an instruction not quoted?)"
-            reading.errors.append((place, _RowError(problem)))
+            reading.refuse(file, number, _RowError(problem))
             continue
-        reading.add(place, dict(zip(header, cells, strict=False)))
+        reading.add(file, number, dict(zip(header, cells, strict=False)))
 
 
 def _delimiter(text: str) -> str:

@@ -54,6 +54,7 @@ def open_data(
     fields: FieldMap | None = None,
     token: Token = None,
     progress: Progress | None = None,
+    skip_bad_rows: bool = False,
 ) -> Dataset:
     """Open a dataset by what a user calls it.
 
@@ -65,6 +66,8 @@ def open_data(
         fields: Which column of a table is what; what it leaves open is recognised. Tables only.
         token: A token for the Hub; None for the one of this computer, False for none at all.
         progress: Told how the work goes on, where it takes long.
+        skip_bad_rows: Leave rows out that cannot be used; they stand in `skipped` and count as not judged. Without it
+            one such row is an error.
 
     Returns:
         The dataset, with what is odd about it in `problems`.
@@ -74,7 +77,8 @@ def open_data(
         DataError: If there is no such dataset, or it cannot be read.
         MissingPackageError: If a package that is needed is not installed.
     """
-    return open_described(spec, settings, fields=fields, token=token, progress=progress).dataset
+    opened = open_described(spec, settings, fields=fields, token=token, progress=progress, skip_bad_rows=skip_bad_rows)
+    return opened.dataset
 
 
 def open_described(
@@ -84,6 +88,7 @@ def open_described(
     fields: FieldMap | None = None,
     token: Token = None,
     progress: Progress | None = None,
+    skip_bad_rows: bool = False,
 ) -> Opened:
     """Open a dataset as `open_data` does, and say how it was read."""
     source = parse_spec(spec)
@@ -92,7 +97,7 @@ def open_described(
     if source is None:
         if fields is not None:
             raise InputError(f"{spec} has no columns to name.", next_step="Leave --field and --fields out.")
-        return Opened(_open_own(spec, settings, progress))
+        return Opened(_open_own(spec, settings, progress, skip_bad_rows))
     try:
         rows = open_rows(source, settings, token=token, progress=progress)
     except MissingRepoError as error:
@@ -103,7 +108,8 @@ def open_described(
     name, at, part = rows.name.partition(":") if source.hub else (rows.name, "", "")
     full = f"{name}@{rows.revision}{at}{part}" if source.hub else name
     notes = [found.how] if found.guessed else []
-    return Opened(read_examples(rows, found.fields, name=full, notes=notes), rows, found.fields, found.how)
+    dataset = read_examples(rows, found.fields, name=full, notes=notes, skip_bad_rows=skip_bad_rows)
+    return Opened(dataset, rows, found.fields, found.how)
 
 
 def parse_spec(spec: str) -> RowSource | None:
@@ -155,14 +161,14 @@ def _is_ours(folder: Path) -> bool:
     return not kinds or (kinds <= _SMALL and any(each.suffix.lower() in _SMALL for each in folder.iterdir()))
 
 
-def _open_own(spec: str, settings: Settings, progress: Progress | None) -> Dataset:
+def _open_own(spec: str, settings: Settings, progress: Progress | None, skip_bad_rows: bool) -> Dataset:
     if spec == FEEDBACK:
         if not settings.feedback.is_dir():
             raise DataError("There is no feedback yet.", next_step="Judge some edits in the app first.")
-        return read_folder(settings.feedback)
+        return read_folder(settings.feedback, skip_bad_rows=skip_bad_rows)
     if spec == DEMO:
         return _open_demo(settings.home / "data" / f"demo-{DEMO_PAIRS}", progress)
-    return read_folder(Path(spec).expanduser())
+    return read_folder(Path(spec).expanduser(), skip_bad_rows=skip_bad_rows)
 
 
 def _open_demo(folder: Path, progress: Progress | None) -> Dataset:

@@ -25,7 +25,7 @@ from rewardharness.data.tables import IMAGE, Shape, Table, is_inside
 from rewardharness.errors import DataError
 from rewardharness.schema import ImageInput
 
-FORMAT = 1
+FORMAT = 2
 """Version of what is written; tables of another one are written anew."""
 
 _CHUNK = 32
@@ -40,8 +40,8 @@ class Rows:
     """A table that can be read again and again, row by row, without holding its images in memory.
 
     Each row is a mapping from every column to its value. An image is a `schema.ImageInput` that lies on disk, exactly
-    as it was stored; a list of images is a tuple of them. Everything else is a plain JSON value; a column that a row
-    does not have is None, as is a number that is none.
+    as it was stored; a list of images is a tuple of them. A cell of such a column that holds something else is that as
+    text. Everything else is a plain JSON value; a column that a row does not have is None, as is a number that is none.
     """
 
     name: str
@@ -203,17 +203,17 @@ class _Keeping:
                 _encoded(row.get(column), shape, note)
         self._fetched = self._fetch(wanted) if wanted else {}
 
-    def cell(self, value: Any, folder: str) -> list[str | int] | None:
-        """Put one image on disk and return what stands for it in a row; None for no image."""
+    def cell(self, value: Any, folder: str) -> list[str | int] | str | None:
+        """Put one image on disk and return what stands for it in a row; text for what is no image; None for nothing."""
         content, name = _content(value)
         if content:
             return self._keep(content)
         if not name or not name.strip():
-            return None
+            return None if value is None or isinstance(value, (str, bytes, Mapping)) else str(value)
         inside = _joined(folder, name) if is_inside(name) else ""
         if not inside or (self._fetch is None and not (self._beside / inside).resolve().is_relative_to(self._beside)):
             self._outside[name] = None
-            return None
+            return name
         if inside in self._fetched:
             return self._keep(self._fetched[inside].read_bytes())
         self._named.add(inside)
@@ -270,6 +270,8 @@ def _encoded(value: Any, shape: Shape, keep: Callable[[Any], Any]) -> Any:
             return _plain(json.loads(value))
         return _plain(value)
     assert isinstance(shape, dict)
+    if shape == {"list": IMAGE} and not isinstance(value, list):
+        return str(value)
     if "list" in shape and isinstance(value, list):
         return [_encoded(each, shape["list"], keep) for each in value]
     if "keys" in shape and isinstance(value, Mapping):
@@ -283,7 +285,7 @@ def _decoded(value: Any, shape: Shape, image: Callable[[list[Any]], ImageInput])
     if value is None or not shape or shape == "json":
         return value
     if shape == IMAGE:
-        return image(value)
+        return image(value) if isinstance(value, list) else value
     assert isinstance(shape, dict)
     if "list" in shape and isinstance(value, list):
         items = (_decoded(each, shape["list"], image) for each in value)

@@ -5,13 +5,27 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from rewardharness import files
 from rewardharness.errors import InputError
 from rewardharness.schema import TIE, Example, ImageInput
 
+_SHOWN = 5
 _LISTED = 20
 """Problems of one sort that are listed one by one; the rest is counted."""
+
+
+@dataclass(frozen=True)
+class SkippedRow:
+    """A row that could not be used and was left out because the user chose so: never judged, and always counted."""
+
+    place: str
+    """Where it stands, as in `row 3` or `pairs.jsonl line 3`."""
+    reason: str
+    """Names the column, the value and what is wrong with it."""
+    before: int
+    """How many usable examples stand before it."""
 
 
 @dataclass(frozen=True)
@@ -27,9 +41,18 @@ class Dataset:
     example that they speak of is still in `examples`."""
     digest: str
     """SHA-256 over ids, instructions, labels and images. See `Dataset.of`."""
+    skipped: tuple[SkippedRow, ...] = ()
+    """Rows that were left out by choice, in the order of the source; they count as not judged."""
 
     @classmethod
-    def of(cls, name: str, examples: Iterable[Example], *, problems: Sequence[str] = ()) -> "Dataset":
+    def of(
+        cls,
+        name: str,
+        examples: Iterable[Example],
+        *,
+        problems: Sequence[str] = (),
+        skipped: Sequence[SkippedRow] = (),
+    ) -> "Dataset":
         """Make a dataset of examples: find what is odd and give it an identity.
 
         Images are told apart without reading all of them. A file whose size no other image of the dataset has
@@ -43,6 +66,7 @@ class Dataset:
             examples: The examples. One without a `source_id` is given the name of its source image, the same for all
                 byte-identical sources.
             problems: What the reader found odd.
+            skipped: Rows that were left out by choice.
 
         Returns:
             The dataset.
@@ -64,7 +88,32 @@ class Dataset:
             example if example.source_id else replace(example, source_id=first_name[ids[image_key(example.source)]])
             for example in given
         )
-        return cls(name, named, (*problems, *_problems(named, ids)), _digest(named, ids))
+        told = told_skipped(skipped)
+        said = [told, *problems] if told and told not in problems else problems
+        return cls(name, named, (*said, *_problems(named, ids)), _digest(named, ids), tuple(skipped))
+
+    def first(self, limit: int | None) -> "Dataset":
+        """Return the first so many examples, with the skipped rows that stand among them; None: all of it."""
+        if limit is None or limit >= len(self.examples):
+            return self
+        skipped = tuple(each for each in self.skipped if each.before < limit)
+        return replace(self, examples=self.examples[:limit], skipped=skipped)
+
+    def skipped_json(self) -> dict[str, Any]:
+        """Put the skipped rows into JSON: how many, and the first of them with their reasons."""
+        rows = [{"place": each.place, "reason": each.reason} for each in self.skipped[:_LISTED]]
+        return {"n": len(self.skipped), "first": rows}
+
+
+def told_skipped(skipped: Sequence[SkippedRow]) -> str:
+    """Say how many rows were skipped, which and why, in a sentence; empty when none was."""
+    count = len(skipped)
+    if not count:
+        return ""
+    shown = "; ".join(f"{each.place}: {each.reason}" for each in skipped[:_SHOWN])
+    more = f"; and {count - _SHOWN} more" if count > _SHOWN else ""
+    were = "1 bad row was skipped and counts" if count == 1 else f"{count} bad rows were skipped and count"
+    return f"{were} as not judged: {shown}{more}."
 
 
 def split(examples: Sequence[Example], *, share: float, seed: int) -> tuple[tuple[Example, ...], tuple[Example, ...]]:

@@ -55,7 +55,9 @@ class Table:
 
 
 def read_text_table(path: Path) -> Table:
-    """Read a table that is text. A column holds images where every value is a relative name that ends as theirs do.
+    """Read a table that is text. A column holds images where most values are relative names that end as theirs do.
+
+    Most, and not all: one bad cell must not hide a column. What such a cell holds is reported with its row.
 
     Args:
         path: A file with an ending of `TEXT_TABLES`.
@@ -77,11 +79,11 @@ def read_text_table(path: Path) -> Table:
 
 
 def _shape(values: Iterable[Any]) -> Shape:
-    """Images where every text is the name of one, or where every text of all lists is."""
+    """Images where most values are the name of one, or lists of such names alone."""
     given = [value for value in values if value not in (None, "", [])]
-    if given and all(is_image_name(value) for value in given):
+    if 2 * sum(is_image_name(value) for value in given) > len(given):
         return IMAGE
-    if given and all(isinstance(value, list) and all(map(is_image_name, value)) for value in given):
+    if 2 * sum(isinstance(value, list) and all(map(is_image_name, value)) for value in given) > len(given):
         return {"list": IMAGE}
     return None
 

@@ -8,6 +8,9 @@ from typing import Any
 
 from rewardharness.schema import TIE, Accuracy, Example, Interval, Judgment, Report, Usage
 
+BAD_ROW = "bad_row"
+"""Why a row that was left out by choice has no judgment."""
+
 Z95 = 1.959963984540054
 """Standard normal quantile of a two-sided 95 % interval."""
 
@@ -48,17 +51,22 @@ def mcnemar(fixes: int, breaks: int) -> float | None:
     return min(1.0, float(Fraction(2 * tail, 2**n)))
 
 
-def make_report(judged: Iterable[tuple[Example, Judgment]]) -> Report:
+def make_report(judged: Iterable[tuple[Example, Judgment]], *, skipped: int = 0) -> Report:
     """Count judgments.
 
     Pairs are counted per kind of label and never pooled over kinds; groups of three and four apart, by whether
     the best candidate was found. An example without a judgment lowers coverage, not accuracy; one with a single
     candidate has no label to agree with.
+
+    Args:
+        judged: The examples with their judgments.
+        skipped: Rows of the data that were no examples and were left out by choice: they were not judged either.
     """
     pairs: dict[str, list[tuple[Example, Judgment]]] = {}
     groups: list[tuple[Example, Judgment]] = []
-    failures: Counter[str] = Counter()
-    n = count = same = tried = 0
+    failures: Counter[str] = Counter({BAD_ROW: skipped} if skipped else {})
+    n = skipped
+    count = same = tried = 0
     usage = Usage()
     for example, judgment in judged:
         n += 1

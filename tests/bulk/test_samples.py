@@ -48,8 +48,8 @@ def test_columns_of_other_names_and_single_candidates(tmp_path, settings):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"instruction": " "}, "row 1 has no text"),
-        ({"source": None}, "row 1 has no image"),
+        ({"instruction": " "}, r"row 1: the column 'instruction' \(instruction\) has no text"),
+        ({"source": None}, r"row 1: the column 'source' \(source\) has no image"),
         ({"candidates": []}, "row 1"),
     ],
 )
@@ -57,8 +57,12 @@ def test_rows_that_cannot_be_used_are_named(tmp_path, settings, change, said):
     lines = (table(tmp_path) / "candidates.jsonl").read_text(encoding="utf-8").splitlines()
     broken = [json.dumps({**json.loads(lines[0]), **change}), *lines[1:]]
     (tmp_path / "candidates.jsonl").write_text("\n".join(broken), encoding="utf-8")
-    with pytest.raises(DataError, match=said):
+    with pytest.raises(DataError, match=said) as caught:
         read_samples(str(tmp_path), settings)
+    assert "--skip-bad-rows" in caught.value.next_step
+    dataset = read_samples(str(tmp_path), settings, skip_bad_rows=True)
+    assert len(dataset.examples) == len(lines) - 1 and [each.place for each in dataset.skipped] == ["row 1"]
+    assert one_by_one(dataset).skipped == dataset.skipped
 
 
 def test_one_edit_in_one_folder(tmp_path):

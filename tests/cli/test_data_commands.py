@@ -66,7 +66,7 @@ def test_what_was_recognised_is_said_and_can_be_named(
         (["ann/edits:other"], "Configs and their splits: default: train"),
         (["ann/edits", "--field", "source"], "--field 'source' cannot be read"),
         (["ann/edits", "--field", "sauce=x"], "Fields are: candidates, category"),
-        (["ann/edits", "--field", "preference=left_model"], "These labels are not understood: 'one' (rows 1, 2"),
+        (["ann/edits", "--field", "preference=left_model"], "'left_model' (label) holds 'one', which is not"),
         (["ann/edits", "--fields", "none.yaml"], "none.yaml does not exist"),
         (["demo", "--field", "source=x"], "has no columns to name"),
     ],

@@ -148,36 +148,60 @@ def test_labels_that_are_not_understood_are_named_with_their_rows(folder: Path, 
     rows = table(folder, settings, pair(1), pair(2, vote=1), pair(3, vote="best"), pair(4, vote=1))
     with pytest.raises(DataError) as caught:
         read(rows)
-    assert caught.value.message == "These labels are not understood: '1' (rows 2, 4), 'best' (row 3)."
-    assert "--field values=1:A" in caught.value.next_step
+    assert caught.value.message == (
+        "set: 3 rows cannot be used: rows 2, 4: the column 'vote' (label) holds '1', which is not understood; "
+        "row 3: the column 'vote' (label) holds 'best', which is not understood."
+    )
+    assert "--field values=1:A" in caught.value.next_step and "--skip-bad-rows" in caught.value.next_step
     values = parse_fields({"values": "left:A,1:B,best:tie"}, "--field")
     assert [each.preference for each in read(rows, values.over(PAIR)).examples] == ["A", "B", "tie", "B"]
 
 
-def test_rows_without_an_image_are_left_out_and_said_to_be(folder: Path, settings: Settings) -> None:
-    wrong = [
-        pair(1, source=None),
-        pair(2, left=None),
-        pair(3, right=None),
-        pair(4, words=" "),
-        pair(5, source="none.png"),
-    ]
-    dataset = read(table(folder, settings, pair(0), *wrong, pair(6, source=None)))
-    assert [example.instruction for example in dataset.examples] == ["edit 0", "edit 5"]
-    assert dataset.problems == (
-        "Left out, no source image: rows 2, 7.",
-        "Left out, an image of a candidate is missing: row 3.",
-        "Left out, 1 candidate image: row 4.",
-        "Left out, no instruction: row 5.",
-        f"{dataset.examples[1].id}: the image none.png is missing.",
-    )
+BAD = [
+    pair(1, source=None),
+    pair(2, left=None),
+    pair(3, right=None),
+    pair(4, words=" "),
+    pair(5, source="none.png"),
+    pair(6, source="https://example.com/a.png"),
+    pair(7, left=3),
+    pair(8, vote="best"),
+]
+SAID = [
+    ("row 2", "the column 'source' (source) is empty"),
+    ("row 3", "the column 'left' (candidate) is empty"),
+    ("row 4", "1 image in the columns 'left', 'right' (candidates)"),
+    ("row 5", "the column 'words' (instruction) is empty"),
+    ("row 7", "the column 'source' (source) holds 'https://example.com/a.png', which is no image that can be read"),
+    ("row 8", "the column 'left' (candidate) holds '3', which is no image that can be read"),
+    ("row 9", "the column 'vote' (label) holds 'best', which is not understood"),
+]
+
+
+def test_bad_rows_are_refused_with_column_and_value(folder: Path, settings: Settings) -> None:
+    rows = table(folder, settings, pair(0), *BAD, pair(9))
+    with pytest.raises(DataError) as caught:
+        read(rows)
+    assert caught.value.message.startswith("set: 7 rows cannot be used: row 2: the column 'source' (source) is empty;")
+    assert caught.value.message.endswith("and 2 more.") and "--skip-bad-rows" in caught.value.next_step
+
+
+def test_bad_rows_are_left_out_by_choice_and_named(folder: Path, settings: Settings) -> None:
+    rows = table(folder, settings, pair(0), *BAD, pair(9, source=None), pair(9))
+    dataset = read_examples(rows, PAIR, name="set", skip_bad_rows=True)
+    assert [example.instruction for example in dataset.examples] == ["edit 0", "edit 5", "edit 9"]
+    assert [(each.place, each.reason) for each in dataset.skipped] == [*SAID, ("row 10", SAID[0][1])]
+    assert dataset.problems[0].startswith("8 bad rows were skipped and count as not judged: row 2: the column 'source'")
+    assert dataset.problems[-1] == f"{dataset.examples[1].id}: the image none.png is missing."
 
 
 def test_nothing_that_can_be_judged_is_an_error(folder: Path, settings: Settings) -> None:
     many = [f"{number}.png" for number in range(5)]
     rows = table(folder, settings, pair(1, many=many))
-    with pytest.raises(DataError, match=r"no example that can be judged\. Left out, 5 candidate images: row 1"):
-        read(rows, FieldMap(candidates=("many",)).over(PAIR))
+    fields = FieldMap(candidates=("many",)).over(PAIR)
+    with pytest.raises(DataError, match=r"row 1: 5 images in the column 'many' \(candidates\)") as caught:
+        read_examples(rows, fields, name="set", skip_bad_rows=True)
+    assert "--skip-bad-rows" not in caught.value.next_step, "nothing would be left"
 
 
 def test_contradicting_labels_are_reported(folder: Path, settings: Settings) -> None:

@@ -106,8 +106,42 @@ def test_all_bad_rows_are_counted_and_the_first_five_shown(tmp_path: Path):
     put(tmp_path, "pairs.jsonl", "{", *(PAIR | {"id": str(n), "instruction": ""} for n in range(6)), PAIR, PAIR, "[]")
     message = error(tmp_path).message
     assert message.startswith("9 rows cannot be used: pairs.jsonl line 1: not valid JSON")
-    assert "line 5" in message and "line 6" not in message
-    assert message.endswith("and 4 more.")
+    assert "pairs.jsonl lines 2, 3, 4, 5, 6, 7: the instruction is empty" in message, "equal ones together"
+    assert message.endswith("pairs.jsonl line 10: not a JSON object.")
+
+
+def test_many_kinds_of_bad_rows_are_shortened(tmp_path: Path):
+    bad = (PAIR | {"id": str(number), "preference": f"odd {number}"} for number in range(9))
+    put(tmp_path, "pairs.jsonl", PAIR, *bad)
+    caught = error(tmp_path)
+    assert caught.message.startswith("9 rows cannot be used: pairs.jsonl line 2: the preference 'odd 0' is none of")
+    assert "'odd 4'" in caught.message and "'odd 5'" not in caught.message and caught.message.endswith("and 4 more.")
+    assert "--skip-bad-rows" in caught.next_step
+
+
+def test_bad_rows_are_skipped_by_choice_and_named(tmp_path: Path):
+    put(tmp_path, "pairs.jsonl", PAIR, "{", PAIR | {"id": "x", "preference": "C"}, PAIR | {"id": "p2"}, PAIR)
+    dataset = read_folder(tmp_path, skip_bad_rows=True)
+    assert [each.id for each in dataset.examples] == ["p1", "p2"]
+    assert [(each.place, each.before) for each in dataset.skipped] == [
+        ("pairs.jsonl line 2", 1),
+        ("pairs.jsonl line 3", 1),
+        ("pairs.jsonl line 5", 2),
+    ]
+    assert dataset.problems[0].startswith("3 bad rows were skipped and count as not judged: pairs.jsonl line 2: not")
+    assert "the preference 'C' is none of A, B, tie" in dataset.problems[0]
+    assert dataset.first(1).skipped == (), "none stands before the first example"
+    assert dataset.skipped_json()["n"] == 3 and dataset.first(2).skipped == dataset.skipped
+    put(tmp_path, "pairs.jsonl", PAIR, PAIR | {"id": "p2"})
+    whole = read_folder(tmp_path, skip_bad_rows=True)
+    assert whole.skipped == () and whole.digest == dataset.digest
+
+
+def test_where_no_row_can_be_used_nothing_can_be_skipped(tmp_path: Path):
+    put(tmp_path, "pairs.jsonl", "{", PAIR | {"preference": "C"})
+    with pytest.raises(DataError, match=r"None of the 2 rows can be used: pairs\.jsonl line 1") as caught:
+        read_folder(tmp_path, skip_bad_rows=True)
+    assert "--skip-bad-rows" not in caught.value.next_step
 
 
 def test_an_id_may_not_occur_twice_also_across_files(tmp_path: Path):

@@ -11,7 +11,7 @@ Then: how fast `/healthz` answers while 200 edits are being scored by a judge th
 edits whose judge fails by chance in every way it can: all must be answered, with the right reward or none, in flat
 memory.
 
-    python benchmarks/server.py [--seconds 5] [--requests 10000] [--only rates|health|faults]
+    python benchmarks/server.py [--seconds 5] [--requests 10000] [--only rates|health|faults] [--sizes '1 KB']
 
 Prints figures as they come and ends with one line of JSON. Where others use the machine too, compare ratios.
 """
@@ -224,10 +224,10 @@ def measure(kind: str, bodies: Sequence[bytes], clients: int, seconds: float) ->
     return Rate(len(taken) / seconds, *figures, 1000 * used / len(taken))
 
 
-def rates(seconds: float) -> dict[str, Any]:
+def rates(seconds: float, sizes: Sequence[str]) -> dict[str, Any]:
     """Measure all servers, one after the other for each case."""
     found: dict[str, Any] = {}
-    for words, size in KINDS.items():
+    for words, size in ((words, KINDS[words]) for words in sizes):
         bodies = make_bodies(size, max(8, min(256, (64 << 20) // size)))
         for clients in CLIENTS:
             own, plain, echo = (measure(kind, bodies, clients, seconds) for kind in ("ours", "plain", "echo"))
@@ -341,6 +341,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--requests", type=int, default=10_000)
     parser.add_argument("--only", choices=("rates", "health", "faults"))
+    parser.add_argument(
+        "--sizes", nargs="+", choices=tuple(KINDS), default=list(KINDS), help="of bodies, for the rates"
+    )
     parser.add_argument("--serve", help=argparse.SUPPRESS)
     parser.add_argument("--probe", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -352,7 +355,7 @@ def main() -> None:
         return
     found: dict[str, Any] = {"load": [round(each, 1) for each in os.getloadavg()]}
     if arguments.only in {None, "rates"}:
-        found["rates"] = rates(arguments.seconds)
+        found["rates"] = rates(arguments.seconds, arguments.sizes)
     if arguments.only in {None, "health"}:
         found["health"] = health(max(4.0, 2 * arguments.seconds))
     if arguments.only in {None, "faults"}:

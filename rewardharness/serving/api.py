@@ -65,8 +65,8 @@ def make_app(service: Service, guard: Guard, *, pickles: bool = False) -> Front:
         redirect_slashes=False,
         lifespan=lifespan,
     )
+    _add_rewards(app, service)  # first, because routes are tried one after the other
     _add_questions(app, service)
-    _add_rewards(app, service)
     add_dialects(app, service, pickles=pickles)
 
     async def wrong_address(request: Request, error: Exception) -> Response:

@@ -1,7 +1,8 @@
 """What comes of a request, as values. The wire writes them as they are; nothing here knows of HTTP."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 
 from rewardharness.schema import Judgment, Usage
 from rewardharness.serving.faults import BAD_SCORE, NO_SCORE, Fault, fault_of
@@ -124,20 +125,19 @@ class Outcome:
 
     def item(self, index: int, item_id: str | None, label: str) -> ItemResult:
         """Say what came of one of the candidates."""
-        about = ItemResult(
-            index, item_id, False, None, cached=self.cached, usage=self.usage, latency_ms=milliseconds(self.seconds)
-        )
+        used, took = self.usage, milliseconds(self.seconds)
+        result = partial(ItemResult, index, item_id, cached=self.cached, usage=used, latency_ms=took)
         if self.judgment.failure is not None:
-            return replace(about, error=self.fault)
+            return result(False, None, error=self.fault)
         found = self.judgment.scores.get(label)
         if found is None:
-            return replace(about, error=NO_SCORE)
+            return result(False, None, error=NO_SCORE)
         scores = ItemScores(found.instruction, found.quality)
         numbers = [each for each in (scores.instruction, scores.quality) if each is not None]
         if not all(map(math.isfinite, numbers)) or not 0 <= found.reward <= 1:
-            return replace(about, error=BAD_SCORE)
+            return result(False, None, error=BAD_SCORE)
         spread = found.variance if found.variance is not None and math.isfinite(found.variance) else None
-        return replace(about, ok=True, reward=found.reward, scores=scores, variance=spread)
+        return result(True, found.reward, scores=scores, variance=spread)
 
 
 @dataclass(frozen=True)

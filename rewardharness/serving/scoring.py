@@ -105,7 +105,7 @@ class Scorer:
         """
         began = time.perf_counter()
         outcome = await self._find(edit, ends)
-        return replace(outcome, seconds=time.perf_counter() - began)
+        return Outcome(outcome.judgment, outcome.cached, time.perf_counter() - began)
 
     def recall(self, edit: Edit) -> Judgment | None:
         """Return a judgment that is remembered."""

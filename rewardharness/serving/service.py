@@ -326,23 +326,24 @@ async def unless_gone(receive: Receive, work: Coroutine[Any, Any, Answer]) -> An
     Raises:
         ClientGoneError: If the caller went away.
     """
-    task = asyncio.create_task(work)
-    gone = asyncio.create_task(_until_gone(receive))
+    patience = asyncio.timeout(None)  # it ends when the caller goes away, however long that takes
+
+    async def watch() -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        patience.reschedule(asyncio.get_running_loop().time())
+
     try:
-        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
-        if not task.done():
-            raise ClientGoneError
-        return task.result()
-    finally:
-        gone.cancel()
-        if not task.done():
-            task.cancel()
-            await asyncio.wait({task})
-
-
-async def _until_gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
+        async with patience:
+            watching = asyncio.create_task(watch())
+            try:
+                return await work
+            finally:
+                watching.cancel()
+    except TimeoutError:
+        if patience.expired():
+            raise ClientGoneError from None
+        raise
 
 
 Handler = Callable[[Visit, dict[bytes, bytes], Receive], Awaitable[Reply]]

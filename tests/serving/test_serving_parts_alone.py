@@ -1,5 +1,6 @@
 """Small parts, each alone: tokens, ids, counters, the log, limits, words for failures."""
 
+import asyncio
 import threading
 from pathlib import Path
 
@@ -11,11 +12,14 @@ from rewardharness.errors import DataError, InputError
 from rewardharness.files import read_jsonl
 from rewardharness.models.base import ErrorCode
 from rewardharness.schema import Failure
+from rewardharness.serving.body import ClientGoneError
 from rewardharness.serving.faults import DEADLINE, DEFECT, RefusedError, failure_for, fault_of
 from rewardharness.serving.limits import Gate, Limits
 from rewardharness.serving.prometheus import Counter, Histogram, Metrics
 from rewardharness.serving.request_log import RequestLog
+from rewardharness.serving.results import Answer, ItemUsage
 from rewardharness.serving.security import Guard, clean_request_id, is_loopback, read_token
+from rewardharness.serving.service import unless_gone
 
 TOKEN = "0123456789abcdef"
 
@@ -145,3 +149,36 @@ def test_words_about_the_model_behind_the_judge_stay_inside() -> None:
     assert len(fault_of(Failure("input", "x" * 9000)).message) <= 300
     assert fault_of(failure_for(DEADLINE)) == DEADLINE
     assert fault_of(failure_for(DEFECT)) == DEFECT
+
+
+def test_work_is_given_up_when_its_caller_goes_away_and_only_then():
+    async def gone() -> dict:
+        return {"type": "http.disconnect"}
+
+    async def stays() -> dict:
+        return await asyncio.get_running_loop().create_future()
+
+    async def forever() -> Answer:
+        try:
+            return await asyncio.get_running_loop().create_future()
+        finally:
+            given_up.append(True)
+
+    async def late() -> Answer:
+        raise TimeoutError("of its own")
+
+    async def done() -> Answer:
+        return Answer([], ItemUsage())
+
+    async def main() -> None:
+        with pytest.raises(ClientGoneError):
+            await unless_gone(gone, forever())
+        with pytest.raises(TimeoutError, match="of its own"):
+            await unless_gone(stays, late())
+        assert await unless_gone(stays, done()) == Answer([], ItemUsage())
+        await asyncio.sleep(0)
+        assert len(asyncio.all_tasks()) == 1, "nobody watches any more"
+
+    given_up: list[bool] = []
+    asyncio.run(main())
+    assert given_up == [True]

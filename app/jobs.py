@@ -25,10 +25,9 @@ from typing import Any
 
 import rewardharness
 from rewardharness.errors import HarnessError, InputError, RunError
-from rewardharness.evolution.loop import ASKED
 from rewardharness.evolution.stop import STOP_FILE
-from rewardharness.files import hold, read_json, write_text
-from rewardharness.runs.records import RECORD, read_record
+from rewardharness.files import hold, write_text
+from rewardharness.runs.records import MASK, RECORD, read_record
 from rewardharness.runs.store import MANIFEST
 from rewardharness.settings import child_environment
 
@@ -151,10 +150,9 @@ class Jobs:
         """The words after `rh` by which a run goes on, without those that `start` adds.
 
         Raises:
-            RunError: If the run does not say how it was begun.
+            RunError: If the run does not say how it was begun, or not all of it.
         """
-        asked = self.asked(name)
-        words, kept = iter(asked.get("command") or ()), []
+        words, kept = iter(self.asked(name).get("command") or ()), []
         for word in words:
             head, equals, _ = str(word).partition("=")
             if head not in _LEFT_OUT:
@@ -165,6 +163,11 @@ class Jobs:
         if not kept or kept[0] not in _KINDS:
             raise RunError(
                 f"{name} does not say how it was begun.", next_step="Go on with it by the command that began it."
+            )
+        if any(MASK in word for word in kept):
+            raise RunError(
+                f"{name} was begun with a password, which its record does not keep.",
+                next_step="Go on with it by the command that began it. Give keys as keys, not in addresses.",
             )
         return kept
 
@@ -207,13 +210,21 @@ class Jobs:
         return (self.folder(name) / MANIFEST).is_file() or self.log(name).is_file()
 
     def asked(self, name: str) -> dict[str, Any]:
-        """How a run was asked for, as `loop.ASKED` says, or else its record; empty when that is not known."""
+        """How a run was asked for the last time, as its record says; empty when that is not known.
+
+        Returns:
+            The arguments of the command, as it took them; `command`, the words after `rh`; and the `folder` that paths
+            count from.
+
+        Raises:
+            RunError: If the record is damaged.
+        """
         folder = self.folder(name)
-        if not (folder / ASKED).is_file():
-            sitting = read_record(folder)["sittings"][-1] if (folder / RECORD).is_file() else {}
-            return {"command": sitting.get("words") or [], "folder": sitting.get("folder")}
-        found = read_json(folder / ASKED)
-        return found if isinstance(found, dict) else {}
+        if not (folder / RECORD).is_file():
+            return {}
+        sitting = read_record(folder)["sittings"][-1]
+        given = sitting["arguments"]
+        return {**given, **(given.get("taken") or {}), "command": sitting["words"], "folder": sitting["folder"]}
 
     def log(self, name: str) -> Path:
         """The file that the process of a run writes to what it has to say."""

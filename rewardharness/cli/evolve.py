@@ -109,6 +109,7 @@ def evolve(arguments: argparse.Namespace, settings: Settings) -> int:
     """
     from rewardharness.evolution.loop import Watch, evolve, finished_report
     from rewardharness.evolution.stop import Stopped
+    from rewardharness.judging.subagent import SubAgent
     from rewardharness.runs.records import record_run
 
     given = argparse.Namespace(**vars(arguments))
@@ -116,9 +117,11 @@ def evolve(arguments: argparse.Namespace, settings: Settings) -> int:
     report = None if arguments.restart else finished_report(plan, folder)
     if report is not None:
         return _show_finished(arguments, plan, folder, report)
-    asked = _asked(arguments, settings, plan)
+    judging = asdict(plan.judge.settings) if isinstance(plan.judge, SubAgent) else None
+    library = arguments.library or settings.library
+    taken = {"ties": arguments.ties, "corrections": arguments.corrections, "cache": settings.home / "cache"}
     skipped = plan.dataset.skipped_json()
-    record = record_run(given, settings, library=asked["library"], how=asked["how"], skipped_rows=skipped)
+    record = record_run(given, settings, library=library, how=judging, taken=taken, skipped_rows=skipped)
     begun = (folder / "checkpoint.json").exists() and not arguments.restart
     if not arguments.quiet or arguments.dry_run:
         _tell_cost(plan, folder, begun)
@@ -132,9 +135,7 @@ def evolve(arguments: argparse.Namespace, settings: Settings) -> int:
     how = "Ending after the judgments under way; Ctrl-C again ends at once."
     try:
         with watch.stop.listening(lambda: output.note(how)):
-            report = evolve(
-                plan, folder, watch, restart=arguments.restart, disks=(settings.home,), asked=asked, record=record
-            )
+            report = evolve(plan, folder, watch, restart=arguments.restart, disks=(settings.home,), record=record)
     except (Stopped, KeyboardInterrupt):
         output.note(f"Stopped; nothing is lost. Go on with: {_again(arguments, folder)}")
         return INTERRUPTED
@@ -363,26 +364,6 @@ def _teller(quiet: bool) -> "Any":
             output.note(line)
 
     return tell
-
-
-def _asked(arguments: argparse.Namespace, settings: Settings, plan: "Plan") -> dict[str, Any]:
-    """The command, and what whoever looks at the run has to know of it. Keys are never part of it."""
-    from rewardharness.judging.subagent import SubAgent
-
-    return {
-        "command": arguments.words,
-        "folder": str(Path.cwd()),
-        "data": arguments.data,
-        "field": arguments.field,
-        "fields": str(arguments.fields) if arguments.fields else None,
-        "skip_bad_rows": arguments.skip_bad_rows,
-        "corrections": str(arguments.corrections) if arguments.corrections else None,
-        "library": arguments.library or settings.library,
-        "ties": arguments.ties,
-        "how": asdict(plan.judge.settings) if isinstance(plan.judge, SubAgent) else None,
-        "router": arguments.router,
-        "cache": str(settings.home / "cache"),
-    }
 
 
 def _again(arguments: argparse.Namespace, folder: Path) -> str:

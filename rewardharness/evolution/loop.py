@@ -5,7 +5,6 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from rewardharness.data.corrections import CORRECTED
 from rewardharness.data.source import Dataset, split
@@ -52,11 +51,6 @@ from rewardharness.library.store import Library
 from rewardharness.runs.records import Recording
 from rewardharness.runs.store import MANIFEST, RunFolder, check_manifest
 from rewardharness.schema import Example, Json
-
-ASKED = "asked.json"
-"""File of a run folder that says how the run was asked for: `command`, the words after `rh`, and the `folder` where it
-was given; the spellings of `data`, of columns in `field` and `fields`, of `library` and `router`; the file of
-`corrections`; `ties` and `how`: as the judge judges; and the `cache` that its answers are in."""
 
 LEAST = 8
 """Labelled examples that an evolution needs at least."""
@@ -183,7 +177,6 @@ def evolve(
     *,
     restart: bool = False,
     disks: Sequence[Path] = (),
-    asked: Mapping[str, Any] | None = None,
     record: Recording | None = None,
 ) -> Json:
     """Evolve a Library in a run folder, or go on with the run that the folder holds.
@@ -194,8 +187,7 @@ def evolve(
         watch: Who looks on.
         restart: Begin anew; what the folder held is put aside.
         disks: Further folders that are written to, such as that of the cache.
-        asked: How the run was asked for, so that others can go on with it; kept in `asked.json`. Holds no secrets.
-        record: The same in full, with what it ran in, for the run's record; see `records.record_run`.
+        record: How the run was asked for and what it runs in, for its record; see `records.record_run`.
 
     Returns:
         The report, as it stands in `report.json`.
@@ -213,8 +205,6 @@ def evolve(
     started = {"started": datetime.now(UTC).isoformat(timespec="seconds")}
     with RunFolder(folder, {**plan.manifest, **started}, restart=restart, record=record) as run_folder:
         (folder / STOP_FILE).unlink(missing_ok=True)
-        if asked is not None:
-            write_json(folder / ASKED, dict(asked))
         watch.stop.folder = folder
         sitting = _Sitting(plan, run_folder, watch, parts, (folder, *disks))
         try:

@@ -140,8 +140,10 @@ def test_data_that_changed_since_are_told(world: World, tmp_path: Path) -> None:
     shutil.copytree(world.home / "runs" / world.name, world.home / "runs" / name)
     moved = world.home / "runs" / name
     data = shutil.copytree(world.data, tmp_path / "pairs")
-    asked = json.loads((moved / "asked.json").read_text())
-    write_text(moved / "asked.json", json.dumps({**asked, "data": "pairs", "folder": str(tmp_path)}))
+    record = json.loads((moved / "record.json").read_text())
+    sitting = record["sittings"][-1]
+    sitting["arguments"]["data"], sitting["folder"] = "pairs", str(tmp_path)
+    write_text(moved / "record.json", json.dumps(record))
     event = next(each for each in world.decided(kept=True) if each.read_evidence().fixed)
     example = event.read_evidence().fixed[0]
     assert not world.services.case(name, event, example).changed
@@ -149,7 +151,7 @@ def test_data_that_changed_since_are_told(world: World, tmp_path: Path) -> None:
     write_text(data / "pairs.jsonl", "".join(json.dumps({**row, "category": "x"}) + "\n" for row in rows[:-1]))
     fresh = services_of(world.home, tmp_path / "scratch")
     assert "have changed" in read_own(example_views.words(fresh.case(name, event, example))).text
-    write_text(moved / "asked.json", "{}")
+    (moved / "record.json").unlink()
     with pytest.raises(RunError, match="where its data lie"):
         fresh.case(name, event, example)
     shutil.rmtree(moved)

@@ -1,4 +1,4 @@
-import json
+import argparse
 import os
 import signal
 from pathlib import Path
@@ -18,6 +18,8 @@ from rewardharness.errors import HarnessError, InputError, RunError
 from rewardharness.evolution.events import Judged, Resumed, Started, write_event
 from rewardharness.files import append_jsonl, write_json, write_text
 from rewardharness.judging.subagent import SubAgentSettings
+from rewardharness.runs.records import record_run
+from rewardharness.runs.store import RunFolder
 from rewardharness.settings import Settings
 
 CANARY = "sk-canary-of-the-jobs"
@@ -277,16 +279,28 @@ def test_a_trail_drops_what_a_killed_step_had_written(tmp_path: Path) -> None:
     assert trail.look().judgments == 2 and set(trail.recorded()) == {"k/a", "k/b"}
 
 
+def keep_record(folder: Path, words: list[str]) -> None:
+    record = record_run(argparse.Namespace(words=words), Settings.from_env())
+    RunFolder(folder, {"command": "evolve"}, restart=True, record=record).close()
+
+
 def test_commands_that_go_on_lose_what_is_for_the_beginning(tmp_path: Path) -> None:
     jobs = Jobs(tmp_path)
     folder = jobs.folder("run")
     words = ["evolve", "--data", "demo", "--run", "x", "--restart", "--yes", "--run=y", "--json", "--seed", "3"]
-    write_text(folder / "asked.json", json.dumps({"command": words}))
+    keep_record(folder, words)
     assert jobs.again("run") == ["evolve", "--data", "demo", "--seed", "3"]
-    for odd in ([], ["doctor"], None):
-        write_text(folder / "asked.json", json.dumps({"command": odd}))
-        with pytest.raises(RunError):
+    for odd in ([], ["doctor"]):
+        keep_record(folder, odd)
+        with pytest.raises(RunError, match="how it was begun"):
             jobs.again("run")
+    (folder / "record.json").unlink()
+    with pytest.raises(RunError, match="how it was begun"):
+        jobs.again("run")
+    keep_record(folder, ["evolve", "--data", "demo", "--judge", "vllm:m@http://me:secret@127.0.0.1:9/v1"])
+    with pytest.raises(RunError, match="a password"):
+        jobs.again("run")
+    assert not any(b"secret" in each.read_bytes() for each in folder.iterdir())
     for name in ("../run", ".hidden", "a/b", "", "a..b"):
         with pytest.raises(RunError):
             jobs.folder(name)

@@ -22,6 +22,7 @@ from rewardharness.files import write_text
 from rewardharness.library.entry import Entry
 from rewardharness.library.rubric import Criterion, Rubric
 from rewardharness.library.store import Library
+from rewardharness.runs.records import read_record
 from rewardharness.runs.store import RunFolder
 from rewardharness.settings import Settings
 
@@ -137,11 +138,14 @@ def test_nothing_is_done_in_a_dry_run(
 
 
 def test_the_run_folder_says_how_it_was_asked_for(finished: Path, data: Path, library: Path) -> None:
-    asked = json.loads((finished / "asked.json").read_text(encoding="utf-8"))
-    assert asked["command"] == arguments(data, library, finished, "--quiet", "--json")
-    assert asked["folder"] == str(Path.cwd())
-    assert asked["data"] == str(data) and asked["library"] == str(library) and not asked["ties"]
-    assert asked["how"] is None and Path(asked["cache"]).is_dir()
+    sitting = read_record(finished)["sittings"][-1]
+    asked = sitting["arguments"]
+    assert sitting["words"] == arguments(data, library, finished, "--quiet", "--json")
+    assert sitting["folder"] == str(Path.cwd())
+    assert asked["data"] == str(data) and asked["library"] == str(library) and asked["how"] is None
+    assert asked["taken"].keys() == {"ties", "corrections", "cache"}
+    assert asked["taken"]["ties"] is False and Path(asked["taken"]["cache"]).is_dir()
+    assert not (finished / "asked.json").exists(), "one record is enough"
 
 
 def test_corrected_labels_count_for_what_is_learned_from_alone(

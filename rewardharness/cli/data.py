@@ -31,10 +31,13 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     one.add_argument("--quiet", action="store_true", help="no progress")
     one.set_defaults(run=show)
     parser = commands.add_parser("demo-data", help="make a labelled set of edits", description=demo_data.__doc__)
-    parser.add_argument("folder", type=Path, help="a new or empty folder; a set that was drawn there is drawn anew")
+    parser.add_argument("folder", type=Path, help="a new or empty folder, or one with the same set")
     parser.add_argument("--pairs", type=int, default=200, metavar="N", help="how many pairs (default: 200)")
     parser.add_argument("--groups", type=int, default=20, metavar="N", help="how many groups of 3 or 4 (default: 20)")
     parser.add_argument("--seed", type=int, default=0, help="the same seed makes the same files (default: 0)")
+    parser.add_argument(
+        "--force", action="store_true", help="draw over another set, or beside other files; these are never touched"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--quiet", action="store_true", help="no progress")
     parser.set_defaults(run=demo_data)
@@ -46,20 +49,30 @@ def demo_data(arguments: argparse.Namespace, settings: Settings) -> int:
     from rewardharness.data.opening import DEMO, FEEDBACK
 
     total = arguments.pairs + arguments.groups
+    drawn = 0
+
+    def step(done: int, of: int) -> None:
+        nonlocal drawn
+        drawn = of
+        bar.step()
+
     with output.Progress(total, "drawing", quiet=arguments.quiet) as bar:
         dataset = make_demo(
             arguments.folder,
             pairs=arguments.pairs,
             groups=arguments.groups,
             seed=arguments.seed,
-            progress=lambda done, of: bar.step(),
+            force=arguments.force,
+            progress=step,
         )
     kinds = Counter(example.label_kind for example in dataset.examples)
     if arguments.json:
-        output.emit({"folder": str(arguments.folder), "n": len(dataset.examples), "by_label_kind": dict(kinds)})
+        told = {"folder": str(arguments.folder), "n": len(dataset.examples), "by_label_kind": dict(kinds)}
+        output.emit({**told, "drawn": bool(drawn)})
     else:
         output.table(("label kind", "n"), [(kind, str(count)) for kind, count in sorted(kinds.items())])
-        output.say(f"{len(dataset.examples)} examples in {arguments.folder}.")
+        already = "" if drawn else " This set was there already, whole and unchanged; nothing was drawn."
+        output.say(f"{len(dataset.examples)} examples in {arguments.folder}.{already}")
         place = str(arguments.folder)
         output.say(f"Next: rh score-folder {f'./{place}' if place in {DEMO, FEEDBACK} else place}")
     return 0

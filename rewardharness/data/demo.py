@@ -12,7 +12,6 @@ No person compared these pictures. Which candidate is better follows from how th
 """
 
 import json
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -23,11 +22,11 @@ import cv2
 import numpy as np
 
 from rewardharness import files
-from rewardharness.data import edits, photo_edits, scene_edits
+from rewardharness.data import demo_folder, edits, photo_edits, scene_edits
 from rewardharness.data.defects import spoil
 from rewardharness.data.edits import Base, Case, Rng
 from rewardharness.data.filters import Picture
-from rewardharness.data.folder import DEMO_MARKER, GROUPS, PAIRS, read_folder
+from rewardharness.data.folder import GROUPS, PAIRS, read_folder
 from rewardharness.data.photos import PHOTOS, photo
 from rewardharness.data.scenes import PLACES, Scene, furnish
 from rewardharness.data.source import Dataset
@@ -37,7 +36,7 @@ from rewardharness.schema import LABELS, TIE
 VERSION = "1"
 """Version of what is drawn; the same version, seed and counts give the same pictures."""
 
-_MAKER = "rewardharness demo"
+_MAKER = demo_folder.MAKER
 _ROLES = ("wrong_edit", "over_edit", "no_edit", "defect", "partial")
 _TIE_EVERY = 20
 _ATTEMPTS = 200
@@ -92,28 +91,30 @@ def make_demo(
     groups: int = 20,
     seed: int = 0,
     ties: bool = False,
+    force: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Dataset:
     """Draw the demonstration set into a folder.
 
     The same version, counts and seed give the same files, byte for byte, with the same versions of NumPy, OpenCV,
     Pillow and scikit-image. The better candidate stands in each place equally often. An interrupted run leaves a
-    folder that `read_folder` calls unfinished; running it again completes it. A folder that holds an older
-    demonstration set is written anew.
+    folder that `read_folder` calls unfinished; running it again completes it. Where the same set is there already,
+    nothing is drawn. Files that were not drawn are neither changed nor removed.
 
     Args:
-        path: An empty folder, one that does not exist, or one that this function wrote.
+        path: An empty folder, one that does not exist, or one with the same set, whole or not.
         pairs: Number of pairs.
         groups: Number of groups of three and four.
         seed: Which set, 0 or more.
         ties: Whether about one pair in twenty has two equally good candidates.
+        force: Draw anew over another set, or beside other files.
         progress: Called with the number of examples drawn and of all examples.
 
     Returns:
         The dataset as `read_folder` reads it.
 
     Raises:
-        InputError: If the folder holds something else, or a number is out of range.
+        InputError: If the folder holds something else, what was drawn there was changed, or a number is out of range.
         MissingPackageError: If scikit-image is not installed.
     """
     if pairs < 0 or groups < 0 or pairs + groups == 0 or seed < 0:
@@ -121,12 +122,11 @@ def make_demo(
             f"{pairs} pairs, {groups} groups and seed {seed} make no demonstration set.",
             next_step="Ask for at least one pair or group, and use a seed of 0 or more.",
         )
-    _check_folder(path)
-    photo("cat")
     made_by = {"made_by": _MAKER, "version": VERSION, "seed": seed, "pairs": pairs, "groups": groups, "ties": ties}
-    for name in (PAIRS, GROUPS):
-        (path / name).unlink(missing_ok=True)
-    files.write_json(path / DEMO_MARKER, made_by)
+    if demo_folder.is_there(path, made_by, force=force):
+        return read_folder(path)
+    photo("cat")
+    demo_folder.begin(path, made_by)
     items = [*_plan_pairs(pairs, groups, seed, ties), *_plan_groups(pairs, groups, seed)]
     rows: dict[str, list[str]] = {PAIRS: [], GROUPS: []}
     written: dict[str, str] = {}
@@ -135,35 +135,10 @@ def make_demo(
             progress(number, len(items))
         file, name = (PAIRS, f"p{number:04d}") if number < pairs else (GROUPS, f"g{number - pairs:04d}")
         rows[file].append(_line(_write(path, item, name, written), made_by))
-    _clean(path / "images", rows)
-    for file, lines in rows.items():
-        if lines:
-            files.write_text(path / file, "".join(lines))
+    demo_folder.finish(path, made_by, {file: "".join(lines) for file, lines in rows.items() if lines})
     if progress is not None:
         progress(len(items), len(items))
     return read_folder(path)
-
-
-def _check_folder(path: Path) -> None:
-    if path.exists() and not path.is_dir():
-        raise InputError(f"{path} is a file.", next_step="Name a folder.")
-    if not path.is_dir() or all(each.name.startswith(".") for each in path.iterdir()):
-        return
-    marker = files.read_json(path / DEMO_MARKER) if (path / DEMO_MARKER).is_file() else None
-    if not isinstance(marker, dict) or marker.get("made_by") != _MAKER:
-        raise InputError(
-            f"{path} is not empty and holds no demonstration set; nothing was written.", next_step="Name a new folder."
-        )
-
-
-def _clean(images: Path, rows: dict[str, list[str]]) -> None:
-    """Remove pictures of an older set, and parts of files that a killed run left."""
-    named = set(re.findall(r'"images/([^"]+)"', "".join("".join(lines) for lines in rows.values())))
-    for file in images.glob("*.jpg"):
-        if file.name not in named and re.fullmatch(r"(s\d{4,}|[pg]\d{4,}_[a-d])\.jpg", file.name):
-            file.unlink()
-    for file in images.glob(".*.jpg.*.tmp"):
-        file.unlink()
 
 
 def _plan_pairs(pairs: int, groups: int, seed: int, ties: bool) -> Iterator[_Item]:

@@ -37,7 +37,10 @@ FEEDBACK_MARKER = "feedback.json"
 """File that marks a folder which feedback is appended to. A line torn by a crash is passed over only in these."""
 
 DEMO_MARKER = "made_by.json"
-"""File that marks a folder written by the demonstration set."""
+"""File that marks a folder with a demonstration set that is whole."""
+
+DEMO_UNFINISHED = "drawing.json"
+"""File that marks a folder with a demonstration set that is being drawn, or whose drawing was broken off."""
 
 FEEDBACK = "feedback"
 """`label_kind` of what people said in the app. Of two such rows with one id the later is a correction."""
@@ -46,6 +49,7 @@ _CANDIDATES = tuple(f"candidate_{letter.lower()}" for letter in LABELS)
 _CSV_REQUIRED = {"instruction", "source", *_CANDIDATES[:2]}
 _CSV_COLUMNS = {*_CSV_REQUIRED, *_CANDIDATES, "id", "preference", "label_kind", "category", "source_id"}
 _SHOWN = 5
+_DRAW_AGAIN = "Draw it again: the same rh demo-data completes it."
 _FIX_ROWS = "Correct the rows named."
 _FIX_PATHS = "Put the images into the folder and name them relative to it, with forward slashes."
 
@@ -114,6 +118,8 @@ def read_folder(path: Path, *, skip_bad_rows: bool = False) -> Dataset:
     if not path.is_dir():
         problem = "is a file; a dataset is a folder" if path.exists() else "does not exist"
         raise DataError(f"{path} {problem}.", next_step="Name the folder that holds the dataset.")
+    if (path / DEMO_UNFINISHED).is_file():
+        raise DataError(f"{path} holds a demonstration set that was not finished.", next_step=_DRAW_AGAIN)
     reading = _Reading(path.resolve())
     tables = sorted(each for each in path.iterdir() if each.suffix.lower() in {".csv", ".tsv"} and each.is_file())
     lines = [each for each in (path / PAIRS, path / GROUPS) if each.is_file()]
@@ -140,7 +146,7 @@ def _no_dataset(path: Path, tables: list[Path]) -> DataError:
     if (path / FEEDBACK_MARKER).is_file():
         return DataError(f"{path} holds no feedback yet.", next_step="Judge some edits in the app first.")
     if (path / DEMO_MARKER).is_file():
-        return DataError(f"{path} holds a demonstration set that was not finished.", next_step="Write it again.")
+        return DataError(f"{path} holds a demonstration set that was not finished.", next_step=_DRAW_AGAIN)
     return DataError(
         f"{path} holds no {PAIRS}, {GROUPS} or CSV file.",
         next_step="Add a CSV file with the columns instruction, source, candidate_a, candidate_b and preference.",

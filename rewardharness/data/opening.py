@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rewardharness.data.columns import complete
 from rewardharness.data.fields import FieldMap, read_examples
-from rewardharness.data.folder import DEMO_MARKER, FEEDBACK_MARKER, GROUPS, PAIRS, read_folder
+from rewardharness.data.folder import DEMO_MARKER, DEMO_UNFINISHED, FEEDBACK_MARKER, GROUPS, PAIRS, read_folder
 from rewardharness.data.hf_datasets import TABLES
 from rewardharness.data.hub_repo import MissingRepoError, Token, is_repo, is_revision
 from rewardharness.data.rows import Progress, Rows, RowSource, open_rows
@@ -155,7 +155,7 @@ def _hub_source(spec: str) -> RowSource | None:
 
 def _is_ours(folder: Path) -> bool:
     """Whether a folder is for `read_folder`: it has its files, its markers, or a CSV file and no greater table."""
-    if any((folder / name).exists() for name in (PAIRS, GROUPS, FEEDBACK_MARKER, DEMO_MARKER)):
+    if any((folder / name).exists() for name in (PAIRS, GROUPS, FEEDBACK_MARKER, DEMO_MARKER, DEMO_UNFINISHED)):
         return True
     kinds = {each.suffix.lower() for each in folder.rglob("*") if each.is_file()} & TABLES
     return not kinds or (kinds <= _SMALL and any(each.suffix.lower() in _SMALL for each in folder.iterdir()))
@@ -181,4 +181,4 @@ def _open_demo(folder: Path, progress: Progress | None) -> Dataset:
             if progress is not None:
                 progress("drawing", done, total)
 
-        return make_demo(folder, pairs=DEMO_PAIRS, groups=0, progress=drawn)
+        return make_demo(folder, pairs=DEMO_PAIRS, groups=0, force=True, progress=drawn)

@@ -133,3 +133,12 @@ def test_the_value_that_keeps_a_column_from_holding_images_is_shown(
     assert "'two', meant as candidates, has no images. It holds '../../c.png'." in shown and "below its folder" in shown
     assert main(["data", "show", str(tmp_path)]) == 1
     assert "as in --field source=COLUMN" in capsys.readouterr().err
+
+
+def test_a_set_that_was_drawn_is_drawn_over_by_force_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["demo-data", str(tmp_path / "set"), "--groups", "0", "--quiet", "--pairs"]
+    assert main([*words, "2"]) == 0 and "was there already" not in capsys.readouterr().out
+    assert main([*words, "2"]) == 0 and "This set was there already, whole and unchanged" in capsys.readouterr().out
+    assert main([*words, "2", "--json"]) == 0 and json.loads(capsys.readouterr().out)["drawn"] is False
+    assert main([*words, "3"]) == 1 and "draw over it with --force" in capsys.readouterr().err
+    assert main([*words, "3", "--force", "--json"]) == 0 and json.loads(capsys.readouterr().out)["n"] == 3

@@ -1,4 +1,6 @@
 import json
+import signal
+import subprocess
 import sys
 from collections import Counter
 from functools import cache
@@ -161,15 +163,81 @@ def test_a_smaller_set_leaves_nothing_of_a_larger_one_and_all_of_what_is_not_its
     make_demo(tmp_path, pairs=3, groups=1)
     (tmp_path / "images" / "mine.jpg").write_bytes(b"mine")
     (tmp_path / "notes.txt").write_bytes(b"mine")
-    make_demo(tmp_path, pairs=1, groups=0)
+    (tmp_path / "images" / "s0099.jpg").write_bytes(b"mine")
+    make_demo(tmp_path, pairs=1, groups=0, force=True)
     assert not (tmp_path / "groups.jsonl").exists()
     assert sorted(file.name for file in (tmp_path / "images").iterdir()) == [
         "mine.jpg",
         "p0000_a.jpg",
         "p0000_b.jpg",
         "s0000.jpg",
+        "s0099.jpg",
     ]
     assert (tmp_path / "notes.txt").exists()
+    before = contents(tmp_path)
+    with pytest.raises(InputError, match=r"would be lost: images/s0099\.jpg; nothing was written"):
+        make_demo(tmp_path, pairs=100, groups=0, force=True)
+    assert contents(tmp_path) == before
+
+
+def test_a_set_that_is_there_is_not_drawn_again(tmp_path: Path):
+    first = make_demo(tmp_path, pairs=2, groups=1)
+    seen: list[int] = []
+    again = make_demo(tmp_path, pairs=2, groups=1, progress=lambda done, total: seen.append(done))
+    assert again.digest == first.digest and not seen
+    before = contents(tmp_path)
+    for other in ({"pairs": 3, "groups": 1}, {"pairs": 2, "groups": 1, "seed": 1}):
+        with pytest.raises(InputError, match=r"another demonstration set \(pairs 2, groups 1, seed 0\)") as caught:
+            make_demo(tmp_path, **other)
+        assert "--force" in caught.value.next_step
+    assert contents(tmp_path) == before
+    (tmp_path / "images" / "p0000_a.jpg").write_bytes(b"changed")
+    with pytest.raises(InputError, match="not as it was drawn"):
+        make_demo(tmp_path, pairs=2, groups=1)
+    assert make_demo(tmp_path, pairs=2, groups=1, force=True).digest == first.digest
+    assert contents(tmp_path) == before
+
+
+def test_beside_other_files_only_with_force_and_never_over_them(tmp_path: Path):
+    (tmp_path / "notes.txt").write_bytes(b"mine")
+    with pytest.raises(InputError, match="is not empty and holds no demonstration set") as caught:
+        make_demo(tmp_path, pairs=1, groups=0)
+    assert "--force" in caught.value.next_step and list(tmp_path.iterdir()) == [tmp_path / "notes.txt"]
+    (tmp_path / "pairs.jsonl").write_bytes(b"mine")
+    with pytest.raises(InputError, match=r"would be lost: pairs\.jsonl"):
+        make_demo(tmp_path, pairs=1, groups=0, force=True)
+    (tmp_path / "pairs.jsonl").unlink()
+    assert len(make_demo(tmp_path, pairs=1, groups=0, force=True).examples) == 1
+    assert (tmp_path / "notes.txt").read_bytes() == b"mine"
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from rewardharness import files
+from rewardharness.data import demo
+write = files.write_text
+def dying(path, text):
+    write(path, text)
+    if path.name == "pairs.jsonl":
+        os.kill(os.getpid(), signal.SIGKILL)
+files.write_text = dying
+demo.make_demo(Path(sys.argv[1]), pairs=2, groups=1, seed=int(sys.argv[2]), force=True)
+"""
+
+
+@pytest.mark.parametrize("older", [False, True])
+def test_a_set_killed_between_its_tables_is_not_taken_for_whole(tmp_path: Path, older: bool):
+    if older:
+        make_demo(tmp_path / "set", pairs=3, groups=2)
+    done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "set"), "7"], timeout=120)
+    assert done.returncode == -signal.SIGKILL and (tmp_path / "set" / "pairs.jsonl").is_file()
+    with pytest.raises(DataError, match="not finished"):
+        read_folder(tmp_path / "set")
+    assert not (tmp_path / "set" / "made_by.json").exists()
+    make_demo(tmp_path / "set", pairs=2, groups=1, seed=7)
+    make_demo(tmp_path / "whole", pairs=2, groups=1, seed=7)
+    assert contents(tmp_path / "set") == contents(tmp_path / "whole")
 
 
 def test_other_peoples_folders_are_left_alone(tmp_path: Path):

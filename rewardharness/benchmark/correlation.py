@@ -1,25 +1,37 @@
 """Rank correlation of a judge's scores with people's, per editor, and its mean over editors.
 
     rho    Spearman's rank correlation (Am. J. Psychol. 15, 1904): Pearson's correlation of the ranks; equal values
-           share the average of their ranks. Not defined where either side is constant.
+           share the average of their ranks. Not defined where either side is constant, and not taken where it nearly
+           is, see `APART`.
     mean   Fisher's z: tanh of the mean of atanh(rho) (Biometrika 10, 1915).
+    around it an interval by the jackknife over images, see `mean_interval`.
 
 VIEScore (arXiv 2312.14867) reports ImagenHub so; AURORA-Bench (pointwise) is averaged over editors the same way.
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist, fmean
 from typing import Literal
 
+from rewardharness.benchmark.intervals import left_out_in_turn
 from rewardharness.errors import InputError
-from rewardharness.schema import Accuracy, Json
+from rewardharness.schema import Accuracy, Interval, Json
 
 Weights = Literal["equal", "n-3"]
 """`equal`: each editor counts the same, as in published tables. `n-3`: by the inverse variance of its z."""
 
 NEARLY_ONE = 1 - 1e-6
 """A correlation of exactly 1 has an infinite z, which would outweigh everything: it counts as this."""
+
+
+APART = 3
+"""Scores of one side that have to differ from its commonest score, or there is no correlation of that editor.
+
+Of fewer, more than e^-3 = 5 % of all draws of as many edits would show one score alone: whether there is a correlation
+at all is then a matter of which edits were drawn. Four different scores are the least that is enough."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +54,9 @@ class EditorCorrelation:
     judged: int
     """Those of them that the judge rated: the correlation is over these."""
     rho: float | None
-    """In [-1, 1]; None where it is not defined."""
+    """In [-1, 1]; None where there is none."""
+    reason: str = ""
+    """Why there is none."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +68,7 @@ class Correlation:
     mean: float | None
     """Fisher's mean over the editors with a rho, in [-1, 1]; None without any."""
     undefined: tuple[str, ...]
-    """Editors that are not in the mean: all scores equal on one side, or fewer than two judged edits (with the
-    weights `n-3` fewer than four)."""
+    """Editors that are not in the mean, since they have no rho; their `reason` says why."""
 
     @property
     def counts(self) -> Accuracy:
@@ -73,7 +86,10 @@ class Correlation:
             "judged": counts.judged,
             "coverage": counts.judged / counts.n if counts.n else None,
             "undefined": list(self.undefined),
-            "editors": {name: {"n": e.n, "judged": e.judged, "rho": e.rho} for name, e in self.editors.items()},
+            "editors": {
+                name: {"n": e.n, "judged": e.judged, "rho": e.rho, "reason": e.reason}
+                for name, e in self.editors.items()
+            },
         }
 
 
@@ -149,10 +165,85 @@ def correlate(ratings: Iterable[Rating], weights: Weights = "equal") -> Correlat
         parts.setdefault(rating.editor, []).append(rating)
     editors = {}
     for name, part in sorted(parts.items()):
-        known = [(each.judge, each.human) for each in part if each.judge is not None]
-        rho = spearman([judge for judge, _ in known], [human for _, human in known])
-        editors[name] = EditorCorrelation(len(part), len(known), rho)
-    heavy = {name: each.judged - 3.0 if weights == "n-3" else 1.0 for name, each in editors.items()}
-    used = [name for name, each in editors.items() if each.rho is not None and heavy[name] > 0]
-    mean = fisher_mean([editors[name].rho or 0.0 for name in used], [heavy[name] for name in used])
+        judge, human = _sides(part)
+        reason = _no_rho(judge, human)
+        rho = None if reason else spearman(judge, human)
+        editors[name] = EditorCorrelation(len(part), len(judge), rho, reason)
+    used = {name: each for name, each in editors.items() if each.rho is not None}
+    heavy = [each.judged - 3.0 if weights == "n-3" else 1.0 for each in used.values()]
+    mean = fisher_mean([each.rho or 0.0 for each in used.values()], heavy)
     return Correlation(editors, weights, mean, tuple(name for name in editors if name not in used))
+
+
+def _sides(ratings: Iterable[Rating]) -> tuple[list[float], list[float]]:
+    known = [(each.judge, each.human) for each in ratings if each.judge is not None]
+    return [judge for judge, _ in known], [human for _, human in known]
+
+
+def _no_rho(judge: Sequence[float], human: Sequence[float]) -> str:
+    """Why two lists of scores have no correlation; empty if they have one."""
+    if len(judge) <= APART:
+        return f"too few judged edits: {len(judge)}"
+    apart = min(len(scores) - max(Counter(scores).values()) for scores in (judge, human))
+    if apart < APART:
+        return f"all scores of one side are equal{f', but for {apart}' if apart else ''}"
+    return ""
+
+
+def mean_interval(
+    ratings: Sequence[Rating], clusters: Sequence[str] | None = None, weights: Weights = "equal"
+) -> Interval | None:
+    """Interval at 95 % of the mean of `correlate`, if other images of the same kind had been edited and rated.
+
+    The jackknife over images (Efron and Tibshirani, An Introduction to the Bootstrap, 1993, chapter 11): each image is
+    left out in turn with the edits of all editors, so that what editors share counts once. What that does to an
+    editor's rho is carried over to Fisher's z by its derivative, 1 / (1 - rho^2), and a t interval of the mean of z is
+    turned back. A percentile bootstrap reaches too high here: of an editor with few scores apart from the commonest it
+    draws sets in perfect order, whose z has no bound, and sets without any order, which drop out.
+
+    Args:
+        ratings: As for `correlate`.
+        clusters: The image of each rating; an empty name stands for one of its own. None: each stands alone.
+        weights: As for `correlate`.
+
+    Returns:
+        The interval; None where nothing can be said of other images: there is no mean, an editor is in perfect order
+        (as all may be: nothing moves then), or a single image decides whether there is an order.
+    """
+    found = correlate(ratings, weights)
+    places: dict[str, list[int]] = {}
+    for place, rating in enumerate(ratings):
+        if found.editors[rating.editor].rho is not None:
+            places.setdefault(rating.editor, []).append(place)
+    groups = left_out_in_turn(len(ratings), clusters)
+    if found.mean is None or len(groups) < 2:
+        return None
+    total = math.fsum(found.editors[name].judged - 3.0 if weights == "n-3" else 1.0 for name in places)
+    moved = [0.0] * len(groups)
+    for name, mine in places.items():
+        editor = found.editors[name]
+        rho = editor.rho or 0.0
+        if abs(rho) > NEARLY_ONE:
+            return None
+        weight = (editor.judged - 3.0 if weights == "n-3" else 1.0) / total / (1 - rho * rho)
+        for number, group in enumerate(groups):
+            if group.isdisjoint(mine):
+                continue
+            other = spearman(*_sides(ratings[place] for place in mine if place not in group))
+            if other is None:
+                return None
+            moved[number] += weight * (other - rho)
+    several, middle = len(groups), fmean(moved)
+    spread = math.sqrt((several - 1) / several * math.fsum((each - middle) ** 2 for each in moved))
+    if not spread:
+        return None
+    z, around = math.atanh(found.mean), _student(several - 1) * spread
+    return Interval(math.tanh(z - around), math.tanh(z + around), 0.95)
+
+
+def _student(freedom: int) -> float:
+    """The 97.5 % point of Student's t (Abramowitz and Stegun, 26.7.5), within 2 % from three degrees of freedom on."""
+    g = NormalDist().inv_cdf(0.975)
+    first, second = (g**3 + g) / 4, (5 * g**5 + 16 * g**3 + 3 * g) / 96
+    third = (3 * g**7 + 19 * g**5 + 17 * g**3 - 15 * g) / 384
+    return g + first / freedom + second / freedom**2 + third / freedom**3

@@ -101,6 +101,27 @@ def bootstrap(
     return _percentiles(found, level) if 2 * len(found) >= resamples else None
 
 
+def left_out_in_turn(n: int, clusters: Sequence[str] | None = None, *, most: int = 200) -> list[frozenset[int]]:
+    """Which rows a jackknife leaves out together: those of one cluster, or of several where there are very many.
+
+    Args:
+        n: Number of rows.
+        clusters: As for `bootstrap_mean`.
+        most: Groups at most; clusters are then dealt out to them by chance, always the same (delete-a-group jackknife,
+            Kott, J. Off. Stat. 17, 2001).
+
+    Returns:
+        The places of the rows of each group.
+    """
+    import numpy as np
+
+    members = _members(n, clusters, 1, 0.95)
+    if len(members) > most:
+        order = np.random.default_rng(0).permutation(len(members)).tolist()
+        members = [[row for place in order[begin::most] for row in members[place]] for begin in range(most)]
+    return [frozenset(each) for each in members]
+
+
 def _members(n: int, clusters: Sequence[str] | None, resamples: int, level: float) -> list[list[int]]:
     """The places of the rows of each cluster, in the order in which clusters are met."""
     if resamples < 1 or not 0 < level < 1:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from rewardharness.benchmark.answers import Reply
 from rewardharness.benchmark.complete_groups import complete_groups, group_chance
 from rewardharness.benchmark.conventions import editscore
-from rewardharness.benchmark.correlation import correlate
+from rewardharness.benchmark.correlation import correlate, mean_interval
 from rewardharness.benchmark.intervals import bootstrap
 from rewardharness.benchmark.items import Question
 from rewardharness.benchmark.metrics import (
@@ -322,11 +322,7 @@ def _macro(part: Part, replies: Sequence[Reply], protocol: str) -> list[Number]:
 def _spearman(part: Part, replies: Sequence[Reply], protocol: str) -> list[Number]:
     ratings = [each.rating for each in replies]
     found = correlate(ratings)
-    span = bootstrap(
-        ratings, lambda rows: correlate(rows).mean, [each.question.cluster for each in replies], resamples=_RESAMPLES
-    )
-    if span is not None and span.low == span.high:  # every resample has the same order: that says nothing of others
-        span = None
+    span = mean_interval(ratings, [each.question.cluster for each in replies])
     count = found.counts
     editors = len(found.editors) - len(found.undefined)
     return [

@@ -19,8 +19,8 @@ from itertools import combinations
 from pathlib import Path
 from statistics import fmean
 
-from rewardharness.benchmark.correlation import Correlation, Rating, Weights, correlate
-from rewardharness.benchmark.intervals import bootstrap, bootstrap_mean
+from rewardharness.benchmark.correlation import Correlation, Rating, Weights, correlate, mean_interval
+from rewardharness.benchmark.intervals import bootstrap_mean
 from rewardharness.benchmark.metrics import bounds
 from rewardharness.errors import DataError
 from rewardharness.files import read_text
@@ -37,7 +37,6 @@ _CELL = re.compile(r"\[\s*([0-9.]{1,8})\s*,\s*([0-9.]{1,8})\s*\]")
 _RATER = re.compile(r"(.+)_rater([1-9][0-9]{0,3})\.tsv")
 _NUMBERS: Mapping[str, float] = {"0": 0.0, "0.0": 0.0, "0.5": 0.5, ".5": 0.5, "1": 1.0, "1.0": 1.0}
 _SHOWN = 3
-_RESAMPLES = 500
 
 
 @dataclass(frozen=True)
@@ -131,8 +130,8 @@ class Ratings:
 
         Returns:
             `rater K against the others`: each rater against the mean of the others, the nearest to a judge against the
-            mean of all. `rater K against L`: two single raters. Where one side rated all edits of an editor alike,
-            nothing is defined, and the editor's name stands under `undefined`.
+            mean of all. `rater K against L`: two single raters. Where one side rated all edits of an editor alike, or
+            nearly all, there is no correlation, and the editor's name stands under `undefined`.
         """
         return {
             name: correlate((rating for _, rating in self._between(one, others)), weights)
@@ -140,16 +139,11 @@ class Ratings:
         }
 
     def between_intervals(self) -> dict[str, Interval | None]:
-        """Bootstrap intervals of the means of `between_humans`; items are drawn whole, with all their edits."""
+        """Intervals of the means of `between_humans`, by the jackknife over items with all their edits."""
         found = {}
         for name, one, others in self._sides():
             rated = self._between(one, others)
-            found[name] = bootstrap(
-                rated,
-                lambda rows: correlate(rating for _, rating in rows).mean,
-                [item for item, _ in rated],
-                resamples=_RESAMPLES,
-            )
+            found[name] = mean_interval([rating for _, rating in rated], [item for item, _ in rated])
         return found
 
     def _sides(self) -> Iterator[tuple[str, int, Sequence[int]]]:
@@ -187,7 +181,7 @@ class Ratings:
                     "mean": each.mean,
                     "n": each.counts.judged,
                     "interval": bounds(around[name]),
-                    "undefined": list(each.undefined),
+                    "undefined": {editor: each.editors[editor].reason for editor in each.undefined},
                 }
                 for name, each in among.items()
             },

@@ -272,7 +272,8 @@ def ratings(arguments: argparse.Namespace, settings: Settings) -> int:
     output.table(headings, [_with_interval(*each) for each in said["between_humans"].items()])
     undefined = sorted({editor for each in said["between_humans"].values() for editor in each["undefined"]})
     if undefined:
-        output.say(f"Not in every mean, since all scores of one side are equal: {', '.join(undefined)}")
+        why = "one side gave nearly all of their edits the same score, or too few were rated (--json says which)"
+        output.say(f"Not in every mean: {', '.join(undefined)}. There {why}.")
     for cell in said["broken"]:
         output.say(f"Not understood: {cell}")
     return 0

@@ -1,5 +1,6 @@
 import math
 import random
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -10,8 +11,10 @@ from rewardharness.benchmark.correlation import (
     average_ranks,
     correlate,
     fisher_mean,
+    mean_interval,
     spearman,
 )
+from rewardharness.benchmark.intervals import bootstrap, left_out_in_turn
 from rewardharness.errors import InputError
 
 numbers = st.lists(st.integers(-5, 5).map(float), min_size=2, max_size=25)
@@ -67,22 +70,27 @@ def test_fishers_mean_by_hand_and_at_its_ends() -> None:
 def test_editors_are_correlated_apart_and_failures_lower_the_coverage() -> None:
     ratings = [
         *(Rating("x", judge, human) for judge, human in ((1.0, 0.1), (2.0, 0.2), (None, 0.9), (3.0, 0.3), (4.0, 0.25))),
-        *(Rating("y", judge, human) for judge, human in ((9.0, 0.1), (8.0, 0.2))),
-        *(Rating("flat", judge, 0.0) for judge in (1.0, 2.0, 3.0)),
+        *(Rating("y", judge, human) for judge, human in ((9.0, 0.1), (8.0, 0.2), (7.0, 0.3), (6.0, 0.4), (5.0, 0.5))),
+        *(Rating("flat", judge, 0.0) for judge in (1.0, 2.0, 3.0, 4.0)),
+        *(Rating("sparse", judge, human) for judge, human in ((5.0, 0.5), (4.0, 0.4), *((1.0, 0.0),) * 40)),
         Rating("unjudged", None, 0.5),
     ]
     found = correlate(ratings)
     assert (found.editors["x"].n, found.editors["x"].judged) == (5, 4)
     assert found.editors["x"].rho == pytest.approx(0.8)
     assert found.editors["y"].rho == -1.0
-    assert found.undefined == ("flat", "unjudged")
+    assert {name: found.editors[name].reason for name in found.undefined} == {
+        "flat": "all scores of one side are equal",
+        "sparse": "all scores of one side are equal, but for 2",
+        "unjudged": "too few judged edits: 0",
+    }
     assert found.mean == fisher_mean([0.8, -1.0])
     weighted = correlate(ratings, "n-3")
-    assert weighted.mean == pytest.approx(0.8)  # two edits of y have no weight at all
-    assert set(weighted.undefined) == {"flat", "unjudged", "y"}
+    assert weighted.mean == fisher_mean([0.8, -1.0], [1, 2])
+    assert weighted.undefined == found.undefined
     shown = found.to_json()
-    assert (shown["n"], shown["judged"], shown["weights"]) == (11, 9, "equal")
-    assert shown["coverage"] == 9 / 11
+    assert (shown["n"], shown["judged"], shown["weights"]) == (57, 55, "equal")
+    assert shown["coverage"] == 55 / 57 and shown["editors"]["flat"]["reason"]
     assert correlate([]).mean is None
 
 
@@ -93,3 +101,80 @@ def test_pooling_editors_would_reward_telling_them_apart() -> None:
     assert correlate(ratings).mean == -1.0
     pooled = spearman([rating.judge or 0 for rating in ratings], [rating.human for rating in ratings])
     assert pooled is not None and pooled > 0.4
+
+
+EVEN, SPARSE = (0.35, 0.25, 0.25, 0.15), (0.93, 0.03, 0.02, 0.02)
+"""How often the scores 0 to 3 are given."""
+
+
+def drawn(source: random.Random, items: int, editors: Sequence[tuple[float, Sequence[float]]]) -> list[Rating]:
+    """Two raters who see the same with probability rho, and else give scores by chance.
+
+    Their joint distribution is rho times the diagonal plus (1 - rho) times independence, with the same margins, so the
+    covariance of their mid-ranks is rho times the variance: Spearman's correlation of all edits there could be is rho.
+    """
+    ratings = []
+    for number, (rho, often) in enumerate(editors):
+        for one in source.choices(range(4), often, k=items):
+            other = one if source.random() < rho else source.choices(range(4), often)[0]
+            ratings.append(Rating(f"e{number}", float(one), float(other)))
+    return ratings
+
+
+@pytest.mark.parametrize(
+    ("items", "editors"),
+    [
+        (40, [(0.6, EVEN)] * 4),
+        (60, [(0.6, EVEN)] * 2 + [(0.5, SPARSE)] * 2),
+        (60, [(0.3, SPARSE)] + [(0.7, EVEN)] * 2),
+    ],
+)
+def test_an_interval_of_the_mean_holds_the_truth_as_often_as_it_says(
+    items: int, editors: list[tuple[float, Sequence[float]]]
+) -> None:
+    source = random.Random(7)
+    held = tried = high = 0
+    for _ in range(150):
+        ratings = drawn(source, items, editors)
+        span = mean_interval(ratings, [str(place % items) for place in range(len(ratings))])
+        used = [each.rho is not None for each in correlate(ratings).editors.values()]
+        truth = fisher_mean([rho for (rho, _), there in zip(editors, used, strict=True) if there])
+        if span is not None and truth is not None:
+            tried, held, high = tried + 1, held + (span.low <= truth <= span.high), high + (truth < span.low)
+    assert tried >= 140
+    assert 0.91 <= held / tried <= 0.99, (held, tried)
+    assert high / tried <= 0.06, "it does not reach too high"
+
+
+def test_there_is_no_interval_where_nothing_can_be_said_of_other_images() -> None:
+    perfect = [Rating("x", float(place), float(place)) for place in range(9)]
+    assert correlate(perfect).mean == 1.0 and mean_interval(perfect) is None
+    mixed = drawn(random.Random(1), 30, [(0.5, EVEN)])
+    assert mean_interval(mixed) is not None and mean_interval([*mixed, *perfect]) is None
+    assert mean_interval([]) is None and mean_interval(perfect[:2]) is None
+    sparse = [Rating("s", value, value / 2) for value in (1.0, 2.0, 2.0)] + [Rating("s", 0.0, 0.0)] * 20
+    sparse[0] = Rating("s", 1.0, 0.1)
+    one_image = ["deciding"] * 3 + [""] * 20
+    assert mean_interval(sparse, one_image) is None
+    assert mean_interval(mixed, ["same"] * 30) is None
+
+
+def test_edits_of_one_image_count_once_in_the_interval() -> None:
+    ratings = drawn(random.Random(2), 60, [(0.6, EVEN)])
+    twice = [*ratings, *ratings]
+    once, cautious, bold = (
+        mean_interval(ratings),
+        mean_interval(twice, [str(place % 60) for place in range(120)]),
+        mean_interval(twice),
+    )
+    assert once is not None and cautious is not None and bold is not None
+    assert cautious.high - cautious.low == pytest.approx(once.high - once.low, rel=0.05)
+    assert bold.high - bold.low < 0.8 * (once.high - once.low)
+
+
+def test_very_many_images_are_left_out_in_groups_and_come_to_about_the_same() -> None:
+    ratings = drawn(random.Random(3), 300, [(0.6, EVEN)])
+    assert len(left_out_in_turn(300)) == 200 and set().union(*left_out_in_turn(300)) == set(range(300))
+    span, other = mean_interval(ratings), bootstrap(ratings, lambda rows: correlate(rows).mean, resamples=300)
+    assert span is not None and other is not None
+    assert span.high - span.low == pytest.approx(other.high - other.low, rel=0.2), "of dense scores both do"

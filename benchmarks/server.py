@@ -7,9 +7,9 @@ remembered between requests. Next to it, in the same run and by the same callers
     echo    FastAPI reads the body and answers with its length: the floor
     plain   FastAPI as it is usually written: a pydantic model with two strings of base64, decoded, and a dict
 
-Then: how fast `/healthz` answers while 200 edits are being scored by a judge that takes about a second. And 10,000
-edits whose judge fails by chance in every way it can: all must be answered, with the right reward or none, in flat
-memory.
+Then: how fast `/healthz` answers while 200 edits are being scored by a judge that takes about a second, and while 200
+callers keep server and machine busy with small bodies and a judge that answers at once. And 10,000 edits whose
+judge fails by chance in every way it can: all must be answered, with the right reward or none, in flat memory.
 
     python benchmarks/server.py [--seconds 5] [--requests 10000] [--only rates|health|faults] [--sizes '1 KB']
 
@@ -249,9 +249,9 @@ def rates(seconds: float, sizes: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-def health(seconds: float) -> dict[str, float]:
-    """Measure `/healthz` while edits are being scored."""
-    bodies = make_bodies(KINDS["300 KB"], 64)
+def health(seconds: float, kind: str, size: str) -> dict[str, float]:
+    """Measure `/healthz` while edits are being scored by a judge of a kind."""
+    bodies = make_bodies(KINDS[size], 64)
 
     async def run(origin: Origin) -> list[float]:
         loading = asyncio.create_task(load(origin, bodies, HEALTH_CLIENTS, seconds))
@@ -265,10 +265,10 @@ def health(seconds: float) -> dict[str, float]:
         await loading
         return [float(each) for each in json.loads(out)]
 
-    with running("slow") as (origin, _):
+    with running(kind) as (origin, _):
         taken = asyncio.run(run(origin))
     found = {"n": len(taken), **{f"p{share}_ms": round(percentile(taken, share / 100), 2) for share in (50, 99)}}
-    print(f"/healthz with {HEALTH_CLIENTS} edits being scored: {found}", flush=True)
+    print(f"/healthz with {HEALTH_CLIENTS} edits of {size} being scored, judge {kind}: {found}", flush=True)
     return found
 
 
@@ -357,7 +357,9 @@ def main() -> None:
     if arguments.only in {None, "rates"}:
         found["rates"] = rates(arguments.seconds, arguments.sizes)
     if arguments.only in {None, "health"}:
-        found["health"] = health(max(4.0, 2 * arguments.seconds))
+        seconds = max(4.0, 2 * arguments.seconds)
+        found["health"] = health(seconds, "slow", "300 KB")
+        found["health_when_saturated"] = health(seconds, "ours", "1 KB")
     if arguments.only in {None, "faults"}:
         found["faults"] = faults(arguments.requests)
     print(json.dumps(found))

@@ -36,6 +36,8 @@ from rewardharness.serving.wire import (
 
 _SMALL = 32 << 10
 """Bytes of a body that is taken apart as soon as it is there; larger ones take turns."""
+_FEW = 8
+"""Requests under way beyond which small bodies take turns as well."""
 _AT_ONCE = 1 << 20
 """Bytes of a body whose images are decoded on the loop; those of larger ones are decoded and hashed in a thread."""
 
@@ -264,7 +266,7 @@ class Service:
 
         if len(body) > _AT_ONCE:
             return wish, await asyncio.to_thread(plan)
-        if len(body) > _SMALL:
+        if len(body) > _SMALL or self.gate.requests > _FEW:
             # One after the other, with everything else in between: many at once must not stop the loop.
             async with self._desk:
                 await asyncio.sleep(0)

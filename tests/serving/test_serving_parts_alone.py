@@ -1,17 +1,21 @@
 """Small parts, each alone: tokens, ids, counters, the log, limits, words for failures."""
 
 import asyncio
+import json
 import threading
+from collections import Counter as Counting
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from serving_parts import ReadyJudge, edit, picture, reward_of
 
 from rewardharness.errors import DataError, InputError
 from rewardharness.files import read_jsonl
+from rewardharness.library.store import EMPTY, Library
 from rewardharness.models.base import ErrorCode
-from rewardharness.schema import Failure
+from rewardharness.schema import Example, Failure, Judgment
 from rewardharness.serving.body import ClientGoneError
 from rewardharness.serving.faults import DEADLINE, DEFECT, RefusedError, failure_for, fault_of
 from rewardharness.serving.limits import Gate, Limits
@@ -19,7 +23,7 @@ from rewardharness.serving.prometheus import Counter, Histogram, Metrics
 from rewardharness.serving.request_log import RequestLog
 from rewardharness.serving.results import Answer, ItemUsage
 from rewardharness.serving.security import Guard, clean_request_id, is_loopback, read_token
-from rewardharness.serving.service import unless_gone
+from rewardharness.serving.service import Service, Visit, unless_gone
 
 TOKEN = "0123456789abcdef"
 
@@ -182,3 +186,37 @@ def test_work_is_given_up_when_its_caller_goes_away_and_only_then():
     given_up: list[bool] = []
     asyncio.run(main())
     assert given_up == [True]
+
+
+def test_many_small_requests_at_once_leave_room_for_others_in_between() -> None:
+    turns, begun = 0, Counting()
+
+    class Noting(ReadyJudge):
+        async def judge(self, example: Example, library: Library) -> Judgment:
+            begun[turns] += 1
+            return await super().judge(example, library)
+
+    async def main() -> None:
+        nonlocal turns
+        service = Service(Noting(), EMPTY, Limits(concurrency=64))
+
+        async def ask(shade: int) -> float | None:
+            text = json.dumps(edit(picture(shade))).encode()
+            head = {b"content-type": b"application/json", b"content-length": b"%d" % len(text)}
+            body = [{"type": "http.request", "body": text}]
+
+            async def receive() -> dict:
+                return body.pop() if body else await asyncio.get_running_loop().create_future()
+
+            reply = await service.score(Visit("id"), head, receive)
+            return reply.results[0].reward
+
+        asked = asyncio.gather(*(ask(shade) for shade in range(60)))
+        while not asked.done():
+            turns += 1
+            await asyncio.sleep(0)
+        assert asked.result() == [pytest.approx(reward_of(picture(shade))) for shade in range(60)]
+        await service.close()
+
+    asyncio.run(main())
+    assert begun.total() == 60 and max(begun.values()) < 12, "a request for /healthz waits for a few, not for all"

@@ -2,7 +2,6 @@
 
 import argparse
 import re
-import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,7 @@ from rewardharness.cli.examples import DATA_HELP, Bars, add_fields, given_fields
 from rewardharness.cli.judging import add_options, who_judged
 from rewardharness.cli.score import NOT_JUDGED
 from rewardharness.cli.work import Work, add_run_options
-from rewardharness.errors import DataError, InputError
+from rewardharness.errors import InputError
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
@@ -40,7 +39,12 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         default="score",
         help="each candidate alone (default), or every pair compared: dearer, and better at small differences",
     )
-    rank.add_argument("--copy-best", type=Path, metavar="DIR", help="copy the best candidate of each edit here")
+    rank.add_argument(
+        "--copy-best",
+        type=Path,
+        metavar="DIR",
+        help="copy the best candidate of each edit here; what an earlier run copied goes",
+    )
     add_fields(rank)
     _add_judging(rank, rank_folder)
 
@@ -94,11 +98,13 @@ def _add_pair_rules(parser: argparse.ArgumentParser) -> None:
 
 def rank_folder(arguments: argparse.Namespace, settings: Settings) -> int:
     """Rank the candidates of each edit and name the best; resumable. Only what was judged has a reward."""
+    from rewardharness.bulk.copies import check_copies, copy_best
     from rewardharness.bulk.scoring import all_standings
     from rewardharness.data.source import told_skipped
 
     if arguments.copy_best is not None:
         _check_place(arguments.copy_best / "best")
+        check_copies(arguments.copy_best)
     dataset = _samples(arguments, settings)
     work = Work(arguments, settings, dataset, "rank-folder", {"method": arguments.method})
     if arguments.dry_run:
@@ -107,7 +113,7 @@ def rank_folder(arguments: argparse.Namespace, settings: Settings) -> int:
     lines = [_ranked(example, standings) for example, standings in ranked]
     ranking = work.write("ranking.jsonl", lines)
     if arguments.copy_best is not None:
-        _copy_best(dataset.examples, lines, arguments.copy_best)
+        copy_best(_best_files(dataset.examples, lines), arguments.copy_best)
     unjudged = sum(each.reward is None for _, standings in ranked for each in standings)
     if arguments.json:
         told = {"not_judged": unjudged, "skipped_rows": dataset.skipped_json()}
@@ -172,11 +178,11 @@ def _ranked(example: "Example", standings: Sequence["Standing"]) -> dict[str, An
     }
 
 
-def _copy_best(examples: Sequence["Example"], lines: Sequence[dict[str, Any]], folder: Path) -> None:
-    """Copy the best candidate of each edit; of several that are level the first."""
+def _best_files(examples: Sequence["Example"], lines: Sequence[dict[str, Any]]) -> dict[str, Path]:
+    """The best candidate of each edit by the name of its copy; of several that are level the first."""
     from rewardharness.files import content_id
 
-    folder.mkdir(parents=True, exist_ok=True)
+    chosen = {}
     for example, line in zip(examples, lines, strict=True):
         if not line["best"]:
             continue
@@ -185,10 +191,8 @@ def _copy_best(examples: Sequence["Example"], lines: Sequence[dict[str, Any]], f
         assert image.path is not None  # samples lie on disk
         plain = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in example.id)[:80].strip(".")
         name = plain if plain == example.id else f"{plain}-{content_id(example.id)[:8]}"
-        try:
-            shutil.copyfile(image.path, folder / f"{name}{image.path.suffix}")
-        except OSError as error:
-            raise DataError(f"{image.path} cannot be copied to {folder}: {error.strerror}.") from None
+        chosen[f"{name}{image.path.suffix}"] = image.path
+    return chosen
 
 
 def filter_dataset(arguments: argparse.Namespace, settings: Settings) -> int:

@@ -55,8 +55,8 @@ def is_there(path: Path, made_by: Mapping[str, Any], *, force: bool) -> bool:
     if part is not None or not any((path / name).is_file() for name in _TABLES):
         return False  # broken off: the same set completes it
     if whole is None or whole.get("digest") != _digest(path):
-        known = "digest" in (whole or {})
-        how = "but not as it was drawn" if known else "drawn by an earlier version, which kept no checksum"
+        summed = "digest" in (whole or {})
+        how = "but not as it was drawn" if summed else "drawn by an earlier version, which kept no checksum"
         message = f"{path} holds this demonstration set, {how}; nothing was written."
         raise InputError(message, next_step="Keep it as it is, or draw it anew with --force.")
     return True

@@ -2,7 +2,7 @@
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _SAMPLES = "a folder, a table or a dataset on the Hub, with any number of candidates for each edit; see docs/bulk.md"
 _SHOWN = 50
+_PAIRS_OUTCOME = ("rules", "edits", "candidates", "candidates_judged", "pairs", "dropped", "duplicates_left_out")
 _BY_CONTENT = re.compile(r"[0-9a-f]{64}")
 
 
@@ -105,13 +106,14 @@ def rank_folder(arguments: argparse.Namespace, settings: Settings) -> int:
     if arguments.copy_best is not None:
         _check_place(arguments.copy_best / "best")
         check_copies(arguments.copy_best)
-    dataset = _samples(arguments, settings)
-    work = Work(arguments, settings, dataset, "rank-folder", {"method": arguments.method})
+    work = _rank_work(arguments, settings)
+    dataset = work.dataset
     if arguments.dry_run:
         return work.tell_cost(arguments.method)
     ranked = list(all_standings(dataset.examples, arguments.method, work.run(arguments.method)))
     lines = [_ranked(example, standings) for example, standings in ranked]
     ranking = work.write("ranking.jsonl", lines)
+    work.keep_outcome({"best": {line["id"]: line["best"] for line in lines}})
     if arguments.copy_best is not None:
         copy_best(_best_files(dataset.examples, lines), arguments.copy_best)
     unjudged = sum(each.reward is None for _, standings in ranked for each in standings)
@@ -132,6 +134,15 @@ def rank_folder(arguments: argparse.Namespace, settings: Settings) -> int:
         output.say(f"{who_judged(work.identity)}; rewards by {arguments.method}")
         output.say(f"All of it: {ranking}")
     return NOT_JUDGED if unjudged or dataset.skipped else 0
+
+
+def _rank_work(arguments: argparse.Namespace, settings: Settings) -> Work:
+    return Work(arguments, settings, _samples(arguments, settings), "rank-folder", {"method": arguments.method})
+
+
+def rank_manifest(arguments: argparse.Namespace, settings: Settings) -> Mapping[str, Any]:
+    """Say what `rh rank-folder` would be about, without judging anything."""
+    return _rank_work(arguments, settings).manifest
 
 
 def _best_names(line: dict[str, Any]) -> str:
@@ -198,7 +209,6 @@ def _best_files(examples: Sequence["Example"], lines: Sequence[dict[str, Any]]) 
 def filter_dataset(arguments: argparse.Namespace, settings: Settings) -> int:
     """Judge a dataset and keep what is good enough, each row with its reason. What was not judged is never kept."""
     from rewardharness.bulk.filtering import Rules, count, decide
-    from rewardharness.bulk.samples import one_by_one
     from rewardharness.bulk.table import write_decisions
     from rewardharness.judging.record import judgment_from_line
 
@@ -206,11 +216,8 @@ def filter_dataset(arguments: argparse.Namespace, settings: Settings) -> int:
     if arguments.output.suffix not in {".parquet", ".jsonl"}:
         raise InputError(f"{arguments.output} is neither .parquet nor .jsonl.", next_step="Name a file of one kind.")
     _check_place(arguments.output)
-    if arguments.single:
-        dataset = one_by_one(_samples(arguments, settings))
-    else:
-        dataset = _examples(arguments, settings).first(arguments.limit)
-    work = Work(arguments, settings, dataset, "filter-dataset", {"ties": arguments.ties})
+    work = _filter_work(arguments, settings)
+    dataset = work.dataset
     if arguments.dry_run:
         return work.tell_cost(None)
     results = work.run(None)
@@ -219,6 +226,7 @@ def filter_dataset(arguments: argparse.Namespace, settings: Settings) -> int:
     write_decisions(arguments.output, decided if arguments.everything else kept, work.identity)
     counts = count(decided, skipped=len(dataset.skipped))
     n = len(decided) + len(dataset.skipped)
+    work.keep_outcome({"reasons": counts, "decided": {each.example.id: each.code for each in decided}})
     commit = None
     if arguments.push:
         commit = _push(arguments, settings, arguments.output.parent, [arguments.output], "Filtered edits")
@@ -230,6 +238,21 @@ def filter_dataset(arguments: argparse.Namespace, settings: Settings) -> int:
         output.say(who_judged(work.identity))
         output.say(f"{len(kept)} of {n} kept, in {arguments.output}.")
     return NOT_JUDGED if counts.get("not_judged") or dataset.skipped else 0
+
+
+def _filter_work(arguments: argparse.Namespace, settings: Settings) -> Work:
+    from rewardharness.bulk.samples import one_by_one
+
+    if arguments.single:
+        dataset = one_by_one(_samples(arguments, settings))
+    else:
+        dataset = _examples(arguments, settings).first(arguments.limit)
+    return Work(arguments, settings, dataset, "filter-dataset", {"ties": arguments.ties})
+
+
+def filter_manifest(arguments: argparse.Namespace, settings: Settings) -> Mapping[str, Any]:
+    """Say what `rh filter-dataset` would be about, without judging anything."""
+    return _filter_work(arguments, settings).manifest
 
 
 def preference_data(arguments: argparse.Namespace, settings: Settings) -> int:
@@ -244,14 +267,13 @@ def preference_data(arguments: argparse.Namespace, settings: Settings) -> int:
         build,
         check_folder,
         repeated_scores,
-        without_duplicates,
     )
 
     pairs = PairRules(arguments.margin, arguments.spread, arguments.per_edit)
     rules = DataRules(pairs, arguments.repeats, arguments.holdout, arguments.run_share, arguments.seed)
     check_folder(arguments.output)
-    dataset, duplicates = without_duplicates(_samples(arguments, settings))
-    work = Work(arguments, settings, dataset, "preference-data", {"repeats": rules.repeats}, times=rules.repeats)
+    work, duplicates = _pairs_work(arguments, settings)
+    dataset = work.dataset
     if arguments.dry_run:
         return work.tell_cost("score")
     results = work.run("score")
@@ -272,6 +294,7 @@ def preference_data(arguments: argparse.Namespace, settings: Settings) -> int:
     }
     scores = repeated_scores(dataset, results, list(work.draws))
     manifest = build(dataset, scores, replace(rules, repeats=len(work.draws)), made_by, arguments.output)
+    work.keep_outcome({name: manifest[name] for name in _PAIRS_OUTCOME})
     commit = None
     if arguments.push:
         made = [arguments.output / name for name in (*manifest["files"], "manifest.json")]
@@ -285,6 +308,20 @@ def preference_data(arguments: argparse.Namespace, settings: Settings) -> int:
         output.say(f"{gate} Everything is in {arguments.output}.")
     whole = manifest["candidates_judged"] == manifest["candidates"] and not dataset.skipped
     return 0 if whole else NOT_JUDGED
+
+
+def _pairs_work(arguments: argparse.Namespace, settings: Settings) -> tuple[Work, int]:
+    """What `rh preference-data` judges, and how many candidates were left out because they are there twice."""
+    from rewardharness.bulk.preference_data import without_duplicates
+
+    dataset, duplicates = without_duplicates(_samples(arguments, settings))
+    times = arguments.repeats
+    return Work(arguments, settings, dataset, "preference-data", {"repeats": times}, times=times), duplicates
+
+
+def pairs_manifest(arguments: argparse.Namespace, settings: Settings) -> Mapping[str, Any]:
+    """Say what `rh preference-data` would be about, without judging anything."""
+    return _pairs_work(arguments, settings)[0].manifest
 
 
 def _check_place(file: Path) -> None:

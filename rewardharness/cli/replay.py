@@ -9,8 +9,9 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rewardharness.cli import benchmark, evolve, output, score
+from rewardharness.cli import benchmark, bulk, evolve, output, score
 from rewardharness.cli.leave import ask_leave
+from rewardharness.cli.work import OUTCOME
 from rewardharness.errors import HarnessError, RunError
 from rewardharness.settings import Settings
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from rewardharness.runs.replay import Outcome
 
 INTERRUPTED = 130
+OUTPUT = "output"
+"""Folder of a replay for what the command writes beside its run folder."""
 _ADDRESS = re.compile(r"[a-z]+://[^\s,'\"\]]+")
 SHOWN = 10
 """Differences that are listed one by one."""
@@ -40,6 +43,9 @@ class Replayable:
 COMMANDS: Mapping[str, Replayable] = {
     "score-folder": Replayable(score.score_folder, score.manifest_of),
     "benchmark": Replayable(benchmark.run, benchmark.manifest_of, report="report.json"),
+    "rank-folder": Replayable(bulk.rank_folder, bulk.rank_manifest, report=OUTCOME),
+    "filter-dataset": Replayable(bulk.filter_dataset, bulk.filter_manifest, report=OUTCOME),
+    "preference-data": Replayable(bulk.preference_data, bulk.pairs_manifest, report=OUTCOME),
     "evolve": Replayable(evolve.evolve, evolve.manifest_of, library="versions/0000", report="report.json"),
 }
 """What can be replayed, by the `command` of its manifest."""
@@ -201,7 +207,9 @@ def _given(
         if getattr(given, name) is None and isinstance(taken, str):
             setattr(given, name, taken)  # what the environment said then
     own = {"run_folder": to, "restart": False, "dry_run": False, "json": False, "yes": arguments.yes}
-    own |= {"for_library": None}  # a replay writes into its own folder alone
+    own |= {"for_library": None, "copy_best": None, "push": None}  # a replay writes into its own folder alone
+    if isinstance(getattr(given, "output", None), Path):
+        own["output"] = to / OUTPUT / given.output.name
     own |= {"quiet": arguments.quiet or arguments.json, "no_cache": arguments.no_cache or given.no_cache}
     changed = [
         f"the default of {name.replace('_', ' ')} ({_short(was)} and {_short(is_now)})"
@@ -312,7 +320,11 @@ def _compare(kind: Replayable, run: Path, to: Path, tolerance: float) -> "Outcom
     from rewardharness.files import read_json
     from rewardharness.runs.replay import compare_reports, compare_results, results_of
 
-    report = compare_reports(read_json(run / kind.report), read_json(to / kind.report)) if kind.report else []
+    report = []
+    if kind.report == OUTCOME and not (run / OUTCOME).is_file():
+        output.note(f"{run} was made by an earlier version and keeps no {OUTCOME}: judgments alone are compared.")
+    elif kind.report:
+        report = compare_reports(read_json(run / kind.report), read_json(to / kind.report))
     return compare_results(results_of(run), results_of(to), tolerance=tolerance, report=report)
 
 

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from rewardharness.judging.judge import Judge
 
 
+OUTCOME = "outcome.json"
+"""File of a run folder that says what was decided."""
+
+
 def add_run_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of a command that judges many edits into a run folder."""
     parser.add_argument("--limit", type=positive, metavar="N", help="the first N edits only")
@@ -66,7 +70,6 @@ class Work:
             "protocol": self.judge.protocol,
             "library_id": self.library.id,
             **({"release": self.release.id} if self.release else {}),
-            **({"skipped_rows": len(dataset.skipped)} if dataset.skipped else {}),
             **more,
         }
 
@@ -151,6 +154,12 @@ class Work:
                         on_judgment=lambda judgment: bar.step(),
                     )
             return run.results()
+
+    def keep_outcome(self, outcome: Mapping[str, Any]) -> None:
+        """Keep what was decided, without numbers of judgments, for a replay to compare."""
+        from rewardharness.files import write_json
+
+        write_json(self.folder / OUTCOME, outcome)
 
     def write(self, name: str, lines: Iterable[Mapping[str, Any]]) -> Path:
         """Write lines into the run folder, atomically; return the file."""

@@ -24,6 +24,11 @@ GONE = 499
 _HEADERS = [(b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff")]
 
 
+def usual_headers(visit: Visit) -> list[tuple[bytes, bytes]]:
+    """Headers that every reply has."""
+    return [*_HEADERS, (b"x-request-id", visit.request_id.encode("ascii"))]
+
+
 class Front:
     """Stands before the application.
 
@@ -55,8 +60,7 @@ class Front:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                named = (b"x-request-id", visit.request_id.encode("ascii"))
-                message["headers"] = [*message.get("headers", ()), *_HEADERS, named]
+                message["headers"] = [*message.get("headers", ()), *usual_headers(visit)]
             await send(message)
 
         try:

@@ -6,18 +6,18 @@ import logging
 import signal
 import socket
 from collections.abc import Callable, Iterator
+from http import HTTPStatus
 from typing import Any
 
 import h11
-import orjson
 from uvicorn import Config, Server
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from rewardharness.errors import InputError
-from rewardharness.serving.faults import ErrorReply, Fault
-from rewardharness.serving.front import Front
+from rewardharness.serving.faults import Fault, RefusedError
+from rewardharness.serving.front import Front, error_reply, usual_headers
 from rewardharness.serving.security import clean_request_id
-from rewardharness.serving.service import Service
+from rewardharness.serving.service import Service, Visit
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +64,10 @@ class PatientProtocol(H11Protocol):
         fault = Fault("malformed", "The request is not HTTP/1.1.", "Send it with a client for HTTP.")
         self._say(400, fault)
 
+    def _should_upgrade(self) -> bool:
+        """Nothing but HTTP is spoken; uvicorn would advise in the log, for every such request, to install more."""
+        return False
+
     def _watch(self) -> None:
         """Wait for a head while there is neither a request that is being answered nor a pause between two."""
         answering = self.cycle is not None and not self.cycle.response_complete
@@ -79,7 +83,9 @@ class PatientProtocol(H11Protocol):
 
     def _give_up(self) -> None:
         self._too_late = None
-        if self.conn.our_state is h11.IDLE:
+        # After a reply nobody is told anything that they did not ask for: they would take it for their next reply.
+        between = self.cycle is not None and not self.conn.trailing_data[0]
+        if self.conn.our_state is h11.IDLE and not between:
             fault = Fault("too_slow", "The head of the request did not come in time.", "Send it again.", True)
             self._say(408, fault)
         else:
@@ -90,10 +96,11 @@ class PatientProtocol(H11Protocol):
         if self.transport.is_closing() or (self.conn.our_state is not h11.IDLE and status != 400):
             self.transport.close()
             return
-        body = orjson.dumps(ErrorReply(clean_request_id(None), fault))
-        headers = [("content-type", "application/json"), ("content-length", str(len(body))), ("connection", "close")]
+        visit = Visit(clean_request_id(None))
+        _, headers, body = error_reply(visit, RefusedError(status, fault))
+        headers += [*usual_headers(visit), (b"connection", b"close")]
         with contextlib.suppress(h11.LocalProtocolError):
-            reply = h11.Response(status_code=status, headers=headers)
+            reply = h11.Response(status_code=status, headers=headers, reason=HTTPStatus(status).phrase)
             for event in (reply, h11.Data(data=body), h11.EndOfMessage()):
                 self.transport.write(self.conn.send(event) or b"")
         self.transport.close()

@@ -22,8 +22,8 @@ _BASE64 = (
 )
 
 
-_VISIBLE = r"[^\s\u0085\ufeff\u001c-\u001f]"
-"""A character that is no white space, in the words of every dialect of regular expressions."""
+_VISIBLE = r"[^\s\u0000-\u001f\u007f-\u009f\ufeff]"
+"""A character that is neither white space nor a control, in the words of every dialect of regular expressions."""
 
 
 class Base64(str):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -133,8 +134,35 @@ def test_what_is_not_http_is_answered_in_the_one_shape(server: Running) -> None:
     with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as connection:
         connection.sendall(b"GARBAGE\r\n\r\n")
         head, _, body = read_all(connection).partition(b"\r\n\r\n")
-    assert head.startswith(b"HTTP/1.1 400")
-    assert json.loads(body)["error"]["code"] == "malformed"
+    assert head.startswith(b"HTTP/1.1 400 Bad Request")
+    found = json.loads(body)
+    assert found["error"]["code"] == "malformed"
+    lines = head.decode().lower().splitlines()
+    assert f"x-request-id: {found['request_id']}" in lines and "cache-control: no-store" in lines
+
+
+@pytest.mark.parametrize(("more", "replies"), [(b"", []), (b"GET /healthz HT", [b"408"])])
+def test_after_its_reply_a_connection_is_told_of_half_a_head_and_of_nothing_else(more: bytes, replies: list) -> None:
+    chunk = b"3e8\r\n" + b" " * 1000 + b"\r\n"
+    head = b"POST /score HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    with (
+        Running(ReadyJudge(), Limits(body_bytes=20_000, read_seconds=0.5)) as running,
+        socket.create_connection(("127.0.0.1", running.port), timeout=PATIENCE) as connection,
+    ):
+        connection.sendall(head + b"Transfer-Encoding: chunked\r\n\r\n" + 25 * chunk)
+        first = connection.recv(65536)
+        connection.sendall(b"0\r\n\r\n" + more)  # the rest of what was refused
+        found = first + read_all(connection)
+    assert re.findall(rb"HTTP/1.1 (\d+)", found) == [b"413", *replies], (
+        "clients keep a connection for their next request"
+    )
+
+
+def test_another_protocol_is_not_offered_and_fills_no_log(server: Running, caplog: pytest.LogCaptureFixture) -> None:
+    upgrade = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13"}
+    assert server.get("/score", **upgrade).code == "method_not_allowed"
+    assert server.get("/healthz", **upgrade).status == 200
+    assert not caplog.records
 
 
 def test_a_caller_that_goes_away_gives_up_its_place() -> None:

@@ -265,6 +265,8 @@ def _problem(error: Any) -> tuple[str, str]:
     given = error.get("input")
     if error["type"] == "string_type" and isinstance(given, dict) and LIFTED in given:
         return place, "too long"
+    if error["type"] == "string_pattern_mismatch":  # the one pattern of a value is that of instructions
+        return place, "nothing visible in it"
     if error["type"] == "extra_forbidden":
         return place, "unknown field"
     return place, str(error["msg"]).removeprefix("Value error, ")

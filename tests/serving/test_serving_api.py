@@ -183,6 +183,11 @@ def test_what_is_wrong_with_a_request_is_named(change: dict[str, object], field:
     assert "results" not in answered.json
 
 
+def test_an_instruction_of_nothing_visible_is_told_in_words(server: Running) -> None:
+    reply = server.post("/score", edit(instruction="\0\n"))
+    assert reply.status == 422 and reply.json["error"]["message"] == "instruction: nothing visible in it."
+
+
 @pytest.mark.parametrize(
     ("body", "kind", "status", "code"),
     [

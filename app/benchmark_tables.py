@@ -10,6 +10,7 @@ from app.benchmark_charts import track
 from app.failures import title_of
 from app.markup import block, bullets, callout, escape, paragraph, table
 from rewardharness.benchmark.figures import (
+    THRESHOLD_HEADINGS,
     against,
     by_number,
     figure,
@@ -19,6 +20,7 @@ from rewardharness.benchmark.figures import (
     releases,
     sampled,
     share,
+    thresholds,
     what,
 )
 from rewardharness.benchmark.result import label
@@ -55,7 +57,18 @@ def rows_table(result: Json) -> str:
     )
     more = "".join(parts[OPEN_NUMBERS:])
     folded = f"<details><summary>More numbers ({len(parts) - OPEN_NUMBERS})</summary>{more}</details>" if more else ""
-    return block("".join(parts[:OPEN_NUMBERS]) + folded + paragraph(legend, "faint"))
+    return block("".join(parts[:OPEN_NUMBERS]) + folded + paragraph(legend, "faint") + _thresholds(result))
+
+
+def _thresholds(result: Json) -> str:
+    """The thresholds of ties that the run fitted on development data: of whom, how large, on what and on how many."""
+    rows = [[escape(cell) for cell in row] for row in thresholds(result)]
+    notes = bullets(map(escape, result["fitted"]))
+    if not rows:
+        return notes
+    text = "“Right there” is what a threshold was chosen for. It is no estimate: that is the number in the table above."
+    shown = table(list(THRESHOLD_HEADINGS), rows, "cards")
+    return f"<h4>Thresholds of ties</h4>{notes}{shown}{paragraph(text, 'faint')}"
 
 
 def _first(result: Json) -> str:
@@ -162,7 +175,6 @@ def about_data(result: Json) -> str:
     facts = [
         *releases(result),
         sampled(result),
-        *result["fitted"],
         f"Revision: {result['revision']}; digest {result['digest'][:12]}.",
     ]
     parts.append(bullets(escape(each) for each in facts if each))

@@ -120,6 +120,24 @@ def releases(result: Json) -> list[str]:
     return lines
 
 
+THRESHOLD_HEADINGS = ("Who", "Part", "A tie within", "Both bad below", "Fitted on", "Right there")
+"""Of the table of `thresholds`. What is right on the pairs of the fit is what it was chosen for, and no estimate."""
+
+
+def thresholds(result: Json) -> list[tuple[str, ...]]:
+    """The thresholds of ties that were fitted on development data, a row for every judge and part; often none."""
+    found: list[tuple[str, ...]] = []
+    for row in result["rows"]:
+        for each in row["numbers"]:
+            detail = each["detail"]
+            if each["metric"] == "fitted":
+                floor = "none" if detail["floor"] is None else f"{detail['floor']:.4g}"
+                pairs = f"{detail['fitted_on']} pairs, {detail['fitted_digest'][:12]}"
+                right = f"{detail['fitted_right']} of {detail['fitted_on']}"
+                found.append((label(row), str(each["part"]), f"{detail['threshold']:.4g}", floor, pairs, right))
+    return found
+
+
 def headline(result: Json) -> str:
     """Say in a sentence what came of a run: of every part the number that it is about."""
     row = result["rows"][0]

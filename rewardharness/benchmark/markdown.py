@@ -8,13 +8,15 @@ import re
 
 from rewardharness.library.card_parts import one_line
 
-_ALWAYS = re.compile(r"[\\`*\[\]<|~$]")
+_ALWAYS = re.compile(r"[\\`*<|~$]")
+_LINK = re.compile(r"^\[|\](?=[(\[:])")
+"""Brackets that could make a link, define one, or tick a box. Of all others Markdown makes nothing."""
 _REFERENCE = re.compile(r"&(?=#|[A-Za-z])")
 _EMPHASIS = re.compile(r"(?<![^\W_])_+|_+(?![^\W_])")
 """Underscores that do not stand between letters or digits."""
 _HASHES = re.compile(r"(?<!\S)#")
-_BLOCK = re.compile(r"^(?=[>+\-=:])")
-_NUMBERED = re.compile(r"^(\d{1,9})(?=[.)])")
+_BLOCK = re.compile(r"^(?=[>=:]|[+-](?: |$)|--)")
+_NUMBERED = re.compile(r"^(\d{1,9})(?=[.)](?: |$))")
 _MENTION = re.compile(r"@(?=\w)")
 
 
@@ -27,6 +29,7 @@ def inert(text: str, limit: int = 300) -> str:
     """
     line = _MENTION.sub("@ ", one_line(text, limit))
     line = _ALWAYS.sub(lambda found: "\\" + found[0], line)
+    line = _LINK.sub(lambda found: "\\" + found[0], line)
     line = _HASHES.sub(r"\\#", _REFERENCE.sub(r"\\&", line))
     line = _EMPHASIS.sub(lambda found: "\\_" * len(found[0]), line)
     return _NUMBERED.sub(r"\1\\", _BLOCK.sub(r"\\", line))

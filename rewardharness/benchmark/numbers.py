@@ -274,14 +274,14 @@ def _fitted(part: Part, replies: Sequence[Reply], rule: TieRule) -> list[Number]
         Number(
             part.name,
             "fitted",
-            f"exact among {', '.join(rule.labels)}, {rule.treatment}",
+            f"exact among {', '.join(rule.labels)}, threshold of ties fitted on other pairs",
             count.value,
             answers_interval(answers, count),
             count.n,
             count.judged,
             chance=1 / len(rule.labels),
             labels=rule.labels,
-            detail={**share_json(count), "threshold": rule.threshold, "floor": rule.floor, "fitted_on": rule.n},
+            detail={**share_json(count), **rule.told},
         )
     ]
 

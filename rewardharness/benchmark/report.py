@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rewardharness.benchmark.figures import (
+    THRESHOLD_HEADINGS,
     against,
     by_number,
     figure,
@@ -22,6 +23,7 @@ from rewardharness.benchmark.figures import (
     releases,
     sampled,
     share,
+    thresholds,
     what,
 )
 from rewardharness.benchmark.markdown import inert
@@ -88,7 +90,7 @@ def markdown(result: Json) -> str:
             f"## {inert(name, 400)}",
             table(("Who", "Value [95 %]", "Judged", "Guessing", "The judge against it"), cells),
         ]
-    parts += [_published(result), _judging(result), _calibration(result), _data(result)]
+    parts += [_thresholds(result), _published(result), _judging(result), _calibration(result), _data(result)]
     parts += ["## Notes", "\n".join(f"- {inert(note, 600)}" for note in task["notes"])] if task["notes"] else []
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -101,9 +103,15 @@ def _about(result: Json) -> str:
         f"{inert(', '.join(row['protocols']) or row['protocol'])}; Library {inert(row['library'])} "
         f"({row['library_id'][:12]}).",
         f"Data: {inert(result['revision'])}, digest {result['digest'][:12]}. {sampled(result)}".strip(),
-        *(inert(note, 600) for note in (*releases(result), *result["fitted"])),
+        *(inert(note, 600) for note in releases(result)),
     ]
     return "\n".join(lines)
+
+
+def _thresholds(result: Json) -> str:
+    rows = [tuple(inert(cell) for cell in row) for row in thresholds(result)]
+    said = "\n".join(inert(note, 600) for note in result["fitted"])
+    return f"## Thresholds of ties\n\n{said}\n\n{table(THRESHOLD_HEADINGS, rows)}" if rows else said
 
 
 def _published(result: Json) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rewardharness.benchmark.figures import (
+    THRESHOLD_HEADINGS,
     against,
     by_number,
     figure,
@@ -14,6 +15,7 @@ from rewardharness.benchmark.figures import (
     releases,
     sampled,
     share,
+    thresholds,
     what,
 )
 from rewardharness.benchmark.result import label
@@ -39,6 +41,7 @@ def report_page(result: Json) -> str:
         f"{text(' '.join((*releases(result), sampled(result), *result['fitted'])))}</p>",
         f"<p><strong>{text(headline(result))}</strong></p>",
         *(section(name, _chart(rows) + _table(rows)) for name, rows in by_number(result)),
+        section("Thresholds of ties", _thresholds(result)),
         section("Published numbers", "\n".join(_published(each) for each in result["published"])),
         section("By category", _categories(result)),
         section("Confidence of the judge", _calibration(row)),
@@ -88,6 +91,11 @@ def _short(name: str) -> str:
 
 def _tick(value: float, low: float) -> str:
     return f"{value:g}" if low else f"{value:.0%}"
+
+
+def _thresholds(result: Json) -> str:
+    rows = thresholds(result)
+    return table(THRESHOLD_HEADINGS, rows) if rows else ""
 
 
 def _published(each: Mapping[str, Any]) -> str:

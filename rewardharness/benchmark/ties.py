@@ -88,6 +88,12 @@ class TieRule:
         where = f"fitted on {self.n} other pairs, {self.digest[:12]}" if self.n else "given"
         return f"ties within {self.threshold:.4g}{floor} ({where})"
 
+    @property
+    def told(self) -> Json:
+        """What a table says of it: threshold, floor, on how many pairs it was fitted and right there, and which."""
+        fitted = {"fitted_on": self.n, "fitted_right": self.correct, "fitted_digest": self.digest}
+        return {"threshold": self.threshold, "floor": self.floor, **fitted}
+
     def to_json(self) -> Json:
         """Put it into JSON, to be kept with the judge that it is for."""
         return {**self.__dict__, "labels": list(self.labels), "seen": sorted(self.seen)}

@@ -124,7 +124,16 @@ def report(arguments: argparse.Namespace, settings: Settings) -> int:
 
 def print_result(result: "Json") -> None:
     """Print what a run came to."""
-    from rewardharness.benchmark.figures import by_number, headline, left_out, releases, sampled, share
+    from rewardharness.benchmark.figures import (
+        THRESHOLD_HEADINGS,
+        by_number,
+        headline,
+        left_out,
+        releases,
+        sampled,
+        share,
+        thresholds,
+    )
     from rewardharness.benchmark.result import label
 
     whole = list(by_number(result))
@@ -144,6 +153,8 @@ def print_result(result: "Json") -> None:
     for line in (*releases(result), sampled(result), *result["fitted"]):
         if line:
             output.say(line)
+    if fitted := thresholds(result):
+        output.table(tuple(name.lower() for name in THRESHOLD_HEADINGS), fitted, title="Thresholds of ties")
     _print_published(result)
     output.say(headline(result))
 

@@ -89,6 +89,20 @@ def test_nothing_foreign_is_more_than_text(world: tuple[BenchmarkServices, str, 
     assert all(tag not in reliability(result["rows"][0]["calibration"]["bins"]) for tag in ("<script", "<img"))
 
 
+def test_fitted_thresholds_are_shown_with_n_and_where_they_were_fitted(result: Json) -> None:
+    assert "Thresholds of ties" not in text_of(benchmark_tables.rows_table(result))
+    first = result["rows"][0]
+    detail = {"threshold": 0.03125, "floor": 0.4, "fitted_on": 31, "fitted_right": 20, "fitted_digest": "a1b2c3d4e5f60"}
+    number = {**first["numbers"][0], "metric": "fitted", "name": "exact, fitted", "detail": detail}
+    rows = [{**first, "numbers": [*first["numbers"], number]}, *result["rows"][1:]]
+    said = "Thresholds of ties were fitted on My development pairs, 31 pairs."
+    shown = text_of(benchmark_tables.rows_table({**result, "rows": rows, "fitted": [said]}))
+    for words in ("Thresholds of ties", said, "0.03125", "0.4", "31 pairs, a1b2c3d4e5f6", "20 of 31", "no estimate"):
+        assert words in shown, words
+    shown = text_of(benchmark_tables.rows_table({**result, "fitted": ["No threshold could be fitted."]}))
+    assert "No threshold could be fitted." in shown
+
+
 def test_questions_are_words_pictures_and_chains_and_nothing_else(world: tuple[BenchmarkServices, str, str]) -> None:
     services, builtin, timid = world
     keys = {name: services.open(name).result["rows"][0]["key"] for name in (builtin, timid)}

@@ -8,9 +8,11 @@ import pytest
 from bench_parts import contender, judged, made, number, settings
 from synthetic import MAKERS, Pixels, edit, editreward_rows, png, vcreward, write_parquet
 
+from rewardharness.benchmark.figures import thresholds
 from rewardharness.benchmark.items import Exam
 from rewardharness.benchmark.loading import open_exam
-from rewardharness.benchmark.report import read_result
+from rewardharness.benchmark.report import markdown, read_result
+from rewardharness.benchmark.report_page import report_page
 from rewardharness.benchmark.run import estimate, judge_exam, line_id, manifest, read_judgments, read_known
 from rewardharness.benchmark.task import list_tasks, open_task
 from rewardharness.benchmark.thresholds import fit_rules, read_rules, write_rules
@@ -326,8 +328,14 @@ def test_thresholds_are_fitted_on_other_data_and_stand_beside(tmp_path: Path) ->
     assert read_rules(tmp_path / "run") == (rules, notes)
     result = read_result(tmp_path / "run")
     fitted = number(result, "K=2", "fitted")
-    assert fitted["value"] == 1.0 and "fitted on 30 other pairs" in fitted["name"]
+    assert fitted["value"] == 1.0 and "threshold of ties fitted on other pairs" in fitted["name"]
     assert result["fitted"][0].startswith("Thresholds of ties were fitted on")
+    [rule] = rules[result["rows"][0]["key"]].values()
+    [row] = [row for row in thresholds(result) if row[1] == "K=2"]
+    assert row[2:] == (f"{rule.threshold:.4g}", "none", f"30 pairs, {rule.digest[:12]}", "30 of 30")
+    for text in (markdown(result), report_page(result)):
+        assert [each for each in ("Thresholds of ties", *row, result["fitted"][0]) if each not in text] == []
+    assert "Thresholds of ties" not in markdown(plain) + report_page(plain)
     assert number(result, "K=2", "tuned")["value"] == 1.0
 
 

@@ -63,6 +63,9 @@ def test_usual_names_read_as_they_are() -> None:
         "measured (no VLM), release 3f2a1b",
         "my_pairs_2: exact among A, B, tie",
         "vllm:Qwen/Qwen2.5-VL-7B-Instruct",
+        "measured: 50.0 [29.9, 70.1] (20 of 20 judged)",
+        "0.05",
+        "-1.5 [-2, 3]",
         "50 % of 3 & 4; that's all!",
         "drawn: complete groups of 3, every pair right; a group with a failed pair is not",
     ):

@@ -14,6 +14,7 @@ from rewardharness.cli.main import main
 from rewardharness.errors import InputError
 from rewardharness.library.hub import HubError, push
 from rewardharness.library.space import PushedSpace, SpaceWish, push_space
+from rewardharness.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 SPACE = "ann/demo"
@@ -66,15 +67,30 @@ def test_what_is_in_the_space_runs_by_itself(hub: Hub, tmp_path: Path) -> None:
         (root / path).write_bytes(data)
     ast.parse((root / "app.py").read_text("utf-8"))
     code = "import runpy, app.main as m, rewardharness.library as l; seen = []; m.launch = seen.append; "
-    code += "runpy.run_path('app.py', run_name='__main__'); print(seen[0].library, seen[0].judge, l.__file__)"
+    code += "runpy.run_path('app.py', run_name='__main__'); "
+    code += "print(*(getattr(seen[0], name) for name in ('library', 'judge', 'release')), l.__file__)"
+    env = {"PATH": "/usr/bin", "HOME": str(root), "RH_RELEASE": "release.json"}
     found = subprocess.run(
         [sys.executable, "-P", "-c", f"import sys; sys.path.insert(0, '.'); {code}"],
-        cwd=root, capture_output=True, text=True, check=True, timeout=60, env={"PATH": "/usr/bin", "HOME": str(root)},
+        cwd=root, capture_output=True, text=True, check=True, timeout=60, env=env,
     )  # fmt: skip
-    library, judge, where = found.stdout.split()
-    assert (library, judge) == (f"{REPO}@v0.1.0", "measured") and Path(where).is_relative_to(root)
+    library, judge, release, where = found.stdout.split()
+    assert (library, judge, release) == (f"{REPO}@v0.1.0", "measured", "release.json") and Path(where).is_relative_to(
+        root
+    )
     tracked = {str(path.relative_to(ROOT)) for path in (ROOT / "rewardharness/library/builtin").rglob("*.md")}
     assert tracked <= set(files(hub)) and not [path for path in files(hub) if "__pycache__" in path]
+
+
+def test_the_settings_that_a_space_names_are_read(hub: Hub, tmp_path: Path) -> None:
+    make(hub)
+    page = files(hub)["README.md"].decode()
+    assert f"rh release {REPO}@v0.1.0 -o release.json" in page and "RH_RELEASE" in page
+    named = set(re.findall(r"^\| `(RH_\w+)` \|", page, re.MULTILINE))
+    assert named == {"RH_LIBRARY", "RH_JUDGE", "RH_RELEASE"}
+    usual = Settings.from_env({"RH_HOME": str(tmp_path)})
+    for name in named:
+        assert Settings.from_env({"RH_HOME": str(tmp_path), name: "given"}) != usual, f"{name} changes nothing"
 
 
 def test_the_requirements_of_a_space_are_those_of_this_repository() -> None:

@@ -27,6 +27,7 @@ from app.benchmark_services import AGAINST, UNJUDGED, WITH, BenchmarkServices, W
 from app.jobs import BusyError, CommandError, Jobs
 from app.judges import ENDPOINT, JudgeChoice, Key
 from app.new_benchmark import PLACE, VISIT_PAIRS, NewBenchmark, benchmark_command
+from rewardharness.cli.main import main
 from rewardharness.errors import DataError, HarnessError, InputError, RunError
 from rewardharness.files import read_json, read_jsonl, write_json, write_text
 from rewardharness.judging.subagent import SubAgentSettings
@@ -225,6 +226,25 @@ def test_data_and_libraries_that_have_changed_are_said_to_have(world: World, tmp
     with pytest.raises(HarnessError, match=r"no task|not exist"):
         app_services(world.home, tmp_path / "gone").benchmarks.case(name, key, question)
     assert anew.asked(name, key), "the numbers need no data"
+
+
+def test_the_chain_of_a_release_is_made_again_while_it_is_the_same_release(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RH_HOME", str(world.home))
+    file = tmp_path / "release.json"
+    assert main(["release", "builtin", "--ties", "-o", str(file)]) == 0
+    words = ["benchmark", str(world.data), "--release", str(file), "--limit", "4", "--no-baseline", "--quiet"]
+    assert main([*words, "--run", str(world.home / "runs" / "released")]) == 0
+    services = app_services(world.home, tmp_path / "scratch").benchmarks
+    key = world.key("released")
+    question = services.asked("released", key)[0].reply.question.id
+    (piece,) = services.case("released", key, question).sides[0].pieces
+    assert piece.seen.why_not == "" and piece.seen.judgment is not None and piece.seen.judgment.ties_offered
+    assert main(["release", "builtin", "-o", str(file), "--yes"]) == 0
+    anew = app_services(world.home, tmp_path / "again").benchmarks
+    (piece,) = anew.case("released", key, question).sides[0].pieces
+    assert "Another release goes by that name" in piece.seen.why_not and piece.judgment is not None
 
 
 def prefer_the_edit(call: Call) -> Mapping[str, Any] | None:

@@ -211,7 +211,9 @@ def read_ratings(folder: Path) -> Ratings:
     tasks = sorted({task for (task, _), _ in found})
     if len(tasks) != 1:
         what = f"tables of several tasks: {', '.join(tasks[:_SHOWN])}" if tasks else "no *_rater1.tsv"
-        raise DataError(f"{folder} holds {what}.", next_step="Name the folder of one task.")
+        below = sorted(path.parent.name for path in folder.glob("*/*_rater1.tsv"))
+        named = f": {', '.join(below[:_SHOWN])}{', ...' if len(below) > _SHOWN else ''}" if below else ""
+        raise DataError(f"{folder} holds {what}.", next_step=f"Name the folder of one task{named}.")
     tables = [_read_table(path) for _, path in found]
     first = tables[0]
     for table in tables[1:]:

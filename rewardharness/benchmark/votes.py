@@ -160,13 +160,24 @@ class VoteReport:
 def score_votes(*paths: Path) -> tuple[VoteReport, ...]:
     """Read files of raw replies and count them in both readings; one report per file, in order.
 
+    A folder stands for the `.jsonl` files in it, by name.
+
     `report.published.four_way` with `metrics.of_all` is the number of the published table (53.54 for GPT-4o);
     `report.published.problems[NO_VERDICT]` is how many replies hold nothing in double brackets.
 
     Raises:
-        DataError: If a file is missing or not of this form; names the rows.
+        DataError: If a file is missing or not of this form, or a folder has none; names the rows.
     """
-    return tuple(report_votes(path.name, read_votes(path)) for path in paths)
+    return tuple(report_votes(file.name, read_votes(file)) for path in paths for file in _files(path))
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    found = sorted(path.glob("*.jsonl"))
+    if not found:
+        raise DataError(f"{path} holds no .jsonl files.", next_step="Name files with one JSON object per line.")
+    return found
 
 
 def report_votes(name: str, rows: Sequence[VoteRow]) -> VoteReport:

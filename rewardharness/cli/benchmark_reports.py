@@ -41,8 +41,9 @@ def register(parts: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
     two.set_defaults(run=compare)
     raw = parts.add_parser("votes", help="count raw replies of models on GenAI-Bench", description=votes.__doc__)
     raw.add_argument(
-        "files", type=Path, nargs="+", metavar="FILE", help="one JSON object a line, as they are published"
-    )
+        "files", type=Path, nargs="+", metavar="FILE",
+        help="one JSON object a line, as they are published; a folder stands for its .jsonl files",
+    )  # fmt: skip
     raw.set_defaults(run=votes)
     rated = parts.add_parser("ratings", help="read the tables of ImagenHub's raters", description=ratings.__doc__)
     rated.add_argument("folder", type=Path, help="holds *_rater1.tsv and so on, of one task")

@@ -179,6 +179,15 @@ def test_a_row_twice_is_refused_and_many_bad_rows_are_summed_up(tmp_path: Path) 
         score_votes(tmp_path / "none.jsonl")
 
 
+def test_a_folder_stands_for_its_files(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"holds no \.jsonl files"):
+        score_votes(tmp_path)
+    (tmp_path / "template.txt").write_text("not a reply", encoding="utf-8")
+    for name in ("two.jsonl", "one.jsonl"):
+        write(tmp_path / name, SOME)
+    assert [each.name for each in score_votes(tmp_path)] == ["one.jsonl", "two.jsonl"]
+
+
 @pytest.mark.real_data
 @pytest.mark.parametrize(
     ("judge", "accuracy", "no_verdict", "not_a_label"),

@@ -160,5 +160,6 @@ def test_a_refused_key_is_said_and_what_hangs_can_be_stopped_or_left(
         give(page, pictures, pictures.instruction)
         page.locator("#compare").click()
         assert hang.wait(20)
+        expect(page.locator("#stop")).to_be_visible()  # the page listens: the server will notice when it is gone
         page.close()
         assert server.wait_for(lambda: server.open_connections == 0, 30), "nobody is left who waits for the answer"

@@ -310,9 +310,10 @@ def test_what_cannot_be_recorded_is_said(
 
 
 @pytest.mark.parametrize("spec", ["out", "=out", "last=", "last=nowhere", f"last=out#sha256:{'0' * 64}"])
-def test_artifacts_that_cannot_be_meant_are_refused(place: Path, run: Run, spec: str) -> None:
+def test_artifacts_that_cannot_be_meant_are_refused(place: Path, run: Run, own_home: Path, spec: str) -> None:
     run(*PLAN)
     run("record-result", "grpo-1", "--status", "succeeded", "--artifact", spec, status=1)
+    assert [each.name for each in (own_home / "lineage").glob("*.json")] == ["manifest.grpo-1.json"]
 
 
 def test_an_artifact_elsewhere_keeps_the_hash_that_was_given(place: Path, run: Run) -> None:

@@ -248,7 +248,8 @@ def test_secrets_are_refused_and_not_repeated(lineage: Lineage, config: dict[str
 def test_what_only_stands_for_a_secret_is_none(lineage: Lineage) -> None:
     config = {"hub_token": None, "api_key": "${KEY}", "token": "<image>", "password": "", "pad_token": "<|end|>"}
     config |= {"max_tokens": 3, "use_auth_token": True, "api_key_env": "LLM_API_KEY", "tokenizer": "x"}
-    lineage.record("run-1", replace(PLAN, trainer=Trainer("t", config=config)))
+    recorded = lineage.record("run-1", replace(PLAN, trainer=Trainer("t", config=config)))
+    assert recorded.body.trainer.config == config
 
 
 @pytest.mark.parametrize("name", ["", ".", "../x", "a/b", "a b", "-a", "a" * 101, "é", "a\n"])

@@ -105,5 +105,6 @@ def test_looking_at_a_run_does_not_keep_it_from_starting(tmp_path: Path) -> None
     handle = hold(tmp_path / "run.lock")
     looker = threading.Timer(0.01, os.close, [handle])
     looker.start()
-    RunFolder(tmp_path, {}).close()
+    with RunFolder(tmp_path, {}):
+        assert is_running(tmp_path)
     looker.join()

@@ -172,7 +172,8 @@ def test_keys_of_the_settings_are_kept_nowhere(tmp_path: Path) -> None:
 
 @given(st.recursive(st.none() | st.booleans() | st.floats() | st.text(), st.lists, max_leaves=5))
 def test_any_argument_is_json(value: Any) -> None:
-    json.dumps(made(value=value, path=Path("a"), odd=object()).sitting["arguments"])
+    arguments = json.loads(json.dumps(made(value=value, path=Path("a"), odd=object()).sitting["arguments"]))
+    assert set(arguments) >= {"value", "path", "odd"} and arguments["path"] == "a"
 
 
 def test_an_error_is_not_hidden_by_a_record_that_cannot_be_written(tmp_path: Path) -> None:

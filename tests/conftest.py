@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from halting import Halt
 from hypothesis import settings
 
 settings.register_profile("calm", deadline=None)  # how long an example takes says something about the machine alone
@@ -40,6 +41,16 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
         _connect(self, address)  # type: ignore[arg-type]
 
     monkeypatch.setattr(socket.socket, "connect", connect)
+
+
+@pytest.fixture
+def halt(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Halt]:
+    """Where a process that is started halts."""
+    halt = Halt(tmp_path_factory.mktemp("halt"))
+    for name, value in halt.environment.items():
+        monkeypatch.setenv(name, value)
+    yield halt
+    halt.end()
 
 
 @pytest.fixture

@@ -56,9 +56,10 @@ def running_app(folder: Path, settings: Mapping[str, str]) -> Iterator[Served]:
         port = free.getsockname()[1]
     ours = ("RH_", "GRADIO_", "HF_", "HUGGING_FACE_")
     env = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
-    env |= {"RH_HOME": str(folder / "home"), "RH_WORKERS": "2", "PYTHONPATH": str(ROOT)}
+    env |= {"RH_HOME": str(folder / "home"), "RH_WORKERS": "2"}
     # Of its own too: an app that ends takes uploads away, and equal ones of another app would have the same place.
     env |= {"GRADIO_TEMP_DIR": str(folder / "uploads"), **settings}
+    env["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [settings.get("PYTHONPATH")])])
     log = folder / "log.txt"
     with (
         log.open("wb") as errors,

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 import pytest
 from PIL import Image
 
@@ -107,13 +106,3 @@ def judged(home: Path, new: NewBenchmark, name: str) -> str:
         status = main([*words, "--yes", "--quiet", "--run", str(home / "runs" / name)])
     assert status in {0, 3}, status
     return name
-
-
-def process_of(name: str) -> psutil.Process:
-    """The process of a run. Waits until it is there."""
-    while True:
-        for process in psutil.process_iter(["cmdline"]):
-            words = process.info["cmdline"] or []
-            if "benchmark" in words and any(word.endswith(f"/{name}") for word in words):
-                return process
-        time.sleep(0.01)

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 from model_server import Call, completion
 from PIL import Image
 
@@ -95,14 +94,4 @@ def follow(services: EvolveServices, name: str, until: Callable[[Sight], bool] =
         sight = services.look(name)
         if until(sight) or sight.state not in MOVING:
             return sight
-        time.sleep(0.01)
-
-
-def process_of(name: str) -> psutil.Process:
-    """The process of a run. Waits until it is there."""
-    while True:
-        for process in psutil.process_iter(["cmdline"]):
-            words = process.info["cmdline"] or []
-            if "evolve" in words and any(word.endswith(f"/{name}") for word in words):
-                return process
         time.sleep(0.01)

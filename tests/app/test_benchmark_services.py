@@ -1,7 +1,6 @@
 import json
 import os
 import shutil
-import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,8 +17,8 @@ from benchmark_parts import (
     make_labelled,
     make_timid,
     on,
-    process_of,
 )
+from halting import Halt
 from model_server import Call, ModelServer, completion
 
 from app.benchmark_cases import pictures
@@ -287,27 +286,28 @@ def test_a_model_judges_with_a_key_that_is_kept_nowhere_and_its_chain_is_remembe
         (world.home / "set-aside").rename(world.home / "cache" / "judgments.sqlite3")
 
 
-def test_a_benchmark_outlives_who_began_it_is_stopped_killed_and_goes_on(world: World, tmp_path: Path) -> None:
+def test_a_benchmark_outlives_who_began_it_is_stopped_killed_and_goes_on(
+    world: World, tmp_path: Path, halt: Halt
+) -> None:
     services = world.services
     found = services.expect(on(world.data, seed=5, limit=11))
+    halt.at("results.jsonl", 3)
     name = services.start(found)
-    process = process_of(name)
+    process = halt.reached()
     assert os.getsid(process.pid) == process.pid, "its session is its own"
-    follow(services, name, lambda progress: progress.state == "running")
-    process.send_signal(signal.SIGSTOP)
     other = app_services(world.home, tmp_path / "other").benchmarks
     assert other.look(name).state == "running", "an app that starts later finds it"
     with pytest.raises(BusyError, match="under way"):
         other.start(found)
     assert other.stop(name).state == "stopping"
-    process.send_signal(signal.SIGCONT)
+    process.resume()
     rests = follow(other, name)
     assert rests.state == "stopped" and rests.judged < 22 and rests.wanted == 22
     missing = sum(row["missing"] for row in services.open(name).result["rows"])
     assert missing == 22 - rests.judged and services.goes_on(name)
+    halt.at("results.jsonl", rests.judged + 1)
     services.resume(name)
-    follow(services, name, lambda progress: progress.state == "running")
-    process_of(name).kill()
+    halt.reached().kill()
     assert follow(services, name).state == "interrupted"
     services.resume(name)
     done = follow(services, name)
@@ -403,20 +403,21 @@ def test_a_stranger_is_not_told_where_things_lie(tmp_path: Path) -> None:
     assert "secret-place" not in f"{caught.value.message} {caught.value.next_step}"
 
 
-def test_only_one_stranger_runs_at_a_time(world: World, tmp_path: Path) -> None:
+def test_only_one_stranger_runs_at_a_time(world: World, tmp_path: Path, halt: Halt) -> None:
     home = tmp_path / "home"
     make_labelled(home / "data" / "demo-100")
     services = app_services(home, tmp_path / "scratch", local=False).benchmarks
     found = services.expect(NewBenchmark(limit=PAIRS, seed=1))
+    halt.at("results.jsonl", 1)
     name = services.start(found)
-    process_of(name).send_signal(signal.SIGSTOP)
+    process = halt.reached()
     with pytest.raises(BusyError, match="Somebody else's run"):
         services.start(found)
     with pytest.raises(BusyError, match="Somebody else's run"):  # an evolution is a run too
         Jobs(home).start(f"visitor-{'1' * 32}", ["evolve"], {}, visitor=True)
-    process_of(name).send_signal(signal.SIGCONT)
-    assert services.stop(name).state in {"starting", "running", "stopping"}
-    follow(services, name)
+    assert services.stop(name).state == "stopping"
+    process.resume()
+    assert follow(services, name).state == "stopped"
 
 
 def test_sizes_of_tasks_are_those_of_published_tables(world: World) -> None:

@@ -2,8 +2,6 @@
 
 import json
 import shutil
-import signal
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,7 +10,8 @@ from typing import Any
 
 import pytest
 from app_parts import Served, running_app
-from evolve_parts import WRONG, make_pairs, make_timid, process_of
+from evolve_parts import WRONG, make_pairs, make_timid
+from halting import Halt
 from hostile import HOSTILE
 from hub_server import HubServer
 
@@ -41,6 +40,7 @@ class Scene:
     token: str
     data: Path
     library: Path
+    halt: Halt
 
     @property
     def runs(self) -> Path:
@@ -50,12 +50,13 @@ class Scene:
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     scratch = tmp_path_factory.mktemp("evolve-app")
-    data, library = make_pairs(scratch / "pairs"), make_timid(scratch / "timid")
+    data, library, halt = make_pairs(scratch / "pairs"), make_timid(scratch / "timid"), Halt(scratch)
     with HubServer() as hub:
         token = hub.login("ann")
         settings = {"HF_ENDPOINT": hub.url, "HF_TOKEN": token, "HF_HOME": str(scratch / "hf")}
-        with running_app(scratch, settings) as app:
-            yield Scene(hub, app, token, data, library)
+        with running_app(scratch, {**settings, **halt.environment}) as app:
+            yield Scene(hub, app, token, data, library, halt)
+    halt.end()
 
 
 @pytest.fixture(scope="module")
@@ -127,13 +128,6 @@ def begin(page: Page, scene: Scene) -> str:
     return name
 
 
-def wait_for_kept(scene: Scene, name: str) -> None:
-    """Wait until an edit was kept. The first decision comes soon after the first judging."""
-    events = scene.runs / name / "events.jsonl"
-    while not any(each["event"] == "decided" for _, each in read_jsonl(events)):
-        time.sleep(0.01)
-
-
 def test_a_library_grows_is_looked_into_published_and_judges(
     scene: Scene, browser: Browser, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -147,10 +141,9 @@ def test_a_library_grows_is_looked_into_published_and_judges(
         fold_out(page, "Search and budget")
         fill(page, "evolve-proposals", "8")
         expect(page.locator("#evolve-start")).to_be_hidden()  # the cost that was shown is not that of this
+        scene.halt.at("events.jsonl", 1, '"decided"')  # so that the run does not end before all was looked at
         name = begin(page, scene)
-        process = process_of(name)
-        wait_for_kept(scene, name)
-        process.send_signal(signal.SIGSTOP)  # so that the run does not end before all was looked at
+        process = scene.halt.reached()
         expect(page.locator("#evolve-edits label", has_text="Kept").first).to_be_visible()
         expect(page.locator("#evolve-standing")).to_contain_text("On the pool")
         page.reload()
@@ -159,7 +152,7 @@ def test_a_library_grows_is_looked_into_published_and_judges(
         expect(page.locator("#evolve-standing h3")).to_contain_text("Running")
         page.locator("#evolve-stop").click()
         expect(page.locator("#evolve-standing h3")).to_contain_text("Stopping")
-        process.send_signal(signal.SIGCONT)
+        process.resume()
         expect(page.locator("#evolve-standing h3")).to_contain_text("Stopped")
         photograph(page, shots / "evolve-stopped.png")
         page.locator("#evolve-resume").click()

@@ -1,10 +1,10 @@
 import argparse
 import os
-import signal
 from pathlib import Path
 
 import pytest
-from evolve_parts import WRONG, follow, make_pairs, make_timid, prefer_by_bytes, process_of, services_of
+from evolve_parts import WRONG, follow, make_pairs, make_timid, prefer_by_bytes, services_of
+from halting import Halt
 from model_server import ModelServer
 
 from app.evolve_services import EvolveServices
@@ -50,19 +50,21 @@ def test_a_run_goes_from_its_cost_to_its_audit(world: tuple[EvolveServices, NewR
         services.look("../etc")
 
 
-def test_a_run_outlives_who_started_it_is_stopped_and_goes_on(world: tuple[EvolveServices, NewRun, Path]) -> None:
+def test_a_run_outlives_who_started_it_is_stopped_and_goes_on(
+    world: tuple[EvolveServices, NewRun, Path], halt: Halt
+) -> None:
     services, run, home = world
-    name = services.start(services.expect(run))
-    process = process_of(name)
+    found = services.expect(run)
+    halt.at("events.jsonl", 2)
+    name = services.start(found)
+    process = halt.reached()
     assert os.getsid(process.pid) == process.pid, "its session is its own"
-    follow(services, name, lambda sight: len(sight.events) > 1)
-    process.send_signal(signal.SIGSTOP)
     other = services_of(home, home.parent / "other")
     assert other.look(name).state == "running", "an app that starts later finds it"
     with pytest.raises(BusyError, match="under way"):
         other.resume(name)
     assert other.stop(name).state == "stopping"
-    process.send_signal(signal.SIGCONT)
+    process.resume()
     rests = follow(other, name)
     assert rests.state == "stopped" and not (rests.folder / "report.json").exists()
     assert other.resume(name).state in {"starting", "running"}
@@ -70,11 +72,14 @@ def test_a_run_outlives_who_started_it_is_stopped_and_goes_on(world: tuple[Evolv
     assert done.state == "finished" and any(isinstance(event, Resumed) for event in done.events)
 
 
-def test_a_process_that_is_killed_leaves_a_run_that_goes_on(world: tuple[EvolveServices, NewRun, Path]) -> None:
+def test_a_process_that_is_killed_leaves_a_run_that_goes_on(
+    world: tuple[EvolveServices, NewRun, Path], halt: Halt
+) -> None:
     services, run, _ = world
-    name = services.start(services.expect(run))
-    follow(services, name, lambda sight: bool(sight.events))
-    process_of(name).kill()
+    found = services.expect(run)
+    halt.at("events.jsonl", 2)
+    name = services.start(found)
+    halt.reached().kill()
     assert follow(services, name).state == "interrupted"
     services.resume(name)
     assert follow(services, name).state == "finished"
@@ -211,7 +216,7 @@ def test_strangers_get_the_demonstration_set_by_measuring_and_nothing_else(tmp_p
             command_of(NewRun(budget=Budget(seconds=seconds)), judges, known, local=False)
 
 
-def test_strangers_run_one_at_a_time_and_see_their_own_run_alone(tmp_path: Path) -> None:
+def test_strangers_run_one_at_a_time_and_see_their_own_run_alone(tmp_path: Path, halt: Halt) -> None:
     home = tmp_path / "home"
     jobs = Jobs(home)
     data, library = make_pairs(tmp_path / "pairs"), make_timid(tmp_path / "timid")
@@ -223,12 +228,12 @@ def test_strangers_run_one_at_a_time_and_see_their_own_run_alone(tmp_path: Path)
         write_json(old / "run.json", {"command": "evolve"})
     kept = home / "runs" / "the-owners"
     write_json(kept / "run.json", {"command": "evolve"})
+    halt.at("events.jsonl", 1)
     jobs.start(mine, words, {}, visitor=True)
-    process = process_of(mine)
-    process.send_signal(signal.SIGSTOP)
+    process = halt.reached()
     with pytest.raises(BusyError, match="Somebody else"):
         Jobs(home).start(other, words, {}, visitor=True)
-    process.send_signal(signal.SIGCONT)
+    process.resume()
     assert len(list((home / "runs").glob("visitor-0*"))) < KEPT_VISITS and kept.is_dir()
     services = services_of(home, tmp_path / "scratch", local=False, SYSTEM="spaces")
     assert services.runs() == [] and follow(services, mine).state == "finished"

@@ -1,14 +1,13 @@
 import io
 import json
 import os
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from halting import Halt
 from model_server import ModelServer
 from PIL import Image
 
@@ -271,24 +270,21 @@ def test_what_cannot_be_done_is_said_in_words(
     assert message in shown.err and "Next:" in shown.err and not shown.out
 
 
-def test_killing_the_process_changes_nothing(data: Path, tmp_path: Path) -> None:
+def test_killing_the_process_changes_nothing(data: Path, tmp_path: Path, halt: Halt) -> None:
     words = [sys.executable, "-m", "rewardharness", "benchmark", str(data), "--no-baseline", "--quiet", "--json"]
     words += ["--baselines", "random", "--concurrency", "1", "--no-cache", "--run"]
     killed, whole = tmp_path / "killed", tmp_path / "whole"
+    halt.at("results.jsonl", 2)
     process = subprocess.Popen([*words, str(killed)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    lines = killed / "results.jsonl"
-    while process.poll() is None and not (lines.exists() and lines.read_bytes().count(b"\n") >= 2):
-        time.sleep(0.002)
-    process.send_signal(signal.SIGKILL)
+    halt.reached().kill()
     process.communicate()
-    assert process.returncode == -signal.SIGKILL, "it was over before it could be killed"
     for folder in (killed, whole):
         subprocess.run([*words, str(folder)], capture_output=True, check=True, env=os.environ)
     first, second = (json.loads((each / "report.json").read_text("utf-8")) for each in (killed, whole))
     for row in (*first["rows"], *second["rows"]):
         del row["usage"]
     assert first == second
-    ids = [json.loads(line)["id"] for line in lines.read_text("utf-8").splitlines()]
+    ids = [json.loads(line)["id"] for line in (killed / "results.jsonl").read_text("utf-8").splitlines()]
     assert len(ids) == len(set(ids)) == 16, "nothing was judged twice"
 
 

@@ -5,12 +5,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from halting import Halt
 from model_server import Call, ModelServer
 from PIL import Image
 
@@ -173,15 +173,15 @@ def test_corrected_labels_count_for_what_is_learned_from_alone(
     assert "differs in: corrections" in capsys.readouterr().err, "another pool is another run"
 
 
-def test_killing_the_process_changes_nothing(data: Path, library: Path, finished: Path, tmp_path: Path) -> None:
+def test_killing_the_process_changes_nothing(
+    data: Path, library: Path, finished: Path, tmp_path: Path, halt: Halt
+) -> None:
     command = [sys.executable, "-m", "rewardharness", *arguments(data, library, tmp_path / "killed", "--quiet")]
     command += ["--json"]
-    events = tmp_path / "killed" / "events.jsonl"
     for lines in (2, 5):
+        halt.at("events.jsonl", lines)
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        while process.poll() is None and not (events.exists() and events.read_bytes().count(b"\n") >= lines):
-            time.sleep(0.005)
-        process.send_signal(signal.SIGKILL)
+        halt.reached().kill()
         process.communicate()
     last = subprocess.run(command, capture_output=True, check=True, text=True)
     report, whole = report_of(last.stdout), json.loads((finished / "report.json").read_text(encoding="utf-8"))
@@ -220,14 +220,12 @@ def test_killing_the_process_amid_a_round_pays_for_no_reply_twice(data: Path, li
     assert findings and len(set(findings)) == len(findings), "what was answered is not"
 
 
-def test_ctrl_c_ends_cleanly_and_says_how_to_go_on(data: Path, library: Path, tmp_path: Path) -> None:
+def test_ctrl_c_ends_cleanly_and_says_how_to_go_on(data: Path, library: Path, tmp_path: Path, halt: Halt) -> None:
     command = [sys.executable, "-m", "rewardharness", *arguments(data, library, tmp_path / "run", "--quiet")]
-    events = tmp_path / "run" / "events.jsonl"
-    environment = {**os.environ, "RH_HOME": str(tmp_path / "cold-home")}
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
-    while process.poll() is None and not events.exists():
-        time.sleep(0.005)
-    process.send_signal(signal.SIGINT)
+    halt.at("events.jsonl", 1)
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    halt.reached().send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGCONT)
     _, errors = process.communicate()
     assert process.returncode == 130, errors
     assert "Go on with: rh evolve --data" in errors and "Traceback" not in errors
@@ -264,14 +262,14 @@ def test_runs_can_be_looked_at(
     assert "paper" in run("compare", str(finished), str(tmp_path / "paper"))
 
 
-def test_stop_ends_a_run_from_outside(data: Path, library: Path, tmp_path: Path) -> None:
+def test_stop_ends_a_run_from_outside(data: Path, library: Path, tmp_path: Path, halt: Halt) -> None:
     folder = tmp_path / "run"
     command = [sys.executable, "-m", "rewardharness", *arguments(data, library, folder, "--quiet")]
-    environment = {**os.environ, "RH_HOME": str(tmp_path / "cold-home")}
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
-    while process.poll() is None and not (folder / "events.jsonl").exists():
-        time.sleep(0.005)
+    halt.at("events.jsonl", 1)
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    halted = halt.reached()
     assert main(["runs", "stop", str(folder)]) == 0
+    halted.resume()
     assert process.communicate() and process.returncode == 130
 
 

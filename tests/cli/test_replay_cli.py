@@ -3,10 +3,8 @@
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from drawn_pairs import TIMID, draw_pairs
+from halting import Halt
 
 from rewardharness.cli.main import main
 from rewardharness.files import read_jsonl, write_text
@@ -161,16 +160,12 @@ def test_what_cannot_be_replayed_says_why(scored: Path, place: Path, capsys: pyt
 
 
 def test_a_replay_that_was_killed_goes_on_with_the_same_command(
-    scored: Path, place: Path, capsys: pytest.CaptureFixture[str]
+    scored: Path, place: Path, capsys: pytest.CaptureFixture[str], halt: Halt
 ) -> None:
     command = [sys.executable, "-m", "rewardharness", "replay", str(scored), "--no-cache", "--quiet"]
-    results = place / "run-replay" / "results.jsonl"
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        while process.poll() is None and not (results.exists() and results.stat().st_size):
-            time.sleep(0.002)
-        process.send_signal(signal.SIGKILL)
-    if process.returncode == 0:  # on a machine so busy that it was done before it could be killed
-        pytest.skip("the replay was over before it could be killed")
+    halt.at("results.jsonl", 1)
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL):
+        halt.reached().kill()
     found = replayed(capsys, str(scored), "--no-cache")
     assert found["same"] and found["replay"] == str(place / "run-replay")
     sittings = json.loads((place / "run-replay" / "record.json").read_text("utf-8"))["sittings"]
@@ -218,17 +213,14 @@ def test_a_model_that_is_asked_anew_may_move_a_little_but_not_change_its_mind(
 
 
 def test_an_evolution_comes_out_the_same_also_one_that_was_killed(
-    place: Path, capsys: pytest.CaptureFixture[str]
+    place: Path, capsys: pytest.CaptureFixture[str], halt: Halt
 ) -> None:
     words = ["evolve", "--data", "data", "--library", "timid", "--run", "run", "--quiet", "--proposals", "6"]
-    events = place / "run" / "events.jsonl"
     command = [sys.executable, "-m", "rewardharness", *words]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        while process.poll() is None and not (events.exists() and events.read_bytes().count(b"\n") >= 4):
-            time.sleep(0.002)
-        process.send_signal(signal.SIGKILL)
-    if process.returncode:  # else it was over before it could be killed, on a very busy machine
-        assert "is not finished" in refused(capsys, "run")
+    halt.at("events.jsonl", 4)
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL):
+        halt.reached().kill()
+    assert "is not finished" in refused(capsys, "run")
     assert main(words) == 0
     capsys.readouterr()
     shutil.rmtree(place / "timid")  # the run keeps the Library that it began with

@@ -1,5 +1,6 @@
 """A model as judge, as a person meets it: chosen, followed step by step, stopped, and refused."""
 
+import queue
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -163,3 +164,36 @@ def test_a_refused_key_is_said_and_what_hangs_can_be_stopped_or_left(
         expect(page.locator("#stop")).to_be_visible()  # the page listens: the server will notice when it is gone
         page.close()
         assert server.wait_for(lambda: server.open_connections == 0, 30), "nobody is left who waits for the answer"
+
+
+def test_another_sample_takes_the_place_of_the_one_that_is_judged_and_is_stopped(
+    browser: Browser, served: Served
+) -> None:
+    calls: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def respond(call: Call) -> Fault | None:
+        if len(call.images) < 3:
+            return None  # a question of a check
+        calls.put(str(call.json))
+        return Fault("hang")
+
+    with ModelServer(respond) as server:
+        seen = visit(browser, served, "narrow")
+        page = seen.page
+        choose_endpoint(page, server)
+        slow_down(page, 6)
+        page.get_by_role("button", name="Blue space suit").click()
+        assert "space suit" in calls.get(timeout=30)
+        expect(page.locator("#stop")).to_be_visible()
+        page.get_by_role("button", name="A red balloon").click()
+        while "balloon" not in calls.get(timeout=30):
+            pass  # the other order of the first sample
+        expect(page.locator("#status")).to_contain_text("0 of 2 answers")
+        page.locator("#instruction input, #instruction textarea").press("Enter")  # one key too many
+        page.locator("#stop").click()
+        expect(page.locator("#verdict")).to_contain_text("Stopped")
+        expect(page.locator("#compare")).to_be_enabled()
+        expect(page.locator("#stop")).to_be_hidden()
+        assert server.wait_for(lambda: server.open_connections == 0, 30), "neither of them goes on"
+        assert seen.errors == []
+        page.close()

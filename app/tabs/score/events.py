@@ -1,6 +1,7 @@
 """What happens on the Score tab: from clicks to services, and from records to what is shown."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,15 @@ from app.services import AppServices, Choice, Comparison
 from app.tabs.guard import explain
 from app.tabs.parts import Updates
 from app.tabs.score.setup import Setup
+from app.turns import Turn, Turns
 from rewardharness.errors import HarnessError, describe
 from rewardharness.schema import LABELS, TIE, Json
 
 BEFORE_AFTER = "Before and after"
 CHANGE = "Where it changed"
+
+BUTTON = ""
+"""Who asks for a comparison when no sample does: the button, or the Enter key in the instruction."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +59,8 @@ class Told:
     """What is shown: the verdict, and below it the details."""
 
     comparison: gr.State
-    running: gr.State
-    """The comparison that is under way, for Stop."""
+    turns: gr.State
+    """The visitor's comparisons: what is asked for, and what is under way."""
     verdict: gr.Markdown
     status: gr.Markdown
     """How far a model has come; moves every half second."""
@@ -98,8 +103,14 @@ class ScoreEvents:
         self._asked = asked
         self._told = told
 
+    def ask(self, turns: Turns) -> None:
+        """Compare was pressed: tell it at once, so that Start over reaches it before it has begun."""
+        turns.ask(BUTTON)
+
     def compare(
         self,
+        who: str,
+        turns: Turns,
         source: str | None,
         a: str | None,
         b: str | None,
@@ -112,17 +123,46 @@ class ScoreEvents:
 
         Each time it yields all that it has said so far. Gradio sends what differs, and the page takes back, from an
         update it has not yet come to, what the next one leaves out: on a slow machine a Stop button never appeared.
+
+        Args:
+            who: What asked for it: `BUTTON`, or the title of a sample.
+            turns: The visitor's comparisons.
+            source: Path of the picture before the edit.
+            a: Paths of the candidates.
+            b: See a.
+            c: See a.
+            d: See a.
+            instruction: The edit asked for.
+            *choices: Library and judge, as `Setup.read` takes them.
         """
+        silence: Updates = {self._told.verdict: gr.skip()}
+        turn = turns.take(who)
+        if turn is None:
+            yield silence
+            return
+        try:
+            with closing(self._judge(turn, source, (a, b, c, d), instruction, choices)) as judged:
+                for said in judged:
+                    if turn.replaced:
+                        break
+                    yield said
+            if turn.replaced:
+                yield silence  # Gradio ends with the last word once more: it must not be one about the page
+        finally:
+            # Also reached when the visitor has stopped it or is gone: nobody waits for the model any more.
+            turn.end()
+
+    def _judge(
+        self, turn: Turn, source: str | None, candidates: Sequence[str | None], instruction: str, choices: Sequence[Any]
+    ) -> Generator[Updates, None, None]:
         asked, told = self._asked, self._told
         used, *_ = choices
-        candidates = (a, b, c, d)
-        running = None
         said: Updates = {asked.setup.used: None, **self._begun(candidates)}
         yield dict(said)
         try:
             library, judge = asked.setup.read(choices)
-            running = self._services.start(source, candidates, instruction, library, judge, used)
-            said |= {told.running: running, asked.stop: gr.Button(visible=True), **self._asking(running)}
+            running = turn.begin(self._services.start(source, candidates, instruction, library, judge, used))
+            said |= {asked.stop: gr.Button(visible=True), **self._asking(running)}
             yield dict(said)
             for news in running.follow():
                 said |= self._news(running.model, news)
@@ -132,10 +172,8 @@ class ScoreEvents:
             said |= {asked.setup.used: running.used(judge)}
         except Exception as error:  # Whatever goes wrong, the page must say so and stay usable.
             said |= {told.verdict: explain(error), told.comparison: None}
-        finally:
-            # Also reached when the visitor has stopped it or is gone: nobody waits for the model any more.
-            if running is not None:
-                running.stop()
+        if turn.forgotten:
+            said |= self._nothing_told()
         yield {**said, **self._ready()}
 
     def _begun(self, candidates: Sequence[str | None]) -> Updates:
@@ -196,7 +234,6 @@ class ScoreEvents:
         return {
             asked.compare: gr.Button(interactive=True),
             asked.stop: gr.Button(visible=False),
-            told.running: None,
             told.status: "",
             told.live: "",
         }
@@ -247,8 +284,8 @@ class ScoreEvents:
     def look_closer(self, comparison: Comparison | None, label: str, show: str) -> Updates:
         """Show one candidate: laid over the source, and what was measured on it."""
         told = self._told
-        if comparison is None:
-            return {told.slider: gr.ImageSlider()}
+        if comparison is None or label not in comparison.example.labels:  # a late click on what was shown before
+            return {told.slider: gr.skip()}
         change = show == CHANGE
         try:
             frames = self._services.frames(comparison, label, change=change)
@@ -276,14 +313,11 @@ class ScoreEvents:
         place = str(self._services.settings.feedback)
         return views.feedback_said(preference, place, count, lasting=self._services.local)
 
-    def stop(self, running: Running | None) -> None:
+    def stop(self, turns: Turns) -> None:
         """Give up the comparison that is under way. It says so itself, as its last word."""
-        if running is not None:
-            running.stop()
+        turns.stop()
 
     def _stopped(self, running: Running) -> Updates:
-        if running.forgotten:
-            return self._nothing_told()
         return {self._told.verdict: model_views.stopped(running.model), self._told.comparison: None}
 
     def add_candidate(self, places: int) -> Updates:
@@ -297,19 +331,17 @@ class ScoreEvents:
         }
         return {asked.places: places, asked.more: gr.Button(visible=places < len(LABELS)), **images}
 
-    def fill(self, sample: Sample, running: Running | None) -> Updates:
-        """Put a sample into the page. What is still under way is forgotten."""
-        if running is not None:
-            running.forget()
+    def fill(self, sample: Sample, turns: Turns) -> Updates:
+        """Put a sample into the page, to be compared. What is still under way is forgotten."""
+        turns.replace(sample.title)
         return {**self._given(sample.source, sample.candidates, sample.instruction), **self._nothing_told()}
 
-    def reset(self, running: Running | None) -> Updates:
+    def reset(self, turns: Turns) -> Updates:
         """Empty the page. Library and judge stay as they were chosen.
 
         A comparison under way ends with the same updates: whichever the page comes to last, it is empty.
         """
-        if running is not None:
-            running.forget()
+        turns.forget()
         return {**self._given(None, (), ""), **self._nothing_told(), **self._ready()}
 
     def _given(self, source: Path | None, candidates: Sequence[Path], instruction: str) -> Updates:

@@ -9,8 +9,9 @@ from app import views
 from app.samples import Sample
 from app.services import AppServices
 from app.tabs.parts import KEPT, QUIET, markup
-from app.tabs.score.events import Asked, ScoreEvents, Told
+from app.tabs.score.events import BUTTON, Asked, ScoreEvents, Told
 from app.tabs.score.setup import connect_setup, draw_head, draw_setup, put_key_away
+from app.turns import Turns
 from rewardharness.schema import LABELS, TIE
 
 TO_VERDICT = "() => document.querySelector('#verdict').scrollIntoView({behavior: 'smooth', block: 'start'})"
@@ -85,7 +86,7 @@ def _draw_asked(services: AppServices) -> Asked:
 
 def _draw_told(services: AppServices) -> Told:
     comparison = gr.State(None, time_to_live=KEPT)
-    running = gr.State(None, time_to_live=KEPT)
+    turns = gr.State(Turns(), time_to_live=KEPT)
     verdict = markup(views.empty_result(), elem_id="verdict")
     status = markup(elem_id="status")
     live = markup(elem_id="live")
@@ -127,7 +128,7 @@ def _draw_told(services: AppServices) -> Told:
             notes = markup(elem_id="notes")
         download = gr.DownloadButton("Download as JSON", elem_id="download", size="md", scale=0, min_width=200)
     return Told(
-        comparison, running, verdict, status, live, details, scores, reasons, look, show, slider, votes, thanks, chain,
+        comparison, turns, verdict, status, live, details, scores, reasons, look, show, slider, votes, thanks, chain,
         overall, measured, pictures, consulted, notes, download,
     )  # fmt: skip
 
@@ -136,25 +137,24 @@ def _connect(services: AppServices, asked: Asked, told: Told, tries: list[tuple[
     events = ScoreEvents(services, asked, told)
     everything = [*asked.parts, *told.parts]
     judging: dict[str, Any] = {
-        "fn": events.compare,
-        "inputs": asked.inputs,
+        "inputs": [told.turns, *asked.inputs],
         "outputs": everything,
+        "trigger_mode": "multiple",  # the visitor's turns decide which of them counts
         "concurrency_limit": AT_ONCE,
         "concurrency_id": "judge",
         **QUIET,
     }
     triggers = [asked.compare.click, asked.instruction.submit]
-    started = [gr.on(triggers, trigger_mode="once", **judging)]
-    put_key_away(asked.setup, partial(gr.on, triggers))
-    gr.on(triggers, None, None, None, js=TO_VERDICT, **QUIET)
+    askers = [(BUTTON, gr.on(triggers, events.ask, told.turns, None, queue=False, **QUIET))]
     for button, sample in tries:
-        filled = button.click(partial(events.fill, sample), told.running, everything, queue=False, **QUIET)
-        started.append(filled.then(**judging))
-        put_key_away(asked.setup, filled.then)
-    for judged in tuple(started):
-        judged.then(None, None, None, js=TO_VERDICT, **QUIET)
-    asked.stop.click(events.stop, told.running, None, queue=False, **QUIET)
-    asked.reset.click(events.reset, told.running, everything, queue=False, **QUIET)
+        filled = button.click(partial(events.fill, sample), told.turns, everything, queue=False, **QUIET)
+        askers.append((sample.title, filled))
+    for who, asking in askers:
+        put_key_away(asked.setup, asking.then)
+        asking.then(partial(events.compare, who), **judging).then(None, None, None, js=TO_VERDICT, **QUIET)
+    gr.on(triggers, None, None, None, js=TO_VERDICT, **QUIET)
+    asked.stop.click(events.stop, told.turns, None, queue=False, **QUIET)
+    asked.reset.click(events.reset, told.turns, everything, queue=False, **QUIET)
     asked.more.click(events.add_candidate, asked.places, everything, queue=False, **QUIET)
     closer = [told.comparison, told.look, told.show]
     for radio in (told.look, told.show):

@@ -6,8 +6,9 @@ from typing import Any
 import gradio as gr
 
 from app import hub_views
+from app.libraries import FOLDER, HUB
 from app.releases import RELEASE
-from app.services import FOLDER, HUB, AppServices
+from app.services import AppServices
 from app.tabs.guard import explain
 from app.tabs.parts import KEPT, QUIET, Updates, markup
 from app.tabs.visitors import visitor_of
@@ -50,7 +51,7 @@ def make_chooser(
         aloud: Whether a message tells that this has happened, since the choice may be out of sight.
         release: Whether the Library of the release that the app is fixed to can be chosen, if there is one.
     """
-    choices = services.choices()
+    choices = services.libraries.choices()
     if release and services.fixed is not None:
         choices.insert(0, (f"Of {services.fixed.name}", RELEASE))
     kind = gr.Radio(choices, value=choices[0][1], label=label, elem_id=f"{name}-kind", visible=len(choices) > 1)

@@ -6,7 +6,8 @@ from typing import Any
 import gradio as gr
 
 from app import library_views
-from app.services import FOLDER, HUB, AppServices, Choice
+from app.libraries import FOLDER, HUB, Choice
+from app.services import AppServices
 from app.tabs.chooser import Chooser, make_chooser
 from app.tabs.guard import explain
 from app.tabs.parts import KEPT, QUIET, Updates, markup
@@ -81,8 +82,8 @@ def _connect(services: AppServices, chooser: Chooser, reopen: gr.Button, reader:
             return {reader.summary: gr.skip()}
         library = None
         try:
-            library = services.library(choice)
-            shown = library_views.summary(library, services.library_name(choice))
+            library = services.libraries.open(choice)
+            shown = library_views.summary(library, services.libraries.name(choice))
         except Exception as error:  # Whatever goes wrong, the page must say so and stay usable.
             shown = explain(error, "The tab Check lists everything that is wrong with it.")
         return {reader.library: library, reader.summary: shown, reader.search: "", **_listed(reader, library, "")}
@@ -135,7 +136,7 @@ def _draw_routing(services: AppServices, reader: Reader) -> None:
     def try_out(library: Library | None, instruction: str) -> str:
         if library is None or not instruction.strip():
             return library_views.routing_hint()
-        return library_views.routed(services.route(library, instruction), len(library))
+        return library_views.routed(services.libraries.route(library, instruction), len(library))
 
     instruction = gr.Textbox(
         label="Instruction",
@@ -152,7 +153,7 @@ def _draw_routing(services: AppServices, reader: Reader) -> None:
 def _draw_check(services: AppServices, chooser: Chooser) -> None:
     def check(*values: Any) -> str:
         try:
-            return library_views.problems(services.check(Choice(*values)))
+            return library_views.problems(services.libraries.check(Choice(*values)))
         except Exception as error:
             return explain(error)
 
@@ -165,7 +166,7 @@ def _draw_difference(services: AppServices, chooser: Chooser) -> None:
     def compare(*values: Any) -> str:
         half = len(chooser.parts)
         try:
-            return library_views.differences(services.diff(Choice(*values[:half]), Choice(*values[half:])))
+            return library_views.differences(services.libraries.diff(Choice(*values[:half]), Choice(*values[half:])))
         except Exception as error:
             return explain(error)
 

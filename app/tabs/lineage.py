@@ -6,9 +6,10 @@ from typing import Any
 import gradio as gr
 
 from app import lineage_views
+from app.libraries import FOLDER, HUB, Choice
 from app.lineage_picture import picture
 from app.lineage_services import Gathered
-from app.services import FOLDER, HUB, AppServices, Choice
+from app.services import AppServices
 from app.tabs.chooser import Chooser, make_chooser
 from app.tabs.guard import explain
 from app.tabs.parts import QUIET, Updates, markup
@@ -155,7 +156,7 @@ class _Events:
             return explain(error)
 
     def _library(self, choice: Choice) -> Updates:
-        library, name = self._services.library(choice), self._services.library_name(choice)
+        library, name = self._services.libraries.open(choice), self._services.libraries.name(choice)
         found = self._services.lineage.of_library(library)
         if not library.lineage:
             return {**self._nothing(), self.parts.told: lineage_views.no_lineage(name)}

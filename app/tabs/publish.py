@@ -8,7 +8,8 @@ import gradio as gr
 
 from app import hub_views, library_views
 from app.hub_services import Order, Preview, Visitor
-from app.services import HUB, AppServices, Choice
+from app.libraries import HUB, Choice
+from app.services import AppServices
 from app.tabs.chooser import HUB_EVENTS, Chooser
 from app.tabs.guard import explain
 from app.tabs.parts import KEPT, QUIET, Updates, markup
@@ -36,7 +37,7 @@ def _draw_card(services: AppServices, chooser: Chooser) -> None:
 
     def show(*values: Any) -> str:
         try:
-            return hub_views.card(services.card(Choice(*values)))
+            return hub_views.card(services.libraries.card(Choice(*values)))
         except Exception as error:
             return explain(error)
 
@@ -130,7 +131,7 @@ def _draw_publish(services: AppServices, chooser: Chooser) -> None:
 
     def order(wish: Wish, visitor: Visitor, *values: Any) -> Order:
         choice, repo = Choice(*values), wish.repo
-        source = services.publishable(choice)
+        source = services.libraries.publishable(choice)
         same = choice.loaded is not None and choice.kind == HUB and choice.loaded.pulled.repo == repo
         base = choice.loaded.pulled.commit if same and choice.loaded is not None else ""
         return Order(source, repo, replace(wish.how, base=base))

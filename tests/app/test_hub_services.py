@@ -4,7 +4,8 @@ import pytest
 from hub_parts import running_hub
 
 from app.hub_services import NOBODY, HubServices, Order, RightsError, Visitor
-from app.services import HUB, AppServices, Choice
+from app.libraries import HUB, Choice
+from app.services import AppServices
 from rewardharness.errors import InputError
 from rewardharness.library.hub import HowToPush, HubError, push
 from rewardharness.library.opening import open_library
@@ -43,9 +44,10 @@ def test_what_is_loaded_is_what_is_typed(tmp_path: Path, monkeypatch: pytest.Mon
         services = AppServices(settings, tmp_path / "scratch", local=False)
         loaded = services.hub.load(REPO, NOBODY)
         choice = Choice(HUB, "", REPO, loaded)
-        assert services.library(choice).id == open_library("builtin").id and services.card(choice).startswith("---")
-        assert services.library_name(choice) == "the Library 'ann/library@v0.1.0'"
-        assert not [each for each in services.check(choice) if each.severity == "error"]
+        assert services.libraries.open(choice).id == open_library("builtin").id
+        assert services.libraries.card(choice).startswith("---")
+        assert services.libraries.name(choice) == "the Library 'ann/library@v0.1.0'"
+        assert not [each for each in services.libraries.check(choice) if each.severity == "error"]
         with pytest.raises(InputError, match="is not loaded yet"):
-            services.library(Choice(HUB, "", "ann/other", loaded))
-        assert services.choices()[0][0] == "From RH_LIBRARY: ann/library"
+            services.libraries.open(Choice(HUB, "", "ann/other", loaded))
+        assert services.libraries.choices()[0][0] == "From RH_LIBRARY: ann/library"

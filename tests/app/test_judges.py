@@ -22,7 +22,8 @@ from app.judges import (
     asking,
     place_of,
 )
-from app.services import AppServices, Choice, Comparison
+from app.libraries import Choice
+from app.services import AppServices, Comparison
 from rewardharness.errors import HarnessError, InputError
 from rewardharness.judging.opening import MEASURED
 from rewardharness.judging.subagent import SubAgent

@@ -6,9 +6,10 @@ from app_parts import Pictures
 from hostile import read_own
 
 from app import chain_views, views
-from app.services import BUILTIN, DEFAULT, FOLDER, HUB, AppServices, Choice, is_local
+from app.libraries import Choice
+from app.services import AppServices, is_local
 from rewardharness.data.folder import read_folder
-from rewardharness.errors import HarnessError, InputError
+from rewardharness.errors import InputError
 from rewardharness.settings import Settings
 
 
@@ -112,42 +113,10 @@ def test_the_record_can_be_downloaded(services: AppServices, pictures: Pictures)
     assert record["winner"] == "B" and path == services.record_file(done)
 
 
-def test_folders_can_be_named_only_at_this_computer(tmp_path: Path, hostile_library: Path) -> None:
-    here, elsewhere = make(tmp_path), make(tmp_path, local=False)
-    choice = Choice(FOLDER, f" {hostile_library} ")
-    assert len(here.library(choice)) == 2
-    assert [kind for _, kind in elsewhere.choices()] == [BUILTIN, HUB]
-    with pytest.raises(InputError, match="only on the computer"):
-        elsewhere.library(choice)
-
-
 def test_who_sits_at_this_computer() -> None:
     here, space = Settings.from_env({}), Settings.from_env({"SYSTEM": "spaces"})
     assert is_local(here, "127.0.0.1") and not is_local(here, "0.0.0.0")
     assert not is_local(space, "127.0.0.1")
-
-
-def test_a_folder_named_like_the_builtin_library_is_a_folder(
-    services: AppServices, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(HarnessError, match="no such folder"):
-        services.library(Choice(FOLDER, "builtin"))
-    with pytest.raises(InputError, match="No folder is named"):
-        services.library(Choice(FOLDER, "  "))
-
-
-def test_the_library_of_the_settings_comes_first(tmp_path: Path, hostile_library: Path) -> None:
-    services = make(tmp_path, library=str(hostile_library), local=False)
-    assert [kind for _, kind in services.choices()] == [DEFAULT, BUILTIN, HUB]
-    assert len(services.library(Choice(DEFAULT))) == 2
-    assert services.library_name(Choice(DEFAULT)) == "the Library 'library'"
-
-
-def test_checking_and_comparing_libraries(services: AppServices, hostile_library: Path) -> None:
-    assert not [problem for problem in services.check(Choice()) if problem.severity == "error"]
-    found = services.diff(Choice(), Choice(FOLDER, str(hostile_library)))
-    assert [entry.name for entry in found.added] == ["evil-skill", "evil-tool"] and found.removed
 
 
 def test_the_samples_give_what_their_makers_meant(services: AppServices) -> None:

@@ -4,8 +4,9 @@ from pathlib import Path
 
 from app_parts import Pictures
 
+from app.libraries import Choice
 from app.running import Running
-from app.services import AppServices, Choice
+from app.services import AppServices
 from app.turns import Turn, Turns
 from rewardharness.settings import Settings
 

@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from app.services import FOLDER, AppServices, Choice
+from app.libraries import FOLDER, Choice
+from app.services import AppServices
 from rewardharness.cli.main import main
 from rewardharness.judging.release import Release, make_release
 from rewardharness.judging.release_file import save_release

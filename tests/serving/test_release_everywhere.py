@@ -16,8 +16,9 @@ from serving_parts import Running, b64
 
 from app.failures import failure
 from app.judges import JudgeChoice
+from app.libraries import BUILTIN, Choice
 from app.releases import RELEASE, UNSAID, Places
-from app.services import BUILTIN, AppServices, Choice
+from app.services import AppServices
 from rewardharness.cli.main import main
 from rewardharness.errors import HarnessError, InputError
 from rewardharness.judging.opening import JudgeOptions
@@ -148,11 +149,11 @@ def test_a_deployed_release_is_named_as_elsewhere(
     assert main(["deploy", str(path), "--target", "prod"]) == 0
     services = AppServices(settings(own_home, "deployed:prod"), tmp_path, local=True)
     assert services.fixed is not None and services.fixed.release.id == load_release(path).id
-    assert services.library(Choice(RELEASE)) == library
-    assert services.library_name(Choice(RELEASE)) == f"the Library of release {load_release(path).id[:12]}"
-    assert services.check(Choice(RELEASE)) == () and "# " in services.card(Choice(RELEASE))
+    assert services.libraries.open(Choice(RELEASE)) == library
+    assert services.libraries.name(Choice(RELEASE)) == f"the Library of release {load_release(path).id[:12]}"
+    assert services.libraries.check(Choice(RELEASE)) == () and "# " in services.libraries.card(Choice(RELEASE))
     with pytest.raises(InputError, match="fixed to no release"):
-        AppServices(settings(own_home), tmp_path, local=True).library(Choice(RELEASE))
+        AppServices(settings(own_home), tmp_path, local=True).libraries.open(Choice(RELEASE))
 
 
 def changed(path: Path) -> None:

@@ -7,8 +7,9 @@ from typing import Any
 import gradio as gr
 
 from app import benchmark_views
+from app.libraries import Choice
 from app.new_benchmark import OWN, PLACE, PROTOCOLS_OF_EXAMPLES, VISIT_PAIRS, NewBenchmark
-from app.services import AppServices, Choice
+from app.services import AppServices
 from app.tabs.chooser import Chooser, make_chooser
 from app.tabs.parts import KEPT, QUIET, Updates, markup
 from app.tabs.score.judge import JudgeForm, connect_judge, draw_judge
@@ -84,7 +85,7 @@ class BenchmarkForm:
             InputError: If something is missing or out of range.
         """
         task, place, source, protocol, limit, seed, bare, baselines, *rest = values
-        library = services.spelled(Choice(*rest[: len(self.chooser.parts)]))
+        library = services.libraries.spelled(Choice(*rest[: len(self.chooser.parts)]))
         new = NewBenchmark(
             task=str(task or ""),
             place=place or "",

@@ -7,8 +7,9 @@ from typing import Any
 import gradio as gr
 
 from app import evolve_views
+from app.libraries import Choice
 from app.new_run import FOLDER, HUB, MOST_PROPOSALS, VISIT_SECONDS, Budget, NewRun, Prices, Proposer
-from app.services import AppServices, Choice
+from app.services import AppServices
 from app.tabs.chooser import Chooser, make_chooser
 from app.tabs.parts import KEPT, QUIET, Updates, markup
 from app.tabs.score.judge import JudgeForm, connect_judge, draw_judge
@@ -95,7 +96,7 @@ class RunForm:
         data, place, columns, corrections, proposer, model, key, images, schedule, *rest = values
         proposals, seed, seconds, judgments, tokens, money, *rest = rest
         prices, rest = rest[:4], rest[4:]
-        library = services.spelled(Choice(*rest[: len(self.chooser.parts)]))
+        library = services.libraries.spelled(Choice(*rest[: len(self.chooser.parts)]))
         told = rest[len(self.chooser.parts) :]
         asked = Proposer((model or "").strip(), (key or "").strip(), bool(images)) if proposer == MODEL else Proposer()
         if proposer == MODEL and not asked.model:

@@ -10,9 +10,10 @@ import gradio as gr
 
 from app import chain_views, model_views, views
 from app.failures import failure
+from app.libraries import Choice
 from app.running import ModelRun, Running
 from app.samples import Sample
-from app.services import AppServices, Choice, Comparison
+from app.services import AppServices, Comparison
 from app.tabs.guard import explain
 from app.tabs.parts import Updates
 from app.tabs.score.setup import Setup
@@ -222,7 +223,7 @@ class ScoreEvents:
         """
         candidates = (candidate_a, candidate_b, candidate_c, candidate_d)
         services = self._services
-        choice = Choice(services.choices()[0][1])
+        choice = Choice(services.libraries.choices()[0][1])
         try:
             judge = services.judge_of_programs()
             return services.record(services.compare(source, candidates, instruction, choice, judge))

@@ -8,9 +8,10 @@ import gradio as gr
 
 from app import views
 from app.judges import JudgeChoice
+from app.libraries import Choice
 from app.release_views import about_release, fixed_line
 from app.releases import RELEASE
-from app.services import AppServices, Choice
+from app.services import AppServices
 from app.tabs.chooser import Chooser, make_chooser
 from app.tabs.parts import KEPT, QUIET, markup
 from app.tabs.score.judge import JudgeForm, connect_judge, draw_judge, judge_line
@@ -78,7 +79,7 @@ def draw_setup(services: AppServices) -> Setup:
     """Draw the choice of Library and judge, folded; nothing where a release fixes both."""
     if services.fixed is not None:
         return Setup(gr.State(None, time_to_live=KEPT))
-    with gr.Accordion("Library", open=False, elem_classes="slim", visible=len(services.choices()) > 1):
+    with gr.Accordion("Library", open=False, elem_classes="slim", visible=len(services.libraries.choices()) > 1):
         chooser = make_chooser(services, "score-library", "Judge with")
     form = draw_judge(services)
     return Setup(form.used, chooser, form)

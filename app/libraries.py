@@ -1,0 +1,175 @@
+"""The Libraries that a visitor can choose from: named, opened, shown, checked and compared."""
+
+from dataclasses import dataclass
+from importlib.resources import as_file
+from importlib.resources import files as resources
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from app.benchmark_runs import called
+from app.hub_services import Loaded
+from app.releases import RELEASE, Fixed
+from rewardharness.errors import InputError
+from rewardharness.judging.router import Route, route
+from rewardharness.library.card import Subject, make_card
+from rewardharness.library.check import check_folder
+from rewardharness.library.diff import LibraryDiff, diff_libraries
+from rewardharness.library.opening import open_library
+from rewardharness.library.outgoing import read_draft
+from rewardharness.library.problems import Problem, shown
+from rewardharness.library.store import Library
+from rewardharness.measure.table import MEASURES
+from rewardharness.settings import Settings
+
+BUILTIN = "builtin"
+"""Choice of the Library that comes with this project."""
+
+DEFAULT = "default"
+"""Choice of the Library that the settings name."""
+
+FOLDER = "folder"
+"""Choice of a folder on this computer."""
+
+HUB = "hub"
+"""Choice of a Library that was loaded from the Hugging Face Hub."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A Library as it is chosen on the screen."""
+
+    kind: str = BUILTIN
+    """`BUILTIN`, `DEFAULT`, `FOLDER`, `HUB` or `RELEASE`."""
+    folder: str = ""
+    """The path, as typed; of use for `FOLDER` alone."""
+    spec: str = ""
+    """`org/name` or `org/name@revision`, as typed; of use for `HUB` alone."""
+    loaded: Loaded | None = None
+    """What was loaded from the Hub."""
+
+
+class Libraries:
+    """The Libraries of an app. Holds nothing of any visitor.
+
+    Args:
+        settings: The settings.
+        fixed: The release that the app is fixed to, if it is.
+        local: Whether visitors sit at this computer. Only then may they name folders on it.
+    """
+
+    def __init__(self, settings: Settings, fixed: Fixed | None, *, local: bool) -> None:
+        self._settings = settings
+        self._fixed = fixed
+        self._local = local
+        self._default: Library | None = None
+
+    def choices(self) -> list[tuple[str, str]]:
+        """The Libraries that a visitor can choose from: words and kind of `Choice`. The first is the default."""
+        found = [("Built-in", BUILTIN)]
+        if self._settings.library != BUILTIN:
+            found.insert(0, (f"From RH_LIBRARY: {called(self._settings.library)}", DEFAULT))
+        found.append(("From the Hugging Face Hub", HUB))
+        if self._local:
+            found.append(("A folder on this computer", FOLDER))
+        return found
+
+    def name(self, choice: Choice) -> str:
+        """What to call a Library on the screen."""
+        if choice.kind == BUILTIN:
+            return "the built-in Library"
+        if choice.kind == HUB:
+            return f"the Library {self._loaded(choice).name!r}"
+        if choice.kind == RELEASE:
+            return f"the Library of {self._pinned().name}"
+        return f"the Library {called(self._spec(choice))!r}"
+
+    def _loaded(self, choice: Choice) -> Loaded:
+        wanted, loaded = choice.spec.strip(), choice.loaded
+        if loaded is None or loaded.spec != wanted:
+            message = f"{shown(wanted)} is not loaded yet." if wanted else "No Library of the Hub is named."
+            raise InputError(message, next_step="Type its name, as in org/name@v1.0.0, and press Load.")
+        return loaded
+
+    def _pinned(self) -> Fixed:
+        if self._fixed is None:
+            raise InputError("This app is fixed to no release.", next_step="Choose another Library.")
+        return self._fixed
+
+    def _spec(self, choice: Choice) -> str:
+        if choice.kind == BUILTIN:
+            return BUILTIN
+        if choice.kind == DEFAULT:
+            return self._settings.library
+        if not self._local:
+            raise InputError("Folders can be named only on the computer that the app runs on.")
+        if not choice.folder.strip():
+            raise InputError("No folder is named.", next_step="Type the path of a Library's folder.")
+        return str(Path(choice.folder.strip()).expanduser().absolute())
+
+    def spelled(self, choice: Choice) -> str:
+        """What to call a Library on the command line. One of the Hub is named by its commit, and so stays what it is.
+
+        Raises:
+            InputError: If it is not chosen to the end.
+        """
+        if choice.kind == HUB:
+            pulled = self._loaded(choice).pulled
+            return f"{pulled.repo}@{pulled.commit}"
+        return self._spec(choice)
+
+    def open(self, choice: Choice) -> Library:
+        """Open a Library.
+
+        Raises:
+            HarnessError: If there is none, or it breaks the format.
+        """
+        if choice.kind == HUB:
+            return self._loaded(choice).library
+        if choice.kind == RELEASE:
+            return self._pinned().library
+        spec = self._spec(choice)
+        if choice.kind == FOLDER:  # what a visitor types is a folder, whatever such a name may mean elsewhere
+            return Library.load(spec)
+        if choice.kind == BUILTIN or Path(spec).expanduser().exists():
+            return open_library(spec)
+        # On the Hub: fetched once, so that all who use this app judge with the same Library until it starts again.
+        if self._default is None:
+            self._default = open_library(spec)
+        return self._default
+
+    def card(self, choice: Choice) -> str:
+        """The card of a Library: as it is published, as it lies in the folder, or as a push would write it."""
+        if choice.kind == HUB:
+            return self._loaded(choice).pulled.card
+        library = self.open(choice)
+        folder = Path(self._spec(choice)).expanduser() if choice.kind not in {BUILTIN, RELEASE} else None
+        draft = read_draft(folder) if folder is not None and folder.exists() else None
+        if draft is not None and draft.card is not None:
+            return draft.card
+        return make_card(Subject(library, "your-name/your-library"))
+
+    def publishable(self, choice: Choice) -> Library | Path:
+        """What a push of a Library takes: its folder, which remembers what was published, or else the Library."""
+        library = self.open(choice)
+        return Path(self._spec(choice)) if choice.kind == FOLDER else library
+
+    def route(self, library: Library, instruction: str) -> Route:
+        """Choose the entries that would be consulted for an instruction."""
+        return route(library, instruction)
+
+    def check(self, choice: Choice) -> tuple[Problem, ...]:
+        """Check a Library's folder."""
+        nowhere = choice.kind == DEFAULT and not Path(self._spec(choice)).expanduser().exists()
+        if nowhere or choice.kind in {HUB, RELEASE}:
+            with TemporaryDirectory(prefix="rh-check-") as scratch:
+                self.open(choice).save(Path(scratch) / "library")
+                return check_folder(Path(scratch) / "library", MEASURES)
+        spec = self._spec(choice)
+        if spec != BUILTIN:
+            return check_folder(Path(spec).expanduser(), MEASURES)
+        with as_file(resources("rewardharness.library").joinpath(BUILTIN)) as folder:
+            return check_folder(folder, MEASURES)
+
+    def diff(self, before: Choice, after: Choice) -> LibraryDiff:
+        """Tell what differs between two Libraries."""
+        return diff_libraries(self.open(before), self.open(after))

@@ -168,6 +168,8 @@ def expected(told: Mapping[str, Any]) -> str:
         f"{_count(len(told['contenders']), 'row')} in the table: {who}",
         f"{_count(left, 'judgment')}" + (f"; {told['known']:,} are there already" if told["known"] else ""),
     ]
+    if bad := told.get("skipped_rows", {"n": 0})["n"]:
+        lines.append(f"{_count(bad, 'bad row')} of the data skipped, and counted as not judged")
     if told["requests"]:
         asked = _count(told["requests"], "request")
         lines.append(f"at least {asked} to a model; Tools come on top, remembered answers are free")

@@ -12,6 +12,7 @@ from app.following import MOVING, Sight, State
 from app.markup import block, bullets, callout, escape, named, paragraph, plain, preformatted, table
 from app.new_run import VISIT_SECONDS
 from rewardharness.evolution.events import Decided, Found, Passed, PhaseBegan
+from rewardharness.evolution.report import left_out
 from rewardharness.evolution.report_page import headline
 
 STATES: Mapping[State, tuple[str, str]] = {
@@ -291,6 +292,7 @@ def report(found: Mapping[str, Any] | None, place: str = "") -> str:
     lies = f"<p>The evolved Library: <code>{escape(place)}</code></p>" if place else ""
     return block(
         f"<p><strong>{escape(headline(found))}</strong></p>{table(head, rows, 'cards audit')}"
+        f"{paragraph(left_out(found))}"
         f"<p>The search ended because {escape(str(found['ending']))}. {escape(_spent(found))}</p>{lies}{by_kind}"
     )
 

@@ -4,15 +4,17 @@ What is typed becomes words of `rh benchmark`, so that the page starts nothing t
 never among the words.
 """
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from app.judges import BY_MEASURING, JudgeChoice, Judges
-from app.new_run import BUILTIN, NO_KEYS_OF_OURS, Command, MissingError, judge_words
+from app.new_run import BUILTIN, NO_KEYS_OF_OURS, Command, MissingError, check_address, judge_words
 from rewardharness.benchmark.task import examples_task, list_tasks
 from rewardharness.data.opening import DEMO, FEEDBACK
 from rewardharness.errors import InputError
 from rewardharness.judging.baselines import BASELINES
+from rewardharness.judging.deployments import DEPLOYED
 from rewardharness.judging.opening import MEASURED
 from rewardharness.settings import Settings
 
@@ -30,6 +32,10 @@ VISIT_PAIRS = 40
 
 MOST_PAIRS = 1_000_000
 """Pairs or groups that a sample may hold."""
+
+
+_SERVED = re.compile(r"[a-z][^\s\x00-\x1f]{1,499}")
+"""An address, or the whole spelling of a model with its address."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +56,12 @@ class NewBenchmark:
     judge: JudgeChoice = BY_MEASURING
     library: str = BUILTIN
     """Spelling of the Library."""
+    release: str | None = None
+    """A release, as typed: its file, or `deployed:NAME`. It takes the place of judge and Library; None: they judge."""
+    served: str = ""
+    """Where the model of the release is served, as typed; empty: as `RH_JUDGE` says."""
+    router: str = ""
+    """The same of its router."""
     bare: bool = True
     """Whether the same judge without a Library stands in the table."""
     baselines: tuple[str, ...] = ()
@@ -80,8 +92,26 @@ def benchmark_command(new: NewBenchmark, judges: Judges, settings: Settings, *, 
     words = ["benchmark", "run", *_data(new)]
     words += ["--task-protocol", new.protocol] if new.protocol else []
     words += ["--limit", str(new.limit)] if new.limit is not None else []
-    told, changes = judge_words(new.judge, judges)
-    return Command((*words, "--seed", str(new.seed), "--library", new.library, *told, *table), changes)
+    who, changes = _who(new, judges, settings)
+    return Command((*words, "--seed", str(new.seed), *who, *table), changes)
+
+
+def _who(new: NewBenchmark, judges: Judges, settings: Settings) -> tuple[list[str], dict[str, str]]:
+    """Words and variables that say who judges."""
+    if new.release is None:
+        told, changes = judge_words(new.judge, judges)
+        return ["--library", new.library, *told], changes
+    spec = new.release.strip()
+    if not spec:
+        raise MissingError("No release is named.", next_step=f"Type the path of its file, or {DEPLOYED}NAME.")
+    words = ["--release", spec if spec.startswith(DEPLOYED) else _absolute(spec)]
+    for option, place in (("--judge", new.served.strip()), ("--router", new.router)):
+        if place and not _SERVED.fullmatch(place):
+            step = "Type the address, like http://localhost:8000/v1."
+            raise InputError("The model of the release cannot be served there.", next_step=step)
+        check_address(place)
+        words += [option, place] if place else []
+    return words, {"RH_JUDGE": settings.judge}
 
 
 def _visit(new: NewBenchmark, settings: Settings, table: list[str]) -> Command:

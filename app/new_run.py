@@ -179,7 +179,7 @@ def judge_words(choice: JudgeChoice, judges: Judges) -> tuple[list[str], dict[st
     words += [] if choice.remember else ["--no-cache"]
     if choice.kind == ENVIRONMENT:
         return words, {**changes, "RH_JUDGE": spec}
-    _check_address(spec)
+    check_address(spec)
     return ["--judge", spec, *words], changes
 
 
@@ -188,7 +188,7 @@ def _proposer(run: NewRun, settings: Settings) -> tuple[list[str], dict[str, str
     model = run.proposer.model.strip()
     if not model:
         return ["--orchestrator", BUILTIN], {}
-    _check_address(model)
+    check_address(model)
     typed, judge = run.proposer.key.strip(), run.judge
     words = ["--orchestrator", model, *(["--orchestrator-images"] if run.proposer.images else [])]
     if model.startswith("gemini:"):
@@ -248,7 +248,7 @@ def _place(spec: str) -> str:
     return place_of("endpoint", "http" + spec.rpartition("@http")[2].split(",")[0])
 
 
-def _check_address(spec: str) -> None:
+def check_address(spec: str) -> None:
     """Make sure that no password stands in an address: words of a command can be seen by others on this computer.
 
     Raises:

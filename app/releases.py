@@ -47,7 +47,7 @@ class Fixed:
     def __init__(self, settings: Settings, places: Places, *, local: bool) -> None:
         assert settings.release is not None
         self.release = find_release(settings.release, settings)
-        self._settings, self._places, self._local = settings, places, local
+        self.places, self._settings, self._local = places, settings, local
         # Opened without a cache: this is to tell at once what would go wrong, and makes nothing.
         self._measured = self._opened(cache=False)
 
@@ -106,8 +106,8 @@ class Fixed:
         options = JudgeOptions(
             pictures=True,
             subagent=SubAgentSettings() if self._local else SubAgentSettings(deadline=PUBLIC_DEADLINE),
-            router=self._places.router,
+            router=self.places.router,
             cache=cache,
             attempts=ATTEMPTS,
         )
-        return open_release(self.release, self._settings, endpoint=self._places.judge, options=options)[0]
+        return open_release(self.release, self._settings, endpoint=self.places.judge, options=options)[0]

@@ -97,7 +97,9 @@ def sampled(result: Json) -> str:
     if not result["sampled"]:
         return ""
     drawn, total, seed = result["sampled"]
-    return f"A sample of {drawn} of {total} pairs or groups, stratified, seed {seed}."
+    bad = result.get("skipped_rows", {"n": 0})["n"]
+    besides = f" Rows that cannot be used were skipped before it was drawn: {bad}." if bad else ""
+    return f"A sample of {drawn} of {total} pairs or groups, stratified, seed {seed}.{besides}"
 
 
 def releases(result: Json) -> list[str]:

@@ -91,6 +91,9 @@ class Exam:
     """Units that were drawn, units that there are, and the seed; None for all. A unit is a pair or a whole group."""
     references: Mapping[str, float] = field(default_factory=dict)
     """What people get among themselves, where that is known: a rank correlation per comparison."""
+    skipped: Json | None = None
+    """Rows of examples that were left out by choice, as `Dataset.skipped_json` says it; None for the rows of a task,
+    whose problems say what was left out of which part."""
 
     def to_json(self) -> Json:
         """Put into JSON what a report needs, so that it can be made without the data."""
@@ -109,6 +112,7 @@ class Exam:
             "references": dict(self.references),
             "items": len(self.items),
             "problems": [asdict(problem) for problem in self.problems],
+            **({} if self.skipped is None else {"skipped_rows": self.skipped}),
             "questions": [asdict(question) for question in self.questions],
         }
 

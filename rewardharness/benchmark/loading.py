@@ -57,9 +57,11 @@ def open_exam(
     if revision and (source is not None or not task.data.hub):
         raise InputError("Only data on the Hub have revisions.", next_step="Leave --revision out.")
     references: Mapping[str, float] = {}
+    skipped = None
     if task.data.examples:
         dataset = open_data(task.data.examples, settings, progress=progress, skip_bad_rows=task.data.skip_bad_rows)
         parts, cases, problems, read = _read_examples(dataset, task.data.examples)
+        skipped = dataset.skipped_json()
     else:
         parts = task.parts
         cases, problems, read, references = _read_rows(task, settings, _Copy(source, revision), progress)
@@ -80,6 +82,7 @@ def open_exam(
         _digest(checked, same),
         sampled,
         references,
+        skipped,
     )
 
 
@@ -114,10 +117,8 @@ def _read_examples(dataset: Dataset, spec: str) -> tuple[tuple[Part, ...], list[
         # A bad row has no label to tell its part; where there is one part alone, it is counted there.
         part = next(iter(parts)) if len(parts) == 1 else ""
         places = tuple(each.place for each in dataset.skipped[:20])
-        follows = NOT_JUDGED if part else f"{NOT_JUDGED}, of no part"
-        problems.append(
-            Problem("bad row", part, "Rows that cannot be used were skipped", len(dataset.skipped), follows, places)
-        )
+        message = "Rows that cannot be used were skipped"
+        problems.append(Problem("bad row", part, message, len(dataset.skipped), NOT_JUDGED, places))
     if "@" in dataset.name and "@" not in spec:
         message = f"No revision was named; {dataset.name} was read"
         problems.append(Problem("revision", "", message, 1, "compare with care"))

@@ -20,7 +20,11 @@ from rewardharness.benchmark.numbers import Sheet, credit, numbers
 from rewardharness.benchmark.published import Setting, beside
 from rewardharness.benchmark.task import Group, Part
 from rewardharness.benchmark.ties import TieRule
+from rewardharness.judging.report import BAD_ROW
 from rewardharness.schema import Json, Judgment, Usage
+
+OF_NO_PART = "of no part"
+"""What stands for the part of bad rows where there are several: what would say it is in the label."""
 
 
 def read_parts(exam: Json) -> dict[str, Part]:
@@ -40,18 +44,27 @@ def make_sheet(exam: Json, judgments: Mapping[str, Judgment]) -> Sheet:
     return Sheet(parts, exam["protocol"], tuple(exam["task"]["metrics"]), replies)
 
 
-def summary(sheet: Sheet, judgments: Mapping[str, Judgment], wanted: Iterable[str]) -> Json:
-    """Say how judging itself went: coverage, failures by code, both orders, usage."""
+def summary(sheet: Sheet, judgments: Mapping[str, Judgment], wanted: Iterable[str], skipped: int = 0) -> Json:
+    """Say how judging itself went: coverage, failures by code, both orders, usage.
+
+    Args:
+        sheet: The replies.
+        judgments: By item.
+        wanted: The items.
+        skipped: Rows that were left out by choice. Each counts as one item that was not judged, whatever the protocol.
+    """
     items = set(wanted)
+    total = len(items) + skipped
     known = [judgment for name, judgment in judgments.items() if name in items]
     failures = Counter(each.failure.code for each in known if each.failure is not None)
+    failures += Counter({BAD_ROW: skipped})
     tried = [each.position_consistent for each in known if each.position_consistent is not None]
     usage = sum((each.usage for each in known), Usage())
     judged = sum(each.judged for each in known)
     return {
-        "items": len(items),
+        "items": total,
         "judged": judged,
-        "coverage": judged / len(items) if items else None,
+        "coverage": judged / total if total else None,
         "failures": dict(sorted(failures.items())),
         "missing": len(items) - len(known),
         "protocols": sorted({each.protocol for each in known}),
@@ -140,6 +153,8 @@ def make_result(
     """
     wanted = {item for question in exam["questions"] for item, _ in question["asks"]}
     sheets = {each["key"]: make_sheet(exam, judgments.get(each["key"], {})) for each in contenders}
+    # A sample is drawn of what can be used, so bad rows are no part of it; they are said beside it.
+    skipped = 0 if exam["sampled"] else exam.get("skipped_rows", {"n": 0})["n"]
     rows = []
     for each in contenders:
         key, sheet = each["key"], sheets[each["key"]]
@@ -147,7 +162,7 @@ def make_result(
         rows.append(
             {
                 **each,
-                **summary(sheet, known, wanted),
+                **summary(sheet, known, wanted, skipped),
                 "numbers": [one.to_json() for one in numbers(sheet, (rules or {}).get(key))],
                 **(calibration_json(forecasts(sheet, known)) if not exam["scores"] else {}),
                 "against": _against(exam, contenders[0], each, sheets) if each is not contenders[0] else [],
@@ -206,10 +221,10 @@ def _counted(exam: Json) -> list[Json]:
         found[value["part"]][reason] += 1
     for problem in exam["problems"]:
         if problem["consequence"] == NOT_JUDGED:
-            found[problem["part"]][problem["code"]] += problem["n"]
+            found.setdefault(problem["part"], Counter())[problem["code"]] += problem["n"]
     return [
         {
-            "part": name,
+            "part": name or OF_NO_PART,
             "rows": sum(tally.values()),
             "counted": tally[""],
             "left_out": {reason: n for reason, n in sorted(tally.items()) if reason},

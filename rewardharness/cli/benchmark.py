@@ -105,6 +105,7 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
     from rewardharness.benchmark.thresholds import DEVELOPMENT
     from rewardharness.evolution.stop import Stopped, StopRequest
     from rewardharness.files import content_id
+    from rewardharness.judging.report import BAD_ROW
 
     exam = _open(arguments.task, arguments, settings)
     development = _open(arguments.development, arguments, settings, exam) if arguments.development else None
@@ -141,7 +142,7 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
     first = result["rows"][0]
     if first["judged"] == first["items"]:
         return 0
-    if not arguments.json:
+    if not arguments.json and set(first["failures"]) != {BAD_ROW}:
         _tell_why_not(folder, first["key"])
     return NOT_JUDGED
 
@@ -369,7 +370,7 @@ def _judge(
     folder = stop.folder
     assert folder is not None
     taken = None if arguments.release is not None else arguments.library or settings.library
-    record = record_run(arguments, settings, library=taken)
+    record = record_run(arguments, settings, library=taken, skipped_rows=exam.skipped)
     judge(exam, folder, "judging", record)
     if development is not None:
         judge(development, folder / DEVELOPMENT, "judging development data", None)

@@ -130,7 +130,7 @@ def rank_folder(arguments: argparse.Namespace, settings: Settings) -> int:
             output.say(f"The first {_SHOWN} of {len(lines)} edits are shown.")
         output.say(_not_judged(lines))
         if dataset.skipped:
-            output.say(told_skipped(dataset.skipped))
+            output.say(told_skipped(dataset.skipped_json()))
         output.say(f"{who_judged(work.identity)}; rewards by {arguments.method}")
         output.say(f"All of it: {ranking}")
     return NOT_JUDGED if unjudged or dataset.skipped else 0

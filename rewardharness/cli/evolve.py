@@ -316,6 +316,7 @@ def _cost_json(plan: "Plan", folder: Path, *, begun: bool = False, finished: boo
         "data": plan.dataset.name,
         "digest": plan.dataset.digest,
         "problems": list(plan.dataset.problems),
+        "skipped_rows": plan.dataset.skipped_json(),
         "pool": len(pool),
         "audit": len(audit),
         "corrections": len(plan.corrections.keys() & {example.id for example in pool}),

@@ -9,6 +9,7 @@ from rewardharness.cli.judging import who_judged
 
 def print_report(report: dict[str, Any], folder: Path) -> None:
     """Print what came of a run."""
+    from rewardharness.evolution.report import left_out
     from rewardharness.evolution.report_page import headline
 
     audit = report["audit"]
@@ -24,6 +25,8 @@ def print_report(report: dict[str, Any], folder: Path) -> None:
         )
     ]
     output.table(("examples and Library", "judged", "accuracy [95 % interval]", "final Library against it"), rows)
+    if said := left_out(report):
+        output.say(said)
     groups = report["by_category"]
     if groups:
         output.table(

@@ -2,7 +2,7 @@
 
 import stat
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -88,7 +88,7 @@ class Dataset:
             example if example.source_id else replace(example, source_id=first_name[ids[image_key(example.source)]])
             for example in given
         )
-        told = told_skipped(skipped)
+        told = told_skipped(_skipped_json(skipped))
         said = [told, *problems] if told and told not in problems else problems
         return cls(name, named, (*said, *_problems(named, ids)), _digest(named, ids), tuple(skipped))
 
@@ -101,16 +101,24 @@ class Dataset:
 
     def skipped_json(self) -> dict[str, Any]:
         """Put the skipped rows into JSON: how many, and the first of them with their reasons."""
-        rows = [{"place": each.place, "reason": each.reason} for each in self.skipped[:_LISTED]]
-        return {"n": len(self.skipped), "first": rows}
+        return _skipped_json(self.skipped)
 
 
-def told_skipped(skipped: Sequence[SkippedRow]) -> str:
-    """Say how many rows were skipped, which and why, in a sentence; empty when none was."""
-    count = len(skipped)
+def _skipped_json(skipped: Sequence[SkippedRow]) -> dict[str, Any]:
+    rows = [{"place": each.place, "reason": each.reason} for each in skipped[:_LISTED]]
+    return {"n": len(skipped), "first": rows}
+
+
+def told_skipped(skipped: Mapping[str, Any]) -> str:
+    """Say how many rows were skipped, which and why, in a sentence; empty when none was.
+
+    Args:
+        skipped: As `Dataset.skipped_json` puts it.
+    """
+    count = skipped["n"]
     if not count:
         return ""
-    shown = "; ".join(f"{each.place}: {each.reason}" for each in skipped[:_SHOWN])
+    shown = "; ".join(f"{each['place']}: {each['reason']}" for each in skipped["first"][:_SHOWN])
     more = f"; and {count - _SHOWN} more" if count > _SHOWN else ""
     were = "1 bad row was skipped and counts" if count == 1 else f"{count} bad rows were skipped and count"
     return f"{were} as not judged: {shown}{more}."

@@ -399,7 +399,8 @@ class _Sitting:
         with self.bench.outside_budget():
             start = self.bench.judge(plan.library, plan.schedule.watched(self.pool))
         self.keep(state)
-        report = build_report(plan.manifest, state, start, audit, self.bench.spent, plan.limits, folder)
+        skipped = plan.dataset.skipped_json()
+        report = build_report(plan.manifest, state, start, audit, self.bench.spent, plan.limits, folder, skipped)
         write_json(folder / REPORT, report)
         write_text(folder / PAGE, report_page(report))
         final = Score.of(audit.final).accuracy

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from rewardharness.data.source import told_skipped
 from rewardharness.errors import DataError, RunError
 from rewardharness.evolution.audit import Audit, Score
 from rewardharness.evolution.events import Decided, Judged, Passed, read_events
@@ -31,6 +32,7 @@ def build_report(
     spent: Spent,
     limits: Limits,
     folder: Path,
+    skipped: Json,
 ) -> Json:
     """Put together what came of a run.
 
@@ -42,6 +44,7 @@ def build_report(
         spent: What was spent.
         limits: The budget, and prices.
         folder: The run folder, for its events and its ledger.
+        skipped: Rows of the data that were left out by choice, as `Dataset.skipped_json` says it.
     """
     final = tuple(state.outcomes.values())
     events = read_events(folder)
@@ -62,6 +65,7 @@ def build_report(
             "final": Score.of(final).to_json(),
         },
         "audit": audit.to_json(),
+        "skipped_rows": skipped,
         "by_category": _table(audit, lambda example: example.category or "none"),
         "by_label_kind": _table(audit, lambda example: example.label_kind or "unnamed"),
         "edits": [_edit(event) for event in events if isinstance(event, Decided)],
@@ -70,6 +74,12 @@ def build_report(
         "spent": _spending(spent, limits, folder),
         "puzzles": _puzzles(folder, [outcome.example for outcome in final]),
     }
+
+
+def left_out(report: Mapping[str, Any]) -> str:
+    """Say which rows of the data stand neither in the pool nor in the audit, and why; empty when all do."""
+    told = told_skipped(report.get("skipped_rows", {"n": 0}))  # reports of earlier versions lack it
+    return f"Neither in the pool nor in the audit: {told}" if told else ""
 
 
 def read_report(folder: Path) -> Json:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from rewardharness.evolution.report import left_out
 from rewardharness.runs.page import page, section, table, text
 from rewardharness.schema import Json
 
@@ -71,7 +72,10 @@ def _accuracies(report: Mapping[str, Any]) -> str:
         ["Pool", "final Library", *_score(pool["final"]), pool["note"]],
         ["Pool", "starting Library", *_score(pool["start"]), ""],
     ]
-    return table(("examples", "with", "judged", "accuracy [95 %]", "final against it"), rows)
+    said = left_out(report)
+    return table(("examples", "with", "judged", "accuracy [95 %]", "final against it"), rows) + (
+        f"<p>{text(said)}</p>" if said else ""
+    )
 
 
 def _chart(points: Sequence[Mapping[str, Any]]) -> str:

@@ -74,6 +74,8 @@ def make_app(service: Service, guard: Guard, *, pickles: bool = False) -> Front:
         fault = NOT_ALLOWED if error.status_code == 405 else NOT_FOUND
         reply = _refusal(request, RefusedError(error.status_code, fault))
         reply.headers.update(error.headers or {})
+        if reply.headers.get("allow") == "GET":
+            reply.headers["allow"] = "GET, HEAD"  # see `Front`
         return reply
 
     app.add_exception_handler(HTTPException, wrong_address)

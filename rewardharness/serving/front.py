@@ -65,7 +65,9 @@ class Front:
 
         try:
             self._guard.check(scope["path"], headers)
-            await self._app(scope, receive, tell)
+            # What takes GET takes HEAD (RFC 9110, 9.3.2), which load balancers ask with; uvicorn leaves out the body.
+            asked = scope if scope["method"] != "HEAD" else {**scope, "method": "GET"}
+            await self._app(asked, receive, tell)
         except ClientGoneError:
             visit.fault = "client_gone"
         except RefusedError as error:

@@ -11,7 +11,7 @@ from hostile import HOSTILE
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 from playwright.sync_api import Browser, Page, expect, sync_playwright  # noqa: E402
 from screenshots import photograph, screenshot_folder  # noqa: E402
-from visits import CHROMIUM, Visit, visit  # noqa: E402
+from visits import CHROMIUM, Visit, open_tab, visit  # noqa: E402
 
 pytestmark = [
     pytest.mark.browser,
@@ -42,18 +42,6 @@ def browser(compared: str) -> Iterator[Browser]:
         started.close()
 
 
-def open_tab(page: Page, name: str, row: str = "#tabs") -> None:
-    """Open a tab; on a small screen it may be in the menu at the end of its row."""
-    tabs = page.locator(f"{row} > .tab-wrapper")
-    shown = tabs.get_by_role("tab", name=name, exact=True)
-    if not shown.count():
-        tabs.get_by_role("button", name="More tabs").click()
-        shown = tabs.locator(".overflow-dropdown button", has_text=name)
-    box = shown.bounding_box()
-    assert box is not None and box["x"] >= 0 and box["x"] + box["width"] <= page.evaluate("innerWidth")
-    shown.click()
-
-
 def open_part(page: Page, name: str) -> None:
     """Open a part of the run."""
     open_tab(page, name, "#benchmark-tabs")
@@ -78,6 +66,17 @@ def test_from_the_cost_to_the_table_to_single_questions_to_a_comparison(
     page.locator("#benchmark-see").click()
     expect(page.locator("#benchmark-cost")).to_contain_text("does not exist")
     page.locator("#benchmark-place input, #benchmark-place textarea").fill(str(data))
+    page.locator("#benchmark-by").get_by_text("A release", exact=True).click()
+    expect(page.locator("#benchmark-library-kind")).to_be_hidden()
+    expect(page.locator("#benchmark-judge-section")).to_be_hidden()
+    page.locator("#benchmark-see").click()
+    expect(page.locator("#benchmark-cost")).to_contain_text("No release is named.")
+    page.locator("#benchmark-release input, #benchmark-release textarea").fill("deployed:nobody")
+    page.locator("#benchmark-see").click()
+    expect(page.locator("#benchmark-cost")).to_contain_text("Nothing is deployed as 'nobody'.")
+    page.locator("#benchmark-by").get_by_text("A Library and a judge", exact=True).click()
+    expect(page.locator("#benchmark-release")).to_be_hidden()
+    expect(page.locator("#benchmark-judge-section")).to_be_visible()
     page.locator("#benchmark-baselines").get_by_text("always the first").click()
     page.locator("#benchmark-see").click()
     expect(page.locator("#benchmark-cost")).to_contain_text(f"{PAIRS} examples to judge")

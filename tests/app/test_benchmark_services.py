@@ -246,6 +246,60 @@ def test_the_chain_of_a_release_is_made_again_while_it_is_the_same_release(
     assert "Another release goes by that name" in piece.seen.why_not and piece.judgment is not None
 
 
+def test_a_release_takes_the_place_of_a_library_and_a_judge(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RH_HOME", str(world.home))
+    file, services = tmp_path / "release.json", world.services
+    assert main(["release", "builtin", "-o", str(file)]) == 0
+    assert main(["deploy", str(file), "--target", "prod"]) == 0
+    release = str(read_json(world.home / "deployments" / "prod" / "active.json")["release"])
+    chosen = on(world.data, limit=4, bare=False, library="/nowhere", release=f" {file} ", baselines=("random",))
+    found = services.expect(chosen)
+    first, coin = found.told["contenders"]
+    assert (first["release"], first["library"], coin["role"]) == (release, f"release {release[:12]}", "baseline")
+    name = services.start(found)
+    assert follow(services, name).state == "finished"
+    row = services.open(name).result["rows"][0]
+    assert (row["release"], row["judged"], row["numbers"][0]["n"]) == (release, 4, 4)
+    assert f"--release {file}" in services.command(name) and services.model(name) == ""
+    deployed = services.expect(replace(chosen, release="deployed:prod"))
+    assert Path(deployed.told["folder"]).name == name and deployed.told["known"] == 8, "the same release by its name"
+
+    text = file.read_text(encoding="utf-8")
+    file.write_text(text.replace("builtin", "changed").replace('"ties": false', '"ties": true'), encoding="utf-8")
+    for spec, reason in (
+        (str(file), "changed"),
+        (str(tmp_path / "gone.json"), "gone.json"),
+        ("deployed:nobody", "Nothing is deployed as 'nobody'"),
+    ):
+        with pytest.raises(CommandError, match=reason) as caught:
+            services.expect(replace(chosen, release=spec))
+        assert caught.value.next_step
+
+
+def test_what_is_typed_of_a_release_becomes_its_own_options_and_no_others(world: World, tmp_path: Path) -> None:
+    app = app_services(world.home, tmp_path, RH_JUDGE="vllm:x@http://127.0.0.1:9/v1")
+
+    def words(**more: str) -> tuple[str, ...]:
+        return benchmark_command(on(world.data, **more), app.judges, app.settings, local=True).words
+
+    served = words(release="deployed:prod", served=" http://host:8000/v1,http://other:8000/v1 ", router="http://r/v1")
+    at = served.index("--release")
+    assert served[at:] == (
+        "--release", "deployed:prod", "--judge", "http://host:8000/v1,http://other:8000/v1", "--router", "http://r/v1"
+    )  # fmt: skip
+    assert "--library" not in served and "--protocol" not in served
+    odd = words(release="--yes")
+    assert Path(odd[odd.index("--release") + 1]).is_absolute() and "--yes" not in odd and "--judge" not in odd
+    for wrong in ("--restart", "http://a b", "x\ny", "http://me:secret@host/v1"):
+        with pytest.raises(InputError) as caught:
+            words(release="deployed:prod", served=wrong)
+        assert caught.value.next_step and "secret" not in caught.value.message
+    with pytest.raises(InputError, match="No release is named"):
+        words(release="  ")
+
+
 def prefer_the_edit(call: Call) -> Mapping[str, Any] | None:
     """Answer as a model that prefers the picture that is not the source."""
     if len(call.images) < 3:
@@ -360,10 +414,11 @@ def test_a_stranger_has_pairs_of_the_demonstration_judged_and_sees_nothing_else(
     services = stranger.benchmarks
     greedy = on(
         world.data, judge=JudgeChoice(ENDPOINT, url="http://127.0.0.1:9/v1", name="x"), library="/etc",
-        source="/etc", limit=4, baselines=("random",),
+        source="/etc", limit=4, baselines=("random",), release="deployed:prod", served="http://127.0.0.1:9/v1",
     )  # fmt: skip
     command = benchmark_command(greedy, stranger.judges, stranger.settings, local=False)
     assert command.words[:3] == ("benchmark", "run", "demo") and "measured" in command.words
+    assert "--release" not in command.words
     assert command.words[command.words.index("--library") + 1] == "builtin"
     assert all(value == "" for value in command.changes.values()) and "RH_API_KEY" in command.changes
     with pytest.raises(InputError, match="cannot be had here"):

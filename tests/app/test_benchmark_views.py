@@ -210,6 +210,8 @@ def test_what_a_benchmark_costs_is_said_before() -> None:
     shown = text_of(benchmark_views.expected(told))
     assert "4 examples to judge, a stratified sample of 4 of 9" in shown and "7 judgments; 1 are there already" in shown
     assert "at least 14 requests" in shown and "1 remark on the data" in shown and EVIL in shown
+    assert "bad row" not in shown
+    assert "2 bad rows of the data skipped" in text_of(benchmark_views.expected({**told, "skipped_rows": {"n": 2}}))
     free = text_of(benchmark_views.expected({**told, "requests": 0, "judgments": 1, "sampled": None}))
     assert "costs time alone" in free and "judged already" in free
 

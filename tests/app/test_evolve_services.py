@@ -163,6 +163,10 @@ def test_reports_and_versions_say_what_they_are_worth(world: World) -> None:
     assert report is not None
     text = read_own(evolve_views.report(report, "/place")).text
     assert f"of {report['audit']['n']}" in text and "/place" in text and "expect less on others" in text
+    skipped = {"n": 2, "first": [{"place": "row 2", "reason": "it is <b>bad</b>"}]}
+    told = read_own(evolve_views.report({**report, "skipped_rows": skipped})).text
+    assert "Neither in the pool nor in the audit: 2 bad rows" in told and "<b>bad</b>" in told
+    assert "2 bad rows" not in text
     page = services.report_file(world.name)
     assert page is not None and page.read_text().startswith("<!doctype html>") and "<script" not in page.read_text()
     versions = services.versions(world.name)

@@ -16,7 +16,7 @@ from rewardharness.library.opening import open_library
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 from playwright.sync_api import Browser, expect, sync_playwright  # noqa: E402
 from screenshots import photograph, screenshot_folder  # noqa: E402
-from visits import CHROMIUM, give, visit  # noqa: E402
+from visits import CHROMIUM, give, open_tab, visit  # noqa: E402
 
 pytestmark = [
     pytest.mark.browser,
@@ -70,6 +70,7 @@ def test_programs_get_the_score_of_the_release(
 @pytest.mark.parametrize(("size", "scheme"), [("wide", "light"), ("narrow", "dark")])
 def test_the_page_says_which_release_it_is_and_leaves_nothing_to_choose(
     app: Served,
+    file: Path,
     release: Release,
     browser: Browser,
     pictures: Pictures,
@@ -97,5 +98,11 @@ def test_the_page_says_which_release_it_is_and_leaves_nothing_to_choose(
     photograph(page, shots / f"release-score-{size}-{scheme}.png")
     page.get_by_role("tab", name="Library", exact=True).click()
     expect(page.locator("#library-summary")).to_contain_text(f"Library of release {release.id[:12]}")
+    open_tab(page, "Benchmark")
+    field = page.locator("#benchmark-release input, #benchmark-release textarea")
+    expect(field).to_have_value(str(file))
+    expect(page.locator("#benchmark-by input:checked")).to_have_value("release")
+    expect(page.locator("#benchmark-judge-section")).to_be_hidden()
+    photograph(page, shots / f"release-benchmark-{size}-{scheme}.png")
     assert seen.errors == seen.foreign == seen.dialogs == []
     page.close()

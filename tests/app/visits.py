@@ -51,3 +51,15 @@ def give(page: Page, pictures: Pictures, instruction: str) -> None:
         page.locator(f"#{place} input[type=file]").set_input_files(path)
         expect(page.locator(f"#{place} img")).to_be_visible()
     page.locator("#instruction input, #instruction textarea").fill(instruction)
+
+
+def open_tab(page: Page, name: str, row: str = "#tabs") -> None:
+    """Open a tab; on a small screen it may be in the menu at the end of its row."""
+    tabs = page.locator(f"{row} > .tab-wrapper")
+    shown = tabs.get_by_role("tab", name=name, exact=True)
+    if not shown.count():
+        tabs.get_by_role("button", name="More tabs").click()
+        shown = tabs.locator(".overflow-dropdown button", has_text=name)
+    box = shown.bounding_box()
+    assert box is not None and box["x"] >= 0 and box["x"] + box["width"] <= page.evaluate("innerWidth")
+    shown.click()

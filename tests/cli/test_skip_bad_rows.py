@@ -1,5 +1,6 @@
 """Bad rows: refused with row, column and value; or left out by choice, named, and counted as not judged."""
 
+import html
 import json
 from pathlib import Path
 
@@ -16,13 +17,17 @@ SAID = "row 2: the column 'instruction' (instruction) is empty"
 def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A table of nine rows: the second has no instruction, and the label of the third cannot be read."""
     monkeypatch.setenv("RH_HOME", str(tmp_path / "home"))
-    draw_pairs(tmp_path, 9)
-    rows = [json.loads(line) for line in (tmp_path / "pairs.jsonl").read_text(encoding="utf-8").splitlines()]
+    return drawn(tmp_path, 9)
+
+
+def drawn(folder: Path, n: int) -> Path:
+    draw_pairs(folder, n)
+    rows = [json.loads(line) for line in (folder / "pairs.jsonl").read_text(encoding="utf-8").splitlines()]
     rows[1]["instruction"] = " "
     rows[2]["preference"] = "purple"
-    path = tmp_path / "rows.jsonl"
+    path = folder / "rows.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    (tmp_path / "pairs.jsonl").unlink()
+    (folder / "pairs.jsonl").unlink()
     return path
 
 
@@ -101,8 +106,54 @@ def test_bulk_commands_count_them_too(table: Path, capsys: pytest.CaptureFixture
 
 
 def test_a_benchmark_counts_them_among_what_was_not_judged(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found, said = told(capsys, "benchmark", table, "--skip-bad-rows", "--no-baseline", "--quiet", status=0)
-    assert found["rows"][0]["items"] == found["rows"][0]["judged"] == 7
+    words = ["benchmark", table, "--skip-bad-rows", "--no-baseline", "--quiet"]
+    found, said = told(capsys, *words, status=3)
+    (row,) = found["rows"]
+    assert (row["items"], row["judged"], row["failures"]) == (9, 7, {"bad_row": 2})
+    assert row["coverage"] == pytest.approx(7 / 9) and row["numbers"][0]["n"] == 7 and row["missing"] == 0
+    assert (found["skipped_rows"]["n"], found["skipped_rows"]["first"][0]["place"]) == (2, "row 2")
     assert "bad row: Rows that cannot be used were skipped (2; not judged)" in said
     (part,) = found["counted"]
     assert part == {"part": "drawn", "rows": 9, "counted": 7, "left_out": {"bad row": 2}}
+    record = json.loads((Path(found["folder"]) / "record.json").read_text(encoding="utf-8"))
+    assert record["sittings"][0]["arguments"]["skipped_rows"] == found["skipped_rows"]
+    assert main([str(word) for word in words]) == 3
+    said = capsys.readouterr().out
+    assert "7 of 9 judged" in said and "bad_row 2" in said and "--retry-failed" not in said, "nothing to try again"
+    found, _ = told(capsys, *words, "--limit", "4", status=0)
+    assert (found["rows"][0]["items"], found["skipped_rows"]["n"]) == (4, 2), "a sample is drawn of the others"
+    assert "skipped before it was drawn: 2" in (Path(found["folder"]) / "report.md").read_text(encoding="utf-8")
+
+
+def test_a_benchmark_of_several_kinds_of_label_counts_them_too(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [json.loads(line) for line in table.read_text(encoding="utf-8").splitlines()]
+    for row in rows[5:]:
+        row["label_kind"] = "another"
+    table.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    words = ["benchmark", table, "--skip-bad-rows", "--no-baseline", "--quiet"]
+    found, _ = told(capsys, *words, status=3)
+    assert (found["rows"][0]["items"], found["rows"][0]["judged"], found["skipped_rows"]["n"]) == (9, 7, 2)
+    parts = {each["part"]: each for each in found["counted"]}
+    assert [(each["rows"], each["counted"]) for each in parts.values()] == [(4, 4), (3, 3), (2, 0)]
+    assert parts["of no part"]["left_out"] == {"bad row": 2}
+    main([str(word) for word in words])
+    assert "of no part: 0 of 2 count; left out: bad row 2" in capsys.readouterr().out
+    for name in ("report.html", "report.md"):
+        assert "of no part" in (Path(found["folder"]) / name).read_text(encoding="utf-8")
+
+
+def test_the_report_of_an_evolution_says_what_stands_neither_in_the_pool_nor_in_the_audit(
+    table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    more = drawn(table.parent, 12)
+    words = ["evolve", "--data", more, "--skip-bad-rows", "--proposals", "1", "--quiet"]
+    found, _ = told(capsys, *words, "--dry-run", status=0)
+    assert found["skipped_rows"]["n"] == 2
+    found, _ = told(capsys, *words, status=0)
+    assert found["skipped_rows"]["n"] == 2 and found["skipped_rows"]["first"][0]["place"] == "row 2"
+    assert found["pool"]["final"]["n"] + found["audit"]["n"] == 10
+    line = f"Neither in the pool nor in the audit: 2 bad rows were skipped and count as not judged: {SAID}"
+    main([str(word) for word in words])
+    assert line in capsys.readouterr().out
+    page = (Path(found["folder"]) / "report.html").read_text(encoding="utf-8")
+    assert html.escape(line) in page

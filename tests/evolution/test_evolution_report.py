@@ -94,6 +94,7 @@ def test_foreign_text_stays_text(report: Json) -> None:
     spoilt = json.loads(json.dumps(report))
     spoilt["run"].update(data_name=HOSTILE, judge=HOSTILE, orchestrator=HOSTILE, protocol=HOSTILE)
     spoilt["ending"] = HOSTILE
+    spoilt["skipped_rows"] = {"n": 1, "first": [{"place": HOSTILE, "reason": HOSTILE}]}
     for edit in spoilt["edits"]:
         edit.update(statement=HOSTILE, names=[HOSTILE], cited=[HOSTILE], operator=HOSTILE)
         edit["evidence"].update(reason=HOSTILE, fixed=[HOSTILE])

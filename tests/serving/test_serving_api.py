@@ -1,5 +1,6 @@
 """The routes, over real HTTP: shapes, words, ids, multipart, OpenAPI."""
 
+import http.client
 import json
 import math
 from dataclasses import replace
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
-from serving_parts import ONE, SOURCE, THREE, TWO, ReadyJudge, Running, b64, edit, picture, reward_of
+from serving_parts import ONE, PATIENCE, SOURCE, THREE, TWO, ReadyJudge, Running, b64, edit, picture, reward_of
 
 from rewardharness.schema import Failure
 from rewardharness.serving.results import Reply
@@ -270,6 +271,30 @@ def test_health_readiness_and_who_judges(server: Running) -> None:
     info = server.get("/info").json
     assert info["identity"]["judge"] == "ready"
     assert info["limits"]["items"] == server.service.limits.items
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/info", "/metrics", "/openapi.json"])
+def test_head_is_answered_as_get_without_the_body(path: str, server: Running) -> None:
+    got, head = server.get(path), server.ask("HEAD", path)
+    assert (got.status, head.status, head.body) == (200, 200, b"")
+    assert head.headers["content-type"] == got.headers["content-type"]
+    assert int(head.headers["content-length"]) > 0
+    assert {"GET", "HEAD"} == set(server.ask("POST", path, b"{}").headers["allow"].split(", "))
+
+
+def test_head_is_refused_where_get_is_and_the_connection_goes_on(judge: ReadyJudge) -> None:
+    with Running(judge, token="a-token-for-the-tests") as running:
+        refused = running.ask("HEAD", "/info", headers={"Authorization": "Bearer another"})
+        assert (refused.status, refused.body) == (401, b"") and refused.headers["www-authenticate"] == "Bearer"
+        assert running.ask("HEAD", "/healthz").status == 200
+    with Running(judge) as running:
+        wrong = running.ask("HEAD", "/score")
+        assert (wrong.status, wrong.body, wrong.headers["allow"]) == (405, b"", "POST")
+        again = http.client.HTTPConnection("127.0.0.1", running.port, timeout=PATIENCE)
+        for method in ("HEAD", "GET", "HEAD"):
+            again.request(method, "/healthz")
+            assert len(again.getresponse().read()) == (method == "GET") * len(b'{"status":"ok"}')
+        again.close()
 
 
 def test_metrics_count_what_happened() -> None:

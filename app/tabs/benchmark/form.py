@@ -1,7 +1,7 @@
 """The form of a new benchmark: task, judge, Library, who else is in the table; what it would cost; and Start."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gradio as gr
@@ -9,6 +9,7 @@ import gradio as gr
 from app import benchmark_views
 from app.libraries import Choice
 from app.new_benchmark import OWN, PLACE, PROTOCOLS_OF_EXAMPLES, VISIT_PAIRS, NewBenchmark
+from app.releases import RELEASE
 from app.services import AppServices
 from app.tabs.chooser import Chooser, make_chooser
 from app.tabs.parts import KEPT, QUIET, Updates, markup
@@ -28,6 +29,23 @@ BASELINE_WORDS = {
 """What each baseline goes by."""
 
 
+LIBRARY = "library"
+"""Choice of a Library and a judge; the other one is `RELEASE`, which fixes both."""
+
+
+@dataclass(frozen=True)
+class Released:
+    """The choice of a release in the place of a Library and a judge."""
+
+    by: gr.Radio
+    chosen: gr.Column
+    """Holds what is chosen for `LIBRARY`, beside the section of the judge."""
+    fixed: gr.Column
+    """Holds what is typed for `RELEASE`."""
+    release: gr.Textbox
+    served: gr.Textbox
+
+
 @dataclass(frozen=True)
 class BenchmarkForm:
     """The parts of the form."""
@@ -41,6 +59,7 @@ class BenchmarkForm:
     limit: gr.Number
     seed: gr.Number
     chooser: Chooser
+    released: Released
     bare: gr.Checkbox
     baselines: gr.CheckboxGroup
     judge: JudgeForm | None
@@ -55,7 +74,8 @@ class BenchmarkForm:
     def own(self) -> list[Any]:
         """The parts of its own that describe a benchmark, in the order in which `read` takes them."""
         return [
-            self.task, self.place, self.source, self.protocol, self.limit, self.seed, self.bare, self.baselines
+            self.task, self.place, self.source, self.protocol, self.limit, self.seed, self.bare, self.baselines,
+            self.released.by, self.released.release, self.released.served,
         ]  # fmt: skip
 
     @property
@@ -84,8 +104,7 @@ class BenchmarkForm:
         Raises:
             InputError: If something is missing or out of range.
         """
-        task, place, source, protocol, limit, seed, bare, baselines, *rest = values
-        library = services.libraries.spelled(Choice(*rest[: len(self.chooser.parts)]))
+        task, place, source, protocol, limit, seed, bare, baselines, by, release, served, *rest = values
         new = NewBenchmark(
             task=str(task or ""),
             place=place or "",
@@ -93,13 +112,17 @@ class BenchmarkForm:
             protocol=protocol or "",
             limit=_whole(limit),
             seed=int(seed or 0),
-            library=library,
             bare=bool(bare),
             baselines=tuple(baselines or ()),
         )
-        if self.judge is None:
-            return new
-        return NewBenchmark(**{**vars(new), "judge": self.judge.read(rest[len(self.chooser.parts) :])})
+        if by == RELEASE:
+            release, fixed = release or "", services.fixed
+            own = fixed is not None and release.strip() == services.settings.release
+            router = fixed.places.router if fixed is not None and own else None
+            return replace(new, release=release, served=served or "", router=router or "")
+        library = services.libraries.spelled(Choice(*rest[: len(self.chooser.parts)]))
+        judge = self.judge.read(rest[len(self.chooser.parts) :]) if self.judge is not None else new.judge
+        return replace(new, library=library, judge=judge)
 
     def put_away(self, values: Sequence[Any]) -> Updates:
         """Take the judge's key off the page, as the Score tab does."""
@@ -135,10 +158,10 @@ def draw_form(services: AppServices) -> BenchmarkForm:
                 what = _draw_data(local)
         with gr.Row(equal_height=False):
             with gr.Column(scale=1, min_width=300, visible=local):
-                chooser = make_chooser(services, "benchmark-library", "Library", address=False, aloud=False)
+                chooser, released = _draw_who(services)
             with gr.Column(scale=1, min_width=300):
                 bare, baselines = _draw_table()
-        judge = draw_judge(services, "benchmark-") if local else None
+        judge = draw_judge(services, "benchmark-", visible=services.fixed is None) if local else None
         with gr.Row(elem_id="benchmark-actions"):
             see = gr.Button("See what it costs", elem_id="benchmark-see", size="md", scale=0, min_width=180)
             start = gr.Button(
@@ -147,7 +170,7 @@ def draw_form(services: AppServices) -> BenchmarkForm:
         told = markup(benchmark_views.cost_hint(), elem_id="benchmark-cost")
     promised = gr.State(None, time_to_live=KEPT)
     form = BenchmarkForm(
-        section, task, about, *what, chooser, bare, baselines, judge, see, told, start, promised
+        section, task, about, *what, chooser, released, bare, baselines, judge, see, told, start, promised
     )  # fmt: skip
     _connect(services, form, tasks)
     return form
@@ -192,6 +215,39 @@ def _draw_data(local: bool) -> tuple[gr.Textbox, gr.Textbox, gr.Dropdown, gr.Num
     return place, source, protocol, limit, seed
 
 
+def _draw_who(services: AppServices) -> tuple[Chooser, Released]:
+    """Draw the choice between a Library with a judge and a release; it starts with the one that the app is fixed to."""
+    start = services.fixed if services.local else None
+    by = gr.Radio(
+        [("A Library and a judge", LIBRARY), ("A release", RELEASE)],
+        value=LIBRARY if start is None else RELEASE,
+        label="Judge with",
+        elem_id="benchmark-by",
+    )
+    with gr.Column(visible=start is None) as chosen:
+        chooser = make_chooser(services, "benchmark-library", "Library", address=False, aloud=False)
+    with gr.Column(visible=start is not None) as fixed:
+        release = gr.Textbox(
+            (services.settings.release or "") if start is not None else "",
+            label="Release",
+            info="Its file, or deployed:NAME. It fixes the Library, the judge and how it judges.",
+            placeholder="/home/me/release.json",
+            max_lines=1,
+            max_length=1000,
+            elem_id="benchmark-release",
+        )
+        served = gr.Textbox(
+            (start.places.judge or "") if start is not None else "",
+            label="Where its model is served",
+            info="The address. Empty: as RH_JUDGE says; measuring needs none.",
+            placeholder="http://localhost:8000/v1",
+            max_lines=1,
+            max_length=500,
+            elem_id="benchmark-served",
+        )
+    return chooser, Released(by, chosen, fixed, release, served)
+
+
 def _draw_table() -> tuple[gr.Checkbox, gr.CheckboxGroup]:
     bare = gr.Checkbox(
         True,
@@ -231,8 +287,19 @@ def _connect(services: AppServices, form: BenchmarkForm, tasks: dict[str, Task])
             return {form.promised: None}
         return {form.told: benchmark_views.cost_hint(), form.start: gr.Button(visible=False), form.promised: None}
 
+    def choose_who(by: str) -> Updates:
+        assert form.judge is not None
+        library = by != RELEASE
+        return {
+            form.released.chosen: gr.Column(visible=library),
+            form.released.fixed: gr.Column(visible=not library),
+            form.judge.section: gr.Accordion(visible=library),
+        }
+
     form.task.input(choose_task, form.task, [form.about, form.place, form.source, form.protocol], **quick)
     changes = [each.input for each in form.fields]
     gr.on(changes, outdated, form.promised, [form.told, form.start, form.promised], **quick)
     if form.judge is not None:
+        who = form.released
+        who.by.input(choose_who, who.by, [who.chosen, who.fixed, form.judge.section], **quick)
         connect_judge(services, form.judge)

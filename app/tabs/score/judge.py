@@ -98,18 +98,21 @@ class JudgeForm:
         }
 
 
-def draw_judge(services: AppServices, prefix: str = "") -> JudgeForm:
+def draw_judge(services: AppServices, prefix: str = "", *, visible: bool = True) -> JudgeForm:
     """Draw the section, folded. Without a look at it the default judges.
 
     Args:
         services: The services.
         prefix: Beginning of the ids of its parts, where there are several such sections on the page.
+        visible: Whether it is seen at first.
     """
     judges = services.judges
     default = judges.default
     label = _label(services, default)
     with (
-        gr.Accordion(label, open=False, elem_classes="slim", elem_id=f"{prefix}judge-section") as section,
+        gr.Accordion(
+            label, open=False, visible=visible, elem_classes="slim", elem_id=f"{prefix}judge-section"
+        ) as section,
         gr.Row(equal_height=False),
     ):
         with gr.Column(scale=6, min_width=300):

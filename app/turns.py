@@ -20,6 +20,8 @@ class Turn:
         """Whether nothing is to be said about it any more."""
         self.replaced = False
         """Whether another one has its place on the page: not even that this one is over may be said."""
+        self.ending = False
+        """Whether only its last word is still to be said."""
         self.over = threading.Event()
         self._running: Running | None = None
 
@@ -40,6 +42,10 @@ class Turn:
         self.forgotten = True
         if self._running is not None:
             self._running.forget()
+
+    def conclude(self) -> None:
+        """Say that only its last word is to come. Whoever has read that may ask for the next one at once."""
+        self.ending = True
 
     def end(self) -> None:
         """Say that nothing more will come of it."""
@@ -66,7 +72,7 @@ class Turns:
             who: What was clicked; `take` names it again.
         """
         with self._lock:
-            if self._turn is None or self._turn.over.is_set():
+            if self._turn is None or self._turn.ending or self._turn.over.is_set():
                 self._asked = who
 
     def replace(self, who: str) -> None:

@@ -52,6 +52,23 @@ def test_a_key_too_many_neither_disturbs_what_is_under_way_nor_begins_another() 
     assert turns.take("") is None and not turn.forgotten and not turn.replaced
 
 
+def test_who_has_read_the_last_word_may_ask_at_once_and_waits_for_its_end() -> None:
+    turns = Turns()
+    turns.ask("")
+    turn = taken(turns, "")
+    turn.conclude()
+    turns.ask("")
+    found: list[Turn | None] = []
+    waiting = threading.Thread(target=lambda: found.append(turns.take("")))
+    waiting.start()
+    while not turn.replaced:
+        assert waiting.is_alive()
+    assert found == []
+    turn.end()
+    waiting.join()
+    assert found[0] is not None
+
+
 def test_the_next_one_begins_when_the_one_before_has_fallen_silent(tmp_path: Path, pictures: Pictures) -> None:
     turns = Turns()
     turns.replace("one sample")

@@ -175,6 +175,7 @@ class ScoreEvents:
             said |= {told.verdict: explain(error), told.comparison: None}
         if turn.forgotten:
             said |= self._nothing_told()
+        turn.conclude()
         yield {**said, **self._ready()}
 
     def _begun(self, candidates: Sequence[str | None]) -> Updates:

@@ -136,7 +136,7 @@ class ScoreEvents:
             # Also reached when the visitor has stopped it or is gone: nobody waits for the model any more.
             if running is not None:
                 running.stop()
-        yield {**said, **self._ready()}
+        yield {**said, **self._rested()}
 
     def _begun(self, candidates: Sequence[str | None]) -> Updates:
         told = self._told
@@ -191,15 +191,17 @@ class ScoreEvents:
         except HarnessError as error:
             raise gr.Error(str(describe(error)), print_exception=False) from error
 
-    def _ready(self) -> Updates:
-        asked, told = self._asked, self._told
-        return {
-            asked.compare: gr.Button(interactive=True),
-            asked.stop: gr.Button(visible=False),
-            told.running: None,
-            told.status: "",
-            told.live: "",
-        }
+    def _rested(self) -> Updates:
+        told = self._told
+        return {self._asked.stop: gr.Button(visible=False), told.running: None, told.status: "", told.live: ""}
+
+    def ready(self) -> Updates:
+        """Let the visitor compare again.
+
+        Comes once the page takes the comparison for over, which it does a moment after its last word: a click on
+        Compare before that would come to nothing.
+        """
+        return {self._asked.compare: gr.Button(interactive=True)}
 
     def _shown(self, comparison: Comparison) -> Updates:
         """The result of a comparison."""
@@ -310,7 +312,7 @@ class ScoreEvents:
         """
         if running is not None:
             running.forget()
-        return {**self._given(None, (), ""), **self._nothing_told(), **self._ready()}
+        return {**self._given(None, (), ""), **self._nothing_told(), **self._rested()}
 
     def _given(self, source: Path | None, candidates: Sequence[Path], instruction: str) -> Updates:
         asked = self._asked

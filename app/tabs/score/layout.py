@@ -152,6 +152,7 @@ def _connect(services: AppServices, asked: Asked, told: Told, tries: list[tuple[
         started.append(filled.then(**judging))
         put_key_away(asked.setup, filled.then)
     for judged in tuple(started):
+        judged.then(events.ready, None, asked.compare, queue=False, **QUIET)
         judged.then(None, None, None, js=TO_VERDICT, **QUIET)
     asked.stop.click(events.stop, told.running, None, queue=False, **QUIET)
     asked.reset.click(events.reset, told.running, everything, queue=False, **QUIET)

@@ -177,6 +177,8 @@ class ModelServer:
         return len(self._open)
 
     def __enter__(self) -> "ModelServer":
+        self._held = _held_port()  # its own also while it refuses
+        self.port = int(self._held.getsockname()[1])
         self._thread.start()
         self.listen()
         return self
@@ -186,19 +188,19 @@ class ModelServer:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+        self._held.close()
         if self._problem is not None:
             raise self._problem
 
     def listen(self) -> None:
-        """Accept connections, on the same port as before if there was one."""
+        """Accept connections."""
 
         async def start() -> None:
             self._server = await self._loop.create_server(
                 lambda: _Connection(self), "127.0.0.1", self.port, backlog=1024
             )
-            self.port = self._server.sockets[0].getsockname()[1]
 
-        asyncio.run_coroutine_threadsafe(start(), self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(start(), self._loop).result(100)
 
     def refuse(self) -> None:
         """Refuse connections and cut those that are open, as a server that has died."""
@@ -210,9 +212,9 @@ class ModelServer:
                 connection.transport.abort()
             await asyncio.sleep(0)  # lets the connections hear of their end
 
-        asyncio.run_coroutine_threadsafe(stop(), self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(stop(), self._loop).result(100)
 
-    def wait_for(self, condition: Callable[[], bool], timeout: float = 10.0) -> bool:
+    def wait_for(self, condition: Callable[[], bool], timeout: float = 100.0) -> bool:
         """Wait until something about this server is so; it is looked at when a request or a connection changes."""
         with self._changed:
             return self._changed.wait_for(condition, timeout)
@@ -333,9 +335,37 @@ def instance(schema: Mapping[str, Any]) -> Any:
 
 def refused_url() -> str:
     """The address of a port on which nobody listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{probe.getsockname()[1]}/v1"
+    return f"http://127.0.0.1:{own_port()}/v1"
+
+
+def own_port(neighbours: int = 1) -> int:
+    """A port on which nobody listens, or the first of some in a row; nobody is given them but who asks for them."""
+    while True:
+        held = [_held_port()]
+        first = held[0].getsockname()[1]
+        try:
+            held += [_held_port(first + each) for each in range(1, neighbours)]
+        except (OSError, OverflowError):
+            held[0].close()
+            continue
+        _HELD.extend(held)
+        return int(first)
+
+
+_HELD: list[socket.socket] = []
+"""Sockets that hold ports of this process to its end."""
+
+
+def _held_port(port: int = 0) -> socket.socket:
+    """Bind a socket and do not listen: the system gives the port to nobody, and a server may still ask for it."""
+    held = socket.socket()
+    try:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", port))
+    except (OSError, OverflowError):
+        held.close()
+        raise
+    return held
 
 
 def _fault(fault: Fault, model: str) -> Answer:

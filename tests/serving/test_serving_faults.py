@@ -11,7 +11,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from model_server import ModelServer
+from model_server import ModelServer, own_port
 from serving_parts import (
     ONE,
     PATIENCE,
@@ -407,8 +407,7 @@ def test_a_model_scores_over_http_as_it_does_without(own_home: Path) -> None:
 
 
 def test_a_model_that_is_gone_makes_the_server_unready_and_no_rewards(own_home: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = own_port()
     with Running(model_judge(f"http://127.0.0.1:{port}/v1", own_home)) as running:
         ready = running.get("/readyz")
         assert (ready.status, ready.code) == (503, "not_ready")

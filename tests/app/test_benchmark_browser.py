@@ -11,7 +11,7 @@ from hostile import HOSTILE
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 from playwright.sync_api import Browser, Page, expect, sync_playwright  # noqa: E402
 from screenshots import photograph, screenshot_folder  # noqa: E402
-from visits import CHROMIUM, Visit, visit  # noqa: E402
+from visits import CHROMIUM, Visit, open_tab, visit  # noqa: E402
 
 pytestmark = [
     pytest.mark.browser,
@@ -40,18 +40,6 @@ def browser(compared: str) -> Iterator[Browser]:
         started = running.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"])
         yield started
         started.close()
-
-
-def open_tab(page: Page, name: str, row: str = "#tabs") -> None:
-    """Open a tab; on a small screen it may be in the menu at the end of its row."""
-    tabs = page.locator(f"{row} > .tab-wrapper")
-    shown = tabs.get_by_role("tab", name=name, exact=True)
-    if not shown.count():
-        tabs.get_by_role("button", name="More tabs").click()
-        shown = tabs.locator(".overflow-dropdown button", has_text=name)
-    box = shown.bounding_box()
-    assert box is not None and box["x"] >= 0 and box["x"] + box["width"] <= page.evaluate("innerWidth")
-    shown.click()
 
 
 def open_part(page: Page, name: str) -> None:

@@ -72,7 +72,7 @@ def open_tab(page: Page, name: str, row: str = "#tabs") -> None:
                 _click_inside(page, shown.first)
             else:
                 if not listed.count():
-                    more.click(timeout=1000)
+                    more.click(timeout=5000)
                 _click_inside(page, listed)
             return
         except TimeoutError:
@@ -81,8 +81,8 @@ def open_tab(page: Page, name: str, row: str = "#tabs") -> None:
 
 def _click_inside(page: Page, part: Locator) -> None:
     """Click what does not stick out of the window."""
-    page.wait_for_function(_INSIDE, arg=part.element_handle(timeout=1000), timeout=1000)
-    part.click(timeout=1000)
+    page.wait_for_function(_INSIDE, arg=part.element_handle(timeout=5000), timeout=5000)
+    part.click(timeout=5000)
 
 
 def give(page: Page, pictures: Pictures, instruction: str) -> None:

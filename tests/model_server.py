@@ -22,6 +22,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from clocks import PutOnLoop
+
 FAULTS: Mapping[str, str] = {
     "reset": "the connection is torn in the middle of the reply",
     "truncated": "the reply ends before its stated length",
@@ -162,7 +164,7 @@ class ModelServer:
         self.connections = 0
         self._open: set[_Connection] = set()
         self._changed = threading.Condition()
-        self._loop = asyncio.new_event_loop()
+        self._loop = PutOnLoop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="model-server", daemon=True)
         self._server: asyncio.Server | None = None
         self._problem: Exception | None = None
@@ -218,6 +220,10 @@ class ModelServer:
         """Wait until something about this server is so; it is looked at when a request or a connection changes."""
         with self._changed:
             return self._changed.wait_for(condition, timeout)
+
+    def let_pass(self, seconds: float) -> None:
+        """Let the server's clock go on by this much at once: answers that are due by then are sent."""
+        self._loop.put_on(seconds)
 
     def _notify(self) -> None:
         with self._changed:

@@ -4,6 +4,7 @@ import random
 import threading
 import traceback
 from collections import Counter
+from functools import partial
 
 import pytest
 from clocks import PutOnLoop
@@ -335,10 +336,15 @@ def test_bytes_in_flight_are_bounded():
     async def main():
         settings = ClientSettings(pool=PoolSettings(start=16), bytes_in_flight=2_500_000)
         model = OpenAICompatibleModel("vllm", "judge", [server.url], settings)
-        await asyncio.gather(*(model.ask(large) for _ in range(16)))
+        asked = asyncio.gather(*(model.ask(large) for _ in range(16)))
+        for arrived in range(2, 17, 2):
+            two_more = partial(lambda number: server.requests == number and server.in_flight == 2, arrived)
+            assert await asyncio.to_thread(server.wait_for, two_more)
+            server.let_pass(server.latency)
+        await asked
         await model.close()
 
-    with ModelServer(latency=0.02) as server:
+    with ModelServer(latency=500.0) as server:
         asyncio.run(main())
         assert server.peak == 2 and server.requests == 16
 

@@ -43,6 +43,11 @@ class Turn:
         if self._running is not None:
             self._running.forget()
 
+    @property
+    def leaving(self) -> bool:
+        """Whether the next one may be asked for: it is over, or will be in a moment."""
+        return self.ending or self.forgotten or self.over.is_set()
+
     def conclude(self) -> None:
         """Say that only its last word is to come. Whoever has read that may ask for the next one at once."""
         self.ending = True
@@ -72,7 +77,7 @@ class Turns:
             who: What was clicked; `take` names it again.
         """
         with self._lock:
-            if self._turn is None or self._turn.ending or self._turn.over.is_set():
+            if self._turn is None or self._turn.leaving:
                 self._asked = who
 
     def replace(self, who: str) -> None:

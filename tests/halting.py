@@ -44,8 +44,17 @@ class Halt:
             times: How often at least; with the usual text, after how many lines.
             text: The text.
         """
+        self._ask(name, times, text)
+
+    def before(self, name: str) -> None:
+        """Have a process halt, the first that is about to put a whole file of a name in its place."""
+        self._ask(name, None, "")
+
+    def _ask(self, name: str, times: int | None, text: str) -> None:
         self.end()
-        self._asked.write_text(json.dumps([name, times, text]), "utf-8")
+        written = self._asked.with_name("halt-at.new")  # a process that looks meanwhile finds all of it or nothing
+        written.write_text(json.dumps([name, times, text]), "utf-8")
+        written.replace(self._asked)
 
     def reached(self) -> psutil.Process:
         """Wait until a process has halted. One that ends before is waited for in vain, up to the limit of a test."""

@@ -22,6 +22,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from clocks import PutOnLoop
+
 FAULTS: Mapping[str, str] = {
     "reset": "the connection is torn in the middle of the reply",
     "truncated": "the reply ends before its stated length",
@@ -162,7 +164,7 @@ class ModelServer:
         self.connections = 0
         self._open: set[_Connection] = set()
         self._changed = threading.Condition()
-        self._loop = asyncio.new_event_loop()
+        self._loop = PutOnLoop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="model-server", daemon=True)
         self._server: asyncio.Server | None = None
         self._problem: Exception | None = None
@@ -177,6 +179,8 @@ class ModelServer:
         return len(self._open)
 
     def __enter__(self) -> "ModelServer":
+        self._held = _held_port()  # its own also while it refuses
+        self.port = int(self._held.getsockname()[1])
         self._thread.start()
         self.listen()
         return self
@@ -186,36 +190,43 @@ class ModelServer:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+        self._held.close()
         if self._problem is not None:
             raise self._problem
 
     def listen(self) -> None:
-        """Accept connections, on the same port as before if there was one."""
+        """Accept connections."""
 
         async def start() -> None:
             self._server = await self._loop.create_server(
                 lambda: _Connection(self), "127.0.0.1", self.port, backlog=1024
             )
-            self.port = self._server.sockets[0].getsockname()[1]
 
-        asyncio.run_coroutine_threadsafe(start(), self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(start(), self._loop).result(100)
 
     def refuse(self) -> None:
         """Refuse connections and cut those that are open, as a server that has died."""
 
         async def stop() -> None:
+            # First those that are being taken: they would stay open if the server closed meanwhile.
+            while taken := asyncio.all_tasks() - {asyncio.current_task()}:
+                await asyncio.gather(*taken, return_exceptions=True)
             if self._server is not None:
                 self._server.close()
             for connection in list(self._open):
                 connection.transport.abort()
             await asyncio.sleep(0)  # lets the connections hear of their end
 
-        asyncio.run_coroutine_threadsafe(stop(), self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(stop(), self._loop).result(100)
 
-    def wait_for(self, condition: Callable[[], bool], timeout: float = 10.0) -> bool:
+    def wait_for(self, condition: Callable[[], bool], timeout: float = 100.0) -> bool:
         """Wait until something about this server is so; it is looked at when a request or a connection changes."""
         with self._changed:
             return self._changed.wait_for(condition, timeout)
+
+    def let_pass(self, seconds: float) -> None:
+        """Let the server's clock go on by this much at once: answers that are due by then are sent."""
+        self._loop.put_on(seconds)
 
     def _notify(self) -> None:
         with self._changed:
@@ -333,9 +344,37 @@ def instance(schema: Mapping[str, Any]) -> Any:
 
 def refused_url() -> str:
     """The address of a port on which nobody listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{probe.getsockname()[1]}/v1"
+    return f"http://127.0.0.1:{own_port()}/v1"
+
+
+def own_port(neighbours: int = 1) -> int:
+    """A port on which nobody listens, or the first of some in a row; nobody is given them but who asks for them."""
+    while True:
+        held = [_held_port()]
+        first = held[0].getsockname()[1]
+        try:
+            held += [_held_port(first + each) for each in range(1, neighbours)]
+        except (OSError, OverflowError):
+            held[0].close()
+            continue
+        _HELD.extend(held)
+        return int(first)
+
+
+_HELD: list[socket.socket] = []
+"""Sockets that hold ports of this process to its end."""
+
+
+def _held_port(port: int = 0) -> socket.socket:
+    """Bind a socket and do not listen: the system gives the port to nobody, and a server may still ask for it."""
+    held = socket.socket()
+    try:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", port))
+    except (OSError, OverflowError):
+        held.close()
+        raise
+    return held
 
 
 def _fault(fault: Fault, model: str) -> Answer:

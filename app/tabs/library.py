@@ -88,10 +88,16 @@ def _connect(services: AppServices, chooser: Chooser, reopen: gr.Button, reader:
             shown = explain(error, "The tab Check lists everything that is wrong with it.")
         return {reader.library: library, reader.summary: shown, reader.search: "", **_listed(reader, library, "")}
 
+    def come(library: Library | None, *values: Any) -> Updates:
+        """Open what has come from the Hub, or what the page begins with, unless the visitor was faster than that."""
+        if library is not None and Choice(*values).kind != HUB:
+            return {reader.summary: gr.skip()}
+        return open_library(*values)
+
     chooser.kind.input(lambda kind: gr.Button(visible=kind == FOLDER), chooser.kind, reopen, queue=False, **QUIET)
     opened: dict[str, Any] = {"outputs": reader.parts, **QUIET}
     for came in chooser.came:
-        came.then(open_library, chooser.parts, **opened)
+        came.then(come, [reader.library, *chooser.parts], **opened)
     gr.on([chooser.kind.input, chooser.folder.submit, reopen.click], open_library, chooser.parts, queue=False, **opened)
     reader.search.change(
         lambda library, query: _listed(reader, library, query),

@@ -219,21 +219,26 @@ def _take(step: Step) -> int:
     It runs in a process group of its own, so that a request to end reaches it once, from here, whether it came from a
     terminal or was sent to this process alone.
     """
-    process = subprocess.Popen(
-        [sys.executable, "-m", "rewardharness", *step.words],
-        stdin=subprocess.DEVNULL,
-        stdout=sys.stderr.fileno(),
-        process_group=0,
-    )
+    process: subprocess.Popen[bytes] | None = None
     asked = False
 
     def end(number: int, frame: object) -> None:
         nonlocal asked
         asked = True
-        process.send_signal(signal.SIGINT)  # upon which commands end cleanly
+        if process is not None:
+            process.send_signal(signal.SIGINT)  # upon which commands end cleanly
 
+    # Before the step begins: whoever asks for an end in between must not leave a step behind that nobody waits for.
     before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "rewardharness", *step.words],
+            stdin=subprocess.DEVNULL,
+            stdout=sys.stderr.fileno(),
+            process_group=0,
+        )
+        if asked:
+            process.send_signal(signal.SIGINT)
         status = process.wait()
     finally:
         for number, handler in before.items():

@@ -1,13 +1,14 @@
 """What the fixtures of this folder hand out."""
 
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from model_server import own_port
 
 ROOT = Path(__file__).parents[2]
 """Root of the repository."""
@@ -51,9 +52,7 @@ def running_app(folder: Path, settings: Mapping[str, str]) -> Iterator[Served]:
         folder: Where it is started.
         settings: Variables of its environment, beside those of this process that are not about this project.
     """
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = own_port()
     ours = ("RH_", "GRADIO_", "HF_", "HUGGING_FACE_")
     env = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     env |= {"RH_HOME": str(folder / "home"), "RH_WORKERS": "2"}
@@ -79,4 +78,4 @@ def running_app(folder: Path, settings: Mapping[str, str]) -> Iterator[Served]:
         yield Served(place.rstrip("/"), folder, folder / "home" / "feedback", log)
         # Not an interrupt: where the tests run in the background, those are ignored by all that they start.
         process.terminate()
-        process.communicate(timeout=60)
+        process.communicate(timeout=300)

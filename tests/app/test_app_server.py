@@ -16,7 +16,7 @@ from rewardharness.schema import Json
 
 def status(url: str) -> int:
     try:
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        with urllib.request.urlopen(url, timeout=100) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as error:
         with error:
@@ -25,7 +25,7 @@ def status(url: str) -> int:
 
 def post(url: str, body: bytes, content_type: str = "application/json") -> Any:
     request = urllib.request.Request(url, body, {"Content-Type": content_type})
-    with urllib.request.urlopen(request, timeout=30) as answer:
+    with urllib.request.urlopen(request, timeout=100) as answer:
         return json.load(answer)
 
 
@@ -39,7 +39,7 @@ def upload(served: Served, path: Path, name: str = "picture.png") -> Json:
 def score(served: Served, *given: Any) -> tuple[str, Any]:
     """Call the public endpoint; returns the last event and its data."""
     event = post(f"{served.url}/gradio_api/call/score", json.dumps({"data": given}).encode())["event_id"]
-    with urllib.request.urlopen(f"{served.url}/gradio_api/call/score/{event}", timeout=30) as stream:
+    with urllib.request.urlopen(f"{served.url}/gradio_api/call/score/{event}", timeout=100) as stream:
         lines = stream.read().decode().split("\n")
     kind = [line.removeprefix("event: ") for line in lines if line.startswith("event: ")][-1]
     data = [line.removeprefix("data: ") for line in lines if line.startswith("data: ")][-1]
@@ -47,7 +47,7 @@ def score(served: Served, *given: Any) -> tuple[str, Any]:
 
 
 def test_scoring_is_the_one_public_endpoint(served: Served) -> None:
-    with urllib.request.urlopen(f"{served.url}/gradio_api/info", timeout=10) as answer:
+    with urllib.request.urlopen(f"{served.url}/gradio_api/info", timeout=100) as answer:
         api = json.load(answer)
     assert list(api["named_endpoints"]) == ["/score"] and not api["unnamed_endpoints"]
     names = [each["parameter_name"] for each in api["named_endpoints"]["/score"]["parameters"]]
@@ -87,7 +87,9 @@ def test_an_upload_is_never_served_as_a_page(served: Served, tmp_path: Path) -> 
     page.write_text("<script>alert(1)</script>", encoding="utf-8")
     for name in ("page.html", "page.svg"):
         stored = upload(served, page, name)["path"]
-        with urllib.request.urlopen(f"{served.url}/gradio_api/file={urllib.parse.quote(stored)}", timeout=10) as answer:
+        with urllib.request.urlopen(
+            f"{served.url}/gradio_api/file={urllib.parse.quote(stored)}", timeout=100
+        ) as answer:
             assert answer.headers["Content-Disposition"].startswith("attachment")
             assert answer.headers["Content-Type"] == "application/octet-stream"
 
@@ -107,6 +109,6 @@ def test_a_large_upload_is_refused(served: Served, tmp_path: Path) -> None:
 def test_a_taken_port_is_said_plainly(served: Served) -> None:
     port = served.url.rsplit(":", 1)[1]
     done = subprocess.run(
-        [sys.executable, "-c", LAUNCH, port], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", LAUNCH, port], cwd=ROOT, capture_output=True, text=True, timeout=500, check=False
     )
     assert done.returncode != 0 and f"Port {port} on 127.0.0.1 cannot be used" in done.stderr

@@ -21,6 +21,7 @@ from rewardharness.library.hub import Access, pull
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 from playwright.sync_api import Browser, Page, expect, sync_playwright  # noqa: E402
 from screenshots import SIZES, photograph, screenshot_folder  # noqa: E402
+from visits import be_patient, open_tab  # noqa: E402
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "google-chrome"))), None)
 REPO = "ann/evolved"
@@ -80,8 +81,7 @@ def visit(browser: Browser, url: str, size: str = "wide", scheme: str = "light")
 
     page.on("dialog", on_dialog)
     page.on("pageerror", lambda error: odd.append(str(error)))
-    page.set_default_timeout(30_000)
-    expect.set_options(timeout=30_000)
+    be_patient(page)
     page.goto(url)
     page.locator("#compare").wait_for(state="attached")
     page.get_by_role("tab", name="Evolve", exact=True).click()
@@ -92,13 +92,8 @@ def visit(browser: Browser, url: str, size: str = "wide", scheme: str = "light")
 
 
 def inner_tab(page: Page, name: str) -> None:
-    """Open one of the tabs of the run; on a narrow screen it may stand in a menu."""
-    shown = page.get_by_role("tab", name=name, exact=True).locator("visible=true")
-    if shown.count():
-        shown.first.click()
-        return
-    page.locator("#evolve-tabs .overflow-menu > button").click()
-    page.locator("#evolve-tabs .overflow-dropdown button").get_by_text(name).click()
+    """Open one of the tabs of the run."""
+    open_tab(page, name, "#evolve-tabs")
 
 
 def fold_out(page: Page, name: str) -> None:

@@ -18,6 +18,7 @@ from rewardharness.library.store import Library
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 from playwright.sync_api import Browser, Page, expect, sync_playwright  # noqa: E402
 from screenshots import SIZES, photograph, screenshot_folder  # noqa: E402
+from visits import be_patient, open_tab  # noqa: E402
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "google-chrome"))), None)
 REPO = "ann/library"
@@ -82,8 +83,7 @@ def visit(browser: Browser, url: str, size: str = "wide", scheme: str = "light")
         getattr(dialog, "dismiss")()  # noqa: B009
 
     page.on("dialog", on_dialog)
-    page.set_default_timeout(20_000)
-    expect.set_options(timeout=20_000)
+    be_patient(page)
     page.goto(url)
     page.locator("#compare").wait_for()
     yield page
@@ -218,11 +218,7 @@ def test_nothing_sticks_out_of_the_page(
     with visit(browser, f"{scene.app.url}/?library={REPO}", size, scheme) as page:
         tab(page, "Library")
         expect(page.locator("#library-status")).to_contain_text("v0.1.1")
-        if size == "narrow":  # what does not fit stands in a menu
-            page.locator("#library-tabs .overflow-menu > button").click()
-            page.locator("#library-tabs .overflow-dropdown button").get_by_text("Hub").click()
-        else:
-            tab(page, "Hub")
+        open_tab(page, "Hub", "#library-tabs")
         fold_out(page, "Versions")
         page.locator("#versions-list").click()
         expect(page.locator("#versions")).to_contain_text("Library 0.1.1")

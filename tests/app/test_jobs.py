@@ -67,7 +67,9 @@ def test_a_run_outlives_who_started_it_is_stopped_and_goes_on(
     process.resume()
     rests = follow(other, name)
     assert rests.state == "stopped" and not (rests.folder / "report.json").exists()
+    halt.at("events.jsonl", 1)
     assert other.resume(name).state in {"starting", "running"}
+    halt.reached().resume()
     done = follow(other, name)
     assert done.state == "finished" and any(isinstance(event, Resumed) for event in done.events)
 

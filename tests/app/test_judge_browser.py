@@ -1,5 +1,6 @@
 """A model as judge, as a person meets it: chosen, followed step by step, stopped, and refused."""
 
+import os
 import queue
 import threading
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from model_server import Call, Fault, ModelServer
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 from playwright.sync_api import Browser, Page, expect, sync_playwright  # noqa: E402
 from screenshots import photograph, screenshot_folder  # noqa: E402
-from visits import CHROMIUM, Visit, give, visit  # noqa: E402
+from visits import CHROMIUM, PATIENCE, Visit, give, visit  # noqa: E402
 
 CANARY = "sk-canary-of-a-visitor"
 
@@ -54,10 +55,23 @@ def everything_on(page: Page) -> str:
     return f"{page.content()} {page.evaluate(ALL_FIELDS)} {page.evaluate(ALL_STORED)}"
 
 
+def files_below(folder: Path) -> list[Path]:
+    """All files of a folder in which a process is at work: what goes meanwhile is passed over."""
+    return [Path(where) / name for where, _, names in os.walk(folder) for name in names]
+
+
+def read(path: Path) -> bytes:
+    """What a file holds; nothing if it is gone."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""
+
+
 def assert_kept_secret(seen: Visit, served: Served) -> None:
     assert CANARY not in everything_on(seen.page)
     assert CANARY not in served.log.read_text(encoding="utf-8")
-    held = [path for path in served.cwd.rglob("*") if path.is_file() and CANARY.encode() in path.read_bytes()]
+    held = [path for path in files_below(served.cwd) if CANARY.encode() in read(path)]
     assert held == [] and seen.errors == [] and seen.foreign == [] and seen.dialogs == []
 
 
@@ -76,7 +90,7 @@ def test_a_model_is_followed_step_by_step_to_its_verdict(
 
     def respond(call: Call) -> Any:
         if any(message["role"] == "assistant" for message in call.json["messages"]):
-            assert go_on.wait(30)  # the answer comes when the page was looked at
+            assert go_on.wait(PATIENCE / 1000)  # the answer comes when the page was looked at
         return reply(call)
 
     with ModelServer(respond, key=CANARY) as server:
@@ -139,7 +153,7 @@ def test_a_refused_key_is_said_and_what_hangs_can_be_stopped_or_left(
 
         page.locator("#judge-key input").fill("sk-another")
         page.locator("#compare").click()
-        assert hang.wait(20)
+        assert hang.wait(PATIENCE / 1000)
         page.locator("#stop").click()
         expect(page.locator("#verdict")).to_contain_text("Stopped")
         expect(page.locator("#compare")).to_be_enabled()
@@ -148,7 +162,7 @@ def test_a_refused_key_is_said_and_what_hangs_can_be_stopped_or_left(
         hang.clear()
         slow_down(page, 6)  # news reach it together: none may be lost
         page.locator("#compare").click()
-        assert hang.wait(20)
+        assert hang.wait(PATIENCE / 1000)
         expect(page.locator("#stop")).to_be_visible()
         expect(page.locator("#compare")).to_be_disabled()
         page.locator("#reset").click()
@@ -160,10 +174,10 @@ def test_a_refused_key_is_said_and_what_hangs_can_be_stopped_or_left(
         hang.clear()
         give(page, pictures, pictures.instruction)
         page.locator("#compare").click()
-        assert hang.wait(20)
+        assert hang.wait(PATIENCE / 1000)
         expect(page.locator("#stop")).to_be_visible()  # the page listens: the server will notice when it is gone
         page.close()
-        assert server.wait_for(lambda: server.open_connections == 0, 30), "nobody is left who waits for the answer"
+        assert server.wait_for(lambda: server.open_connections == 0), "nobody is left who waits for the answer"
 
 
 def test_another_sample_takes_the_place_of_the_one_that_is_judged_and_is_stopped(
@@ -183,10 +197,10 @@ def test_another_sample_takes_the_place_of_the_one_that_is_judged_and_is_stopped
         choose_endpoint(page, server)
         slow_down(page, 6)
         page.get_by_role("button", name="Blue space suit").click()
-        assert "space suit" in calls.get(timeout=30)
+        assert "space suit" in calls.get(timeout=PATIENCE / 1000)
         expect(page.locator("#stop")).to_be_visible()
         page.get_by_role("button", name="A red balloon").click()
-        while "balloon" not in calls.get(timeout=30):
+        while "balloon" not in calls.get(timeout=PATIENCE / 1000):
             pass  # the other order of the first sample
         expect(page.locator("#status")).to_contain_text("0 of 2 answers")
         page.locator("#instruction input, #instruction textarea").press("Enter")  # one key too many
@@ -194,6 +208,6 @@ def test_another_sample_takes_the_place_of_the_one_that_is_judged_and_is_stopped
         expect(page.locator("#verdict")).to_contain_text("Stopped")
         expect(page.locator("#compare")).to_be_enabled()
         expect(page.locator("#stop")).to_be_hidden()
-        assert server.wait_for(lambda: server.open_connections == 0, 30), "neither of them goes on"
+        assert server.wait_for(lambda: server.open_connections == 0), "neither of them goes on"
         assert seen.errors == []
         page.close()

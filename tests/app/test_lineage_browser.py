@@ -10,7 +10,7 @@ from lineage_parts import ATTACK, Scene
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright  # noqa: E402
 from screenshots import photograph, screenshot_folder  # noqa: E402
-from visits import CHROMIUM, Visit, visit  # noqa: E402
+from visits import CHROMIUM, Visit, open_tab, visit  # noqa: E402
 
 pytestmark = [
     pytest.mark.browser,
@@ -34,18 +34,6 @@ def browser() -> Iterator[Browser]:
         started.close()
 
 
-def open_tab(seen: Visit) -> Page:
-    page = seen.page
-    tab = page.get_by_role("tab", name="Lineage", exact=True).locator("visible=true")
-    menu = page.locator("#tabs .overflow-menu > button").first
-    if menu.is_visible() and not tab.count():  # what does not fit stands in a menu
-        menu.click()
-        page.locator("#tabs .overflow-dropdown button").get_by_text("Lineage").click()
-    else:
-        tab.click()
-    return page
-
-
 def card(page: Page, kind: str, words: str) -> Locator:
     return page.locator(f"#lineage-picture .thing.{kind} .card", has_text=words)
 
@@ -64,7 +52,8 @@ def test_a_person_walks_from_a_preference_to_a_comparison(
 ) -> None:
     shots = screenshot_folder(tmp_path_factory)
     seen = visit(browser, app)
-    page = open_tab(seen)
+    page = seen.page
+    open_tab(page, "Lineage")
     for kind, words in (
         ("data", "pairs"),
         ("release", "reward.release"),
@@ -111,7 +100,8 @@ def test_on_a_phone_it_is_a_tree_and_a_library_tells_its_own(
 ) -> None:
     shots = screenshot_folder(tmp_path_factory)
     seen = visit(browser, app, "narrow", "dark")
-    page = open_tab(seen)
+    page = seen.page
+    open_tab(page, "Lineage")
     expect(card(page, "comparison", "better")).to_be_visible()
     expect(page.locator("#lineage-picture .ties")).to_be_hidden()
     expect(page.locator("#lineage-picture .relation", has_text="released as")).to_be_visible()
@@ -148,7 +138,8 @@ def test_strangers_see_how_a_library_came_to_be_and_no_records(
     env = {"HF_HUB_OFFLINE": "1", "SYSTEM": "spaces", "RH_LIBRARY": str(lineage_scene.run / "library")}
     with running_app(folder, env) as served:
         seen = visit(browser, served)
-        page = open_tab(seen)
+        page = seen.page
+        open_tab(page, "Lineage")
         expect(card(page, "edit", "timid-removals")).to_be_visible()
         for part in ("#lineage-kind", "#lineage-about", "#lineage-folder", "#lineage-compare"):
             expect(page.locator(part)).to_be_hidden()

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -192,13 +193,16 @@ def test_killing_the_process_changes_nothing(
 
 def test_killing_the_process_amid_a_round_pays_for_no_reply_twice(data: Path, library: Path, tmp_path: Path) -> None:
     processes: list[subprocess.Popen[bytes]] = []
+    begun, killed = threading.Event(), threading.Event()
     skill = {"name": "bold", "description": "Of squares.", "triggers": "square", "body": "Prefer the bolder one."}
 
     def answer(call: Call) -> str:
         if call.text.startswith("You study"):
             case = call.text.split('<case name="')[1].split('"')[0]
             return json.dumps({"findings": [{"statement": "Squares are misjudged.", "examples": [case]}]})
-        if len(processes) == 1:  # its findings have come; what it asks for now never does
+        if not killed.is_set():  # its findings have come; what it asks for now never does
+            killed.set()
+            begun.wait()
             processes[0].send_signal(signal.SIGKILL)
             processes[0].wait()
             return "Too late."
@@ -210,6 +214,7 @@ def test_killing_the_process_amid_a_round_pays_for_no_reply_twice(data: Path, li
         for code in (-signal.SIGKILL, 0):
             command = [sys.executable, "-m", "rewardharness", *words]
             processes.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+            begun.set()
             said, errors = processes[-1].communicate()
             assert processes[-1].returncode == code, errors.decode()
         asked = [(call.text.startswith("You study"), call.body) for call in server.calls]

@@ -2,7 +2,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -100,14 +99,16 @@ def test_the_whole_path_on_drawn_data(tmp_path):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_request_to_end_that_reaches_this_process_alone_ends_the_step_too(number, tmp_path):
+def test_a_request_to_end_that_reaches_this_process_alone_ends_the_step_too(number, tmp_path, halt):
     pytest.importorskip("skimage")
     folder = tmp_path / "r"
     words = [sys.executable, "-m", "rewardharness", "reproduce", "--smoke", "--pairs", "40", "--run", str(folder)]
+    halt.before("pairs.jsonl")  # the step has drawn its pairs and is about to write its table
     process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
-    while process.poll() is None and not (folder / "data").exists():
-        time.sleep(0.005)
+    step = halt.reached()
+    assert step.ppid() == process.pid
     process.send_signal(number)
+    step.resume()
     _, said = process.communicate()  # ends when the step has, which holds standard error too
     assert process.returncode == 130, said
     assert "Stopped; nothing is lost." in said and "Traceback" not in said

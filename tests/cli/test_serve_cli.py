@@ -68,14 +68,14 @@ class Server:
     def post(self, path: str, value: dict[str, Any]) -> Any:
         headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
         request = urllib.request.Request(self.url + path, json.dumps(value).encode(), headers)
-        with urllib.request.urlopen(request, timeout=30) as reply:
+        with urllib.request.urlopen(request, timeout=100) as reply:
             return json.load(reply)
 
     def end(self, number: signal.Signals) -> int:
         assert self.process.stderr is not None
         try:
             self.process.send_signal(number)
-            return self.process.wait(20)
+            return self.process.wait(100)
         finally:
             self.process.kill()
             self.process.wait()

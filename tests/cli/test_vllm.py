@@ -4,12 +4,12 @@ import json
 import os
 import shlex
 import shutil
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from model_server import own_port
 
 from rewardharness.cli.main import main
 from rewardharness.errors import InputError
@@ -53,22 +53,6 @@ def machine(folder: Path, monkeypatch: pytest.MonkeyPatch, *gpus: tuple[str, int
 
 def fake_vllm(folder: Path, status: int | None = None) -> None:
     program(folder, "vllm", FAKE_VLLM.format(python=sys.executable, folder=str(folder), status=status))
-
-
-def free_ports(number: int) -> int:
-    """The first of some neighbouring ports that are free."""
-    for _ in range(100):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            first = probe.getsockname()[1]
-        try:
-            for port in range(first, first + number):
-                with socket.socket() as probe:
-                    probe.bind(("127.0.0.1", port))
-        except OSError:
-            continue
-        return first
-    raise AssertionError("no free ports")
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, object]:
@@ -229,7 +213,7 @@ def test_running_needs_vllm_and_a_gpu(
 def test_servers_run_until_interrupted_and_none_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     machine(tmp_path, monkeypatch, (H200, 143771), (H200, 143771))
     fake_vllm(tmp_path)
-    port = free_ports(2)
+    port = own_port(2)
     # vllm is looked for beside the Python first: one is run that has none beside it.
     code = "import sys; sys.executable = '/nowhere/python'; from rewardharness.cli.main import entry; entry()"
     command = [sys.executable, "-c", code, "serve-vllm", "some/model-7B", "--run", "--port", str(port)]
@@ -244,7 +228,7 @@ def test_servers_run_until_interrupted_and_none_is_left(tmp_path: Path, monkeypa
     running.terminate()
     running.stderr.read()
     running.stderr.close()
-    assert running.wait(60) == 130
+    assert running.wait(500) == 130
     started = [json.loads((tmp_path / f"{port + n}.json").read_text("utf-8")) for n in range(2)]
     assert [each["gpus"] for each in started] == ["0", "1"]
     assert started[0]["arguments"][:2] == ["serve", "some/model-7B"]
@@ -259,7 +243,7 @@ def test_a_server_that_ends_ends_all(
     machine(tmp_path, monkeypatch, (H200, 143771))
     fake_vllm(tmp_path, status=7)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    assert main(["serve-vllm", "some/model-7B", "--run", "--port", str(free_ports(1))]) == 1
+    assert main(["serve-vllm", "some/model-7B", "--run", "--port", str(own_port())]) == 1
     assert "ended with status 7" in capfd.readouterr().err
 
 
@@ -272,7 +256,7 @@ def test_the_batch_script_serves_judges_and_ends(
     # No waiting between two looks at a server, and a stand-in for the command that judges.
     program(tmp_path, "sleep", "#!/bin/sh\n:\n")
     program(tmp_path, "rh", '#!/bin/sh\necho "judged: $*"\n')
-    port = free_ports(2)
+    port = own_port(2)
     arguments = ["some/model-7B", "--gpus", "4", "--tensor-parallel", "2", "--port", str(port), "--slurm"]
     assert main(["serve-vllm", *arguments]) == 0
     script = capsys.readouterr().out
@@ -285,7 +269,7 @@ def test_the_batch_script_serves_judges_and_ends(
         env={**os.environ, "CUDA_VISIBLE_DEVICES": "5,1,4,2"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=500,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -295,6 +279,8 @@ def test_the_batch_script_serves_judges_and_ends(
     assert [each["gpus"] for each in started] == ["5,1", "4,2"]
 
     fake_vllm(tmp_path, status=1)
-    failed = subprocess.run(["bash", "judge.sh"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    failed = subprocess.run(
+        ["bash", "judge.sh"], cwd=tmp_path, capture_output=True, text=True, timeout=500, check=False
+    )
     assert failed.returncode == 1
     assert "a server has ended" in failed.stderr

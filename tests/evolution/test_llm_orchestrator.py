@@ -20,7 +20,7 @@ from rewardharness.schema import ImageInput
 
 QUICK = ClientSettings(
     pool=PoolSettings(
-        backoff=0.001, longest_backoff=0.002, shortest_aside=0.002, longest_aside=0.01, attempt_timeout=10.0
+        backoff=0.001, longest_backoff=0.002, shortest_aside=0.002, longest_aside=0.01, attempt_timeout=100.0
     )
 )
 BODY = "Compare the tint near the horizon with the tint overhead in every candidate, and ask whether both fit."

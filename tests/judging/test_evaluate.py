@@ -29,13 +29,13 @@ def example(tmp_path: Path) -> Example:
 def test_a_model_that_hangs_is_given_up_at_once_and_its_connections_with_it(example: Example) -> None:
     cancel = Cancel()
     with ModelServer(lambda call: Fault("hang")) as server:
-        agent = SubAgent(open_model(f"vllm:judge@{server.url}"), SubAgentSettings(protocol="direct", deadline=60))
+        agent = SubAgent(open_model(f"vllm:judge@{server.url}"), SubAgentSettings(protocol="direct", deadline=500))
         told: list[list[tuple[Example, Judgment]]] = []
         judging = threading.Thread(target=lambda: told.append(evaluate(agent, EMPTY, [example], cancel=cancel)))
         judging.start()
         assert server.wait_for(lambda: server.in_flight == 2), "both orders are asked"
         cancel()
-        judging.join(10)
+        judging.join(100)
         assert told == [[]]
         assert server.wait_for(lambda: server.open_connections == 0)
     cancel()  # after the end, harmless

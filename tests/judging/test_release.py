@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given
+from hypothesis import given
 from hypothesis import settings as hypothesis
 from hypothesis import strategies as st
 from release_parts import measured_release, model_release, small_library
@@ -211,7 +211,7 @@ def test_doubled_fields_and_other_spacing_are_found(tmp_path: Path) -> None:
             load_text(tmp_path, other)
 
 
-@hypothesis(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis(max_examples=60, deadline=None)
 @given(
     settings=st.builds(
         SubAgentSettings,

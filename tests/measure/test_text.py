@@ -88,6 +88,7 @@ def test_boxes_lie_where_the_text_is(cat: np.ndarray) -> None:
 @reads
 def test_threads_read_the_same_and_results_go_with_their_picture(cat: np.ndarray) -> None:
     pictures = [written(cat, word) for word in ("ALPHA", "BRAVO", "ALPHA", "BRAVO")]
+    gc.collect()  # pictures of other tests that are gone, and known until they are cleared away
     known = len(text._read)
     with ThreadPoolExecutor(4) as pool:
         found = [[line.text for line in lines] for lines in pool.map(read_lines, pictures)]

@@ -17,7 +17,7 @@ from rewardharness.models.gemini import GeminiModel, GeminiSettings
 
 KEY = "AIza-" + "secret"
 QUICK = PoolSettings(
-    backoff=0.001, longest_backoff=0.002, shortest_aside=0.002, longest_aside=0.01, attempt_timeout=5.0
+    backoff=0.001, longest_backoff=0.002, shortest_aside=0.002, longest_aside=0.01, attempt_timeout=100.0
 )
 PICTURE = ImagePart(b"\x89PNG" + bytes(range(256)), "image/png")
 LOOK = ChatRequest((Message.of("system", "Judge."), Message.of("user", "source", PICTURE, "which?")), max_tokens=64)

@@ -4,8 +4,10 @@ import random
 import threading
 import traceback
 from collections import Counter
+from functools import partial
 
 import pytest
+from clocks import PutOnLoop
 from model_server import Answer, Fault, ModelServer, completion, refused_url
 
 from rewardharness.errors import InputError, describe
@@ -14,9 +16,8 @@ from rewardharness.models.endpoints import PoolSettings
 from rewardharness.models.openai_compatible import ClientSettings, OpenAICompatibleModel
 
 QUICK = PoolSettings(
-    backoff=0.001, longest_backoff=0.002, shortest_aside=0.002, longest_aside=0.01, attempt_timeout=10.0
+    backoff=0.001, longest_backoff=0.002, shortest_aside=0.002, longest_aside=0.01, attempt_timeout=100.0
 )
-HASTY = PoolSettings(backoff=0.001, longest_backoff=0.002, attempt_timeout=0.15)
 PICTURE = ImagePart(b"\x89PNG" + bytes(range(256)), "image/png")
 QUICKLY = ClientSettings(pool=QUICK)
 KEY = "sk-" + "secret"  # in two parts, so that the lines of code in a traceback do not hold it
@@ -24,7 +25,7 @@ HELLO = ChatRequest((Message.of("user", "hello"),))
 LOOK = ChatRequest((Message.of("system", "Judge."), Message.of("user", "source", PICTURE, "which?")), max_tokens=64)
 
 
-def ask(server, request=HELLO, settings=QUICKLY, kind="vllm", urls=None) -> Reply:
+def ask(server, request=HELLO, settings=QUICKLY, kind="vllm", urls=None, loop=None) -> Reply:
     """Ask once, with a model that is opened and closed for it."""
 
     async def main():
@@ -34,7 +35,8 @@ def ask(server, request=HELLO, settings=QUICKLY, kind="vllm", urls=None) -> Repl
         finally:
             await model.close()
 
-    return asyncio.run(main())
+    with asyncio.Runner(loop_factory=None if loop is None else lambda: loop) as runner:
+        return runner.run(main())
 
 
 def first_then(fault, number=1):
@@ -170,18 +172,28 @@ def test_a_fault_that_passes_is_invisible(name):
 
 @pytest.mark.parametrize("name", ["hang", "slow_body"])
 def test_a_server_that_is_too_slow(name):
-    with ModelServer(lambda call: Fault(name)) as server:
+    def respond(call):
+        loop.put_on(QUICK.attempt_timeout)
+        return Fault(name)
+
+    loop = PutOnLoop()
+    with ModelServer(respond) as server:
         with pytest.raises(ModelError) as caught:
-            ask(server, settings=ClientSettings(pool=HASTY))
+            ask(server, loop=loop)
         assert (caught.value.code, server.requests) == ("timeout", 3)
         assert server.wait_for(lambda: server.open_connections == 0)
 
 
 @pytest.mark.parametrize("name", ["hang", "slow_body"])
 def test_a_total_deadline_ends_everything(name):
-    with ModelServer(lambda call: Fault(name)) as server:
+    def respond(call):
+        loop.put_on(50.0)
+        return Fault(name)
+
+    loop = PutOnLoop()
+    with ModelServer(respond) as server:
         with pytest.raises(ModelError) as caught:
-            ask(server, ChatRequest(HELLO.messages, timeout=0.2))
+            ask(server, ChatRequest(HELLO.messages, timeout=50.0), loop=loop)
         assert (caught.value.code, server.requests) == ("timeout", 1)
         assert server.wait_for(lambda: server.open_connections == 0)
 
@@ -269,13 +281,13 @@ def test_half_of_all_requests_fail_and_nothing_is_lost_or_doubled():
 
     async def one(model, number):
         try:
-            return await model.ask(ChatRequest((Message.of("user", f"question {number}"),), timeout=30.0))
+            return await model.ask(ChatRequest((Message.of("user", f"question {number}"),), timeout=500.0))
         except ModelError as problem:
             return problem
 
     async def main():
         settings = PoolSettings(
-            backoff=0.001, longest_backoff=0.01, shortest_aside=0.001, longest_aside=0.005, attempt_timeout=5.0
+            backoff=0.001, longest_backoff=0.01, shortest_aside=0.001, longest_aside=0.005, attempt_timeout=100.0
         )
         urls = [server.url for server in servers]
         model = OpenAICompatibleModel("vllm", "judge", urls, ClientSettings(pool=settings))
@@ -324,10 +336,15 @@ def test_bytes_in_flight_are_bounded():
     async def main():
         settings = ClientSettings(pool=PoolSettings(start=16), bytes_in_flight=2_500_000)
         model = OpenAICompatibleModel("vllm", "judge", [server.url], settings)
-        await asyncio.gather(*(model.ask(large) for _ in range(16)))
+        asked = asyncio.gather(*(model.ask(large) for _ in range(16)))
+        for arrived in range(2, 17, 2):
+            two_more = partial(lambda number: server.requests == number and server.in_flight == 2, arrived)
+            assert await asyncio.to_thread(server.wait_for, two_more)
+            server.let_pass(server.latency)
+        await asked
         await model.close()
 
-    with ModelServer(latency=0.02) as server:
+    with ModelServer(latency=500.0) as server:
         asyncio.run(main())
         assert server.peak == 2 and server.requests == 16
 

@@ -254,7 +254,7 @@ class Listener:
         return self
 
     def __exit__(self, *_) -> None:
-        self._thread.join(10)
+        self._thread.join(100)
         self._listening.close()
 
 
@@ -270,11 +270,11 @@ def test_a_reply_before_everything_was_said():
     def talk(connection):
         connection.recv(100)
         connection.sendall(b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno")
-        finished.wait(10)
+        finished.wait(100)
 
     async def main():
         client, sent = HttpClient(1000), []
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(100):
             reply = await client.exchange(listener.origin, b"POST / HTTP/1.1\r\n\r\n", megabytes(1000, sent))
         assert (reply.status, reply.body) == (413, b"no") and len(sent) < 100
         assert not client._idle
@@ -290,7 +290,7 @@ def test_a_server_that_reads_slowly_is_waited_for():
     """A body must not pile up in memory when the server is slow to read."""
 
     def talk(connection):
-        reading.wait(10)
+        reading.wait(100)
         missing = 50 << 20
         while missing:
             missing -= len(connection.recv(1 << 20))
@@ -316,7 +316,7 @@ def test_cancellation_closes_the_connection(size):
     async def main():
         client = HttpClient(1000)
         task = asyncio.create_task(client.exchange(listener.origin, HEAD, megabytes(size, [])))
-        await asyncio.to_thread(arrived.wait, 10)
+        await asyncio.to_thread(arrived.wait, 100)
         task.cancel()
         await asyncio.wait([task])
         assert task.cancelled()
@@ -327,7 +327,7 @@ def test_cancellation_closes_the_connection(size):
     def talk(connection):
         connection.recv(10)
         arrived.set()
-        finished.wait(10)
+        finished.wait(100)
 
     arrived, finished = threading.Event(), threading.Event()
     with Listener(talk) as listener:
@@ -370,11 +370,11 @@ class TlsProxy:
 
     def __enter__(self):
         self._thread.start()
-        self.port = asyncio.run_coroutine_threadsafe(self._start(), self._loop).result(10)
+        self.port = asyncio.run_coroutine_threadsafe(self._start(), self._loop).result(100)
         return self
 
     def __exit__(self, *_):
-        asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result(100)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -404,7 +404,7 @@ class TlsProxy:
 
     async def _stop(self):
         self._server.close()
-        await asyncio.wait(self._tasks, timeout=5) if self._tasks else None
+        await asyncio.wait(self._tasks, timeout=100) if self._tasks else None
 
 
 def test_tls(certificate, monkeypatch):

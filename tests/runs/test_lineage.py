@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rewardharness.errors import HarnessError, InputError
@@ -54,7 +54,7 @@ plans = st.builds(
     seeds=st.lists(st.integers(0, 2**31), max_size=3).map(tuple),
     notes=words,
 )
-several = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+several = settings(max_examples=40, deadline=None)
 
 
 @pytest.fixture

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
+from clocks import PutOnLoop
+
 from rewardharness.judging.judge import unjudged
 from rewardharness.library.store import EMPTY, Library
 from rewardharness.schema import Example, Failure, Judgment, Scores, Usage
@@ -23,7 +25,7 @@ from rewardharness.serving.server import listen, serve
 from rewardharness.serving.service import Service
 
 USUAL = Limits()
-PATIENCE = 20.0
+PATIENCE = 100.0
 """Seconds after which a test that waits for something has failed."""
 
 
@@ -183,6 +185,7 @@ class Running:
         self.port = int(self._socket.getsockname()[1])
         self.url = f"http://127.0.0.1:{self.port}"
         self._ready = threading.Event()
+        self._loop = PutOnLoop()
         self._thread = threading.Thread(target=self._serve, daemon=True)
 
     def _serve(self) -> None:
@@ -190,7 +193,13 @@ class Running:
             self.end = end
             self._ready.set()
 
-        asyncio.run(serve(self._app, self.service, self._socket, ready))
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(serve(self._app, self.service, self._socket, ready))
+
+    def let_pass(self, seconds: float) -> None:
+        """Let the server's clock go on by this much at once. What was sent to it before has come in time."""
+        assert self.get("/healthz").status == 200
+        self._loop.put_on(seconds)
 
     def __enter__(self) -> Self:
         self._thread.start()

@@ -356,14 +356,14 @@ def test_the_server_gives_up_what_a_client_gave_up() -> None:
     async def run(url: str) -> None:
         async with AsyncRewardClient(url) as client:
             asking = asyncio.create_task(client.score([ask()]))
-            await asyncio.to_thread(judge.entered.wait, 10)
+            await asyncio.to_thread(judge.entered.wait, PATIENCE)
             asking.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await asking
 
     with Running(judge) as running:
         asyncio.run(run(running.url))
-        assert judge.given_up.wait(10)
+        assert judge.given_up.wait(PATIENCE)
         judge.let_go()
 
 

@@ -11,7 +11,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from model_server import ModelServer
+from model_server import ModelServer, own_port
 from serving_parts import (
     ONE,
     PATIENCE,
@@ -107,7 +107,7 @@ def read_all(connection: socket.socket) -> bytes:
 
 
 def test_slow_callers_are_sent_away_and_hold_nothing() -> None:
-    with Running(ReadyJudge(), Limits(read_seconds=0.5)) as running:
+    with Running(ReadyJudge(), Limits(read_seconds=PATIENCE)) as running:
         address = ("127.0.0.1", running.port)
         with (
             socket.create_connection(address, timeout=PATIENCE) as silent,
@@ -120,11 +120,14 @@ def test_slow_callers_are_sent_away_and_hold_nothing() -> None:
                 b'Content-Length: 100\r\n\r\n{"instr'
             )
             assert running.post("/score", edit()).status == 200
+            running.let_pass(PATIENCE + 1)  # a body has a little longer, by its length
             for connection in (silent, half_head):
                 head, _, body = read_all(connection).partition(b"\r\n\r\n")
                 assert head.startswith(b"HTTP/1.1 408")
                 assert json.loads(body)["error"]["code"] == "too_slow"
-            reply = read_all(half_body)
+            reply = half_body.recv(65536)
+            running.let_pass(PATIENCE)  # the rest of what was refused may still come
+            reply += read_all(half_body)
             assert reply.startswith(b"HTTP/1.1 408")
             assert b'"too_slow"' in reply
         assert (running.service.gate.bytes_held, running.service.gate.requests) == (0, 0)
@@ -146,12 +149,13 @@ def test_after_its_reply_a_connection_is_told_of_half_a_head_and_of_nothing_else
     chunk = b"3e8\r\n" + b" " * 1000 + b"\r\n"
     head = b"POST /score HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     with (
-        Running(ReadyJudge(), Limits(body_bytes=20_000, read_seconds=0.5)) as running,
+        Running(ReadyJudge(), Limits(body_bytes=20_000, read_seconds=PATIENCE)) as running,
         socket.create_connection(("127.0.0.1", running.port), timeout=PATIENCE) as connection,
     ):
         connection.sendall(head + b"Transfer-Encoding: chunked\r\n\r\n" + 25 * chunk)
         first = connection.recv(65536)
         connection.sendall(b"0\r\n\r\n" + more)  # the rest of what was refused
+        running.let_pass(PATIENCE)
         found = first + read_all(connection)
     assert re.findall(rb"HTTP/1.1 (\d+)", found) == [b"413", *replies], (
         "clients keep a connection for their next request"
@@ -224,11 +228,15 @@ def test_a_full_queue_is_said_with_when_to_come_back() -> None:
 
 def test_bytes_are_bounded_over_all_requests_and_given_back() -> None:
     judge = HoldingJudge()
-    with Running(judge, Limits(body_bytes=4000, bytes_at_once=4000, read_seconds=0.5)) as running:
+    with Running(judge, Limits(body_bytes=4000, bytes_at_once=4000, read_seconds=PATIENCE)) as running:
         padding = {"images": {"pad": b64(b"x" * 2400)}}
         first = later(lambda: running.post("/score", edit(ONE, **padding)))
         assert judge.entered.wait(PATIENCE)
-        refused = running.post("/score", edit(TWO, **padding))
+        second = later(lambda: running.post("/score", edit(TWO, **padding)))
+        while running.service.gate.requests < 2:
+            running.get("/healthz")
+        running.let_pass(PATIENCE)
+        refused = second.result()
         assert (refused.status, refused.code) == (429, "busy")
         judge.let_go()
         assert first.result().status == 200
@@ -236,9 +244,13 @@ def test_bytes_are_bounded_over_all_requests_and_given_back() -> None:
 
 
 def test_a_judge_that_hangs_costs_no_more_than_the_deadline() -> None:
-    judge = HoldingJudge()
+    judge = HoldingJudge(expected=2)
     with Running(judge) as running:
-        answered = running.post("/batch_score", {"items": [edit(ONE), edit(TWO)], "deadline_s": 0.1})
+        wish = {"items": [edit(ONE), edit(TWO)], "deadline_s": PATIENCE}
+        asked = later(lambda: running.post("/batch_score", wish))
+        assert judge.entered.wait(PATIENCE)
+        running.let_pass(PATIENCE)
+        answered = asked.result()
         assert answered.status == 200
         assert [item["error"]["code"] for item in answered.json["results"]] == ["deadline"] * 2
         assert [item["reward"] for item in answered.json["results"]] == [None] * 2
@@ -397,8 +409,7 @@ def test_a_model_scores_over_http_as_it_does_without(own_home: Path) -> None:
 
 
 def test_a_model_that_is_gone_makes_the_server_unready_and_no_rewards(own_home: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = own_port()
     with Running(model_judge(f"http://127.0.0.1:{port}/v1", own_home)) as running:
         ready = running.get("/readyz")
         assert (ready.status, ready.code) == (503, "not_ready")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rewardharness.data.source import Dataset
     from rewardharness.evolution.estimate import Estimate
     from rewardharness.evolution.events import Event
-    from rewardharness.evolution.loop import Plan
+    from rewardharness.evolution.plan import Plan
     from rewardharness.evolution.proposal import Orchestrator
     from rewardharness.evolution.schedules import Schedule
     from rewardharness.evolution.stop import Limits
@@ -191,8 +191,8 @@ def _place(arguments: argparse.Namespace, settings: Settings, dataset: "Dataset"
 def _make_plan(
     arguments: argparse.Namespace, settings: Settings, dataset: "Dataset", corrections: dict[str, str]
 ) -> "Plan":
-    from rewardharness.evolution.loop import Plan
     from rewardharness.evolution.observing import observer
+    from rewardharness.evolution.plan import Plan
     from rewardharness.judging.cache import JudgmentCache
     from rewardharness.judging.subagent import SubAgent
     from rewardharness.library.opening import open_library

@@ -15,7 +15,7 @@ import numpy as np
 from PIL import Image
 
 from rewardharness.data.source import Dataset
-from rewardharness.evolution.loop import Plan
+from rewardharness.evolution.plan import Plan
 from rewardharness.evolution.proposal import Finding, Proposal, View
 from rewardharness.evolution.schedules import DefaultSchedule, Schedule
 from rewardharness.evolution.stop import UNLIMITED, Limits

@@ -18,7 +18,8 @@ from small_world import BRIGHTER, TOPICS, WRONG_BY_NATURE
 from rewardharness.data.folder import read_folder
 from rewardharness.evolution.events import Decided, Passed, Rehearsed, read_events
 from rewardharness.evolution.llm_orchestrator import LLMOrchestrator, LLMSettings
-from rewardharness.evolution.loop import Plan, Watch, evolve
+from rewardharness.evolution.loop import Watch, evolve
+from rewardharness.evolution.plan import Plan
 from rewardharness.evolution.schedules import DefaultSchedule
 from rewardharness.files import write_text
 from rewardharness.judging.cache import JudgmentCache

@@ -15,9 +15,10 @@ from rewardharness.data.source import Dataset
 from rewardharness.errors import InputError, RunError
 from rewardharness.evolution.builtin.orchestrator import BuiltinOrchestrator
 from rewardharness.evolution.events import read_events
-from rewardharness.evolution.loop import Plan, Watch, evolve
+from rewardharness.evolution.loop import Watch, evolve
 from rewardharness.evolution.observing import observer
 from rewardharness.evolution.paper import PaperSchedule
+from rewardharness.evolution.plan import Plan
 from rewardharness.evolution.report import read_report
 from rewardharness.evolution.status import read_status
 from rewardharness.evolution.stop import Budget, Limits

@@ -1,0 +1,124 @@
+"""The plan of an evolution: what a run is about, what it costs, and what must not change while it goes on."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+
+from rewardharness.data.corrections import CORRECTED
+from rewardharness.data.source import Dataset, split
+from rewardharness.errors import InputError
+from rewardharness.evolution.audit import Resample
+from rewardharness.evolution.estimate import Estimate, estimate
+from rewardharness.evolution.proposal import Observe, Orchestrator
+from rewardharness.evolution.schedules import Schedule
+from rewardharness.evolution.stop import UNLIMITED, Limits
+from rewardharness.files import content_id
+from rewardharness.judging.judge import Judge
+from rewardharness.judging.subagent import SubAgent
+from rewardharness.library.store import Library
+from rewardharness.schema import Example, Json
+
+LEAST = 8
+"""Labelled examples that an evolution needs at least."""
+
+AUDIT_SHARE = 0.25
+"""Share of the examples that is put aside for the audit."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run is about."""
+
+    dataset: Dataset
+    library: Library
+    """Where it starts."""
+    judge: Judge
+    orchestrator: Orchestrator
+    schedule: Schedule
+    observe: Observe
+    """What the measures say of an example."""
+    seed: int = 0
+    audit_share: float = AUDIT_SHARE
+    limits: Limits = UNLIMITED
+    again: Judge | None = None
+    """Gives second opinions of the same judge; None for one that always answers the same."""
+    resample: Resample | None = None
+    """Makes the same judge ask several times, for the comparison at the end; None as above."""
+    samples: int | None = None
+    """How often it asks then; None for as often as the search did, 0 for no comparison."""
+    concurrency: int = 8
+    """Examples under way at once."""
+    router: bool = False
+    """Whether a model decides on entries without triggers."""
+    corrections: Mapping[str, str] = field(default_factory=dict)
+    """Labels of examples of the pool that a person has corrected, by id. The audit keeps those that were given."""
+
+    @property
+    def parts(self) -> tuple[tuple[Example, ...], tuple[Example, ...]]:
+        """The labelled examples, divided into pool and audit.
+
+        Raises:
+            InputError: If there are too few, or none can be put aside for the audit.
+        """
+        labelled = [example for example in self.dataset.examples if example.preference is not None]
+        if len(labelled) < LEAST:
+            raise InputError(
+                f"Labelled examples of {self.dataset.name}: {len(labelled)}. Evolving needs at least {LEAST}.",
+                next_step="Label more, or make some: rh demo-data FOLDER.",
+            )
+        pool, audit = split(labelled, share=self.audit_share, seed=self.seed)
+        if self.audit_share and not audit:
+            raise InputError(
+                f"All labelled examples of {self.dataset.name} are of one source image, so none can be put aside for "
+                "the audit.",
+                next_step="Add examples of other source images, or do without an audit: --audit-share 0.",
+            )
+        right = self.corrections
+        return tuple(
+            replace(example, preference=right[example.id], label_kind=CORRECTED) if example.id in right else example
+            for example in pool
+        ), audit
+
+    @property
+    def manifest(self) -> Json:
+        """What must not change while a run goes on. Budgets may."""
+        return {
+            "command": "evolve",
+            "data": self.dataset.digest,
+            "data_name": self.dataset.name,
+            "judge": self.judge.name,
+            "judge_revision": self.judge.revision,
+            "protocol": self.judge.protocol,
+            "library_id": self.library.id,
+            "orchestrator": self.orchestrator.name,
+            "schedule": {"name": self.schedule.name, **asdict(self.schedule)},  # type: ignore[call-overload]
+            "seed": self.seed,
+            "audit_share": self.audit_share,
+            "samples": self.samples,
+            "router": _router(self.judge),
+            "corrections": content_id(dict(self.corrections)) if self.corrections else None,
+        }
+
+    @property
+    def estimate(self) -> Estimate:
+        """What it is expected to cost."""
+        return estimate(self.schedule, self.judge, self.library, self.parts, self.samples, self.limits.budget.judgments)
+
+    def check_budget(self) -> None:
+        """Make sure that the budget is not spent before the search begins.
+
+        Raises:
+            InputError: If it is.
+        """
+        most, begin = self.limits.budget.judgments, self.estimate.begin
+        if most is not None and most <= begin:
+            raise InputError(
+                f"A budget of {most} {'judgment' if most == 1 else 'judgments'} leaves nothing to search with: judging "
+                f"the {begin} examples of the pool once comes first.",
+                next_step="Allow more, or use fewer examples.",
+            )
+
+
+def _router(judge: Judge) -> str | None:
+    """The model that decides on entries without triggers; None when their wording does."""
+    router = judge.router if isinstance(judge, SubAgent) else None
+    return router.model.id if router is not None else None

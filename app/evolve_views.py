@@ -84,6 +84,8 @@ def expected(told: Mapping[str, Any]) -> str:
     asked = "one request" if cost["requests"] == 1 else f"{cost['requests']} requests"
     each = f"Each takes at least {asked} to the model, more where it calls Tools." if cost["requests"] else ""
     each = each or "No model judges, so they cost time alone."
+    if not told["orchestrator"].startswith("built-in"):
+        each += " The requests to the Orchestrator's model come on top."
     title = f"About {_count(cost['expected'], 'judgment')} on {told['data']}"
     who = f"Judge: {told['judge']}. Orchestrator: {told['orchestrator']}."
     corrected = told["corrections"]

@@ -145,13 +145,18 @@ def _figures(sight: Sight) -> str:
     status = sight.status
     assert status is not None
     started = sight.started
-    foreseen = started.expected.get("expected") if started else None
+    cost = started.expected if started else {}
+    foreseen = cost.get("begin", 0) + cost.get("search", 0)
     pool, audit = (f"n = {n}: " if n else "" for n in ((started.pool, started.audit) if started else (0, 0)))
     seconds = _seconds(sight)
     figures = [
         ("On the pool", _arrow(status.start_accuracy, status.pool_accuracy), f"{pool}edits were chosen on these"),
         ("Edits kept", f"{status.kept} of {status.tried}", "that were tried"),
-        ("Judgments", f"{status.judgments:,}", f"about {foreseen:,} were expected in all" if foreseen else ""),
+        (
+            "Judgments",
+            f"{status.judgments:,}",
+            f"about {foreseen:,} were expected before the audit" if foreseen else "",
+        ),
         ("Time", _time(seconds) if seconds is not None else "", "all sittings together"),
     ]
     if status.audit_accuracy is not None:

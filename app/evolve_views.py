@@ -11,9 +11,10 @@ from typing import Any
 from app.following import MOVING, Sight, State
 from app.markup import block, bullets, callout, escape, named, paragraph, plain, preformatted, table
 from app.new_run import VISIT_SECONDS
-from rewardharness.evolution.events import Decided, Found, Passed, PhaseBegan
+from rewardharness.evolution.events import Found, Passed, PhaseBegan
 from rewardharness.evolution.report import left_out
 from rewardharness.evolution.report_page import headline
+from rewardharness.evolution.status import spent_by
 
 STATES: Mapping[State, tuple[str, str]] = {
     "starting": ("Starting", "The process is starting, and the data are read; the demonstration set is drawn once."),
@@ -170,8 +171,8 @@ def _figures(sight: Sight) -> str:
 
 
 def _seconds(sight: Sight) -> float | None:
-    decided = [event for event in sight.events if isinstance(event, Decided)]
-    return float(decided[-1].spent.get("seconds", 0.0)) if decided else None
+    spent = spent_by(sight.events)
+    return float(spent.get("seconds", 0.0)) if spent else None
 
 
 def _time(seconds: float) -> str:

@@ -171,7 +171,7 @@ def about_data(result: Json) -> str:
         [escape(each["part"]), f"{each['rows']:,}", f"{each['counted']:,}", escape(left_out(each))]
         for each in result["counted"]
     ]
-    parts = [table(["Part", "Questions and unusable rows", "Counted", "Left out"], rows, "plain")]
+    parts = [table(["Part", "Questions and unusable rows", "Counted", "Left out"], rows, "plain cards counted")]
     facts = [
         *releases(result),
         sampled(result),

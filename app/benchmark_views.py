@@ -184,7 +184,7 @@ def expected(told: Mapping[str, Any]) -> str:
 
 def no_run(*, local: bool) -> str:
     """What stands in the place of a run before one is shown."""
-    where = "one of the runs below" if local else "your run, if you began one in this browser"
+    where = "one of the earlier benchmarks" if local else "your run, if you began one in this browser"
     text = f"See what a benchmark costs and start it, or open {where}. Its table will stand here."
     return block(callout("empty", "No benchmark is shown", paragraph(text)))
 

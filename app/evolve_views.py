@@ -11,9 +11,10 @@ from typing import Any
 from app.following import MOVING, Sight, State
 from app.markup import block, bullets, callout, escape, named, paragraph, plain, preformatted, table
 from app.new_run import VISIT_SECONDS
-from rewardharness.evolution.events import Decided, Found, Passed, PhaseBegan
+from rewardharness.evolution.events import Found, Passed, PhaseBegan
 from rewardharness.evolution.report import left_out
 from rewardharness.evolution.report_page import headline
+from rewardharness.evolution.status import spent_by
 
 STATES: Mapping[State, tuple[str, str]] = {
     "starting": ("Starting", "The process is starting, and the data are read; the demonstration set is drawn once."),
@@ -84,6 +85,8 @@ def expected(told: Mapping[str, Any]) -> str:
     asked = "one request" if cost["requests"] == 1 else f"{cost['requests']} requests"
     each = f"Each takes at least {asked} to the model, more where it calls Tools." if cost["requests"] else ""
     each = each or "No model judges, so they cost time alone."
+    if not told["orchestrator"].startswith("built-in"):
+        each += " The requests to the Orchestrator's model come on top."
     title = f"About {_count(cost['expected'], 'judgment')} on {told['data']}"
     who = f"Judge: {told['judge']}. Orchestrator: {told['orchestrator']}."
     corrected = told["corrections"]
@@ -143,13 +146,18 @@ def _figures(sight: Sight) -> str:
     status = sight.status
     assert status is not None
     started = sight.started
-    foreseen = started.expected.get("expected") if started else None
+    cost = started.expected if started else {}
+    foreseen = cost.get("begin", 0) + cost.get("search", 0)
     pool, audit = (f"n = {n}: " if n else "" for n in ((started.pool, started.audit) if started else (0, 0)))
     seconds = _seconds(sight)
     figures = [
         ("On the pool", _arrow(status.start_accuracy, status.pool_accuracy), f"{pool}edits were chosen on these"),
         ("Edits kept", f"{status.kept} of {status.tried}", "that were tried"),
-        ("Judgments", f"{status.judgments:,}", f"about {foreseen:,} were expected in all" if foreseen else ""),
+        (
+            "Judgments",
+            f"{status.judgments:,}",
+            f"about {foreseen:,} were expected before the audit" if foreseen else "",
+        ),
         ("Time", _time(seconds) if seconds is not None else "", "all sittings together"),
     ]
     if status.audit_accuracy is not None:
@@ -163,8 +171,8 @@ def _figures(sight: Sight) -> str:
 
 
 def _seconds(sight: Sight) -> float | None:
-    decided = [event for event in sight.events if isinstance(event, Decided)]
-    return float(decided[-1].spent.get("seconds", 0.0)) if decided else None
+    spent = spent_by(sight.events)
+    return float(spent.get("seconds", 0.0)) if spent else None
 
 
 def _time(seconds: float) -> str:

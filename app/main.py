@@ -125,7 +125,9 @@ def serve(
             js=_asset("keys.js"),
         )
     except OSError as error:
-        raise InputError(f"Port {port} on {host} cannot be used: {error}.", next_step="Choose another port.") from error
+        # Gradio's own words speak of its arguments.
+        message = f"Port {port} on {host} cannot be used: something else may listen there."
+        raise InputError(message, next_step="Choose another with --port, or end what listens there.") from error
     return blocks
 
 

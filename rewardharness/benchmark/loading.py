@@ -152,7 +152,8 @@ def _read_rows(
 ) -> tuple[list[Case], list[Problem], str, Mapping[str, float]]:
     source = copy.source
     if source is None and not task.data.hub:
-        step = f"{task.access} Then name your copy with --source."
+        access = task.access.strip().rstrip(".")
+        step = f"{access}. Then name your copy with --source." if access else "Name your copy with --source."
         raise DataError(f"The data of {task.name} are not on the Hub.", next_step=step)
     cases: list[Case] = []
     problems: list[Problem] = []

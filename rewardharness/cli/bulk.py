@@ -67,7 +67,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     )
     pairs.add_argument("data", metavar="SAMPLES", help=_SAMPLES)
     add_fields(pairs)
-    _add_output(pairs, "DIR", "a new or empty folder")
+    _add_output(pairs, "DIR", "a new or empty folder, or one that it wrote before")
     _add_pair_rules(pairs)
     _add_judging(pairs, preference_data)
 

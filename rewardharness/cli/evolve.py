@@ -1,6 +1,7 @@
 """`rh evolve`: grow a Library from preferences."""
 
 import argparse
+import shlex
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -123,6 +124,8 @@ def evolve(arguments: argparse.Namespace, settings: Settings) -> int:
     skipped = plan.dataset.skipped_json()
     record = record_run(given, settings, library=library, how=judging, taken=taken, skipped_rows=skipped)
     begun = (folder / "checkpoint.json").exists() and not arguments.restart
+    if not begun:
+        plan.check_budget()
     if not arguments.quiet or arguments.dry_run:
         _tell_cost(plan, folder, begun)
     if arguments.dry_run:
@@ -304,6 +307,8 @@ def _tell_cost(plan: "Plan", folder: Path, begun: bool) -> None:
     )
     output.note(f"Run folder: {folder}{' (goes on)' if begun else ''}")
     output.note(_cost_words(plan.estimate))
+    if not _is_builtin(plan):
+        output.note(f"The requests to the Orchestrator {plan.orchestrator.name} come on top.")
 
 
 def _cost_json(plan: "Plan", folder: Path, *, begun: bool = False, finished: bool = False) -> dict[str, Any]:
@@ -332,14 +337,18 @@ def _cost_words(cost: "Estimate") -> str:
     parts += [f"{cost.ensemble} for the comparison with self-ensembling (--ensemble 0: none)"] if cost.ensemble else []
     words = f"Expected: about {cost.expected} judgments: {', '.join(parts)}."
     if not cost.requests:
-        return f"{words} No model is asked, so they cost time alone."
+        return f"{words} No model judges, so they cost time alone."
     requests = "one request" if cost.requests == 1 else f"{cost.requests} requests"
     return f"{words} Each takes at least {requests} to the model; more where it calls Tools."
 
 
 def _ask_leave(plan: "Plan", yes: bool) -> None:
-    free = not plan.estimate.requests and plan.orchestrator.name.startswith("built-in")
-    ask_leave(not free, yes, "Set a smaller budget")
+    ask_leave(bool(plan.estimate.requests) or not _is_builtin(plan), yes, "Set a smaller budget")
+
+
+def _is_builtin(plan: "Plan") -> bool:
+    """Whether the Orchestrator asks no model."""
+    return plan.orchestrator.name.startswith("built-in")
 
 
 class _Counter:
@@ -372,4 +381,4 @@ def _again(arguments: argparse.Namespace, folder: Path) -> str:
     words = [word for word in arguments.words if word != "--restart"]
     if arguments.run_folder is None and "--run" not in words:
         words += ["--run", str(folder)]
-    return "rh " + " ".join(words)
+    return "rh " + shlex.join(words)

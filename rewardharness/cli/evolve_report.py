@@ -48,9 +48,11 @@ def print_report(report: dict[str, Any], folder: Path) -> None:
     output.say(headline(report))
     if "skipped" in audit["ensemble"]:
         output.say(f"Self-ensembling: {audit['ensemble']['skipped']}.")
+    passed = f", {report['passed_over']} ideas passed over untried" if report["passed_over"] else ""
     output.say(
-        f"{kept} of {len(report['edits'])} edits kept; {spent['judgments']} judgments, "
-        f"{spent['judge']['calls']} requests to the judge's model, {spent['seconds']:.0f} s. "
+        f"{kept} of {len(report['edits'])} edits kept{passed}; {spent['judgments']} judgments before the audit, "
+        f"{spent['judge']['calls']} requests to the judge's model, "
+        f"{spent['orchestrator']['calls']} to the Orchestrator's, {spent['seconds']:.0f} s. "
         f"The search ended because {report['ending']}."
     )
     if spent["money"] is not None and spent["judge"]["calls"] + spent["orchestrator"]["calls"]:

@@ -46,7 +46,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 
     new = parts.add_parser("new", help="begin a Library, or add an entry to one", description=begin.__doc__)
     new.add_argument("folder", type=Path, help="the Library folder")
-    new.add_argument("--name", help="name of a new Library (default: the folder's name)")
+    new.add_argument("--name", help="name of a new Library (default: the folder's, with hyphens)")
     new.add_argument("--copy", metavar="LIBRARY", help="begin with the entries of this Library, such as `builtin`")
     new.add_argument(
         "--thin", action="store_true", help="leave out every second criterion of it, for `rh evolve` to find again"
@@ -146,7 +146,9 @@ def begin(arguments: argparse.Namespace, settings: Settings) -> int:
     if not name:
         start = open_library(arguments.copy) if arguments.copy else EMPTY
         start = without_every_second_criterion(start) if arguments.thin else start
-        library = new_library(arguments.folder, arguments.name or arguments.folder.resolve().name, start)
+        # A folder is often called `my_library`; the name of a Library has hyphens.
+        name = arguments.name or arguments.folder.resolve().name.lower().replace("_", "-")
+        library = new_library(arguments.folder, name, start)
         output.say(f"{arguments.folder}: a Library with {len(library)} entries.")
         output.say(f"Next: rh library new {arguments.folder} --skill NAME --description TEXT")
         return 0

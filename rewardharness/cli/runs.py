@@ -23,8 +23,6 @@ STOPPABLE = (EVOLVE, "benchmark")
 """Commands whose runs look for a request to end."""
 READERS = {EVOLVE: "runs report", "benchmark": "benchmark report"}
 """Commands that read what came of a run, by its kind."""
-DIGEST = 64
-"""Characters of a name that is the digest of data."""
 MOST_SHOWN = 200
 """Characters of a value of a manifest that are shown."""
 
@@ -103,7 +101,7 @@ def _row(run: "Status | Overview") -> tuple[str, ...]:
     from rewardharness.evolution.status import Status
 
     if not isinstance(run, Status):
-        data = run.data if len(run.data) < DIGEST else run.data[:12]
+        data = run.data[:12] if run.data == run.manifest.get("data") else run.data
         return (run.kind, run.condition, data, run.judge, "-", "-", "-")
     return (
         EVOLVE,

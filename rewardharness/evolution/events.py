@@ -172,6 +172,9 @@ class Concluding(Event):
     """The search ended; the audit begins."""
 
     reason: str
+    spent: Mapping[str, Any] = field(default_factory=dict)
+    """What the search has spent, as `Spent.to_json` writes it: more than at its last decision where the budget ended a
+    trial. Runs of earlier versions lack it."""
 
 
 @dataclass(frozen=True)

@@ -281,7 +281,7 @@ class _Sitting:
     def _conclude(self, state: State) -> Json:
         """Hold the audit, write the report."""
         plan, folder = self.plan, self.folder.path
-        self.emit(Concluding(state.ending, step=state.step))
+        self.emit(Concluding(state.ending, self.bench.spent.to_json(), step=state.step))
         audit = hold_audit(self.bench, self.audit, plan.library, state.library, plan.resample, plan.samples)
         with self.bench.outside_budget():
             start = self.bench.judge(plan.library, plan.schedule.watched(self.pool))

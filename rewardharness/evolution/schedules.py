@@ -23,7 +23,7 @@ from rewardharness.schema import Example
 SCREEN_FROM = 15
 """Proposals in a run from which on a screen pays: below, the good edits that it costs weigh more than the calls."""
 
-DRY = "the Orchestrator has nothing more to propose"
+DRY = "the Orchestrator proposed nothing more that could be tried"
 """Why a search ends that was not cut short."""
 
 

@@ -1,11 +1,21 @@
 """How a run stands, for whoever looks on from outside: read from its folder alone."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from rewardharness.evolution.events import Decided, Event, Finished, Judged, PhaseBegan, Rested, Started, read_events
+from rewardharness.evolution.events import (
+    Concluding,
+    Decided,
+    Event,
+    Finished,
+    Judged,
+    PhaseBegan,
+    Rested,
+    Started,
+    read_events,
+)
 from rewardharness.runs.store import is_running, read_manifest
 
 Condition = Literal["running", "finished", "stopped", "paused", "interrupted"]
@@ -59,6 +69,7 @@ def status_of(folder: Path, manifest: dict[str, Any], events: Sequence[Event]) -
     judged = next((event for event in events if isinstance(event, Judged)), None)
     finished = events[-1] if events and isinstance(events[-1], Finished) else None
     start = judged.accuracy if judged else None
+    paid = spent_by(events)
     phases = [event.phase for event in events if isinstance(event, PhaseBegan)]
     return Status(
         folder=folder,
@@ -69,12 +80,18 @@ def status_of(folder: Path, manifest: dict[str, Any], events: Sequence[Event]) -
         phase=phases[-1] if phases else "skills",
         tried=len(decided),
         kept=sum(event.accepted for event in decided),
-        judgments=decided[-1].spent["judgments"] if decided else (judged.judged + judged.failed if judged else 0),
+        judgments=paid["judgments"] if paid else (judged.judged + judged.failed if judged else 0),
         version=decided[-1].version if decided else 0,
         start_accuracy=start,
         pool_accuracy=decided[-1].accuracy if decided else start,
         audit_accuracy=finished.audit_accuracy if isinstance(finished, Finished) else None,
     )
+
+
+def spent_by(events: Sequence[Event]) -> Mapping[str, Any]:
+    """What the search has spent as far as its events tell, as `Spent.to_json` writes it; nothing before a decision."""
+    told = [event.spent for event in events if isinstance(event, Decided | Concluding) and event.spent]
+    return told[-1] if told else {}
 
 
 def is_evolution(folder: Path) -> bool:

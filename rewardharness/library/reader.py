@@ -58,7 +58,7 @@ def read_folder(path: Path) -> Reading:
     nothing = Reading(Registry(), (), "", findings)
     if not path.is_dir():
         message = "This is not a folder." if path.exists() else "There is no such folder."
-        findings.error(message, remedy="Name the folder that holds registry.json.")
+        findings.error(message, remedy="Name the folder that holds registry.json, or begin one with: rh library new")
         return nothing
     folder = Folder(path)
     text = _read(folder, REGISTRY_FILE, MAX_REGISTRY, findings)

@@ -42,11 +42,14 @@ class Overview:
     sittings: int
     manifest: dict[str, Any]
     """What it is about."""
+    given: str = ""
+    """The data as the command named them; empty where no record tells."""
 
     @property
     def data(self) -> str:
-        """What it judges: a benchmark's task, else the digest of the data."""
-        return str(self.manifest.get("task") or self.manifest.get("data_name") or self.manifest.get("data") or "")
+        """What it judges: a benchmark's task, else the data by their name, else their digest."""
+        about = self.manifest
+        return str(about.get("task") or about.get("data_name") or self.given or about.get("data") or "")
 
     @property
     def judge(self) -> str:
@@ -77,4 +80,11 @@ def read_overview(folder: Path) -> Overview:
         ended=last.get("ended"),
         sittings=len(sittings),
         manifest=manifest,
+        given=_given(last),
     )
+
+
+def _given(sitting: Mapping[str, Any]) -> str:
+    """The data that a sitting was asked to judge; of a path its last part."""
+    told = str(sitting.get("arguments", {}).get("data") or "")
+    return Path(told).name if Path(told).is_absolute() else told

@@ -31,7 +31,9 @@ from rewardharness.library.entry import Entry
 from rewardharness.library.store import EMPTY, AddEntry
 from rewardharness.schema import ChainStep, Example, Failure, ImageInput, Judgment, Scores
 
-STARTED = Started(HOSTILE, HOSTILE, "default", HOSTILE, 10, 4, "id", 0, {"expected": 1200})
+STARTED = Started(
+    HOSTILE, HOSTILE, "default", HOSTILE, 10, 4, "id", 0, {"begin": 200, "search": 1000, "audit": 600, "expected": 1800}
+)
 PROPOSED = Proposed("sig-b", "reweight", (HOSTILE,), HOSTILE, (HOSTILE,), HOSTILE, {
     "added": [{"name": HOSTILE, "description": HOSTILE}],
     "removed": [{"name": HOSTILE, "description": HOSTILE}],
@@ -66,7 +68,7 @@ BUSY = sight(STARTED, Judged(9, 1, 0.5), FOUND, PROPOSED, decided(), Passed(HOST
 def test_every_state_says_what_it_is_and_what_to_do() -> None:
     for state, (name, _) in evolve_views.STATES.items():
         text = read_own(evolve_views.standing(replace(BUSY, state=state))).text
-        assert name in text and "50.0% → 75.0%" in text and "about 1,200 were expected" in text
+        assert name in text and "50.0% → 75.0%" in text and "about 1,200 were expected before the audit" in text
     paused = sight(STARTED, Judged(9, 1, 0.5), state="paused", reason=HOSTILE, next_step="Free the disk.")
     assert "Free the disk." in read_own(evolve_views.standing(paused)).text
     trouble = CommandError(HOSTILE, HOSTILE, next_step="Mend it.")

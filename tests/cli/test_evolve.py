@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -92,7 +93,7 @@ def test_a_library_grows_and_the_audit_says_by_how_much(
 ) -> None:
     assert main(arguments(data, library, tmp_path / "run")) == 0
     said = capsys.readouterr()
-    assert "Expected: about" in said.err and "No model is asked" in said.err
+    assert "Expected: about" in said.err and "No model judges" in said.err and "come on top" not in said.err
     assert "kept: " in said.err and "Finished: audit accuracy" in said.err
     assert "audit: final Library" in said.out and "always gives the same answer" in said.out
     report = json.loads((tmp_path / "run" / "report.json").read_text(encoding="utf-8"))
@@ -135,7 +136,18 @@ def test_nothing_is_done_in_a_dry_run(
     assert (told["pool"], told["audit"], told["corrections"]) == (12, 4, 0)
     assert told["expected"]["begin"] == 12 and told["expected"]["requests"] == 0
     assert not told["finished"]
+    assert main(arguments(data, library, tmp_path / "run", "--dry-run", "--budget-calls", "12")) == 1
+    assert "leaves nothing to search with" in capsys.readouterr().err, "not told only when it is started"
     assert not (tmp_path / "run").exists()
+
+
+def test_what_the_orchestrators_model_is_asked_is_told_with_the_cost(
+    data: Path, library: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = ("--orchestrator", "openai:boss@http://127.0.0.1:9/v1")
+    assert main(arguments(data, library, tmp_path / "run", "--dry-run", *model)) == 0
+    said = capsys.readouterr().err
+    assert "No model is asked" not in said and "requests to the Orchestrator openai:boss come on top" in said
 
 
 def test_the_run_folder_says_how_it_was_asked_for(finished: Path, data: Path, library: Path) -> None:
@@ -226,14 +238,17 @@ def test_killing_the_process_amid_a_round_pays_for_no_reply_twice(data: Path, li
 
 
 def test_ctrl_c_ends_cleanly_and_says_how_to_go_on(data: Path, library: Path, tmp_path: Path, halt: Halt) -> None:
-    command = [sys.executable, "-m", "rewardharness", *arguments(data, library, tmp_path / "run", "--quiet")]
+    words = arguments(data, library, tmp_path / "the run", "--quiet")
+    command = [sys.executable, "-m", "rewardharness", *words]
     halt.at("events.jsonl", 1)
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     halt.reached().send_signal(signal.SIGINT)
     process.send_signal(signal.SIGCONT)
     _, errors = process.communicate()
     assert process.returncode == 130, errors
-    assert "Go on with: rh evolve --data" in errors and "Traceback" not in errors
+    assert "Traceback" not in errors
+    again = errors.split("Go on with: rh ")[1].splitlines()[0]
+    assert shlex.split(again) == words, "a shell takes it as it stands, blanks in names and all"
 
 
 def test_runs_can_be_looked_at(

@@ -6,6 +6,7 @@ import pytest
 from PIL import Image
 
 from rewardharness.cli.main import main
+from rewardharness.library.store import Library
 
 
 @pytest.fixture
@@ -110,6 +111,15 @@ def test_accuracies_say_who_judged_and_why_something_was_not(
     shown = capsys.readouterr().out
     assert "Judge: measured (no VLM), protocol measured; Library " in shown
     assert "Not judged: image 1\nSuch as e3: image: " in shown and "gone.png" in shown
+
+
+def test_a_library_can_be_begun_in_a_folder_with_underscores(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["library", "new", str(tmp_path / "My_library")]) == 0
+    assert Library.load(tmp_path / "My_library").meta["id"] == "my-library"
+    assert main(["library", "show", str(tmp_path / "none")]) == 1
+    assert "begin one with: rh library new" in capsys.readouterr().err
 
 
 def test_another_library_in_the_same_run_folder_is_refused(

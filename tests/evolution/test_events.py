@@ -16,6 +16,7 @@ from rewardharness.evolution.events import (
     write_event,
 )
 from rewardharness.evolution.gate import Evidence
+from rewardharness.evolution.status import status_of
 from rewardharness.evolution.stop import Spent
 
 STARTED = Started("j", "o", "default", "d", 3, 1, "id", 0, {"begin": 3})
@@ -48,6 +49,16 @@ def test_a_step_that_is_taken_again_is_told_once(tmp_path: Path) -> None:
     assert [event.step for event in read if isinstance(event, Decided)] == [1, 2]
     assert not [event for event in read if isinstance(event, Passed)]
     assert [event.accepted for event in read if isinstance(event, Decided)] == [True, False]
+
+
+def test_what_a_search_has_spent_holds_the_trial_that_its_budget_ended(tmp_path: Path) -> None:
+    for event in (STARTED, Judged(3, 0, 0.5), decided(1)):
+        write_event(tmp_path, event)
+    at_decision = status_of(tmp_path, {}, read_events(tmp_path)).judgments
+    write_event(tmp_path, Concluding("the budget is spent", Spent(at_decision + 65).to_json(), step=2))
+    assert status_of(tmp_path, {}, read_events(tmp_path)).judgments == at_decision + 65
+    write_event(tmp_path, Concluding("as earlier versions wrote it", step=2))
+    assert status_of(tmp_path, {}, read_events(tmp_path)).judgments == at_decision + 65
 
 
 def test_a_run_killed_before_its_first_step_still_began(tmp_path: Path) -> None:

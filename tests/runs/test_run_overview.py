@@ -26,7 +26,7 @@ def test_a_run_that_goes_on_and_is_over(tmp_path: Path) -> None:
         assert (seen.condition, seen.ended, seen.sittings) == ("running", None, 1)
     seen = read_overview(tmp_path)
     assert (seen.kind, seen.condition, seen.reason) == ("score-folder", "finished", "")
-    assert (seen.data, seen.judge) == ("0" * 64, "measured (no VLM)")
+    assert (seen.data, seen.judge) == ("data", "measured (no VLM)"), "by its name, not its digest"
     assert seen.command == ("score-folder", "data") and seen.where == str(Path.cwd())
     assert seen.begun is not None and seen.ended is not None and seen.begun <= seen.ended
 

@@ -148,7 +148,7 @@ def _figures(sight: Sight) -> str:
     started = sight.started
     cost = started.expected if started else {}
     foreseen = cost.get("begin", 0) + cost.get("search", 0)
-    pool, audit = (f"n = {n}: " if n else "" for n in ((started.pool, started.audit) if started else (0, 0)))
+    pool = f"n = {started.pool}: " if started and started.pool else ""
     seconds = _seconds(sight)
     figures = [
         ("On the pool", _arrow(status.start_accuracy, status.pool_accuracy), f"{pool}edits were chosen on these"),
@@ -160,14 +160,21 @@ def _figures(sight: Sight) -> str:
         ),
         ("Time", _time(seconds) if seconds is not None else "", "all sittings together"),
     ]
-    if status.audit_accuracy is not None:
-        figures.insert(0, ("On the audit", f"{status.audit_accuracy:.1%}", f"{audit}nothing was decided on these"))
+    if status.audit is not None and status.audit["accuracy"] is not None:
+        figures.insert(0, ("On the audit", share(status.audit["accuracy"]), _audited(status.audit)))
     cells = (
         f'<div>{paragraph(title, "faint")}<p class="value">{escape(value)}</p>{paragraph(note, "faint")}</div>'
         for title, value, note in figures
         if value
     )
     return f'<div class="figures">{"".join(cells)}</div>'
+
+
+def _audited(score: Mapping[str, Any]) -> str:
+    """How sure the accuracy on the audit is; runs that earlier versions finished do not tell."""
+    low_high = f"95 %: {score['interval'][0]:.1%} to {score['interval'][1]:.1%}, " if score["interval"] else ""
+    judged = f"{score['judged']} of {score['n']} judged: " if score["n"] else ""
+    return f"{low_high}{judged}nothing was decided on these"
 
 
 def _seconds(sight: Sight) -> float | None:
@@ -252,7 +259,7 @@ def run_choices(found: Sequence[Sight]) -> list[tuple[str, str]]:
         status, manifest = sight.status, sight.manifest
         assert status is not None
         reached = _arrow(status.start_accuracy, status.pool_accuracy)
-        audit = f" · audit {share(status.audit_accuracy)}" if status.audit_accuracy is not None else ""
+        audit = f" · audit {share(status.audit['accuracy'], status.audit['interval'])}" if status.audit else ""
         who = f"{manifest.get('data_name')} · {manifest.get('judge')} · {manifest.get('orchestrator')}"
         lines = [
             f"{plain(sight.name)}",
@@ -293,7 +300,11 @@ def report(found: Mapping[str, Any] | None, place: str = "") -> str:
     rows = [[escape(cell) for cell in row] for row in rows]
     head = ["Examples and Library", "Judged", "Agrees with the label [95 %]", "The final Library against it"]
     kinds = [
-        [str(each["name"]), str(each["final"]["n"]), *(share(each[side]["accuracy"]) for side in ("start", "final"))]
+        [
+            str(each["name"]),
+            f"{each['final']['judged']} of {each['final']['n']}",
+            *(share(each[side]["accuracy"], each[side]["interval"]) for side in ("start", "final")),
+        ]
         for each in found["by_category"]
     ]
     by_kind = f"<details><summary>By kind of edit, on the audit</summary>{_kinds(kinds)}</details>" if kinds else ""
@@ -307,7 +318,7 @@ def report(found: Mapping[str, Any] | None, place: str = "") -> str:
 
 def _kinds(rows: Sequence[Sequence[str]]) -> str:
     cells = [[escape(cell) for cell in row] for row in rows]
-    return table(["Kind of edit", "n", "Starting Library", "Final Library"], cells, "plain")
+    return table(["Kind of edit", "Judged", "Starting Library [95 %]", "Final Library [95 %]"], cells, "plain")
 
 
 def _score(score: Mapping[str, Any]) -> list[str]:

@@ -30,13 +30,13 @@ def print_report(report: dict[str, Any], folder: Path) -> None:
     groups = report["by_category"]
     if groups:
         output.table(
-            ("kind of edit (audit)", "n", "starting", "final"),
+            ("kind of edit (audit)", "judged", "starting [95 %]", "final [95 %]"),
             [
                 (
                     each["name"],
-                    str(each["final"]["n"]),
-                    output.share(each["start"]["accuracy"]),
-                    output.share(each["final"]["accuracy"]),
+                    f"{each['final']['judged']} of {each['final']['n']}",
+                    output.share(each["start"]["accuracy"], each["start"]["interval"]),
+                    output.share(each["final"]["accuracy"], each["final"]["interval"]),
                 )
                 for each in groups
             ],

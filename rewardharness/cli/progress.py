@@ -43,7 +43,10 @@ def event_line(event: "Event") -> str:
         case events.Concluding():
             return f"The search ended because {event.reason}. Now the audit."
         case events.Finished():
-            return f"Finished: audit accuracy {output.share(event.audit_accuracy)}; the report has n and interval."
+            if event.audit is None:  # finished by an earlier version
+                return f"Finished: audit accuracy {output.share(event.audit_accuracy)}."
+            share = output.share(event.audit_accuracy, event.audit["interval"])
+            return f"Finished: audit accuracy {share}, {event.audit['judged']} of {event.audit['n']} judged."
     return ""
 
 

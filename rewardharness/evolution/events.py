@@ -185,6 +185,8 @@ class Finished(Event):
     pool_accuracy: float | None
     audit_accuracy: float | None
     library_id: str
+    audit: Mapping[str, Any] | None = None
+    """The final Library on the audit, as `Score.to_json` writes it; None where an earlier version finished the run."""
 
 
 KINDS: Mapping[str, type[Event]] = {

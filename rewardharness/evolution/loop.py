@@ -290,6 +290,10 @@ class _Sitting:
         report = build_report(plan.manifest, state, start, audit, self.bench.spent, plan.limits, folder, skipped)
         write_json(folder / REPORT, report)
         write_text(folder / PAGE, report_page(report))
-        final = Score.of(audit.final).accuracy
-        self.emit(Finished(state.ending, state.accuracy, final, state.library.id, step=state.step))
+        final = Score.of(audit.final)
+        self.emit(
+            Finished(
+                state.ending, state.accuracy, final.accuracy, state.library.id, step=state.step, audit=final.to_json()
+            )
+        )
         return report

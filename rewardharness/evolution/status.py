@@ -44,7 +44,8 @@ class Status:
     start_accuracy: float | None = None
     """Of the starting Library on the pool."""
     pool_accuracy: float | None = None
-    audit_accuracy: float | None = None
+    audit: Mapping[str, Any] | None = None
+    """The final Library on the audit, as `Score.to_json` writes it; None before the end."""
 
 
 def read_status(folder: Path) -> Status:
@@ -84,8 +85,13 @@ def status_of(folder: Path, manifest: dict[str, Any], events: Sequence[Event]) -
         version=decided[-1].version if decided else 0,
         start_accuracy=start,
         pool_accuracy=decided[-1].accuracy if decided else start,
-        audit_accuracy=finished.audit_accuracy if isinstance(finished, Finished) else None,
+        audit=_audited(finished) if isinstance(finished, Finished) else None,
     )
+
+
+def _audited(finished: Finished) -> Mapping[str, Any]:
+    told = {"accuracy": finished.audit_accuracy, "interval": None, "n": None, "judged": None}  # by earlier versions
+    return finished.audit if finished.audit is not None else told
 
 
 def spent_by(events: Sequence[Event]) -> Mapping[str, Any]:

@@ -82,8 +82,15 @@ def test_it_says_what_it_is_at() -> None:
     phases = sight(STARTED, Judged(9, 1, 0.5), PhaseBegan("prune", 3))
     assert "what can go" in read_own(evolve_views.standing(phases)).text
     assert "audit" in read_own(evolve_views.standing(sight(STARTED, Judged(9, 1, 0.5), Concluding("dry")))).text
-    done = sight(STARTED, Judged(9, 1, 0.5), Finished("dry", 0.75, 0.8, "id"), state="finished", audit_accuracy=0.8)
-    assert "80.0%" in read_own(evolve_views.standing(done)).text
+    score = {"n": 5, "judged": 5, "accuracy": 0.8, "interval": [0.376, 0.964]}
+    done = sight(STARTED, Judged(9, 1, 0.5), Finished("dry", 0.75, 0.8, "id"), state="finished", audit=score)
+    told = read_own(evolve_views.standing(done)).text
+    assert "80.0%" in told and "95 %: 37.6% to 96.4%, 5 of 5 judged: nothing was decided on these" in told
+    ((line, _),) = evolve_views.run_choices([done])
+    assert "audit 80.0% [37.6%, 96.4%]" in line
+    older = {"n": None, "judged": None, "accuracy": 0.8, "interval": None}
+    earlier = sight(*done.events, state="finished", audit=older)
+    assert "80.0%" in (told := read_own(evolve_views.standing(earlier)).text) and "95 %" not in told
 
 
 def test_foreign_text_stays_text_everywhere() -> None:

@@ -43,7 +43,7 @@ def test_a_run_goes_from_its_cost_to_its_audit(world: tuple[EvolveServices, NewR
     assert name.startswith("pairs-")
     done = follow(services, name)
     assert done.state == "finished" and done.trouble is None and done.status is not None
-    assert done.status.kept and done.status.audit_accuracy is not None
+    assert done.status.kept and done.status.audit is not None and done.status.audit["interval"]
     assert [sight.name for sight in services.runs()][:1] == [name]
     assert str(run.place) in services.command(name) and "--yes" not in services.command(name)
     with pytest.raises(HarnessError, match=r"no name|no such run"):

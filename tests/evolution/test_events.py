@@ -16,8 +16,9 @@ from rewardharness.evolution.events import (
     write_event,
 )
 from rewardharness.evolution.gate import Evidence
-from rewardharness.evolution.status import status_of
+from rewardharness.evolution.status import read_status, status_of
 from rewardharness.evolution.stop import Spent
+from rewardharness.files import write_json
 
 STARTED = Started("j", "o", "default", "d", 3, 1, "id", 0, {"begin": 3})
 
@@ -38,6 +39,18 @@ def test_events_come_back_as_they_were_written(tmp_path: Path) -> None:
     last = read[3]
     assert isinstance(last, Decided) and last.accepted and last.names == ("x",)
     assert last.read_evidence().fixed == ("a",)
+
+
+def test_the_end_tells_the_audit_with_its_interval_unless_an_earlier_version_wrote_it(tmp_path: Path) -> None:
+    score = {"n": 4, "judged": 4, "accuracy": 0.5, "interval": [0.15, 0.85]}
+    for number, end in enumerate((Finished("dry", 0.5, 0.5, "id", score), Finished("dry", 0.5, 0.5, "id"))):
+        folder = tmp_path / str(number)
+        write_json(folder / "run.json", {"command": "evolve"})
+        for event in (STARTED, Judged(3, 0, 0.5), end):
+            write_event(folder, event)
+        audit = read_status(folder).audit
+        assert audit is not None and audit["accuracy"] == 0.5
+        assert audit["interval"] == (None if number else [0.15, 0.85])
 
 
 def test_a_step_that_is_taken_again_is_told_once(tmp_path: Path) -> None:

@@ -303,7 +303,8 @@ def preference_data(arguments: argparse.Namespace, settings: Settings) -> int:
         output.emit({**manifest, "commit": commit})
     else:
         output.table(("split", "pairs"), [(name, str(number)) for name, number in manifest["pairs"].items()])
-        output.table(("dropped for", "n"), [(code, str(number)) for code, number in manifest["dropped"].items()])
+        if manifest["dropped"]:
+            output.table(("dropped for", "n"), [(code, str(number)) for code, number in manifest["dropped"].items()])
         output.say(who_judged(work.identity))
         output.say(f"{gate} Everything is in {arguments.output}.")
     whole = manifest["candidates_judged"] == manifest["candidates"] and not dataset.skipped

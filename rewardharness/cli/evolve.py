@@ -367,10 +367,11 @@ class _Counter:
 
 def _teller(quiet: bool) -> "Any":
     """Tells events on standard error."""
+    from rewardharness.evolution.events import Rested
 
     def tell(event: "Event") -> None:
         line = event_line(event)
-        if line and not quiet:
+        if line and not quiet and not isinstance(event, Rested):  # why it rests is what the command ends with
             output.note(line)
 
     return tell

@@ -237,6 +237,16 @@ def test_killing_the_process_amid_a_round_pays_for_no_reply_twice(data: Path, li
     assert findings and len(set(findings)) == len(findings), "what was answered is not"
 
 
+def test_an_orchestrator_that_wants_another_key_pauses_the_run_and_says_so_once(
+    data: Path, library: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with ModelServer(key="right") as server:
+        words = arguments(data, library, tmp_path / "run", "--proposals", "2", "--yes")
+        assert main([*words, "--orchestrator", f"vllm:judge@{server.url}"]) == 1
+    said = capsys.readouterr().err
+    assert said.count("gives no answer (unauthorized)") == 1 and "RH_ORCHESTRATOR_API_KEY" in said
+
+
 def test_ctrl_c_ends_cleanly_and_says_how_to_go_on(data: Path, library: Path, tmp_path: Path, halt: Halt) -> None:
     words = arguments(data, library, tmp_path / "the run", "--quiet")
     command = [sys.executable, "-m", "rewardharness", *words]

@@ -1,7 +1,7 @@
 """How a run stands, for whoever looks on from outside: read from its folder alone."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,7 +16,8 @@ from rewardharness.evolution.events import (
     Started,
     read_events,
 )
-from rewardharness.runs.store import is_running, read_manifest
+from rewardharness.files import read_jsonl
+from rewardharness.runs.store import RESULTS, is_running, read_manifest
 
 Condition = Literal["running", "finished", "stopped", "paused", "interrupted"]
 """`stopped`: somebody asked for an end; `paused`: trouble, see the reason; `interrupted`: the process ended without a
@@ -54,7 +55,11 @@ def read_status(folder: Path) -> Status:
     Raises:
         RunError: If the folder holds no run.
     """
-    return status_of(folder, read_manifest(folder), read_events(folder))
+    status = status_of(folder, read_manifest(folder), read_events(folder))
+    if status.judgments:
+        return status
+    # No event tells them before the pool is judged.
+    return replace(status, judgments=sum(1 for _ in read_jsonl(folder / RESULTS)))
 
 
 def status_of(folder: Path, manifest: dict[str, Any], events: Sequence[Event]) -> Status:

@@ -18,7 +18,7 @@ from rewardharness.evolution.events import (
 from rewardharness.evolution.gate import Evidence
 from rewardharness.evolution.status import read_status, status_of
 from rewardharness.evolution.stop import Spent
-from rewardharness.files import write_json
+from rewardharness.files import append_jsonl, write_json
 
 STARTED = Started("j", "o", "default", "d", 3, 1, "id", 0, {"begin": 3})
 
@@ -39,6 +39,17 @@ def test_events_come_back_as_they_were_written(tmp_path: Path) -> None:
     last = read[3]
     assert isinstance(last, Decided) and last.accepted and last.names == ("x",)
     assert last.read_evidence().fixed == ("a",)
+
+
+def test_judgments_of_the_pool_count_before_an_event_tells_them(tmp_path: Path) -> None:
+    write_json(tmp_path / "run.json", {"command": "evolve"})
+    write_event(tmp_path, STARTED)
+    assert read_status(tmp_path).judgments == 0
+    for number in range(2):
+        append_jsonl(tmp_path / "results.jsonl", {"id": f"0/{number}"})
+    assert read_status(tmp_path).judgments == 2
+    write_event(tmp_path, Judged(3, 1, 0.5))
+    assert read_status(tmp_path).judgments == 4
 
 
 def test_the_end_tells_the_audit_with_its_interval_unless_an_earlier_version_wrote_it(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from app.benchmark_services import AGAINST, UNJUDGED, WITH, Asked
 from app.example_views import chain as chain_of
 from app.failures import title_of
 from app.markup import block, callout, escape, paragraph, plain, table
+from rewardharness.benchmark.figures import cautions
 from rewardharness.benchmark.items import FORWARD, REVERSE
 from rewardharness.benchmark.metrics import UNDECIDED
 from rewardharness.benchmark.result import label
@@ -221,7 +222,8 @@ def compared(found: Json) -> str:
     head = ["Part", "Judged by both", "First", "Second", "Gain [95 %]", "Fixed / broken", "Exact p", "The second is"]
     said = f"<p>First: <strong>{escape(first)}</strong>. Second: <strong>{escape(second)}</strong>.</p>"
     note = "Only what both judged counts. Fixed: the second agrees better with the label. p: exact McNemar test."
-    return block(said + table(head, rows, "cards paired") + paragraph(note, "faint"))
+    known = "".join(map(paragraph, cautions((found["first"], found["second"]))))
+    return block(said + table(head, rows, "cards paired") + known + paragraph(note, "faint"))
 
 
 def _share(count: Mapping[str, Any]) -> str:

@@ -13,6 +13,7 @@ from rewardharness.benchmark.figures import (
     THRESHOLD_HEADINGS,
     against,
     by_number,
+    cautions,
     figure,
     guessing,
     judged,
@@ -57,7 +58,9 @@ def rows_table(result: Json) -> str:
     )
     more = "".join(parts[OPEN_NUMBERS:])
     folded = f"<details><summary>More numbers ({len(parts) - OPEN_NUMBERS})</summary>{more}</details>" if more else ""
-    return block("".join(parts[:OPEN_NUMBERS]) + folded + paragraph(legend, "faint") + _thresholds(result))
+    known = "".join(callout("warning", "Evolved on these data", paragraph(each)) for each in cautions(result["rows"]))
+    shown = "".join(parts[:OPEN_NUMBERS]) + folded
+    return block(shown + known + paragraph(legend, "faint") + _thresholds(result))
 
 
 def _thresholds(result: Json) -> str:

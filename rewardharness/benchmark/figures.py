@@ -6,6 +6,7 @@ from typing import Any
 from rewardharness.benchmark.numbers import GIVEN_FLOOR
 from rewardharness.benchmark.result import label
 from rewardharness.benchmark.task import BOTH_BAD
+from rewardharness.library.evolved import caution
 from rewardharness.schema import TIE, Json
 
 
@@ -120,6 +121,16 @@ def releases(result: Json) -> list[str]:
         else:
             lines.append(f"The release calls no ties, and {names} has some: it is wrong on each of them.")
     return lines
+
+
+def cautions(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Say which Libraries were evolved on the very data that their rows are about; empty for none known."""
+    names: dict[str, str] = {}
+    for row in rows:
+        if row.get("evolved_on"):
+            named = f"of {row['library']}" if row.get("release") else row["library"]
+            names.setdefault(row["library_id"], f"The Library {named}")
+    return [caution(name) for name in names.values()]
 
 
 THRESHOLD_HEADINGS = ("Who", "Part", "A tie within", "Both bad below", "Fitted on", "Right there")

@@ -94,6 +94,8 @@ class Exam:
     skipped: Json | None = None
     """Rows of examples that were left out by choice, as `Dataset.skipped_json` says it; None for the rows of a task,
     whose problems say what was left out of which part."""
+    dataset: str = ""
+    """`Dataset.digest` of examples: by it data that a Library was evolved on are known. Empty for rows of a task."""
 
     def to_json(self) -> Json:
         """Put into JSON what a report needs, so that it can be made without the data."""
@@ -113,6 +115,7 @@ class Exam:
             "items": len(self.items),
             "problems": [asdict(problem) for problem in self.problems],
             **({} if self.skipped is None else {"skipped_rows": self.skipped}),
+            **({"dataset_digest": self.dataset} if self.dataset else {}),
             "questions": [asdict(question) for question in self.questions],
         }
 

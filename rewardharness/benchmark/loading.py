@@ -57,11 +57,11 @@ def open_exam(
     if revision and (source is not None or not task.data.hub):
         raise InputError("Only data on the Hub have revisions.", next_step="Leave --revision out.")
     references: Mapping[str, float] = {}
-    skipped = None
+    skipped, digest = None, ""
     if task.data.examples:
         dataset = open_data(task.data.examples, settings, progress=progress, skip_bad_rows=task.data.skip_bad_rows)
         parts, cases, problems, read = _read_examples(dataset, task.data.examples)
-        skipped = dataset.skipped_json()
+        skipped, digest = dataset.skipped_json(), dataset.digest
     else:
         parts = task.parts
         cases, problems, read, references = _read_rows(task, settings, _Copy(source, revision), progress)
@@ -83,6 +83,7 @@ def open_exam(
         sampled,
         references,
         skipped,
+        digest,
     )
 
 

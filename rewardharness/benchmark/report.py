@@ -6,7 +6,6 @@ report.html    the same as a page, see `report_page`
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from rewardharness.benchmark.figures import (
     THRESHOLD_HEADINGS,
     against,
     by_number,
+    cautions,
     figure,
     guessing,
     headline,
@@ -103,7 +103,7 @@ def _about(result: Json) -> str:
         f"{inert(', '.join(row['protocols']) or row['protocol'])}; Library {inert(row['library'])} "
         f"({row['library_id'][:12]}).",
         f"Data: {inert(result['revision'])}, digest {result['digest'][:12]}. {sampled(result)}".strip(),
-        *(inert(note, 600) for note in releases(result)),
+        *(inert(note, 600) for note in (*cautions(result["rows"]), *releases(result))),
     ]
     return "\n".join(lines)
 
@@ -228,6 +228,7 @@ def make_facts(result: Json, library: Library) -> tuple[Facts, ...]:
                 without_interval=_around(other, bare) if other and bare and bare.judged else None,
                 dataset=result["hub"],
                 metric=in_full(number, parts.get(number["part"], ())),
+                evolved_on=bool(row.get("evolved_on")),
             )
         )
     return tuple(found)
@@ -256,5 +257,5 @@ def write_for_library(folder: Path, result: Json) -> Path:
     facts = make_facts(result, library)
     about = {"task": result["task"]["name"], "revision": result["revision"], "digest": result["digest"]}
     path = folder / BENCHMARK_FILE
-    write_json(path, {"library_id": library.id, **about, "evaluation": [asdict(each) for each in facts]})
+    write_json(path, {"library_id": library.id, **about, "evaluation": [each.to_json() for each in facts]})
     return path

@@ -7,6 +7,7 @@ from rewardharness.benchmark.figures import (
     THRESHOLD_HEADINGS,
     against,
     by_number,
+    cautions,
     figure,
     guessing,
     headline,
@@ -40,6 +41,7 @@ def report_page(result: Json) -> str:
         f"({row['library_id'][:12]}). Data: revision {text(result['revision'])}, digest {result['digest'][:12]}. "
         f"{text(' '.join((*releases(result), sampled(result), *result['fitted'])))}</p>",
         f"<p><strong>{text(headline(result))}</strong></p>",
+        *(f"<p>{text(each)}</p>" for each in cautions(result["rows"])),
         *(section(name, _chart(rows) + _table(rows)) for name, rows in by_number(result)),
         section("Thresholds of ties", _thresholds(result)),
         section("Published numbers", "\n".join(_published(each) for each in result["published"])),

@@ -4,7 +4,8 @@ A run folder holds
 
     run.json          the manifest: task, data, protocol, sample, the judge that it is about
     exam.json         what was asked, so that a report needs neither the data nor a judge
-    contenders.json   who answered: the judge, the same without a Library, baselines
+    contenders.json   who answered: the judge, the same without a Library, baselines; `evolved_on` is true where the
+                      Library was evolved on these very data
     results.jsonl     one line per judgment, appended; a contender that is added later adds its lines
 """
 
@@ -21,6 +22,7 @@ from rewardharness.judging.evaluate import evaluate
 from rewardharness.judging.judge import Judge
 from rewardharness.judging.record import judgment_from_line, judgment_line
 from rewardharness.judging.subagent import SubAgent
+from rewardharness.library.evolved import data_digests
 from rewardharness.library.store import Library
 from rewardharness.runs.store import RESULTS, RunFolder
 from rewardharness.schema import Example, Json, Judgment
@@ -49,6 +51,8 @@ class Contender:
     the settings of the release, and is not the release."""
     release_ties: bool = False
     """Whether that release has `tie` among its answers, whatever the labels have."""
+    release_data: frozenset[str] = frozenset()
+    """As in `Release.evolved_on`: the Library of a release has no lineage."""
 
     @cached_property
     def identity(self) -> Json:
@@ -66,6 +70,11 @@ class Contender:
     def key(self) -> str:
         """Names the contender in a run folder."""
         return content_id(self.identity)[:12]
+
+    @cached_property
+    def evolved_on(self) -> frozenset[str]:
+        """Digests of the data that its Library was evolved on, as far as they are known."""
+        return self.release_data | data_digests(self.library.lineage)
 
     def to_json(self) -> Json:
         """Put it into JSON."""
@@ -139,7 +148,7 @@ def judge_exam(
         should_stop: Asked before each new example; when it says True, no new one is begun.
     """
     write_json(run.path / EXAM, exam.to_json())
-    _keep_contenders(run.path, contenders)
+    _keep_contenders(run.path, contenders, exam.dataset)
     known = run.results()
     done = {name for name, line in known.items() if not (retry and line.get("reason"))}
     for contender in contenders:
@@ -183,10 +192,13 @@ def _judge(
     )
 
 
-def _keep_contenders(folder: Path, contenders: Sequence[Contender]) -> None:
-    """Write down who answers; who answered before stays."""
+def _keep_contenders(folder: Path, contenders: Sequence[Contender], data: str) -> None:
+    """Write down who answers; who answered before stays, and so does what its Library was evolved on."""
     known = {each["key"]: each for each in read_contenders(folder)}
     fresh = [contender.to_json() for contender in contenders]
+    for contender, row in zip(contenders, fresh, strict=True):
+        if data in contender.evolved_on or known.get(contender.key, {}).get("evolved_on"):
+            row["evolved_on"] = True
     write_json(
         folder / CONTENDERS, [*fresh, *(each for key, each in known.items() if key not in {f["key"] for f in fresh})]
     )

@@ -232,8 +232,11 @@ def _contenders(arguments: argparse.Namespace, settings: Settings) -> "list[Cont
             found.append(Contender("empty", EMPTY, NO_LIBRARY, judge))
     for name in _names(arguments.baselines):
         other = _opener(name, arguments, settings, release)
-        reads = isinstance(other(False), SubAgent | MeasuredJudge)
-        found.append(Contender("baseline", library if reads else EMPTY, spec if reads else NO_LIBRARY, other))
+        if isinstance(other(False), SubAgent | MeasuredJudge):
+            data = release.evolved_on if release is not None else frozenset[str]()
+            found.append(Contender("baseline", library, spec, other, release_data=data))
+        else:
+            found.append(Contender("baseline", EMPTY, NO_LIBRARY, other))
     table: dict[str, Contender] = {}
     for each in found:
         table.setdefault(each.key, each)
@@ -255,7 +258,7 @@ def _released(arguments: argparse.Namespace, settings: Settings) -> "tuple[list[
         return open_release(release, settings, endpoint=explicit_judge(arguments, settings), options=options)[0]
 
     named, ties = f"release {release.id[:12]}", bool(release.settings["ties"])
-    found = [Contender("judge", library, named, judge, release.id, ties)]
+    found = [Contender("judge", library, named, judge, release.id, ties, release.evolved_on)]
     if library.id != EMPTY.id and not arguments.no_baseline:
         bare = f"{NO_LIBRARY} (judge and settings of {named}, not the release)"
         found.append(Contender("empty", EMPTY, bare, judge, release.id, ties))

@@ -128,6 +128,7 @@ def print_result(result: "Json") -> None:
     from rewardharness.benchmark.figures import (
         THRESHOLD_HEADINGS,
         by_number,
+        cautions,
         headline,
         left_out,
         releases,
@@ -151,7 +152,7 @@ def print_result(result: "Json") -> None:
     for each in result["counted"]:
         if each["left_out"]:
             output.say(f"{each['part']}: {each['counted']} of {each['rows']} count; left out: {left_out(each)}")
-    for line in (*releases(result), sampled(result), *result["fitted"]):
+    for line in (*cautions(result["rows"]), *releases(result), sampled(result), *result["fitted"]):
         if line:
             output.say(line)
     if fitted := thresholds(result):
@@ -197,6 +198,7 @@ def _n(row: "Json") -> str:
 
 def compare(arguments: argparse.Namespace, settings: Settings) -> int:
     """Compare two runs of one task question by question: exact McNemar test, bootstrap of the gain, what flipped."""
+    from rewardharness.benchmark.figures import cautions
     from rewardharness.benchmark.flips import compare_runs
     from rewardharness.benchmark.result import label
 
@@ -220,6 +222,8 @@ def compare(arguments: argparse.Namespace, settings: Settings) -> int:
     ]
     headings = ("part", "judged by both", "first", "second", "gain [95 %]", "better", "worse", "exact p")
     output.table(headings, rows)
+    for line in cautions((found["first"], found["second"])):
+        output.say(line)
     for each in found["parts"]:
         for flip in each["flips"][:MOST_FLIPS]:
             sign = "+" if flip["better"] else "-"

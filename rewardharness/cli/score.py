@@ -94,6 +94,19 @@ class _Work:
     manifest: dict[str, Any]
     """What must not change while the run goes on."""
 
+    @property
+    def caution(self) -> str:
+        """Says so where the judge reads a Library that was evolved on these very data; empty otherwise."""
+        from rewardharness.judging.measured import MeasuredJudge
+        from rewardharness.judging.subagent import SubAgent
+        from rewardharness.library.evolved import caution, data_digests
+
+        digests = data_digests(self.library.lineage) | (self.release.evolved_on if self.release else frozenset())
+        if self.dataset.digest not in digests or not isinstance(self.judge, SubAgent | MeasuredJudge):
+            return ""
+        of_release = f"of release {self.release.id[:12]}" if self.release else self.library.id[:12]
+        return caution(f"The Library {of_release}")
+
 
 def _open_work(arguments: argparse.Namespace, settings: Settings) -> _Work:
     dataset = open_examples(arguments.data, arguments, settings)
@@ -156,9 +169,12 @@ def score_folder(arguments: argparse.Namespace, settings: Settings) -> int:
     identity = _identity(judge, library.id, work.release)
     if arguments.json:
         told = {"skipped_rows": dataset.skipped_json(), "results": str(folder / "results.jsonl")}
-        output.emit({**report_json(report), **told, **identity})
+        evolved_on = {"evolved_on": True} if work.caution else {}
+        output.emit({**report_json(report), **told, **identity, **evolved_on})
     else:
         _print_report(report_json(report))
+        if work.caution:
+            output.say(work.caution)
         failed = next((line for line in (results[each.id] for each in examples) if line["reason"]), None)
         if failed is not None:
             output.say(f"Such as {failed['id']}: {failed['reason']}")

@@ -201,6 +201,7 @@ class _Sitting:
         )
         setting = {
             "data": f"{plan.dataset.name}: {len(self.pool)} examples that edits were chosen on; expect less on others",
+            "data_digest": plan.dataset.digest,
             "judge": f"{plan.judge.name}, {plan.judge.protocol}",
         }
         self.steps = Run(

@@ -35,7 +35,7 @@ class Run:
     emit: Emit | None = None
     """Takes events; None where nobody listens."""
     setting: Mapping[str, str] = field(default_factory=dict)
-    """What the lineage says of every edit: on which `data` and by which `judge` it was tried."""
+    """What the lineage says of every edit: on which `data`, of which digest, and by which `judge` it was tried."""
     replies: Replies = FORGETFUL
     """Keeps what the Orchestrator's model says."""
 

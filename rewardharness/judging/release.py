@@ -7,7 +7,8 @@
      "settings": how it is asked and how answers are put together: orders, samples, ties, decoding, pixels, OCR,
      "code":     content ids of the code and of each prompt,
      "library":  {"id", "entries": {name: {"id", "kind", "files": {file name: text}}}},
-     "card":     what is told of it and changes no score: the versions it was made with, evaluations,
+     "card":     what is told of it and changes no score: the versions it was made with, evaluations, and where that is
+                 known `evolved_on`: digests of the data that its Library was evolved on,
      "card_id":  hash of `card`}
 
 It names a model, never a place: no address, key, path or host. Where the model is served is said by whoever opens it.
@@ -32,6 +33,7 @@ from rewardharness.judging.revision import code_revisions, measures_revision
 from rewardharness.judging.subagent import PROMPTS, SubAgent, SubAgentSettings
 from rewardharness.leaks import find_leaks
 from rewardharness.library.entry import entry_files
+from rewardharness.library.evolved import data_digests
 from rewardharness.library.store import Library
 from rewardharness.measure.text import ocr_available
 from rewardharness.models.scripted import ScriptedModel
@@ -74,7 +76,7 @@ class Release:
     router: str | None = None
     """Kind and name of the model that decides on entries without triggers."""
     card: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """`made_with`: versions of packages; `evaluation`: figures as JSON. No score hangs on it."""
+    """`made_with`: versions of packages; `evaluation`: figures as JSON; `evolved_on`: digests. No score hangs on it."""
 
     @property
     def judged_by(self) -> str:
@@ -92,6 +94,11 @@ class Release:
     def figures(self) -> tuple[Figure, ...]:
         """The figures of the card."""
         return tuple(Figure.from_json(each) for each in self.card.get("evaluation", ()))
+
+    @property
+    def evolved_on(self) -> frozenset[str]:
+        """Digests of the data that the Library was evolved on, as far as they were known: its lineage stays behind."""
+        return frozenset(self.card.get("evolved_on", ()))
 
     @cached_property
     def content(self) -> Json:
@@ -141,7 +148,7 @@ def make_release(
 
     Args:
         spec: `measured`, or a model as `open_judge` spells it; addresses may be left out and are never kept.
-        library: What it knows. Its lineage is not part of the release.
+        library: What it knows. Of its lineage the card keeps which data it was evolved on, by digest, and nothing else.
         options: How it judges.
         model_revision: The weights, such as a commit of the Hub.
         evaluation: Figures for the card; see `release_card`.
@@ -163,7 +170,8 @@ def make_release(
         protocol, revision = how.name, _revision(judge, how)
         settings |= {each.name: getattr(how, each.name) for each in fields(how) if each.name != "deadline"}
     figures = list(evaluation)
-    card = {"made_with": made_with(), "evaluation": [each.to_json() for each in figures]}
+    card: Json = {"made_with": made_with(), "evaluation": [each.to_json() for each in figures]}
+    card |= {"evolved_on": sorted(digests)} if (digests := data_digests(library.lineage)) else {}
     code = code_revisions(prompts_of(judge, router))
     release = Release(judge, protocol, revision, settings, code, library, model_revision, router, card)
     for figure in figures:

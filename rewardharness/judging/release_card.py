@@ -95,11 +95,12 @@ def read_report(path: Path) -> list[Figure]:
 
 def _of_folder(report: Mapping[str, Any]) -> Iterator[Figure]:
     judged = {name: _text(report[name]) for name in ("judge", "protocol", "library_id", "judge_revision")}
+    known = _EVOLVED_ON if report.get("evolved_on") is True else ""
     for kind, each in report["by_label_kind"].items():
-        yield _figure(f"pairs, labels: {kind}", each, each["accuracy"], **judged)
+        yield _figure(f"pairs, labels: {kind}{known}", each, each["accuracy"], **judged)
     if report["groups"]["n"]:
         groups = report["groups"]
-        yield _figure("groups of 3 and 4, best found", groups, groups["best_accuracy"], **judged)
+        yield _figure(f"groups of 3 and 4, best found{known}", groups, groups["best_accuracy"], **judged)
 
 
 def _of_evolution(report: Mapping[str, Any]) -> Iterator[Figure]:
@@ -114,11 +115,12 @@ def _of_benchmark(report: Mapping[str, Any]) -> Iterator[Figure]:
     [protocol] = row["protocols"] or [""]
     judged = {"judge": row["name"], "protocol": protocol, "library_id": row["library_id"]}
     told = {name: _text(value) for name, value in {**judged, "judge_revision": row["revision"]}.items()}
+    known = _EVOLVED_ON if row.get("evolved_on") is True else ""
     for each in row["numbers"]:
         if each["metric"] in _SHARES and each["value"] is not None:
             part = ", ".join(filter(None, (report["task"]["title"], each["part"], each["dimension"])))
             counted = "" if each["basis"] == "judged" else "; what was not judged counts as wrong"
-            yield _figure(f"{part}: {each['name']} ({report['protocol']}{counted})", each, each["value"], **told)
+            yield _figure(f"{part}: {each['name']} ({report['protocol']}{counted}){known}", each, each["value"], **told)
 
 
 _KINDS = {"audit": _of_evolution, "rows": _of_benchmark}
@@ -126,6 +128,10 @@ _KINDS = {"audit": _of_evolution, "rows": _of_benchmark}
 
 _SHARES = ("exact", "forced", "groups")
 """Metrics of a benchmark that are shares, and are not tuned on the labels that they are counted on."""
+
+
+_EVOLVED_ON = "; the Library was evolved on this very data"
+"""Ends the name of a figure that holds less on other data."""
 
 
 def _figure(name: str, counts: Mapping[str, Any], accuracy: Any, **judged: str) -> Figure:

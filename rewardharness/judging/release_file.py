@@ -14,6 +14,7 @@ from rewardharness.judging.release import FORMAT, Release
 from rewardharness.judging.release_card import Figure
 from rewardharness.judging.subagent import PROTOCOLS, SubAgentSettings
 from rewardharness.library.entry import ENTRY_FILE, RUBRIC_FILE, Entry, parse_entry
+from rewardharness.library.evolved import is_digest
 from rewardharness.library.store import Library
 from rewardharness.schema import Json
 
@@ -141,9 +142,13 @@ class _Reading:
             self._is(_sound(name, each), f"`settings.{name}`")
         self._is(isinstance(code, dict) and all(isinstance(each, str) for each in code.values()), "`code`")
         card = value["card"]
-        self._fields(card, {"made_with", "evaluation"}, "`card`")
-        made_with, evaluation = card["made_with"], card["evaluation"]
+        known = {"made_with", "evaluation"}
+        if isinstance(card, dict) and "evolved_on" in card:
+            known.add("evolved_on")
+        self._fields(card, known, "`card`")
+        made_with, evaluation, data = card["made_with"], card["evaluation"], card.get("evolved_on", [])
         self._is(isinstance(made_with, dict) and isinstance(evaluation, list), "`card`")
+        self._is(isinstance(data, list) and all(map(is_digest, data)), "`card.evolved_on`")
         self._is(all(isinstance(each, str) for each in made_with.values()), "`card.made_with`")
         self._is(all(_is_figure(each) for each in evaluation), "`card.evaluation`")
         library = self._library(value["library"])

@@ -23,7 +23,7 @@ from rewardharness.library.card_parts import (
 )
 from rewardharness.library.diff import diff_libraries
 from rewardharness.library.entry import SCHEMA, Entry
-from rewardharness.library.evolved import Step, draw, read_steps
+from rewardharness.library.evolved import Step, caution, draw, read_steps
 from rewardharness.library.store import Library
 from rewardharness.library.yamlsafe import print_yaml
 from rewardharness.schema import Accuracy, Interval
@@ -70,11 +70,18 @@ class Facts:
     """Name of the judge's model on the Hub, if it is there."""
     metric: str = ""
     """What was counted, in plain words: which labels, and what becomes of ties. Empty: agreement with the labels."""
+    evolved_on: bool = False
+    """Whether the Library is known to have been evolved on these very data."""
 
     @property
     def counted(self) -> str:
         """What was counted, for a reader who sees nothing else."""
         return self.metric or f"agreement with {self.label_kind} labels"
+
+    def to_json(self) -> dict[str, Any]:
+        """Put it into JSON, as `config.json` and `benchmark.json` hold it."""
+        found = asdict(self)
+        return found if self.evolved_on else {name: each for name, each in found.items() if name != "evolved_on"}
 
 
 @dataclass(frozen=True)
@@ -155,7 +162,7 @@ def make_config(about: Subject) -> str:
         "version": about.version,
         "skills": len(library.skills),
         "tools": len(library.tools),
-        "evaluation": [asdict(each) for each in about.facts],
+        "evaluation": [each.to_json() for each in about.facts],
     }
     return json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
@@ -186,7 +193,8 @@ def _read_facts(value: Any) -> Facts | None:
     if accuracy is None or interval is None:
         return None
     without, span = _read_accuracy(value.get("without")), _read_interval(value.get("without_interval"))
-    return Facts(**texts, accuracy=accuracy, interval=interval, without=without, without_interval=span)
+    spans: dict[str, Any] = {"interval": interval, "without": without, "without_interval": span}
+    return Facts(**texts, accuracy=accuracy, **spans, evolved_on=value.get("evolved_on") is True)
 
 
 def _read_accuracy(value: Any) -> Accuracy | None:
@@ -238,6 +246,7 @@ def _result(facts: Facts) -> dict[str, Any]:
     args: dict[str, Any] = {"judge": _plain(facts.judge), "protocol": _plain(facts.protocol), "n": accuracy.n}
     args |= {"judged": accuracy.judged, "low": round(facts.interval.low, 4), "high": round(facts.interval.high, 4)}
     dataset = facts.dataset if _HUB_NAME.fullmatch(facts.dataset) else "local"
+    args |= {"evolved_on_these_data": True} if facts.evolved_on else {}
     return {
         "task": {"type": "image-text-to-text", "name": "preference between image edits"},
         "dataset": {"type": dataset, "name": _plain(facts.data) or dataset},
@@ -285,14 +294,17 @@ def _results(facts: Sequence[Facts]) -> str:
     headings = ("Data", "What was counted", "Judge", "Protocol", "With this Library", "The same judge without it")
     rows = []
     for each in facts[:MAX_ROWS]:
-        names = (each.data, each.counted, each.judge, each.protocol)
+        names = (each.counted, each.judge, each.protocol)
+        data = foreign(each.data, 200) + (", **evolved on it**" if each.evolved_on else "")
         without = _figure(each.without, each.without_interval) if each.without else "not measured"
-        rows.append((*(foreign(text, 200) for text in names), _figure(each.accuracy, each.interval), without))
+        rows.append((data, *(foreign(text, 200) for text in names), _figure(each.accuracy, each.interval), without))
     reading = (
         "Shares of the judged examples on which the judge agrees with the label, with their confidence intervals. What "
         "could not be judged is not counted as right, wrong or tied; how much was judged is said."
     )
-    return f"{table(headings, rows)}\n\n{reading}"
+    known = any(each.evolved_on for each in facts[:MAX_ROWS])
+    said = f"{caution('Where the table says so, the Library')}\n\n" if known else ""
+    return f"{table(headings, rows)}\n\n{said}{reading}"
 
 
 def _figure(accuracy: Accuracy, interval: Interval | None) -> str:

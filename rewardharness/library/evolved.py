@@ -8,15 +8,19 @@ A record of `lineage.jsonl` is one JSON object. Of its keys these are read, each
     reason      why, in a sentence (also as `statement`)
     evidence    {"n": examples, "before": agreement before, "after": agreement after}, agreements in [0, 1]
     data, judge, budget     what it was tried on, who judged, what it cost; text
+    data_digest             `Dataset.digest` of that data, audit included: 64 hexadecimal digits
 """
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 MAX_STEPS = 500
 """Records that are read, at most: the newest ones."""
+
+_DIGEST = re.compile("[0-9a-f]{64}")
 
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 640, 220, 52, 16, 16, 36
 
@@ -45,6 +49,30 @@ def read_steps(lineage: Sequence[Mapping[str, Any]]) -> tuple[Step, ...]:
     """Read the records of a lineage, oldest first; what does not fit the form above is left out."""
     first = max(0, len(lineage) - MAX_STEPS)
     return tuple(_step(number, record) for number, record in enumerate(lineage[first:], first + 1))
+
+
+def data_digests(lineage: Sequence[Mapping[str, Any]]) -> frozenset[str]:
+    """Return the digests of the data that kept edits were chosen on.
+
+    Records of older versions name their data without a digest, and those of strangers may hold anything there: what is
+    no digest is left out.
+    """
+    kept = (record.get("data_digest") for record in lineage if record.get("accepted") is not False)
+    return frozenset(each for each in kept if is_digest(each))
+
+
+def is_digest(value: object) -> TypeGuard[str]:
+    """Whether a value can be a digest of data."""
+    return isinstance(value, str) and _DIGEST.fullmatch(value) is not None
+
+
+def caution(name: str) -> str:
+    """Say of a number what it is worth where its Library was evolved on the data that were judged.
+
+    Args:
+        name: What the Library is called, as it begins a sentence.
+    """
+    return f"{name} was evolved on this very data: edits were chosen on examples of it, so expect less on other data."
 
 
 def draw(steps: Sequence[Step]) -> str | None:

@@ -66,6 +66,22 @@ def test_the_table_has_every_row_with_value_interval_n_coverage_and_guessing(
     assert benchmark_views.summary({**found, "parts": found["parts"] * 9}) == ""
 
 
+def test_a_library_that_was_evolved_on_the_data_is_named_below_the_table(
+    world: tuple[BenchmarkServices, str, str], result: Json
+) -> None:
+    caution = "was evolved on this very data: edits were chosen on examples of it, so expect less on other data."
+    assert "was evolved on" not in text_of(benchmark_tables.rows_table(result))
+    known = {**result, "rows": [{**result["rows"][0], "evolved_on": True}, *result["rows"][1:]]}
+    assert f"The Library <img src=x> {caution}" in text_of(benchmark_tables.rows_table(known))
+    services, builtin, timid = world
+    compared = services.compare(*((name, services.open(name).result["rows"][0]["key"]) for name in (builtin, timid)))
+    assert caution not in text_of(benchmark_case_views.compared(compared))
+    second = {**compared["second"], "evolved_on": True}
+    assert f"The Library <img src=x> {caution}" in text_of(
+        benchmark_case_views.compared({**compared, "second": second})
+    )
+
+
 def test_nothing_foreign_is_more_than_text(world: tuple[BenchmarkServices, str, str], result: Json) -> None:
     services, _, timid = world
     key = result["rows"][0]["key"]

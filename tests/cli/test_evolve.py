@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -101,6 +102,47 @@ def test_a_library_grows_and_the_audit_says_by_how_much(
     assert audit["n"] == 4 and audit["start"]["accuracy"] == 0.0 and audit["final"]["accuracy"] == 1.0
     evolved = Library.load(tmp_path / "run" / "library")
     assert evolved.lineage and evolved.lineage[0]["source"].startswith("built-in")
+
+
+CAUTION = "was evolved on this very data: edits were chosen on examples of it, so expect less on other data."
+
+
+def test_numbers_on_the_data_of_the_evolution_are_said_to_be(
+    data: Path, library: Path, finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By `rh benchmark` and `rh score-folder`, also of a release; not of the starting Library, nor on other data."""
+    grown, other, release = finished / "library", tmp_path / "other", tmp_path / "release.json"
+    shutil.copytree(data, other)
+    rows = (other / "pairs.jsonl").read_text(encoding="utf-8").splitlines()
+    write_text(other / "pairs.jsonl", "".join(line + "\n" for line in rows[1:]))
+    assert main(["release", str(grown), "-o", str(release)]) == 0
+    for number, (who, where, told) in enumerate(
+        (
+            (("--library", str(grown)), data, True),
+            (("--release", str(release)), data, True),
+            (("--library", str(library)), data, False),
+            (("--library", str(grown)), other, False),
+            (("--release", str(release)), other, False),
+            (("--library", str(grown), "--judge", "closer"), data, False),
+        )
+    ):
+        run = tmp_path / f"run{number}"
+        for words in (["benchmark", str(where), "--no-baseline"], ["score-folder", str(where)]):
+            command = [*words, *who, "--run", str(run / words[0]), "--quiet"]
+            capsys.readouterr()
+            assert main(command) == 0
+            assert (CAUTION in " ".join(capsys.readouterr().out.split())) == told, command
+            assert main([*command, "--json"]) == 0
+            found = report_of(capsys.readouterr().out)
+            row = found["rows"][0] if "rows" in found else found
+            assert row.get("evolved_on", False) is told, command
+    assert main(["benchmark", "report", str(tmp_path / "run0" / "benchmark"), "--for-library", str(grown)]) == 0
+    assert CAUTION in " ".join(capsys.readouterr().out.split())
+    assert main(["library", "card", str(grown), "--repo", "me/mine"]) == 0
+    assert CAUTION in capsys.readouterr().out
+    places = [str(tmp_path / f"run{number}" / "benchmark") for number in (2, 0)]
+    assert main(["benchmark", "compare", *places]) == 0
+    assert " ".join(capsys.readouterr().out.split()).count(CAUTION) == 1
 
 
 @pytest.mark.parametrize("more", [[], ["--judge", "measured", "--yes"], ["--quiet"]])

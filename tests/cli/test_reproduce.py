@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from rewardharness.cli.main import main
+from rewardharness.library.evolved import data_digests
+from rewardharness.library.store import Library
 
 JUDGE = "vllm:judge@http://127.0.0.1:9/v1"
 
@@ -91,6 +93,13 @@ def test_the_whole_path_on_drawn_data(tmp_path):
         assert (row["value"] is None) == (row["judged"] == 0) and row["protocol"] == "pairs; measured"
     assert sum(row["n"] for row in said["rows"] if row["library"] == "evolved Library") == 8
     assert (folder / "reproduce.md").read_text("utf-8").count("\n") == len(said["rows"]) + 2
+    evolved = Library.load(folder / "evolution" / "library")
+    digests = data_digests(evolved.lineage)
+    assert len(digests) == 1
+    for path in folder.glob("**/exam.json"):
+        exam = json.loads(path.read_text("utf-8"))
+        assert exam["dataset_digest"] not in digests, "the exam is no part of what was learned from"
+    assert "was evolved on this very data" not in done.stdout + done.stderr and "evolved_on" not in done.stdout
     before = {path: path.stat().st_mtime_ns for path in files(folder)}
     again = subprocess.run(command, capture_output=True, text=True, check=False)
     assert again.returncode == 0 and json.loads(again.stdout) == said

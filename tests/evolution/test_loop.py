@@ -93,6 +93,35 @@ def test_the_same_seed_gives_the_same_result(whole: tuple[dict[str, Any], int, P
     assert result(tmp_path / "run", evolve(plan, tmp_path / "run", Watch())) == whole[0]
 
 
+def test_every_edit_names_the_data_that_it_was_chosen_on_by_digest(whole: tuple[dict[str, Any], int, Path]) -> None:
+    lineage = Library.load(whole[2] / "library").lineage
+    assert len(lineage) == 2
+    assert {line["data_digest"] for line in lineage} == {make_dataset().digest}
+
+
+def test_a_run_that_was_begun_before_edits_named_a_digest_goes_on(
+    whole: tuple[dict[str, Any], int, Path], tmp_path: Path
+) -> None:
+    """Killed between its two edits, by a version of which the lines of a lineage had no digest."""
+
+    def fuse(event: Event) -> None:
+        if isinstance(event, Decided) and event.version == 2:
+            raise Killed
+
+    run = tmp_path / "run"
+    with pytest.raises(Killed):
+        evolve(make_plan(tmp_path)[0], run, Watch(on_event=fuse))
+    for path in run.glob("**/lineage.jsonl"):
+        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        old = [{name: each for name, each in line.items() if name != "data_digest"} for line in lines]
+        path.write_text("".join(json.dumps(line) + "\n" for line in old), encoding="utf-8")
+    report = evolve(make_plan(tmp_path)[0], run, Watch())
+    assert result(run, report)["numbers"][:2] == whole[0]["numbers"][:2]
+    evolved = Library.load(run / "library")
+    assert ["data_digest" in line for line in evolved.lineage] == [False, True]
+    assert evolved.id == whole[0]["library"][0], "the lineage is no part of the id"
+
+
 def sittings(home: Path, at: int, where: str) -> Iterator[int]:
     """Run to the end, killing every sitting at a request or an event; yields the requests of each sitting."""
     for _ in range(100):

@@ -50,6 +50,24 @@ def places(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str |
         yield from places(each, (*path, key))
 
 
+def test_the_card_keeps_which_data_the_library_was_evolved_on_and_the_id_does_not(tmp_path: Path) -> None:
+    digest, plain = "0f" * 32, small_library()
+    garbage = ({"data_digest": "x" * 64}, {"data_digest": [digest]}, {"data_digest": "1a" * 32, "accepted": False})
+    for line in garbage:
+        plain = plain.with_lineage({"operator": "add", **line})
+    evolved = plain.with_lineage({"operator": "add", "data_digest": digest})
+    known, unknown = make_release("measured", evolved), make_release("measured", plain)
+    assert known.id == unknown.id and known.evolved_on == {digest} and not unknown.evolved_on
+    assert release_text(unknown) == release_text(make_release("measured", small_library())), "as it was before"
+    again = load_text(tmp_path, release_text(known), id=known.id)
+    assert again.evolved_on == {digest} and not again.library.lineage
+    for wrong in ([digest, "x"], digest, [3], None):
+        document = known.to_json()
+        forged = rehashed({**document, "card": {**document["card"], "evolved_on": wrong}})
+        with pytest.raises(ReleaseError, match="evolved_on"):
+            load_text(tmp_path, text_of(forged))
+
+
 def changed(document: Any, path: tuple[str | int, ...], change: Callable[[Any], Any]) -> Any:
     copy = json.loads(json.dumps(document))
     holder = copy

@@ -232,6 +232,22 @@ def test_the_evolution_is_told_and_drawn_from_the_lineage(library: Library) -> N
     assert "9 of 10 recorded edits were kept." in make_card(Subject(grown, "ann/library"))
 
 
+def test_results_on_the_data_of_the_evolution_are_said_to_be(library: Library) -> None:
+    facts = (facts_about(library, evolved_on=True), facts_about(library, data="org/other"))
+    about = Subject(library, "ann/library", facts=facts)
+    card = make_card(about)
+    caution = "Where the table says so, the Library was evolved on this very data: edits were chosen on examples of it"
+    assert caution in read_card(card).blocks["results"]
+    assert card.count("**evolved on it**") == 1 and "| org/other | " in card
+    results = yaml.safe_load(card.split("---")[1])["model-index"][0]["results"]
+    assert [each["metrics"][0]["args"].get("evolved_on_these_data") for each in results] == [True, None]
+    assert read_config(make_config(about)).facts == facts
+    told = [each.keys() for each in json.loads(make_config(about))["evaluation"]]
+    assert ["evolved_on" in each for each in told] == [True, False], "what is not so is written as before"
+    plain = make_card(Subject(library, "ann/library", facts=facts[1:]))
+    assert "evolved on" not in read_card(plain).blocks["results"]
+
+
 def test_config_goes_there_and_back_and_foreign_ones_are_read_with_care(library: Library) -> None:
     about = Subject(library, "ann/library", "0.1.0", facts=(facts_about(library), facts_about(library, without=None)))
     config = read_config(make_config(about))

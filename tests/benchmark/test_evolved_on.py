@@ -1,0 +1,128 @@
+"""Where the Library of a row was evolved on the very data that are judged, every report says so; nowhere else."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bench_parts import contender, made, settings
+from PIL import Image
+
+from rewardharness.benchmark.figures import cautions
+from rewardharness.benchmark.items import Exam
+from rewardharness.benchmark.loading import open_exam
+from rewardharness.benchmark.report import make_facts, markdown, read_result, write_report
+from rewardharness.benchmark.report_page import report_page
+from rewardharness.benchmark.run import CONTENDERS, Contender, judge_exam, manifest
+from rewardharness.benchmark.task import open_task
+from rewardharness.data.opening import open_data
+from rewardharness.judging.baselines import BaselineJudge
+from rewardharness.judging.release_card import read_report
+from rewardharness.library.opening import open_library
+from rewardharness.library.store import Library
+from rewardharness.runs.store import RunFolder
+from rewardharness.schema import Json
+
+CAUTION = "The Library mine was evolved on this very data: edits were chosen on examples of it, so expect less on other"
+
+
+def drawn(folder: Path, shade: int = 0) -> Path:
+    """Pairs of a bright and a dark edit."""
+    folder.mkdir()
+    rows = []
+    for number in range(4):
+        for name, level in (("s", 90), ("a", 200), ("b", 30)):
+            Image.new("RGB", (16, 16), (level + shade, 9, number)).save(folder / f"{name}{number}.png")
+        files = {"source": f"s{number}.png", "candidate_a": f"a{number}.png", "candidate_b": f"b{number}.png"}
+        rows.append({"id": f"p{number}", "instruction": "brighter", "preference": "A", "label_kind": "drawn", **files})
+    (folder / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return folder
+
+
+def exam_of(data: Path) -> Exam:
+    return open_exam(open_task(str(data)), settings(data.parent))
+
+
+def evolved(*digests: Any) -> Library:
+    library = open_library("builtin")
+    for digest in digests:
+        library = library.with_lineage({"operator": "add", "data": "boxes: 12 examples", "data_digest": digest})
+    return library
+
+
+def table(library: Library) -> list[Contender]:
+    """The judge, the same without a Library, and a judge that reads none."""
+    return [
+        contender(library=library, name="mine"),
+        contender(role="empty"),
+        contender(lambda ties: BaselineJudge("random", ties), "baseline"),
+    ]
+
+
+def judged(exam: Exam, library: Library, run: Path) -> Json:
+    who = table(library)
+    with RunFolder(run, manifest(exam, who[0])) as folder:
+        judge_exam(folder, exam, who, concurrency=lambda judge: 4)
+    return read_result(run)
+
+
+def test_a_library_that_was_evolved_on_the_data_is_named_wherever_its_numbers_are(tmp_path: Path) -> None:
+    data = drawn(tmp_path / "data")
+    digest = open_data(str(data), settings(tmp_path)).digest
+    exam, library = exam_of(data), evolved("0" * 64, digest)
+    result = judged(exam, library, tmp_path / "run")
+    assert [row.get("evolved_on") for row in result["rows"]] == [True, None, None]
+    assert result["dataset_digest"] == exam.dataset == digest and cautions(result["rows"]) == [f"{CAUTION} data."]
+    written = write_report(tmp_path / "run", result)
+    assert json.loads(written[0].read_text("utf-8"))["rows"][0]["evolved_on"] is True
+    for text in (markdown(result), report_page(result)):
+        assert text.count(CAUTION) == 1
+    facts = make_facts(result, library)
+    assert facts and all(each.evolved_on for each in facts)
+    figures = read_report(tmp_path / "run" / "report.json")
+    assert all(each.name.endswith("; the Library was evolved on this very data") for each in figures)
+
+
+@pytest.mark.parametrize("lines", [(), ("f" * 64,), ("", 7, None, ["0" * 64], {"a": 1}, "x" * 64, "0" * 65)])
+def test_of_other_data_and_of_what_is_no_digest_nothing_is_said(tmp_path: Path, lines: tuple[Any, ...]) -> None:
+    result = judged(exam_of(drawn(tmp_path / "data")), evolved(*lines), tmp_path / "run")
+    assert not any("evolved_on" in row for row in result["rows"]) and cautions(result["rows"]) == []
+    assert "was evolved on" not in markdown(result) + report_page(result)
+    assert not any(each.evolved_on for each in make_facts(result, evolved()))
+
+
+def test_another_dataset_gives_no_caution(tmp_path: Path) -> None:
+    one, other = drawn(tmp_path / "one"), drawn(tmp_path / "other", shade=1)
+    library = evolved(open_data(str(one), settings(tmp_path)).digest)
+    assert cautions(judged(exam_of(one), library, tmp_path / "run")["rows"])
+    assert not cautions(judged(exam_of(other), library, tmp_path / "run2")["rows"])
+
+
+def test_the_rows_of_a_task_have_no_such_digest_and_nothing_empty_is_one(tmp_path: Path) -> None:
+    exam = made("editreward-bench", tmp_path)
+    assert exam.dataset == "" and "dataset_digest" not in exam.to_json()
+    assert not cautions(judged(exam, evolved(""), tmp_path / "run")["rows"])
+
+
+def test_what_a_run_is_about_does_not_hang_on_it(tmp_path: Path) -> None:
+    """Where a run was begun before, the same command goes on with it; then it is said."""
+    exam = exam_of(drawn(tmp_path / "data"))
+    plain, known = table(evolved()), table(evolved(exam.dataset))
+    assert manifest(exam, plain[0]) == manifest(exam, known[0]) == manifest(replace(exam, dataset=""), plain[0])
+    assert [each.key for each in plain] == [each.key for each in known]
+    old = judged(replace(exam, dataset=""), evolved(exam.dataset), tmp_path / "run")
+    assert "dataset_digest" not in old and not cautions(old["rows"]), "as older versions left it"
+    assert not cautions(read_result(tmp_path / "run")["rows"])
+    assert cautions(judged(exam, evolved(exam.dataset), tmp_path / "run")["rows"])
+    before = (tmp_path / "run" / CONTENDERS).read_text("utf-8")
+    assert cautions(judged(exam, evolved(), tmp_path / "run")["rows"]), "the same entries without their lineage"
+    assert (tmp_path / "run" / CONTENDERS).read_text("utf-8") == before
+
+
+def test_a_library_is_named_once_and_that_of_a_release_as_such() -> None:
+    row = {"library": "mine", "library_id": "1", "evolved_on": True}
+    assert len(cautions([row, {**row, "name": "another judge"}, {**row, "library_id": "2", "library": "yours"}])) == 2
+    assert cautions([{**row, "release": "abc", "library": "release abc"}])[0].startswith(
+        "The Library of release abc was"
+    )

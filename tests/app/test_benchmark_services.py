@@ -22,6 +22,7 @@ from halting import Halt
 from model_server import Call, ModelServer, completion
 
 from app.benchmark_cases import pictures
+from app.benchmark_runs import short
 from app.benchmark_services import AGAINST, UNJUDGED, WITH, BenchmarkServices, Wanted, sizes
 from app.jobs import BusyError, CommandError, Jobs
 from app.judges import ENDPOINT, JudgeChoice, Key
@@ -30,6 +31,7 @@ from rewardharness.cli.main import main
 from rewardharness.errors import DataError, HarnessError, InputError, RunError
 from rewardharness.files import read_json, read_jsonl, write_json, write_text
 from rewardharness.judging.subagent import SubAgentSettings
+from rewardharness.library.new import new_library
 from rewardharness.library.store import Library
 
 CANARY = "sk-canary-of-the-benchmark"
@@ -480,3 +482,13 @@ def test_sizes_of_tasks_are_those_of_published_tables(world: World) -> None:
     assert sizes(by_name["genai-bench"]) == {"test_v1": (919,)}
     assert sizes(by_name["rated-edits"]) == {}
     assert Jobs(world.home).again(world.builtin_run)[:2] == ["benchmark", "run"]
+
+
+def test_rows_name_their_library_as_it_calls_itself_while_it_is_the_same(tmp_path: Path) -> None:
+    place = tmp_path / "library"
+    library = new_library(place, "my-library")
+    row = {"library": str(place), "library_id": library.id}
+    assert short(row) == {**row, "spec": str(place), "library": "my-library"}
+    assert short({**row, "library_id": "0" * 64})["library"] == "library", "it has changed since"
+    assert short({"library": "builtin", "library_id": library.id})["library"] == "builtin"
+    assert short({"library": "no Library", "library_id": library.id})["library"] == "no Library"

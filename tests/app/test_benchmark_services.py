@@ -386,6 +386,23 @@ def test_what_cannot_begin_says_why_in_the_words_of_the_command(world: World, tm
             services.expect(new)
 
 
+def test_a_task_file_is_told_where_a_copy_of_its_data_lies(world: World, tmp_path: Path) -> None:
+    file = tmp_path / "own-task.yaml"
+    write_text(
+        file,
+        "name: own\ntitle: Own\naccess: Ask me.\ndata: {}\nprotocols: [pairs]\nmetrics: [exact]\n"
+        "parts: [{name: all, labels: [A, B]}]\n"
+        "columns: {id: [id], instruction: instruction, source: source, candidates: [candidate_a, candidate_b]}\n"
+        "label: {rule: values, column: preference, values: {A: A, B: B}}\n",
+    )
+    with pytest.raises(CommandError, match="are not on the Hub"):
+        world.services.expect(on(file))
+    new = on(file, source=str(world.data / "pairs.jsonl"))
+    assert world.services.expect(new).told["items"] == PAIRS
+    with pytest.raises(CommandError, match="says where its examples are"):
+        world.services.expect(replace(new, place=str(world.data)))
+
+
 def test_a_damaged_run_is_listed_as_such_and_hides_no_other(world: World) -> None:
     name = "benchmark-000000000000"
     broken = world.home / "runs" / name

@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,8 +20,10 @@ from rewardharness.benchmark.report import read_result
 from rewardharness.benchmark.result import make_sheet
 from rewardharness.benchmark.run import CONTENDERS, EXAM, read_contenders, read_exam, read_judgments
 from rewardharness.benchmark.thresholds import RULES
+from rewardharness.errors import HarnessError
 from rewardharness.evolution.stop import STOP_FILE
 from rewardharness.library.hub import split_spec
+from rewardharness.library.store import Library
 from rewardharness.runs.records import RECORD, read_record
 from rewardharness.runs.store import MANIFEST, RESULTS, is_running, read_manifest
 from rewardharness.schema import Json, Judgment
@@ -179,7 +182,7 @@ class Opened:
 
     exam: Json
     result: Json
-    """As `report.read_result` makes it; rows name their Library as `called` does, and as it was spelled in `spec`."""
+    """As `report.read_result` makes it; rows name their Library as `short` does."""
     judgments: Mapping[str, Mapping[str, Judgment]]
     """By contender, then by item."""
     sheets: Mapping[str, Sheet]
@@ -236,9 +239,23 @@ def called(spec: str) -> str:
     return spec if on_hub else Path(spec).name
 
 
+@lru_cache(maxsize=256)
+def _own_name(spec: str, library_id: str) -> str:
+    """What the Library of a folder calls itself; empty where it does not say, is gone, or has changed since."""
+    path = Path(spec).expanduser()
+    if not path.is_dir():
+        return ""
+    try:
+        library = Library.load(path)
+    except (HarnessError, OSError):
+        return ""
+    return library.name if library.id == library_id else ""
+
+
 def short(row: Json) -> Json:
-    """A row that names its Library as `called` does, and as it was spelled in `spec`."""
-    return {**row, "spec": row["library"], "library": called(row["library"])}
+    """A row that names its Library as it calls itself, or else as `called` does, and as it was spelled in `spec`."""
+    spec = row["library"]
+    return {**row, "spec": spec, "library": _own_name(spec, row["library_id"]) or called(spec)}
 
 
 def _named(result: Json) -> Json:

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from app.benchmark_runs import called
 from app.hub_services import Loaded
 from app.releases import RELEASE, Fixed
-from rewardharness.errors import InputError
+from rewardharness.errors import HarnessError, InputError
 from rewardharness.judging.router import Route, route
 from rewardharness.library.card import Subject, make_card
 from rewardharness.library.check import check_folder
@@ -67,21 +67,32 @@ class Libraries:
         """The Libraries that a visitor can choose from: words and kind of `Choice`. The first is the default."""
         found = [("Built-in", BUILTIN)]
         if self._settings.library != BUILTIN:
-            found.insert(0, (f"From RH_LIBRARY: {called(self._settings.library)}", DEFAULT))
+            found.insert(
+                0, (f"From RH_LIBRARY: {self._own_name(Choice(DEFAULT)) or called(self._settings.library)}", DEFAULT)
+            )
         found.append(("From the Hugging Face Hub", HUB))
         if self._local:
             found.append(("A folder on this computer", FOLDER))
         return found
 
     def name(self, choice: Choice) -> str:
-        """What to call a Library on the screen."""
+        """What to call a Library on the screen: as it calls itself, or else by its folder. Foreign text."""
         if choice.kind == BUILTIN:
             return "the built-in Library"
         if choice.kind == HUB:
             return f"the Library {self._loaded(choice).name!r}"
         if choice.kind == RELEASE:
             return f"the Library of {self._pinned().name}"
-        return f"the Library {called(self._spec(choice))!r}"
+        return f"the Library {(self._own_name(choice) or called(self._spec(choice)))!r}"
+
+    def _own_name(self, choice: Choice) -> str:
+        """What the Library of a folder calls itself; empty where it does not say, or cannot be opened."""
+        if not Path(self._spec(choice)).expanduser().is_dir():
+            return ""
+        try:
+            return self.open(choice).name
+        except HarnessError:
+            return ""
 
     def _loaded(self, choice: Choice) -> Loaded:
         wanted, loaded = choice.spec.strip(), choice.loaded

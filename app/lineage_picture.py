@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from app.lineage_details import details
 from app.lineage_drawing import Drawn, layout
+from app.lineage_routes import Curve, Grid, routes
 from app.lineage_words import words
 from app.markup import bullets, callout, escape, paragraph
 from rewardharness.runs.graph import Branch, Edge, Node, branches
@@ -81,8 +82,8 @@ class _Picture:
         self._indents = _indents(self._steps)
         self._numbers = {node.id: number for number, node in enumerate(found.graph.nodes)}
         count = max(1, len(self._layout.columns))
-        self._width = (WIDE - GAP * (count - 1)) / count
-        self._height = max(0, self._layout.rows * ROW - (ROW - BOX))
+        self._grid = Grid((WIDE - GAP * (count - 1)) / count, GAP, ROW, BOX)
+        self._height = self._layout.rows * ROW  # lines run below the last row too
 
     def markup(self, title: str) -> str:
         found, columns = self._found, self._layout.columns
@@ -94,7 +95,7 @@ class _Picture:
             lone = self._chosen.startswith("library:")  # then there are no records to choose from
             remedy = "They belong to other Libraries." if lone else "Choose a record above to see what belongs to it."
             left = callout("warning", more, paragraph(remedy))
-        share = f"{self._width / WIDE:.2%}"
+        share = f"{self._grid.width / WIDE:.2%}"
         heads = "".join(f'<span style="width:{share}">{head}</span>' for head in columns)
         things = "".join(self._things())
         drawing = (
@@ -121,7 +122,7 @@ class _Picture:
         inside = self._found.inside.get(node.id, ())
         few, name = words(node, inside), f"lineage-{self._numbers[node.id]}"
         column, row = self._layout.places[node.id]
-        place = f"left:{self._left(column) / WIDE:.2%};top:{row * ROW}px;width:{self._width / WIDE:.2%}"
+        place = f"left:{self._grid.left(column) / WIDE:.2%};top:{row * ROW}px;width:{self._grid.width / WIDE:.2%}"
         style = f"--depth:{self._indents[node.id]};{place}"
         relation = f'<span class="relation">{escape(step.relation)}</span>' if step.relation else ""
         line = f'<span class="line">{escape(few.line)}</span>' if few.line else ""
@@ -153,36 +154,21 @@ class _Picture:
             f'<div class="bar"><h3 id="{name}-title">{escape(title)}</h3>{close}</div>{told}{around}</div>'
         )
 
-    def _left(self, column: int) -> float:
-        return column * (self._width + GAP)
-
     def _ties(self) -> str:
         """The lines between things, behind them."""
-        paths = "".join(f'<path d="{self._tie(edge)}"/>' for edge in self._found.graph.edges)
+        led = routes(self._layout.places, self._found.graph.edges, self._grid)
+        paths = "".join(f'<path d="{_path(each)}"/>' for each in led)
         return (
             f'<svg class="ties" viewBox="0 0 {WIDE} {self._height}" preserveAspectRatio="none" aria-hidden="true" '
             f'focusable="false">{paths}</svg>'
         )
 
-    def _tie(self, edge: Edge) -> str:
-        """From what was there before to what came of it: to the right, down, or around the left side of a column."""
-        (column, row), (to_column, to_row) = (self._layout.places[each] for each in (edge.source, edge.target))
-        x, to_x = self._left(column), self._left(to_column)
-        y, to_y = row * ROW + BOX / 2, to_row * ROW + BOX / 2
-        if to_column > column:
-            x += self._width
-            bend = (to_x - x) / 2
-            return _curve((x, y), (x + bend, y), (to_x - bend, to_y), (to_x, to_y))
-        if to_row > row and (to_column < column or to_row == row + 1):
-            x, to_x = x + self._width / 2, to_x + self._width / 2
-            y, to_y, bend = row * ROW + BOX, to_row * ROW, ROW - BOX
-            return _curve((x, y), (x, y + bend), (to_x, to_y - bend), (to_x, to_y))
-        return _curve((x, y), (x - GAP, y), (to_x - GAP, to_y), (to_x, to_y))
 
-
-def _curve(*points: tuple[float, float]) -> str:
-    start, *rest = (f"{x:.1f} {y:.1f}" for x, y in points)
-    return f"M{start}C{' '.join(rest)}"
+def _path(curves: Sequence[Curve]) -> str:
+    """Write curves as SVG does."""
+    said = "".join("C" + " ".join(f"{x:.1f} {y:.1f}" for x, y in curve[1:]) for curve in curves)
+    x, y = curves[0][0]
+    return f"M{x:.1f} {y:.1f}{said}"
 
 
 def _indents(steps: Sequence[Branch]) -> Mapping[str, int]:

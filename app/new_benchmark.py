@@ -47,7 +47,7 @@ class NewBenchmark:
     place: str = ""
     """For `PLACE`: the data, as typed."""
     source: str = ""
-    """For a task: a local copy of its data, as typed; empty: from the Hub."""
+    """For a task, or a task file: a local copy of its data, as typed; empty: from where it says."""
     protocol: str = ""
     """One of the task's protocols; empty: the usual one."""
     limit: int | None = None
@@ -138,10 +138,11 @@ def _data(new: NewBenchmark) -> list[str]:
         return [task.name, *(["--source", _absolute(source)] if source else [])]
     if not place:
         raise MissingError("No data are named.", next_step="Type a folder, a table, a task file or org/name.")
+    copy = ["--source", _absolute(source)] if source else []
     path = Path(place).expanduser()
     if path.exists() or place.startswith(("/", ".", "~")):
-        return [_absolute(place)]
-    return [place if place.startswith("hf:") else f"hf:{place}"]
+        return [_absolute(place), *copy]
+    return [place if place.startswith("hf:") else f"hf:{place}", *copy]
 
 
 def _absolute(place: str) -> str:

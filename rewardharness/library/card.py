@@ -126,7 +126,7 @@ def make_card(about: Subject, existing: str = "") -> str:
             message = f"The evaluation is about the Library {each.library_id[:12]}, not about {about.library.id[:12]}."
             raise LibraryError(message, next_step="Evaluate the Library that is published.")
     steps = read_steps(about.library.lineage)
-    name = about.repo.rsplit("/", 1)[-1]
+    name = about.library.name or about.repo.rsplit("/", 1)[-1]
     values = {
         "header": print_yaml(_header(about)),
         "title": foreign(name),
@@ -262,9 +262,7 @@ def _summary(about: Subject) -> str:
     library = about.library
     version = f"Version **{about.version}**. " if about.version else "Not published yet. "
     counts = f"{_count(library.skills, 'Skill')} and {_count(library.tools, 'Tool')}"
-    called = library.meta.get("id")
-    named = f" Its authors call it {foreign(called, 80)}." if isinstance(called, str) and called else ""
-    return f"{version}{counts}. Library id `{library.id}`.{named}"
+    return f"{version}{counts}. Library id `{library.id}`."
 
 
 def _count(items: Sequence[object], word: str) -> str:

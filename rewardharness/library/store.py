@@ -10,6 +10,7 @@ from typing import Any
 
 from rewardharness.errors import LibraryError
 from rewardharness.files import content_id, recover_folder, replace_folder
+from rewardharness.library.card_parts import one_line
 from rewardharness.library.entry import (
     ENTRY_FILE,
     FOLDERS,
@@ -25,6 +26,12 @@ from rewardharness.library.problems import Findings, FormatError, Problem, shown
 from rewardharness.library.reader import LINEAGE_FILE, read_folder
 from rewardharness.library.registry import MAX_BYTES as MAX_REGISTRY
 from rewardharness.library.registry import MAX_ENTRIES, REGISTRY_FILE, Registry, print_registry, read_registry
+
+MAX_NAME = 80
+"""Characters of a Library's name that are shown, at most."""
+
+BUILTIN_NAME = "builtin"
+"""Name, in `registry.json`, of the Library that comes with the package, and of all that grew from it unnamed."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +101,18 @@ class Library:
     @cached_property
     def _by_name(self) -> Mapping[str, Entry]:
         return {entry.name: entry for entry in self.entries}
+
+    @property
+    def name(self) -> str:
+        """What its authors call it in `registry.json`, on one line; empty where they do not say.
+
+        Foreign text. A Library that grew from the one that comes with the package has no name until it is given one.
+        """
+        called = self.meta.get("id")
+        if not isinstance(called, str):
+            return ""
+        line = one_line(called, MAX_NAME).strip()
+        return "" if line == BUILTIN_NAME else line
 
     @property
     def skills(self) -> tuple[Entry, ...]:

@@ -52,7 +52,7 @@ def hostile_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
         name: {"kind": kind, "description": HOSTILE, "path": f"{kind}s/{name}/SKILL.md"}
         for name, kind in entries.items()
     }
-    registry = {"schema_version": 2, "library": {"name": HOSTILE, "status": HOSTILE}, "entries": records}
+    registry = {"schema_version": 2, "library": {"id": HOSTILE, "name": HOSTILE, "status": HOSTILE}, "entries": records}
     (folder / "registry.json").write_text(json.dumps(registry), encoding="utf-8")
     return folder
 

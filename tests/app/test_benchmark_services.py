@@ -22,6 +22,7 @@ from halting import Halt
 from model_server import Call, ModelServer, completion
 
 from app.benchmark_cases import pictures
+from app.benchmark_runs import short
 from app.benchmark_services import AGAINST, UNJUDGED, WITH, BenchmarkServices, Wanted, sizes
 from app.jobs import BusyError, CommandError, Jobs
 from app.judges import ENDPOINT, JudgeChoice, Key
@@ -30,6 +31,7 @@ from rewardharness.cli.main import main
 from rewardharness.errors import DataError, HarnessError, InputError, RunError
 from rewardharness.files import read_json, read_jsonl, write_json, write_text
 from rewardharness.judging.subagent import SubAgentSettings
+from rewardharness.library.new import new_library
 from rewardharness.library.store import Library
 
 CANARY = "sk-canary-of-the-benchmark"
@@ -384,6 +386,23 @@ def test_what_cannot_begin_says_why_in_the_words_of_the_command(world: World, tm
             services.expect(new)
 
 
+def test_a_task_file_is_told_where_a_copy_of_its_data_lies(world: World, tmp_path: Path) -> None:
+    file = tmp_path / "own-task.yaml"
+    write_text(
+        file,
+        "name: own\ntitle: Own\naccess: Ask me.\ndata: {}\nprotocols: [pairs]\nmetrics: [exact]\n"
+        "parts: [{name: all, labels: [A, B]}]\n"
+        "columns: {id: [id], instruction: instruction, source: source, candidates: [candidate_a, candidate_b]}\n"
+        "label: {rule: values, column: preference, values: {A: A, B: B}}\n",
+    )
+    with pytest.raises(CommandError, match="are not on the Hub"):
+        world.services.expect(on(file))
+    new = on(file, source=str(world.data / "pairs.jsonl"))
+    assert world.services.expect(new).told["items"] == PAIRS
+    with pytest.raises(CommandError, match="says where its examples are"):
+        world.services.expect(replace(new, place=str(world.data)))
+
+
 def test_a_damaged_run_is_listed_as_such_and_hides_no_other(world: World) -> None:
     name = "benchmark-000000000000"
     broken = world.home / "runs" / name
@@ -480,3 +499,13 @@ def test_sizes_of_tasks_are_those_of_published_tables(world: World) -> None:
     assert sizes(by_name["genai-bench"]) == {"test_v1": (919,)}
     assert sizes(by_name["rated-edits"]) == {}
     assert Jobs(world.home).again(world.builtin_run)[:2] == ["benchmark", "run"]
+
+
+def test_rows_name_their_library_as_it_calls_itself_while_it_is_the_same(tmp_path: Path) -> None:
+    place = tmp_path / "library"
+    library = new_library(place, "my-library")
+    row = {"library": str(place), "library_id": library.id}
+    assert short(row) == {**row, "spec": str(place), "library": "my-library"}
+    assert short({**row, "library_id": "0" * 64})["library"] == "library", "it has changed since"
+    assert short({"library": "builtin", "library_id": library.id})["library"] == "builtin"
+    assert short({"library": "no Library", "library_id": library.id})["library"] == "no Library"

@@ -1,9 +1,14 @@
 from pathlib import Path
 
 import pytest
+from hostile import read_own
 
 from app.libraries import BUILTIN, DEFAULT, FOLDER, HUB, Choice, Libraries
+from app.library_views import summary
 from rewardharness.errors import HarnessError, InputError
+from rewardharness.library.new import new_library
+from rewardharness.library.opening import open_library
+from rewardharness.library.store import EMPTY
 from rewardharness.settings import Settings
 
 
@@ -33,7 +38,33 @@ def test_the_library_of_the_settings_comes_first(hostile_library: Path) -> None:
     libraries = make(library=str(hostile_library), local=False)
     assert [kind for _, kind in libraries.choices()] == [DEFAULT, BUILTIN, HUB]
     assert len(libraries.open(Choice(DEFAULT))) == 2
-    assert libraries.name(Choice(DEFAULT)) == "the Library 'library'"
+
+
+def test_a_library_is_called_as_it_calls_itself(tmp_path: Path) -> None:
+    here, place = make(), tmp_path / "library"
+    choice = Choice(FOLDER, str(place))
+    assert here.name(choice) == "the Library 'library'", "it is not there yet"
+    new_library(place, "my-library")
+    assert here.name(choice) == "the Library 'my-library'"
+    assert make(library=str(place)).choices()[0] == ("From RH_LIBRARY: my-library", DEFAULT)
+    assert "\n# my-library\n" in here.card(choice)
+    EMPTY.save(tmp_path / "unnamed")
+    assert here.name(Choice(FOLDER, str(tmp_path / "unnamed"))) == "the Library 'unnamed'"
+
+
+def test_what_grew_from_the_builtin_library_does_not_go_by_its_name(tmp_path: Path) -> None:
+    open_library("builtin").save(tmp_path / "grown")
+    assert make().name(Choice(FOLDER, str(tmp_path / "grown"))) == "the Library 'grown'"
+    assert "\n# your-library\n" in make().card(Choice())
+
+
+def test_a_foreign_name_stays_one_line_of_text(hostile_library: Path) -> None:
+    libraries, choice = make(), Choice(FOLDER, str(hostile_library))
+    name = libraries.name(choice)
+    assert "<script>" in name and "\n" not in name and len(name) < 120 and "https://evil" not in name
+    read_own(summary(libraries.open(choice), name))
+    title = next(line for line in libraries.card(choice).splitlines() if line.startswith("# "))
+    assert "script" in title and not set("<>[]") & set(title)
 
 
 def test_checking_and_comparing_libraries(hostile_library: Path) -> None:

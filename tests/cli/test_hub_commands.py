@@ -40,7 +40,7 @@ def test_a_library_goes_to_the_hub_and_back(hub: Hub, folder: Path, capsys: pyte
     plan = shown(capsys, "push-library", "mine", "--repo", REPO, "--dry-run")
     assert "+ skills/hats/SKILL.md" in plan
     assert '+description: "For hats."' in plan
-    assert "# library" in plan and "This would be v0.1.0 of ann/library. ann/library would be made." in plan
+    assert "# mine" in plan and "This would be v0.1.0 of ann/library. ann/library would be made." in plan
     assert not hub.server.store.repos
     said = shown(capsys, "push-library", "mine", "--repo", REPO)
     assert f"ann/library v0.1.0 is commit {hub.head}" in said

@@ -325,9 +325,16 @@ def test_the_built_in_library_is_sound() -> None:
         assert entry.triggers or entry.description
 
 
+@given(st.text() | st.none() | st.integers() | st.lists(st.text()))
+def test_whatever_a_registry_calls_a_library_its_name_is_one_short_line(called: object) -> None:
+    name = replace(EMPTY, meta={"id": called}).name
+    assert len(name) <= 100 and len(name.splitlines()) <= 1 and name == name.strip() and name != "builtin"
+    assert not name or isinstance(called, str)
+
+
 def test_new_libraries_and_entries_come_from_templates(tmp_path: Path) -> None:
     library = new_library(tmp_path / "mine", "my-library")
-    assert library.meta == {"id": "my-library", "status": "active"}
+    assert library.meta == {"id": "my-library", "status": "active"} and library.name == "my-library"
     library = new_entry(library, "skill", "text-check", description='Says: "a" # b\n{{name}}', triggers="text, /a.*b/")
     library = new_entry(library, "tool", "look-closer", description="Looks closer.")
     library = new_entry(library, "tool", "how-sharp", description="Tells how sharp.", measure="sharpness")

@@ -29,6 +29,9 @@ BASELINE_WORDS = {
 """What each baseline goes by."""
 
 
+COPY = "A table, or a folder of tables with the images beside it."
+"""What a copy of the data of a task can be."""
+
 LIBRARY = "library"
 """Choice of a Library and a judge; the other one is `RELEASE`, which fixes both."""
 
@@ -190,7 +193,7 @@ def _draw_data(local: bool) -> tuple[gr.Textbox, gr.Textbox, gr.Dropdown, gr.Num
     source = gr.Textbox(
         "",
         label="Your copy of the data",
-        info="A table, or a folder of tables with the images beside it.",
+        info=COPY,
         placeholder="/data/benchmark",
         max_lines=1,
         max_length=1000,
@@ -278,7 +281,11 @@ def _connect(services: AppServices, form: BenchmarkForm, tasks: dict[str, Task])
         return {
             form.about: benchmark_views.about_task(task, name),
             form.place: gr.Textbox(visible=name == PLACE),
-            form.source: gr.Textbox(visible=task is not None, value=""),
+            form.source: gr.Textbox(
+                visible=task is not None or name == PLACE,
+                value="",
+                info=f"For a task file alone: {COPY[0].lower()}{COPY[1:]}" if name == PLACE else COPY,
+            ),
             form.protocol: gr.Dropdown(protocols, value=protocols[0], visible=len(protocols) > 1),
         }
 

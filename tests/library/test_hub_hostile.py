@@ -29,14 +29,15 @@ def folder(tmp_path: Path) -> Path:
     return write_sample(tmp_path / "mine")
 
 
-def refused(hub: Hub, tmp_path: Path, files: dict[str, Any], word: str) -> None:
-    """Publish files that nobody should take, and see that they are not taken."""
+def refused(hub: Hub, tmp_path: Path, files: dict[str, Any], word: str) -> str:
+    """Publish files that nobody should take, and see that they are not taken; return what is said of them."""
     hub.repo.put({**ALL, **files})
     with pytest.raises(LibraryError, match=word) as caught:
         pull(REPO, to=tmp_path / "to", access=hub.user("bob"))
     assert caught.value.next_step
     assert "rh-pull" not in caught.value.message
     assert not (tmp_path / "to").exists()
+    return caught.value.message
 
 
 def with_record(name: str, **record: str) -> str:
@@ -47,12 +48,13 @@ def with_record(name: str, **record: str) -> str:
 
 @pytest.mark.parametrize("name", ["../../escape", "/etc/cron.d/x", "a/../../b", "..", "nul\0", "CON", "a" * 99])
 def test_names_that_lead_elsewhere_are_refused(hub: Hub, tmp_path: Path, name: str) -> None:
-    refused(hub, tmp_path, {"registry.json": with_record(name)}, "The name")
+    assert refused(hub, tmp_path, {"registry.json": with_record(name)}, "The name").isprintable()
 
 
 @pytest.mark.parametrize("path", ["../../../etc/passwd", "/etc/passwd", "skills/../../x", "C:\\x"])
 def test_paths_that_lead_elsewhere_are_refused(hub: Hub, tmp_path: Path, path: str) -> None:
-    refused(hub, tmp_path, {"registry.json": with_record("text-edits", path=path)}, "leads out of the Library")
+    said = refused(hub, tmp_path, {"registry.json": with_record("text-edits", path=path)}, "leads out of the Library")
+    assert "text-edits" in said
 
 
 @pytest.mark.parametrize(
@@ -74,7 +76,7 @@ def test_paths_that_lead_elsewhere_are_refused(hub: Hub, tmp_path: Path, path: s
 def test_documents_that_break_the_format_are_refused(
     hub: Hub, tmp_path: Path, files: dict[str, Any], word: str
 ) -> None:
-    refused(hub, tmp_path, files, word)
+    assert next(iter(files)) in refused(hub, tmp_path, files, word)
 
 
 def test_sizes_are_looked_at_before_anything_is_fetched(hub: Hub, tmp_path: Path) -> None:
@@ -90,7 +92,8 @@ def test_sizes_are_looked_at_before_anything_is_fetched(hub: Hub, tmp_path: Path
 
 
 def test_repositories_of_very_many_files_are_refused(hub: Hub, tmp_path: Path) -> None:
-    refused(hub, tmp_path, {f"skills/s-{number}/SKILL.md": b"x" for number in range(4100)}, "files of entries")
+    entries = {f"skills/s-{number}/SKILL.md": b"x" for number in range(4100)}
+    assert REPO in refused(hub, tmp_path, entries, "files of entries")
     hub.server.store.create(REPO)
     refused(hub, tmp_path, {f"skills/a/b/{number}/SKILL.md": b"x" for number in range(150)}, "lie too deep")
     hub.server.store.create(REPO)

@@ -12,7 +12,8 @@ from verl.experimental.reward_loop.reward_manager import get_reward_manager_cls
 from verl.trainer.ppo.reward import get_custom_reward_fn
 from verl.utils.ray_utils import get_event_loop
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parent))  # serving_parts
+sys.path.insert(0, str(Path(__file__).parents[1]))  # clocks
 from serving_parts import picture
 
 import rewardharness.serving.verl as adapter

@@ -12,7 +12,8 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM, Qwen2ForSequenceClassification
 from trl import GRPOConfig, GRPOTrainer, RewardConfig, RewardTrainer
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parent))  # serving_parts
+sys.path.insert(0, str(Path(__file__).parents[1]))  # clocks
 from serving_parts import picture
 
 from rewardharness.serving.client import ClientSettings

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 
 # How long examples take says something about the machine alone. The same ones are tried each time: what a test has
 # found stays found, and a rare one fails nobody who changed something else. To look further: --hypothesis-profile=anew
-CALM = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]}
+CALM = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("anew", **CALM)  # type: ignore[arg-type]
 settings.register_profile("calm", derandomize=True, **CALM)  # type: ignore[arg-type]
 settings.load_profile("calm")

@@ -2,6 +2,7 @@ import json
 from pathlib import Path
 
 import pytest
+from fixtures_shared import SHARED
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -214,7 +215,7 @@ def test_text_in_another_encoding_is_refused(tmp_path: Path):
     assert "not UTF-8" in error(tmp_path).message
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, suppress_health_check=SHARED)
 @given(
     st.one_of(
         st.text(),
@@ -235,7 +236,7 @@ def test_any_line_is_read_or_named(tmp_path: Path, line: str):
         assert caught.next_step
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, suppress_health_check=SHARED)
 @given(st.lists(st.text(alphabet=st.characters(exclude_categories=["Cs"])), max_size=6))
 def test_any_table_is_read_or_named(tmp_path: Path, cells: list[str]):
     text = "instruction,source,candidate_a,candidate_b,preference\n" + ",".join(cells)
@@ -246,7 +247,7 @@ def test_any_table_is_read_or_named(tmp_path: Path, cells: list[str]):
         assert caught.next_step
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, suppress_health_check=SHARED)
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs"])).filter(str.strip))
 def test_an_instruction_comes_back_as_it_was_written(tmp_path: Path, words: str):
     put(tmp_path, "pairs.jsonl", PAIR | {"instruction": words})

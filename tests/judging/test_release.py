@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fixtures_shared import SHARED
 from hypothesis import given
 from hypothesis import settings as hypothesis
 from hypothesis import strategies as st
@@ -229,7 +230,7 @@ def test_doubled_fields_and_other_spacing_are_found(tmp_path: Path) -> None:
             load_text(tmp_path, other)
 
 
-@hypothesis(max_examples=60, deadline=None)
+@hypothesis(max_examples=60, deadline=None, suppress_health_check=SHARED)
 @given(
     settings=st.builds(
         SubAgentSettings,

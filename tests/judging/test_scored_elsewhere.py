@@ -5,6 +5,7 @@ import math
 from pathlib import Path
 
 import pytest
+from fixtures_shared import SHARED
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -168,7 +169,7 @@ def test_the_revision_is_that_of_the_content(tmp_path: Path) -> None:
 numbers = st.floats(allow_nan=False, allow_infinity=False)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150, deadline=None, suppress_health_check=SHARED)
 @given(rows=st.lists(st.lists(numbers, min_size=2, max_size=4), min_size=1, max_size=5))
 def test_rewards_are_finite_and_keep_the_order_of_the_scores(tmp_path: Path, rows: list[list[float]]) -> None:
     lines = [{"id": f"e{n}", "scores": dict(zip("ABCD", row, strict=False))} for n, row in enumerate(rows)]
@@ -187,7 +188,7 @@ def test_rewards_are_finite_and_keep_the_order_of_the_scores(tmp_path: Path, row
         assert judgment.margin is not None and 0 <= judgment.margin <= 1
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200, deadline=None, suppress_health_check=SHARED)
 @given(text=st.text(max_size=80) | st.recursive(st.none() | numbers | st.text(max_size=5), st.lists).map(json.dumps))
 def test_any_text_is_read_or_refused_in_words(tmp_path: Path, text: str) -> None:
     path = tmp_path / "any.jsonl"

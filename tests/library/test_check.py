@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from fixtures_shared import SHARED
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from library_samples import MEASURED, SKILL, TOOL, put, registry, write_sample
@@ -288,7 +289,7 @@ def mutate(folder: Path, rng: random.Random, outside: Path) -> None:
             file.rename(target)
 
 
-@settings(max_examples=150)
+@settings(max_examples=150, suppress_health_check=SHARED)
 @given(st.integers(0, 2**32), st.integers(1, 2), st.integers(1, 4))
 def test_no_damage_makes_the_check_raise_and_it_agrees_with_loading(
     tmp_path_factory: pytest.TempPathFactory, seed: int, version: int, times: int

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fixtures_shared import SHARED
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -54,7 +55,7 @@ plans = st.builds(
     seeds=st.lists(st.integers(0, 2**31), max_size=3).map(tuple),
     notes=words,
 )
-several = settings(max_examples=40, deadline=None)
+several = settings(max_examples=40, deadline=None, suppress_health_check=SHARED)
 
 
 @pytest.fixture

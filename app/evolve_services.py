@@ -13,12 +13,12 @@ from PIL import Image
 
 from app.cases import Case, Cases
 from app.following import Sight, Trails
-from app.hub_services import HubServices, Order, Visitor
+from app.hub_services import Order
 from app.jobs import NAME, VISITOR, Jobs
 from app.judges import Judges
 from app.new_run import NO_KEYS, Command, Keys, NewRun, command_of, keys_of, models_of
 from rewardharness.data.corrections import append_correction, corrections_file, left_to_look_at, read_corrections
-from rewardharness.errors import HarnessError, InputError, LibraryError, RunError
+from rewardharness.errors import HarnessError, InputError, RunError
 from rewardharness.evolution.checkpoint import version_folder
 from rewardharness.evolution.events import Decided
 from rewardharness.evolution.report import REPORT, same_audit, summary
@@ -26,7 +26,7 @@ from rewardharness.evolution.report_page import PAGE, report_page
 from rewardharness.evolution.status import is_evolution
 from rewardharness.files import read_json, read_text, write_text
 from rewardharness.library.card import Facts
-from rewardharness.library.hub import HowToPush, HubError, split_spec
+from rewardharness.library.hub import HowToPush
 from rewardharness.library.store import Library
 from rewardharness.measure.images import load_picture
 from rewardharness.runs.store import find_runs
@@ -84,13 +84,12 @@ class EvolveServices:
         settings: The settings.
         scratch: A private folder for files that are handed to the browser.
         judges: The judges that can be chosen.
-        hub: The Hub as visitors may use it.
         local: Whether visitors sit at this computer.
     """
 
-    def __init__(self, settings: Settings, scratch: Path, judges: Judges, hub: HubServices, *, local: bool) -> None:
+    def __init__(self, settings: Settings, scratch: Path, judges: Judges, *, local: bool) -> None:
         self.local = local
-        self._settings, self._scratch, self._judges, self._hub = settings, scratch, judges, hub
+        self._settings, self._scratch, self._judges = settings, scratch, judges
         self._jobs = Jobs(settings.home)
         self._trails = Trails(self._jobs)
         self._cases = Cases(settings)
@@ -309,32 +308,16 @@ class EvolveServices:
         names = ({entry.name for entry in each.entries} for each in (start, library))
         return "patch" if next(names) == next(names) else "minor"
 
-    def order(self, name: str, number: int, repo: str, how: HowToPush, visitor: Visitor) -> Order:
-        """Put together what publishing a version means: what it follows on the Hub, and its evidence.
+    def order(self, name: str, number: int, repo: str, how: HowToPush) -> Order:
+        """Put together what publishing a version means; what it follows on the Hub is found by its lineage.
 
         Raises:
-            HarnessError: If the version is not there, or the Hub refuses.
+            HarnessError: If the version is not there.
         """
         if number < 1 or number not in {version.number for version in self.versions(name)}:
             raise InputError("No version is chosen.", next_step="Choose one that the run has kept.")
         library = self.library(name, number)
-        base = self._base(name, number, repo, visitor)
-        return Order(library, repo, replace(how, base=base, facts=self._facts(name, library)))
-
-    def _base(self, name: str, number: int, repo: str, visitor: Visitor) -> str:
-        """The commit that a version grew out of: an earlier version of this run, or the one that the run began with."""
-        began = split_spec(str(self._jobs.asked(name).get("library") or ""))
-        start = began[1] or "" if began is not None and began[0] == repo else ""
-        known = {version.library_id for version in self.versions(name) if version.number <= number}
-        try:
-            head = self._hub.load(repo, visitor)
-        except HubError as error:
-            if error.status == 404:
-                return start
-            raise
-        except LibraryError:
-            return start  # what is there is no Library; the push says what that means
-        return head.pulled.commit if head.library.id in known else start
+        return Order(library, repo, replace(how, facts=self._facts(name, library)))
 
     def _facts(self, name: str, library: Library) -> tuple[Facts, ...]:
         """What the audit found about a Library; nothing for one that was not audited."""

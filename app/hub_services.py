@@ -17,10 +17,12 @@ from rewardharness.library.hub import (
     Pushed,
     pull,
     push,
+    restoration,
     split_spec,
     usual_access,
     versions,
 )
+from rewardharness.library.outgoing import Draft
 from rewardharness.library.problems import shown
 from rewardharness.library.store import Library
 from rewardharness.settings import Settings
@@ -69,7 +71,7 @@ class Loaded:
 class Order:
     """What a visitor wants to publish, and how."""
 
-    source: Library | Path
+    source: Library | Path | Draft
     repo: str
     how: HowToPush
 
@@ -139,6 +141,13 @@ class HubServices:
             raise InputError("Two versions are needed.", next_step="Choose one in each list.")
         access = self.access(visitor)
         return pull(repo, before, access=access).library, pull(repo, after, access=access).library
+
+    def restoration(self, repo: str, version: str, how: HowToPush, visitor: Visitor) -> Order:
+        """Put together what publishing an old version once more means."""
+        if not repo or not version:
+            raise InputError("No version is chosen.", next_step="List the versions, then choose one.")
+        draft, how = restoration(repo, version, how, access=self.access(visitor))
+        return Order(draft, repo, how)
 
     def preview(self, order: Order, visitor: Visitor) -> Preview:
         """Tell what publishing would do; nothing is written.

@@ -91,6 +91,15 @@ def publish_hint() -> str:
     return block(callout("empty", "See a preview first", paragraph(text)))
 
 
+def restore_hint() -> str:
+    """What restoring a version means."""
+    text = (
+        "Restoring publishes the content of an old version as a new commit with the next version number. Versions in "
+        "between stay available."
+    )
+    return block(f"<h3>Restore a version</h3>{paragraph(text, 'faint')}")
+
+
 def no_publishing() -> str:
     """Why nothing can be published from here."""
     text = "Nobody can be logged in here. Use the app on your own computer, or in a Hugging Face Space."
@@ -160,7 +169,10 @@ def hub_trouble(error: HarnessError, *, with_login: bool) -> str:
         step = f"Nothing was changed. Look at the newer one first; then {both}, and see a new preview."
     elif isinstance(error, ConflictError):
         title = "Both sides changed the same thing"
-        step = "Nothing was changed. Load the newer one, make your changes there by hand, and publish that."
+        step = (
+            "Nothing was changed. Propose yours as a pull request without “Bring together with what is there now”, or "
+            "load the newer one and make your changes there by hand."
+        )
     elif isinstance(error, UnreachableError):
         title, step = "The Hub cannot be reached", "Nothing is lost. Check the network and press the button again."
     elif isinstance(error, HubError) and with_login:

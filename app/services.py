@@ -82,7 +82,7 @@ class AppServices:
         self.judges = Judges(settings, local=local)
         self.hub = HubServices(settings, scratch, local=local)
         self.lineage = LineageServices(settings, local=local)
-        self.evolve = EvolveServices(settings, scratch, self.judges, self.hub, local=local)
+        self.evolve = EvolveServices(settings, scratch, self.judges, local=local)
         self.benchmarks = BenchmarkServices(settings, scratch, self.judges, local=local)
 
     @property

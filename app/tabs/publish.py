@@ -56,6 +56,8 @@ def _draw_versions(services: AppServices, chooser: Chooser) -> None:
         after = gr.Dropdown([], label="To", elem_id="versions-after", min_width=140)
         compare_button = gr.Button("Compare", elem_id="versions-compare", size="md", scale=0, min_width=140)
     result = markup(elem_id="versions-differences")
+    with gr.Column(visible=False, elem_id="restore") as restore:
+        old = _draw_restore(services, repo)
 
     def list_them(token: gr.OAuthToken | None, profile: gr.OAuthProfile | None, *values: Any) -> Updates:
         try:
@@ -65,12 +67,15 @@ def _draw_versions(services: AppServices, chooser: Chooser) -> None:
             name = choice.loaded.pulled.repo
             found = services.hub.versions(name, visitor_of(token, profile))
         except Exception as error:
-            return {listed: _told(services, error), pair: gr.Row(visible=False), result: ""}
+            hidden: Updates = {pair: gr.Row(visible=False), restore: gr.Column(visible=False)}
+            return {listed: _told(services, error), **hidden, result: ""}
         tags = [each.tag for each in found]
         return {
             listed: hub_views.versions(found, name),
             repo: name,
             pair: gr.Row(visible=len(tags) > 1),
+            restore: gr.Column(visible=len(tags) > 1 and services.hub.may_publish),
+            old: gr.Dropdown(tags[1:], value=None),
             before: gr.Dropdown(tags, value=tags[1] if len(tags) > 1 else None),
             after: gr.Dropdown(tags, value=tags[0] if tags else None),
             result: "",
@@ -85,8 +90,23 @@ def _draw_versions(services: AppServices, chooser: Chooser) -> None:
         except Exception as error:
             return _told(services, error)
 
-    list_button.click(list_them, chooser.parts, [listed, repo, pair, before, after, result], **HUB_EVENTS)
+    parts = [listed, repo, pair, before, after, result, restore, old]
+    list_button.click(list_them, chooser.parts, parts, **HUB_EVENTS)
     compare_button.click(compare, [repo, before, after], result, **HUB_EVENTS)
+
+
+def _draw_restore(services: AppServices, repo: gr.State) -> gr.Dropdown:
+    """Publish an old version once more, as the newest one; first a preview, as for any other."""
+    markup(hub_views.restore_hint())
+    old = gr.Dropdown([], label="Version to restore", elem_id="restore-version", min_width=200)
+    pull = gr.Checkbox(label="Propose as a pull request", elem_id="restore-pull")
+
+    def order(visitor: Visitor, name: str, version: str | None, proposed: bool) -> Order:
+        return services.hub.restoration(name, version or "", HowToPush(create_pr=proposed), visitor)
+
+    parts = [old, pull]
+    _draw_promise(services, "restore", order, [repo, *parts], [each.input for each in parts])
+    return old
 
 
 @dataclass(frozen=True)
@@ -158,18 +178,38 @@ def draw_publishing(services: AppServices, name: str, source: Source) -> Publish
         login = "login" if name == "publish" else f"{name}-login"
         gr.LoginButton("Log in with Hugging Face", logout_value="Log out ({})", size="md", elem_id=login)
     form = _draw_form(name)
+    fields = len(form.parts)
+
+    def order(visitor: Visitor, *values: Any) -> Order:
+        return source.order(_wish(*values[:fields]), visitor, *values[fields:])
+
+    changes = [*(each.input for each in form.parts), *source.changes]
+    _draw_promise(services, name, order, [*form.parts, *source.inputs], changes)
+    return form
+
+
+def _draw_promise(
+    services: AppServices, name: str, make: Callable[..., Order], inputs: Sequence[Any], changes: Sequence[Any]
+) -> None:
+    """Draw a button for a preview, and one that does what the preview shows.
+
+    Args:
+        services: The services.
+        name: Beginning of the ids of its parts.
+        make: Puts an order together from the visitor and the values of `inputs`.
+        inputs: Parts of the page that say what is published.
+        changes: Events after which a preview is void.
+    """
     see = gr.Button("See a preview", elem_id=f"{name}-preview", size="md", scale=0, min_width=200)
     told = markup(hub_views.publish_hint(), elem_id=f"{name}-told")
     confirm = gr.Button("Publish", variant="primary", visible=False, elem_id=f"{name}-confirm", size="md", scale=0)
     promised = gr.State(None, time_to_live=KEPT)
     parts: list[Any] = [told, confirm, promised]
-    fields = len(form.parts)
 
     def preview(token: gr.OAuthToken | None, profile: gr.OAuthProfile | None, *values: Any) -> Updates:
         try:
             visitor = visitor_of(token, profile)
-            order = source.order(_wish(*values[:fields]), visitor, *values[fields:])
-            found = services.hub.preview(order, visitor)
+            found = services.hub.preview(make(visitor, *values), visitor)
         except Exception as error:
             return {told: _told(services, error), confirm: gr.Button(visible=False), promised: None}
         ready = not found.found.nothing_to_push
@@ -196,11 +236,9 @@ def draw_publishing(services: AppServices, name: str, source: Source) -> Publish
             return {promised: None}
         return {told: hub_views.publish_hint(), confirm: gr.Button(visible=False), promised: None}
 
-    see.click(preview, [*form.parts, *source.inputs], parts, trigger_mode="once", **HUB_EVENTS)
+    see.click(preview, list(inputs), parts, trigger_mode="once", **HUB_EVENTS)
     confirm.click(publish, promised, parts, trigger_mode="once", **HUB_EVENTS)
-    changed = [*(each.input for each in form.parts), *source.changes]
-    gr.on(changed, outdated, promised, parts, queue=False, **QUIET)
-    return form
+    gr.on(list(changes), outdated, promised, parts, queue=False, **QUIET)
 
 
 def _draw_form(name: str) -> PublishForm:

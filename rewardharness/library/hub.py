@@ -1,12 +1,12 @@
 """Libraries on the Hugging Face Hub: pull one, push one, list its versions."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
 from rewardharness.errors import LibraryError
 from rewardharness.files import sha256
-from rewardharness.library.card import read_config
+from rewardharness.library.card import known_facts, read_config
 from rewardharness.library.hub_api import (
     MAIN,
     Access,
@@ -19,7 +19,7 @@ from rewardharness.library.hub_api import (
 )
 from rewardharness.library.hub_push import ConflictError, HowToPush, Pushed, StaleError, push
 from rewardharness.library.origin import Origin, put_in_place
-from rewardharness.library.outgoing import CARD_FILE, CONFIG_FILE, parse_version, tag_of
+from rewardharness.library.outgoing import CARD_FILE, CONFIG_FILE, DOCUMENTS, Draft, parse_version, tag_of
 from rewardharness.library.problems import shown
 from rewardharness.library.registry import REGISTRY_FILE
 from rewardharness.library.snapshot import Snapshot, fetch_snapshot
@@ -39,6 +39,7 @@ __all__ = [
     "pull",
     "pull_spec",
     "push",
+    "restoration",
     "split_spec",
     "usual_access",
     "versions",
@@ -139,6 +140,34 @@ def versions(repo: str, *, access: Access | None = None) -> tuple[PublishedVersi
         past = history.get(commit) or next(iter(door.history(tag)), None)
         found.append(PublishedVersion(tag, commit, past.date if past else None, past.title if past else ""))
     return tuple(found)
+
+
+def restoration(
+    repo: str, version: str, how: HowToPush | None = None, *, access: Access | None = None
+) -> tuple[Draft, HowToPush]:
+    """Return what `push` takes to publish an old version once more, as a new commit on the newest one.
+
+    Entries, lineage, documents, hand-written words of the card and figures of evaluations are those of that version.
+
+    Args:
+        repo: `org/name`.
+        version: The version, as in `v1.2.0`, or another revision.
+        how: What the push is to do.
+        access: How the Hub is reached.
+
+    Raises:
+        HubError: If the Hub refuses or cannot be reached.
+        LibraryError: If there is no Library, or it breaks the format.
+    """
+    door = Repo(repo, access or usual_access())
+    at = fetch_snapshot(door, door.head(version).commit)
+    if at.library is None:
+        raise LibraryError(f"{repo}@{version} holds no Library.", next_step=f"rh library versions {repo}")
+    newer = dict.fromkeys((path for path in door.tree(door.head().commit) if path in DOCUMENTS), "")
+    texts = {path: at.text(path) for path in DOCUMENTS if path in at.files}
+    facts = known_facts(read_config(at.text(CONFIG_FILE)), at.library)
+    draft = Draft(at.library, texts, at.text(CARD_FILE) or None, Origin(repo, at.commit, version, newer))
+    return draft, replace(how or HowToPush(), base=MAIN, facts=facts)
 
 
 def _find(door: Repo, asked: str) -> tuple[Snapshot, bool, dict[str, str]]:

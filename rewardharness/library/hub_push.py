@@ -41,7 +41,7 @@ from rewardharness.library.outgoing import (
     tag_of,
 )
 from rewardharness.library.problems import shown
-from rewardharness.library.rebase import rebase
+from rewardharness.library.rebase import ancestor, rebase
 from rewardharness.library.snapshot import Snapshot, fetch_snapshot
 from rewardharness.library.store import EMPTY, Library, check_replaceable
 
@@ -154,11 +154,14 @@ class _Plan:
     """The Library that it replaces."""
 
 
-def push(source: Library | Path, repo: str, how: HowToPush | None = None, *, access: Access | None = None) -> Pushed:
+def push(
+    source: Library | Path | Draft, repo: str, how: HowToPush | None = None, *, access: Access | None = None
+) -> Pushed:
     """Publish a Library.
 
     Args:
-        source: The Library, or its folder. The folder then remembers what was pushed; its card is brought up to date.
+        source: The Library, its folder, or a published version (see `restoration`). The folder then remembers what was
+            pushed; its card is brought up to date.
         repo: `org/name`. It is made if it does not exist.
         how: What the push is to do.
         access: How the Hub is reached.
@@ -198,8 +201,9 @@ def push(source: Library | Path, repo: str, how: HowToPush | None = None, *, acc
         draft, owned, taken, base = found.draft, found.owned, found.taken, remote.head
     plan = _plan(door, draft, remote, owned, (how, wish))
     check_outgoing(plan.files, door.secret)
-    fresh = remote.at.library is None or base == remote.at.commit or _is_there(draft, remote.at, owned)
-    if plan.changes and not fresh:
+    # A pull request overwrites nothing: its owner sees every change before it is merged.
+    fresh = how.create_pr or remote.at.library is None or base == remote.at.commit
+    if plan.changes and not fresh and not _is_there(draft, remote.at, owned):
         raise _stale(door, base, remote.head)
     card = plan.files[CARD_FILE].decode("utf-8")
     done = Pushed(repo, tag_of(plan.version), remote.at.commit or None, plan.changes, draft.library, card)
@@ -233,14 +237,15 @@ def _look(door: Repo, draft: Draft, how: HowToPush) -> tuple[_Remote, str | None
         step = "Leave --private out, or make it private in its settings on the Hub first."
         raise HubError(f"{door.name} exists and is public; a push does not change that.", next_step=step)
     known = draft.origin.commit if draft.origin is not None and draft.origin.repo == door.name else None
-    base = door.head(how.base).commit if how.base else known
-    follow = base if base and how.create_pr and not how.rebase else head.commit
     tree = door.tree(head.commit)
     if ".gitignore" in tree:
         step = "Remove that file from the repository first."
         raise HubError(f"{door.name} has a .gitignore, by which the Hub drops files without a word.", next_step=step)
     tags = {version: commit for tag, commit in door.tags().items() if (version := parse_version(tag))}
-    at = fetch_snapshot(door, follow, tree if follow == head.commit else None)
+    at = fetch_snapshot(door, head.commit, tree)
+    base = door.head(how.base).commit if how.base else known or ancestor(door, draft.library, at)
+    if base and base != head.commit and how.create_pr and not how.rebase:
+        at = fetch_snapshot(door, base)
     return _Remote(at, head.commit, tags), base
 
 

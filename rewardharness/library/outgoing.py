@@ -112,16 +112,18 @@ def _limit(path: str) -> int:
     return {REGISTRY_FILE: MAX_REGISTRY, LINEAGE_FILE: MAX_TOTAL}.get(path, MAX_BYTES)
 
 
-def read_draft(source: Library | Path) -> Draft:
+def read_draft(source: Library | Path | Draft) -> Draft:
     """Read what is to be pushed.
 
     Args:
-        source: A Library, or its folder.
+        source: A Library, its folder, or what was read before.
 
     Raises:
         LibraryError: If the folder holds something that must not or cannot be published: links, hidden files, code,
             files of unknown kinds, errors of the format.
     """
+    if isinstance(source, Draft):
+        return source
     if isinstance(source, Library):
         return Draft(source)
     recover_folder(source)

@@ -1,14 +1,20 @@
 """Puts the changes of a folder on top of what others have pushed meanwhile."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from rewardharness.errors import LibraryError
 from rewardharness.library.card import own_words
-from rewardharness.library.hub_api import Tree, git_id
+from rewardharness.library.evolved import is_digest
+from rewardharness.library.hub_api import Repo, Tree, git_id
 from rewardharness.library.merge import Conflict, merge_libraries, three_way
 from rewardharness.library.outgoing import CARD_FILE, CHART_FILE, CONFIG_FILE, DOCUMENTS, Draft
-from rewardharness.library.snapshot import Snapshot
-from rewardharness.library.store import EMPTY
+from rewardharness.library.snapshot import Snapshot, fetch_snapshot
+from rewardharness.library.store import EMPTY, Library
+
+MAX_TRIED = 5
+"""Commits that are looked into for what a Library grew from, at most."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +59,33 @@ def rebase(draft: Draft, base: Snapshot | None, theirs: Snapshot) -> Rebased:
         {path: theirs.text(path) if path in theirs.files else None for path in taken},
         tuple(conflicts),
     )
+
+
+def ancestor(door: Repo, library: Library, head: Snapshot) -> str | None:
+    """Find the published commit that a Library is, or grew from last by its own lineage; None without one.
+
+    Args:
+        door: The repository.
+        library: Our side.
+        head: Its newest commit.
+    """
+    if head.library is None or head.library.id == library.id:
+        return head.commit if head.library is not None else None
+    told = (record.get(key) for record in reversed(library.lineage) for key in ("library", "parent"))
+    past = door.history()
+    tried = 0
+    for grown in dict.fromkeys([library.id, *(each for each in told if is_digest(each))]):
+        if head.library.id == grown:
+            return head.commit
+        for each in past:
+            # A title is foreign text: what counts is the content.
+            if f"(id {grown[:12]})" in each.title and tried < MAX_TRIED:
+                tried += 1
+                with suppress(LibraryError):
+                    found = fetch_snapshot(door, each.commit).library
+                    if found is not None and found.id == grown:
+                        return each.commit
+    return None
 
 
 def _is_document(path: str, draft: Draft) -> bool:

@@ -12,7 +12,7 @@ from hub_parts import Hub, running_hub
 from app import evolve_views, example_views, proposal_views, version_views
 from app.cases import Case
 from app.evolve_services import EvolveServices
-from app.hub_services import NOBODY
+from app.hub_services import NOBODY, HubServices
 from app.new_run import FOLDER, NewRun
 from app.proposal_views import Item
 from rewardharness.data.corrections import read_corrections
@@ -23,8 +23,9 @@ from rewardharness.evolution.events import Decided
 from rewardharness.files import read_jsonl, write_text
 from rewardharness.library.diff import diff_libraries
 from rewardharness.library.entry import Entry
-from rewardharness.library.hub import HowToPush, pull, push
+from rewardharness.library.hub import HowToPush, StaleError, pull, push
 from rewardharness.library.store import AddEntry, Library
+from rewardharness.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -188,27 +189,29 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
         yield running
 
 
-def on_hub(world: World, hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EvolveServices:
+def on_hub(
+    world: World, hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[EvolveServices, HubServices]:
     access = hub.user("ann")
     monkeypatch.setenv("HF_TOKEN", str(access.token))
     env = {"HF_ENDPOINT": hub.server.url, "HF_HUB_CACHE": str(access.cache)}
-    return services_of(world.home, tmp_path / "scratch", **env)
+    services = HubServices(Settings.from_env(env), tmp_path / "scratch", local=True)
+    return services_of(world.home, tmp_path / "scratch", **env), services
 
 
 def test_versions_are_published_one_after_the_other_with_their_evidence(
     world: World, hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    services, name, repo = on_hub(world, hub, tmp_path, monkeypatch), world.name, "ann/evolved"
+    (services, on), name, repo = on_hub(world, hub, tmp_path, monkeypatch), world.name, "ann/evolved"
     last = services.versions(name)[-1].number
     with pytest.raises(InputError, match="No version"):
-        services.order(name, 0, repo, HowToPush(), NOBODY)
-    first = services._hub.preview(services.order(name, 1, repo, HowToPush(), NOBODY), NOBODY)
+        services.order(name, 0, repo, HowToPush())
+    first = on.preview(services.order(name, 1, repo, HowToPush()), NOBODY)
     assert first.found.created and first.found.version == "v0.1.0" and repo not in hub.server.store.repos
     assert "Not evaluated yet" in first.found.card and "that edits were chosen on" in first.found.card
-    services._hub.publish(first, NOBODY)
-    order = services.order(name, last, repo, HowToPush(bump=services.bump(name, last)), NOBODY)
-    assert order.how.base, "it follows the version that this run has published"
-    done = services._hub.publish(services._hub.preview(order, NOBODY), NOBODY)
+    on.publish(first, NOBODY)
+    order = services.order(name, last, repo, HowToPush(bump=services.bump(name, last)))
+    done = on.publish(on.preview(order, NOBODY), NOBODY)
     report = services.report(name)
     assert report is not None and "on which nothing was decided" in done.card
     assert f"{report['audit']['final']['accuracy']:.3f}" in done.card
@@ -216,17 +219,19 @@ def test_versions_are_published_one_after_the_other_with_their_evidence(
     assert pulled.library.id == report["library"]["final_id"] and len(pulled.library.lineage) == last
 
 
-def test_a_version_does_not_replace_what_others_have_published(
+def test_a_version_is_proposed_to_where_it_began_and_replaces_nothing_of_others(
     world: World, hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    services, repo = on_hub(world, hub, tmp_path, monkeypatch), "ann/taken"
+    (services, on), repo = on_hub(world, hub, tmp_path, monkeypatch), "ann/taken"
     push(Library.load(Path(world.run.library)), repo, access=hub.user("ann"))
-    order = services.order(world.name, 1, repo, HowToPush(), NOBODY)
-    assert order.how.base, "what is there is what the run began with"
+    assert on.preview(services.order(world.name, 1, repo, HowToPush()), NOBODY).found.version == "v0.1.1"
     entry = Entry("theirs", "skill", "Of others.", "Look.", {"triggers": "always"})
     other = Library.load(Path(world.run.library)).apply(AddEntry(entry))
     push(other, repo, HowToPush(base="main"), access=hub.user("ann"))
-    assert services.order(world.name, 1, repo, HowToPush(), NOBODY).how.base == ""
+    with pytest.raises(StaleError, match="has moved on"):
+        on.preview(services.order(world.name, 1, repo, HowToPush()), NOBODY)
+    merged = on.preview(services.order(world.name, 1, repo, HowToPush(rebase=True)), NOBODY).found
+    assert "theirs" in merged.library and not merged.changes.deleted
 
 
 def test_runs_of_the_command_line_are_followed_and_odd_folders_do_no_harm(world: World) -> None:

@@ -11,7 +11,7 @@ from app_parts import Served, running_app
 from hub_parts import reword
 from hub_server import HubServer
 
-from rewardharness.library.hub import Access, push
+from rewardharness.library.hub import Access, pull, push
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import Library
 
@@ -206,6 +206,34 @@ def test_who_comes_too_late_is_told_and_nothing_is_overwritten(scene: Scene, bro
         expect(told).to_contain_text("ann/late v0.1.2 is published")
     card = hub.store.repos["models", repo].find("main").files
     assert b"Mine." in card[f"tools/{names[0]}/SKILL.md"] and b"Theirs." in card[f"tools/{names[1]}/SKILL.md"]
+
+
+def test_an_old_version_is_restored_from_the_page(scene: Scene, browser: Browser, tmp_path: Path) -> None:
+    repo, access = "ann/restored", Access(scene.token, scene.hub.url, tmp_path / "cache")
+    folder = tmp_path / "mine"
+    open_library("builtin").save(folder)
+    push(folder, repo, access=access)
+    old = Library.load(folder)
+    names = sorted(each.name for each in old.tools)
+    reword(folder, "Newer.", f"tools/{names[0]}")
+    push(folder, repo, access=access)
+    with visit(browser, f"{scene.app.url}/?library={repo}") as page:
+        tab(page, "Library")
+        expect(page.locator("#library-status")).to_contain_text("v0.1.1")
+        tab(page, "Hub")
+        fold_out(page, "Versions")
+        page.locator("#versions-list").click()
+        told = page.locator("#restore-told")
+        page.locator("#restore-preview").click()
+        expect(told).to_contain_text("No version is chosen.")
+        page.locator("#restore-version input").click()
+        page.get_by_role("option", name="v0.1.0").click()
+        page.locator("#restore-preview").click()
+        expect(told).to_contain_text(f"v0.1.2 would be published in {repo}")
+        page.locator("#restore-confirm").click()
+        expect(told).to_contain_text(f"{repo} v0.1.2 is published")
+    assert pull(repo, access=access).library == old
+    assert pull(repo, "v0.1.1", access=access).library == Library.load(folder), "what was between stays"
 
 
 @pytest.mark.parametrize(

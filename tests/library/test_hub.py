@@ -19,11 +19,13 @@ from rewardharness.library.hub import (
     StaleError,
     pull,
     push,
+    restoration,
     usual_access,
     versions,
 )
 from rewardharness.library.opening import open_library
 from rewardharness.library.origin import ORIGIN_FILE, read_origin
+from rewardharness.library.outgoing import Draft
 from rewardharness.library.store import AddEntry, Library, RemoveEntry, ReplaceEntry
 from rewardharness.schema import Accuracy, Interval
 from rewardharness.settings import Settings
@@ -283,6 +285,79 @@ def test_a_stale_folder_can_be_proposed_from_where_it_began(hub: Hub, folder: Pa
     done = push(tmp_path / "two", REPO, HowToPush(create_pr=True), access=ann)
     assert done.commit and hub.repo.find(done.commit).parent == first.commit
     assert done.version == "v0.1.2"
+
+
+def grown(library: Library, text: str, entry: str = "letter-reader") -> Library:
+    """An evolved child of a Library, with its line in the lineage."""
+    old = library.get(entry)
+    assert old is not None
+    child = library.apply(ReplaceEntry(replace(old, description=text)))
+    return child.with_lineage({"parent": library.id, "library": child.id, "step": 1})
+
+
+def test_a_library_that_did_not_come_from_there_can_be_proposed(hub: Hub, folder: Path) -> None:
+    ann, bob = hub.user("ann"), hub.user("bob")
+    push(folder, REPO, access=ann)
+    other = Library((Entry("hats", "skill", "For hats.", "Look at hats."),))
+    done = push(other, REPO, HowToPush(create_pr=True), access=bob)
+    assert done.pr_url and done.commit and hub.repo.find(done.commit).parent == hub.head != done.commit
+    assert "skills/hats/SKILL.md" in done.changes.added and "tools/letter-reader/SKILL.md" in done.changes.deleted
+
+
+def test_an_evolved_library_follows_the_version_that_it_grew_from(hub: Hub, folder: Path, tmp_path: Path) -> None:
+    ann = hub.user("ann")
+    push(folder, REPO, access=ann)
+    start = Library.load(folder)
+    child = grown(grown(start, "Once."), "Twice.")
+    assert push(child, REPO, HowToPush(dry_run=True), access=ann).version == "v0.1.1", "it is a fast-forward"
+    theirs = push_new(hub, folder, "Theirs.", HowToPush(bump="minor"))
+    with pytest.raises(StaleError, match="has moved on") as caught:
+        push(child, REPO, access=ann)
+    assert caught.value.base != caught.value.head == theirs.commit
+    with pytest.raises(ConflictError, match="letter-reader"):
+        push(child, REPO, HowToPush(rebase=True), access=ann)
+    proposed = push(child, REPO, HowToPush(create_pr=True), access=ann)
+    assert proposed.commit and hub.repo.find(proposed.commit).parent == caught.value.base
+    apart = grown(start, "Ours.", "sharpness-meter")
+    apart.save(tmp_path / "evolved")
+    both = push(tmp_path / "evolved", REPO, HowToPush(rebase=True), access=ann).library
+    found = {entry.name: entry.description for entry in both.entries}
+    assert (found["letter-reader"], found["sharpness-meter"]) == ("Theirs.", "Ours.")
+
+
+def test_a_title_or_a_lineage_that_lies_is_no_ancestor(hub: Hub, folder: Path) -> None:
+    push(folder, REPO, access=hub.user("ann"))
+    other = Library((Entry("hats", "skill", "For hats.", "Look at hats."),))
+    hub.repo.put({"NOTICE": "new"}, title=f"Library 9.9.9 (id {other.id[:12]})")
+    for library in (other, grown(Library.load(folder).apply(RemoveEntry("sharpness-meter")), "Ours.")):
+        with pytest.raises(StaleError, match="was not pulled from there"):
+            push(library.with_lineage({"parent": ["x"], "library": "main"}), REPO, access=hub.user("ann"))
+
+
+def test_an_old_version_is_restored_as_a_new_commit(hub: Hub, folder: Path, tmp_path: Path) -> None:
+    ann, old = hub.user("ann"), Library.load(folder)
+    put(folder, "NOTICE", "old")
+    facts = (Facts(old.id, "measured", "pointwise", "pairs", "all", Accuracy(9, 9, 8.0), Interval(0.5, 1.0)),)
+    push(folder, REPO, HowToPush(facts=facts), access=ann)
+    (folder / "NOTICE").unlink()
+    put(folder, "CHANGELOG.md", "log")
+    put(folder, "README.md", (folder / "README.md").read_text("utf-8") + "Words of the second.\n")
+    second = push_new(hub, folder, "New.")
+    assert push(old, REPO, HowToPush(rebase=True), access=ann).nothing_to_push, "a rebase keeps what is newer"
+    draft, how = restoration(REPO, "v0.1.0", access=ann)
+    done = push(draft, REPO, how, access=ann)
+    assert (done.version, done.library) == ("v0.1.2", old) and done.commit
+    assert hub.repo.find(done.commit).parent == second.commit and hub.repo.tags["v0.1.1"][0] == second.commit
+    assert hub.files["NOTICE"] == b"old" and "CHANGELOG.md" not in hub.files
+    card = hub.files["README.md"].decode()
+    assert "Words of the second." not in card and "0.889" in card
+    assert pull(REPO, access=hub.user("bob")).version == "v0.1.2"
+    assert push(*proposal(hub, "v0.1.1"), access=hub.user("bob")).pr_url
+
+
+def proposal(hub: Hub, version: str) -> tuple[Draft, str, HowToPush]:
+    draft, how = restoration(REPO, version, HowToPush(create_pr=True), access=hub.user("bob"))
+    return draft, REPO, how
 
 
 def test_private_gated_and_missing_ones_are_said_in_a_sentence(hub: Hub, folder: Path) -> None:

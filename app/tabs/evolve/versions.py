@@ -37,10 +37,10 @@ def draw_versions(services: AppServices, current: gr.State) -> Versions:
     choices = gr.Radio([], label="Version", visible=False, elem_id="evolve-versions", elem_classes="choices")
     use = markup(elem_id="evolve-use")
 
-    def order(wish: Wish, visitor: Visitor, name: str, number: int | None) -> Order:
+    def order(wish: Wish, _: Visitor, name: str, number: int | None) -> Order:
         if not name or number is None:
             raise InputError("No version is chosen.", next_step="Choose one in the list above.")
-        return services.evolve.order(name, int(number), wish.repo, wish.how, visitor)
+        return services.evolve.order(name, int(number), wish.repo, wish.how)
 
     with gr.Column(visible=False) as publish:
         markup(version_views.publishing(), elem_id="evolve-publish-about")

@@ -12,7 +12,7 @@ from typing import Any, get_args
 from rewardharness.errors import LibraryError
 from rewardharness.evolution.proposal import OPERATORS, Operator, Proposal, View, wording
 from rewardharness.evolution.typed_edits import MAX_STATEMENT, EditError, changes_of
-from rewardharness.judging.answers import MAX_REPLY, Problem
+from rewardharness.judging.answers import MAX_REPLY, Problem, conclusion
 from rewardharness.judging.router import fires
 from rewardharness.library.entry import Entry, Kind, print_entry, read_entry
 from rewardharness.library.lint import Surroundings, lint_entry
@@ -37,7 +37,9 @@ _EXAMPLE = re.compile(r"\b[Ee]xamples?\s+[`'\"]?e\d+\b|`e\d+`")
 
 def find_objects(text: str) -> Iterator[dict[str, Any]]:
     """Find the JSON objects in what a model wrote, after its thoughts: bare, in fences, between words, in lists."""
-    said = text[:MAX_REPLY].rpartition("</think>")[2]
+    said = conclusion(text[:MAX_REPLY])
+    if isinstance(said, Problem):
+        return
     decoder = json.JSONDecoder(strict=False)
     position = 0
     for _ in range(_STARTS):

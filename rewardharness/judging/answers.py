@@ -1,8 +1,8 @@
 """Reads what a model wrote: which block of the chain grammar it is, and what an answer says.
 
-Tolerant of form, strict about substance: a fence, a lower-case letter or a missing closing tag is forgiven; a
-score that is out of range, a word where a number belongs, or two answers that differ are not. Nothing is ever
-made up: what cannot be read is a `Problem`.
+Tolerant of form, strict about substance: a fence, a lower-case letter or an answer's missing closing tag is forgiven;
+a score that is out of range, a word where a number belongs, two answers that differ, or a draft within reasoning that
+has not ended are not. Nothing is ever made up: what cannot be read is a `Problem`.
 """
 
 import json
@@ -14,15 +14,20 @@ from typing import Any, Literal
 
 from rewardharness.schema import SCALE, TIE
 
-_OPEN_THINK = re.compile(r"<think\b[^>]*>", re.IGNORECASE)
-_CLOSE_THINK = re.compile(r"</think\s*>", re.IGNORECASE)
+_THINK = re.compile(r"<(?P<end>/?)think\b[^>]*>", re.IGNORECASE)
 _BLOCK = re.compile(
     r"<(?P<tag>tool|answer)\b[^>]*>(?P<body>.*?)(?:</(?P=tag)\s*>|(?=<(?:tool|answer|think|obs)\b)|\Z)",
     re.IGNORECASE | re.DOTALL,
 )
 _FENCE = re.compile(r"```[a-zA-Z]*\s*(.*?)```", re.DOTALL)
+_ONLY_ANSWER = re.compile(
+    r"\s*+(<answer\b[^>]*>\s*+)?(```\w*\s*+)?\{[^<`]*\}\s*+(```\s*+)?(</answer\s*>\s*+)?", re.IGNORECASE
+)
+"""All that may follow the reasoning of a reply that was cut off."""
 MAX_REPLY = 200_000
 """Characters of a reply that are looked at; a longer one is not an answer."""
+NOT_ENDED = "The reasoning of the reply has not ended; what it drafts is not an answer."
+CUT_OFF = "The reply was cut off at the token limit before its answer was complete."
 
 
 @dataclass(frozen=True)
@@ -63,7 +68,7 @@ class Turn:
     outcome: ToolRequest | Answer | Problem
 
 
-def read_turn(text: str, labels: Sequence[str], *, ties: bool) -> Turn:
+def read_turn(text: str, labels: Sequence[str], *, ties: bool, cut_off: bool = False) -> Turn:
     """Take one message of a chain apart.
 
     What is quoted inside `<think>` is thought, not answer. Of a Tool call and an answer, the first counts: a model
@@ -73,16 +78,24 @@ def read_turn(text: str, labels: Sequence[str], *, ties: bool) -> Turn:
         text: The message.
         labels: Labels of the candidates that may be preferred; of a single one only the scores are read.
         ties: Whether `tie` may be preferred.
+        cut_off: Whether the message was cut off, see `Reply.cut_off`.
     """
     if len(text) > MAX_REPLY:
         return Turn("", Problem("The reply is far too long."))
     thought, rest = _split_thought(text)
-    blocks = [(match.group("tag").lower(), match.group("body").strip()) for match in _BLOCK.finditer(rest)]
+    if rest is None and not cut_off and (call := _last_call(thought)):
+        return Turn(thought[: call.start()].strip(), _read_tool(call.group("body").strip()))
+    said = conclusion(text, cut_off=cut_off)
+    if isinstance(said, Problem):
+        return Turn(thought, said)
+    found = list(_BLOCK.finditer(said))
+    blocks = [(match.group("tag").lower(), match.group("body").strip()) for match in found]
+    thought = thought or (said[: found[0].start()].strip() if found else "")
     if blocks and blocks[0][0] == "tool":
         return Turn(thought, _read_tool(blocks[0][1]))
     bodies = [body for tag, body in blocks if tag == "answer"]
     if not bodies:
-        bare = read_object(rest)
+        bare = read_object(said)
         if isinstance(bare, dict) and ("preference" if len(labels) > 1 else "instruction") in bare:
             return Turn(thought, read_answer(bare, labels, ties=ties))
         return Turn(thought, Problem("The reply holds neither an <answer> block nor a <tool> block."))
@@ -90,6 +103,20 @@ def read_turn(text: str, labels: Sequence[str], *, ties: bool) -> Turn:
     if any(outcome != outcomes[0] for outcome in outcomes):
         return Turn(thought, Problem("The reply holds several answers that differ."))
     return Turn(thought, outcomes[0])
+
+
+def conclusion(text: str, *, cut_off: bool = False) -> str | Problem:
+    """Return what a reply says after its reasoning.
+
+    Args:
+        text: The reply.
+        cut_off: Whether it was cut off. Such a reply counts only where nothing but a complete answer follows the
+            reasoning: without that, nobody knows whether the model would have changed its mind.
+    """
+    _, rest = _split_thought(text)
+    if cut_off and not (rest is not None and _ONLY_ANSWER.fullmatch(rest)):
+        return Problem(CUT_OFF)
+    return Problem(NOT_ENDED) if rest is None else rest
 
 
 def read_answer(value: Any, labels: Sequence[str], *, ties: bool) -> Answer | Problem:
@@ -125,9 +152,9 @@ def read_number(value: Any, low: float, high: float) -> float | None:
 
 
 def read_object(text: str) -> Any:
-    """Find the one JSON object in a text: bare, fenced, or between other words. None when there is none."""
-    fenced = _FENCE.search(text)
-    for candidate in ([fenced.group(1)] if fenced else []) + [text]:
+    """Find the one JSON object in a text: bare, fenced, or between other words. None when there is none, or several."""
+    fenced = _FENCE.findall(text)
+    for candidate in (fenced if len(fenced) == 1 else []) + [text]:
         start, end = candidate.find("{"), candidate.rfind("}")
         if start < 0 or end < start:
             continue
@@ -138,34 +165,30 @@ def read_object(text: str) -> Any:
     return None
 
 
-def _split_thought(text: str) -> tuple[str, str]:
-    """Separate thought from the rest. A thought that is never closed ends where the last block of the text begins."""
+def _split_thought(text: str) -> tuple[str, str | None]:
+    """Separate thought from the rest, which is None where the thought is never closed."""
     thoughts: list[str] = []
     rest: list[str] = []
-    position = 0
-    implicit = _CLOSE_THINK.search(text)
-    opening = _OPEN_THINK.search(text)
-    if implicit and (opening is None or implicit.start() < opening.start()):
-        # Reasoning models leave out the opening tag, which their chat template has already written.
-        thoughts.append(text[: implicit.start()])
-        position = implicit.end()
-    while opening := _OPEN_THINK.search(text, position):
-        rest.append(text[position : opening.start()])
-        closing = _CLOSE_THINK.search(text, opening.end())
-        if closing is None:
-            last = max(text.lower().rfind("<answer"), text.lower().rfind("<tool"))
-            cut = last if last > opening.end() else len(text)
-            thoughts.append(text[opening.end() : cut])
-            position = cut
-            break
-        thoughts.append(text[opening.end() : closing.start()])
-        position = closing.end()
-    rest.append(text[position:])
-    remainder = "".join(rest)
-    if not thoughts:
-        first = _BLOCK.search(remainder)
-        thoughts.append(remainder[: first.start()] if first else "")
-    return "\n".join(part.strip() for part in thoughts).strip(), remainder
+    position, inside = 0, False
+    for tag in _THINK.finditer(text):
+        if tag.group("end"):
+            if not inside:
+                # Reasoning models leave out the opening tag, which their chat template has already written.
+                thoughts, rest = [*thoughts, *rest], []
+            thoughts.append(text[position : tag.start()])
+        elif inside:
+            continue
+        else:
+            rest.append(text[position : tag.start()])
+        position, inside = tag.end(), not tag.group("end")
+    (thoughts if inside else rest).append(text[position:])
+    return "\n".join(filter(None, map(str.strip, thoughts))), None if inside else "".join(rest)
+
+
+def _last_call(thought: str) -> re.Match[str] | None:
+    """Find a Tool call that ends a thought which was not closed; it is asked for all the same."""
+    blocks = [*_BLOCK.finditer(thought)]
+    return blocks[-1] if blocks and blocks[-1]["tag"].lower() == "tool" and blocks[-1].end() == len(thought) else None
 
 
 def _read_tool(body: str) -> ToolRequest | Problem:

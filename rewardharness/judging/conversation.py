@@ -10,8 +10,8 @@ from rewardharness.judging.chain import neutral, think
 from rewardharness.judging.context import Shown, answer_form, answer_schema, ask_which, judge_system, question
 from rewardharness.judging.router import Route
 from rewardharness.judging.tools import ToolBox
-from rewardharness.judging.verdict import Verdict, usage_of
-from rewardharness.models.base import ChatRequest, Message, Model, ModelError, TextPart
+from rewardharness.judging.verdict import Verdict, no_answer, usage_of
+from rewardharness.models.base import ChatRequest, Message, Model, ModelError, Reply, TextPart
 from rewardharness.prompts import load
 from rewardharness.schema import SCALE, TIE, ChainStep, EditRequest, Failure, Scores, Usage
 
@@ -61,14 +61,14 @@ class Conversation:
         try:
             return await self._turns(limit)
         except ModelError as error:
-            return self._failed(error.code, error.message)
+            return self._failed(Failure(error.code, error.message))
 
     async def _turns(self, limit: int) -> Verdict:
         box = ToolBox(self.route.tools, self.model, self.shown, self.request, self.pictures)
         called = 0
         reminded = False
         while True:
-            turn, finish = await self._ask(limit > called, reminded)
+            turn, reply = await self._ask(limit > called, reminded)
             outcome = turn.outcome
             if turn.thought:
                 self._note(think(turn.thought))
@@ -80,12 +80,12 @@ class Conversation:
                 return self._answered(outcome)
             problem = _problem(outcome, limit)
             if reminded:
-                return self._failed("truncated" if finish == "length" else "no_answer", problem)
+                return self._failed(no_answer(reply, problem))
             reminded = True
             form = answer_form("format_chain", self.shown.labels, ties=self.settings.ties)
             self.messages.append(Message.of("user", load("reminder", problem=problem, form=form)))
 
-    async def _ask(self, tools: bool, reminded: bool) -> tuple[Turn, str]:
+    async def _ask(self, tools: bool, reminded: bool) -> tuple[Turn, Reply]:
         """Ask for the next message. After a reminder the answer's form is enforced where the server can."""
         schema = answer_schema(self.shown.labels, ties=self.settings.ties) if reminded else None
         stop = ("</tool>",) if tools and not reminded else ()
@@ -105,7 +105,8 @@ class Conversation:
             reply = await self.model.ask(replace(request, messages=tuple(self.messages)))
         self.usage += usage_of(reply)
         self.messages.append(Message.of("assistant", reply.text))
-        return read_turn(reply.text, self.shown.labels, ties=self.settings.ties), reply.finish_reason
+        turn = read_turn(reply.text, self.shown.labels, ties=self.settings.ties, cut_off=reply.cut_off)
+        return turn, reply
 
     def _note(self, step: ChainStep) -> None:
         """Add a step to the chain and tell whoever follows it."""
@@ -147,10 +148,8 @@ class Conversation:
             self.notes.append(f"No scores: {answer.problem}")
         return Verdict(scores, leads, {}, tuple(self.steps), tuple(self.notes), self.usage)
 
-    def _failed(self, code: str, message: str) -> Verdict:
-        return Verdict(
-            steps=tuple(self.steps), notes=tuple(self.notes), usage=self.usage, failure=Failure(code, message)
-        )
+    def _failed(self, failure: Failure) -> Verdict:
+        return Verdict(steps=tuple(self.steps), notes=tuple(self.notes), usage=self.usage, failure=failure)
 
 
 def translate(answer: Answer, shown: Shown) -> tuple[dict[str, Scores], dict[tuple[str, str], float]]:

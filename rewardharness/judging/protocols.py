@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from rewardharness.judging.answers import Answer, Problem, read_number, read_object, read_turn
+from rewardharness.judging.answers import Answer, Problem, conclusion, read_number, read_object, read_turn
 from rewardharness.judging.chain import neutral, think
 from rewardharness.judging.context import (
     Shown,
@@ -23,7 +23,7 @@ from rewardharness.judging.context import (
 from rewardharness.judging.conversation import make, translate
 from rewardharness.judging.criteria import Applied, applicable, make_scores
 from rewardharness.judging.router import Route
-from rewardharness.judging.verdict import Verdict, usage_of
+from rewardharness.judging.verdict import Verdict, no_answer, usage_of
 from rewardharness.library.rubric import Criterion
 from rewardharness.models.base import ChatRequest, Message, Model, ModelError, Reply
 from rewardharness.prompts import load
@@ -69,7 +69,7 @@ async def _ask_answer(asking: Asking, chat: ChatRequest, form: str) -> Verdict:
         except ModelError as error:
             return Verdict(usage=usage, failure=Failure(error.code, error.message))
         usage += usage_of(reply)
-        outcome = read_turn(reply.text, asking.shown.labels, ties=asking.ties).outcome
+        outcome = read_turn(reply.text, asking.shown.labels, ties=asking.ties, cut_off=reply.cut_off).outcome
         if isinstance(outcome, Answer) and (not outcome.problem or attempt):
             scores, leads = translate(outcome, asking.shown)
             order = (think(_order(asking.shown)),) if len(asking.shown.own) > 1 else ()
@@ -77,7 +77,7 @@ async def _ask_answer(asking: Asking, chat: ChatRequest, form: str) -> Verdict:
             return Verdict(scores, leads, steps=steps, usage=usage)
         problem = outcome.message if isinstance(outcome, Problem) else getattr(outcome, "problem", "No answer.")
         chat = _remind(chat, reply, problem, form)
-    return Verdict(usage=usage, failure=Failure("no_answer", problem))
+    return Verdict(usage=usage, failure=no_answer(reply, problem))
 
 
 async def ask_letter(asking: Asking) -> Verdict:
@@ -232,15 +232,13 @@ async def _ask_numbers(
         except ModelError as error:
             return None, usage, Failure(error.code, error.message)
         usage += usage_of(reply)
-        numbers = read(read_object(reply.text.rpartition("</think>")[2]))
+        said = conclusion(reply.text, cut_off=reply.cut_off)
+        numbers = None if isinstance(said, Problem) else read(read_object(said))
         if numbers is not None:
             return numbers, usage, None
-        chat = _remind(chat, reply, "A number is missing or not on its scale.", form)
-    return (
-        None,
-        usage,
-        Failure("no_answer", "The reply holds no usable number for every criterion, also when asked again."),
-    )
+        problem = said.message if isinstance(said, Problem) else "A number is missing or not on its scale."
+        chat = _remind(chat, reply, problem, form)
+    return None, usage, no_answer(reply, f"{problem} The same happened when the model was asked again.")
 
 
 def _remind(chat: ChatRequest, reply: Reply, problem: str, form: str) -> ChatRequest:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rewardharness.judging.answers import ToolRequest, read_object
+from rewardharness.judging.answers import Problem, ToolRequest, conclusion, read_object
 from rewardharness.judging.context import Shown
 from rewardharness.library.entry import Entry
 from rewardharness.measure.images import encode_png, load_picture
@@ -108,10 +108,11 @@ class ToolBox:
         for _ in range(2):
             reply = await self.model.ask(ChatRequest(tuple(messages), max_tokens=TOOL_TOKENS))
             replies.append(reply)
-            value = read_object(reply.text)
-            problem = _schema_problem(value, entry.output_schema)
-            if not problem:
-                return Observed(value if isinstance(value, dict) else {"says": reply.text.strip()}, tuple(replies))
+            said = conclusion(reply.text)
+            value = None if isinstance(said, Problem) else read_object(said)
+            problem = said.message if isinstance(said, Problem) else _schema_problem(value, entry.output_schema)
+            if not isinstance(said, Problem) and not problem:
+                return Observed(value if isinstance(value, dict) else {"says": said.strip()}, tuple(replies))
             form = json.dumps(dict(entry.output_schema or {}), ensure_ascii=False)
             messages += [
                 Message.of("assistant", reply.text),

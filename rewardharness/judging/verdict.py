@@ -53,6 +53,11 @@ def usage_of(reply: Reply) -> Usage:
     return Usage(1, reply.usage.input_tokens, reply.usage.output_tokens, reply.seconds)
 
 
+def no_answer(reply: Reply, problem: str) -> Failure:
+    """Why there is no answer after the last reply: it was cut off, or holds none that can be used."""
+    return Failure("truncated" if reply.cut_off else "no_answer", problem)
+
+
 def put_together(
     labels: Sequence[str], verdicts: Sequence[Verdict], scores: Mapping[str, Scores]
 ) -> tuple[dict[tuple[str, str], float], bool | None]:

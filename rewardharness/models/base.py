@@ -158,6 +158,9 @@ class TokenUsage:
     """Input tokens that the server had cached; a part of `input_tokens`."""
 
 
+_UNFINISHED = frozenset({"length", "model_length", "max_tokens", "abort"})
+
+
 @dataclass(frozen=True)
 class Reply:
     """What a model said."""
@@ -179,6 +182,11 @@ class Reply:
     """Requests that were sent for it."""
     endpoint: str = ""
     """Who answered: host and port, never with credentials."""
+
+    @property
+    def cut_off(self) -> bool:
+        """Whether the reply ended before the model had finished it."""
+        return self.finish_reason in _UNFINISHED
 
 
 class Model(Protocol):

@@ -22,7 +22,7 @@ def outcome(text: str, *, ties: bool = False) -> object:
         f"<answer>{GOOD}",
         f"<ANSWER> {GOOD} </ANSWER>",
         f"I think so.</think><answer>{GOOD}</answer>",
-        f"<think>I never close this <answer>{GOOD}</answer>",
+        f"<think>I could draft {GOOD}</think> {GOOD}",
         f'<think>not <answer>{{"preference": "A"}}</answer> but</think><answer>{GOOD}</answer>',
         f"<answer>{GOOD}</answer><answer>{GOOD}</answer>",
         f"Here you are:\n```\n{GOOD}\n```",
@@ -52,6 +52,12 @@ def test_thought_is_kept_apart() -> None:
         '<answer>{"preference": "tie"}</answer>',
         f"<answer>{GOOD}</answer><answer>{GOOD.replace('B', 'A', 1)}</answer>",
         f"<think><answer>{GOOD}</answer></think>",
+        f"<think>I never close this <answer>{GOOD}</answer>",
+        f"<think>I never close this {GOOD}",
+        f"<think>a</think><THINK class='x'>draft <answer>{GOOD}</answer> no wait",
+        f"<answer>{GOOD}</answer> no wait</think>",
+        f"<think>call it </think> <answer>{GOOD}</answer> in the end </think>",
+        f"```json\n{GOOD}\n``` no wait: ```json\n{GOOD.replace('B', 'A', 1)}\n```",
         '<tool>{"images": ["A"]}</tool>',
         "<tool>zoom in</tool>",
         "<answer>" + "[" * 100_000 + "</answer>",
@@ -59,6 +65,45 @@ def test_thought_is_kept_apart() -> None:
 )
 def test_what_can_not_be_read_is_a_problem(text: str) -> None:
     assert isinstance(outcome(text), Problem)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"<think>x</think><answer>{GOOD}</answer>",
+        f"x</think>\n<answer>```json\n{GOOD}\n```</answer>\n\n\n",
+        f"<think>x</think><answer>{GOOD}",
+        GOOD + " " * 100_000,
+    ],
+)
+def test_a_reply_that_was_cut_off_after_its_answer_counts(text: str) -> None:
+    assert read_turn(text, ("A", "B"), ties=False, cut_off=True).outcome == Answer("B", SCORES)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"<think>Draft <answer>{GOOD}</answer> no wait, that is",
+        f"Draft <answer>{GOOD}</answer> no wait, that is",
+        f"<answer>{GOOD}</answer> no wait, that is",
+        f"<think>x</think><answer>{GOOD}</answer> but then again",
+        f"<answer>{GOOD}</answer> no wait {{}}",
+        f"{GOOD} no wait",
+        f"<answer>{GOOD}</answer><answer>{GOOD[:20]}",
+        " " * 100_000 + "<answer>" + " " * 50_000,
+        '<think>look <tool>{"name": "zoom"}',
+        "",
+    ],
+)
+def test_a_draft_in_a_reply_that_was_cut_off_is_a_problem(text: str) -> None:
+    assert isinstance(read_turn(text, ("A", "B"), ties=False, cut_off=True).outcome, Problem)
+
+
+def test_a_tool_call_counts_although_the_reasoning_is_not_closed() -> None:
+    turn = read_turn('<think>look at <tool>{"name": "zoom", "images": ["A"]}', ("A", "B"), ties=False)
+    assert (turn.thought, turn.outcome) == ("look at", ToolRequest("zoom", ("A",), ""))
+    drafted = f'<think><tool>{{"name": "zoom"}}</tool> or <answer>{GOOD}</answer>'
+    assert isinstance(outcome(drafted), Problem)
 
 
 def test_a_tie_only_where_it_is_offered() -> None:

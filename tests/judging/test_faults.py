@@ -6,6 +6,7 @@ import json
 import random
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -16,7 +17,7 @@ from PIL import Image
 
 from rewardharness.files import sha256
 from rewardharness.judging.evaluate import evaluate
-from rewardharness.judging.subagent import SubAgent, SubAgentSettings
+from rewardharness.judging.subagent import PROTOCOLS, Protocol, SubAgent, SubAgentSettings
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY
 from rewardharness.models.base import ChatRequest, ErrorCode, Reply
@@ -116,7 +117,7 @@ def test_half_of_all_requests_fail_and_no_example_is_lost_doubled_or_wrong() -> 
             assert judgment.failure is None
         else:
             assert judgment.failure is not None
-            assert judgment.failure.code in {*get_args(ErrorCode), "no_answer"}
+            assert judgment.failure.code in {*get_args(ErrorCode), "truncated"}
             assert judgment.failure.message
             assert (judgment.preference, judgment.margin, judgment.scores) == (None, None, {})
             failed[judgment.failure.code] += 1
@@ -162,17 +163,31 @@ def test_a_server_that_serves_nothing_leaves_every_example_with_its_reason() -> 
     assert [judgment.failure.code for _, judgment in judged if judgment.failure] == ["server_error"] * 30
 
 
-@pytest.mark.parametrize("protocol", ["chain", "direct", "logprob", "pointwise"])
-def test_a_reply_that_is_cut_off_is_no_judgment(protocol: str) -> None:
-    def cut(call: Call) -> object:
-        return completion('{"preference": "A", "scores": {"A": {"instruction": 4', finish="length")
+DRAFT = '<answer>{"preference": "A", "instruction": 4, "quality": 4, "c1": 4, "c2": 4, "c3": 4}</answer> no wait, that'
 
-    with ModelServer(cut) as server:
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize(
+    ("text", "finish"),
+    [
+        ('{"preference": "A", "scores": {"A": {"instruction": 4', "length"),
+        (f"<think>Draft {DRAFT} is far too high", "length"),
+        (f"<think>Draft {DRAFT} is far too high", "stop"),
+        (f"Draft {DRAFT} is far too high", "length"),
+    ],
+)
+def test_a_reply_that_is_cut_off_is_no_judgment(protocol: Protocol, number: int, text: str, finish: str) -> None:
+    [pair] = make_examples(1)
+    example = replace(pair, candidates=pair.candidates[:number], preference=None)
+    with ModelServer(lambda call: completion(text, finish=finish)) as server:
         model = OpenAICompatibleModel("vllm", "judge", [server.url])
-        [(_, judgment)] = evaluate(SubAgent(model, SubAgentSettings(protocol=protocol)), EMPTY, make_examples(1))
-    assert judgment.preference is None
+        agent = SubAgent(model, SubAgentSettings(protocol=protocol))
+        [(_, judgment)] = evaluate(agent, open_library("builtin"), [example])
+    assert (judgment.preference, judgment.scores) == (None, {})
     assert judgment.failure is not None
-    assert judgment.failure.code in {"no_answer", "truncated", "no_logprobs"}
+    wanted = "truncated" if finish == "length" else "no_answer"
+    assert judgment.failure.code == ("no_logprobs" if protocol == "logprob" else wanted)
 
 
 def test_a_damaged_image_that_only_a_tool_notices_is_named() -> None:

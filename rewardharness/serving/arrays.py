@@ -4,7 +4,6 @@ Nothing is lost that eight bits can hold: a float v in [0, 1] becomes round(255 
 """
 
 import io
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -99,13 +98,13 @@ def _encode(image: np.ndarray[Any, Any]) -> bytes:
     return buffer.getvalue()
 
 
-def texts(values: Any, count: int, what: str) -> Sequence[str]:
-    """Make sure that there is one text for each image.
+def one_each(values: Any, count: int, what: str) -> list[Any]:
+    """Make sure that there is one value for each image.
 
     Raises:
         ImageError: If there is not.
     """
-    found = [str(value) for value in values]
+    found = list(values)
     if len(found) != count:
         raise ImageError(f"There are {len(found)} {what} for {count} images.", next_step="Give one for each.")
     return found

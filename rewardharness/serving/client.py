@@ -22,17 +22,18 @@ from rewardharness.errors import ImageError, InputError
 from rewardharness.judging.best_of import Method
 from rewardharness.serving.client_http import USUAL, ClientSettings, ServerConnection, TooLargeError, UnavailableError
 from rewardharness.serving.client_wire import (
-    LONGEST_INSTRUCTION,
     Album,
     Ask,
     Body,
     Compared,
     IdentityError,
     ImageLike,
+    Instruction,
     Reward,
     RewardServerError,
     batches,
     encode,
+    instruction_text,
     not_ours,
     read_compared,
     read_identity,
@@ -133,26 +134,25 @@ class AsyncRewardClient:
             RewardServerError: See `ClientSettings.on_error`.
         """
         found: list[Reward | None] = [None] * len(asks)
-        encoded: list[tuple[int, bytes, bytes]] = []
+        encoded: list[_Encoded] = []
         for index, ask in enumerate(asks):
             try:
-                source, edited = await asyncio.to_thread(_encode, ask)
-                encoded.append((index, source, edited))
+                encoded.append((index, *await asyncio.to_thread(_encode, ask)))
             except ImageError as error:
                 found[index] = Reward.none("image", error.message)
             except InputError as error:
                 found[index] = Reward.none("input", error.message)
-        sizes = [len(source) + len(edited) for _, source, edited in encoded]
+        sizes = [len(source) + len(edited) for _, _, source, edited in encoded]
         runs = batches(sizes, self.settings.batch_items, self.settings.batch_bytes)
         async with _Group() as group:
             for run in runs:
-                group.start(self._score([encoded[number] for number in run], asks, found))
+                group.start(self._score([encoded[number] for number in run], found))
         rewards = [reward if reward is not None else Reward.none("missing", "No result came.") for reward in found]
         return _normalised(rewards, [ask.group for ask in asks], normalise)
 
     async def rank(
         self,
-        instruction: str,
+        instruction: Instruction,
         source: ImageLike,
         candidates: Sequence[ImageLike],
         *,
@@ -172,27 +172,26 @@ class AsyncRewardClient:
             ImageError: If an image cannot be read.
             RewardServerError: As for `score`.
         """
-        _check_instruction(instruction)
+        text = instruction_text(instruction)
         album = Album()
         images = await asyncio.to_thread(_encode_all, source, candidates)
         first, *others = [album.ref(image) for image in images]
-        fields = {"instruction": instruction, "source": first, "candidates": others, "method": method}
+        fields = {"instruction": text, "source": first, "candidates": others, "method": method}
         reply = await self._try("/rank", fields, album)
         if isinstance(reply, Reward):
             return [reply] * len(candidates)
         return _normalised(read_rewards(reply, len(candidates)), [None] * len(candidates), normalise)
 
-    async def compare(self, instruction: str, source: ImageLike, a: ImageLike, b: ImageLike) -> Compared:
+    async def compare(self, instruction: Instruction, source: ImageLike, a: ImageLike, b: ImageLike) -> Compared:
         """Compare two candidates in both orders.
 
         Raises:
             ImageError: If an image cannot be read.
             RewardServerError: As for `score`.
         """
-        _check_instruction(instruction)
+        fields: dict[str, Any] = {"instruction": instruction_text(instruction)}
         album = Album()
         images = await asyncio.to_thread(_encode_all, source, (a, b))
-        fields: dict[str, Any] = {"instruction": instruction}
         for name, image in zip(("source", "a", "b"), images, strict=True):
             fields[name] = album.ref(image)
         reply = await self._try("/compare", fields, album)
@@ -200,25 +199,23 @@ class AsyncRewardClient:
             return Compared(None, None, None, (reply, reply), reply.reason)
         return read_compared(reply)
 
-    async def _score(
-        self, run: Sequence[tuple[int, bytes, bytes]], asks: Sequence[Ask], found: list[Reward | None]
-    ) -> None:
+    async def _score(self, run: "Sequence[_Encoded]", found: list[Reward | None]) -> None:
         """Have one batch scored."""
         album = Album()
         items = [
-            {"instruction": asks[index].instruction, "source": album.ref(source), "edited": album.ref(edited)}
-            for index, source, edited in run
+            {"instruction": text, "source": album.ref(source), "edited": album.ref(edited)}
+            for _, text, source, edited in run
         ]
         try:
             reply = await self._try("/batch_score", {"items": items}, album)
         except TooLargeError as error:
             if len(run) > 1:  # the server takes less at once than we thought
-                await self._score(run[: len(run) // 2], asks, found)
-                await self._score(run[len(run) // 2 :], asks, found)
+                await self._score(run[: len(run) // 2], found)
+                await self._score(run[len(run) // 2 :], found)
                 return
             reply = Reward.none("too_large", error.message)
         rewards = [reply] * len(run) if isinstance(reply, Reward) else read_rewards(reply, len(run))
-        for (index, _, _), reward in zip(run, rewards, strict=True):
+        for (index, *_), reward in zip(run, rewards, strict=True):
             found[index] = reward
 
     async def _try(self, path: str, fields: dict[str, Any], album: Album) -> Any:
@@ -316,7 +313,7 @@ class RewardClient:
 
     def rank(
         self,
-        instruction: str,
+        instruction: Instruction,
         source: ImageLike,
         candidates: Sequence[ImageLike],
         *,
@@ -328,7 +325,7 @@ class RewardClient:
             lambda client: client.rank(instruction, source, candidates, method=method, normalise=normalise)
         )
 
-    def compare(self, instruction: str, source: ImageLike, a: ImageLike, b: ImageLike) -> Compared:
+    def compare(self, instruction: Instruction, source: ImageLike, a: ImageLike, b: ImageLike) -> Compared:
         """Compare two candidates in both orders; see `AsyncRewardClient.compare`."""
         return self._run(lambda client: client.compare(instruction, source, a, b))
 
@@ -372,20 +369,18 @@ def _again(kind: type[RewardClient], make: "partial[AsyncRewardClient]") -> Rewa
     return kind(*make.args, **make.keywords)
 
 
-def _encode(ask: Ask) -> tuple[bytes, bytes]:
-    _check_instruction(ask.instruction)
-    return encode(ask.source, "the source"), encode(ask.edited, "the edited image")
+_Encoded = tuple[int, str, bytes, bytes]
+"""The place of an edit among those asked for, its instruction, its source and the edited image."""
+
+
+def _encode(ask: Ask) -> tuple[str, bytes, bytes]:
+    text = instruction_text(ask.instruction)
+    return text, encode(ask.source, "the source"), encode(ask.edited, "the edited image")
 
 
 def _encode_all(source: ImageLike, candidates: Sequence[ImageLike]) -> list[bytes]:
     named = [encode(each, f"candidate {number}") for number, each in enumerate(candidates, 1)]
     return [encode(source, "the source"), *named]
-
-
-def _check_instruction(text: str) -> None:
-    if not text.strip() or len(text) > LONGEST_INSTRUCTION:
-        step = "Say in words what the edit should do."
-        raise InputError(f"The instruction is empty or longer than {LONGEST_INSTRUCTION} characters.", next_step=step)
 
 
 def _normalised(rewards: list[Reward], groups: Sequence[str | None], how: Normalisation) -> list[Reward]:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import orjson
 import pybase64
 
-from rewardharness.errors import HarnessError, ImageError
+from rewardharness.errors import HarnessError, ImageError, InputError
 from rewardharness.files import sha256
 from rewardharness.measure.images import MAX_BYTES, read_bytes
 from rewardharness.schema import ImageInput
@@ -51,11 +51,15 @@ class IdentityError(RewardServerError):
     title = "The reward server is another one"
 
 
+Instruction = str | Sequence[Mapping[str, Any]]
+"""Text, or a conversational prompt: messages with `role` and `content`, of which the last of the user is meant."""
+
+
 @dataclass(frozen=True)
 class Ask:
     """One edit that is to be scored."""
 
-    instruction: str
+    instruction: Instruction
     source: ImageLike
     edited: ImageLike
     group: str | None = None
@@ -149,6 +153,38 @@ def encode(image: ImageLike, what: str) -> bytes:
     if len(encoded) > MAX_BYTES:
         raise ImageError(f"{what} is larger than {MAX_BYTES // 1_000_000} MB as PNG.", next_step="Scale it down.")
     return encoded
+
+
+def instruction_text(value: Instruction) -> str:
+    """Return an instruction as text.
+
+    Raises:
+        InputError: If it is neither text nor a conversational prompt, or is empty or too long.
+    """
+    text = value if isinstance(value, str) else _last_of_user(value)
+    if text is None:
+        raise InputError(
+            f"The instruction is neither text nor messages with a role and text: {type(value).__name__}.",
+            next_step="Name the column that holds the instruction of each edit.",
+        )
+    if not text.strip() or len(text) > LONGEST_INSTRUCTION:
+        step = "Say in words what the edit should do."
+        raise InputError(f"The instruction is empty or longer than {LONGEST_INSTRUCTION} characters.", next_step=step)
+    return text
+
+
+def _last_of_user(messages: Any) -> str | None:
+    """Return the text of the user's last message, whose content is text or a list of parts; None if there is none."""
+    if not isinstance(messages, list | tuple) or not all(isinstance(each, Mapping) for each in messages):
+        return None
+    contents = [each.get("content") for each in messages if each.get("role") == "user"]
+    content = contents[-1] if contents else None
+    if not isinstance(content, list | tuple):
+        return content if isinstance(content, str) else None
+    texts: list[Any] = [
+        part.get("text") for part in content if isinstance(part, Mapping) and part.get("type") == "text"
+    ]
+    return " ".join(texts) if texts and all(isinstance(text, str) for text in texts) else None
 
 
 def read_identity(value: Any) -> Identity:

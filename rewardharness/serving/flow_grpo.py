@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rewardharness.errors import InputError
-from rewardharness.serving.arrays import pictures, texts
+from rewardharness.serving.arrays import one_each, pictures
 from rewardharness.serving.client import Ask, ClientSettings, RewardClient, RewardServerError
 from rewardharness.serving.client_http import USUAL
 
@@ -75,7 +75,7 @@ def _score(client: RewardClient, sources: Any, images: Any, prompts: Any) -> tup
     before = pictures(sources, "the source images")
     if len(before) != len(edited):
         raise InputError(f"There are {len(before)} source images for {len(edited)} images.")
-    instructions = texts(prompts, len(edited), "prompts")
+    instructions = one_each(prompts, len(edited), "prompts")
     asks = [Ask(text, source, image) for text, source, image in zip(instructions, before, edited, strict=True)]
     rewards = client.score(asks)
     missing = [reward for reward in rewards if reward.value is None]

@@ -51,7 +51,7 @@ class _Columns:
             row = {name: values[number] for name, values in lists.items()}
             edited = row[self.edited] if isinstance(self.edited, str) else self.edited(completion, row)
             source = row[self.source]
-            found.append(None if edited is None or source is None else Ask(str(row[self.instruction]), source, edited))
+            found.append(None if edited is None or source is None else Ask(row[self.instruction], source, edited))
         return found
 
 
@@ -77,7 +77,8 @@ class _ServedReward:
             release: Hash of the release that must be served: training does not begin with another one.
             token: What the server asks its callers for.
             source: Column of the images before: bytes, paths or pictures of Pillow.
-            instruction: Column of the instructions.
+            instruction: Column of the instructions: texts, or conversational prompts, of which the last message of the
+                user is meant. Anything else is not judged.
             edited: Column of the edited images, or a function that makes one of a completion and its row.
             settings: How the server is asked. By default a server that is gone ends the training with an error; with
                 `ClientSettings(on_error="none")` its rewards are `None`.

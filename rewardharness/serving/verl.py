@@ -116,7 +116,7 @@ def _ask(instruction: Any, source: Any, edited: Any) -> Ask:
         each if isinstance(each, (str, os.PathLike)) else picture(each, name)
         for name, each in (("the source", source), ("the edited image", edited))
     ]
-    return Ask(str(instruction), *images)  # type: ignore[arg-type]  # os.PathLike is what Path does
+    return Ask(instruction, *images)  # type: ignore[arg-type]  # os.PathLike is what Path does
 
 
 def _answer(reward: Reward) -> dict[str, Any]:

@@ -69,6 +69,47 @@ def test_trl_draws_what_a_model_wrote(server):
     reward.close()
 
 
+def said(content: object, role: str = "user") -> dict:
+    return {"role": role, "content": content}
+
+
+def part(text: object) -> dict:
+    return {"type": "text", "text": text}
+
+
+@pytest.mark.parametrize(
+    ("prompt", "text"),
+    [
+        ("make it blue", "make it blue"),
+        ([said("You edit images.", "system"), said("make it blue")], "make it blue"),
+        (
+            [said([{"type": "image"}, {"type": "text", "text": "make it"}, {"type": "text", "text": "blue"}])],
+            "make it blue",
+        ),
+        ([said("hello"), said("Yes?", "assistant"), said("make it blue"), said("Sure:", "assistant")], "make it blue"),
+        *[
+            (each, None)
+            for each in (None, 3, 0.5, True, b"make it blue", {}, said("make it blue"), [None], [3], [], [{}])
+        ],
+        *[(each, None) for each in (["make it blue"], [said(None)], [said([])], [said(7)], [said("blue", "system")])],
+        *[([said([{"type": "text", "text": each}])], None) for each in (None, 3, " ")],
+        ([said("make it blue"), said([{"type": "image"}])], None),
+    ],
+)
+def test_an_instruction_is_text_or_a_conversation_and_nothing_else_is_scored(server, judge, prompt, text):
+    log, reward = Telling(), EditReward(server.url, instruction="prompt")
+    given = {**columns(picture(2), picture(3)), "prompt": [prompt, "make it red"], "log_metric": log}
+    first, second = reward(["p"] * 2, ["c"] * 2, **given)
+    reward.close()
+    assert first == (None if text is None else pytest.approx(reward_of(picture(2))))
+    assert second == pytest.approx(reward_of(picture(3)))
+    assert log.metrics["rewardharness/not_judged"] == (0.5 if text is None else 0)
+    assert {example.instruction for example in judge.asked} <= {"make it blue", "make it red", "a", "b", "c"}
+    if text is None:
+        with pytest.raises(RewardServerError, match="input: The instruction is "):
+            edit_reward(server.url)([picture(2)], [prompt], None, [BEFORE])
+
+
 def test_trl_hears_of_a_column_that_is_not_there(server):
     reward = EditReward(server.url, source="before")
     with pytest.raises(InputError, match="no column 'before'"):

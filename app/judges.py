@@ -13,7 +13,7 @@ from rewardharness.judging.measured import MeasuredJudge
 from rewardharness.judging.opening import MEASURED, JudgeOptions, open_judge
 from rewardharness.judging.subagent import Protocol, SubAgent, SubAgentSettings
 from rewardharness.models.base import ChatRequest, Message, Model, ModelError, Reply
-from rewardharness.models.open import model_name
+from rewardharness.models.open import model_name, model_urls
 from rewardharness.models.openai_compatible import OpenAICompatibleModel
 from rewardharness.models.probe import Probe
 from rewardharness.schema import Failure, Usage
@@ -154,6 +154,21 @@ def place_of(kind: str, url: str) -> str:
     return f"{parts.scheme}://{host}".lower() if kind == ENDPOINT and host else ""
 
 
+def key_for(key: str | None, settings: Settings, *specs: str) -> str | None:
+    """Return a key of the environment where it may be sent: to the servers that the environment names beside it.
+
+    Args:
+        key: The key.
+        settings: The settings, whose judge names those servers.
+        specs: Models as they are spelled, or their addresses.
+
+    Returns:
+        The key; None where any model is served elsewhere.
+    """
+    own = {place_of(ENDPOINT, url) for url in model_urls(settings.judge)}
+    return key if all(place_of(ENDPOINT, url) in own for spec in specs for url in model_urls(spec)) else None
+
+
 class Judges:
     """The judges that visitors can choose from. Holds nothing of any visitor.
 
@@ -256,7 +271,9 @@ class Judges:
         return self._local and bool(self._settings.gemini_key or self._settings.cloud_project)
 
     def spelled(self, choice: JudgeChoice) -> tuple[str, Settings]:
-        """Spell a judge that is a model, and say with which keys it is asked: a stranger never gets those kept here.
+        """Spell a judge that is a model, and say with which keys it is asked.
+
+        A stranger never gets those kept here, and nobody's address gets one that belongs to another.
 
         Raises:
             InputError: If it is not described far enough.
@@ -280,7 +297,8 @@ class Judges:
         if not re.fullmatch(r"https?://[^\s,]+", url):
             step = "Write it like http://localhost:8000/v1."
             raise InputError("The address of the endpoint does not begin with http:// or https://.", next_step=step)
-        return f"{choice.server}:{_checked(name)}@{url}", replace(settings, api_key=typed or settings.api_key)
+        spec = f"{choice.server}:{_checked(name)}@{url}"
+        return spec, replace(settings, api_key=typed or key_for(settings.api_key, settings, spec))
 
 
 def _gemini_installed() -> bool:

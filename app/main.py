@@ -7,6 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import gradio as gr
+from starlette.middleware import Middleware
 
 from app.releases import UNSAID, Places
 from app.services import AppServices, is_local
@@ -17,6 +18,7 @@ from app.tabs.lineage import build_lineage_tab
 from app.tabs.score.layout import build_score_tab
 from app.theme import make_theme
 from rewardharness.errors import InputError
+from rewardharness.serving.hosts import HostCheck, HostMiddleware
 from rewardharness.settings import Settings, export
 
 HOUR = 3600
@@ -120,6 +122,7 @@ def serve(
             footer_links=["api"],
             allowed_paths=[],
             max_file_size="20mb",
+            app_kwargs={"middleware": [Middleware(HostMiddleware, HostCheck.listening(host, settings.hosts))]},
             theme=make_theme(),
             css=_asset("style.css") + _asset("lineage.css"),
             js=_asset("keys.js"),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.judges import BY_MEASURING, JudgeChoice, Judges
-from app.new_run import BUILTIN, NO_KEYS_OF_OURS, Command, MissingError, check_address, judge_words
+from app.new_run import BUILTIN, NO_KEYS_OF_OURS, Command, MissingError, check_address, judge_words, own_keys
 from rewardharness.benchmark.task import examples_task, list_tasks
 from rewardharness.data.opening import DEMO, FEEDBACK
 from rewardharness.errors import InputError
@@ -105,13 +105,14 @@ def _who(new: NewBenchmark, judges: Judges, settings: Settings) -> tuple[list[st
     if not spec:
         raise MissingError("No release is named.", next_step=f"Type the path of its file, or {DEPLOYED}NAME.")
     words = ["--release", spec if spec.startswith(DEPLOYED) else _absolute(spec)]
-    for option, place in (("--judge", new.served.strip()), ("--router", new.router)):
+    served, router = new.served.strip(), new.router
+    for option, place in (("--judge", served), ("--router", router)):
         if place and not _SERVED.fullmatch(place):
             step = "Type the address, like http://localhost:8000/v1."
             raise InputError("The model of the release cannot be served there.", next_step=step)
         check_address(place)
         words += [option, place] if place else []
-    return words, {"RH_JUDGE": settings.judge}
+    return words, {"RH_JUDGE": settings.judge, **own_keys(settings, served, router)}
 
 
 def _visit(new: NewBenchmark, settings: Settings, table: list[str]) -> Command:

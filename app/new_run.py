@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from app.judges import BY_MEASURING, ENVIRONMENT, GEMINI, JudgeChoice, Judges, place_of
+from app.judges import BY_MEASURING, ENDPOINT, ENVIRONMENT, GEMINI, JudgeChoice, Judges, key_for, place_of
 from rewardharness.data.opening import DEMO, FEEDBACK
 from rewardharness.errors import InputError
 from rewardharness.judging.opening import MEASURED
+from rewardharness.models.open import model_urls
 from rewardharness.settings import Settings
 
 FOLDER = "folder"
@@ -32,6 +33,7 @@ MOST_PROPOSALS = 1000
 NO_KEYS_OF_OURS = dict.fromkeys(("RH_API_KEY", "RH_ORCHESTRATOR_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"), "")
 """Variables of a stranger's run: it gets none of the keys that the app has."""
 
+_ORCHESTRATOR_KEY = "RH_ORCHESTRATOR_API_KEY"
 _LIMITS = (("--budget-calls", "judgments"), ("--budget-seconds", "seconds"), ("--budget-tokens", "tokens"))
 
 
@@ -196,9 +198,26 @@ def _proposer(run: NewRun, settings: Settings) -> tuple[list[str], dict[str, str
         if typed and both and judge.key is not None and typed != judge.key.value:
             raise InputError("Two keys of Gemini are given.", next_step="Judge and Orchestrator share one; give one.")
         return words, {"GEMINI_API_KEY": typed} if typed else {}
-    same = judge.key is not None and judge.key.place == _place(model)
-    known = judge.key.value if same and judge.key is not None else settings.orchestrator_key or ""
-    return words, {"RH_ORCHESTRATOR_API_KEY": typed or known}
+    places = {place_of(ENDPOINT, url) for url in model_urls(model)}
+    same = judge.key is not None and places == {judge.key.place}
+    known = (
+        judge.key.value if same and judge.key is not None else own_keys(settings, orchestrator=model)[_ORCHESTRATOR_KEY]
+    )
+    return words, {_ORCHESTRATOR_KEY: typed or known}
+
+
+def own_keys(settings: Settings, *asked: str, orchestrator: str = "") -> dict[str, str]:
+    """Return the variables that give a run the keys of the environment that may be sent where its models are served.
+
+    Args:
+        settings: The settings.
+        asked: Where the judge and its router are served; empty: as the settings say.
+        orchestrator: The Orchestrator's model.
+    """
+    return {
+        "RH_API_KEY": key_for(settings.api_key, settings, *asked) or "",
+        _ORCHESTRATOR_KEY: key_for(settings.orchestrator_key, settings, orchestrator) or "",
+    }
 
 
 @dataclass(frozen=True)
@@ -213,14 +232,19 @@ NO_KEYS = Keys()
 """None was typed."""
 
 
+def _option(words: Sequence[str], name: str) -> str:
+    """The value of an option; empty where it is not given."""
+    value = ""
+    for number, word in enumerate(words):
+        option, equals, rest = word.partition("=")
+        if option == name:
+            value = rest if equals else next(iter(words[number + 1 : number + 2]), "")
+    return value
+
+
 def models_of(words: Sequence[str]) -> tuple[str, str]:
     """The models that a command names as judge and as Orchestrator; empty where it names none."""
-    found = {}
-    for number, word in enumerate(words):
-        option, equals, value = word.partition("=")
-        if option in {"--judge", "--orchestrator"}:
-            found[option] = value if equals else next(iter(words[number + 1 : number + 2]), "")
-    judge, orchestrator = found.get("--judge", ""), found.get("--orchestrator", "")
+    judge, orchestrator = _option(words, "--judge"), _option(words, "--orchestrator")
     return "" if judge == MEASURED else judge, "" if orchestrator == BUILTIN else orchestrator
 
 
@@ -234,7 +258,8 @@ def keys_of(words: Sequence[str], keys: Keys, settings: Settings) -> dict[str, s
     """
     judge, orchestrator = models_of(words)
     typed, other = keys.judge.strip(), keys.orchestrator.strip()
-    changes = {"RH_ORCHESTRATOR_API_KEY": other or settings.orchestrator_key or ""}
+    changes = own_keys(settings, judge, _option(words, "--router"), orchestrator=orchestrator)
+    changes |= {_ORCHESTRATOR_KEY: other} if other else {}
     for model, key in ((orchestrator, other), (judge, typed)):
         if key and model.startswith("gemini:"):
             changes["GEMINI_API_KEY"] = key
@@ -243,19 +268,13 @@ def keys_of(words: Sequence[str], keys: Keys, settings: Settings) -> dict[str, s
     return changes
 
 
-def _place(spec: str) -> str:
-    """The place that a key for a model belongs to: of several addresses the first."""
-    return place_of("endpoint", "http" + spec.rpartition("@http")[2].split(",")[0])
-
-
 def check_address(spec: str) -> None:
     """Make sure that no password stands in an address: words of a command can be seen by others on this computer.
 
     Raises:
         InputError: If one does.
     """
-    addresses = spec.rpartition("@http")[2]
-    if any("@" in each.partition("://")[2].partition("/")[0] for each in addresses.split(",") if "://" in each):
+    if any("@" in each.partition("://")[2].partition("/")[0] for each in model_urls(spec)):
         raise InputError("There is a password in the address.", next_step="Type it as the key instead.")
 
 

@@ -29,13 +29,11 @@ from rewardharness.measure.regions import change_map
 from rewardharness.measure.text import ocr_available
 from rewardharness.measure.view import EditView
 from rewardharness.schema import LABELS, Example, ImageInput, Json, Judgment
+from rewardharness.serving.hosts import is_loopback
 from rewardharness.settings import Settings
 
 SHOWN_SIDE = 1280
 """Long side of the pictures that are shown next to each other, in pixels; judging sees the full size."""
-
-HERE = frozenset({"127.0.0.1", "localhost", "::1"})
-"""Addresses that only this computer can reach."""
 
 
 class MissingInputError(InputError):
@@ -238,7 +236,7 @@ class AppServices:
 
 def is_local(settings: Settings, host: str) -> bool:
     """Whether whoever can reach the app at an address sits at this computer."""
-    return not settings.space and host in HERE
+    return not settings.space and is_loopback(host)
 
 
 def _example(source: str | None, candidates: Sequence[str | None], instruction: str) -> Example:

@@ -28,6 +28,10 @@ class Settings:
     login: bool = False
     """Whether visitors of the Space can log in (`OAUTH_CLIENT_ID`, set by the Space itself)."""
 
+    hosts: tuple[str, ...] = ()
+    """Names that the web app is reached by through a proxy (`RH_ALLOW_HOST`, separated by commas, and `SPACE_HOST`, set
+    by the Space itself)."""
+
     release: str | None = None
     """Release that the app's Score tab is fixed to: a file, or `deployed:NAME` (`RH_RELEASE`); None: none."""
 
@@ -105,6 +109,7 @@ class Settings:
             cloud_location=env.get("GOOGLE_CLOUD_LOCATION") or None,
             space=env.get("SYSTEM") == "spaces",
             login=bool(env.get("OAUTH_CLIENT_ID")),
+            hosts=_names(env.get("RH_ALLOW_HOST", ""), env.get("SPACE_HOST", "")),
             visible_gpus=env.get("CUDA_VISIBLE_DEVICES"),
             hub_endpoint=env.get("HF_ENDPOINT") or None,
             hub_cache=_hub_cache(env),
@@ -129,6 +134,10 @@ def _hub_cache(env: Mapping[str, str]) -> Path | None:
     if env.get("HF_HUB_CACHE"):
         return Path(env["HF_HUB_CACHE"]).expanduser()
     return Path(env["HF_HOME"]).expanduser() / "hub" if env.get("HF_HOME") else None
+
+
+def _names(*lists: str) -> tuple[str, ...]:
+    return tuple(name.strip() for text in lists for name in text.split(",") if name.strip())
 
 
 def child_environment(changes: Mapping[str, str]) -> dict[str, str]:

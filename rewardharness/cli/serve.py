@@ -67,8 +67,9 @@ def serve(arguments: argparse.Namespace, settings: Settings) -> int:
 
     from rewardharness.serving import server
     from rewardharness.serving.api import make_app
+    from rewardharness.serving.hosts import is_loopback
     from rewardharness.serving.request_log import RequestLog
-    from rewardharness.serving.security import Guard, is_loopback, read_token
+    from rewardharness.serving.security import Guard, read_token
     from rewardharness.serving.service import Service
 
     token = read_token(settings.server_token, arguments.token_file)

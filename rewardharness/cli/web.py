@@ -14,6 +14,14 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     parser = commands.add_parser("app", help="open the web app", description=app.__doc__)
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: this machine only)")
     parser.add_argument("--port", type=port, default=7860, help="port to listen on (default: 7860)")
+    parser.add_argument(
+        "--allow-host",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="host name that the app is also reached by, such as that of a proxy, with its port unless that is the "
+        "usual one (may be repeated; default: RH_ALLOW_HOST)",
+    )
     parser.add_argument("--open", action="store_true", help="open the page in the browser")
     parser.add_argument(
         "--release",
@@ -40,7 +48,7 @@ def app(arguments: argparse.Namespace, settings: Settings) -> int:
     from app.releases import Places
 
     release = arguments.release or settings.release
-    settings = replace(settings, release=release)
+    settings = replace(settings, release=release, hosts=(*settings.hosts, *arguments.allow_host))
     if release is None:
         if arguments.router is not None:
             raise InputError("A router belongs to a release.", next_step="Name the release with --release.")

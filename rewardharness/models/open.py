@@ -100,6 +100,14 @@ def model_name(spec: str) -> str:
     return rest if kind == "gemini" else _split(rest)[0]
 
 
+def model_urls(spec: str) -> list[str]:
+    """Return the addresses in a spelling; of plain addresses, these."""
+    if spec.startswith("http"):
+        return spec.split(",")
+    _, at, urls = _split(spec)
+    return urls.split(",") if at else []
+
+
 def _split(rest: str) -> tuple[str, bool, str]:
     """Split a name from its URLs at the last `@` before a URL."""
     name, at, urls = rest.rpartition("@http")

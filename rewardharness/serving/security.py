@@ -1,7 +1,6 @@
 """Who may ask: a bearer token, and without one nobody but programs on this machine."""
 
 import hmac
-import ipaddress
 import re
 import uuid
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from pathlib import Path
 from rewardharness.errors import InputError
 from rewardharness.files import read_text
 from rewardharness.serving.faults import Fault, RefusedError
+from rewardharness.serving.hosts import HostCheck
 
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 """Paths that need no token: they say whether the server lives and is ready, and nothing else."""
@@ -20,16 +20,6 @@ SHORTEST_TOKEN = 16
 _TOKEN = re.compile(r"[\x21-\x7e]+")
 _ID = re.compile(r"[^A-Za-z0-9._-]+")
 _LONGEST_ID = 64
-
-
-def is_loopback(host: str) -> bool:
-    """Say whether an address or name that is listened on can be reached from this machine alone."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def read_token(given: str | None, file: Path | None) -> str | None:
@@ -85,7 +75,7 @@ class Guard:
         if path in OPEN_PATHS:
             return
         if self.token is None:
-            if b"origin" in headers or (self.local and not _names_this_machine(headers.get(b"host", b""))):
+            if b"origin" in headers or (self.local and not HostCheck().allows(headers.items())):
                 step = "Ask from a program on this machine, or start the server with a token."
                 raise RefusedError(403, Fault("forbidden", "Pages in a browser may not ask this server.", step))
             return
@@ -94,9 +84,3 @@ class Guard:
         if scheme.lower() != b"bearer" or not right:
             step = "Send the header 'Authorization: Bearer TOKEN' with the server's token."
             raise RefusedError(401, Fault("unauthorized", "The token is missing or wrong.", step))
-
-
-def _names_this_machine(host: bytes) -> bool:
-    name = host.decode("latin-1").lower()
-    name = name[: name.index("]") + 1] if name.startswith("[") and "]" in name else name.partition(":")[0]
-    return not name or is_loopback(name)

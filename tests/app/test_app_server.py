@@ -14,9 +14,9 @@ from app_parts import LAUNCH, ROOT, Pictures, Served
 from rewardharness.schema import Json
 
 
-def status(url: str) -> int:
+def status(url: str, body: bytes | None = None, **headers: str) -> int:
     try:
-        with urllib.request.urlopen(url, timeout=100) as answer:
+        with urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=100) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as error:
         with error:
@@ -104,6 +104,21 @@ def test_a_large_upload_is_refused(served: Served, tmp_path: Path) -> None:
             assert error.code == 413
     else:
         raise AssertionError("it was accepted")
+
+
+def test_no_foreign_page_can_ask(served: Served) -> None:
+    port = served.url.rsplit(":", 1)[1]
+    rebound = {"Host": f"evil.example:{port}", "Origin": f"http://evil.example:{port}"}
+    body = json.dumps({"data": [], "fn_index": 0, "session_hash": "evil"}).encode()
+    posts = ["queue/join", "call/score", "run/predict", "upload", "cancel"]
+    for headers in (rebound, {"Host": rebound["Host"]}, {"Origin": "http://evil.example"}, {"Origin": "null"}):
+        for path in posts:
+            url = f"{served.url}/gradio_api/{path}"
+            assert status(url, body, **headers, **{"Content-Type": "application/json"}) == 403
+        for path in ("", "config", "gradio_api/info", "gradio_api/queue/data?session_hash=evil"):
+            assert status(f"{served.url}/{path}", **headers) == 403
+    assert status(f"{served.url}/config", Origin=served.url) == 200
+    assert status(f"{served.url}/config", Host=f"localhost:{port}") == 200
 
 
 def test_a_taken_port_is_said_plainly(served: Served) -> None:

@@ -11,6 +11,7 @@ from app.evolve_services import EvolveServices
 from app.following import Tail, Trails
 from app.jobs import KEPT_VISITS, BusyError, CommandError, Jobs
 from app.judges import ENDPOINT, JudgeChoice, Key
+from app.new_benchmark import NewBenchmark, benchmark_command
 from app.new_run import FOLDER, Budget, NewRun, Proposer, command_of, keys_of, models_of
 from app.new_run import Keys as TypedKeys
 from app.services import AppServices
@@ -163,14 +164,38 @@ def test_keys_are_no_words_and_reach_their_own_model_alone(tmp_path: Path) -> No
     assert "geheim" not in repr(command) and "heimlich" not in repr(far)
     assert command.changes["RH_API_KEY"] == "geheim" and command.changes["RH_ORCHESTRATOR_API_KEY"] == "heimlich"
     untold = NewRun(judge=judge, proposer=Proposer("openai:o@http://two:2/v1"))
-    assert command_of(untold, judges, known, local=True).changes["RH_ORCHESTRATOR_API_KEY"] == "kept"
+    assert command_of(untold, judges, known, local=True).changes["RH_ORCHESTRATOR_API_KEY"] == ""
     same = NewRun(judge=judge, proposer=Proposer("openai:o@http://one:1/v1"))
     assert command_of(same, judges, known, local=True).changes["RH_ORCHESTRATOR_API_KEY"] == "geheim"
     assert models_of(command.words) == ("vllm:m@http://one:1/v1", "openai:o@http://two:2/v1")
     again = keys_of(command.words, TypedKeys("geheim", ""), known)
-    assert again == {"RH_API_KEY": "geheim", "RH_ORCHESTRATOR_API_KEY": "kept"}
+    assert again == {"RH_API_KEY": "geheim", "RH_ORCHESTRATOR_API_KEY": ""}
     both = keys_of(["evolve", "--judge=gemini:a", "--orchestrator", "vllm:b@http://c"], TypedKeys("g", ""), settings())
-    assert both == {"GEMINI_API_KEY": "g", "RH_ORCHESTRATOR_API_KEY": ""}
+    assert both == {"GEMINI_API_KEY": "g", "RH_API_KEY": "", "RH_ORCHESTRATOR_API_KEY": ""}
+
+
+def test_a_key_of_the_environment_goes_to_the_servers_beside_it_alone(tmp_path: Path) -> None:
+    known = settings(RH_API_KEY="kept", RH_JUDGE="vllm:m@http://own:1/v1,http://two:2/v1")
+    judges = AppServices(known, tmp_path, local=True).judges
+    for url, key in {
+        "http://own:1/v1": "kept",
+        "http://evil:1/v1": "",
+        "http://own:2/v1": "",
+        "https://own:1": "",
+    }.items():
+        judge = JudgeChoice(ENDPOINT, url=url, name="m")
+        assert (judges.spelled(judge)[1].api_key or "") == key
+        run = NewRun(judge=judge, proposer=Proposer(f"openai:o@{url}"))
+        command = command_of(run, judges, known, local=True)
+        assert command.changes == {"RH_API_KEY": key, "RH_ORCHESTRATOR_API_KEY": key}
+        assert keys_of(command.words, TypedKeys(), known) == command.changes
+        for places in ({"served": url}, {"router": f"vllm:r@{url}"}, {"served": f"http://own:1,{url}"}):
+            release = NewBenchmark(release="deployed:one", **places)
+            command = benchmark_command(release, judges, known, local=True)
+            assert command.changes["RH_API_KEY"] == key
+            assert keys_of(command.words, TypedKeys(), known)["RH_API_KEY"] == key
+    own = command_of(NewRun(judge=JudgeChoice("environment")), judges, known, local=True)
+    assert own.changes["RH_API_KEY"] == "kept"
 
 
 def test_what_is_typed_becomes_words(tmp_path: Path) -> None:

@@ -18,11 +18,12 @@ from rewardharness.models.base import ErrorCode
 from rewardharness.schema import Example, Failure, Judgment
 from rewardharness.serving.body import ClientGoneError
 from rewardharness.serving.faults import DEADLINE, DEFECT, RefusedError, failure_for, fault_of
+from rewardharness.serving.hosts import HostCheck, is_loopback
 from rewardharness.serving.limits import Gate, Limits
 from rewardharness.serving.prometheus import Counter, Histogram, Metrics
 from rewardharness.serving.request_log import RequestLog
 from rewardharness.serving.results import Answer, ItemUsage
-from rewardharness.serving.security import Guard, clean_request_id, is_loopback, read_token
+from rewardharness.serving.security import Guard, clean_request_id, read_token
 from rewardharness.serving.service import Service, Visit, unless_gone
 
 TOKEN = "0123456789abcdef"
@@ -220,3 +221,51 @@ def test_many_small_requests_at_once_leave_room_for_others_in_between() -> None:
 
     asyncio.run(main())
     assert begun.total() == 60 and max(begun.values()) < 12, "a request for /healthz waits for a few, not for all"
+
+
+LOCAL = HostCheck.listening("127.0.0.1")
+OPEN = HostCheck.listening("0.0.0.0", ["ann-demo.hf.space"])
+
+
+def headers_of(host: str, *origins: str) -> list[tuple[bytes, bytes]]:
+    return [(b"host", host.encode()), *((b"origin", each.encode()) for each in origins)]
+
+
+@pytest.mark.parametrize(
+    ("check", "headers"),
+    [
+        (LOCAL, headers_of("localhost:7860", "http://localhost:7860")),
+        (LOCAL, headers_of("127.0.0.1:7860", "http://127.0.0.1:7860")),
+        (LOCAL, headers_of("[::1]:7860")),
+        (OPEN, headers_of("ann-demo.hf.space", "https://ann-demo.hf.space")),
+        (OPEN, headers_of("10.0.0.7:7860", "https://ann-demo.hf.space")),
+        (OPEN, headers_of("192.168.1.5:7860", "http://192.168.1.5:7860")),
+        (HostCheck.listening("box"), headers_of("BOX:7860", "http://box:7860")),
+    ],
+)
+def test_own_names_and_pages_are_answered(check: HostCheck, headers: list[tuple[bytes, bytes]]) -> None:
+    assert check.allows(headers)
+
+
+@pytest.mark.parametrize(
+    ("check", "headers"),
+    [
+        (LOCAL, headers_of("evil.example:7860", "http://evil.example:7860")),
+        (LOCAL, headers_of("evil.example:7860")),
+        (LOCAL, headers_of("192.168.1.5:7860")),
+        (LOCAL, headers_of("localhost.evil.example")),
+        (LOCAL, headers_of("127.0.0.1.evil.example:7860")),
+        (LOCAL, headers_of("localhost:80@evil.example")),
+        (LOCAL, [*headers_of("localhost:7860"), *headers_of("evil.example:7860")]),
+        (LOCAL, headers_of("localhost:7860", "null")),
+        (LOCAL, headers_of("localhost:7860", "")),
+        (LOCAL, headers_of("localhost:7860", "http://localhost:3000")),
+        (LOCAL, headers_of("localhost:7860", "http://localhost:7860", "http://evil.example")),
+        (LOCAL, headers_of("localhost:7860", "http://localhost:7860.evil.example")),
+        (OPEN, headers_of("evil.example:7860", "http://evil.example:7860")),
+        (OPEN, headers_of("ann-demo.hf.space", "https://eve-demo.hf.space")),
+        (OPEN, headers_of("ann-demo.hf.space", "https://ann-demo.hf.space:8443")),
+    ],
+)
+def test_foreign_names_and_pages_are_refused(check: HostCheck, headers: list[tuple[bytes, bytes]]) -> None:
+    assert not check.allows(headers)

@@ -122,6 +122,11 @@ class ByteBudget:
         """Bytes in flight now."""
         return self._held
 
+    @property
+    def waiting(self) -> int:
+        """Bodies that wait now."""
+        return len(self._waiting)
+
     def _fits(self, size: int) -> bool:
         return self._held == 0 or self._held + size <= self._most
 

@@ -200,6 +200,8 @@ def _describe(app: FastAPI, service: Service, guard: Guard) -> Json:
         )
         schemas = found.setdefault("components", {}).setdefault("schemas", {})
         schemas.update(shapes.get("$defs", {}))
+        for model in _REQUESTS:
+            schemas[model.__name__]["properties"]["images"]["maxProperties"] = service.limits.images
         schemas["BatchRequest"]["properties"]["items"]["maxItems"] = service.limits.items
         schemas["RankRequest"]["properties"]["candidates"]["maxItems"] = service.limits.group
         schemas["RankRequest"]["if"] = {"properties": {"method": {"const": "win_rate"}}, "required": ["method"]}

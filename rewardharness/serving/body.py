@@ -2,7 +2,8 @@
 
 Images are nearly all of a body. As text in JSON they would be checked, copied and made into strings, which for tens
 of megabytes stops everything else for a tenth of a second. So long strings are lifted out first: what is parsed is
-small, and the images stay where they are until they are decoded.
+small, and the images stay where they are until they are decoded. What remains has a limit of its own, in bytes and in
+values, before it is parsed: a body full of small values costs far more to parse and check than to send.
 """
 
 import asyncio
@@ -14,23 +15,19 @@ from typing import Any
 
 import orjson
 
-from rewardharness.serving.faults import Fault, RefusedError, too_large
-from rewardharness.serving.limits import BYTES_PER_SECOND, Limits
+from rewardharness.serving.faults import TOO_MANY, Fault, RefusedError, too_large
+from rewardharness.serving.limits import BYTES_PER_SECOND, Limits, Take
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
 LIFTED = f"lifted-{secrets.token_hex(8)}"
 """Key of the object that stands for a string that was lifted out. Nobody outside can know it."""
 
-_LONG = 16 << 10
-"""Characters from which a string is lifted out."""
-_QUOTES = 50_000
-"""Quotation marks that are looked at."""
-_RUN = 64
-"""Backslashes in a row that are looked at."""
+_LONG = 1 << 10
+"""Bytes from which a string is lifted out."""
+_QUOTES = 4
+"""Quotation marks for each allowed value at most, those inside strings included."""
 _BACKSLASH = 0x5C
-_LARGEST_TEXT = 8 << 20
-"""Bytes of a JSON body without its long strings at most."""
 _PARTS = 1024
 """Parts of one multipart body at most."""
 _PART_HEAD = 4096
@@ -52,51 +49,58 @@ class Parsed:
 
     tree: Any
     """The JSON, in which `{LIFTED: number}` stands for a string that was lifted out."""
-    lifted: tuple[memoryview, ...] = ()
-    """The strings that were lifted out, without their quotes; none holds an escape."""
+    lifted: tuple[memoryview | str, ...] = ()
+    """The strings that were lifted out, without their quotes; text where one held an escape."""
     parts: Mapping[str, bytes] = field(default_factory=dict)
     """Parts of a multipart body other than `REQUEST_PART`, by name."""
 
 
-Parse = Callable[[str, bytes], Parsed]
-"""Takes a body apart, given its media type."""
+Parse = Callable[[str, bytes, Limits], Parsed]
+"""Takes a body apart, given its media type and the limits."""
 
 
 class ClientGoneError(Exception):
     """The caller went away before the request was complete."""
 
 
-async def read_body(receive: Receive, length: int | None, limits: Limits) -> bytes:
+async def read_body(receive: Receive, take: Take, limits: Limits) -> bytes:
     """Read a body.
 
     Args:
         receive: The ASGI channel.
-        length: What `Content-Length` says; None when the length is not announced.
+        take: Finds room for the bytes that arrived.
         limits: How many bytes, and how patient to be.
 
     Raises:
-        RefusedError: 413 if it is too large, 408 if it comes too slowly.
+        RefusedError: 413 if it is too large, 408 if it comes too slowly, 429 if there is no room.
         ClientGoneError: If the caller went away.
     """
     most = limits.body_bytes
     pieces: list[bytes] = []
     held = 0
-    patience = limits.read_seconds + (most if length is None else length) / BYTES_PER_SECOND
-    try:
-        async with asyncio.timeout(patience):
-            while True:
+    clock = asyncio.get_running_loop().time
+    ends = clock() + limits.read_seconds
+    while True:
+        try:
+            async with asyncio.timeout_at(ends):
                 message = await receive()
-                if message["type"] == "http.disconnect":
-                    raise ClientGoneError
-                pieces.append(message.get("body", b""))
-                held += len(pieces[-1])
-                if held > most:
-                    raise body_too_large(most)
-                if not message.get("more_body", False):
-                    return b"".join(pieces)
-    except TimeoutError:
-        fault = Fault("too_slow", "The body of the request did not come in time.", "Send it again, or in pieces.", True)
-        raise RefusedError(408, fault) from None
+        except TimeoutError:
+            step = "Send it again, or in pieces."
+            fault = Fault("too_slow", "The body of the request did not come in time.", step, True)
+            raise RefusedError(408, fault) from None
+        if message["type"] == "http.disconnect":
+            raise ClientGoneError
+        piece = message.get("body", b"")
+        held += len(piece)
+        if held > most:
+            raise body_too_large(most)
+        arrived = clock()
+        if piece:
+            await take(len(piece))
+        ends += clock() - arrived + len(piece) / BYTES_PER_SECOND  # only bytes that came earn more time
+        pieces.append(piece)
+        if not message.get("more_body", False):
+            return b"".join(pieces)
 
 
 def body_too_large(most: int) -> RefusedError:
@@ -104,15 +108,15 @@ def body_too_large(most: int) -> RefusedError:
     return too_large("The body of the request", f"{most} bytes", "Send fewer or smaller images at once.")
 
 
-def parse_body(content_type: str, body: bytes) -> Parsed:
+def parse_body(content_type: str, body: bytes, limits: Limits) -> Parsed:
     """Take a body apart, by its media type.
 
     Raises:
-        RefusedError: 415 for another media type; 400 if it breaks its format; 413 if there is too much in it.
+        RefusedError: 415 for another media type; 400 if it breaks its format; 413 or 422 if there is too much in it.
     """
     kind = content_type.partition(";")[0].strip().lower()
     if kind == "application/json":
-        return _parse_json(body)
+        return _parse_json(body, limits)
     boundary = _BOUNDARY.match(content_type)
     if boundary is None:
         step = "Send application/json, or multipart/form-data with a boundary."
@@ -120,50 +124,59 @@ def parse_body(content_type: str, body: bytes) -> Parsed:
     parts = _split_parts(body, (boundary[1] or boundary[2]).encode("latin-1"))
     if REQUEST_PART not in parts:
         raise _malformed(f"The multipart body has no part {REQUEST_PART!r}.")
-    parsed = _parse_json(parts.pop(REQUEST_PART))
+    parsed = _parse_json(parts.pop(REQUEST_PART), limits)
     return Parsed(parsed.tree, parsed.lifted, parts)
 
 
-def _parse_json(body: bytes) -> Parsed:
-    text, lifted = _lift(body)
-    if len(text) > _LARGEST_TEXT:
-        raise too_large("The text of the request", f"{_LARGEST_TEXT} bytes", "Send fewer edits at once.")
+def _parse_json(body: bytes, limits: Limits) -> Parsed:
     try:
+        text, lifted = _lift(body, limits)
         return Parsed(orjson.loads(text), lifted)
     except orjson.JSONDecodeError:
         raise _malformed("The body is not JSON.") from None
 
 
-def _lift(body: bytes) -> tuple[bytes, tuple[memoryview, ...]]:
-    """Take long strings without escapes out of a JSON text; objects with a number stand for them.
+def _lift(body: bytes, limits: Limits) -> tuple[bytes, tuple[memoryview | str, ...]]:
+    """Take long strings out of a JSON text; objects with a number stand for them.
 
-    A text that is not worth it, or is too odd to be read this way, is returned as it is.
+    Raises:
+        RefusedError: 413 if what remains is too long; 422 if it holds too many values.
+        orjson.JSONDecodeError: If a long string is no JSON.
     """
     view = memoryview(body)
     pieces: list[bytes | memoryview] = []
-    lifted: list[memoryview] = []
+    outside: list[memoryview] = []
+    lifted: list[memoryview | str] = []
     kept = at = quotes = 0
-    while len(body) > _LONG and (start := body.find(b'"', at)) >= 0:
-        end = body.find(b'"', start + 1)
-        while end > 0 and body[end - 1] == _BACKSLASH:
-            slashes = body[max(start + 1, end - _RUN) : end]
+    most = _QUOTES * limits.values
+    while len(body) > _LONG and quotes <= most and (start := body.find(b'"', at)) >= 0:
+        end, looked = start, start
+        while (end := body.find(b'"', end + 1)) > 0:
             quotes += 1
-            if quotes > _QUOTES or len(slashes) - len(slashes.rstrip(b"\\")) == _RUN:
-                return body, ()
-            if (len(slashes) - len(slashes.rstrip(b"\\"))) % 2 == 0:
+            if body[end - 1] != _BACKSLASH:
                 break
-            end = body.find(b'"', end + 1)
-        quotes += 2
-        if quotes > _QUOTES:
-            return body, ()
-        if end < 0:
-            break  # not JSON, as the parser will find
+            inside = body[looked + 1 : end]
+            if (len(inside) - len(inside.rstrip(b"\\"))) % 2 == 0 or quotes > most:
+                break
+            looked = end
+        if end < 0 or quotes > most:
+            break  # not JSON, as the parser will find, or too much of it
+        quotes += 1
+        outside.append(view[at:start])
         at = end + 1
-        if end - start > _LONG and body.find(b"\\", start, end) < 0:
+        if end - start > _LONG:
             pieces += [view[kept:start], b'{"%s":%d}' % (LIFTED.encode("ascii"), len(lifted))]
-            lifted.append(view[start + 1 : end])
+            escaped = body.find(b"\\", start, end) >= 0
+            lifted.append(orjson.loads(view[start:at]) if escaped else view[start + 1 : end])
             kept = at
-    return (b"".join([*pieces, view[kept:]]), tuple(lifted)) if lifted else (body, ())
+    text = b"".join([*pieces, view[kept:]]) if lifted else body
+    if len(text) > limits.text_bytes:
+        raise too_large("The request without its images", f"{limits.text_bytes} bytes", "Send fewer edits at once.")
+    syntax = b"".join([*outside, view[at:]])
+    if quotes > most or sum(map(syntax.count, b",[{")) > limits.values:
+        fault = Fault(TOO_MANY, f"The request holds more than {limits.values} values.", "Send fewer edits at once.")
+        raise RefusedError(422, fault)
+    return text, tuple(lifted)
 
 
 def _split_parts(body: bytes, boundary: bytes) -> dict[str, bytes]:

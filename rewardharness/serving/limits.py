@@ -1,8 +1,9 @@
 """How much the server takes on at once, and what it says when that is reached."""
 
 import asyncio
+import itertools
 import math
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 
@@ -43,6 +44,21 @@ class Limits:
     remembered: int = 16_384
     """Judgments kept in memory, to answer the same question again; 0 for none."""
 
+    @property
+    def images(self) -> int:
+        """Images that one request names in its field `images` at most."""
+        return 2 * max(self.items, self.group)
+
+    @property
+    def values(self) -> int:
+        """Values of JSON in one request at most."""
+        return 16 * max(self.items, self.group) + 64
+
+    @property
+    def text_bytes(self) -> int:
+        """Bytes of one request without its images at most."""
+        return max(1 << 20, 4096 * self.items)
+
     def changed(self, values: Mapping[str, float]) -> "Limits":
         """Return limits of which some have other values.
 
@@ -75,6 +91,10 @@ BYTES_PER_SECOND = 500_000
 """The slowest sender that is waited for, once `read_seconds` are over."""
 
 
+Take = Callable[[int], Awaitable[None]]
+"""Waits until there is room for so many more bytes."""
+
+
 class Gate:
     """Counts what has been let in: bytes of bodies, and judgments that were promised and not yet made.
 
@@ -86,6 +106,8 @@ class Gate:
         self._limits = limits
         self._bytes = ByteBudget(limits.bytes_at_once)
         self._pace = 1.0
+        self._numbers = itertools.count()
+        self._stuck: dict[int, asyncio.Timeout] = {}
         self.open = True
         """Whether new requests are let in; false while the server ends."""
         self.requests = 0
@@ -103,25 +125,39 @@ class Gate:
         self._pace += 0.05 * (seconds - self._pace)
 
     @asynccontextmanager
-    async def room(self, size: int) -> AsyncIterator[None]:
-        """Hold room for a body of this many bytes.
+    async def room(self) -> AsyncIterator[Take]:
+        """Count one request, and hold room for its bytes as they arrive; a length that is announced holds nothing.
 
-        Raises:
-            RefusedError: 429 if there is none in time.
+        Yields:
+            What waits for room for so many more bytes, and raises `RefusedError` with 429 if there is none in time.
         """
-        self.requests += 1
-        try:
+        number, held = next(self._numbers), 0
+
+        async def take(size: int) -> None:
+            nonlocal held
             try:
-                async with asyncio.timeout(self._limits.read_seconds):
+                async with asyncio.timeout(self._limits.read_seconds) as self._stuck[number]:
+                    asyncio.get_running_loop().call_soon(self._unblock)  # when this one waits
                     await self._bytes.acquire(size)
             except TimeoutError:
                 raise self.busy("The server holds as many bytes of requests as it may.") from None
-            try:
-                yield
             finally:
-                self._bytes.release(size)
+                self._stuck.pop(number, None)
+            held += size
+
+        self.requests += 1
+        try:
+            yield take
         finally:
             self.requests -= 1
+            self._bytes.release(held)
+            self._unblock()
+
+    def _unblock(self) -> None:
+        """When every request waits for the bytes of the others, refuse the latest."""
+        if 0 < self.requests == self._bytes.waiting == len(self._stuck):
+            now = asyncio.get_running_loop().time()
+            self._stuck.pop(max(self._stuck)).reschedule(now)
 
     @contextmanager
     def admit(self, judgments: int) -> Iterator[None]:

@@ -20,6 +20,7 @@ from typing import Any
 
 from rewardharness.serving.body import Parsed
 from rewardharness.serving.faults import Fault, RefusedError, invalid
+from rewardharness.serving.limits import Limits
 from rewardharness.serving.results import Reply
 
 CONTENT_TYPE = "application/octet-stream"
@@ -70,7 +71,7 @@ def load_plain(data: bytes) -> Any:
         raise _malformed("The pickle claims to be larger than it is.") from None
 
 
-def read_pickled(content_type: str, body: bytes) -> Parsed:
+def read_pickled(content_type: str, body: bytes, limits: Limits) -> Parsed:
     """Take a pickled request apart, as `body.parse_body` does with others: into what `BatchRequest` reads.
 
     Raises:

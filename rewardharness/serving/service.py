@@ -30,7 +30,6 @@ from rewardharness.serving.wire import (
     Model,
     RankRequest,
     ScoreRequest,
-    check_count,
     read_request,
 )
 
@@ -38,8 +37,8 @@ _SMALL = 32 << 10
 """Bytes of a body that is taken apart as soon as it is there; larger ones take turns."""
 _FEW = 8
 """Requests under way beyond which small bodies take turns as well."""
-_AT_ONCE = 1 << 20
-"""Bytes of a body whose images are decoded on the loop; those of larger ones are decoded and hashed in a thread."""
+_AT_ONCE = 128 << 10
+"""Bytes of a body that is taken apart on the loop; larger ones are parsed, checked and decoded in a thread."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +125,6 @@ class Service:
         """Answer `/batch_score`, or the same in a dialect that `parse` understands."""
 
         def plan(wish: BatchRequest, reader: ImageReader) -> Plan:
-            check_count("items", len(wish.items), self.limits.items)
             edits = wish.edits(reader)
 
             async def run(ends: float) -> Answer:
@@ -156,8 +154,6 @@ class Service:
         """Answer `/rank`."""
 
         def plan(wish: RankRequest, reader: ImageReader) -> Plan:
-            most = self.limits.group if wish.method == "score" else self.limits.duels
-            check_count("candidates", len(wish.candidates), most)
             edit = wish.edit(reader)
 
             async def run(ends: float) -> Answer:
@@ -199,9 +195,11 @@ class Service:
             ClientGoneError: If the caller went away.
         """
         began = asyncio.get_running_loop().time()
-        length = self._check_head(headers)
-        async with self.gate.room(self.limits.body_bytes if length is None else length):
-            wish, visit.plan = await self._read(headers, receive, length, model, make_plan, parse)
+        self._check_head(headers)
+        async with self.gate.room() as take:
+            body = await read_body(receive, take, self.limits)
+            wish, visit.plan = await self._read(headers, body, model, make_plan, parse)
+            del body
             allowed = self.limits.deadline if wish.deadline_s is None else wish.deadline_s
             ends = began + min(self.limits.deadline, allowed)
             with self.gate.admit(visit.plan.judgments):
@@ -228,8 +226,8 @@ class Service:
         )
         return visit.reply
 
-    def _check_head(self, headers: dict[bytes, bytes]) -> int | None:
-        """Refuse what need not even be read; return the length of the body, if it is announced."""
+    def _check_head(self, headers: dict[bytes, bytes]) -> None:
+        """Refuse what need not even be read."""
         if not self.gate.open:
             raise RefusedError(503, SHUTTING_DOWN, retry_after=5)
         if self.gate.judgments >= self.limits.queue:
@@ -237,41 +235,36 @@ class Service:
         if headers.get(b"content-encoding", b"identity").lower() != b"identity":
             fault = Fault("unsupported_media_type", "Compressed bodies are not taken.", "Send it as it is.")
             raise RefusedError(415, fault)
-        announced = headers.get(b"content-length")
-        if announced is None:
-            return None
+        announced = headers.get(b"content-length", b"0")
         if not announced.isdigit():
             raise invalid("The Content-Length is not a number.")
         if int(announced) > self.limits.body_bytes:
             raise body_too_large(self.limits.body_bytes)
-        return int(announced)
 
     async def _read(
         self,
         headers: dict[bytes, bytes],
-        receive: Receive,
-        length: int | None,
+        body: bytes,
         model: type[Model],
         make_plan: Callable[[Model, ImageReader], Plan],
         parse: Parse,
     ) -> tuple[Model, Plan]:
-        """Read a body and make a plan of it. The body itself is not kept."""
-        body = await read_body(receive, length, self.limits)
-        parsed = parse(headers.get(b"content-type", b"").decode("latin-1"), body)
-        wish = read_request(model, parsed)
+        """Check a body and make a plan of it. The body itself is not kept."""
 
-        def plan() -> Plan:
+        def read() -> tuple[Model, Plan]:
+            parsed = parse(headers.get(b"content-type", b"").decode("latin-1"), body, self.limits)
+            wish = read_request(model, parsed, self.limits)
             strict = not isinstance(wish, BatchRequest)
-            return make_plan(wish, ImageReader(parsed, wish.images, self.limits, strict=strict))
+            return wish, make_plan(wish, ImageReader(parsed, wish.images, self.limits, strict=strict))
 
-        if len(body) > _AT_ONCE:
-            return wish, await asyncio.to_thread(plan)
         if len(body) > _SMALL or self.gate.requests > _FEW:
             # One after the other, with everything else in between: many at once must not stop the loop.
             async with self._desk:
+                if len(body) > _AT_ONCE:
+                    return await asyncio.to_thread(read)
                 await asyncio.sleep(0)
-                return wish, plan()
-        return wish, plan()
+                return read()
+        return read()
 
     async def end(self) -> None:
         """Take nothing new, and wait for what is under way as long as the limits allow; then give it up."""

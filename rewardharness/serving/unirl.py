@@ -15,6 +15,7 @@ from typing import Any
 from rewardharness.schema import Json
 from rewardharness.serving.body import Parsed, parse_body
 from rewardharness.serving.faults import invalid
+from rewardharness.serving.limits import Limits
 from rewardharness.serving.results import Reply
 
 NAME = "rewardharness"
@@ -23,13 +24,13 @@ NAME = "rewardharness"
 _TURNS = 2
 
 
-def read_unirl(content_type: str, body: bytes) -> Parsed:
+def read_unirl(content_type: str, body: bytes, limits: Limits) -> Parsed:
     """Take a request apart, as `body.parse_body` does with others: into what `BatchRequest` reads.
 
     Raises:
         RefusedError: As `parse_body`, and 422 if it is not of this dialect.
     """
-    parsed = parse_body(content_type, body)
+    parsed = parse_body(content_type, body, limits)
     requests = parsed.tree.get("requests") if isinstance(parsed.tree, dict) else None
     if not isinstance(requests, list) or not requests:
         raise invalid("requests is no list of edits.")

@@ -4,7 +4,18 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema, model_validator
+import orjson
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    FailFast,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    WithJsonSchema,
+    model_validator,
+)
 
 from rewardharness.schema import LABELS
 from rewardharness.serving.body import LIFTED, NAME, Parsed
@@ -14,6 +25,8 @@ from rewardharness.serving.limits import Limits
 from rewardharness.serving.normalise import EPS, Normalisation
 from rewardharness.serving.scoring import Edit
 
+_LONGEST = 4000
+"""Characters of an instruction at most."""
 _SHOWN = 20
 """Problems of one request that are told."""
 _BASE64 = (
@@ -36,6 +49,17 @@ class Lifted(int):
 
 class Named(str):
     """The name of an image that came along."""
+
+
+def _read_text(value: Any, info: ValidationInfo) -> Any:
+    """Return a text, also one that was lifted out of the request."""
+    if isinstance(value, dict) and len(value) == 1 and LIFTED in value:
+        lifted = (info.context or ())[value[LIFTED]]
+        if isinstance(lifted, str):
+            return lifted
+        if len(lifted) <= 4 * _LONGEST:
+            return orjson.loads(b'"%b"' % lifted)
+    return value
 
 
 def _read_image(value: Any) -> Any:
@@ -71,7 +95,7 @@ NamedImages = Annotated[
     dict[ImageName, InlineImage],
     WithJsonSchema({"type": "object", "propertyNames": {"pattern": f"^{NAME}$"}, "additionalProperties": _IMAGE_BYTES}),
 ]
-Instruction = Annotated[str, Field(min_length=1, max_length=4000, pattern=_VISIBLE)]
+Instruction = Annotated[str, BeforeValidator(_read_text), Field(min_length=1, max_length=_LONGEST, pattern=_VISIBLE)]
 ItemId = Annotated[str, Field(max_length=128)]
 
 
@@ -146,7 +170,7 @@ class Item(_Strict):
 class BatchRequest(_Normalised):
     """Many edits, each judged alone."""
 
-    items: list[Item] = Field(min_length=1)
+    items: Annotated[list[Item], FailFast()] = Field(min_length=1)
 
     def edits(self, reader: "ImageReader") -> list[Edit]:
         """Put it into values."""
@@ -180,7 +204,7 @@ class RankRequest(_Normalised):
     id: ItemId | None = None
     instruction: Instruction
     source: Image
-    candidates: list[Image] = Field(min_length=2)
+    candidates: Annotated[list[Image], FailFast()] = Field(min_length=2)
     method: Literal["score", "win_rate"] = Field(
         "score", description="`score`: each judged alone. `win_rate`: all pairs compared in both orders."
     )
@@ -230,14 +254,19 @@ class ImageReader:
 Model = TypeVar("Model", bound=Asked)
 
 
-def read_request(model: type[Model], parsed: Parsed) -> Model:
-    """Check a request field by field.
+def read_request(model: type[Model], parsed: Parsed, limits: Limits) -> Model:
+    """Check a request: the lengths of its lists, then field by field up to the first item that is wrong.
 
     Raises:
         RefusedError: 422, with the fields that are wrong.
     """
+    tree = parsed.tree if isinstance(parsed.tree, dict) else {}
+    group = limits.duels if tree.get("method") == "win_rate" else limits.group
+    for name, most in (("items", limits.items), ("candidates", group), ("images", limits.images)):
+        if isinstance(tree.get(name), list | dict):
+            check_count(name, len(tree[name]), most)
     try:
-        return model.model_validate(parsed.tree)
+        return model.model_validate(parsed.tree, context=parsed.lifted)
     except ValidationError as error:
         problems = [_problem(each) for each in error.errors(include_url=False, include_context=False)[:_SHOWN]]
         first, what = problems[0]

@@ -194,7 +194,7 @@ def test_an_instruction_of_nothing_visible_is_told_in_words(server: Running) -> 
     [
         (b"", "application/json", 400, "malformed"),
         (b"{", "application/json", 400, "malformed"),
-        (b"[" * 100_000, "application/json", 400, "malformed"),
+        (b"[" * 2000, "application/json", 400, "malformed"),
         (b'{"instruction": NaN}', "application/json", 400, "malformed"),
         (b"[]", "application/json", 422, "invalid_request"),
         (b"null", "application/json", 422, "invalid_request"),
@@ -210,6 +210,52 @@ def test_a_body_that_breaks_its_format_is_refused(
 ) -> None:
     answered = server.ask("POST", "/score", body, {"Content-Type": kind})
     assert (answered.status, answered.code) == (status, code)
+
+
+def many(piece: str, count: int = 100_000) -> str:
+    return ",".join([piece] * count)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "code"),
+    [
+        ("/rank", '{"candidates":[' + many("1") + "]}", 422, "too_many"),
+        ("/rank", '{"candidates":[' + many("1", 65) + "]}", 422, "too_many"),
+        ("/rank", '{"method":"win_rate","candidates":[' + many("1", 17) + "]}", 422, "too_many"),
+        ("/score", '{"candidates":[' + many("1", 1_000_000) + "]}", 413, "too_large"),
+        ("/score", '{"images":' + json.dumps(dict.fromkeys(map(str, range(9000)), 1)) + "}", 422, "too_many"),
+        ("/score", '{"images":' + json.dumps(dict.fromkeys(map(str, range(600)), "")) + "}", 422, "too_many"),
+        ("/score", json.dumps(dict.fromkeys(map(str, range(9000)), 1)), 422, "too_many"),
+        ("/batch_score", '{"items":[' + many("{}", 257) + "]}", 422, "too_many"),
+        ("/batch_score", '{"items":[' + many("[]") + "]}", 422, "too_many"),
+        ("/batch_score", '{"items":[' + many("[" * 900 + "]" * 900, 20) + "]}", 422, "too_many"),
+        ("/score", '{"instruction":"%s"}' % ('\\"' * 100_000), 422, "too_many"),
+        ("/unirl/score", '{"requests":[' + many("{}") + "]}", 422, "too_many"),
+        ("/score", "{%s}" % (" " * 2_000_000), 413, "too_large"),
+    ],
+    ids=lambda value: value[:20] if isinstance(value, str) else value,
+)
+def test_a_body_of_many_values_is_refused_before_its_values_are_checked(
+    path: str, body: str, status: int, code: str, server: Running
+) -> None:
+    answered = server.ask("POST", path, body.encode(), {"Content-Type": "application/json"})
+    assert (answered.status, answered.code) == (status, code)
+
+
+def test_the_first_item_that_is_wrong_ends_the_check(server: Running) -> None:
+    fields = server.post("/batch_score", {"items": [edit(), {}, {}, {}]}).json["fields"]
+    assert [each["field"] for each in fields] == [f"items[1].{name}" for name in ("instruction", "source", "edited")]
+
+
+def test_a_full_batch_of_small_images_and_long_instructions_is_judged(server: Running, judge: ReadyJudge) -> None:
+    texts = [f'{number} \\ " /é 画像' + "x" * 3900 for number in range(256)]
+    names = {"id": "x" * 128, "group": "y" * 128}
+    items = [edit(picture(number) + b"\0" * 5000, **names) | {"instruction": texts[number]} for number in range(256)]
+    for escaped in (True, False):
+        body = json.dumps({"items": items}, ensure_ascii=escaped, indent=1).replace("/", "\\/" if escaped else "/")
+        answered = server.ask("POST", "/batch_score", body.encode(), {"Content-Type": "application/json"})
+        assert answered.json["n_ok"] == 256
+    assert {example.instruction for example in judge.asked} >= set(texts)
 
 
 def test_errors_have_one_shape_wherever_they_arise(server: Running) -> None:

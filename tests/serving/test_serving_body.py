@@ -18,7 +18,8 @@ def put_back(value: Any, parsed: Parsed) -> Any:
     """The JSON as it was, with what was lifted out."""
     if isinstance(value, dict):
         if set(value) == {LIFTED}:
-            return bytes(parsed.lifted[value[LIFTED]]).decode()
+            lifted = parsed.lifted[value[LIFTED]]
+            return lifted if isinstance(lifted, str) else bytes(lifted).decode()
         return {key: put_back(each, parsed) for key, each in value.items()}
     return [put_back(each, parsed) for each in value] if isinstance(value, list) else value
 
@@ -33,10 +34,10 @@ trees = st.recursive(
 
 @given(trees, st.booleans())
 @example(["\\" * 100 + '"' + LONG], True)
-@example({'"\\': LONG, "b": ['\\"' * 9000, LONG]}, True)
+@example({'"\\': LONG, "b": ['\\"' * 6000, LONG]}, True)
 def test_what_is_lifted_out_changes_nothing(tree: Any, spaced: bool) -> None:
     body = json.dumps(tree, ensure_ascii=False, indent=1 if spaced else None).encode()
-    parsed = parse_body("application/json; charset=utf-8", body)
+    parsed = parse_body("application/json; charset=utf-8", body, Limits())
     assert put_back(parsed.tree, parsed) == tree
 
 
@@ -44,13 +45,13 @@ def test_what_is_lifted_out_changes_nothing(tree: Any, spaced: bool) -> None:
 def test_any_bytes_are_json_or_refused(noise: bytes) -> None:
     body = noise + b'"' + LONG.encode() + b'"' + noise
     try:
-        parse_body("application/json", body)
+        parse_body("application/json", body, Limits())
     except RefusedError as error:
         assert error.status in {400, 413}
 
 
 def test_images_stay_where_they_are() -> None:
-    parsed = parse_body("application/json", json.dumps({"a": LONG, "b": "short"}).encode())
+    parsed = parse_body("application/json", json.dumps({"a": LONG, "b": "short"}).encode(), Limits())
     assert parsed.tree == {"a": {LIFTED: 0}, "b": "short"}
     assert len(parsed.lifted[0]) == len(LONG)
 
@@ -68,7 +69,7 @@ def test_parts_come_out_as_they_went_in(parts: dict[str, bytes]) -> None:
         body += b'\r\n--bound\r\nContent-Type: image/png\r\nContent-Disposition: form-data; filename="f.png"; name="'
         body += name.encode() + b'"\r\n\r\n' + data
     for boundary in ("bound", '"bound"'):
-        parsed = parse_body(f"multipart/form-data; boundary={boundary}", body + b"\r\n--bound--\r\n")
+        parsed = parse_body(f"multipart/form-data; boundary={boundary}", body + b"\r\n--bound--\r\n", Limits())
         assert parsed.tree == {"a": 1}
         assert parsed.parts == parts
 
@@ -81,7 +82,7 @@ def test_any_bytes_are_parts_or_refused(noise: bytes) -> None:
         b'--b\r\nContent-Disposition: form-data; name="a"\r\n\r\n' + noise,
     ):
         with pytest.raises(RefusedError) as caught:
-            parse_body("multipart/form-data; boundary=b", body)
+            parse_body("multipart/form-data; boundary=b", body, Limits())
         assert caught.value.status in {400, 413}
 
 
@@ -97,7 +98,7 @@ def test_any_bytes_are_parts_or_refused(noise: bytes) -> None:
 )
 def test_parts_without_a_name_of_their_own_are_refused(body: bytes) -> None:
     with pytest.raises(RefusedError) as caught:
-        parse_body("multipart/form-data; boundary=b", body)
+        parse_body("multipart/form-data; boundary=b", body, Limits())
     assert caught.value.status == 400
 
 
@@ -108,7 +109,7 @@ def test_too_many_parts_or_too_much_text_is_too_much() -> None:
         ("application/json", b'{"a": "' + b'\\"' * (5 << 20) + b'"}'),
     ):
         with pytest.raises(RefusedError) as caught:
-            parse_body(kind, body)
+            parse_body(kind, body, Limits())
         assert caught.value.status == 413
 
 
@@ -124,6 +125,10 @@ class Channel:
         return self._messages.pop(0)
 
 
+async def no_wait(size: int) -> None:
+    """There is always room."""
+
+
 def piece(data: bytes, more: bool = True) -> MutableMapping[str, Any]:
     return {"type": "http.request", "body": data, "more_body": more}
 
@@ -132,7 +137,7 @@ def test_a_body_is_read_in_pieces_up_to_the_limit() -> None:
     limits = Limits(body_bytes=10, read_seconds=0.01)
 
     def read(*messages: MutableMapping[str, Any]) -> bytes:
-        return asyncio.run(read_body(Channel(*messages), None, limits))
+        return asyncio.run(read_body(Channel(*messages), no_wait, limits))
 
     assert read(piece(b"12345"), piece(b"67890", more=False)) == b"1234567890"
     with pytest.raises(RefusedError) as too_large:

@@ -1,5 +1,6 @@
 """What goes wrong: callers that are slow, gone or too many, judges that fail or hang, and the end of the server."""
 
+import contextlib
 import json
 import os
 import re
@@ -241,6 +242,23 @@ def test_bytes_are_bounded_over_all_requests_and_given_back() -> None:
         judge.let_go()
         assert first.result().status == 200
         assert running.post("/score", edit(TWO, **padding)).status == 200
+
+
+def test_a_length_that_is_only_announced_holds_no_room() -> None:
+    with Running(ReadyJudge(), Limits(body_bytes=20_000, bytes_at_once=20_000, read_seconds=PATIENCE)) as running:
+        address = ("127.0.0.1", running.port)
+        head = b"POST /score HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        with contextlib.ExitStack() as idle:
+            for rest in [b"Content-Length: 19000\r\n\r\n{"] * 8 + [b"Transfer-Encoding: chunked\r\n\r\n1\r\n{"] * 8:
+                idle.enter_context(socket.create_connection(address, timeout=PATIENCE)).sendall(head + rest)
+            while running.service.gate.bytes_held < 16:
+                assert running.get("/healthz").status == 200
+            assert running.post("/score", edit()).status == 200
+            assert running.service.gate.bytes_held == 16
+            running.let_pass(PATIENCE + 1)  # one byte each earns no more time
+            while running.service.gate.requests:
+                assert running.get("/healthz").status == 200
+        assert running.service.gate.bytes_held == 0
 
 
 def test_a_judge_that_hangs_costs_no_more_than_the_deadline() -> None:

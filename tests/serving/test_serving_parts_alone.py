@@ -16,7 +16,7 @@ from rewardharness.files import read_jsonl
 from rewardharness.library.store import EMPTY, Library
 from rewardharness.models.base import ErrorCode
 from rewardharness.schema import Example, Failure, Judgment
-from rewardharness.serving.body import ClientGoneError
+from rewardharness.serving.body import ClientGoneError, Parsed
 from rewardharness.serving.faults import DEADLINE, DEFECT, RefusedError, failure_for, fault_of
 from rewardharness.serving.hosts import HostCheck, is_loopback
 from rewardharness.serving.limits import Gate, Limits
@@ -142,6 +142,51 @@ def test_a_single_batch_always_finds_room_and_waits_are_bounded() -> None:
     assert gate.busy("x").retry_after == 1
     with gate.admit(4):
         assert gate.busy("x").retry_after == 60
+
+
+def test_when_all_bodies_wait_for_each_other_the_latest_is_refused() -> None:
+    async def main() -> list[str]:
+        gate = Gate(Limits(bytes_at_once=100))
+        ended = []
+
+        async def body(name: str) -> None:
+            async with gate.room() as take:
+                try:
+                    for _ in range(6):
+                        await take(10)
+                        await asyncio.sleep(0)
+                except RefusedError as error:
+                    ended.append(f"{name} {error.status}")
+                else:
+                    ended.append(name)
+
+        async with asyncio.timeout(5):
+            await asyncio.gather(*(body(name) for name in "abcd"))
+        assert (gate.bytes_held, gate.requests) == (0, 0)
+        return ended
+
+    assert asyncio.run(main()) == ["d 429", "c 429", "b 429", "a"]
+
+
+def test_large_bodies_are_taken_apart_off_the_loop() -> None:
+    threads = []
+
+    def parse(kind: str, body: bytes, limits: Limits) -> Parsed:
+        threads.append(threading.current_thread())
+        raise RefusedError(400, DEFECT)
+
+    async def main() -> None:
+        service = Service(ReadyJudge(), EMPTY, Limits())
+
+        async def receive() -> dict:
+            return {"type": "http.request", "body": b" " * (2 << 20)}
+
+        with pytest.raises(RefusedError):
+            await service.batch_score(Visit("id"), {}, receive, parse)
+        await service.close()
+
+    asyncio.run(main())
+    assert threads and threading.main_thread() not in threads
 
 
 def test_words_about_the_model_behind_the_judge_stay_inside() -> None:

@@ -63,9 +63,12 @@ def _row(case: Case, seen: Seen, title: str) -> list[str]:
     judgment, recorded = seen.judgment, seen.recorded or {}
     preference = judgment.preference if judgment is not None else recorded.get("preference")
     margin = judgment.margin if judgment is not None else recorded.get("margin")
+    consistent = (judgment.position_consistent if judgment else recorded.get("position_consistent")) is not False
     scores = judgment.scores if judgment is not None else {}
     if preference is None:
         verdict = "no judgment"
+    elif preference == TIE and not consistent:
+        verdict = "inconsistent: other answers in other orders"
     else:
         verdict = "a tie" if preference == TIE else str(preference)
         verdict += ", as the label says" if preference == case.label else ", against the label"

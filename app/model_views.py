@@ -114,11 +114,14 @@ def verdict(judgment: Judgment, run: ModelRun) -> str:
     )
 
 
+_WHY_ORDER = "A model that sees no clear difference often prefers whoever is shown first."
+
+
 def _lead(judgment: Judgment, run: ModelRun) -> str:
     margin = judgment.margin or 0.0
+    if judgment.inconsistent:
+        return f"The model's answers contradict each other and cancel out. This is no tie. {_WHY_ORDER}"
     if judgment.preference == TIE or len(judgment.ranking) < 2:
-        if judgment.position_consistent is False:
-            return "The model's answers contradict each other and cancel out."
         return "The model finds no difference between them."
     first, second = escape(judgment.preference or ""), listed(judgment.ranking[1])
     if run.how.protocol in ALONE:
@@ -139,13 +142,12 @@ def _order_kept(judgment: Judgment, run: ModelRun) -> str:
 
 
 def _order_broken(judgment: Judgment, run: ModelRun) -> str:
-    if judgment.position_consistent is not False:
+    if judgment.position_consistent is not False or judgment.inconsistent:
         return ""
     title = "The answer changed with the order, so trust it little"
     if run.how.samples > 1:
         title = "The answer was not the same in all orders and samples, so trust it little"
-    why = "A model that sees no clear difference often prefers whoever is shown first."
-    return callout("warning", title, paragraph(why))
+    return callout("warning", title, paragraph(_WHY_ORDER))
 
 
 def reasons(judgment: Judgment, run: ModelRun) -> str:

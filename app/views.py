@@ -111,6 +111,8 @@ def verdict(judgment: Judgment) -> str:
 
 def headline(judgment: Judgment) -> str:
     """The answer in one sentence, as markup."""
+    if judgment.inconsistent:
+        return "The judge was inconsistent."
     if judgment.preference == TIE:
         level = judgment.ranking[0] if judgment.ranking and len(judgment.ranking[0]) > 1 else ()
         if level:

@@ -176,7 +176,7 @@ class Judgment:
     preference: str | None = None
     """The winner's letter, `tie` when the first are level; None when there is no judgment, or one candidate alone."""
     ties_offered: bool = False
-    """Whether `tie` was among the answers. Where it was not, `tie` means that the judge could not decide."""
+    """Whether `tie` was among the answers; see `undecided`."""
     ranking: tuple[tuple[str, ...], ...] = ()
     """Letters from best to worst; letters in one inner tuple are level."""
     margin: float | None = None
@@ -199,6 +199,16 @@ class Judgment:
     def judged(self) -> bool:
         """Whether there is a preference, or of a single candidate a score."""
         return self.preference is not None or (self.failure is None and len(self.scores) == 1)
+
+    @property
+    def inconsistent(self) -> bool:
+        """Whether the answers in different orders contradict each other and cancel out: this is no tie."""
+        return self.preference == TIE and self.position_consistent is False
+
+    @property
+    def undecided(self) -> bool:
+        """Whether `tie` stands for no decision: it was not among the answers, or the judge was inconsistent."""
+        return self.preference == TIE and (not self.ties_offered or self.inconsistent)
 
 
 @dataclass(frozen=True)

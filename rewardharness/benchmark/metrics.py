@@ -33,7 +33,8 @@ TIES = frozenset({TIE, BOTH_BAD})
 """Labels that prefer neither candidate."""
 
 UNDECIDED = "undecided"
-"""What a judge said that had to choose and held both candidates level. It is an answer, and not among the labels."""
+"""What a judge said that had to choose and held both candidates level, or contradicted itself. It is an answer, and not
+among the labels."""
 
 Treatment = Literal["exact", "no-tie", "strict"]
 """What becomes of ties, see `pair_accuracy`."""
@@ -150,9 +151,7 @@ def split(rows: Iterable[T], key: Callable[[T], str]) -> dict[str, list[T]]:
 
 def said(judgment: Judgment) -> str | None:
     """Read the answer off a judgment: a label, `UNDECIDED` for a level forced choice, None without a judgment."""
-    if judgment.preference == TIE and not judgment.ties_offered:
-        return UNDECIDED
-    return judgment.preference
+    return UNDECIDED if judgment.undecided else judgment.preference
 
 
 def answer_of(example: Example, judgment: Judgment) -> Answer:

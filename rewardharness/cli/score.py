@@ -221,7 +221,14 @@ def _print_judgment(judgment: "Judgment", show_chain: bool) -> None:
         verdict = "A tie" if judgment.preference == "tie" else f"{judgment.preference} is preferred"
         margin = "" if judgment.margin is None else f", margin {judgment.margin:.3f}"
         confidence = "" if judgment.confidence is None else f", confidence {judgment.confidence:.2f} of 1"
-        output.say(f"{verdict} ({order}){margin}{confidence}")
+        if judgment.inconsistent:
+            output.say(
+                "The judge was inconsistent: its answers in different orders contradict each other. It is no tie."
+            )
+        else:
+            output.say(f"{verdict} ({order}){margin}{confidence}")
+            if judgment.position_consistent is False:
+                output.say("The answer changed with the order of the candidates, so trust it little.")
     rows = [
         (label, _score(each.instruction), _score(each.quality), f"{each.reward:.3f}")
         for label, each in judgment.scores.items()

@@ -10,12 +10,14 @@ from rewardharness.schema import Failure, Judgment, Scores, Usage
 def judgment_json(judgment: Judgment) -> dict[str, Any]:
     """Put a judgment into JSON.
 
-    Scores are on the 1-4 scale, rewards, margins and confidences in [0, 1]; what is unknown is null.
+    Scores are on the 1-4 scale, rewards, margins and confidences in [0, 1]; what is unknown is null. A judge whose
+    answers contradict each other is `inconsistent` and names no winner.
     """
     usage = judgment.usage
     return {
         "id": judgment.example_id,
-        "winner": judgment.preference,
+        "winner": None if judgment.inconsistent else judgment.preference,
+        "inconsistent": judgment.inconsistent,
         "ties_offered": judgment.ties_offered,
         "ranking": [list(level) for level in judgment.ranking],
         "margin": judgment.margin,

@@ -128,15 +128,16 @@ def _accuracy(items: Iterable[tuple[Example, Judgment]]) -> Accuracy:
 def credit(example: Example, judgment: Judgment) -> float:
     """Say how far a judgment agrees with its label: 1, 0, or one half.
 
-    A judge that could not decide between candidates, where a tie was not among the answers, gets what a coin
-    would get on average: 1 over the number of candidates it holds level, if the label is among them.
+    A judge that could not decide between candidates, since a tie was not among the answers or its answers contradict
+    each other, gets what a coin would get on average: 1 over the number of candidates it holds level, if the label is
+    among them. Contradicting answers never agree with a label that is a tie.
     """
     if not judgment.judged:
         return 0.0
-    if judgment.preference == TIE and not judgment.ties_offered and example.preference != TIE:
+    if judgment.undecided and example.preference != TIE:
         level = judgment.ranking[0] if judgment.ranking else example.labels
         return 1 / len(level) if example.preference in level else 0.0
-    return float(judgment.preference == example.preference)
+    return float(judgment.preference == example.preference and not judgment.inconsistent)
 
 
 def _accuracy_json(accuracy: Accuracy, name: str) -> dict[str, Any]:

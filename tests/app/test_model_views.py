@@ -129,10 +129,12 @@ def test_the_verdict_says_whether_order_mattered_and_what_it_took() -> None:
 def test_an_answer_that_changed_with_the_order_is_not_to_be_trusted() -> None:
     torn = replace(JUDGED, preference=TIE, ranking=(("A", "B"),), margin=0.0, position_consistent=False)
     text = shown(model_views.verdict(torn, RUN))
-    assert "The answer changed with the order, so trust it little" in text and "cancel out" in text
+    assert "The judge was inconsistent." in text and "cancel out" in text and "level" not in text
     assert "no difference" not in text and "Its answers differ" in shown(model_views.reasons(torn, RUN))
+    leaning = replace(JUDGED, margin=0.1, position_consistent=False)
+    assert "The answer changed with the order, so trust it little" in shown(model_views.verdict(leaning, RUN))
     several = replace(RUN, how=SubAgentSettings(samples=3))
-    assert "not the same in all orders and samples" in shown(model_views.verdict(torn, several))
+    assert "not the same in all orders and samples" in shown(model_views.verdict(leaning, several))
 
 
 @pytest.mark.parametrize(

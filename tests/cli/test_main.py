@@ -59,6 +59,21 @@ def test_a_missing_image_is_said_in_one_line(images: list[str], capsys: pytest.C
     assert "nowhere.png" in record["reason"]["message"]
 
 
+def test_contradicting_answers_are_headlined_as_inconsistent(
+    images: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reply = json.dumps({"text": '<answer>{"preference": "A"}</answer>'})
+    (tmp_path / "first.jsonl").write_text("\n".join([reply] * 8), encoding="utf-8")
+    judge = ["--judge", f"scripted:{tmp_path / 'first.jsonl'}", "--no-cache"]
+    assert main(score(images, *judge)) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("The judge was inconsistent: ")
+    assert "A tie" not in shown and "A = B" not in shown
+    assert main(score(images, *judge, "--json")) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert (record["winner"], record["inconsistent"]) == (None, True)
+
+
 def test_a_broken_library_is_named_with_the_next_step(
     images: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,5 +1,9 @@
+from dataclasses import replace
+
 import pytest
 
+from rewardharness.benchmark.metrics import agreement, answer_of
+from rewardharness.judging.record import judgment_from_line, judgment_json, judgment_line
 from rewardharness.judging.report import credit, make_report, mcnemar, report_json, wilson
 from rewardharness.schema import Example, Failure, ImageInput, Judgment
 
@@ -63,6 +67,20 @@ def test_a_failure_lowers_coverage_and_not_accuracy() -> None:
     assert report["groups"]["best_accuracy"] == 1.0
     assert report["position_consistency"] == pytest.approx(4 / 5)
     assert report["failures"] == {"image": 1}
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_contradicting_answers_are_no_tie(ties: bool) -> None:
+    torn = replace(judgment("1", "tie", False), ties_offered=ties, ranking=(("A", "B"),))
+    assert torn.judged and torn.inconsistent and torn.undecided
+    assert [credit(example("1", label), torn) for label in ("A", "B", "tie")] == [0.5, 0.5, 0.0]
+    assert [agreement(answer_of(example("1", label), torn)) for label in ("A", "B", "tie")] == [0.5, 0.5, 0.0]
+    told = judgment_json(torn)
+    assert (told["winner"], told["inconsistent"], told["reason"]) == (None, True, None)
+    assert judgment_from_line(judgment_line(torn)).inconsistent
+    level = replace(torn, position_consistent=True)
+    assert judgment_json(level)["winner"] == "tie" and not judgment_json(level)["inconsistent"]
+    assert credit(example("1", "tie"), level) == 1.0
 
 
 def test_nothing_judged_has_no_accuracy() -> None:

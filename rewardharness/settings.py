@@ -20,7 +20,7 @@ class Settings:
     debug: bool
     """Show full tracebacks (`RH_DEBUG`)."""
     workers: int
-    """Threads that judge by measuring, at least 1 (`RH_WORKERS`, default: the number of processors)."""
+    """Threads that measure and processes that draw, at least 1 (`RH_WORKERS`, default: the number of processors)."""
 
     space: bool = False
     """Whether this is a Hugging Face Space (`SYSTEM=spaces`, set by the Space itself)."""

@@ -63,6 +63,7 @@ def demo_data(arguments: argparse.Namespace, settings: Settings) -> int:
             groups=arguments.groups,
             seed=arguments.seed,
             force=arguments.force,
+            workers=settings.workers,
             progress=step,
         )
     kinds = Counter(example.label_kind for example in dataset.examples)

@@ -14,7 +14,7 @@ No person compared these pictures. Which candidate is better follows from how th
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,6 +28,7 @@ from rewardharness.data.edits import Base, Case, Rng
 from rewardharness.data.filters import Picture
 from rewardharness.data.folder import GROUPS, PAIRS, read_folder
 from rewardharness.data.photos import PHOTOS, photo
+from rewardharness.data.processes import in_order
 from rewardharness.data.scenes import PLACES, Scene, furnish
 from rewardharness.data.source import Dataset
 from rewardharness.errors import InputError
@@ -78,10 +79,27 @@ CATEGORIES: tuple[str, ...] = tuple(dict.fromkeys([*_SCENE_EDITS, *_PHOTO_EDITS,
 class _Item:
     """One example that is going to be drawn."""
 
+    name: str
     case: Case
     roles: tuple[str, ...]
     """What each candidate is: `right` or one of `_ROLES`, or `again` for an edit just as right."""
     seed: int
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What a set is made by. Each process derives the same examples from it."""
+
+    path: Path
+    pairs: int
+    groups: int
+    seed: int
+    ties: bool
+
+    @property
+    def made_by(self) -> dict[str, Any]:
+        counts = {"pairs": self.pairs, "groups": self.groups, "ties": self.ties}
+        return {"made_by": _MAKER, "version": VERSION, "seed": self.seed, **counts}
 
 
 def make_demo(
@@ -92,6 +110,7 @@ def make_demo(
     seed: int = 0,
     ties: bool = False,
     force: bool = False,
+    workers: int = 1,
     progress: Callable[[int, int], None] | None = None,
 ) -> Dataset:
     """Draw the demonstration set into a folder.
@@ -108,6 +127,7 @@ def make_demo(
         seed: Which set, 0 or more.
         ties: Whether about one pair in twenty has two equally good candidates.
         force: Draw anew over another set, or beside other files.
+        workers: Number of processes that draw; any number gives the same files.
         progress: Called with the number of examples drawn and of all examples.
 
     Returns:
@@ -122,23 +142,29 @@ def make_demo(
             f"{pairs} pairs, {groups} groups and seed {seed} make no demonstration set.",
             next_step="Ask for at least one pair or group, and use a seed of 0 or more.",
         )
-    made_by = {"made_by": _MAKER, "version": VERSION, "seed": seed, "pairs": pairs, "groups": groups, "ties": ties}
-    if demo_folder.is_there(path, made_by, force=force):
+    plan = _Plan(path, pairs, groups, seed, ties)
+    if demo_folder.is_there(path, plan.made_by, force=force):
         return read_folder(path)
     photo("cat")
-    demo_folder.begin(path, made_by)
-    items = [*_plan_pairs(pairs, groups, seed, ties), *_plan_groups(pairs, groups, seed)]
-    rows: dict[str, list[str]] = {PAIRS: [], GROUPS: []}
-    written: dict[str, str] = {}
-    for number, item in enumerate(items):
-        if progress is not None:
-            progress(number, len(items))
-        file, name = (PAIRS, f"p{number:04d}") if number < pairs else (GROUPS, f"g{number - pairs:04d}")
-        rows[file].append(_line(_write(path, item, name, written), made_by))
-    demo_folder.finish(path, made_by, {file: "".join(lines) for file, lines in rows.items() if lines})
+    demo_folder.begin(path, plan.made_by)
+    total = pairs + groups
+    lines: list[str] = []
     if progress is not None:
-        progress(len(items), len(items))
+        progress(0, total)
+    for line in in_order(partial(_draw, plan), range(total), workers):
+        lines.append(line)
+        if progress is not None:
+            progress(len(lines), total)
+    tables = {PAIRS: "".join(lines[:pairs]), GROUPS: "".join(lines[pairs:])}
+    demo_folder.finish(path, plan.made_by, {file: text for file, text in tables.items() if text})
     return read_folder(path)
+
+
+@lru_cache(maxsize=1)
+def _items(plan: _Plan) -> tuple[_Item, ...]:
+    """Choose all examples of a set."""
+    counts = (plan.pairs, plan.groups, plan.seed)
+    return (*_plan_pairs(*counts, plan.ties), *_plan_groups(*counts))
 
 
 def _plan_pairs(pairs: int, groups: int, seed: int, ties: bool) -> Iterator[_Item]:
@@ -164,7 +190,10 @@ def _plan_pairs(pairs: int, groups: int, seed: int, ties: bool) -> Iterator[_Ite
         for index, value in zip(decided[start : start + 2], (coin, not coin), strict=False):
             first[index] = value
     for index, (case, role) in enumerate(chosen):
-        yield _Item(case, ("right", role) if first.get(index, True) else (role, "right"), int(rng.integers(1 << 30)))
+        name = f"p{index:04d}"
+        yield _Item(
+            name, case, ("right", role) if first.get(index, True) else (role, "right"), int(rng.integers(1 << 30))
+        )
 
 
 def _plan_groups(pairs: int, groups: int, seed: int) -> Iterator[_Item]:
@@ -176,7 +205,7 @@ def _plan_groups(pairs: int, groups: int, seed: int) -> Iterator[_Item]:
         case = _find(lambda case: len(_ways(case)) >= len(LABELS) - 1, number, rng, used, pairs + groups, seed)
         worse = [str(role) for role in rng.permutation(_ways(case))[: size - 1]]
         best = (number // 2) % size
-        yield _Item(case, (*worse[:best], "right", *worse[best:]), int(rng.integers(1 << 30)))
+        yield _Item(f"g{number:04d}", case, (*worse[:best], "right", *worse[best:]), int(rng.integers(1 << 30)))
 
 
 def _can(case: Case, role: str) -> bool:
@@ -236,14 +265,17 @@ def _scene(what: Literal["mixed", "sign", "many"], rng: Rng, total: int, seed: i
     return furnish(place, first + number, what), f"{place}-{what}-{number}"
 
 
-def _write(path: Path, item: _Item, name: str, written: dict[str, str]) -> dict[str, Any]:
-    """Draw the pictures of one example and write them; returns its row."""
+def _draw(plan: _Plan, number: int) -> str:
+    """Draw the pictures of one example and write them; returns its line of a table."""
+    items = _items(plan)
+    item, case = items[number], items[number].case
     rng = np.random.default_rng([item.seed, 3])
-    case = item.case
+    keys = list(dict.fromkeys(each.case.key for each in items[: number + 1]))
+    source_file = f"images/s{keys.index(case.key):04d}.jpg"
     source = case.source()
-    if case.key not in written:
-        written[case.key] = f"images/s{len(written):04d}.jpg"
-        files.write_bytes(path / written[case.key], _encoded(source, 95))
+    source_data = _encoded(source, 95)
+    if all(each.case.key != case.key for each in items[:number]):
+        files.write_bytes(plan.path / source_file, source_data)
     wear = float(rng.random())
     quality = int(rng.integers(90, 96)) if wear < 0.85 else int(rng.integers(50, 62))
     grain = 0.0 if wear < 0.5 else float(rng.uniform(0.5, 2.0))
@@ -251,26 +283,32 @@ def _write(path: Path, item: _Item, name: str, written: dict[str, str]) -> dict[
     right = case.right()
     for letter, role in zip(LABELS, item.roles, strict=False):
         picture, note = _candidate(case, role, source, right, rng)
-        file = f"images/{name}_{letter.lower()}.jpg"
+        file = f"images/{item.name}_{letter.lower()}.jpg"
         if role == "no_edit" and rng.random() < 0.5:
-            data = (path / written[case.key]).read_bytes()
+            data = source_data
         else:
             noise = rng.standard_normal(picture.shape, dtype=np.float32) * grain if grain else 0.0
             data = _encoded(np.clip(np.round(picture + noise), 0, 255).astype(np.uint8), quality)
-        files.write_bytes(path / file, data)
+        files.write_bytes(plan.path / file, data)
         images.append(file)
         notes.append(note)
-    row: dict[str, Any] = {"id": name, "source": written[case.key]}
-    if len(images) == 2:
-        tie = "again" in item.roles
-        kind = "tie" if tie else next(role for role in item.roles if role != "right")
-        preference = TIE if tie else LABELS[item.roles.index("right")]
-        row |= {"candidate_a": images[0], "candidate_b": images[1], "instruction": case.instruction}
-        row |= {"preference": preference, "label_kind": f"demo_{kind}"}
-    else:
-        row |= {"candidates": images, "instruction": case.instruction}
-        row |= {"best": item.roles.index("right"), "label_kind": "demo_group"}
-    return row | {"category": case.category, "source_id": case.key, "candidate_notes": notes}
+    row = {"id": item.name, "source": source_file, **_labelled(item, images)}
+    row |= {"category": case.category, "source_id": case.key, "candidate_notes": notes}
+    row |= {"made_by": {key: plan.made_by[key] for key in ("made_by", "version", "seed")}}
+    return json.dumps(row, ensure_ascii=False) + "\n"
+
+
+def _labelled(item: _Item, images: list[str]) -> dict[str, Any]:
+    """The candidates of one example and its label, as its row has them."""
+    instruction = item.case.instruction
+    if len(images) > 2:
+        best = item.roles.index("right")
+        return {"candidates": images, "instruction": instruction, "best": best, "label_kind": "demo_group"}
+    tie = "again" in item.roles
+    kind = "tie" if tie else next(role for role in item.roles if role != "right")
+    preference = TIE if tie else LABELS[item.roles.index("right")]
+    row = {"candidate_a": images[0], "candidate_b": images[1], "instruction": instruction}
+    return row | {"preference": preference, "label_kind": f"demo_{kind}"}
 
 
 def _candidate(case: Case, role: str, source: Picture, right: Picture, rng: Rng) -> tuple[Picture, str]:
@@ -296,8 +334,3 @@ def _encoded(picture: Picture, quality: int) -> bytes:
     """A JPEG file."""
     _, data = cv2.imencode(".jpg", np.ascontiguousarray(picture[..., ::-1]), [cv2.IMWRITE_JPEG_QUALITY, quality])
     return bytes(data)
-
-
-def _line(row: dict[str, Any], made_by: dict[str, Any]) -> str:
-    author = {key: made_by[key] for key in ("made_by", "version", "seed")}
-    return json.dumps(row | {"made_by": author}, ensure_ascii=False) + "\n"

@@ -167,11 +167,11 @@ def _open_own(spec: str, settings: Settings, progress: Progress | None, skip_bad
             raise DataError("There is no feedback yet.", next_step="Judge some edits in the app first.")
         return read_folder(settings.feedback, skip_bad_rows=skip_bad_rows)
     if spec == DEMO:
-        return _open_demo(settings.home / "data" / f"demo-{DEMO_PAIRS}", progress)
+        return _open_demo(settings.home / "data" / f"demo-{DEMO_PAIRS}", settings.workers, progress)
     return read_folder(Path(spec).expanduser(), skip_bad_rows=skip_bad_rows)
 
 
-def _open_demo(folder: Path, progress: Progress | None) -> Dataset:
+def _open_demo(folder: Path, workers: int, progress: Progress | None) -> Dataset:
     try:
         return read_folder(folder)
     except DataError:  # not there, or left unfinished
@@ -181,4 +181,4 @@ def _open_demo(folder: Path, progress: Progress | None) -> Dataset:
             if progress is not None:
                 progress("drawing", done, total)
 
-        return make_demo(folder, pairs=DEMO_PAIRS, groups=0, force=True, progress=drawn)
+        return make_demo(folder, pairs=DEMO_PAIRS, groups=0, force=True, workers=workers, progress=drawn)

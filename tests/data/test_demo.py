@@ -1,4 +1,6 @@
 import json
+import multiprocessing
+import os
 import signal
 import subprocess
 import sys
@@ -13,6 +15,7 @@ import pytest
 from rewardharness.data import demo, photos
 from rewardharness.data.demo import CATEGORIES, make_demo
 from rewardharness.data.folder import read_folder
+from rewardharness.data.processes import in_order
 from rewardharness.errors import DataError, InputError, MissingPackageError
 from rewardharness.schema import EDIT_KINDS, Example
 
@@ -92,6 +95,23 @@ def test_the_same_seed_gives_the_same_bytes_and_another_seed_does_not(folder: Pa
     assert {example.instruction for example in other.examples} != {
         example.instruction for example in read_folder(folder).examples[:3]
     }
+
+
+def test_several_processes_draw_the_same_bytes(folder: Path, tmp_path: Path):
+    make_demo(tmp_path / "again", pairs=PAIRS, groups=GROUPS, seed=3, ties=True, workers=2)
+    assert contents(tmp_path / "again") == contents(folder)
+
+
+def process_of(number: int) -> tuple[int, int]:
+    if number == 20 and multiprocessing.parent_process() is not None:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number, os.getpid()
+
+
+def test_the_work_of_a_killed_process_is_done_here():
+    done = list(in_order(process_of, range(32), workers=2))
+    assert [number for number, _ in done] == list(range(32))
+    assert done[20][1] == os.getpid() and done[0][1] != os.getpid()
 
 
 def test_pictures_are_what_the_labels_say(folder: Path):

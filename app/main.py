@@ -9,12 +9,12 @@ from pathlib import Path
 import gradio as gr
 from starlette.middleware import Middleware
 
+from app.lineage.page import build_lineage_tab
 from app.releases import UNSAID, Places
 from app.services import AppServices, is_local
 from app.tabs.benchmark.layout import build_benchmark_tab
 from app.tabs.evolve.layout import build_evolve_tab
 from app.tabs.library import build_library_tab
-from app.tabs.lineage import build_lineage_tab
 from app.tabs.score.layout import build_score_tab
 from app.theme import make_theme
 from rewardharness.errors import InputError
@@ -124,7 +124,7 @@ def serve(
             max_file_size="20mb",
             app_kwargs={"middleware": [Middleware(HostMiddleware, HostCheck.listening(host, settings.hosts))]},
             theme=make_theme(),
-            css=_asset("style.css") + _asset("lineage.css"),
+            css=_asset("style.css"),
             js=_asset("keys.js"),
         )
     except OSError as error:

@@ -12,7 +12,7 @@ from app.evolve_services import EvolveServices
 from app.hub_services import HubServices
 from app.judges import BY_MEASURING, JudgeChoice, Judges, Used
 from app.libraries import Choice, Libraries
-from app.lineage_services import LineageServices
+from app.lineage.services import LineageServices
 from app.releases import RELEASE, UNSAID, Fixed, Places
 from app.running import ModelRun, Running
 from app.samples import Sample, make_samples

@@ -1,10 +1,15 @@
 """Writes docs/cli.md from the parser of `rh`. With --check it only says whether the page is up to date."""
 
 import argparse
+import io
 import os
 import sys
 from pathlib import Path
 
+from cyclopts import App
+from rich.console import Console
+
+from rewardharness.cli.command import COMMANDS, load_app
 from rewardharness.cli.main import make_parser
 
 PAGE = Path(__file__).parent / "cli.md"
@@ -15,8 +20,20 @@ def sections(parser: argparse.ArgumentParser, level: int = 2) -> list[str]:
     found = [f"{'#' * level} `{parser.prog}`\n\n```\n{parser.format_help().rstrip()}\n```"]
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
-            for child in action.choices.values():
-                found.extend(sections(child, min(level + 1, 4)))
+            for name, child in action.choices.items():
+                found.extend(app_sections(load_app(name)) if name in COMMANDS else sections(child, min(level + 1, 4)))
+    return found
+
+
+def app_sections(app: App) -> list[str]:
+    """Return the help of a cyclopts app and of its commands, as Markdown sections."""
+    found = []
+    for words in ([], *([name] for name in app if not name.startswith("-"))):
+        console = Console(width=100, file=io.StringIO(), color_system=None)
+        app.help_print(words, console=console)
+        lines = (line.rstrip() for line in console.file.getvalue().strip().splitlines())  # type: ignore[attr-defined]
+        text = "\n".join(lines)
+        found.append(f"{'#' * (4 if words else 3)} `{' '.join([app.name[0], *words])}`\n\n```\n{text}\n```")
     return found
 
 

@@ -12,6 +12,7 @@ LAYERS = {
     "schema": 0.1,
     "leaks": 0.15,
     "files": 0.2,
+    "codec": 0.25,
     "settings": 0.3,
     "prompts": 0.4,
     "library": 1,
@@ -25,6 +26,7 @@ LAYERS = {
     "bulk": 3,
     "cli": 4,
     "serving": 3,
+    "lineage": 3.5,
     "app": 4,
     "__main__": 5,
 }

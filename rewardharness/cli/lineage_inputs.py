@@ -1,147 +1,116 @@
-"""How metrics, examples' values and artifacts are spelled on the command line of `rh lineage`."""
+"""Values of `rh lineage` that are written on the command line: metrics, artifacts, files with values per example."""
 
 import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar
 
+from rewardharness.codec import ValidationError, from_json
 from rewardharness.errors import InputError
-from rewardharness.runs.forms import Artifact, Direction, Expected, Metric
-from rewardharness.runs.reports import Found, metric_at
-from rewardharness.runs.typed import Misfit, read_as
+from rewardharness.files import read_json, read_text
+from rewardharness.lineage.named_files import digest_of
+from rewardharness.lineage.records import Artifact, ExpectedMetric, MetricValue
+from rewardharness.lineage.reports import ReportFacts, metric_at
 
+T = TypeVar("T")
 _NUMBERS = ("value", "n", "judged", "low", "high", "correct")
 
 
-def expected(spec: str) -> Expected:
-    """Read an expected metric, as in `accuracy,higher,target=0.8`.
+def expected_metric(spec: str) -> ExpectedMetric:
+    """Parse an expected metric, as in `accuracy,higher,target=0.8`.
 
     Raises:
-        InputError: If it cannot be read.
+        InputError: If it is malformed.
     """
-    name, direction, given = _parts(spec, ("target",))
-    return Expected(name, direction, _number(spec, "target", given["target"]) if "target" in given else None)
+    return _read(ExpectedMetric, spec, _fields(spec, ("target",)))
 
 
-def metric(spec: str, report: Found | None, items: Mapping[str, Mapping[str, float]]) -> Metric:
-    """Read a metric; see `rh lineage record-eval --help`.
+def metric_value(spec: str, report: ReportFacts | None, items: Mapping[str, Mapping[str, float]]) -> MetricValue:
+    """Parse a metric; see `rh lineage record-eval --help`.
 
     Args:
-        spec: The spelling.
-        report: The report that `at=` takes it from.
-        items: Values example by example, by metric.
+        spec: The metric as written.
+        report: The report that `at=` reads.
+        items: Values per example, by metric.
 
     Raises:
-        InputError: If it cannot be read, or there is no value.
+        InputError: If it is malformed, or has no value.
     """
-    name, direction, given = _parts(spec, (*_NUMBERS, "at"))
-    if "at" in given:
-        if report is None or len(given) > 1:
-            raise _unreadable(spec, "at= takes everything from --report")
-        return metric_at(report, name, direction, given["at"])
-    numbers = {key: _number(spec, key, text) for key, text in given.items()}
-    if ("low" in numbers) != ("high" in numbers):
-        raise _unreadable(spec, "an interval has low= and high=")
-    value, interval = numbers.get("value"), (numbers["low"], numbers["high"]) if "low" in numbers else None
-    judged = numbers.get("judged")
+    fields = _fields(spec, (*_NUMBERS, "at"))
+    name, direction = fields["name"], fields["direction"]
+    if "at" in fields:
+        if report is None or len(fields) > 3:
+            raise _malformed(spec, "at= reads all numbers from --report, and nothing else can be given")
+        return metric_at(report, name, direction, fields["at"])
+    if ("low" in fields) != ("high" in fields):
+        raise _malformed(spec, "an interval needs low= and high=")
+    interval = [fields.pop("low"), fields.pop("high")] if "low" in fields else None
     values = list(items.get(name, {}).values())
+    correct = _number(spec, fields.pop("correct")) if "correct" in fields else None
     if values:
-        judged = judged if judged is not None else len(values)
-        value = value if value is not None else sum(values) / len(values)
-        shares = all(each in {0.0, 0.5, 1.0} for each in values)
-        interval = interval or (_wilson(sum(values), len(values)) if shares else None)
-    elif "correct" in numbers:
-        if judged is None or value is not None or not 0 <= numbers["correct"] <= judged:
-            raise _unreadable(spec, "correct= goes with judged=, which is not smaller, and without value=")
-        value, interval = (
-            numbers["correct"] / judged if judged else None,
-            interval or _wilson(numbers["correct"], judged),
-        )
-    if value is None:
-        raise _unreadable(spec, "it has no value")
-    wire = {"name": name, "direction": direction, "value": value, "interval": list(interval) if interval else None}
-    wire |= {"n": _whole(spec, "n", numbers.get("n")), "judged": _whole(spec, "judged", judged)}
-    try:
-        return read_as(Metric, wire)
-    except Misfit as error:
-        raise _unreadable(spec, str(error)) from None
+        fields = {"value": sum(values) / len(values), "judged": len(values), **fields}
+        correct = sum(values) if all(value in {0.0, 0.5, 1.0} for value in values) else None
+    elif correct is not None:
+        if "value" in fields or not 0 <= correct <= _number(spec, fields.get("judged", "0")):
+            raise _malformed(spec, "correct= needs judged=, which is not smaller, and excludes value=")
+        fields["value"] = correct / _number(spec, fields["judged"])
+    if "value" not in fields:
+        raise _malformed(spec, "it has no value")
+    if interval is None and correct is not None:
+        interval = _wilson(correct, _number(spec, fields["judged"]))
+    return _read(MetricValue, spec, {**fields, "interval": interval})
 
 
-def open_report(path: Path, row: str) -> Found:
-    """Read a report of any kind.
-
-    Args:
-        path: The report.
-        row: Which row of a benchmark is meant.
-
-    Raises:
-        InputError: If it is no report, or has no such row.
-    """
-    from rewardharness.benchmark.measured_rows import is_benchmark, read_row
-    from rewardharness.runs.reports import read_report
-
-    found = read_report(path)
-    return read_row(found, path.parent, row) if is_benchmark(found.document) else found
-
-
-def items(path: Path, names: Sequence[str]) -> dict[str, dict[str, float]]:
-    """Read values example by example: one JSON object per line, with `id` and a number for each metric.
+def read_items(path: Path, names: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Read values per example: one JSON object per line, with `id` and a number for each metric.
 
     Args:
         path: The file. A null is an example without an answer; it is left out.
-        names: The metrics that are taken.
+        names: The metrics to read.
 
     Raises:
-        InputError: If a line cannot be used, or a metric has no values.
+        InputError: If a line is malformed, or a metric has no values.
     """
-    from rewardharness.files import read_text
-
     found: dict[str, dict[str, float]] = {name: {} for name in names}
     for number, line in enumerate(read_text(path).splitlines(), 1):
         if not line.strip():
             continue
         try:
             row = json.loads(line)
-        except (ValueError, RecursionError):
-            row = None
-        if not isinstance(row, dict) or not isinstance(row.get("id"), str) or not _plain(row["id"]):
-            raise InputError(f"{path}, line {number}, is no JSON object with an `id`.", next_step="Correct the line.")
+            id_ = row["id"].encode("utf-8").decode("utf-8")
+        except (ValueError, RecursionError, TypeError, KeyError, AttributeError):
+            raise InputError(
+                f"{path}, line {number}, is not a JSON object with an `id`.", next_step="Correct the line."
+            ) from None
         for name in names:
             value = row.get(name)
             if value is None:
                 continue
-            if isinstance(value, bool):
-                value = float(value)
-            if not isinstance(value, int | float) or abs(value) > 1e300 or value != value or row["id"] in found[name]:
+            if not isinstance(value, int | float) or not abs(value) < 1e300 or id_ in found[name]:
                 raise InputError(
-                    f"{path}, line {number}: {name} is no number, or {row['id']!r} stands there twice.",
+                    f"{path}, line {number}: {name} is not a number, or the id {id_!r} is repeated.",
                     next_step="Correct the line.",
                 )
-            found[name][row["id"]] = float(value)
-    kept = {name: values for name, values in found.items() if values}
-    if not kept:
-        raise InputError(f"{path} has no values of {', '.join(names)}.", next_step="Name a metric as its key is.")
-    return kept
+            found[name][id_] = float(value)
+    found = {name: values for name, values in found.items() if values}
+    if not found:
+        raise InputError(f"{path} has no values of {', '.join(names)}.", next_step="Name a metric as in the file.")
+    return found
 
 
 def artifact(spec: str) -> Artifact:
-    """Read an artifact, as in `step-400=out/checkpoint-400` or `model=hf://org/name@rev`, optionally `#sha256:HASH`.
+    """Parse an artifact: `step-400=out/checkpoint-400`, or `model=hf://org/name@rev`, optionally with `#sha256:HASH`.
 
-    A file or folder that is here is hashed.
+    A local file or folder is hashed.
 
     Raises:
-        InputError: If it cannot be read, or its hash is not the one that was given.
+        InputError: If it is malformed, cannot be read, or has another digest than given.
     """
-    from rewardharness.runs.named_files import digest_of
-
-    name, equals, rest = spec.partition("=")
-    location, given = rest, None
-    hashed = re.fullmatch(r"(.+)#sha256:([0-9a-f]{64})", rest)
-    if hashed:
-        location, given = hashed[1], hashed[2]
-    if not name.strip() or not equals or not location:
-        raise InputError(f"{spec[:200]!r} is no artifact.", next_step="Write NAME=PATH or NAME=ADDRESS#sha256:HASH.")
+    match = re.fullmatch(r"\s*([^=]*[^=\s])\s*=(.+?)(?:#sha256:([0-9a-f]{64}))?", spec)
+    if match is None:
+        raise InputError(f"{spec[:200]!r} is not an artifact.", next_step="Write NAME=PATH or NAME=URL#sha256:HASH.")
+    name, location, given = match.groups()
     if "://" in location:
         return Artifact(name, location, given)
     path = Path(location).expanduser().resolve()
@@ -149,76 +118,67 @@ def artifact(spec: str) -> Artifact:
         return Artifact(name, str(path), given)
     digest, size = digest_of(path)
     if given not in {None, digest}:
-        raise InputError(f"{path} has another hash than the one given.", next_step="Check which file is meant.")
+        raise InputError(f"{path} does not have the given digest.", next_step="Check that it is the right file.")
     return Artifact(name, str(path), digest, size)
 
 
 def tolerances(specs: Sequence[str]) -> dict[str, float]:
-    """Read tolerances: `0.02` for all metrics, `accuracy=0.02` for one.
+    """Parse tolerances: `0.02` for all metrics, `accuracy=0.02` for one.
 
     Raises:
-        InputError: If one is no number.
+        InputError: If one is not a number.
     """
-    found: dict[str, float] = {}
-    for spec in specs:
-        name, _, text = spec.rpartition("=")
-        found[name] = _number(spec, "a tolerance", text)
-    return found
-
-
-def _plain(text: str) -> bool:
-    return not any("\ud800" <= each <= "\udfff" for each in text)
-
-
-def _parts(spec: str, known: Sequence[str]) -> tuple[str, Direction, dict[str, str]]:
-    name, *rest = (part.strip() for part in spec.split(","))
-    if not name or not rest or rest[0] not in {"higher", "lower"}:
-        raise _unreadable(spec, "after its name comes `higher` or `lower`, the way it is better")
-    given = {}
-    for part in rest[1:]:
-        key, equals, value = part.partition("=")
-        if key not in known or not equals or key in given:
-            raise _unreadable(spec, f"{part!r} is not one of {', '.join(f'{each}=' for each in known)}, each once")
-        given[key] = value
-    return name, cast(Direction, rest[0]), given
-
-
-def _number(spec: str, key: str, text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        raise _unreadable(spec, f"{key} is no number") from None
-    if not abs(number) < 1e300:
-        raise _unreadable(spec, f"{key} is no number")
-    return number
-
-
-def _whole(spec: str, key: str, number: float | None) -> int | None:
-    if number is not None and number != int(number):
-        raise _unreadable(spec, f"{key} is a count")
-    return None if number is None else int(number)
-
-
-def _wilson(correct: float, judged: float) -> tuple[float, float] | None:
-    from rewardharness.judging.report import wilson
-
-    found = wilson(correct, int(judged))
-    return None if found is None else (found.low, found.high)
-
-
-def _unreadable(spec: str, why: str) -> InputError:
-    return InputError(f"{spec[:200]!r} cannot be read: {why}.", next_step="Write it as in accuracy,higher,value=0.8.")
+    return {name: _number(spec, text) for spec in specs for name, _, text in [spec.rpartition("=")]}
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """Read a trainer's configuration, a JSON object.
+    """Read the configuration of a trainer.
 
     Raises:
-        InputError: If it is none.
+        InputError: If it is not a JSON object.
     """
-    from rewardharness.files import read_json
+    config = read_json(path)
+    if not isinstance(config, dict):
+        raise InputError(f"{path} is not a JSON object.", next_step="Write the configuration as one JSON object.")
+    return config
 
-    found = read_json(path)
-    if not isinstance(found, dict):
-        raise InputError(f"{path} is no JSON object.", next_step="Write the configuration as one JSON object.")
-    return found
+
+def _fields(spec: str, known: Sequence[str]) -> dict[str, Any]:
+    name, *rest = (part.strip() for part in spec.split(","))
+    if not name or not rest or rest[0] not in {"higher", "lower"}:
+        raise _malformed(spec, "the name must be followed by `higher` or `lower`, whichever is better")
+    fields: dict[str, Any] = {"name": name, "direction": rest[0]}
+    for part in rest[1:]:
+        key, equals, value = part.partition("=")
+        if key not in known or not equals or key in fields:
+            raise _malformed(spec, f"{part!r} is not one of {', '.join(f'{key}=' for key in known)}, each once")
+        fields[key] = value
+    return fields
+
+
+def _read(kind: type[T], spec: str, fields: Mapping[str, Any]) -> T:
+    try:
+        return from_json(kind, fields, coerce=True)
+    except ValidationError as error:
+        raise _malformed(spec, str(error)) from None
+
+
+def _number(spec: str, text: Any) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = float("nan")
+    if not abs(number) < 1e300:
+        raise _malformed(spec, f"{text!r} is not a number")
+    return number
+
+
+def _wilson(correct: float, judged: float) -> list[float] | None:
+    from rewardharness.judging.report import wilson
+
+    interval = wilson(correct, int(judged))
+    return None if interval is None else [interval.low, interval.high]
+
+
+def _malformed(spec: str, why: str) -> InputError:
+    return InputError(f"{spec[:200]!r} is malformed: {why}.", next_step="Write it as in accuracy,higher,value=0.8.")

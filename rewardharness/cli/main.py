@@ -11,12 +11,12 @@ from rewardharness.cli import (
     benchmark,
     bulk,
     cache,
+    command,
     data,
     doctor,
     evolve,
     hub,
     library,
-    lineage,
     output,
     release,
     replay,
@@ -59,7 +59,6 @@ def make_parser() -> argparse.ArgumentParser:
         benchmark,
         replay,
         reproduce,
-        lineage,
         hub,
         data,
         bulk,
@@ -70,6 +69,8 @@ def make_parser() -> argparse.ArgumentParser:
         doctor,
     ):
         module.register(commands)
+    for name, summary in command.COMMANDS.items():
+        commands.add_parser(name, help=summary, add_help=False)
     return parser
 
 
@@ -80,20 +81,24 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit status, see `rh --help`.
     """
     words = benchmark.completed(sys.argv[1:] if argv is None else argv)
-    parser = make_parser()
-    arguments, unknown = parser.parse_known_args(words)
-    if unknown:
-        _asked(parser, words).error(f"unrecognized arguments: {' '.join(unknown)}")
-    arguments.words = words
-    run: Command = arguments.run
     settings = None
+    arguments = None
+    if not (words and words[0] in command.COMMANDS):
+        parser = make_parser()
+        arguments, unknown = parser.parse_known_args(words)
+        if unknown:
+            _asked(parser, words).error(f"unrecognized arguments: {' '.join(unknown)}")
+        arguments.words = words
     try:
         settings = Settings.from_env()
-        if getattr(arguments, "judge_from_settings", False):
+        if arguments is not None and getattr(arguments, "judge_from_settings", False):
             arguments.judge = arguments.judge or settings.judge
         logging.basicConfig(level=logging.DEBUG if settings.debug else logging.WARNING, format="%(name)s: %(message)s")
         if not settings.debug:  # it tells of every retry, twice; what comes of them is an error in our own words
             logging.getLogger(HUB_RETRIES).setLevel(logging.ERROR)
+        if arguments is None:
+            return command.run_app(words[0], words[1:])
+        run: Command = arguments.run
         return run(arguments, settings)
     except KeyboardInterrupt:
         output.note("Interrupted. The same command goes on where it stopped, if it keeps a run folder.")

@@ -1,4 +1,4 @@
-"""What a row of a benchmark's report says, in the form in which a lineage keeps it."""
+"""A row of a benchmark report as metrics of an eval."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -9,57 +9,56 @@ from typing import Any
 from rewardharness.benchmark.result import make_sheet, outcomes
 from rewardharness.benchmark.run import EXAM, read_exam, read_judgments
 from rewardharness.errors import DataError, InputError
-from rewardharness.runs.forms import Benchmark, Direction, Metric
-from rewardharness.runs.lineage import Items
-from rewardharness.runs.reports import Found
+from rewardharness.lineage.records import BenchmarkRef, Direction, Items, MetricValue
+from rewardharness.lineage.reports import ReportFacts
 from rewardharness.schema import Json
 
 DIRECTIONS: Mapping[str, Direction] = {
     name: "higher" for name in ("exact", "forced", "groups", "fitted", "macro", "spearman")
 }
-"""Which way the metrics of a report are better. `tuned` is not among them: it is no estimate of anything."""
+"""Direction of the metrics of a report. `tuned` is not an estimate, and is left out."""
 
-_SLACK = 1e-9
+_TOLERANCE = 1e-9
 
 
 def is_benchmark(document: Mapping[str, Any]) -> bool:
-    """Whether a report is that of a benchmark."""
+    """Return whether a report is a benchmark report."""
     return isinstance(document.get("task"), dict) and isinstance(document.get("rows"), list) and "digest" in document
 
 
-def read_row(found: Found, folder: Path, which: str) -> Found:
-    """Read a row: its metrics, and example by example what they are made of, where the run folder still tells.
+def read_row(facts: ReportFacts, folder: Path, which: str) -> ReportFacts:
+    """Read a row: its metrics, and the values per example if the run folder is available.
 
     Args:
-        found: The report.
-        folder: The folder it lies in.
+        facts: The report.
+        folder: Folder of the report.
         which: Role or key of the row.
 
     Raises:
-        InputError: If there is no such row, or it has no numbers.
-        DataError: If the report cannot be understood.
+        InputError: If there is no such row, or nothing was judged in it.
+        DataError: If the report is damaged.
     """
-    report = found.document
+    report = facts.document
     try:
         rows = [row for row in report["rows"] if which in {row["key"], row["role"]}]
         if not rows:
             known = ", ".join(f"{row['key']} ({row['role']}, {row['name']})" for row in report["rows"])
-            raise InputError(f"{found.source.file} has no row {which!r}.", next_step=f"Rows: {known}.")
+            raise InputError(f"{facts.source.file} has no row {which!r}.", next_step=f"Rows: {known}.")
         row = rows[0]
         named = _named(row["numbers"])
         metrics = {name: _metric(name, number) for name, number in named.items()}
         sample = f", sample {report['sampled']}" if report["sampled"] else ""
-        benchmark = Benchmark(report["task"]["name"], f"{report['protocol']}{sample}", report["digest"])
+        benchmark = BenchmarkRef(report["task"]["name"], f"{report['protocol']}{sample}", report["digest"])
         how = "+".join(row["protocols"]) or row["protocol"]
         judge = f"{row['name']}, {how}, {row['revision']}"
         items = _items(folder, row["key"], named, metrics)
     except (KeyError, TypeError, AttributeError) as error:
-        message = f"{found.source.file} cannot be understood: {type(error).__name__}: {error}."
-        raise DataError(message, next_step="Write it anew with: rh benchmark report") from None
+        message = f"{facts.source.file} is damaged: {type(error).__name__}: {error}."
+        raise DataError(message, next_step="Recreate it with: rh benchmark report") from None
     if not metrics:
-        raise InputError(f"{found.source.file}: nothing was judged in this row.", next_step="Name another row.")
+        raise InputError(f"{facts.source.file}: nothing was judged in this row.", next_step="Choose another row.")
     return replace(
-        found,
+        facts,
         benchmark=benchmark,
         protocol=report["protocol"],
         judge=judge,
@@ -70,7 +69,7 @@ def read_row(found: Found, folder: Path, which: str) -> Found:
 
 
 def _named(numbers: list[Json]) -> dict[str, Json]:
-    """Numbers with a value by a name that is short and their own, as in `demo_partial/exact/2-way`."""
+    """Return the numbers with a value by a short unique name, as in `demo_partial/exact/2-way`."""
     found: dict[str, Json] = {}
     for number in numbers:
         if number["value"] is None or number["metric"] not in DIRECTIONS:
@@ -83,10 +82,10 @@ def _named(numbers: list[Json]) -> dict[str, Json]:
     return found
 
 
-def _metric(name: str, number: Json) -> Metric:
-    """A number with what it is worth. Where what was not judged counts as wrong, it is about all examples."""
+def _metric(name: str, number: Json) -> MetricValue:
+    """Convert a number. If failed judgments count as wrong, it is about all examples."""
     interval = number["interval"]
-    return Metric(
+    return MetricValue(
         name,
         DIRECTIONS[number["metric"]],
         float(number["value"]),
@@ -96,8 +95,8 @@ def _metric(name: str, number: Json) -> Metric:
     )
 
 
-def _items(folder: Path, key: str, named: Mapping[str, Json], metrics: Mapping[str, Metric]) -> Items:
-    """Credit per question of those metrics that are a plain mean of it. Empty where the run is not at hand."""
+def _items(folder: Path, key: str, named: Mapping[str, Json], metrics: Mapping[str, MetricValue]) -> Items:
+    """Return the credit per question of metrics that are its mean. Empty without the run folder."""
     if not (folder / EXAM).is_file():
         return {}
     exam = read_exam(folder)
@@ -109,9 +108,9 @@ def _items(folder: Path, key: str, named: Mapping[str, Json], metrics: Mapping[s
         judged = [each for each in outcomes(sheet, number["part"]) if each.credit is not None]
         clusters = [each.cluster for each in judged if each.cluster]
         if len(set(clusters)) < len(clusters):
-            continue  # questions on one source image are not independent, as a comparison in pairs would take them
+            continue  # a paired comparison assumes independence; questions on one source image are not independent
         credits = {each.id: float(each.credit or 0.0) for each in judged}
         metric = metrics[name]
-        if len(credits) == metric.judged and abs(fmean(credits.values()) - metric.value) < _SLACK:
+        if len(credits) == metric.judged and abs(fmean(credits.values()) - metric.value) < _TOLERANCE:
             found[name] = credits
     return found

@@ -15,28 +15,30 @@ from fixtures_shared import SHARED
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rewardharness.codec import from_json, to_json
 from rewardharness.errors import HarnessError, InputError
 from rewardharness.files import content_id, sha256
-from rewardharness.runs.forms import (
+from rewardharness.lineage.named_files import digest_of, read_release
+from rewardharness.lineage.records import (
     Artifact,
-    Benchmark,
-    Data,
-    Eval,
-    Expected,
-    Failure,
+    BenchmarkRef,
+    Evaluation,
+    ExpectedMetric,
     Manifest,
-    Metric,
-    Model,
-    Result,
-    Reward,
+    MetricValue,
+    NamedRevision,
+    RewardRef,
+    RunFailure,
+    RunOutcome,
     Subject,
     Trainer,
 )
-from rewardharness.runs.lineage import Lineage, LineageError, Record
-from rewardharness.runs.named_files import digest_of, read_release
+from rewardharness.lineage.store import Lineage, LineageError, Record
 
 HASH = sha256(b"some Library")
-PLAN = Manifest("training", Model("base"), reward=Reward(library=HASH), expected=(Expected("accuracy", "higher"),))
+PLAN = Manifest(
+    "training", NamedRevision("base"), reward=RewardRef(library=HASH), expected=(ExpectedMetric("accuracy", "higher"),)
+)
 
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 names = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,20}", fullmatch=True)
@@ -48,9 +50,9 @@ configs = st.dictionaries(
 plans = st.builds(
     Manifest,
     st.sampled_from(["training", "filtering", "best-of-n", "other"]),
-    st.builds(Model, names, words),
-    reward=st.none() | st.just(Reward(library=HASH)),
-    data=st.none() | st.builds(Data, names, words),
+    st.builds(NamedRevision, names, words),
+    reward=st.none() | st.just(RewardRef(library=HASH)),
+    data=st.none() | st.builds(NamedRevision, names, words),
     trainer=st.none() | st.builds(Trainer, names, words, configs),
     seeds=st.lists(st.integers(0, 2**31), max_size=3).map(tuple),
     notes=words,
@@ -70,12 +72,12 @@ def trained(lineage: Lineage, folder: Path) -> tuple[Record, Record, Path]:
     checkpoint.mkdir()
     (checkpoint / "weights.bin").write_bytes(b"weights")
     artifact = Artifact("last", str(checkpoint), *digest_of(checkpoint))
-    return manifest, lineage.record("run-1", Result(manifest.id, "succeeded", artifacts=(artifact,))), checkpoint
+    return manifest, lineage.record("run-1", RunOutcome(manifest.id, "succeeded", artifacts=(artifact,))), checkpoint
 
 
-def measured(result: Record, value: float = 0.5, **more: Any) -> Eval:
-    metric = Metric("accuracy", "higher", value, **more)
-    return Eval(Subject(result=result.id, artifact="last"), Benchmark("bench"), (metric,))
+def measured(result: Record, value: float = 0.5, **more: Any) -> Evaluation:
+    metric = MetricValue("accuracy", "higher", value, **more)
+    return Evaluation(Subject(result=result.id, artifact="last"), BenchmarkRef("bench"), (metric,))
 
 
 @several
@@ -113,16 +115,19 @@ def test_no_byte_of_a_record_changes_unseen(data: st.DataObject, tmp_path_factor
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (lambda record: record | {"name": "run-2"}, "name of another"),
-        (lambda record: record | {"more": 1}, "its keys are not"),
-        (lambda record: {key: record[key] for key in record if key != "seal"}, "its keys are not"),
+        (lambda record: record | {"name": "run-2"}, "differs from the file name"),
+        (lambda record: record | {"more": 1}, "unknown key more"),
+        (lambda record: {key: record[key] for key in record if key != "seal"}, "missing required field `seal`"),
         (lambda record: record | {"schema": 2}, "another version"),
         (lambda record: record | {"created": "2020-01-01T00:00:00Z"}, "seal"),
-        (lambda record: sealed(record | {"created": "today"}), "created is no time"),
-        (lambda record: sealed(record | {"body": record["body"] | {"note": "x"}}), "body.note is no known key"),
-        (lambda record: sealed(record | {"body": record["body"] | {"seeds": ["1"]}}), r"seeds\[0\] must be a whole"),
-        (lambda record: sealed(record | {"body": record["body"] | {"notes": "x"}}), "its id is not"),
-        (lambda record: [record], "its keys are not"),
+        (lambda record: sealed(record | {"created": "today"}), "created is not a UTC time"),
+        (lambda record: sealed(record | {"body": record["body"] | {"note": "x"}}), "unknown key note"),
+        (
+            lambda record: sealed(record | {"body": record["body"] | {"seeds": ["1"]}}),
+            r"seeds\[0\]: expected `int`, got `str`",
+        ),
+        (lambda record: sealed(record | {"body": record["body"] | {"notes": "x"}}), "the id is not the hash"),
+        (lambda record: [record], "Expected `object`, got `array`"),
     ],
 )
 def test_a_record_that_was_changed_is_named(lineage: Lineage, change: Any, why: str) -> None:
@@ -142,11 +147,11 @@ def sealed(record: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ('{"a": 1, "a": 1}', "a key stands twice"),
-        ('{"a": NaN}', "NaN is no number"),
-        ("[" * 100_000, "no record as it was written"),
-        ('{"a": "\\ud800"}', "its keys are not"),
-        ("", "no record as it was written"),
+        ('{"a": 1, "a": 1}', "missing required field"),
+        ('{"a": NaN}', "not valid JSON"),
+        ("[" * 100_000, "not a valid record"),
+        ('{"a": "\\ud800"}', "not valid JSON"),
+        ("", "not a valid record"),
     ],
 )
 def test_what_is_no_record_is_named(lineage: Lineage, text: str, why: str) -> None:
@@ -173,24 +178,24 @@ def test_other_files_in_the_folder_are_none_of_its_business(lineage: Lineage) ->
 def test_references_must_be_there_and_of_the_right_kind(lineage: Lineage, tmp_path: Path) -> None:
     manifest, result, _ = trained(lineage, tmp_path)
     with pytest.raises(LineageError, match="is not in"):
-        lineage.record("run-2", Result(HASH, "stopped"))
-    with pytest.raises(LineageError, match="is a result and not a manifest"):
-        lineage.record("run-2", Result(result.id, "stopped"))
-    with pytest.raises(LineageError, match="did not leave"):
+        lineage.record("run-2", RunOutcome(HASH, "stopped"))
+    with pytest.raises(LineageError, match="is a result, not a manifest"):
+        lineage.record("run-2", RunOutcome(result.id, "stopped"))
+    with pytest.raises(LineageError, match="which its result does not have"):
         lineage.record("e", replace(measured(result), subject=Subject(result=result.id, artifact="first")))
     child = lineage.record("run-2", replace(PLAN, parents=(result.id, manifest.id)))
     assert child.id in lineage.read_all()
     (lineage.folder / "result.run-1.json").unlink()
-    with pytest.raises(LineageError, match=r"manifest run-2 names as its parent .* is not in"):
+    with pytest.raises(LineageError, match=r"refers to parent .* is not in"):
         lineage.read_all()
 
 
 def test_a_manifest_has_one_result(lineage: Lineage, tmp_path: Path) -> None:
     manifest, _, _ = trained(lineage, tmp_path)
     with pytest.raises(InputError, match="never changed"):
-        lineage.record("run-1", Result(manifest.id, "stopped"))
-    with pytest.raises(InputError, match="has its name"):
-        lineage.record("another", Result(manifest.id, "stopped"))
+        lineage.record("run-1", RunOutcome(manifest.id, "stopped"))
+    with pytest.raises(InputError, match="must have the same name"):
+        lineage.record("another", RunOutcome(manifest.id, "stopped"))
 
 
 def test_an_artifact_that_has_changed_since_is_not_measured(lineage: Lineage, tmp_path: Path) -> None:
@@ -209,20 +214,20 @@ def test_a_release_that_has_changed_since_is_an_error(lineage: Lineage, tmp_path
     file.write_text(json.dumps({"id": "r1", "library": {"id": HASH}, "more": 1}), "utf-8")
     release = read_release(file)
     assert (release.id, release.library) == ("r1", HASH)
-    manifest = lineage.record("run-1", replace(PLAN, reward=Reward(release=release)))
+    manifest = lineage.record("run-1", replace(PLAN, reward=RewardRef(release=release)))
     file.write_text(json.dumps({"id": "r1", "library": {"id": HASH}, "more": 2}), "utf-8")
     with pytest.raises(LineageError, match=r"release\.json has changed"):
-        lineage.record("run-1", Result(manifest.id, "stopped"))
+        lineage.record("run-1", RunOutcome(manifest.id, "stopped"))
     for text in ("[]", "{}", '{"id": 3}', '{"id": "r", "library": {"id": "short"}}', "no"):
         file.write_text(text, "utf-8")
-        with pytest.raises(InputError, match="no reward release"):
+        with pytest.raises(InputError, match=r"not (a reward release|valid JSON)"):
             read_release(file)
 
 
 def test_a_metric_keeps_the_direction_that_was_expected(lineage: Lineage, tmp_path: Path) -> None:
     _, result, _ = trained(lineage, tmp_path)
-    wrong = replace(measured(result), metrics=(Metric("accuracy", "lower", 0.5),))
-    with pytest.raises(LineageError, match="its manifest says higher"):
+    wrong = replace(measured(result), metrics=(MetricValue("accuracy", "lower", 0.5),))
+    with pytest.raises(LineageError, match="in its manifest, higher"):
         lineage.record("e", wrong)
 
 
@@ -239,7 +244,7 @@ def test_a_metric_keeps_the_direction_that_was_expected(lineage: Lineage, tmp_pa
     ],
 )
 def test_secrets_are_refused_and_not_repeated(lineage: Lineage, config: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match="would keep a secret") as error:
+    with pytest.raises(InputError, match="would store a secret") as error:
         lineage.record("run-1", replace(PLAN, trainer=Trainer("t", config=config)))
     assert not lineage.folder.exists() or not list(lineage.folder.iterdir())
     for secret in ("abc", "12345", "pass1", "hf_", "sk-"):
@@ -255,40 +260,41 @@ def test_what_only_stands_for_a_secret_is_none(lineage: Lineage) -> None:
 
 @pytest.mark.parametrize("name", ["", ".", "../x", "a/b", "a b", "-a", "a" * 101, "é", "a\n"])
 def test_a_name_stays_in_the_folder(lineage: Lineage, name: str) -> None:
-    with pytest.raises(InputError, match="is no name"):
+    with pytest.raises(InputError, match="is not a valid record name"):
         lineage.record(name, PLAN)
 
 
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: Result(HASH, "failed"),
-        lambda: Result(HASH, "succeeded", Failure("training", "x")),
-        lambda: Failure("training", " "),
-        lambda: Reward(),
+        lambda: RunOutcome(HASH, "failed"),
+        lambda: RunOutcome(HASH, "succeeded", RunFailure("training", "x")),
+        lambda: RunFailure("training", " "),
+        lambda: RewardRef(),
         lambda: Subject(),
         lambda: Subject(result=HASH),
-        lambda: Metric("m", "higher", 1.0, n=3, judged=4),
-        lambda: Metric("m", "higher", 1.0, interval=(0.0, 0.5)),
-        lambda: Eval(Subject(library=HASH), Benchmark("b"), ()),
+        lambda: MetricValue("m", "higher", 1.0, n=3, judged=4),
+        lambda: MetricValue("m", "higher", 1.0, interval=(0.0, 0.5)),
+        lambda: Evaluation(Subject(library=HASH), BenchmarkRef("b"), ()),
         lambda: replace(PLAN, parents=(HASH, HASH)),
         lambda: replace(PLAN, parents=("short",)),
     ],
 )
 def test_values_that_say_nothing_or_contradict_themselves_are_refused(make: Any) -> None:
     with pytest.raises(InputError):
-        make()
+        value = make()
+        from_json(type(value), to_json(value))
 
 
 def test_items_are_kept_and_must_make_up_the_metric(lineage: Lineage, tmp_path: Path) -> None:
     _, result, _ = trained(lineage, tmp_path)
     items = {"accuracy": {"a": 1.0, "b": 0.0}}
     record = lineage.record("e", measured(result, judged=2), items)
-    assert isinstance(record.body, Eval) and lineage.items(record.body) == items
+    assert isinstance(record.body, Evaluation) and lineage.items(record.body) == items
     for body, values, why in (
         (measured(result, 0.6), items, "the mean of its items"),
         (measured(result, judged=3), items, "3 judged examples, but 2 items"),
-        (measured(result), {"other": {"a": 1.0}}, "no metric here"),
+        (measured(result), {"other": {"a": 1.0}}, "not a metric of this eval"),
     ):
         with pytest.raises(InputError, match=why):
             lineage.record("f", body, values)
@@ -302,7 +308,7 @@ def test_a_record_is_found_by_what_people_call_it(lineage: Lineage, tmp_path: Pa
     manifest, result, _ = trained(lineage, tmp_path)
     assert lineage.find("run-1", "result") == result
     assert lineage.find("manifest.run-1") == lineage.find(manifest.id[:8]) == manifest
-    with pytest.raises(LineageError, match="More than one") as error:
+    with pytest.raises(LineageError, match="ambiguous") as error:
         lineage.find("run-1")
     assert "manifest.run-1, result.run-1" in error.value.next_step or "result.run-1" in error.value.next_step
     with pytest.raises(LineageError, match="There is no eval 'nobody'"):
@@ -332,11 +338,11 @@ def test_of_many_writers_of_one_name_one_wins(lineage: Lineage) -> None:
 WRITER = """
 import sys
 from pathlib import Path
-from rewardharness.runs.forms import Manifest, Model
-from rewardharness.runs.lineage import Lineage
+from rewardharness.lineage.records import Manifest, NamedRevision
+from rewardharness.lineage.store import Lineage
 lineage = Lineage(Path(sys.argv[1]))
 for number in range(10**6):
-    record = lineage.record(f"{sys.argv[2]}-{number}", Manifest("training", Model("base"), notes="x" * 2000))
+    record = lineage.record(f"{sys.argv[2]}-{number}", Manifest("training", NamedRevision("base"), notes="x" * 2000))
     print(record.id, flush=True)
 """
 
@@ -364,7 +370,7 @@ def test_a_folder_is_hashed_by_paths_and_contents(tmp_path: Path) -> None:
     (folder / "deep" / "b").rename(folder / "b")
     assert digest_of(folder)[0] != first
     for odd in (tmp_path / "nothing", folder / "deep"):
-        with pytest.raises(InputError, match="does not exist or holds no files"):
+        with pytest.raises(InputError, match="does not exist or contains no files"):
             digest_of(odd)
     (folder / "deep" / "up").symlink_to(tmp_path)
     with pytest.raises(InputError, match="neither a file nor a folder"):

@@ -8,23 +8,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rewardharness.files import sha256
-from rewardharness.runs.comparing import compare
-from rewardharness.runs.forms import (
+from rewardharness.lineage.compare import compare
+from rewardharness.lineage.graph import EvolutionSummary, Graph, around, lineage_graph, tree
+from rewardharness.lineage.records import (
     Artifact,
-    Benchmark,
-    Data,
-    Eval,
-    Failure,
+    BenchmarkRef,
+    Evaluation,
     Manifest,
-    Metric,
-    Model,
-    Release,
-    Result,
-    Reward,
+    MetricValue,
+    NamedRevision,
+    ReleaseRef,
+    RewardRef,
+    RunFailure,
+    RunOutcome,
     Subject,
 )
-from rewardharness.runs.graph import Evolution, Graph, around, lineage_graph, tree
-from rewardharness.runs.lineage import Lineage, Record
+from rewardharness.lineage.store import Lineage, Record
 
 FIRST, SECOND, DATA, FILE = (sha256(name.encode()) for name in ("first", "second", "data", "file"))
 EDIT: dict[str, Any] = {
@@ -35,22 +34,24 @@ EDIT: dict[str, Any] = {
     "cited": ["p1", "p2"],
     "evidence": {"reason": "2 fixed"},
 }
-EVOLUTION = Evolution("run", DATA, "pairs", FIRST, SECOND, (EDIT,))
+EVOLUTION = EvolutionSummary("run", DATA, "pairs", FIRST, SECOND, (EDIT,))
 
 
 @pytest.fixture
 def records(tmp_path: Path) -> list[Record]:
     lineage = Lineage(tmp_path)
-    release = Release("r1", str(tmp_path / "release.json"), FILE, SECOND)
-    plan = Manifest("training", Model("base"), Reward(release), Data("pairs", DATA))
+    release = ReleaseRef("r1", str(tmp_path / "release.json"), FILE, SECOND)
+    plan = Manifest("training", NamedRevision("base"), RewardRef(release), NamedRevision("pairs", DATA))
     manifest = lineage.record("grpo", plan)
-    result = lineage.record("grpo", Result(manifest.id, "succeeded", artifacts=(Artifact("last", "hf://o/n@1"),)))
-    retry = lineage.record("retry", Manifest("training", Model("base"), parents=(result.id,)))
-    lineage.record("retry", Result(retry.id, "failed", Failure("data", "no rows")))
-    metrics = [(Metric("accuracy", "higher", value, n=10, judged=9),) for value in (0.5, 0.75)]
-    before = lineage.record("before", Eval(Subject(model=Model("base")), Benchmark("bench"), metrics[0]))
+    result = lineage.record("grpo", RunOutcome(manifest.id, "succeeded", artifacts=(Artifact("last", "hf://o/n@1"),)))
+    retry = lineage.record("retry", Manifest("training", NamedRevision("base"), parents=(result.id,)))
+    lineage.record("retry", RunOutcome(retry.id, "failed", RunFailure("data", "no rows")))
+    metrics = [(MetricValue("accuracy", "higher", value, n=10, judged=9),) for value in (0.5, 0.75)]
+    before = lineage.record(
+        "before", Evaluation(Subject(model=NamedRevision("base")), BenchmarkRef("bench"), metrics[0])
+    )
     subject = Subject(result=result.id, artifact="last")
-    after = lineage.record("after", Eval(subject, Benchmark("bench"), metrics[1]))
+    after = lineage.record("after", Evaluation(subject, BenchmarkRef("bench"), metrics[1]))
     lineage.record("both", compare(before, after, ({}, {})))
     return list(lineage.read_all().values())
 
@@ -80,18 +81,18 @@ def test_the_tree_says_all_of_it_once(records: list[Record]) -> None:
     text = "\n".join(lines)
     for words in (
         "data pairs",
-        "taught: edit add skill-a: 2 fixed (because of p1, p2)",
-        f"gave: Library {SECOND[:12]}",
+        "evidence for: edit add skill-a: 2 fixed (because of p1, p2)",
+        f"produced: Library {SECOND[:12]}",
         "released as: release r1",
         "rewards: training grpo",
-        "left: artifact last (not hashed) at hf://o/n@1",
+        "produced: artifact last (not hashed) at hf://o/n@1",
         "eval after: bench: accuracy 0.75, n 9 of 10, higher is better",
         "accuracy +0.25 unclear (two values)",
         "result retry: failed in data: no rows",
-        "led to: training retry",
+        "parent of: training retry",
     ):
         assert words in text
-    assert sum("came out as: result grpo" in line for line in lines) == 1
+    assert sum("resulted in: result grpo" in line for line in lines) == 1
 
 
 def test_around_a_node_is_what_led_to_it_and_what_came_of_it(records: list[Record]) -> None:

@@ -1,4 +1,4 @@
-"""Reads a reward curve that a trainer wrote, and puts it into a few numbers."""
+"""Summary of a reward curve that a trainer wrote."""
 
 import json
 import math
@@ -9,24 +9,24 @@ from typing import Any
 
 from rewardharness.errors import InputError
 from rewardharness.files import read_text, sha256_file
-from rewardharness.runs.forms import Curve
+from rewardharness.lineage.records import RewardCurve
 
 LATE = 0.1
-"""Share of the points, at the end, whose mean is the late reward."""
+"""Fraction of the points, at the end, whose mean is the late reward."""
 
 _NEXT = 'Give a file with one {"step", "reward"} per line, or a trainer_state.json of the transformers library.'
 
 
-def read_curve(path: Path, key: str = "reward") -> Curve:
+def read_curve(path: Path, key: str = "reward") -> RewardCurve:
     """Read a reward curve.
 
     Args:
         path: A file with one JSON object per line, or one JSON object with a list under `log_history`, as the trainers
-            of `transformers` and TRL write it. Points without the key, such as those of an evaluation, are passed over.
-        key: The key that holds the reward, beside `step`. Null and NaN are rewards that could not be given.
+            of `transformers` and TRL write it. Points without the key, such as those of an evaluation, are skipped.
+        key: Key of the reward, next to `step`. Null and NaN count as missing.
 
     Raises:
-        InputError: If there is no curve in it.
+        InputError: If the file has no curve.
     """
     found: list[tuple[int, float]] = []
     missing = 0
@@ -35,24 +35,24 @@ def read_curve(path: Path, key: str = "reward") -> Curve:
             continue
         step, reward = point.get("step"), point[key]
         if not isinstance(step, int) or isinstance(step, bool):
-            raise InputError(f"{path}: a point of the curve has no whole number under `step`.", next_step=_NEXT)
+            raise InputError(f"{path}: a point of the curve has no integer `step`.", next_step=_NEXT)
         if reward is None or (isinstance(reward, float) and not math.isfinite(reward)):
             missing += 1
         elif isinstance(reward, int | float) and not isinstance(reward, bool):
             found.append((step, float(reward)))
         else:
-            raise InputError(f"{path}: the {key} at step {step} is no number.", next_step=_NEXT)
+            raise InputError(f"{path}: the {key} at step {step} is not a number.", next_step=_NEXT)
     if not found:
         raise InputError(f"{path} has no points with a number under {key!r}.", next_step=_NEXT)
-    found.sort(key=lambda each: each[0])
+    found.sort(key=lambda point: point[0])
     late = found[-max(1, round(LATE * len(found))) :]
-    return Curve(
+    return RewardCurve(
         points=len(found),
         missing=missing,
         first=found[0],
         last=found[-1],
-        lowest=min(found, key=lambda each: each[1]),
-        highest=max(found, key=lambda each: each[1]),
+        lowest=min(found, key=lambda point: point[1]),
+        highest=max(found, key=lambda point: point[1]),
         late_mean=fmean(reward for _, reward in late),
         sha256=sha256_file(path),
     )

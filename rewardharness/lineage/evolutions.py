@@ -1,4 +1,4 @@
-"""Reads from the folder of an evolution what a lineage needs of it: where it began, on what data, what it changed."""
+"""Run folders of evolutions as parts of a lineage: starting Library, data, accepted edits."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -9,22 +9,22 @@ from rewardharness.evolution.report import REPORT
 from rewardharness.evolution.status import is_evolution
 from rewardharness.files import read_json, read_jsonl
 from rewardharness.library.reader import LINEAGE_FILE
-from rewardharness.runs.graph import Evolution
+from rewardharness.lineage.graph import EvolutionSummary
 from rewardharness.runs.store import read_manifest
 
 
-def read_evolution(folder: Path) -> Evolution:
-    """Read what a lineage needs of one evolution, also of one that is under way.
+def read_evolution(folder: Path) -> EvolutionSummary:
+    """Read one evolution, finished or not.
 
     Raises:
-        RunError: If the folder holds no run.
+        RunError: If the folder is not a run folder.
         DataError: If its report is damaged.
     """
     manifest = read_manifest(folder)
     report = read_json(folder / REPORT) if (folder / REPORT).exists() else {}
     before = sum(1 for _ in read_jsonl(version_folder(folder, 0) / LINEAGE_FILE))
     lines = [line for _, line in read_jsonl(folder / CHAMPION / LINEAGE_FILE)]
-    return Evolution(
+    return EvolutionSummary(
         name=folder.name,
         data=str(manifest.get("data", "")),
         data_name=str(manifest.get("data_name", "")),
@@ -34,8 +34,8 @@ def read_evolution(folder: Path) -> Evolution:
     )
 
 
-def read_evolutions(folders: Iterable[Path]) -> list[Evolution]:
-    """Read the evolutions among some run folders; runs of other kinds, and damaged ones, are passed over."""
+def read_evolutions(folders: Iterable[Path]) -> list[EvolutionSummary]:
+    """Read the evolutions among some run folders. Other runs, and damaged ones, are skipped."""
     found = []
     for folder in folders:
         try:

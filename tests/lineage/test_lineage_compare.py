@@ -11,19 +11,21 @@ from hypothesis import strategies as st
 
 from rewardharness.errors import InputError
 from rewardharness.files import sha256
-from rewardharness.runs.comparing import Rule, check_regression, compare, paired_interval
-from rewardharness.runs.forms import Benchmark, Comparison, Direction, Eval, Metric, Subject
-from rewardharness.runs.lineage import Lineage, LineageError, Record
+from rewardharness.lineage.compare import Rule, check_regression, compare, paired_interval
+from rewardharness.lineage.records import BenchmarkRef, Direction, EvalComparison, Evaluation, MetricValue, Subject
+from rewardharness.lineage.store import Lineage, LineageError, Record
 
 HASH = sha256(b"some Library")
 
 
-def an_eval(*metrics: Metric, **more: Any) -> Eval:
-    return Eval(Subject(library=HASH), Benchmark("bench", "all", "1"), metrics, protocol="p", judge="j", **more)
+def an_eval(*metrics: MetricValue, **more: Any) -> Evaluation:
+    return Evaluation(
+        Subject(library=HASH), BenchmarkRef("bench", "all", "1"), metrics, protocol="p", judge="j", **more
+    )
 
 
-def share(value: float, direction: Direction = "higher", **more: Any) -> Metric:
-    return Metric("accuracy", direction, value, **more)
+def share(value: float, direction: Direction = "higher", **more: Any) -> MetricValue:
+    return MetricValue("accuracy", direction, value, **more)
 
 
 @pytest.fixture
@@ -31,9 +33,9 @@ def lineage(tmp_path: Path) -> Lineage:
     return Lineage(tmp_path)
 
 
-def both(lineage: Lineage, base: Eval, new: Eval, items: Any = (None, None), **more: Any) -> Comparison:
+def both(lineage: Lineage, base: Evaluation, new: Evaluation, items: Any = (None, None), **more: Any) -> EvalComparison:
     one, other = lineage.record("base", base, items[0]), lineage.record("new", new, items[1])
-    assert isinstance(one.body, Eval) and isinstance(other.body, Eval)
+    assert isinstance(one.body, Evaluation) and isinstance(other.body, Evaluation)
     return compare(one, other, (lineage.items(one.body), lineage.items(other.body)), **more)
 
 
@@ -75,7 +77,7 @@ def test_two_values_alone_prove_nothing(lineage: Lineage) -> None:
 def test_the_direction_is_that_of_the_record_not_of_the_name(
     lineage: Lineage, direction: Direction, verdict: str
 ) -> None:
-    metrics = [Metric("downtime_acc", direction, value, interval=(value, value)) for value in (0.5, 0.9)]
+    metrics = [MetricValue("downtime_acc", direction, value, interval=(value, value)) for value in (0.5, 0.9)]
     [difference] = both(lineage, an_eval(metrics[0]), an_eval(metrics[1])).metrics
     assert difference.verdict == verdict
 
@@ -83,11 +85,11 @@ def test_the_direction_is_that_of_the_record_not_of_the_name(
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"benchmark": Benchmark("bench", "all", "2")}, "differ in the benchmark, bench/all/1 and bench/all/2"),
+        ({"benchmark": BenchmarkRef("bench", "all", "2")}, "differ in the benchmark, bench/all/1 and bench/all/2"),
         ({"protocol": "q"}, "differ in the protocol"),
         ({"judge": "k"}, "differ in the judge"),
         ({"metrics": (share(0.5, "lower"),)}, "better higher in eval base, lower in eval new"),
-        ({"metrics": (Metric("other", "higher", 1.0),)}, "no metric in common"),
+        ({"metrics": (MetricValue("other", "higher", 1.0),)}, "no metric in common"),
     ],
 )
 def test_what_does_not_compare_is_refused(lineage: Lineage, change: dict[str, Any], why: str) -> None:
@@ -106,8 +108,8 @@ def test_an_eval_is_not_compared_with_itself(lineage: Lineage) -> None:
         compare(record, record, ({}, {}))
 
 
-def of(lineage: Lineage, base: float, new: float, wide: float | None = None, **more: Any) -> Comparison:
-    def metric(value: float) -> Metric:
+def of(lineage: Lineage, base: float, new: float, wide: float | None = None, **more: Any) -> EvalComparison:
+    def metric(value: float) -> MetricValue:
         return share(value, interval=None if wide is None else (value - wide, value + wide), **more)
 
     return both(lineage, an_eval(metric(base)), an_eval(metric(new)))
@@ -141,9 +143,9 @@ def test_what_counts_as_a_regression_is_the_rule_s(
 
 
 def test_a_missing_metric_is_an_error_and_never_passes(lineage: Lineage) -> None:
-    two = an_eval(share(0.5), Metric("extra", "higher", 1.0))
-    found = both(lineage, two, an_eval(share(0.5), Metric("fresh", "higher", 1.0)))
-    with pytest.raises(LineageError, match="has no extra: that is not passed"):
+    two = an_eval(share(0.5), MetricValue("extra", "higher", 1.0))
+    found = both(lineage, two, an_eval(share(0.5), MetricValue("fresh", "higher", 1.0)))
+    with pytest.raises(LineageError, match="has no extra; a missing metric is not a pass"):
         check_regression(found, {})
     with pytest.raises(LineageError, match="has no typo"):
         check_regression(found, {}, metrics=["typo"])
@@ -160,14 +162,14 @@ def test_judging_fewer_examples_is_a_regression_of_its_own(lineage: Lineage) -> 
 
 def test_a_coverage_that_is_no_longer_said_is_an_error(lineage: Lineage) -> None:
     found = both(lineage, an_eval(share(0.5, n=100, judged=98)), an_eval(share(0.9)))
-    with pytest.raises(LineageError, match="does not say how many examples"):
+    with pytest.raises(LineageError, match="the new eval has none"):
         check_regression(found, {})
 
 
 def test_a_rule_that_needs_an_interval_does_not_do_without(lineage: Lineage) -> None:
     found = of(lineage, 0.9, 0.9)
     for rule in ("proven", "ruled-out"):
-        with pytest.raises(LineageError, match="has no interval"):
+        with pytest.raises(LineageError, match="needs an interval"):
             check_regression(found, {}, rule=rule)  # type: ignore[arg-type]
 
 

@@ -1,0 +1,165 @@
+"""Markup of the Lineage tab. Everything in a lineage is untrusted text."""
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from app.lineage.services import LineageView
+from app.markup import block, bullets, callout, escape, hashed, paragraph, preformatted, table
+from rewardharness.lineage.graph import Graph, Node, mermaid
+from rewardharness.lineage.records import EvalComparison, MetricDifference
+from rewardharness.lineage.store import Record
+
+LISTED = 60
+"""Maximum number of items of a list, and of lines of a document, in the details."""
+
+_HASH = re.compile(r"[0-9a-f]{64}")
+_DEPTH = 3
+
+COMPARE_HINT = block(
+    paragraph("Evals are comparable if benchmark, data, protocol and judge are the same. Nothing is recorded.", "faint")
+)
+
+
+def introduction(*, local: bool) -> str:
+    """Return the introduction of the tab."""
+    text = (
+        "Which human preferences are behind a reward, what was trained with it, and is the result better? From "
+        "examples to Library edits, releases, trainings, results and evals."
+        if local
+        else "How a Library evolved: the examples behind each edit, what it fixed and broke, and the versions."
+    )
+    return block(paragraph(text, "faint"))
+
+
+def no_records(folder: str) -> str:
+    """Return the empty state of a folder without records."""
+    steps = [
+        (
+            "Before a training, record the plan:",
+            "record-manifest grpo-1 --base-model org/base --release reward.release --data prompts --trainer trl",
+        ),
+        (
+            "Afterwards, record the outcome:",
+            "record-result grpo-1 --status succeeded --artifact last=out/checkpoint --curve log.jsonl",
+        ),
+        (
+            "Then record its metrics:",
+            "record-eval after --artifact grpo-1/last --benchmark edits --metric accuracy,higher,correct=71,judged=98",
+        ),
+    ]
+    lines = [f'{text} <code class="command">rh lineage {escape(words)}</code>' for text, words in steps]
+    begin = paragraph(f"There are no records in {folder}. Create them on the command line:")
+    other = paragraph("To see how a Library evolved, choose a Library above; this needs no records.")
+    return block(callout("note", "No records yet", begin, bullets(lines), other))
+
+
+def no_lineage(name: str) -> str:
+    """Return the empty state of a Library without lineage."""
+    text = f"{name} has no lineage. Evolution adds a line to lineage.jsonl for every accepted edit."
+    return block(callout("empty", "This Library has no lineage", paragraph(text)))
+
+
+def diagram(view: LineageView) -> str:
+    """Return the lineage as a Mermaid flowchart in Markdown."""
+    return f"```mermaid\n{mermaid(view.graph, view.chosen.id if view.chosen else '')}\n```"
+
+
+def hidden(view: LineageView) -> str:
+    """Return a note on nodes that are not drawn; empty if all are."""
+    if not view.hidden:
+        return ""
+    text = f"{view.hidden} more are not drawn. Choose one under About to see what is connected to it."
+    return block(paragraph(text, "faint"))
+
+
+def as_table(graph: Graph) -> str:
+    """Return the lineage as a table."""
+    labels = {node.id: node.label for node in graph.nodes}
+    before: dict[str, list[str]] = defaultdict(list)
+    after: dict[str, list[str]] = defaultdict(list)
+    for edge in graph.edges:
+        before[edge.target].append(f"{edge.relation} {_short(labels[edge.source])}")
+        after[edge.source].append(f"{edge.relation} {_short(labels[edge.target])}")
+    rows = [
+        [escape(node.label), *(bullets(map(escape, sides[node.id])) for sides in (before, after))]
+        for node in graph.nodes
+    ]
+    return block(table(["Item", "Causes", "Effects"], rows, "cards"))
+
+
+def details(node: Node | None) -> str:
+    """Return all fields of a node; empty without one."""
+    return block(f"<h4>{escape(node.label)}</h4>{_facts(node.detail, 0)}") if node else ""
+
+
+def compared(base: Record, new: Record, comparison: EvalComparison) -> str:
+    """Return the comparison of two evals."""
+    verdicts = bullets((_verdict(base.name, new.name, metric) for metric in comparison.metrics), "verdicts")
+    rows = [
+        [
+            f'{escape(metric.name)} <span class="faint">{metric.direction} is better</span>',
+            f"{metric.base:.4g} → {metric.new:.4g}",
+            f"{metric.difference:+.4g}",
+            "unknown" if metric.interval is None else "{:+.4g} to {:+.4g}".format(*metric.interval),
+            escape(metric.method + (f", n {metric.n}" if metric.n else "")),
+            " and ".join("unknown" if share is None else f"{share:.1%}" for share in metric.coverage),
+        ]
+        for metric in comparison.metrics
+    ]
+    heads = ["Metric", "Values", "Difference", "95% CI", "Method", "Coverage"]
+    notes = [
+        f"Only the {side} eval has: {', '.join(names)}."
+        for side, names in (("base", comparison.only_base), ("new", comparison.only_new))
+        if names
+    ]
+    notes += ["Different judges measured the evals."] if comparison.different_judges else []
+    return block(verdicts + table(heads, rows, "cards metrics") + "".join(map(paragraph, notes)))
+
+
+def _verdict(base: str, new: str, metric: MetricDifference) -> str:
+    one, other, name = (f"<strong>{escape(text)}</strong>" for text in (new, base, metric.name))
+    by = f"by {abs(metric.difference):.4g}"
+    if metric.verdict in {"better", "worse"}:
+        return f"{one} is {metric.verdict} than {other} in {name}, {by}; the 95% CI of the difference excludes 0."
+    if metric.verdict == "same":
+        return f"{one} and {other} have the same {name}."
+    lead = "better" if (metric.difference > 0) == (metric.direction == "higher") else "worse"
+    why = "there is no interval" if metric.interval is None else "the 95% CI of the difference contains 0"
+    return f"Whether {one} is better than {other} in {name} is unclear: it is {lead} {by}, but {why}."
+
+
+def _facts(fields: Mapping[str, Any], depth: int) -> str:
+    rows = [(str(name), _fact(value, depth)) for name, value in fields.items()]
+    items = "".join(
+        f"<dt>{escape(name.replace('_', ' ').capitalize())}</dt><dd>{text}</dd>" for name, text in rows[:LISTED] if text
+    )
+    return f'<dl class="facts">{items}</dl>'
+
+
+def _fact(value: Any, depth: int) -> str:
+    if value is None or value == "" or value == [] or value == () or value == {}:
+        return ""
+    if isinstance(value, str):
+        return hashed(value) if _HASH.fullmatch(value) else escape(value)
+    if isinstance(value, bool | int | float):
+        return escape(f"{value:,.6g}" if isinstance(value, float) else str(value))
+    if depth >= _DEPTH:
+        lines = json.dumps(value, indent=2, ensure_ascii=False).split("\n")
+        return preformatted("\n".join(lines[:LISTED] + ["…"] * (len(lines) > LISTED)), "wrap")
+    if isinstance(value, Mapping):
+        return _facts(value, depth + 1)
+    return _items(value, depth)
+
+
+def _items(values: Sequence[Any], depth: int) -> str:
+    more = f" and {len(values) - LISTED} more" if len(values) > LISTED else ""
+    if all(isinstance(value, str | int | float) for value in values):
+        return ", ".join(f"<code>{_fact(value, depth)}</code>" for value in values[:LISTED]) + more
+    return bullets(_fact(value, depth + 1) or "none" for value in values[:LISTED]) + more
+
+
+def _short(label: str) -> str:
+    return label if len(label) <= 60 else f"{label[:59]}…"

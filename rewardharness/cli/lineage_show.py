@@ -1,0 +1,229 @@
+"""The commands of `rh lineage` that read records: show, compare, check-regression."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from rewardharness.cli import output
+from rewardharness.cli.lineage_inputs import tolerances
+from rewardharness.codec import to_json
+from rewardharness.library.opening import open_library
+from rewardharness.lineage.compare import RegressionCheck, Rule, check_regression
+from rewardharness.lineage.compare import compare as compare_evals
+from rewardharness.lineage.evolutions import read_evolution, read_evolutions
+from rewardharness.lineage.graph import Graph, around, lineage_graph, mermaid, tree
+from rewardharness.lineage.named_files import state_of
+from rewardharness.lineage.records import EvalComparison, Evaluation
+from rewardharness.lineage.store import SHORT, Lineage, Record, files_of
+from rewardharness.runs.store import find_runs
+from rewardharness.settings import Settings
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Common:
+    """Options of all commands."""
+
+    lineage: Path | None = None
+    """Folder of the records (default: lineage in RH_HOME)."""
+    json: bool = False
+    """Print one JSON object."""
+
+    def open(self) -> Lineage:
+        """Open the folder."""
+        return Lineage(self.lineage or Settings.from_env().home / "lineage")
+
+
+COMMON = Common()
+
+
+def show(
+    what: str | None = None,
+    /,
+    *,
+    library: tuple[str, ...] = (),
+    run: tuple[Path, ...] = (),
+    files: bool = False,
+    format_: Annotated[str, Parameter(name="--format")] = "tree",
+    common: Common = COMMON,
+) -> int:
+    """Show the lineage: from human preferences to Libraries, releases, trainings and evals.
+
+    Args:
+        what: Name of a record, or a prefix of any id (default: everything).
+        library: Library whose own lineage is included; may be repeated.
+        run: Evolution run folder to include; those in RH_HOME are always included. May be repeated.
+        files: Hash the files that records name and show which changed. The exit status is 1 if any did.
+        format_: tree, or mermaid for a Mermaid flowchart.
+        common: Options.
+    """
+    lineage = common.open()
+    records = lineage.read_all()
+    evolutions = [*map(read_evolution, run), *read_evolutions(find_runs(Settings.from_env().home / "runs"))]
+    libraries = {opened.id: opened.lineage for opened in map(open_library, library)}
+    graph = lineage_graph(records.values(), evolutions, libraries)
+    if what:
+        graph = around(graph, _node_ids(graph, what, lineage, records))
+    elif not library and not run:
+        graph = around(graph, [f"{record.kind}:{record.id}" for record in records.values()])
+    states = _file_states(records) if files else []
+    if common.json:
+        output.emit({"lineage": str(lineage.folder), **to_json(graph), **({"files": states} if files else {})})
+    elif format_ == "mermaid":
+        output.say(mermaid(graph.without_examples()))
+    else:
+        empty = f"There are no records in {lineage.folder}. Create one with: rh lineage record-manifest"
+        for line in tree(graph) or [empty]:
+            output.say(line)
+        if states:
+            output.table(("record", "file", "state"), [(row["record"], row["file"], row["state"]) for row in states])
+    return 1 if any(row["state"] == "changed" for row in states) else 0
+
+
+def compare(
+    base: str,
+    new: str,
+    /,
+    *,
+    name: str | None = None,
+    different_judges: bool = False,
+    dry_run: bool = False,
+    common: Common = COMMON,
+) -> int:
+    """Compare two evals metric by metric, and record the comparison.
+
+    Args:
+        base: Name or id of the reference eval.
+        new: Name or id of the other eval.
+        name: Name of the comparison (default: derived from the two ids).
+        different_judges: Allow evals that were measured by different judges.
+        dry_run: Write nothing.
+        common: Options.
+    """
+    one, other, comparison = _compare(common, base, new, different_judges)
+    record = None
+    if not dry_run:
+        record = common.open().record(name or f"{one.id[:16]}-{other.id[:16]}", comparison)
+    if common.json:
+        ids = {"id": record.id if record else None, "name": record.name if record else None}
+        output.emit({**to_json(comparison), **ids})
+        return 0
+    output.say(f"{one.title} and {other.title}")
+    rows = [
+        (
+            metric.name,
+            metric.direction,
+            f"{metric.base:.4g}",
+            f"{metric.new:.4g}",
+            _signed(metric.difference, metric.interval),
+            metric.method + (f", n {metric.n}" if metric.n else ""),
+            metric.verdict,
+        )
+        for metric in comparison.metrics
+    ]
+    output.table(("metric", "better", "base", "new", "difference [95% CI]", "method", "verdict"), rows)
+    for side, only in (("base", comparison.only_base), ("new", comparison.only_new)):
+        if only:
+            output.say(f"Only the {side} eval has: {', '.join(only)}.")
+    if comparison.different_judges:
+        output.say("Different judges measured the evals; the difference may be due to the judges.")
+    if record is not None:
+        output.say(f"Recorded {record.title}, {record.id}")
+    return 0
+
+
+def check(
+    base: str,
+    new: str,
+    /,
+    *,
+    tolerance: tuple[str, ...] = (),
+    coverage_tolerance: float = 0.0,
+    metric: tuple[str, ...] = (),
+    rule: Rule = "drop",
+    different_judges: bool = False,
+    common: Common = COMMON,
+) -> int:
+    """Check whether an eval is worse than another. The exit status is 1 if it is, or if a metric is missing.
+
+    Args:
+        base: Name or id of the reference eval.
+        new: Name or id of the eval to check.
+        tolerance: Maximum loss, as X or METRIC=X, in units of the metric; may be repeated.
+        coverage_tolerance: Maximum loss of coverage.
+        metric: Metric to check; may be repeated.
+        rule: drop: the loss exceeds the tolerance; proven: its whole interval does; ruled-out: its interval is not
+            wholly within the tolerance.
+        different_judges: Allow evals that were measured by different judges.
+        common: Options.
+    """
+    one, other, comparison = _compare(common, base, new, different_judges)
+    checks = check_regression(
+        comparison, tolerances(tolerance), metrics=metric, rule=rule, coverage_tolerance=coverage_tolerance
+    )
+    worse = [check for check in checks if check.regressed]
+    if common.json:
+        rows = [asdict(check) for check in checks]
+        output.emit({"regressed": bool(worse), "rule": rule, "base": one.id, "new": other.id, "checks": rows})
+        return 1 if worse else 0
+    table = [
+        (
+            check.name,
+            check.direction,
+            f"{check.base:.4g}",
+            f"{check.new:.4g}",
+            f"{check.loss:+.4g}" if check.counted else _signed(check.loss, check.interval),
+            f"{check.tolerance:g}",
+            "REGRESSED" if check.regressed else "ok",
+        )
+        for check in checks
+    ]
+    output.table(("metric", "better", "base", "new", "loss [95% CI]", "tolerance", ""), table)
+    for check in checks:
+        if not check.counted and not check.certain:
+            output.say(f"{check.name}: {_uncertainty(check)}")
+    if comparison.only_new:
+        output.say(f"Not checked, because the base lacks it: {', '.join(comparison.only_new)}.")
+    output.say(f"{len(worse)} of {len(checks)} regressed under the rule {rule!r}.")
+    return 1 if worse else 0
+
+
+def _compare(common: Common, base: str, new: str, different_judges: bool) -> tuple[Record, Record, EvalComparison]:
+    lineage = common.open()
+    known = lineage.read_all()
+    one, other = (lineage.find(which, "eval", known) for which in (base, new))
+    assert isinstance(one.body, Evaluation) and isinstance(other.body, Evaluation)
+    items = (lineage.items(one.body), lineage.items(other.body))
+    return one, other, compare_evals(one, other, items, different_judges=different_judges)
+
+
+def _node_ids(graph: Graph, which: str, lineage: Lineage, records: dict[str, Record]) -> list[str]:
+    """Return the nodes that a user names: by record name or by a prefix of an id."""
+    named = [node.id for node in graph.nodes if which in {node.id, node.detail.get("name")}]
+    prefix = which if len(which) >= SHORT // 2 else "\0"
+    ids = named or [node.id for node in graph.nodes if node.id.partition(":")[2].startswith(prefix)]
+    if ids:
+        return ids
+    record = lineage.find(which, known=records)
+    return [f"{record.kind}:{record.id}"]
+
+
+def _file_states(records: dict[str, Record]) -> list[dict[str, Any]]:
+    files: dict[tuple[str, str], str] = {}
+    for record in records.values():
+        for path, digest in files_of(record.body, records):
+            files.setdefault((path, digest), record.title)
+    return [{"record": title, "file": path, "state": state_of(path, digest)} for (path, digest), title in files.items()]
+
+
+def _signed(value: float, interval: tuple[float, float] | None) -> str:
+    return f"{value:+.4g}" + (f" [{interval[0]:+.4g}, {interval[1]:+.4g}]" if interval else " [unknown]")
+
+
+def _uncertainty(check: RegressionCheck) -> str:
+    if check.certain is None:
+        return "there is no interval, so the difference may be due to chance."
+    verb = "prove" if check.regressed else "rule out"
+    return f"the interval does not {verb} a loss of more than {check.tolerance:g}."

@@ -1,0 +1,90 @@
+"""Conversion of frozen dataclasses to JSON and back, strictly, with `msgspec`.
+
+A field may be of a plain type, a `Literal`, a dataclass, a tuple, a mapping, `Annotated` with `msgspec.Meta`, or any of
+these `| None`. Reading rejects unknown keys, missing keys and values of another type; the error names the place.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+
+from rewardharness.errors import InputError
+
+T = TypeVar("T")
+
+Text = Annotated[str, msgspec.Meta(pattern=r"\S")]
+"""A string that is not blank."""
+Sha256 = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}$")]
+"""A SHA-256 digest in 64 hexadecimal digits."""
+Count = Annotated[int, msgspec.Meta(ge=0)]
+"""A whole number from 0."""
+
+
+class ValidationError(InputError):
+    """A value that does not fit its type. The message names the place, as in `body.trainer.config`."""
+
+
+def to_json(value: Any) -> Any:
+    """Convert a value to dicts, lists, strings and numbers."""
+    return msgspec.to_builtins(value)
+
+
+def from_json(kind: type[T], value: Any, *, coerce: bool = False) -> T:
+    """Convert plain JSON to a value of a type.
+
+    Args:
+        kind: A dataclass, or any type that `msgspec` supports.
+        value: Dicts, lists, strings and numbers.
+        coerce: Accept numbers that are written as strings, as on a command line.
+
+    Raises:
+        ValidationError: If the value does not fit, or the dataclass rejects it.
+    """
+    try:
+        found = msgspec.convert(value, kind, strict=not coerce)
+    except (msgspec.ValidationError, RecursionError) as error:
+        message = str(error).replace(", got `str`", "") if coerce else str(error)
+        raise ValidationError(_plain_message(message)) from None
+    unknown = _unknown_key(value, to_json(found))
+    if unknown:
+        raise ValidationError(f"unknown key {unknown}")
+    return found
+
+
+def decode(data: bytes) -> Any:
+    """Parse JSON. NaN, infinity, lone surrogates and too deep nesting are errors.
+
+    Raises:
+        ValidationError: If it is not JSON.
+    """
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ValidationError(f"not valid JSON: {error}") from None
+
+
+def _plain_message(message: str) -> str:
+    """Put the place first: "Expected `str`, got `int` - at `$.name`" becomes "name: expected `str`, got `int`"."""
+    what, _, place = message.partition(" - at `$")
+    place = place.rstrip("`").lstrip(".")
+    what = what.replace("matching regex '\\\\S'", "that is not empty").replace(
+        "matching regex '^[0-9a-f]{64}$'", "with a SHA-256 in 64 hexadecimal digits"
+    )
+    return f"{place}: {what[:1].lower()}{what[1:]}" if place else what
+
+
+def _unknown_key(given: Any, known: Any, place: str = "") -> str:
+    """Return the first key that the result of reading does not have; empty if there is none."""
+    if isinstance(given, Mapping) and isinstance(known, Mapping):
+        for key, value in given.items():
+            here = f"{place}.{key}".lstrip(".")
+            if key not in known:
+                return here if here.isprintable() and len(here) <= 200 else ascii(here[:200])
+            if found := _unknown_key(value, known[key], here):
+                return found
+    elif isinstance(given, list | tuple) and isinstance(known, list | tuple):
+        for number, (value, other) in enumerate(zip(given, known, strict=False)):
+            if found := _unknown_key(value, other, f"{place}[{number}]"):
+                return found
+    return ""

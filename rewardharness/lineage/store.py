@@ -1,0 +1,338 @@
+"""Provenance records on disk: write-once files in a folder, linked by content hashes.
+
+    manifest.NAME.json, result.NAME.json, eval.NAME.json, comparison.NAME.json
+    items/HASH.json    values per example, named by the digest of the file
+
+A record is one JSON object:
+
+    schema    1
+    kind      manifest, result, eval or comparison
+    name      letters, digits, `.`, `_` and `-`; a result has the name of its manifest, so that a manifest has one
+    result body      see `records`
+    id        SHA-256 over the canonical JSON of the four above
+    created   UTC, ISO 8601
+    seal      SHA-256 over the canonical JSON of the five above and `created`
+
+A record is written once, atomically, under a free name. Writing the same content twice returns the existing record;
+other content under a used name is an error. Records are validated strictly, and the records that they refer to must
+exist.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from rewardharness.codec import Sha256, ValidationError, decode, from_json, to_json
+from rewardharness.errors import InputError, RunError
+from rewardharness.files import content_id, read_json, sha256, sha256_file, write_once
+from rewardharness.leaks import secret_places
+from rewardharness.lineage.named_files import state_of
+from rewardharness.lineage.records import (
+    KINDS,
+    Body,
+    Evaluation,
+    Items,
+    Manifest,
+    RunOutcome,
+    check_items,
+    kind_of,
+    references,
+)
+
+SCHEMA = 1
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+ITEMS = "items"
+SHORT = 12
+"""Number of digits of an id that people are shown."""
+
+_MAX_BYTES = 4 * 1024 * 1024
+_MIN_PREFIX = 6
+_FILE = re.compile(r"([a-z]+)\.(.+)\.json")
+_CREATED = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+
+
+class LineageError(RunError):
+    """A record that is damaged, missing, or refers to something missing."""
+
+    title = "Lineage error"
+
+
+@dataclass(frozen=True)
+class Record:
+    """A record in a lineage folder."""
+
+    kind: str
+    name: str
+    body: Body
+    id: str
+    created: str
+
+    @property
+    def title(self) -> str:
+        """Kind and name, as in `eval sft-1`."""
+        return f"{self.kind} {self.name}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON object that is stored."""
+        content = {**_content(self.kind, self.name, self.body), "id": self.id, "created": self.created}
+        return {**content, "seal": content_id(content)}
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """The JSON object in a file."""
+
+    schema: int
+    kind: str
+    name: str
+    body: Mapping[str, Any]
+    id: Sha256
+    created: str
+    seal: Sha256
+
+
+class Lineage:
+    """The records in a folder.
+
+    Args:
+        folder: The folder; it is created with the first record.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def record(self, name: str, body: Body, items: Items | None = None, *, dry_run: bool = False) -> Record:
+        """Store a record.
+
+        Args:
+            name: Its name.
+            body: Its content.
+            items: Values per example, for an eval.
+            dry_run: Check everything, and write nothing.
+
+        Returns:
+            The record; the existing one if it has the same content.
+
+        Raises:
+            InputError: If the name, a value or a secret prevents it, or if other content has this name.
+            LineageError: If a record or file that it refers to is missing or has changed.
+        """
+        record = self._prepare(name, body, items, self.read_all())
+        if dry_run:
+            return record
+        if items is not None:
+            data = _items_bytes(items)
+            write_once(self.folder / ITEMS / f"{sha256(data)}.json", data)
+        path = self.folder / f"{record.kind}.{name}.json"
+        if not write_once(path, _record_bytes(record)):
+            existing = self._read(path)
+            if existing.id != record.id:
+                raise InputError(
+                    f"{self.folder} already has a different {record.kind} {name!r}, created {existing.created}; "
+                    "records are never changed.",
+                    next_step=f"Choose another name, or show it with: rh lineage show {name} --lineage {self.folder}",
+                )
+            return existing
+        return record
+
+    def read_all(self) -> dict[str, Record]:
+        """Read all records by id, oldest first.
+
+        Raises:
+            LineageError: If a record was changed, or refers to a missing one.
+        """
+        if not self.folder.is_dir():
+            return {}
+        files = sorted(path for path in self.folder.iterdir() if path.suffix == ".json" and path.name[0] != ".")
+        records = sorted(map(self._read, files), key=lambda record: (record.created, record.kind, record.name))
+        for record in records:
+            self._check_references(record, records)
+        return {record.id: record for record in records}
+
+    def find(self, which: str, kind: str = "", known: Mapping[str, Record] | None = None) -> Record:
+        """Find a record by name, by kind and name as in `eval.sft-1`, or by a prefix of its id.
+
+        Args:
+            which: The name or id.
+            kind: The required kind; empty for any.
+            known: Records that were read already.
+
+        Raises:
+            LineageError: If there is no such record, or more than one.
+        """
+        records = (self.read_all() if known is None else known).values()
+        candidates = [record for record in records if kind in {"", record.kind}]
+        found = [record for record in candidates if which in {record.name, f"{record.kind}.{record.name}", record.id}]
+        if not found and len(which) >= _MIN_PREFIX:
+            found = [record for record in candidates if record.id.startswith(which)]
+        if len(found) == 1:
+            return found[0]
+        names = ", ".join(
+            record.name if kind and not found else f"{record.kind}.{record.name}"
+            for record in found[:8] or candidates[:8]
+        )
+        what = f"{kind or 'record'} {which!r}"
+        if found:
+            raise LineageError(f"{what} is ambiguous.", next_step=f"Choose one of: {names}.")
+        raise LineageError(f"There is no {what} in {self.folder}.", next_step=f"Records: {names or 'none'}.")
+
+    def items(self, body: Evaluation) -> Items:
+        """Read the values per example of an eval; empty if it has none.
+
+        Raises:
+            LineageError: If the file is missing or was changed.
+        """
+        if body.items is None:
+            return {}
+        path = self.folder / ITEMS / f"{body.items}.json"
+        if not path.is_file() or sha256_file(path) != body.items:
+            state = "was changed" if path.is_file() else "is missing"
+            raise LineageError(f"{path} {state}.", next_step="Restore it from a copy of the lineage folder.")
+        items: Items = read_json(path)
+        return items
+
+    def _prepare(self, name: str, body: Body, items: Items | None, known: Mapping[str, Record]) -> Record:
+        kind = kind_of(body)
+        if NAME.fullmatch(name) is None:
+            raise InputError(
+                f"{name[:120]!r} is not a valid record name.",
+                next_step="Use 1 to 100 letters, digits, dots, dashes and underscores; start with a letter or digit.",
+            )
+        try:
+            if isinstance(body, Evaluation) and items is not None:
+                check_items(body, items)
+                body = replace(body, items=sha256(_items_bytes(items)))
+            body = from_json(type(body), to_json(body))
+            content = _content(kind, name, body)
+            record = Record(kind, name, body, content_id(content), datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
+            if len(_record_bytes(record)) > _MAX_BYTES:
+                raise ValidationError("it is larger than 4 MiB")
+        except (ValidationError, ValueError, RecursionError) as error:
+            raise InputError(
+                f"The {kind} {name} cannot be recorded: {error}.", next_step="Correct the value."
+            ) from None
+        if isinstance(body, RunOutcome):
+            manifest = known.get(body.manifest)
+            if manifest is not None and manifest.kind == "manifest" and name != manifest.name:
+                raise InputError(
+                    f"The result of manifest {manifest.name} must have the same name, not {name}.",
+                    next_step="A manifest has one result. Record another attempt as a manifest of its own.",
+                )
+        _check_secrets(f"The {kind} {name}", content)
+        self._check_references(record, known.values())
+        for path, digest in files_of(record.body, known):
+            if state_of(path, digest) == "changed":
+                raise LineageError(
+                    f"{path} has changed since it was recorded, so the {record.title} would refer to another file.",
+                    next_step="Restore the file, or record its new content under a new name.",
+                )
+        if isinstance(record.body, Evaluation) and items is None:
+            self.items(record.body)
+        return record
+
+    def _read(self, path: Path) -> Record:
+        try:
+            match = _FILE.fullmatch(path.name)
+            if match is None or match[1] not in KINDS:
+                raise ValidationError("the file name is not KIND.NAME.json with a known kind")
+            if path.stat().st_size > _MAX_BYTES:
+                raise ValidationError("it is too large")
+            return _parse_record(decode(path.read_bytes()), match[1], match[2])
+        except (ValidationError, ValueError, RecursionError, OSError) as error:
+            raise LineageError(
+                f"{path} is not a valid record: {error}.",
+                next_step="Restore it from a copy, or move it away together with the records that refer to it.",
+            ) from None
+
+    def _check_references(self, record: Record, known: Iterable[Record]) -> None:
+        """Check that the records that a record refers to exist and agree with it."""
+        by_id = {other.id: other for other in known}
+        for role, id_, kind in references(record.body):
+            other = by_id.get(id_)
+            if other is None or kind not in {"", other.kind}:
+                state = f"is a {other.kind}, not a {kind}" if other else f"is not in {self.folder}"
+                raise LineageError(
+                    f"The {record.title} refers to {role} {id_[:SHORT]}, which {state}.",
+                    next_step="Give the id of an existing record, or restore the missing one from a copy.",
+                )
+        if isinstance(record.body, Evaluation) and record.body.subject.result is not None:
+            result = by_id[record.body.subject.result].body
+            assert isinstance(result, RunOutcome)
+            manifest = by_id[result.manifest].body
+            assert isinstance(manifest, Manifest)
+            _check_eval(record.title, record.body, result, manifest)
+
+
+def files_of(body: Body, known: Mapping[str, Record]) -> Iterator[tuple[str, str]]:
+    """Yield the files that a record names, itself or through its subject, with their digests."""
+    if isinstance(body, Manifest) and body.reward and body.reward.release:
+        yield body.reward.release.file, body.reward.release.sha256
+    if isinstance(body, RunOutcome):
+        yield from ((artifact.location, artifact.sha256) for artifact in body.artifacts if artifact.sha256)
+        yield from files_of(known[body.manifest].body, known)
+    if isinstance(body, Evaluation):
+        if body.subject.release:
+            yield body.subject.release.file, body.subject.release.sha256
+        if body.subject.result:
+            result = known[body.subject.result].body
+            assert isinstance(result, RunOutcome)
+            for artifact in result.artifacts:
+                if artifact.name == body.subject.artifact and artifact.sha256:
+                    yield artifact.location, artifact.sha256
+
+
+def _check_eval(title: str, body: Evaluation, result: RunOutcome, manifest: Manifest) -> None:
+    names = [artifact.name for artifact in result.artifacts]
+    if body.subject.artifact not in names:
+        raise LineageError(
+            f"The {title} is about artifact {body.subject.artifact}, which its result does not have.",
+            next_step=f"Artifacts of that result: {', '.join(names) or 'none'}.",
+        )
+    for expected in manifest.expected:
+        metric = body.metric(expected.name)
+        if metric is not None and metric.direction != expected.direction:
+            raise LineageError(
+                f"In the {title}, {metric.direction} {metric.name} is better; in its manifest, {expected.direction}.",
+                next_step="Use one direction per metric.",
+            )
+
+
+def _check_secrets(title: str, content: Mapping[str, Any]) -> None:
+    place = next(secret_places(content), None)
+    if place is not None:
+        raise InputError(
+            f"{title} would store a secret: {place} looks like one.",
+            next_step="Remove it, or write a placeholder such as ${HF_TOKEN}. Records are kept and shared.",
+        )
+
+
+def _content(kind: str, name: str, body: Body) -> dict[str, Any]:
+    return {"schema": SCHEMA, "kind": kind, "name": name, "body": to_json(body)}
+
+
+def _record_bytes(record: Record) -> bytes:
+    return (json.dumps(record.to_json(), indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode("utf-8")
+
+
+def _parse_record(document: Any, kind: str, name: str) -> Record:
+    stored = from_json(_Stored, document)
+    if stored.schema != SCHEMA:
+        raise ValidationError("it was written by another version of RewardHarness")
+    if (stored.kind, stored.name) != (kind, name):
+        raise ValidationError("its kind or name differs from the file name")
+    if _CREATED.fullmatch(stored.created) is None:
+        raise ValidationError("created is not a UTC time")
+    if stored.seal != content_id({key: value for key, value in document.items() if key != "seal"}):
+        raise ValidationError("it was changed: the seal does not match the content")
+    body = from_json(KINDS[kind], document["body"])
+    if stored.id != content_id({key: document[key] for key in ("schema", "kind", "name", "body")}):
+        raise ValidationError("it was changed: the id is not the hash of the content")
+    return Record(kind, name, body, stored.id, stored.created)
+
+
+def _items_bytes(items: Items) -> bytes:
+    return (json.dumps(items, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n").encode("utf-8")

@@ -25,8 +25,9 @@ _MODEL_FAILURES: Mapping[str, tuple[str, str]] = {
         "Check its address in the section Judge, and that the server runs.",
     ),
     "not_public": (
-        "This address cannot be asked from here",
-        "Give an endpoint on the public internet. One in your own network can be asked when you run the app yourself.",
+        "This address cannot be reached from here",
+        "Check that its server runs on the public internet. One in your own network can be asked when you run the app "
+        "yourself.",
     ),
     "unauthorized": (
         "The key was refused",

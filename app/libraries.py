@@ -47,6 +47,10 @@ class Choice:
     loaded: Loaded | None = None
     """What was loaded from the Hub."""
 
+    def __post_init__(self) -> None:
+        for name in ("folder", "spec"):  # a field that nobody has touched holds None
+            object.__setattr__(self, name, getattr(self, name) or "")
+
 
 class Libraries:
     """The Libraries of an app. Holds nothing of any visitor.

@@ -41,7 +41,10 @@ def build_app(services: AppServices) -> gr.Blocks:
                 build_benchmark_tab(services)
             with gr.Tab("Lineage", id="lineage") as lineage:
                 build_lineage_tab(services, lineage)
-    return blocks.queue(max_size=32, default_concurrency_limit=4)
+    for event in blocks.fns.values():
+        if event.api_visibility == "private":
+            event.api_name = None  # Gradio answers to names such as `partial_7`, hidden or not
+    return blocks.queue(max_size=32, default_concurrency_limit=4, api_open=False)
 
 
 def launch(

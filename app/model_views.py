@@ -202,7 +202,7 @@ def _trouble(error: ModelError) -> str:
     remedies = {
         "unauthorized": "Type the right key above.",
         "model_not_found": "Type one of these names above, or serve this model.",
-        "not_public": "Give an endpoint on the public internet, or run the app yourself.",
+        "not_public": "Check the address. It must lie on the public internet, unless you run the app yourself.",
     }
     remedy = remedies.get(error.code, error.next_step)
     return callout("error", error.title, paragraph(error.message), paragraph(remedy, "remedy"))

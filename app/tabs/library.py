@@ -139,8 +139,8 @@ def _shown(reader: Reader, library: Library | None, name: str | None) -> Updates
 
 
 def _draw_routing(services: AppServices, reader: Reader) -> None:
-    def try_out(library: Library | None, instruction: str) -> str:
-        if library is None or not instruction.strip():
+    def try_out(library: Library | None, instruction: str | None) -> str:
+        if library is None or instruction is None or not instruction.strip():
             return library_views.routing_hint()
         return library_views.routed(services.libraries.route(library, instruction), len(library))
 

@@ -30,7 +30,7 @@ ErrorCode = Literal[
 allowed; `model_not_found`: the server does not serve this model; `context_too_long`: the prompt does not fit;
 `refused`: the model or a filter declined; `bad_response`: the reply breaks the protocol; `unreachable`: no connection,
 or it was torn; `server_error`: the server failed; `bad_request`: the server does not accept this request;
-`not_public`: the address does not lie on the public internet, and only such may be asked.
+`not_public`: no server answers at this address on the public internet, and only such may be asked.
 """
 
 _RETRYABLE = frozenset({"timeout", "rate_limited", "bad_response", "unreachable", "server_error"})
@@ -46,7 +46,7 @@ _NEXT_STEPS: Mapping[str, str] = {
     "unreachable": "Check the address and that the server runs.",
     "server_error": "Look at the server's log.",
     "bad_request": "`rh doctor` shows what each endpoint accepts.",
-    "not_public": "Give an endpoint that can be reached from everywhere.",
+    "not_public": "Check the address, and give an endpoint that can be reached from everywhere.",
 }
 
 

@@ -204,14 +204,14 @@ class OpenAICompatibleModel:
             return await self._http.exchange(server.origin, head, pieces)
         except NotHttpError as error:
             raise ModelError("bad_response", f"{alias} sent a reply that cannot be used: {error}.") from None
-        except NotPublicError:
-            raise ModelError("not_public", f"{alias} does not lie on the public internet.") from None
         except ssl.SSLError:
             step = "Check the address and the server's certificate."
             raise ModelError("unreachable", f"{alias}: no secure connection can be made.", next_step=step) from None
         except (ConnectionResetError, BrokenPipeError):
             raise ModelError("unreachable", f"{alias} closed the connection before its reply was complete.") from None
-        except OSError:
+        except (OSError, NotPublicError):
+            if self._settings.public_only:  # one answer to both: a stranger must not learn which names exist here
+                raise ModelError("not_public", f"{alias} cannot be reached on the public internet.") from None
             raise ModelError("unreachable", f"{alias} cannot be reached.") from None
 
 

@@ -50,6 +50,15 @@ def test_scoring_is_the_one_public_endpoint(served: Served) -> None:
     with urllib.request.urlopen(f"{served.url}/gradio_api/info", timeout=100) as answer:
         api = json.load(answer)
     assert list(api["named_endpoints"]) == ["/score"] and not api["unnamed_endpoints"]
+    with urllib.request.urlopen(f"{served.url}/config", timeout=100) as answer:
+        events = json.load(answer)["dependencies"]
+    assert [each["api_name"] for each in events if each["api_name"]] == ["score"]
+    queued = next(each["id"] for each in events if each["queue"])
+    body = json.dumps({"data": [], "fn_index": queued}).encode()
+    assert status(f"{served.url}/gradio_api/run/any", body, **{"Content-Type": "application/json"}) == 404
+    for name in ("partial_7", "None", "false", "compare", "load"):
+        url = f"{served.url}/gradio_api/call/{name}"
+        assert status(url, b'{"data": []}', **{"Content-Type": "application/json"}) >= 400
     names = [each["parameter_name"] for each in api["named_endpoints"]["/score"]["parameters"]]
     assert names == ["source", "candidate_a", "candidate_b", "candidate_c", "candidate_d", "instruction"]
 

@@ -34,6 +34,13 @@ def test_a_folder_named_like_the_builtin_library_is_a_folder(tmp_path: Path, mon
         libraries.open(Choice(FOLDER, "  "))
 
 
+def test_a_field_that_nobody_has_touched_is_empty() -> None:
+    libraries = make()
+    for kind in (FOLDER, HUB):
+        with pytest.raises(InputError, match="is named"):
+            libraries.open(Choice(kind, None, None))  # type: ignore[arg-type]  # as Gradio hands it over
+
+
 def test_the_library_of_the_settings_comes_first(hostile_library: Path) -> None:
     libraries = make(library=str(hostile_library), local=False)
     assert [kind for _, kind in libraries.choices()] == [DEFAULT, BUILTIN, HUB]

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rewardharness.errors import InputError
-from rewardharness.models.base import ChatRequest, Message, ModelError
+from rewardharness.models.base import ChatRequest, Message, Model, ModelError
 from rewardharness.models.open import ModelSettings, model_name, open_model
+from rewardharness.models.openai_compatible import OpenAICompatibleModel
 from rewardharness.models.public import is_public
 
 HELLO = ChatRequest((Message.of("user", "hello"),))
@@ -83,16 +84,31 @@ def test_an_address_is_as_public_as_the_one_inside_it(address: object) -> None:
 )
 def test_a_stranger_gets_no_connection_to_this_network(url: str) -> None:
     model = open_model(f"vllm:m@{url}", STRANGER)
-
-    async def ask() -> None:
-        try:
-            await model.ask(HELLO)
-        finally:
-            await model.close()
-
     with pytest.raises(ModelError) as caught:
-        asyncio.run(ask())
+        asyncio.run(_asked(model))
     assert caught.value.code == "not_public" and "requests were sent" not in str(caught.value)
+
+
+async def _asked(model: Model) -> None:
+    try:
+        await model.ask(HELLO)
+    finally:
+        await model.close()
+
+
+def test_a_stranger_does_not_learn_which_names_exist_here() -> None:
+    errors = {}
+    for host in ("127.0.0.1:1", "localhost:1", "no-such-name.invalid:1", "printer.internal.invalid:443"):
+        model = open_model(f"vllm:m@https://{host}/v1", STRANGER)
+        assert isinstance(model, OpenAICompatibleModel)
+        [probe] = asyncio.run(model.probe())
+        assert probe.error is not None
+        with pytest.raises(ModelError) as caught:
+            asyncio.run(_asked(model))
+        errors[host] = [
+            (each.code, each.message.replace(host, "-"), each.next_step) for each in (probe.error, caught.value)
+        ]
+    assert len({tuple(each) for each in errors.values()}) == 1, errors
 
 
 @pytest.mark.parametrize("spec", ["vllm:m@http://8.8.8.8/v1", "vllm:m@https://a.example/v1,http://127.0.0.1/v1"])

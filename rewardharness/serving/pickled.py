@@ -33,8 +33,10 @@ _PLAIN = frozenset(
 )
 """Instructions that make plain data. Tuples are not among them: nested ones can take for ever to hash."""
 
-_MOST = 200_000
-"""Instructions in one pickle at most."""
+_STEPS = 4
+"""Instructions for each value that a request may hold at most."""
+_BITS = 64
+"""Bits of a number at most. Among longer ones there are thousands that are equally hard to tell apart in a mapping."""
 _SOURCES = ("source", "source_image", "ref_image")
 
 
@@ -48,20 +50,23 @@ class _Plain(pickle.Unpickler):  # noqa: S301  # it can make nothing but plain d
         raise pickle.UnpicklingError("a pickle may refer to nothing outside itself")
 
 
-def load_plain(data: bytes) -> Any:
+def load_plain(data: bytes, limits: Limits) -> Any:
     """Read a pickle that holds plain data.
 
     Raises:
         RefusedError: 400 if it is none, or holds anything else.
     """
     try:
-        for number, (instruction, _, _) in enumerate(pickletools.genops(data)):
-            if instruction.name not in _PLAIN:
-                raise _malformed(
-                    f"The pickle has the instruction {instruction.name}; plain lists and mappings have not."
-                )
-            if number > _MOST:
+        for number, (instruction, argument, _) in enumerate(pickletools.genops(data)):
+            name = instruction.name
+            if name not in _PLAIN:
+                raise _malformed(f"The pickle has the instruction {name}; plain lists and mappings have not.")
+            if number > _STEPS * limits.values:
                 raise _malformed("The pickle has too many instructions.")
+            if name == "LONG_BINPUT" and (argument or 0) > number:  # its reader would make room for all numbers below
+                raise _malformed("The pickle numbers its values with gaps.")
+            if name == "LONG1" and (argument or 0).bit_length() > _BITS:
+                raise _malformed(f"The pickle holds a number of more than {_BITS} bits.")
         return _Plain(io.BytesIO(data)).load()
     except RefusedError:
         raise
@@ -77,7 +82,7 @@ def read_pickled(content_type: str, body: bytes, limits: Limits) -> Parsed:
     Raises:
         RefusedError: 400 if it is no plain pickle; 422 if it does not hold edits with their sources.
     """
-    wish: Any = load_plain(body)
+    wish: Any = load_plain(body, limits)
     if not isinstance(wish, dict):
         raise invalid("The pickle does not hold a mapping.")
     images: Any = wish.get("images")
@@ -91,9 +96,10 @@ def read_pickled(content_type: str, body: bytes, limits: Limits) -> Parsed:
         raise invalid(f"There are {len(edited)} images, {len(prompts)} prompts and {len(before)} source images.")
     parts: dict[str, bytes] = {}
     items = []
-    for number, (prompt, source, image) in enumerate(zip(prompts, before, edited, strict=True)):
-        parts[f"s{number}"], parts[f"e{number}"] = source, image
-        items.append({"instruction": prompt, "source": {"ref": f"s{number}"}, "edited": {"ref": f"e{number}"}})
+    for prompt, source, image in zip(prompts, before, edited, strict=True):
+        names = [f"i{id(each)}" for each in (source, image)]  # what a pickle holds once is decoded once
+        parts.update(zip(names, (source, image), strict=True))
+        items.append({"instruction": prompt, "source": {"ref": names[0]}, "edited": {"ref": names[1]}})
     return Parsed({"items": items}, parts=parts)
 
 

@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from serving_parts import PATIENCE, ReadyJudge, Running, b64, picture, reward_of
+from serving_parts import ONE, PATIENCE, ReadyJudge, Running, b64, picture, reward_of
 
 from rewardharness.cli.main import main
 from rewardharness.schema import Failure
 from rewardharness.serving.faults import RefusedError
-from rewardharness.serving.pickled import load_plain
+from rewardharness.serving.limits import Limits
+from rewardharness.serving.pickled import load_plain, read_pickled
 
 BEFORE, BAD = picture(1), picture(66)
 OCTETS = "application/octet-stream"
@@ -46,7 +47,7 @@ def post(server: Running, path: str, body: bytes, kind: str) -> tuple[int, bytes
 
 def pickled(server: Running, value: object, path: str = "/") -> tuple[int, dict]:
     status, body = post(server, path, value if isinstance(value, bytes) else pickle.dumps(value), OCTETS)
-    return status, load_plain(body)
+    return status, load_plain(body, Limits())
 
 
 # ---- pickle
@@ -137,9 +138,35 @@ def test_a_pickle_that_is_more_than_data_is_refused_unread(old, body):
     assert status == 400 and "error" in said
 
 
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"Nr\xff\xff\xff\x0f.", "gaps"),
+        (b"\x80\x02]r\x10\x00\x00\x00.", "gaps"),
+        (b"]" + b"N\x94a" * 10_000 + b".", "too many instructions"),
+        (pickle.dumps([(2**61 - 1) << 61]), "64 bits"),  # thousands of such keys share one hash
+    ],
+)
+def test_a_pickle_that_costs_more_than_its_bytes_is_refused_unread(body, said):
+    with pytest.raises(RefusedError) as caught:
+        load_plain(body, Limits())
+    assert caught.value.status == 400 and said in caught.value.fault.message
+
+
+def test_an_image_that_a_pickle_holds_once_is_decoded_once():
+    wish = {"images": [ONE] * 200, "ref_images": [BEFORE] * 200, "prompts": ["x"] * 200}
+    parsed = read_pickled("", pickle.dumps(wish), Limits())
+    assert len(parsed.tree["items"]) == 200 and sorted(parsed.parts.values()) == sorted([ONE, BEFORE])
+
+
 @given(
     st.recursive(
-        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary(),
+        st.none()
+        | st.booleans()
+        | st.integers(-(2**63), 2**63 - 1)
+        | st.floats(allow_nan=False)
+        | st.text()
+        | st.binary(),
         lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.integers(), inner),
         max_leaves=12,
     ),
@@ -150,15 +177,15 @@ def test_plain_data_comes_through_as_it_is(value, protocol):
     names = {instruction.name for instruction, _, _ in pickletools.genops(data)}
     if names & {"GLOBAL", "REDUCE", "LONG4"}:  # bytes in protocol 2 are made by a call
         with pytest.raises(RefusedError):
-            load_plain(data)
+            load_plain(data, Limits())
     else:
-        assert load_plain(data) == value
+        assert load_plain(data, Limits()) == value
 
 
 @given(st.binary(max_size=200))
 def test_whatever_comes_is_read_or_refused(data):
     try:
-        load_plain(data)
+        load_plain(data, Limits())
     except RefusedError as error:
         assert error.status == 400
 

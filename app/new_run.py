@@ -30,7 +30,9 @@ VISIT_SECONDS = 600
 MOST_PROPOSALS = 1000
 """Proposals that can be asked for, at most."""
 
-NO_KEYS_OF_OURS = dict.fromkeys(("RH_API_KEY", "RH_ORCHESTRATOR_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"), "")
+NO_KEYS_OF_OURS = dict.fromkeys(
+    ("RH_API_KEY", "RH_ORCHESTRATOR_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"), ""
+)
 """Variables of a stranger's run: it gets none of the keys that the app has."""
 
 _ORCHESTRATOR_KEY = "RH_ORCHESTRATOR_API_KEY"

@@ -90,8 +90,8 @@ class MissingPackageError(HarnessError):
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         super().__init__(
             f"The package {package!r} is not installed; it is needed for {purpose}.",
-            next_step=f'Install it with: pip install "reward-harness-library[{extra}]"'
-            f' (in a clone: pip install -e ".[{extra}]").',
+            next_step=f'Install it in a clone with: pip install -e ".[{extra}]"; once the package is published, with: '
+            f'pip install "reward-harness-library[{extra}]".',
         )
         self.package = package
         self.extra = extra

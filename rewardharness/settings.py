@@ -47,6 +47,9 @@ class Settings:
     api_key: str | None = field(default=None, repr=False)
     """Key of OpenAI-compatible endpoints (`RH_API_KEY`)."""
 
+    openai_key: str | None = field(default=None, repr=False)
+    """Key of OpenAI, for `openai:NAME` without an address (`OPENAI_API_KEY`)."""
+
     orchestrator_key: str | None = field(default=None, repr=False)
     """Key of the Orchestrator's endpoint (`RH_ORCHESTRATOR_API_KEY`; where that is not set, `RH_API_KEY`)."""
 
@@ -102,6 +105,7 @@ class Settings:
             price_input=_price(env, "RH_PRICE_INPUT"),
             price_output=_price(env, "RH_PRICE_OUTPUT"),
             api_key=env.get("RH_API_KEY") or None,
+            openai_key=env.get("OPENAI_API_KEY") or None,
             orchestrator_key=env.get("RH_ORCHESTRATOR_API_KEY", env.get("RH_API_KEY")) or None,
             server_token=env.get("RH_SERVER_TOKEN") or None,
             gemini_key=env.get("GEMINI_API_KEY") or env.get("GOOGLE_API_KEY") or None,

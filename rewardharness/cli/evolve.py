@@ -257,6 +257,7 @@ def _open_orchestrator(spec: str, images: bool, settings: Settings) -> "Orchestr
 
     keys = ModelSettings(
         api_key=settings.orchestrator_key,
+        openai_key=settings.openai_key,
         gemini_key=settings.gemini_key,
         project=settings.cloud_project,
         location=settings.cloud_location,

@@ -50,9 +50,9 @@ def add_options(
     group.add_argument(
         "--judge",
         metavar="JUDGE",
-        help="measured (no model), vllm:NAME@URL[,URL...], openai:NAME@URL, gemini:NAME; a baseline: random, always-a, "
-        "closer, farther, ssim; or file:SCORES.jsonl, scores from elsewhere (default: RH_JUDGE, or else measured); "
-        "keys come from RH_API_KEY and GEMINI_API_KEY",
+        help="measured (no model), vllm:NAME@URL[,URL...], openai:NAME[@URL], gemini:NAME; a baseline: random, "
+        "always-a, closer, farther, ssim; or file:SCORES.jsonl, scores from elsewhere (default: RH_JUDGE, or else "
+        "measured); keys come from RH_API_KEY, OPENAI_API_KEY (without @URL) and GEMINI_API_KEY",
     )
     parser.set_defaults(judge_from_settings=True)
     group.add_argument("--protocol", choices=_PROTOCOLS, help="how a model judges (default: chain)")
@@ -75,7 +75,8 @@ def make_judge(arguments: argparse.Namespace, settings: Settings, *, pictures: b
     Raises:
         InputError: If an option is out of range or the judge's spelling cannot be read.
     """
-    from rewardharness.judging.opening import JudgeOptions, open_judge
+    from rewardharness.errors import InputError
+    from rewardharness.judging.opening import MEASURED, JudgeOptions, open_judge
 
     options = JudgeOptions(
         ties=arguments.ties,
@@ -84,7 +85,12 @@ def make_judge(arguments: argparse.Namespace, settings: Settings, *, pictures: b
         router=arguments.router,
         cache=not arguments.no_cache,
     )
-    return open_judge(arguments.judge, settings, options)
+    try:
+        return open_judge(arguments.judge, settings, options)
+    except InputError as error:
+        if settings.judge == MEASURED or explicit_judge(arguments, settings) is not None:
+            raise
+        raise InputError(f"RH_JUDGE: {error.message}", next_step=error.next_step) from None
 
 
 def read_how(arguments: argparse.Namespace) -> "SubAgentSettings":

@@ -33,7 +33,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     one.set_defaults(run=show)
 
     checked = parts.add_parser("check", help="say what is wrong or odd", description=check.__doc__)
-    checked.add_argument("folder", type=Path, help="a Library folder")
+    checked.add_argument("library", help=hub.LIBRARY)
     checked.add_argument("--strict", action="store_true", help="warnings fail as well")
     checked.add_argument("--json", action="store_true", help="print one JSON object")
     checked.set_defaults(run=check)
@@ -93,10 +93,10 @@ def check(arguments: argparse.Namespace, settings: Settings) -> int:
     """Say everything that is wrong or odd in a Library, with file and line."""
     from collections import Counter
 
-    from rewardharness.library.check import check_folder
+    from rewardharness.library.opening import check_library
     from rewardharness.measure.table import MEASURES
 
-    problems = check_folder(arguments.folder, MEASURES)
+    problems = check_library(arguments.library, MEASURES)
     counts = Counter(problem.severity for problem in problems)
     bad = counts["error"] > 0 or (arguments.strict and counts["warning"] > 0)
     if arguments.json:
@@ -109,7 +109,7 @@ def check(arguments: argparse.Namespace, settings: Settings) -> int:
     for problem in problems:
         output.say(str(problem))
     summary = ", ".join(f"{counts[severity]} {severity}s" for severity in ("error", "warning", "note"))
-    output.say(f"{arguments.folder}: {summary}." if problems else f"{arguments.folder}: nothing wrong, nothing odd.")
+    output.say(f"{arguments.library}: {summary}." if problems else f"{arguments.library}: nothing wrong, nothing odd.")
     return 1 if bad else 0
 
 

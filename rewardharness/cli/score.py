@@ -218,7 +218,8 @@ def _print_judgment(judgment: "Judgment", show_chain: bool) -> None:
         return
     if judgment.preference is not None:
         order = " > ".join(" = ".join(level) for level in judgment.ranking)
-        verdict = "A tie" if judgment.preference == "tie" else f"{judgment.preference} is preferred"
+        tie = "No preference" if judgment.undecided else "A tie"
+        verdict = tie if judgment.preference == "tie" else f"{judgment.preference} is preferred"
         margin = "" if judgment.margin is None else f", margin {judgment.margin:.3f}"
         confidence = "" if judgment.confidence is None else f", confidence {judgment.confidence:.2f} of 1"
         if judgment.inconsistent:

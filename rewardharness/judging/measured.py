@@ -112,8 +112,11 @@ class MeasuredJudge:
         except HarnessError as error:
             return unjudged(example, self, library, failure_of(error), _usage(started))
         if any(each.scores is None for each in measured.values()):
-            what = "has no criteria that apply" if not criteria else "asks for nothing that can be measured"
-            reason = f"This Library {what} to {example.instruction!r}; the measured judge has nothing to go by."
+            what = "that apply to" if not criteria else "that can be measured for"
+            reason = (
+                f"This Library has no criteria {what} {example.instruction!r}. "
+                "Next: judge with a model: --judge vllm:NAME@URL or openai:NAME@URL."
+            )
             return unjudged(example, self, library, Failure("nothing_to_measure", reason), _usage(started))
         return self._conclude(example, library, _Case(request, chosen, criteria, source, candidates, measured), started)
 

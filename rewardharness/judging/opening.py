@@ -51,7 +51,7 @@ def open_judge(spec: str, settings: Settings, options: JudgeOptions = JudgeOptio
     """Open a judge. Nothing is sent before it judges.
 
     Args:
-        spec: `measured`, `vllm:NAME@URL[,URL...]`, `openai:NAME@URL`, `gemini:NAME` or `scripted:FILE`; one of
+        spec: `measured`, `vllm:NAME@URL[,URL...]`, `openai:NAME[@URL]`, `gemini:NAME` or `scripted:FILE`; one of
             `BASELINES`; or `file:PATH`, see `scored_elsewhere`.
         settings: Keys, workers and where the cache lies.
         options: How it is to judge.
@@ -77,6 +77,7 @@ def open_judge(spec: str, settings: Settings, options: JudgeOptions = JudgeOptio
         return MeasuredJudge(ties=options.ties, pictures=options.pictures, workers=settings.workers, cache=cache)
     keys = ModelSettings(
         api_key=options.api_key or settings.api_key,
+        openai_key=options.api_key or settings.openai_key,
         gemini_key=settings.gemini_key,
         project=settings.cloud_project,
         location=settings.cloud_location,

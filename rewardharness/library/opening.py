@@ -1,10 +1,13 @@
 """Opens a Library by what a user calls it. The single door for everyone who asks for one."""
 
 import logging
+from collections.abc import Collection
 from importlib.resources import as_file, files
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from rewardharness.files import recover_folder
+from rewardharness.library.check import Problem, check_folder
 from rewardharness.library.hub import pull_spec
 from rewardharness.library.store import Library
 
@@ -38,3 +41,24 @@ def open_library(spec: str) -> Library:
             _log.info("%s is commit %s, version %s", pulled.repo, pulled.commit, pulled.version or "none")
             return pulled.library
     return Library.load(path)
+
+
+def check_library(spec: str, known_measures: Collection[str] | None = None) -> tuple[Problem, ...]:
+    """Check a Library by what a user calls it.
+
+    Args:
+        spec: As `open_library` takes it.
+        known_measures: As `check_folder` takes them.
+
+    Raises:
+        LibraryError: If it is on the Hub and cannot be reached, or breaks the format.
+        MissingPackageError: If it is on the Hub and `huggingface_hub` is not installed.
+    """
+    if spec == BUILTIN:
+        with as_file(files("rewardharness.library").joinpath(BUILTIN)) as folder:
+            return check_folder(folder, known_measures)
+    path = Path(spec).expanduser()
+    with TemporaryDirectory(prefix="rh-check-") as scratch:
+        copy = Path(scratch) / "library"
+        pulled = None if path.exists() else pull_spec(spec, to=copy)
+        return check_folder(path if pulled is None else copy, known_measures)

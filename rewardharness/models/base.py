@@ -38,7 +38,8 @@ _RETRYABLE = frozenset({"timeout", "rate_limited", "bad_response", "unreachable"
 _NEXT_STEPS: Mapping[str, str] = {
     "timeout": "Allow more time or ask for fewer tokens; `rh doctor` shows how fast each endpoint answers.",
     "rate_limited": "Wait and run again, or lower the number of requests in flight.",
-    "unauthorized": "Set the right key: RH_API_KEY for an endpoint (RH_ORCHESTRATOR_API_KEY for the Orchestrator's, "
+    "unauthorized": "Set the right key: OPENAI_API_KEY for `openai:NAME`, RH_API_KEY for an endpoint "
+    "(RH_ORCHESTRATOR_API_KEY for the Orchestrator's, "
     "where it has one of its own), GEMINI_API_KEY for Gemini.",
     "model_not_found": "`rh doctor` shows the models that each endpoint serves.",
     "context_too_long": "Use fewer or smaller images, a shorter Library, or a server with a longer context.",

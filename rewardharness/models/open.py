@@ -1,6 +1,7 @@
 """Opening a model by its spelling.
 
 vllm:Qwen/Qwen2.5-VL-7B-Instruct@http://host:8000/v1,http://other:8000/v1
+openai:gpt-4.1                                   at OpenAI, with its own key
 openai:gpt-4.1@https://api.openai.com/v1
 gemini:gemini-2.5-pro
 scripted:replies.jsonl
@@ -14,6 +15,9 @@ from rewardharness.errors import InputError
 from rewardharness.models.base import Model
 from rewardharness.models.endpoints import PoolSettings
 
+OPENAI_URL = "https://api.openai.com/v1"
+"""Where `openai:NAME` is served."""
+
 _SPELLINGS = "Write vllm:NAME@URL[,URL...], openai:NAME@URL[,URL...], gemini:NAME or scripted:FILE.jsonl."
 
 
@@ -22,7 +26,9 @@ class ModelSettings:
     """Keys and limits. The caller reads them from the environment; this room does not."""
 
     api_key: str | None = field(default=None, repr=False)
-    """For OpenAI-compatible servers."""
+    """For OpenAI-compatible servers whose addresses are given."""
+    openai_key: str | None = field(default=None, repr=False)
+    """For `openai:NAME` alone."""
     gemini_key: str | None = field(default=None, repr=False)
     """For Gemini; goes before the project."""
     project: str | None = None
@@ -73,11 +79,15 @@ def open_model(spec: str, settings: ModelSettings = ModelSettings()) -> Model:
         )
     from rewardharness.models.openai_compatible import ClientSettings, OpenAICompatibleModel
 
-    name, at, urls = _split(rest)
+    name, at, urls = _split(_with_address(spec).partition(":")[2])
     if not name or not at:
         raise InputError(f"{_shown(spec)} names no endpoint.", next_step=_SPELLINGS)
+    given = _with_address(spec) == spec
+    if not given and not settings.openai_key:
+        step = f"Set OPENAI_API_KEY, or name another server: {spec[:100]}@URL."
+        raise InputError(f"{_shown(spec)} names a model of OpenAI, and OPENAI_API_KEY is not set.", next_step=step)
     client = ClientSettings(
-        settings.api_key,
+        settings.api_key if given else settings.openai_key,
         _pool(settings, start=8, most=256),
         send_once=settings.send_once,
         public_only=settings.public_only,
@@ -94,7 +104,7 @@ def _pool(settings: ModelSettings, start: int, most: int) -> PoolSettings:
 
 def model_name(spec: str) -> str:
     """Return the name of the model in a spelling, without kind and addresses."""
-    kind, _, rest = spec.partition(":")
+    kind, _, rest = _with_address(spec).partition(":")
     if kind == "scripted":
         return Path(rest).name
     return rest if kind == "gemini" else _split(rest)[0]
@@ -104,8 +114,14 @@ def model_urls(spec: str) -> list[str]:
     """Return the addresses in a spelling; of plain addresses, these."""
     if spec.startswith("http"):
         return spec.split(",")
-    _, at, urls = _split(spec)
+    _, at, urls = _split(_with_address(spec))
     return urls.split(",") if at else []
+
+
+def _with_address(spec: str) -> str:
+    """Return a spelling with the address that `openai:NAME` leaves out."""
+    kind, _, name = spec.partition(":")
+    return f"{spec}@{OPENAI_URL}" if kind == "openai" and re.fullmatch(r"[^@\s]+", name) else spec
 
 
 def _split(rest: str) -> tuple[str, bool, str]:

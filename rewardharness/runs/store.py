@@ -127,6 +127,12 @@ def check_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
     """
     known = read_manifest(path)
     differing = sorted(key for key in {*known, *manifest} if known.get(key) != manifest.get(key) and key != "started")
+    before, now = known.get("command", "another command"), manifest.get("command")
+    if now and before != now:
+        raise RunError(
+            f"{path} holds a run of {before}; this is {now}.",
+            next_step="Choose another folder for it.",
+        )
     if differing:
         raise RunError(
             f"{path} holds a run that differs in: {', '.join(differing)}.",

@@ -45,6 +45,9 @@ def test_a_library_goes_to_the_hub_and_back(hub: Hub, folder: Path, capsys: pyte
     said = shown(capsys, "push-library", "mine", "--repo", REPO)
     assert f"ann/library v0.1.0 is commit {hub.head}" in said
     assert "Nothing to push" in shown(capsys, "push-library", "mine", "--repo", REPO)
+    assert "nothing wrong" in shown(capsys, "library", "check", REPO) or "0 errors" in shown(
+        capsys, "library", "check", REPO
+    )
     said = shown(capsys, "pull-library", REPO)
     assert f"ann/library: v0.1.0, commit {hub.head}" in said
     assert Library.load("library") == Library.load(folder)

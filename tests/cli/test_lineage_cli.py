@@ -130,6 +130,7 @@ def test_a_metric_that_is_missing_fails(trained: Path, run: Run) -> None:
     run(*eval_, "--protocol", "both orders", "--metric", "loss,lower,value=0.5")
     assert "no metric in common" in run("check-regression", "before", "partial", status=1)
     assert "has no loss" in run("check-regression", "before", "after", "--metric", "loss", status=1)
+    assert "does not hold" not in run("check-regression", "nobody", "after", status=1)
     assert "There is no eval 'nobody'" in run("check-regression", "nobody", "after", status=1)
 
 

@@ -172,6 +172,8 @@ def test_library_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     library = str(tmp_path / "lib")
     assert main(["library", "new", library, "--copy", "builtin"]) == 0
     assert main(["library", "check", library, "--strict"]) == 0
+    assert main(["library", "check", "builtin"]) == 0
+    assert "no such folder" not in capsys.readouterr().out
     assert main(["library", "diff", "builtin", library]) == 0
     assert "mean the same" in capsys.readouterr().out
     assert main(["library", "new", library, "--tool", "hat-finder"]) == 1
@@ -208,3 +210,33 @@ def test_a_wrong_command_line_is_usage(capsys: pytest.CaptureFixture[str]) -> No
         main(["score"])
     assert stopped.value.code == 2
     assert "--source" in capsys.readouterr().err
+
+
+def test_a_wrong_judge_of_the_environment_is_named(
+    images: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RH_JUDGE", "nonsense")
+    assert main(score(images)) == 1
+    assert "RH_JUDGE: 'nonsense' is not a judge." in capsys.readouterr().err
+    assert main(score(images, "--judge", "other")) == 1
+    assert "RH_JUDGE" not in capsys.readouterr().err
+
+
+def test_equal_scores_are_a_tie_only_where_ties_are_offered(
+    images: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    same = [images[0], images[1], images[1]]
+    assert main(score(same)) == 0
+    assert capsys.readouterr().out.startswith("No preference (A = B)")
+    assert main(score(same, "--ties")) == 0
+    assert capsys.readouterr().out.startswith("A tie (A = B)")
+
+
+def test_the_run_folder_of_another_command_is_named(
+    images: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_folder(tmp_path / "data", images)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "run.json").write_text('{"command": "evolve", "seed": 1}', encoding="utf-8")
+    assert main(["score-folder", str(tmp_path / "data"), "--run", str(tmp_path / "run")]) == 1
+    assert "holds a run of evolve; this is score-folder" in capsys.readouterr().err

@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -203,3 +204,15 @@ def test_without_the_extra_it_says_what_to_install(
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "uvicorn" else find(name))
     assert "[serve]" in refused(capsys)
+
+
+def test_the_first_request_of_the_documentation_takes_ordinary_photos(tmp_path: Path) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "serving.md").read_text(encoding="utf-8")
+    request = next(block for block in re.findall(r"```bash\n(.*?)```", page, re.DOTALL) if "base64" in block)
+    for name in ("before.png", "after.png"):
+        (tmp_path / name).write_bytes(bytes(3_000_000))
+    (tmp_path / "curl").write_text("#!/bin/sh\nexec cat\n", encoding="utf-8")
+    (tmp_path / "curl").chmod(0o755)
+    done = subprocess.run(["bash", "-c", f'PATH="$PWD:$PATH"; {request}'], cwd=tmp_path, capture_output=True)
+    assert done.returncode == 0, done.stderr[:300]
+    assert len(json.loads(done.stdout)["source"]) == 4_000_000

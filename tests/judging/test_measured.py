@@ -133,6 +133,7 @@ def test_an_empty_library_leaves_nothing_to_go_by(pictures: dict[str, ImageInput
     judgment = MeasuredJudge().judge_now(example(pictures, "red", "source"), EMPTY)
     assert judgment.failure is not None
     assert judgment.failure.code == "nothing_to_measure"
+    assert "--judge vllm:NAME@URL" in judgment.failure.message
 
 
 def test_pictures_come_only_when_asked_for(pictures: dict[str, ImageInput], library: Library) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from rewardharness.errors import DataError, InputError
 from rewardharness.models.base import ChatRequest, Message, ModelError, Reply
-from rewardharness.models.open import ModelSettings, open_model
+from rewardharness.models.open import ModelSettings, model_name, model_urls, open_model
 from rewardharness.models.scripted import ScriptedModel, read_script
 
 HELLO = ChatRequest((Message.of("user", "hello"),))
@@ -102,3 +102,14 @@ def test_a_function_decides():
     with pytest.raises(ValueError, match="no"):
         asyncio.run(model.ask(ChatRequest(HELLO.messages, seed=1)))
     asyncio.run(model.close())
+
+
+def test_openai_has_an_address_and_a_key_of_its_own() -> None:
+    with pytest.raises(InputError, match="OPENAI_API_KEY is not set"):
+        open_model("openai:gpt-4o", ModelSettings(api_key="for-another-server"))
+    model = open_model("openai:gpt-4o", ModelSettings(api_key="for-another-server", openai_key="sk-own"))
+    assert model.id == "openai:gpt-4o" and [each.alias for each in model.stats()] == ["api.openai.com"]
+    assert [server._key for server in model._servers.values()] == ["sk-own"]
+    elsewhere = open_model("openai:gpt-4o@https://other.example/v1", ModelSettings(openai_key="sk-own"))
+    assert [server._key for server in elsewhere._servers.values()] == [""]
+    assert model_name("openai:gpt-4o") == "gpt-4o" and model_urls("openai:gpt-4o") == ["https://api.openai.com/v1"]

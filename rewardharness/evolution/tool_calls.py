@@ -72,7 +72,7 @@ async def _observe(judge: SubAgent, tool: Entry, example: Example) -> Observatio
         if judge.cache is None:
             found = await call()
         else:
-            known, _ = await judge.cache.remember(_key(judge, tool, parts), judge.model.id, call)
+            known, _ = await judge.cache.remember(_key(judge, tool, parts), judge.model.id, call, _check)
             found = known or {"result": {}, "last": ""}
     except ModelError as error:
         problem = f"{error.title}: {error.message}"
@@ -83,6 +83,12 @@ async def _observe(judge: SubAgent, tool: Entry, example: Example) -> Observatio
     problem = _problem(found["result"], tool)
     said = found["last"] if problem else json.dumps(found["result"], ensure_ascii=False)
     return Observation(example.id, said[:MAX_SAID], problem, usage=usage)
+
+
+def _check(known: dict[str, Any]) -> None:
+    """Raise an error where a cached observation is none."""
+    if not isinstance(known["result"], dict) or not isinstance(known["last"], str):
+        raise TypeError("another form")
 
 
 def _problem(result: dict[str, Any], tool: Entry) -> str:

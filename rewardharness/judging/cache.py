@@ -3,6 +3,9 @@
 Standard SQLite in WAL mode with JSON values. What `put` has returned from survives `kill -9`. Only real answers are
 kept; a failure is asked again. The key covers everything that can change an answer and nothing that cannot: no
 address, no key, no time-out, no degree of concurrency.
+
+A cache never costs a judgment: a damaged file is set aside, a row that cannot be read counts as missing, and where
+nothing can be written judgments go on without a cache. Each cache warns once.
 """
 
 import asyncio
@@ -16,13 +19,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rewardharness.errors import RunError
-
 log = logging.getLogger(__name__)
 
 FILE = "judgments.sqlite3"
 SCHEMA = 1
 """Version of the table; another one on disk is set aside."""
+_ELSEWHERE = "Set RH_HOME to a folder on a local disk with free space, or pass --no-cache."
 _TABLE = """
 CREATE TABLE IF NOT EXISTS judgment (
     key TEXT PRIMARY KEY, value TEXT NOT NULL, judge TEXT NOT NULL, created REAL NOT NULL
@@ -46,10 +48,8 @@ class JudgmentCache:
     """A cache of judgments in a folder. Safe for several threads and processes on one machine.
 
     Args:
-        folder: Where the file lies; made when missing, readable by its owner alone.
-
-    Raises:
-        RunError: If the folder cannot be used.
+        folder: Where the file lies; made when missing, readable by its owner alone. Where that fails, answers are kept
+            in memory.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -59,34 +59,40 @@ class JudgmentCache:
         self._complained = False
         self.hits = 0
         """Answers that were remembered since this object was made."""
-        try:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._database = self._open()
-        except (OSError, sqlite3.OperationalError) as error:
-            raise RunError(
-                f"The judgment cache {self.path} cannot be used: {error}.",
-                next_step="Set RH_HOME to a folder on a local disk that you may write to, or pass --no-cache.",
-            ) from error
+        self._database = self._open()
 
-    def get(self, key: str) -> dict[str, Any] | None:
-        """Return what is remembered under a key, or None."""
-        with self._lock:
-            row = self._database.execute("SELECT value FROM judgment WHERE key = ?", (key,)).fetchone()
-        if row is None:
+    def get(self, key: str, check: Callable[[dict[str, Any]], object] = dict) -> dict[str, Any] | None:
+        """Return what is remembered under a key, or None.
+
+        Args:
+            key: Content id of the question.
+            check: Reads an answer; where that fails, nothing counts as remembered.
+        """
+        try:
+            rows = self._run("SELECT value FROM judgment WHERE key = ?", (key,))
+        except sqlite3.Error as error:
+            self._complain(f"it cannot be read ({error})", _ELSEWHERE)
             return None
-        value = json.loads(row[0])
-        return value if isinstance(value, dict) else None
+        try:
+            value = json.loads(rows[0][0]) if rows else None
+            if value is not None:
+                check({**value})
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+            self._complain("an answer in it cannot be read and is asked for again")
+            return None
+        return value
 
     def put(self, key: str, value: dict[str, Any], judge: str) -> None:
         """Remember an answer. When this returns, the answer survives the end of the process."""
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        with self._lock:
-            self._database.execute(
-                "INSERT OR REPLACE INTO judgment VALUES (?, ?, ?, ?)", (key, text, judge, time.time())
-            )
+        self._run("INSERT OR REPLACE INTO judgment VALUES (?, ?, ?, ?)", (key, text, judge, time.time()))
 
     async def remember(
-        self, key: str, judge: str, make: Callable[[], Awaitable[dict[str, Any] | None]]
+        self,
+        key: str,
+        judge: str,
+        make: Callable[[], Awaitable[dict[str, Any] | None]],
+        check: Callable[[dict[str, Any]], object] = dict,
     ) -> tuple[dict[str, Any] | None, bool]:
         """Look an answer up, or have it made; equal questions asked at once are answered once.
 
@@ -94,11 +100,12 @@ class JudgmentCache:
             key: Content id of the question.
             judge: Who answers, for statistics.
             make: Makes the answer; None when it failed, which is not remembered.
+            check: Reads an answer; where that fails, nothing counts as remembered.
 
         Returns:
             The answer, and whether it was remembered or shared rather than made for this call.
         """
-        known = self.get(key)
+        known = self.get(key, check)
         if known is not None:
             self.hits += 1
             return known, True
@@ -108,7 +115,7 @@ class JudgmentCache:
             if shared is not None:
                 self.hits += 1
                 return shared, True
-            return await self.remember(key, judge, make)
+            return await self.remember(key, judge, make, check)
         future = asyncio.get_running_loop().create_future()
         self._under_way[key] = future
         value = None
@@ -122,49 +129,88 @@ class JudgmentCache:
             future.set_result(value)
 
     def keep(self, key: str, value: dict[str, Any], judge: str) -> None:
-        """Put an answer that was paid for; where the disk is full it counts all the same, and that is said once."""
+        """Put an answer that was paid for; where that fails, as on a full disk, the answer counts all the same."""
         try:
             self.put(key, value, judge)
-        except sqlite3.OperationalError as error:
-            if not self._complained:
-                self._complained = True
-                log.warning("judgments are not remembered any more: %s: %s", self.path, error)
+        except (sqlite3.Error, ValueError) as error:
+            self._complain(f"an answer cannot be stored ({error})", _ELSEWHERE)
 
     def stats(self) -> CacheStats:
         """Say what the cache holds."""
-        with self._lock:
-            rows = self._database.execute("SELECT judge, COUNT(*) FROM judgment GROUP BY judge").fetchall()
+        rows = self._run("SELECT judge, COUNT(*) FROM judgment GROUP BY judge")
         size = sum(file.stat().st_size for file in self.path.parent.glob(f"{FILE}*") if file.is_file())
         by_judge = {str(judge): int(count) for judge, count in rows}
         return CacheStats(self.path, sum(by_judge.values()), size, by_judge)
 
     def clear(self, judge: str | None = None) -> int:
         """Forget everything, or everything of one judge; return how many judgments that were."""
-        with self._lock:
-            if judge is None:
-                count = self._database.execute("DELETE FROM judgment").rowcount
-            else:
-                count = self._database.execute("DELETE FROM judgment WHERE judge = ?", (judge,)).rowcount
-            self._database.execute("VACUUM")
-        return int(count)
+        by_judge = self.stats().by_judge
+        if judge is None:
+            self._run("DELETE FROM judgment")
+        else:
+            self._run("DELETE FROM judgment WHERE judge = ?", (judge,))
+        self._run("VACUUM")
+        return sum(by_judge.values()) if judge is None else by_judge.get(judge, 0)
 
     def close(self) -> None:
         """Close the file."""
         with self._lock:
             self._database.close()
 
-    def _open(self) -> sqlite3.Connection:
-        """Open the file; one that is damaged or of another version is set aside under another name."""
+    def _run(self, statement: str, values: tuple[Any, ...] = ()) -> list[Any]:
+        """Execute a statement; a file that proves to be damaged is set aside, and the statement runs on a new one."""
+        with self._lock:
+            try:
+                return self._database.execute(statement, values).fetchall()
+            except sqlite3.DatabaseError as error:
+                if not _is_damage(error):
+                    raise
+                self._database.close()
+                self._database = self._open(damaged=self._file)
+                return self._database.execute(statement, values).fetchall()
+
+    def _open(self, damaged: int | None = None) -> sqlite3.Connection:
+        """Open the file, or a database in memory where that cannot be done.
+
+        Args:
+            damaged: Inode of a file that is damaged. It is set aside, unless another process has done so already.
+        """
         try:
-            return _connect(self.path)
-        except sqlite3.DatabaseError as error:
-            if isinstance(error, sqlite3.OperationalError):
-                raise
-            self.path.rename(self.path.with_name(f"{FILE}.damaged-{int(time.time())}"))
-            return _connect(self.path)
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if damaged is None or not self.path.exists() or damaged != self.path.stat().st_ino:
+                try:
+                    return self._connected()
+                except sqlite3.DatabaseError as error:
+                    if not _is_damage(error):
+                        raise
+            aside = f"{FILE}.damaged-{int(time.time())}"
+            self._complain(f"it is damaged and was renamed to {aside}")
+            for part in ("", "-wal", "-shm"):  # a log that is left behind would be read into the new file
+                if (beside := self.path.with_name(FILE + part)).exists():
+                    beside.rename(self.path.with_name(aside + part))
+            return self._connected()
+        except (OSError, sqlite3.Error) as error:
+            self._complain(f"it cannot be used ({error}), so answers are kept in memory alone", _ELSEWHERE)
+            return _connect(":memory:")
+
+    def _connected(self) -> sqlite3.Connection:
+        database = _connect(self.path)
+        self._file = self.path.stat().st_ino
+        return database
+
+    def _complain(self, what: str, step: str = "") -> None:
+        """Warn once."""
+        if not self._complained:
+            self._complained = True
+            log.warning("%s: %s. Judging continues.%s", self.path, what, step and f" {step}")
 
 
-def _connect(path: Path) -> sqlite3.Connection:
+def _is_damage(error: sqlite3.DatabaseError) -> bool:
+    """Whether the file is no usable database; a busy, full or unreachable one has an error of another class."""
+    return type(error) is sqlite3.DatabaseError
+
+
+def _connect(path: Path | str) -> sqlite3.Connection:
     database = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
     try:
         # WAL: readers never wait for the writer. NORMAL: safe against the end of the process at any moment.
@@ -175,7 +221,8 @@ def _connect(path: Path) -> sqlite3.Connection:
             raise sqlite3.DatabaseError(f"version {version} of the cache is not known")
         database.execute(_TABLE)
         database.execute(f"PRAGMA user_version = {SCHEMA}")
-        path.chmod(0o600)
+        if isinstance(path, Path):
+            path.chmod(0o600)
     except BaseException:
         database.close()
         raise

@@ -6,6 +6,7 @@ one never depends on what else is in the Library.
 
 import asyncio
 from dataclasses import dataclass
+from operator import itemgetter
 
 from rewardharness.files import content_id
 from rewardharness.judging.cache import JudgmentCache
@@ -58,7 +59,7 @@ class LLMRouter:
         if self.cache is None:
             said = await make()
         else:
-            said, _ = await self.cache.remember(key, f"router {self.model.id}", make)
+            said, _ = await self.cache.remember(key, f"router {self.model.id}", make, itemgetter("yes"))
         return f"{self.model.id} says that it is of use" if said and said["yes"] else None
 
     async def _ask(self, entry: Entry, instruction: str) -> bool:

@@ -90,7 +90,7 @@ def measure(
     key = content_id(
         ["readings", measures_revision(), ocr_available(), source.sha256, candidate.sha256, request.instruction]
     )
-    known = cache.get(key)
+    known = cache.get(key, _read)
     before = known["readings"] if known else {}
     if known is None or any(name not in before for name in names):
         view = EditView(source.picture, candidate.picture)
@@ -104,7 +104,13 @@ def measure(
             "readings": {**before, **taken},
         }
         cache.keep(key, known, OWNER)
-    readings = {name: _from_json(known["readings"][name]) for name in names}
+    return _read(known, names)
+
+
+def _read(known: Mapping[str, Any], names: Sequence[str] | None = None) -> Measured:
+    """Read cached readings: those of some measures, or all."""
+    kept = known["readings"]
+    readings = {name: _from_json(kept[name]) for name in (kept if names is None else names)}
     return Measured(readings, known["alignment"], tuple(known["source_notes"]), tuple(known["notes"]))
 
 

@@ -253,7 +253,7 @@ class SubAgent:
             made = await self._ask(unit, case)
             return None if made.failure else made.to_json()
 
-        value, _ = await self.cache.remember(self._key(unit, case), self.model.id, make)
+        value, _ = await self.cache.remember(self._key(unit, case), self.model.id, make, Verdict.from_json)
         if made is not None:
             return made
         assert value is not None

@@ -7,8 +7,9 @@ from itertools import combinations
 from statistics import fmean, variance
 from typing import Any
 
+from rewardharness.judging.answers import read_number
 from rewardharness.models.base import Reply
-from rewardharness.schema import ChainStep, Failure, Scores, Usage
+from rewardharness.schema import SCALE, ChainStep, Failure, Scores, Usage
 
 
 @dataclass(frozen=True)
@@ -38,14 +39,33 @@ class Verdict:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "Verdict":
-        """Read back a verdict. It cost nothing this time, so its usage is empty."""
+        """Read back a verdict. It cost nothing this time, so its usage is empty.
+
+        Raises:
+            ValueError: If a number is none or out of range. What is of another form raises what reading it raises.
+        """
         return cls(
-            scores={label: Scores(**each) for label, each in value["scores"].items()},
-            leads={(first, second): lead for first, second, lead in value["leads"]},
-            logits={(first, second): lead for first, second, lead in value["logits"]},
+            scores={label: _read_scores(each) for label, each in value["scores"].items()},
+            leads={(first, second): _number(lead, -1, 1) for first, second, lead in value["leads"]},
+            logits={(first, second): _number(lead, -1e9, 1e9) for first, second, lead in value["logits"]},
             steps=tuple(ChainStep(kind, text, subject=subject) for kind, text, subject in value["steps"]),
             notes=tuple(value["notes"]),
         )
+
+
+def _read_scores(value: Mapping[str, Any]) -> Scores:
+    grades = [None if value[name] is None else _number(value[name], *SCALE) for name in ("instruction", "quality")]
+    return Scores(grades[0], grades[1], _number(value["reward"], 0, 1))
+
+
+def _number(value: Any, low: float, high: float) -> float:
+    found = read_number(value, low - _ROUNDING, high + _ROUNDING)
+    if found is None:
+        raise ValueError(f"{value!r} is no number from {low:g} to {high:g}")
+    return found
+
+
+_ROUNDING = 1e-6
 
 
 def usage_of(reply: Reply) -> Usage:

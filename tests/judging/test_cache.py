@@ -5,11 +5,11 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from operator import itemgetter
 from pathlib import Path
 
 import pytest
 
-from rewardharness.errors import RunError
 from rewardharness.judging.cache import FILE, JudgmentCache
 
 
@@ -117,10 +117,84 @@ def test_stats_and_clear_by_judge(tmp_path: Path) -> None:
     cache.close()
 
 
-def test_an_unusable_folder_is_named(tmp_path: Path) -> None:
+def test_an_unusable_folder_costs_no_judgment(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "file").write_text("x", encoding="utf-8")
-    with pytest.raises(RunError, match="cannot be used"):
-        JudgmentCache(tmp_path / "file")
+    cache = JudgmentCache(tmp_path / "file")
+    cache.keep("k", {"n": 1}, "j")
+    assert cache.get("k") == {"n": 1}
+    assert (cache.stats().judgments, cache.clear()) == (1, 1)
+    [record] = caplog.records
+    assert "in memory alone" in record.getMessage() and "Set RH_HOME" in record.getMessage()
+    cache.close()
+
+
+def damage(path: Path) -> None:
+    """Overwrite all pages but the first."""
+    data = path.read_bytes()
+    assert len(data) > 3 * 4096
+    path.write_bytes(data[:4096] + b"\xa5" * (len(data) - 4096))
+
+
+def filled(folder: Path) -> None:
+    cache = JudgmentCache(folder)
+    for number in range(300):
+        cache.put(f"{number}", {"n": "x" * 200}, "j")
+    cache.close()
+
+
+def test_a_file_that_is_damaged_beyond_its_first_page_is_set_aside(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    filled(tmp_path)
+    damage(tmp_path / FILE)
+    cache, beside = JudgmentCache(tmp_path), JudgmentCache(tmp_path)
+    assert [cache.get(f"{number}") for number in range(300)] == [None] * 300
+    cache.put("k", {"n": 1}, "j")
+    assert beside.get("k") == {"n": 1}, "what is new is not set aside by whoever notices later"
+    assert cache.stats().judgments == 1
+    assert len({file.name.partition("-shm")[0].partition("-wal")[0] for file in tmp_path.glob("*damaged*")}) == 1
+    assert len(caplog.records) == 1
+    cache.close()
+    beside.close()
+
+
+@pytest.mark.parametrize("change", ["deleted", "truncated", "dropped"])
+def test_a_file_that_changes_under_a_cache_costs_no_judgment(tmp_path: Path, change: str) -> None:
+    filled(tmp_path)
+    cache = JudgmentCache(tmp_path)
+    if change == "deleted":
+        (tmp_path / FILE).unlink()
+    elif change == "truncated":
+        os.truncate(tmp_path / FILE, 5000)
+    else:
+        with sqlite3.connect(tmp_path / FILE) as other:
+            other.execute("DROP TABLE judgment")
+
+    async def make() -> dict[str, object] | None:
+        return {"n": 1}
+
+    for number in range(0, 300, 50):
+        value, _ = asyncio.run(cache.remember(f"{number}", "j", make))
+        assert value in ({"n": 1}, {"n": "x" * 200})
+    cache.close()
+
+
+def test_a_row_that_cannot_be_read_is_asked_for_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    cache = JudgmentCache(tmp_path)
+    with sqlite3.connect(tmp_path / FILE, isolation_level=None) as database:
+        for key, text in enumerate(["{", "[1]", "7", '"x"', '{"m": 1}', "null", b"\xff\xfe", "[" * 100_000]):
+            database.execute("INSERT INTO judgment VALUES (?, ?, 'j', 0)", (str(key), text))
+
+    async def make() -> dict[str, object] | None:
+        return {"n": 1}
+
+    for key in range(8):
+        for shared in (False, True):
+            answer = cache.remember(str(key), "j", make, itemgetter("n"))
+            assert asyncio.run(answer) == ({"n": 1}, shared)
+    assert len(caplog.records) == 1
+    assert not list(tmp_path.glob("*damaged*")), "the other rows are good"
+    cache.close()
 
 
 def test_another_version_is_set_aside(tmp_path: Path) -> None:
@@ -133,20 +207,14 @@ def test_another_version_is_set_aside(tmp_path: Path) -> None:
     cache.close()
 
 
-def test_a_full_disk_loses_no_answer_that_was_paid_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_full_disk_loses_no_answer_that_was_paid_for(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     cache = JudgmentCache(tmp_path)
-
-    def full(key: str, value: dict[str, object], judge: str) -> None:
-        raise sqlite3.OperationalError("database or disk is full")
-
-    monkeypatch.setattr(cache, "put", full)
+    cache._database.execute("PRAGMA max_page_count = 1")
 
     async def make() -> dict[str, object] | None:
-        return {"n": 1}
+        return {"n": "x" * 10_000}
 
     for key in ("a", "b"):
-        assert asyncio.run(cache.remember(key, "j", make)) == ({"n": 1}, False)
+        assert asyncio.run(cache.remember(key, "j", make)) == ({"n": "x" * 10_000}, False)
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     cache.close()

@@ -1,3 +1,4 @@
+import sqlite3
 from dataclasses import replace
 from pathlib import Path
 
@@ -6,7 +7,7 @@ import pytest
 from PIL import Image
 
 from rewardharness.judging import readings
-from rewardharness.judging.cache import JudgmentCache
+from rewardharness.judging.cache import FILE, JudgmentCache
 from rewardharness.judging.measured import NAME, MeasuredJudge
 from rewardharness.judging.record import judgment_json
 from rewardharness.library.opening import open_library
@@ -167,6 +168,20 @@ def test_remembered_readings_give_the_same_judgment_to_the_last_digit(
     again = MeasuredJudge(cache=cache).judge_now(asked, library)
     assert replace(plain, usage=Usage()) == replace(first, usage=Usage()) == replace(again, usage=Usage())
     assert cache.stats().by_judge == {"measures": 2}
+    cache.close()
+
+
+@pytest.mark.parametrize("text", ['{"n": 1}', "{", '{"readings": {}}', '{"readings": [1]}'])
+def test_cached_readings_of_another_form_are_taken_again(
+    pictures: dict[str, ImageInput], library: Library, tmp_path: Path, text: str
+) -> None:
+    cache = JudgmentCache(tmp_path)
+    asked = example(pictures, "red", "blue")
+    first = MeasuredJudge(cache=cache).judge_now(asked, library)
+    with sqlite3.connect(tmp_path / FILE, isolation_level=None) as database:
+        database.execute("UPDATE judgment SET value = ?", (text,))
+    assert MeasuredJudge(cache=cache).judge_now(asked, library).scores == first.scores
+    assert MeasuredJudge(cache=cache).judge_now(asked, library).scores == first.scores
     cache.close()
 
 

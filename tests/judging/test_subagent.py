@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from rewardharness.judging.cache import JudgmentCache
+from rewardharness.judging.cache import FILE, JudgmentCache
 from rewardharness.judging.evaluate import evaluate
 from rewardharness.judging.report import make_report
 from rewardharness.judging.subagent import Protocol, Showing, SubAgent, SubAgentSettings
@@ -338,6 +339,36 @@ def test_the_cache_answers_the_second_time_and_only_the_same_question(
     assert len(model.requests) == 4, "another context is another question"
     asyncio.run(SubAgent(model, SubAgentSettings(protocol="direct"), cache=cache).judge(example, library))
     assert len(model.requests) == 6, "another protocol is another question"
+    cache.close()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"scores": None},
+        {"scores": {"A": {"instruction": 9, "quality": 4, "reward": 1}}},
+        {"scores": {"A": {"instruction": 4, "quality": 4, "reward": "good"}}},
+        {"leads": [["A", "B", 7]]},
+        {"leads": [["A", "B"]]},
+        {"logits": [["A", "B", None]]},
+        {"steps": [1]},
+    ],
+)
+def test_a_cached_answer_of_another_form_is_asked_for_again(
+    images: dict[str, ImageInput], tmp_path: Path, change: dict[str, object], caplog: pytest.LogCaptureFixture
+) -> None:
+    cache = JudgmentCache(tmp_path)
+    agent = SubAgent(ScriptedModel(brightest), cache=cache)
+    example = make(images, "dark", "bright")
+    first = asyncio.run(agent.judge(example, EMPTY))
+    with sqlite3.connect(tmp_path / FILE, isolation_level=None) as database:
+        for key, text in database.execute("SELECT key, value FROM judgment").fetchall():
+            changed = {name: value for name, value in {**json.loads(text), **change}.items() if value is not None}
+            database.execute("UPDATE judgment SET value = ? WHERE key = ?", (json.dumps(changed), key))
+    for calls in (2, 0):
+        again = asyncio.run(agent.judge(example, EMPTY))
+        assert (again.preference, again.scores, again.usage.calls) == (first.preference, first.scores, calls)
+    assert len(caplog.records) == 1
     cache.close()
 
 

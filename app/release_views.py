@@ -6,7 +6,7 @@ Names of models and figures come from a file that somebody else may have made: f
 from app.markup import SHORT, block, escape, hashed, paragraph, table, whole
 from app.releases import Fixed
 from rewardharness.judging.release import Release
-from rewardharness.judging.release_card import Figure
+from rewardharness.judging.release_card import UNVERIFIED, Figure
 from rewardharness.judging.release_opening import remarks
 
 
@@ -69,4 +69,5 @@ def _figures(figures: tuple[Figure, ...]) -> str:
         ]
         for each in figures
     ]
-    return "<h4>Figures of its card</h4>" + table(["Measured on", "Accuracy", "95 % interval", "Judged"], rows)
+    shown = table(["Measured on", "Accuracy", "95 % interval", "Judged"], rows)
+    return "<h4>Figures of its card</h4>" + paragraph(UNVERIFIED) + shown

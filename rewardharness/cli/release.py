@@ -22,7 +22,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         help="pin a judge and a Library in one file, check or show such a file",
         description=release.__doc__,
         usage="rh release LIBRARY -o FILE [--judge JUDGE] [options]\n"
-        "       rh release verify FILE [--judge URL] [--json]\n"
+        "       rh release verify FILE [--judge URL] [--card REPORT.json] [--json]\n"
         "       rh release show FILE [--json]",
     )
     one.add_argument("what", metavar="LIBRARY|verify|show", help="a Library to release (a folder named so: ./verify)")
@@ -35,8 +35,8 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         action="append",
         default=[],
         metavar="REPORT.json",
-        help="a report whose figures the card is to show: what `rh score-folder --json` printed, or report.json of "
-        "`rh benchmark` or `rh evolve`; can be given several times",
+        help="a report whose figures the card is to show, or with verify: is to be compared with; what "
+        "`rh score-folder --json` printed, or report.json of `rh benchmark` or `rh evolve`; can be given several times",
     )
     one.add_argument("--model-revision", metavar="TEXT", help="the weights, such as a commit of the Hub")
     one.add_argument("--yes", action="store_true", help="replace a file that is there")
@@ -141,13 +141,19 @@ def _verify(arguments: argparse.Namespace, settings: Settings) -> int:
 
     from rewardharness.judging.deployments import find_release
     from rewardharness.judging.opening import MEASURED, JudgeOptions
+    from rewardharness.judging.release import check_figures
+    from rewardharness.judging.release_card import UNVERIFIED, read_report
     from rewardharness.judging.release_opening import check_installed, open_release, remarks
     from rewardharness.judging.subagent import SubAgent
     from rewardharness.models.openai_compatible import OpenAICompatibleModel
 
     found = find_release(arguments.file, settings)
     check_installed(found)
-    told: dict[str, Any] = {"id": found.id, "remarks": remarks(found), "endpoints": []}
+    reported = [figure for report in arguments.card for figure in read_report(report)]
+    check_figures(found, reported)
+    names = [each.name for each in found.figures]
+    card = {"id": found.card_id, "reported": names if reported else [], "unverified": [] if reported else names}
+    told: dict[str, Any] = {"id": found.id, "remarks": remarks(found), "endpoints": [], "card": card}
     endpoint = explicit_judge(arguments, settings)
     asked = endpoint is not None or (settings.judge != MEASURED and found.judge != MEASURED)
     if asked:
@@ -155,7 +161,11 @@ def _verify(arguments: argparse.Namespace, settings: Settings) -> int:
         judge, _ = open_release(found, settings, endpoint=endpoint, options=options)
         if isinstance(judge, SubAgent) and isinstance(judge.model, OpenAICompatibleModel):
             told["endpoints"] = asyncio.run(_probe(judge.model))
-    lines = [_sentence(found), "The file is as it was made, and this installation makes its scores."]
+    lines = [_sentence(found), "All that a score depends on is as it was made, and this installation makes its scores."]
+    if reported:
+        lines.append(f"The figures of its card are those of the reports: {', '.join(names) or 'none'}.")
+    elif names:
+        lines.append(f"{UNVERIFIED} Compare them with their reports (--card REPORT.json): {', '.join(names)}.")
     lines += [f"Note: {each}; the last digits of what is measured may differ." for each in told["remarks"]]
     lines += [f"{each['endpoint']}: {each['problem'] or 'serves the model'}" for each in told["endpoints"]]
     if found.judge != MEASURED and not told["endpoints"]:
@@ -175,11 +185,13 @@ async def _probe(model: Any) -> list[dict[str, str]]:
 def _show(arguments: argparse.Namespace, settings: Settings) -> int:
     """Show what a release pins, and its card."""
     from rewardharness.judging.deployments import find_release
+    from rewardharness.judging.release_card import UNVERIFIED
 
     found = find_release(arguments.file, settings)
     if arguments.json:
         entries = {each.name: each.entry_id for each in found.library.entries}
-        output.emit({**found.to_json(), "library": {"id": found.library.id, "entries": entries}})
+        shown = {**found.to_json(), "library": {"id": found.library.id, "entries": entries}}
+        output.emit({**shown, "card_status": UNVERIFIED})
         return 0
     output.say(_sentence(found))
     judge = {"id": found.id, "model revision": found.model_revision or "not said", "router": found.router or "none"}
@@ -191,6 +203,7 @@ def _show(arguments: argparse.Namespace, settings: Settings) -> int:
     ]
     if figures:
         output.table(("card", "n", "judged", "coverage", "accuracy [95 % interval]"), figures)
+        output.say(f"{UNVERIFIED} Compare them with their reports: rh release verify FILE --card REPORT.json")
     output.say("Made with " + ", ".join(f"{name} {each}" for name, each in found.card["made_with"].items()) + ".")
     return 0
 

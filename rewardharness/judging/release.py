@@ -9,14 +9,14 @@
      "library":  {"id", "entries": {name: {"id", "kind", "files": {file name: text}}}},
      "card":     what is told of it and changes no score: the versions it was made with, evaluations, and where that is
                  known `evolved_on`: digests of the data that its Library was evolved on,
-     "card_id":  hash of `card`}
+     "card_id":  hash of `card`; whoever changes the card can make it anew, so it proves nothing of the figures}
 
 It names a model, never a place: no address, key, path or host. Where the model is served is said by whoever opens it.
 """
 
 import platform
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
@@ -100,6 +100,11 @@ class Release:
         """Digests of the data that the Library was evolved on, as far as they were known: its lineage stays behind."""
         return frozenset(self.card.get("evolved_on", ()))
 
+    @property
+    def card_id(self) -> str:
+        """SHA-256 over the card."""
+        return content_id(dict(self.card))
+
     @cached_property
     def content(self) -> Json:
         """The four parts as JSON."""
@@ -133,7 +138,7 @@ class Release:
     def to_json(self) -> Json:
         """Put it into the JSON of its file."""
         head = {"format": FORMAT, "id": self.id, "parts": self.parts}
-        return {**head, **self.content, "card": dict(self.card), "card_id": content_id(dict(self.card))}
+        return {**head, **self.content, "card": dict(self.card), "card_id": self.card_id}
 
 
 def make_release(
@@ -174,8 +179,7 @@ def make_release(
     card |= {"evolved_on": sorted(digests)} if (digests := data_digests(library.lineage)) else {}
     code = code_revisions(prompts_of(judge, router))
     release = Release(judge, protocol, revision, settings, code, library, model_revision, router, card)
-    for figure in figures:
-        _check_figure(figure, release)
+    check_figures(release)
     for entry in library.entries:
         for name, text in entry_files(entry).items():
             for leak in find_leaks(text):
@@ -184,8 +188,26 @@ def make_release(
     return release
 
 
+def check_figures(release: Release, reported: Collection[Figure] = ()) -> None:
+    """Make sure that the figures of a card are of the very thing that is released.
+
+    Args:
+        release: The release.
+        reported: Where there are any, each figure has to be one of these.
+
+    Raises:
+        ReleaseError: If a figure is of something else, or is not among those that were reported.
+    """
+    for figure in release.figures:
+        _check_figure(figure, release)
+        if reported and figure not in reported:
+            raise ReleaseError(
+                f"The card's figure {figure.name!r} is not in the reports.",
+                next_step="Name all reports that the card was made with, or make a new release from them: rh release.",
+            )
+
+
 def _check_figure(figure: Figure, release: Release) -> None:
-    """Make sure that a figure is of the very thing that is released."""
     told = {
         "judge": (figure.judge, release.judged_by),
         "protocol": (figure.protocol, release.protocol),

@@ -1,5 +1,8 @@
 """What is told of a release and changes no score: figures of its judge with its Library.
 
+The id of a release does not cover them. A file alone proves no figure, so figures are shown as `UNVERIFIED`; they
+can be compared with the reports that they were taken from.
+
 They are read from the reports that commands write: what `rh score-folder --json` prints, the `report.json` of a
 benchmark, of which the judge's own shares are taken, and the `report.json` of an evolution, of which the audit alone is
 taken, since gates have seen the rest.
@@ -13,6 +16,9 @@ from typing import Any
 from rewardharness.errors import ReleaseError
 from rewardharness.files import read_json
 from rewardharness.schema import Json
+
+UNVERIFIED = "Not verified: the id of a release does not cover the figures of its card."
+"""Stands wherever figures of a card are shown."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +146,11 @@ def _figure(name: str, counts: Mapping[str, Any], accuracy: Any, **judged: str) 
         low, high = interval
         interval = float(low), float(high)
     share = None if accuracy is None else float(accuracy)
-    return Figure(name, _count(counts["n"]), _count(counts["judged"]), share, interval, **judged)
+    figure = Figure(name, _count(counts["n"]), _count(counts["judged"]), share, interval, **judged)
+    low, high = interval or (0.0, 1.0)
+    if figure.judged > figure.n or not 0 <= low <= high <= 1 or not 0 <= (share or 0.0) <= 1:
+        raise ValueError(name)
+    return figure
 
 
 def _count(value: Any) -> int:

@@ -1,5 +1,6 @@
 """`rh release`, `rh deploy`, `rh rollback`, and judging by a release."""
 
+import html
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,10 @@ import pytest
 from model_server import Call, ModelServer
 from PIL import Image
 
+from app.release_views import about_release
 from rewardharness.cli.main import main
+from rewardharness.files import content_id
+from rewardharness.judging.release_card import UNVERIFIED
 from rewardharness.judging.release_file import load_release
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY, Library
@@ -82,7 +86,9 @@ def test_make_verify_and_show(run: Run, tmp_path: Path) -> None:
         "file": str(file),
         "written": True,
     }
-    assert told(run, "release", "verify", file, "--json") == {"id": made["id"], "remarks": [], "endpoints": []}
+    card = {"id": load_release(file).card_id, "reported": [], "unverified": []}
+    expected = {"id": made["id"], "remarks": [], "endpoints": [], "card": card}
+    assert told(run, "release", "verify", file, "--json") == expected
     shown = told(run, "release", "show", file, "--json")
     assert shown["settings"] == {"ties": True, "ocr": shown["settings"]["ocr"]}
     assert set(shown["library"]["entries"]) == {each.name for each in open_library("builtin").entries}
@@ -147,6 +153,31 @@ def test_scores_by_a_release_are_those_without_it(run: Run, pictures: Path, smal
     assert again["id"] == made["id"]
     status, out, _ = run("release", "show", tmp_path / "with-card.json")
     assert status == 0 and "pairs, labels: made" in out and "1.000" in out
+
+
+def test_forged_figures_are_never_shown_as_verified(run: Run, pictures: Path, small: Path, tmp_path: Path) -> None:
+    report, file = tmp_path / "report.json", tmp_path / "r.json"
+    report.write_text(json.dumps(told(run, "score-folder", pictures, "--library", small, "--quiet", "--json")))
+    told(run, "release", small, "--card", report, "-o", file, "--json")
+    [name] = told(run, "release", "verify", file, "--card", report, "--json")["card"]["reported"]
+    document = json.loads(file.read_text())
+    document["card"]["evaluation"][0]["n"] = document["card"]["evaluation"][0]["judged"] = 900
+    document["card_id"] = content_id(document["card"])
+    file.write_text(json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+    assert load_release(file).figures[0].n == 900, "the hashes fit"
+    assert told(run, "release", "verify", file, "--json")["card"]["unverified"] == [name]
+    assert told(run, "release", "show", file, "--json")["card_status"].startswith("Not verified")
+    for words in (("verify", file), ("show", file)):
+        status, out, _ = run("release", *words)
+        assert status == 0 and UNVERIFIED in out and "file is as it was made" not in out
+    assert UNVERIFIED in html.unescape(about_release(load_release(file)))
+    status, out, err = run("release", "verify", file, "--card", report)
+    assert (status, out) == (1, "") and f"The card's figure {name!r} is not in the reports." in err
+    document["card"]["evaluation"][0]["library_id"] = "0" * 64  # figures of a better Library
+    document["card_id"] = content_id(document["card"])
+    file.write_text(json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+    status, _, err = run("release", "verify", file)
+    assert status == 1 and "is of another Library" in err
 
 
 def test_a_release_of_a_model_is_told_where_it_is_served(

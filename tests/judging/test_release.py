@@ -449,3 +449,10 @@ def test_figures_come_back_from_json() -> None:
     assert Figure.from_json(json.loads(json.dumps(figure.to_json()))) == figure
     with pytest.raises(ValueError, match="coverage"):
         Figure.from_json({**figure.to_json(), "coverage": 1.0})
+    for impossible in (
+        {"n": 4, "judged": 5, "coverage": 1.25},
+        {"n": 1, "judged": 1, "coverage": 1.0, "accuracy": 1.5},
+        {"interval": [0.9, 0.1]},
+    ):
+        with pytest.raises(ValueError, match="x"):
+            Figure.from_json({**figure.to_json(), **impossible})

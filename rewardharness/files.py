@@ -18,7 +18,22 @@ from typing import Any
 
 from rewardharness.errors import DataError
 
+RUN_MANIFEST = "run.json"
+"""File that marks a run folder, see `runs.store`."""
+
 _NO_REPLACE, _EXCHANGE = 1, 2  # flags of renameat2
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a folder is a run folder."""
+    return (folder / RUN_MANIFEST).is_file()
+
+
+def data_files(folder: Path) -> Iterator[Path]:
+    """Yield the files of a data folder, at all levels but without run folders below it: their results are no data."""
+    for where, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not is_run(Path(where, name))]
+        yield from (path for path in (Path(where, name) for name in names) if path.is_file())
 
 
 def read_text(path: Path) -> str:

@@ -21,7 +21,7 @@ from rewardharness.data.rows import Progress, Rows, RowSource, open_rows
 from rewardharness.data.source import Dataset, SkippedRow
 from rewardharness.data.tables import ENDINGS
 from rewardharness.errors import DataError
-from rewardharness.files import content_id, read_text
+from rewardharness.files import content_id, is_run, read_text
 from rewardharness.schema import Example, ImageInput
 from rewardharness.settings import Settings
 
@@ -108,7 +108,7 @@ def _read_folders(root: Path, skip: bool) -> Dataset:
     examples: list[Example] = []
     problems: list[str] = []
     skipped: list[SkippedRow] = []
-    for folder in sorted(path for path in root.iterdir() if path.is_dir()):
+    for folder in sorted(path for path in root.iterdir() if path.is_dir() and not is_run(path)):
         if not (folder / INSTRUCTION).is_file():
             problems.append(f"{folder.name} has no {INSTRUCTION} and was left out.")
             continue

@@ -11,6 +11,7 @@ from rewardharness.data.hub_repo import MissingRepoError, Token, is_repo, is_rev
 from rewardharness.data.rows import Progress, Rows, RowSource, open_rows
 from rewardharness.data.source import Dataset
 from rewardharness.errors import DataError, InputError
+from rewardharness.files import data_files
 from rewardharness.settings import Settings
 
 __all__ = ["DEMO", "FEEDBACK", "Opened", "Progress", "open_data", "open_described", "parse_spec"]
@@ -157,7 +158,7 @@ def _is_ours(folder: Path) -> bool:
     """Whether a folder is for `read_folder`: it has its files, its markers, or a CSV file and no greater table."""
     if any((folder / name).exists() for name in (PAIRS, GROUPS, FEEDBACK_MARKER, DEMO_MARKER, DEMO_UNFINISHED)):
         return True
-    kinds = {each.suffix.lower() for each in folder.rglob("*") if each.is_file()} & TABLES
+    kinds = {each.suffix.lower() for each in data_files(folder)} & TABLES
     return not kinds or (kinds <= _SMALL and any(each.suffix.lower() in _SMALL for each in folder.iterdir()))
 
 

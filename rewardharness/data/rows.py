@@ -234,7 +234,7 @@ def _local_layout(path: Path) -> Layout:
     saved = disk_layout(path)
     if saved is not None:
         return saved
-    paths = [each.relative_to(path).as_posix() for each in sorted(path.rglob("*")) if each.is_file()]
+    paths = [each.relative_to(path).as_posix() for each in sorted(files.data_files(path))]
     card = (path / CARD).read_text(encoding="utf-8", errors="replace") if CARD in paths else ""
     layout = find_layout(paths, card)
     if not layout.configs:

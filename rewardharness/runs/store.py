@@ -17,10 +17,10 @@ from types import TracebackType
 from typing import Any, Self
 
 from rewardharness.errors import RunError
-from rewardharness.files import append_jsonl, hold, is_held, read_json, read_jsonl, write_json
+from rewardharness.files import RUN_MANIFEST, append_jsonl, hold, is_held, read_json, read_jsonl, write_json
 from rewardharness.runs.records import Recording
 
-MANIFEST = "run.json"
+MANIFEST = RUN_MANIFEST
 RESULTS = "results.jsonl"
 LOCK = "run.lock"
 OLD = ".old"

@@ -95,6 +95,24 @@ def make_folder(folder: Path, images: list[str]) -> None:
     (folder / "pairs.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
 
 
+@pytest.mark.parametrize("where", ["one", "deep/below/one"])
+def test_a_run_folder_inside_the_data_folder_is_no_data(
+    where: str, images: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = tmp_path / "data"
+    make_folder(data, images)
+    for run in (where, where, "two"):
+        assert main(["score-folder", str(data), "--run", str(data / run), "--json"]) == 3
+        report = json.loads(capsys.readouterr().out.splitlines()[-1])
+        assert (report["n"], report["judged"]) == (4, 3)
+    (data / "pairs.csv").unlink()
+    rows = [{"source": "s.png", "candidate_a": "edit.png", "candidate_b": "same.png", "instruction": "make it red"}]
+    (data / "table.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    assert main(["score-folder", str(data), "--run", str(data / "three"), "--json"]) == 0
+    assert main(["score-folder", str(data), "--run", str(data / "four"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["n"] == 1
+
+
 def test_score_folder_resumes_and_reports(
     images: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

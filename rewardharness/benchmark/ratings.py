@@ -1,9 +1,9 @@
 """Reads what people said of single edits, as ImagenHub publishes it, and correlates a judge with it.
 
-A folder holds one table per rater, `<task>_rater1.tsv`, `<task>_rater2.tsv`, ...; the first column names the item,
-every other column an editor, and a cell holds `[SC, PQ]`: semantic consistency and perceptual quality, each 0, 0.5 or
-1 (arXiv 2310.01596; spaces within a cell do not matter). Overall is the geometric mean sqrt(SC * PQ), as in VIEScore
-(arXiv 2312.14867), and an edit's human score is the mean of that over all raters.
+A folder holds one table per rater, `<task>_rater1.tsv` or `rater1.tsv`, ...; the first column names the item, every
+other column an editor, except `NOT_EDITORS`, and a cell holds `[SC, PQ]`: semantic consistency and perceptual quality,
+each 0, 0.5 or 1 (arXiv 2310.01596; spaces within a cell do not matter). Overall is the geometric mean sqrt(SC * PQ), as
+in VIEScore (arXiv 2312.14867), and an edit's human score is the mean of that over all raters.
 
 A cell that cannot be read is named with file, row and column. Its edit then has no human score, since a mean of fewer
 raters is not the same thing; it is left out of means and correlations, and counted.
@@ -33,8 +33,11 @@ STEPS: tuple[float, ...] = (0.0, 0.5, 1.0)
 Edit = tuple[str, str]
 """Editor and item."""
 
+NOT_EDITORS = frozenset({"schema_version", "schema", "version", "timestamp", "comment", "comments", "note", "notes"})
+"""Columns of a table, in lower case, that are about the table or the rater."""
+
 _CELL = re.compile(r"\[\s*([0-9.]{1,8})\s*,\s*([0-9.]{1,8})\s*\]")
-_RATER = re.compile(r"(.+)_rater([1-9][0-9]{0,3})\.tsv")
+_RATER = re.compile(r"(?:(.+)_)?rater([1-9][0-9]{0,3})\.tsv")
 _NUMBERS: Mapping[str, float] = {"0": 0.0, "0.0": 0.0, "0.5": 0.5, ".5": 0.5, "1": 1.0, "1.0": 1.0}
 _SHOWN = 3
 
@@ -198,7 +201,8 @@ def read_ratings(folder: Path) -> Ratings:
     """Read the tables of all raters of one task.
 
     Args:
-        folder: Holds `<task>_rater1.tsv` and so on, as in ImagenHub; tables of several tasks are refused.
+        folder: Holds `<task>_rater1.tsv` and so on, as in ImagenHub; tables of several tasks are refused. Tables
+            without a task in their name belong to the task that the folder is named after.
 
     Raises:
         DataError: If there are no tables, or they do not hold the same editors and items, each once.
@@ -206,12 +210,14 @@ def read_ratings(folder: Path) -> Ratings:
     if not folder.is_dir():
         raise DataError(f"{folder} is not a folder.", next_step="Name the folder that holds *_rater1.tsv.")
     found = sorted(
-        ((match[1], int(match[2])), path) for path in folder.iterdir() if (match := _RATER.fullmatch(path.name))
+        ((match[1] or folder.resolve().name, int(match[2])), path)
+        for path in folder.iterdir()
+        if (match := _RATER.fullmatch(path.name))
     )
     tasks = sorted({task for (task, _), _ in found})
     if len(tasks) != 1:
-        what = f"tables of several tasks: {', '.join(tasks[:_SHOWN])}" if tasks else "no *_rater1.tsv"
-        below = sorted(path.parent.name for path in folder.glob("*/*_rater1.tsv"))
+        what = f"tables of several tasks: {', '.join(tasks[:_SHOWN])}" if tasks else "no *_rater1.tsv or rater1.tsv"
+        below = sorted(path.parent.name for path in folder.glob("*/*rater1.tsv"))
         named = f": {', '.join(below[:_SHOWN])}{', ...' if len(below) > _SHOWN else ''}" if below else ""
         raise DataError(f"{folder} holds {what}.", next_step=f"Name the folder of one task{named}.")
     tables = [_read_table(path) for _, path in found]
@@ -252,23 +258,27 @@ def _read_table(path: Path) -> _Table:
         lines = [(rows.line_num, row) for row in rows if any(cell.strip() for cell in row)]
     except csv.Error as error:
         raise DataError(f"{path}, row {rows.line_num}: {error}.", next_step="Repair the table.") from None
-    if len(lines) < 2 or len(lines[0][1]) < 2:
+    header = [name.strip() for name in lines[0][1]] if lines else []
+    item_place, *places = [place for place, name in enumerate(header) if name.lower() not in NOT_EDITORS] or [0]
+    if len(lines) < 2 or not places:
         raise DataError(f"{path} has no editors or no items.", next_step="Give a table separated by tabs.")
-    editors = [name.strip() for name in lines[0][1][1:]]
+    editors = [header[place] for place in places]
     _refuse_twice(path, editors)
-    items = [row[0].strip() for _, row in lines[1:]]
+    items = ["".join(row[item_place : item_place + 1]).strip() for _, row in lines[1:]]
     _refuse_twice(path, items)
     cells: dict[Edit, Cell] = {}
     broken = []
     for (number, row), item in zip(lines[1:], items, strict=True):
-        for place in range(max(len(editors), len(row) - 1)):
-            text = row[place + 1] if place + 1 < len(row) else ""
-            editor = editors[place] if place < len(editors) else f"number {place + 2}, which has no editor"
+        for editor, place in zip(editors, places, strict=True):
+            text = row[place] if place < len(row) else ""
             cell = parse_cell(text)
-            if place < len(editors) and cell is not None:
+            if cell is not None:
                 cells[editor, item] = cell
-            elif place < len(editors) or text.strip():
+            else:
                 broken.append(BrokenCell(path.name, number, item, editor, text))
+        for place, text in enumerate(row[len(header) :], len(header) + 1):
+            if text.strip():
+                broken.append(BrokenCell(path.name, number, item, f"number {place}, which has no editor", text))
     return _Table(path.name, tuple(editors), tuple(items), cells, tuple(broken))
 
 

@@ -19,7 +19,7 @@ No reading guesses a vote from other words. What is not a vote is counted under 
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -77,6 +77,10 @@ _STRICT: Mapping[str, str] = {
 }
 _BRACKETS = re.compile(r"\[\[([^\[\]]*)\]\]")
 _SHOWN = 5
+
+
+class NoRepliesError(DataError):
+    """A file of replies that holds none."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +161,7 @@ class VoteReport:
         }
 
 
-def score_votes(*paths: Path) -> tuple[VoteReport, ...]:
+def score_votes(*paths: Path, on_empty: Callable[[Path], None] | None = None) -> tuple[VoteReport, ...]:
     """Read files of raw replies and count them in both readings; one report per file, in order.
 
     A folder stands for the `.jsonl` files in it, by name.
@@ -165,10 +169,26 @@ def score_votes(*paths: Path) -> tuple[VoteReport, ...]:
     `report.published.four_way` with `metrics.of_all` is the number of the published table (53.54 for GPT-4o);
     `report.published.problems[NO_VERDICT]` is how many replies hold nothing in double brackets.
 
+    Args:
+        paths: The files and folders.
+        on_empty: Called with each file that holds no replies and is skipped; None: it is an error.
+
     Raises:
-        DataError: If a file is missing or not of this form, or a folder has none; names the rows.
+        DataError: If a file is missing or not of this form, a folder has none, or all are empty; names the rows.
     """
-    return tuple(report_votes(file.name, read_votes(file)) for path in paths for file in _files(path))
+    reports = []
+    empty = None
+    for file in (file for path in paths for file in _files(path)):
+        try:
+            reports.append(report_votes(file.name, read_votes(file)))
+        except NoRepliesError as error:
+            if on_empty is None:
+                raise
+            empty = error
+            on_empty(file)
+    if empty is not None and not reports:
+        raise empty
+    return tuple(reports)
 
 
 def _files(path: Path) -> list[Path]:
@@ -271,7 +291,7 @@ def read_votes(path: Path) -> tuple[VoteRow, ...]:
             next_step="Each row needs idx, response and human_vote.",
         )
     if not rows:
-        raise DataError(f"{path} holds no replies.", next_step="Name a file with one JSON object per line.")
+        raise NoRepliesError(f"{path} holds no replies.", next_step="Name a file with one JSON object per line.")
     return tuple(rows)
 
 

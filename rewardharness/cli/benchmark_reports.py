@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rewardharness.cli import output
+from rewardharness.cli.score import NOT_JUDGED
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
@@ -245,13 +246,19 @@ def votes(arguments: argparse.Namespace, settings: Settings) -> int:
     """Count raw replies of models that were asked for a vote, read as the published table was made and strictly."""
     from rewardharness.benchmark.votes import score_votes
 
-    found = score_votes(*arguments.files)
+    empty: list[Path] = []
+    found = score_votes(*arguments.files, on_empty=empty.append)
+    status = NOT_JUDGED if empty else 0
     if arguments.json:
-        output.emit({"files": [each.to_json() for each in found]})
-        return 0
+        output.emit({"files": [each.to_json() for each in found], "empty": [str(path) for path in empty]})
+        return status
     for each in found:
         _print_votes(each)
-    return 0
+    if empty:
+        output.say(f"{len(found)} of {len(found) + len(empty)} files counted.")
+    for path in empty:
+        output.note(f"Warning: {path} holds no replies and is left out.")
+    return status
 
 
 def _print_votes(found: "VoteReport") -> None:

@@ -28,6 +28,21 @@ GOOD = (
 )
 
 
+@pytest.mark.parametrize("header", [f"{HEADER}\tschema_version", f"Schema_Version\t{HEADER}", "uid\tnotes\tMagic\tPix"])
+def test_columns_about_the_table_are_no_editors_and_a_table_needs_no_task_in_its_name(
+    tmp_path: Path, header: str
+) -> None:
+    folder = tmp_path / "Text-Guided"
+    folder.mkdir()
+    values = {"uid": "a.jpg", "Magic": "[1, 1]", "Pix": "[0, 0]"}
+    row = "\t".join(values.get(name, "2") for name in header.split("\t"))
+    for number in (1, 2):
+        (folder / f"rater{number}.tsv").write_text(f"{header}\n{row}\n", encoding="utf-8")
+    ratings = read_ratings(folder)
+    assert (ratings.task, ratings.editors, ratings.items) == ("Text-Guided", ("Magic", "Pix"), ("a.jpg",))
+    assert ratings.means() == {"Magic": 1.0, "Pix": 0.0} and not ratings.broken
+
+
 @pytest.mark.parametrize(
     ("text", "cell"),
     [

@@ -21,6 +21,7 @@ from rewardharness.benchmark.votes import (
     read_votes,
     score_votes,
 )
+from rewardharness.cli.main import main
 from rewardharness.errors import DataError
 from rewardharness.schema import TIE, Accuracy
 
@@ -145,6 +146,19 @@ def test_a_list_is_read_like_lines_and_a_file_that_says_nothing_of_itself_has_no
     whole.write_text(json.dumps(plain), encoding="utf-8")
     one, other = score_votes(whole, write(tmp_path / "judge.jsonl", plain))
     assert one.differing is None and one.published == other.published and one.strict == other.strict
+
+
+def test_an_empty_file_is_named_and_the_others_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path / "judge.jsonl", SOME)
+    (tmp_path / "empty.jsonl").write_text("\n", encoding="utf-8")
+    assert main(["benchmark", "votes", str(tmp_path)]) == 3
+    shown = capsys.readouterr()
+    assert "judge.jsonl" in shown.out and "1 of 2 files counted." in shown.out
+    assert "empty.jsonl holds no replies" in shown.err
+    assert main(["benchmark", "votes", str(tmp_path), "--json"]) == 3
+    found = json.loads(capsys.readouterr().out)
+    assert len(found["files"]) == 1 and found["empty"] == [str(tmp_path / "empty.jsonl")]
+    assert main(["benchmark", "votes", str(tmp_path / "empty.jsonl")]) == 1
 
 
 @pytest.mark.parametrize(

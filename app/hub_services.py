@@ -116,7 +116,7 @@ class HubServices:
         """Fetch a Library.
 
         Args:
-            spec: `org/name`, or `org/name@revision`.
+            spec: `org/name`, `org/name@revision`, or the address of its page on the Hub.
             visitor: Who asks.
 
         Raises:
@@ -127,7 +127,7 @@ class HubServices:
             raise InputError("No Library is named.", next_step="Type org/name, or org/name@v1.0.0 for a version.")
         found = split_spec(spec)
         if found is None:
-            step = "Write it as org/name, or as org/name@v1.0.0 for a version."
+            step = "Write it as org/name, as org/name@v1.0.0 for a version, or paste the address of its page."
             raise InputError(f"{shown(spec)!r} is not the name of a Library on the Hub.", next_step=step)
         return Loaded(spec, pull(*found, access=self.access(visitor)))
 

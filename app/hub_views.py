@@ -19,7 +19,9 @@ SHOWN_DIFFS = 60
 
 def hub_hint() -> str:
     """What stands in the place of a Library before one is loaded."""
-    return block(paragraph("Type org/name for the newest, org/name@v1.0.0 for one version.", "faint"))
+    return block(
+        paragraph("Type org/name for the newest, org/name@v1.0.0 for one version, or paste its address.", "faint")
+    )
 
 
 def loaded(found: Loaded) -> str:

@@ -89,6 +89,14 @@ class Libraries:
             return f"the Library of {self._pinned().name}"
         return f"the Library {(self._own_name(choice) or called(self._spec(choice)))!r}"
 
+    def label(self, choice: Choice) -> str:
+        """What to call a Library where it is chosen. Foreign text."""
+        try:
+            name = self.name(choice)
+        except HarnessError:
+            return "none chosen yet"
+        return "built-in" if choice.kind == BUILTIN else name.removeprefix("the Library ")
+
     def _own_name(self, choice: Choice) -> str:
         """What the Library of a folder calls itself; empty where it does not say, or cannot be opened."""
         if not Path(self._spec(choice)).expanduser().is_dir():

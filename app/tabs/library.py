@@ -171,12 +171,14 @@ def _draw_check(services: AppServices, chooser: Chooser) -> None:
 def _draw_difference(services: AppServices, chooser: Chooser) -> None:
     def compare(*values: Any) -> str:
         half = len(chooser.parts)
+        after, before = Choice(*values[:half]), Choice(*values[half:])
         try:
-            return library_views.differences(services.libraries.diff(Choice(*values[:half]), Choice(*values[half:])))
+            names = services.libraries.name(before), services.libraries.name(after)
+            return library_views.differences(services.libraries.diff(before, after), *names)
         except Exception as error:
             return explain(error)
 
-    other = make_chooser(services, "other-library", "Compare the Library above with", address=False)
+    other = make_chooser(services, "other-library", "Earlier Library, to compare the one above with", address=False)
     button = gr.Button("Compare", elem_id="diff", size="md", scale=0, min_width=200)
     result = markup(elem_id="differences")
     button.click(compare, [*chooser.parts, *other.parts], result, **QUIET)

@@ -16,7 +16,7 @@ from app.tabs.parts import KEPT, QUIET, Updates, markup
 from app.tabs.visitors import visitor_of
 from rewardharness.errors import HarnessError, InputError
 from rewardharness.library.diff import diff_libraries
-from rewardharness.library.hub import HowToPush
+from rewardharness.library.hub import HowToPush, split_spec
 
 BUMPS = (("Patch: corrections", "patch"), ("Minor: new entries", "minor"), ("Major", "major"))
 """Parts of a version that can go up, and their names."""
@@ -86,7 +86,7 @@ def _draw_versions(services: AppServices, chooser: Chooser) -> None:
     ) -> str:
         try:
             found = services.hub.two(name, one or "", other or "", visitor_of(token, profile))
-            return library_views.differences(diff_libraries(*found))
+            return library_views.differences(diff_libraries(*found), one or "", other or "")
         except Exception as error:
             return _told(services, error)
 
@@ -262,6 +262,8 @@ def _wish(repo: str, version: str, bump: str, private: bool, pull: bool, both: b
     repo, version = repo.strip(), version.strip()
     if not repo:
         raise InputError("It is not said where to publish.", next_step="Type your-name/your-library.")
+    named = split_spec(repo)
+    repo = named[0] if named is not None else repo
     bumped = "" if version or bump == "patch" else bump
     return Wish(repo, HowToPush(version=version, bump=bumped, private=private, create_pr=pull, rebase=both))
 

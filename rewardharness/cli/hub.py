@@ -33,7 +33,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     one.set_defaults(run=push)
 
     fetched = commands.add_parser("pull-library", help="fetch a Library from the Hub", description=pull.__doc__)
-    fetched.add_argument("repo", metavar="ORG/NAME", help="the repository; also org/name@revision")
+    fetched.add_argument("repo", metavar="ORG/NAME", help="the repository; also org/name@revision or its URL")
     fetched.add_argument("--revision", metavar="R", help="a version, a commit or a branch (default: the newest)")
     fetched.add_argument("--to", type=Path, metavar="DIR", help="folder to write to (default: the repository's name)")
     fetched.add_argument("--json", action="store_true", help="print one JSON object")
@@ -97,11 +97,12 @@ def pull(arguments: argparse.Namespace, settings: Settings) -> int:
     from rewardharness.errors import InputError
     from rewardharness.library.diff import diff_libraries
     from rewardharness.library.hub import pull as pull_library
-    from rewardharness.library.hub import usual_access
+    from rewardharness.library.hub import split_spec, usual_access
     from rewardharness.library.registry import REGISTRY_FILE
     from rewardharness.library.store import Library
 
-    repo, _, revision = arguments.repo.partition("@")
+    named, _, after = arguments.repo.partition("@")
+    repo, revision = split_spec(arguments.repo) or (named, after)
     if revision and arguments.revision:
         raise InputError("Two revisions are given.", next_step="Give one of the two.")
     to = arguments.to or Path(repo.rpartition("/")[2] or ".")

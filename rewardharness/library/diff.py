@@ -1,5 +1,6 @@
 """Tells what differs between two Libraries, for people and for machines."""
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import unified_diff
@@ -136,11 +137,20 @@ def _value_note(what: str, old: Any, new: Any) -> Iterator[str]:
     if old == new:
         return
     if old is None:
-        yield f"{what} is now {new!r}; there was none."
+        yield f"{what} is now {_words(new)}; there was none."
     elif new is None:
-        yield f"{what} was {old!r} and is gone."
+        yield f"{what} was {_words(old)} and is gone."
     else:
-        yield f"{what} was {old!r} and is {new!r}."
+        yield f"{what} was {_words(old)} and is {_words(new)}."
+
+
+def _words(value: Any) -> str:
+    """Put a value of an entry into words: a text in quotes, several texts one after the other, all else as JSON."""
+    if isinstance(value, str):
+        return repr(value)
+    if isinstance(value, tuple):
+        return ", ".join(value)
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _mapping_notes(what: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
@@ -168,7 +178,9 @@ def _criterion_notes(old: Criterion, new: Criterion, old_share: float, new_share
         yield f"{what} the weight was {old.weight:g} ({old_share:.0%}) and is {new.weight:g} ({new_share:.0%})."
     if old.text != new.text:
         yield f"{what} the text changed."
-    yield from _value_note(f"{what} the scale", tuple(old.scale), tuple(new.scale))
+    if tuple(old.scale) != tuple(new.scale):
+        was, now = (f"{each.scale[0]:g} to {each.scale[1]:g}" for each in (old, new))
+        yield f"{what} the scale was {was} and is {now}."
     yield from _value_note(f"{what} the dimension", old.dimension, new.dimension)
     yield from _value_note(f"{what} the measure", old.measure, new.measure)
     yield from _value_note(f"{what} the kinds of edit", old.applies or None, new.applies or None)

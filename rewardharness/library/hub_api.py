@@ -14,6 +14,7 @@ from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import unquote
 
 from rewardharness import __version__
 from rewardharness.errors import LibraryError, MissingPackageError
@@ -30,6 +31,11 @@ MAX_LEFT_OUT = 100
 _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,94}[A-Za-z0-9_])?"
 _REPO = re.compile(rf"(?=.{{3,96}}$)(?!.*(?:--|\.\.|\.git$)){_NAME}/{_NAME}")
 _REVISION = re.compile(r"(?!.*(?:\.\.|//|\.lock$))[A-Za-z0-9][A-Za-z0-9_./+-]{0,127}")
+_ADDRESS = re.compile(
+    r"(?:https?://)?(?:www\.)?(?:huggingface\.co|hf\.co)/(?!datasets/|spaces/)([^/?#@]+/[^/?#@]+)"
+    r"(?:/(?:tree|blob|resolve|commits?)/([^/?#]+))?(?:[/?#].*)?",
+    re.IGNORECASE,
+)
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _BLOCKED = frozenset({401, 402, 403})
 
@@ -122,8 +128,11 @@ def git_id(data: bytes) -> str:
 
 
 def split_spec(spec: str) -> tuple[str, str | None] | None:
-    """Split `org/name` or `org/name@revision`; None when it is neither."""
+    """Split `org/name`, `org/name@revision` or the address of its page on the Hub; None when it is none of them."""
+    address = _ADDRESS.fullmatch(spec.strip())
     repo, at, revision = spec.partition("@")
+    if address is not None:
+        repo, at, revision = address[1], address[2] or "", unquote(address[2] or "")
     if not _REPO.fullmatch(repo) or (at and not _REVISION.fullmatch(revision)):
         return None
     return repo, revision or None

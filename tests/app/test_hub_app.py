@@ -106,6 +106,7 @@ def fill(page: Page, part: str, text: str) -> None:
 def test_the_address_names_a_library_and_its_version(scene: Scene, browser: Browser) -> None:
     with visit(browser, f"{scene.app.url}/?library={REPO}@v0.1.0") as page:
         expect(page.get_by_text("Judging with ann/library@v0.1.0")).to_be_visible()
+        expect(page.get_by_role("button", name="Library: 'ann/library@v0.1.0'")).to_be_visible()
         tab(page, "Library")
         status = page.locator("#library-status")
         commit = scene.hub.store.repos["models", REPO].tags["v0.1.0"][0]
@@ -126,7 +127,7 @@ def test_what_cannot_be_loaded_says_why_and_the_page_stays_usable(scene: Scene, 
         for typed, said in (
             ("../../etc", "is not the name of a Library on the Hub"),
             (f"{REPO}@v9.9.9", "has no revision"),
-            (f"{REPO}@v0.1.1", "published by ann"),
+            (f"https://huggingface.co/{REPO}/tree/v0.1.1", "published by ann"),
         ):
             fill(page, "library-spec", typed)
             page.locator("#library-load").click()

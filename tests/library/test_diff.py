@@ -61,7 +61,7 @@ def test_changes_are_told_in_words_and_lines() -> None:
         "The body changed: 13 characters before, 19 after.",
         "extra.license is now 'MIT'; there was none.",
         "New criterion 'd' with 50% of the weight.",
-        "Criterion 'a': the scale was (1, 4) and is (0, 1).",
+        "Criterion 'a': the scale was 1 to 4 and is 0 to 1.",
         "Criterion 'b': the weight was 3 (60%) and is 1 (25%).",
         "Criterion 'b': the text changed.",
         "Criterion 'c' is gone; it had 20% of the weight.",
@@ -69,6 +69,21 @@ def test_changes_are_told_in_words_and_lines() -> None:
     assert "-Look.\n+Look twice." in diff.document
     assert "-  weight: 3" in diff.rubric.split("\n")
     assert "+  scale: [0, 1]" in diff.rubric.split("\n")
+
+
+def test_no_value_is_told_as_python() -> None:
+    one = replace(SKILL, extra={"tags": ["a"], "on": True}, rubric=Rubric((Criterion("a", "A", applies=("color",)),)))
+    other = replace(
+        one,
+        extra={"tags": ["a", "ü"], "on": {"x": None}},
+        rubric=Rubric((Criterion("a", "A", applies=("text", "add")),)),
+    )
+    (diff,) = diff_libraries(EMPTY.apply(AddEntry(one)), EMPTY.apply(AddEntry(other))).changed
+    assert diff.notes == (
+        'extra.on was true and is {"x": null}.',
+        'extra.tags was ["a"] and is ["a", "ü"].',
+        "Criterion 'a': the kinds of edit was color and is text, add.",
+    )
 
 
 def test_a_change_of_weights_alone_leaves_the_document_out() -> None:

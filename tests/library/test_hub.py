@@ -20,6 +20,7 @@ from rewardharness.library.hub import (
     pull,
     push,
     restoration,
+    split_spec,
     usual_access,
     versions,
 )
@@ -358,6 +359,24 @@ def test_an_old_version_is_restored_as_a_new_commit(hub: Hub, folder: Path, tmp_
 def proposal(hub: Hub, version: str) -> tuple[Draft, str, HowToPush]:
     draft, how = restoration(REPO, version, HowToPush(create_pr=True), access=hub.user("bob"))
     return draft, REPO, how
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("https://huggingface.co/ann/library", ("ann/library", None)),
+        ("https://huggingface.co/ann/library/tree/v0.1.0", ("ann/library", "v0.1.0")),
+        (" https://hf.co/ann/library/tree/v0.1.0/skills?x=1#top ", ("ann/library", "v0.1.0")),
+        ("huggingface.co/ann/library/blob/refs%2Fpr%2F1/README.md", ("ann/library", "refs/pr/1")),
+        ("https://huggingface.co/ann/library/tree/..%2Fetc", None),
+        ("https://huggingface.co/datasets/ann/library", None),
+        ("https://huggingface.co.evil.example/ann/library", None),
+        ("https://evil.example/huggingface.co/ann/library", None),
+        ("https://ann:token@huggingface.co/ann/library", None),
+    ],
+)
+def test_the_address_of_a_page_names_a_library(typed: str, meant: tuple[str, str | None] | None) -> None:
+    assert split_spec(typed) == meant
 
 
 def test_private_gated_and_missing_ones_are_said_in_a_sentence(hub: Hub, folder: Path) -> None:

@@ -24,6 +24,8 @@ class Setup:
 
     used: gr.State
     """The model that judged last for this visitor, while it is not at work."""
+    section: gr.Accordion | None = None
+    """Holds the choice of the Library, and names it."""
     chooser: Chooser | None = None
     form: JudgeForm | None = None
 
@@ -79,10 +81,15 @@ def draw_setup(services: AppServices) -> Setup:
     """Draw the choice of Library and judge, folded; nothing where a release fixes both."""
     if services.fixed is not None:
         return Setup(gr.State(None, time_to_live=KEPT))
-    with gr.Accordion("Library", open=False, elem_classes="slim", visible=len(services.libraries.choices()) > 1):
+    label = _library_label(services, services.libraries.choices()[0][1])
+    with gr.Accordion(label, open=False, elem_classes="slim", elem_id="score-library") as section:
         chooser = make_chooser(services, "score-library", "Judge with")
     form = draw_judge(services)
-    return Setup(form.used, chooser, form)
+    return Setup(form.used, section, chooser, form)
+
+
+def _library_label(services: AppServices, *values: Any) -> str:
+    return f"Library: {services.libraries.label(Choice(*values))}"
 
 
 def put_key_away(setup: Setup, listen: Callable[..., Any]) -> None:
@@ -105,5 +112,16 @@ def put_key_away(setup: Setup, listen: Callable[..., Any]) -> None:
 
 def connect_setup(services: AppServices, setup: Setup, head: Head) -> None:
     """Connect the parts, where there are any."""
-    if setup.form is not None:
-        connect_judge(services, setup.form, (head.line, head.about))
+    chooser = setup.chooser
+    if setup.form is None or chooser is None:
+        return
+    connect_judge(services, setup.form, (head.line, head.about))
+
+    def name(*values: Any) -> gr.Accordion:
+        return gr.Accordion(label=_library_label(services, *values))
+
+    named: dict[str, Any] = {"fn": name, "inputs": chooser.parts, "outputs": setup.section, **QUIET}
+    for came in chooser.came:
+        came.then(**named)
+    typed = [each.input for each in (chooser.kind, chooser.folder, chooser.spec)]
+    gr.on(typed, trigger_mode="multiple", queue=False, **named)

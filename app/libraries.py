@@ -107,7 +107,7 @@ class Libraries:
             return ""
 
     def _loaded(self, choice: Choice) -> Loaded:
-        wanted, loaded = choice.spec.strip(), choice.loaded
+        wanted, loaded = (choice.spec or "").strip(), choice.loaded
         if loaded is None or loaded.spec != wanted:
             message = f"{shown(wanted)} is not loaded yet." if wanted else "No Library of the Hub is named."
             raise InputError(message, next_step="Type its name, as in org/name@v1.0.0, and press Load.")
@@ -125,7 +125,7 @@ class Libraries:
             return self._settings.library
         if not self._local:
             raise InputError("Folders can be named only on the computer that the app runs on.")
-        if not choice.folder.strip():
+        if not (choice.folder or "").strip():  # a field that nobody has touched holds None
             raise InputError("No folder is named.", next_step="Type the path of a Library's folder.")
         return str(Path(choice.folder.strip()).expanduser().absolute())
 

@@ -199,18 +199,18 @@ def problems(found: Sequence[Problem]) -> str:
     return block(f"<p>{', '.join(counts)}.</p>" + table(["", "Where", "What", "What to do"], rows, "problems cards"))
 
 
-def differences(found: LibraryDiff, before: str, after: str) -> str:
+def differences(found: LibraryDiff, before: str = "", after: str = "") -> str:
     """What changed from a Library to another.
 
     Args:
         found: The changes.
-        before: What to call the old one.
+        before: What to call the old one; empty where it goes without saying.
         after: What to call the new one.
     """
     if found.is_empty:
         return block(callout("note good", "No difference", paragraph("Both hold the same entries.")))
     parts = [
-        f"<p>From <strong>{escape(before)}</strong> to <strong>{escape(after)}</strong>:</p>",
+        f"<p>From <strong>{escape(before)}</strong> to <strong>{escape(after)}</strong>:</p>" if before else "",
         f"<p>{len(found.added)} added, {len(found.removed)} removed, {len(found.changed)} changed.</p>",
         *(_named(title, entries) for title, entries in (("Added", found.added), ("Removed", found.removed)) if entries),
         *(_changed(each) for each in found.changed),

@@ -19,9 +19,10 @@ from app.samples import Sample, make_samples
 from rewardharness import files
 from rewardharness.data.feedback import append_feedback
 from rewardharness.data.folder import read_folder
-from rewardharness.errors import DataError, InputError, MissingPackageError
+from rewardharness.errors import DataError, HarnessError, InputError, MissingPackageError
 from rewardharness.judging.instruction import read_instruction
 from rewardharness.judging.measured import NAME
+from rewardharness.judging.opening import MEASURED
 from rewardharness.judging.record import judgment_json
 from rewardharness.measure.images import load_picture
 from rewardharness.measure.reading import Pixels
@@ -56,6 +57,8 @@ class Comparison:
     """Whether the visitor chose the judge, and so can mend what is wrong with it."""
     release: str | None = None
     """Id of the release that fixes Library and judge; None where they were chosen."""
+    asked: tuple[Choice, JudgeChoice] = (Choice(), BY_MEASURING)
+    """The Library and the judge as they were chosen."""
 
 
 class AppServices:
@@ -131,11 +134,46 @@ class AppServices:
             if judgment.failure is not None:
                 judgment = replace(judgment, failure=self.fixed.tell(judgment.failure))
             name, release = f"the Library of {self.fixed.name}", self.fixed.release.id
-            return Comparison(running.example, judgment, name, running.model, mendable=False, release=release)
+            return Comparison(
+                running.example, judgment, name, running.model, mendable=False, release=release, asked=(choice, judge)
+            )
         if judgment.failure is not None:
             judgment = replace(judgment, failure=self.judges.tell(judge, judgment.failure))
         mendable = not self.judges.hides(judge.kind)
-        return Comparison(running.example, judgment, self.libraries.name(choice), running.model, mendable)
+        return Comparison(
+            running.example, judgment, self.libraries.name(choice), running.model, mendable, asked=(choice, judge)
+        )
+
+    def is_current(
+        self,
+        comparison: Comparison,
+        source: str | None,
+        candidates: Sequence[str | None],
+        instruction: str,
+        choice: Choice,
+        judge: JudgeChoice,
+    ) -> bool:
+        """Whether a comparison is about what stands on the screen; see `start` for the arguments."""
+        then, by = comparison.asked
+        try:
+            if _example(source, candidates, instruction) != comparison.example:
+                return False
+            same = choice == then or self.libraries.spelled(choice) == self.libraries.spelled(then)
+        except HarnessError:
+            return False
+        return same and (judge == by or judge.kind == by.kind == MEASURED)
+
+    def check_picture(self, name: str, path: str) -> None:
+        """Make sure that a picture can be judged.
+
+        Args:
+            name: What to call it, as in `Candidate A`.
+            path: The file.
+
+        Raises:
+            HarnessError: If it cannot be read.
+        """
+        load_picture(ImageInput(name, Path(path)))
 
     def compare(
         self,

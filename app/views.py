@@ -251,6 +251,34 @@ def feedback_said(preference: str, place: str, count: int, *, lasting: bool) -> 
     )
 
 
+def outdated() -> str:
+    """What stands above a result once something else is on the screen."""
+    text = "A picture, the instruction, the Library or the judge has changed. Press Compare to judge again and to vote."
+    return block(callout("warning", "This result is outdated", paragraph(text)))
+
+
+def no_vote() -> str:
+    """Why a vote on a result that is outdated does not count."""
+    return block(paragraph("The result is outdated, so it cannot be voted on. Press Compare first.", "faint"))
+
+
+def unusable(pictures: Sequence[tuple[str, Description]], left: int = 0) -> str:
+    """Which pictures were refused, and why.
+
+    Args:
+        pictures: What each was meant to be with the name of its file (foreign text), and what is wrong with it.
+        left: How many more there was no place for.
+    """
+    found = [
+        callout("error", f"{name} cannot be used", paragraph(f"{each.detail} {each.next_step}"))
+        for name, each in pictures
+    ]
+    if left:
+        text = "There is place for a source and four candidates. Remove a picture first."
+        found.append(callout("warning", f"No place for {left} more", paragraph(text)))
+    return block("".join(found)) if found else ""
+
+
 def session_over() -> str:
     """Why an answer cannot be kept: the comparison that it belongs to is no longer known."""
     return block(callout("warning", "This comparison is over", paragraph("Compare again, then answer.")))

@@ -7,4 +7,52 @@
       button.click();
     }
   });
+
+  // Pictures: several at once are handed to the app together, and so are those of the clipboard.
+  const zones = ["source", "candidate-a", "candidate-b", "candidate-c", "candidate-d"];
+  const names = ["Source", "Candidate A", "Candidate B", "Candidate C", "Candidate D"];
+  const zoneOf = (part) => zones.findIndex((id) => document.getElementById(id)?.contains(part));
+
+  const give = (files, place) => {
+    const input = document.querySelector("#dropped input[type=file]");
+    if (!input) return;
+    const transfer = new DataTransfer();
+    for (const file of files) transfer.items.add(file);
+    window.rhPlace = place;
+    input.files = transfer.files;
+    input.dispatchEvent(new Event("change", { bubbles: true }));
+  };
+
+  document.addEventListener("dragover", (event) => {
+    if (event.target.closest?.("#pictures") && event.dataTransfer.types.includes("Files")) event.preventDefault();
+  });
+
+  document.addEventListener("drop", (event) => {
+    const files = [...(event.dataTransfer?.files ?? [])];
+    if (!files.length || !event.target.closest?.("#pictures")) return;
+    event.preventDefault();
+    const place = zoneOf(event.target);
+    if (files.length === 1 && place >= 0 && !document.querySelector(`#${zones[place]} img`)) return;
+    event.stopPropagation();
+    event.target.dispatchEvent(new DragEvent("dragleave", { bubbles: true }));
+    give(files, place);
+  }, true);
+
+  document.addEventListener("paste", (event) => {
+    const files = [...(event.clipboardData?.files ?? [])].filter((file) => file.type.startsWith("image/"));
+    if (!files.length || !document.querySelector("#pictures")?.offsetParent) return;
+    event.preventDefault();
+    give(files, zoneOf(document.activeElement));
+  });
+
+  // The buttons of all pictures have the same names: each is told apart by its picture.
+  const name = () => zones.forEach((id, place) => {
+    for (const button of document.querySelectorAll(`#${id} button`)) {
+      const label = button.getAttribute("aria-label") || button.title || button.innerText.trim();
+      if (!label.startsWith(names[place])) button.setAttribute("aria-label", `${names[place]}: ${label}`);
+    }
+  });
+  const watched = { childList: true, subtree: true, attributes: true, attributeFilter: ["aria-label"] };
+  new MutationObserver(name).observe(document.body, watched);
+  name();
 }

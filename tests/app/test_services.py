@@ -6,7 +6,8 @@ from app_parts import Pictures
 from hostile import read_own
 
 from app import chain_views, views
-from app.libraries import Choice
+from app.judges import BY_MEASURING, ENDPOINT, JudgeChoice
+from app.libraries import FOLDER, HUB, Choice
 from app.services import AppServices, is_local
 from rewardharness.data.folder import read_folder
 from rewardharness.errors import InputError
@@ -127,3 +128,23 @@ def test_the_samples_give_what_their_makers_meant(services: AppServices) -> None
         done = services.compare(str(sample.source), candidates, sample.instruction, Choice())
         winners[sample.title] = done.judgment.preference
     assert winners == {"Blue space suit": "A", "A red balloon": "B", "Brighter picture": "C", "Black and white": "A"}
+
+
+def test_a_result_is_about_what_was_compared(services: AppServices, pictures: Pictures, tmp_path: Path) -> None:
+    source, good, bad = str(pictures.source), str(pictures.good), str(pictures.bad)
+    asked = (source, (good, bad, None, None), pictures.instruction, Choice(), BY_MEASURING)
+    done = services.compare(*asked)
+    assert services.is_current(done, *asked)
+    untouched = Choice(folder="/somewhere", spec="not/loaded"), JudgeChoice(url="http://not.chosen")
+    assert services.is_current(done, *asked[:2], f" {pictures.instruction} ", *untouched)
+    for changed in (
+        (source, (bad, good), *asked[2:]),
+        (source, (good, bad, good), *asked[2:]),
+        (source, (good, None), *asked[2:]),
+        (None, *asked[1:]),
+        (*asked[:2], "", *asked[3:]),
+        (*asked[:3], Choice(FOLDER, str(tmp_path)), BY_MEASURING),
+        (*asked[:3], Choice(HUB, "", "not/loaded"), BY_MEASURING),
+        (*asked[:4], JudgeChoice(ENDPOINT)),
+    ):
+        assert not services.is_current(done, *changed)

@@ -227,7 +227,7 @@ EVIL_LIBRARY = Library((EVIL_ENTRY,))
         lambda: library_views.problems([Problem("error", HOSTILE, 3, HOSTILE, HOSTILE)]),
         lambda: library_views.differences(diff_libraries(Library(), EVIL_LIBRARY), HOSTILE, HOSTILE),
         lambda: library_views.differences(
-            diff_libraries(EVIL_LIBRARY, Library((replace(EVIL_ENTRY, body=HOSTILE, metadata={"k": HOSTILE}),))), "", ""
+            diff_libraries(EVIL_LIBRARY, Library((replace(EVIL_ENTRY, body=HOSTILE, metadata={"k": HOSTILE}),)))
         ),
     ],
 )
@@ -285,4 +285,4 @@ def test_differences_are_shown_line_by_line() -> None:
     reader = read_own(library_views.differences(diff_libraries(LIBRARY, changed), "old", "new"))
     assert "0 added, 1 removed, 1 changed" in reader.text
     assert "-Look." in reader.text and "+Look twice." in reader.text
-    assert "No difference" in shown(library_views.differences(diff_libraries(LIBRARY, LIBRARY), "", ""))
+    assert "No difference" in shown(library_views.differences(diff_libraries(LIBRARY, LIBRARY)))

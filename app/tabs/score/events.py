@@ -34,6 +34,12 @@ class Asked:
 
     source: gr.Image
     candidates: tuple[gr.Image, ...]
+    dropped: gr.File
+    """Takes several pictures at once, and those from the clipboard; unseen."""
+    place: gr.Number
+    """Number of the picture that they were dropped on, 0 for the source; -1 for none of them."""
+    refused: gr.Markdown
+    """Which pictures cannot be used, and why."""
     places: gr.State
     """How many candidates there is place for."""
     more: gr.Button
@@ -52,7 +58,18 @@ class Asked:
     def parts(self) -> list[Any]:
         """All that events may change."""
         buttons = [self.more, self.compare, self.stop]
-        return [self.source, *self.candidates, self.places, self.instruction, *buttons, *self.setup.parts]
+        taken = [*self.pictures, self.dropped, self.refused, self.places, self.instruction]
+        return [*taken, *buttons, *self.setup.parts]
+
+    @property
+    def pictures(self) -> list[gr.Image]:
+        """The source and the candidates."""
+        return [self.source, *self.candidates]
+
+    @property
+    def changes(self) -> list[Any]:
+        """Events after which something else may be asked."""
+        return [each.change for each in (*self.pictures, self.instruction)] + self.setup.changes
 
 
 @dataclass(frozen=True)
@@ -62,6 +79,8 @@ class Told:
     comparison: gr.State
     turns: gr.State
     """The visitor's comparisons: what is asked for, and what is under way."""
+    outdated: gr.Markdown
+    """Says that something else is on the screen by now."""
     verdict: gr.Markdown
     status: gr.Markdown
     """How far a model has come; moves every half second."""
@@ -182,6 +201,7 @@ class ScoreEvents:
         told = self._told
         return {
             told.verdict: views.working(sum(path is not None for path in candidates)),
+            told.outdated: "",
             told.details: gr.Column(visible=False),
             self._asked.compare: gr.Button(interactive=False),
         }
@@ -259,7 +279,7 @@ class ScoreEvents:
             told.look: gr.Radio(list(labels), value=first),
             told.show: gr.Radio([BEFORE_AFTER, CHANGE], value=BEFORE_AFTER),
             **{
-                vote: gr.Button(visible=label in offered)
+                vote: gr.Button(visible=label in offered, interactive=True)
                 for label, vote in zip((*LABELS, TIE), told.votes, strict=True)
             },
             told.thanks: "",
@@ -304,10 +324,34 @@ class ScoreEvents:
             told.pictures: gr.Gallery(pictures, visible=bool(pictures)),
         }
 
-    def vote(self, preference: str, comparison: Comparison | None) -> str:
+    def check_current(self, comparison: Comparison | None, *given: Any) -> Updates:
+        """Say of a result that it is outdated where something else is on the screen by now, and take no votes on it.
+
+        Args:
+            comparison: The result.
+            *given: What is on the screen, as `Asked.inputs`; pictures as the page sends them, readable or not.
+        """
+        told, current = self._told, comparison is None or self._is_current(comparison, given)
+        return {
+            told.outdated: "" if current else views.outdated(),
+            **{vote: gr.Button(interactive=current) for vote in told.votes},
+        }
+
+    def _is_current(self, comparison: Comparison, given: Sequence[Any]) -> bool:
+        count = len(self._asked.pictures)
+        source, *candidates = (each["path"] if each else None for each in given[:count])
+        try:
+            choice, judge = self._asked.setup.read(given[count + 1 :])
+        except HarnessError:
+            return False
+        return self._services.is_current(comparison, source, candidates, given[count], choice, judge)
+
+    def vote(self, preference: str, comparison: Comparison | None, *given: Any) -> str:
         """Keep what the visitor prefers."""
         if comparison is None:
             return views.session_over()
+        if not self._is_current(comparison, given):
+            return views.no_vote()
         try:
             count = self._services.give_feedback(comparison, preference)
         except Exception as error:
@@ -324,9 +368,10 @@ class ScoreEvents:
 
     def add_candidate(self, places: int) -> Updates:
         """Show the place of one more candidate."""
-        return self._places(min(places + 1, len(LABELS)))
+        return self.show_places(min(places + 1, len(LABELS)))
 
-    def _places(self, places: int) -> Updates:
+    def show_places(self, places: int) -> Updates:
+        """Show the places of so many candidates."""
         asked = self._asked
         images = {
             image: gr.Image(visible=number < places) for number, image in enumerate(asked.candidates) if number >= 2
@@ -349,7 +394,7 @@ class ScoreEvents:
     def _given(self, source: Path | None, candidates: Sequence[Path], instruction: str) -> Updates:
         asked = self._asked
         places = max(2, len(candidates))
-        updates = {**self._places(places), asked.source: source, asked.instruction: instruction}
+        updates = {**self.show_places(places), asked.source: source, asked.instruction: instruction, asked.refused: ""}
         for number, image in enumerate(asked.candidates):
             value = candidates[number] if number < len(candidates) else None
             updates[image] = gr.Image(value=value, visible=number < places)
@@ -360,6 +405,7 @@ class ScoreEvents:
         return {
             told.comparison: None,
             told.verdict: views.empty_result(),
+            told.outdated: "",
             told.details: gr.Column(visible=False),
             told.thanks: "",
         }

@@ -11,6 +11,7 @@ from app.services import AppServices
 from app.tabs.parts import KEPT, QUIET, markup
 from app.tabs.score.events import BUTTON, Asked, ScoreEvents, Told
 from app.tabs.score.setup import connect_setup, draw_head, draw_setup, put_key_away
+from app.tabs.score.uploads import connect_uploads
 from app.turns import Turns
 from rewardharness.schema import LABELS, TIE
 
@@ -67,6 +68,9 @@ def _draw_asked(services: AppServices) -> Asked:
             )
             for label in LABELS
         )
+    refused = markup(elem_id="refused")
+    dropped = gr.File(file_count="multiple", type="filepath", visible="hidden", elem_id="dropped")
+    place = gr.Number(-1, visible=False)
     instruction = gr.Textbox(
         label="Instruction",
         info="What the edit was asked to do, in English.",
@@ -81,12 +85,14 @@ def _draw_asked(services: AppServices) -> Asked:
         more = gr.Button("Add a candidate", elem_id="more", min_width=140, size="md", scale=0)
         reset = gr.Button("Start over", elem_id="reset", min_width=120, size="md", scale=0)
     setup = draw_setup(services)
-    return Asked(source, candidates, gr.State(2), more, instruction, setup, compare, stop, reset)
+    taken = (source, candidates, dropped, place, refused, gr.State(2))
+    return Asked(*taken, more, instruction, setup, compare, stop, reset)
 
 
 def _draw_told(services: AppServices) -> Told:
     comparison = gr.State(None, time_to_live=KEPT)
     turns = gr.State(Turns(), time_to_live=KEPT)
+    outdated = markup(elem_id="outdated")
     verdict = markup(views.empty_result(), elem_id="verdict")
     status = markup(elem_id="status")
     live = markup(elem_id="live")
@@ -128,8 +134,8 @@ def _draw_told(services: AppServices) -> Told:
             notes = markup(elem_id="notes")
         download = gr.DownloadButton("Download as JSON", elem_id="download", size="md", scale=0, min_width=200)
     return Told(
-        comparison, turns, verdict, status, live, details, scores, reasons, look, show, slider, votes, thanks, chain,
-        overall, measured, pictures, consulted, notes, download,
+        comparison, turns, outdated, verdict, status, live, details, scores, reasons, look, show, slider, votes, thanks,
+        chain, overall, measured, pictures, consulted, notes, download,
     )  # fmt: skip
 
 
@@ -149,9 +155,20 @@ def _connect(services: AppServices, asked: Asked, told: Told, tries: list[tuple[
     for button, sample in tries:
         filled = button.click(partial(events.fill, sample), told.turns, everything, queue=False, **QUIET)
         askers.append((sample.title, filled))
+    checking: dict[str, Any] = {
+        "fn": events.check_current,
+        "inputs": [told.comparison, *asked.inputs],
+        "outputs": [told.outdated, *told.votes],
+        "queue": False,
+        "preprocess": False,
+        **QUIET,
+    }
     for who, asking in askers:
         put_key_away(asked.setup, asking.then)
-        asking.then(partial(events.compare, who), **judging).then(None, None, None, js=TO_VERDICT, **QUIET)
+        judged = asking.then(partial(events.compare, who), **judging)
+        judged.then(None, None, None, js=TO_VERDICT, **QUIET).then(**checking)
+    gr.on(asked.changes, trigger_mode="multiple", **checking)
+    connect_uploads(services, events, asked)
     gr.on(triggers, None, None, None, js=TO_VERDICT, **QUIET)
     asked.stop.click(events.stop, told.turns, None, queue=False, **QUIET)
     asked.reset.click(events.reset, told.turns, everything, queue=False, **QUIET)
@@ -160,7 +177,7 @@ def _connect(services: AppServices, asked: Asked, told: Told, tries: list[tuple[
     for radio in (told.look, told.show):
         radio.input(events.look_closer, closer, everything, trigger_mode="always_last", **QUIET)
     for label, button in zip((*LABELS, TIE), told.votes, strict=True):
-        button.click(partial(events.vote, label), told.comparison, told.thanks, **QUIET)
+        button.click(partial(events.vote, label), checking["inputs"], told.thanks, preprocess=False, **QUIET)
     _publish(events, asked)
 
 

@@ -37,6 +37,14 @@ class Setup:
         return [self.used, *self.chooser.parts, *self.form.inputs]
 
     @property
+    def changes(self) -> list[Any]:
+        """Events after which something else may be chosen."""
+        if self.chooser is None or self.form is None:
+            return []
+        kept = {self.form.kept, self.chooser.loaded}
+        return [each.change for each in (*self.chooser.parts, *self.form.inputs) if each not in kept]
+
+    @property
     def parts(self) -> list[Any]:
         """All that events may change."""
         return [self.used] if self.form is None else self.form.parts
@@ -123,5 +131,6 @@ def connect_setup(services: AppServices, setup: Setup, head: Head) -> None:
     named: dict[str, Any] = {"fn": name, "inputs": chooser.parts, "outputs": setup.section, **QUIET}
     for came in chooser.came:
         came.then(**named)
-    typed = [each.input for each in (chooser.kind, chooser.folder, chooser.spec)]
-    gr.on(typed, trigger_mode="multiple", queue=False, **named)
+    gr.on(
+        [chooser.kind.input, chooser.folder.change, chooser.spec.change], trigger_mode="multiple", queue=False, **named
+    )

@@ -1,0 +1,144 @@
+"""The Score tab with its pictures, in a real browser."""
+
+import base64
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from accessible import LOW_CONTRAST, SMALL, WATCH_JUMPS
+from app_parts import Pictures, Served
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+from playwright.sync_api import Browser, Page, expect, sync_playwright  # noqa: E402
+from visits import CHROMIUM, give, visit  # noqa: E402
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH"),
+]
+
+TRANSFER = """const transfer = new DataTransfer();
+  for (const [name, text] of files) {
+    const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+    transfer.items.add(new File([bytes], name, { type: "image/png" }));
+  }"""
+DROP = f"""([place, files]) => {{ {TRANSFER}
+  const options = {{ dataTransfer: transfer, bubbles: true, cancelable: true }};
+  document.querySelector(`${{place}} button`).dispatchEvent(new DragEvent("drop", options)); }}"""
+PASTE = f"""(files) => {{ {TRANSFER}
+  const options = {{ clipboardData: transfer, bubbles: true, cancelable: true }};
+  document.activeElement.dispatchEvent(new ClipboardEvent("paste", options)); }}"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as running:
+        started = running.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        yield started
+        started.close()
+
+
+def packed(*paths: Path) -> list[list[str]]:
+    return [[path.name, base64.b64encode(path.read_bytes()).decode()] for path in paths]
+
+
+def shown(page: Page, *places: str) -> None:
+    for place in places:
+        expect(page.locator(f"#{place} img").first).to_be_visible()
+
+
+def test_a_picture_that_cannot_be_read_is_named_at_upload(
+    browser: Browser, served: Served, pictures: Pictures, tmp_path: Path
+) -> None:
+    text, cut = tmp_path / "<b>notes.png", tmp_path / "cut.png"
+    text.write_bytes(b"<svg onload=alert(1)>")
+    cut.write_bytes(pictures.good.read_bytes()[:400])
+    seen = visit(browser, served)
+    page, refused = seen.page, seen.page.locator("#refused")
+    page.locator("#candidate-a input[type=file]").set_input_files(text)
+    expect(refused).to_contain_text("Candidate A (<b>notes.png) cannot be used")
+    expect(refused).to_contain_text("is not a PNG")
+    page.locator("#source input[type=file]").set_input_files(cut)
+    expect(refused).to_contain_text("The source (cut.png) cannot be used")
+    expect(refused).to_contain_text("is damaged")
+    expect(page.locator("#pictures img")).to_have_count(0)
+    page.locator("#source input[type=file]").set_input_files(pictures.source)
+    shown(page, "source")
+    expect(refused.locator(".rh")).to_have_count(0)
+    assert seen.errors == [] and seen.dialogs == []
+    page.close()
+
+
+def test_several_pictures_are_dropped_at_once_and_pasted(
+    browser: Browser, served: Served, pictures: Pictures, tmp_path: Path
+) -> None:
+    cut = tmp_path / "cut.png"
+    cut.write_bytes(pictures.good.read_bytes()[:400])
+    page = visit(browser, served).page
+    page.evaluate(DROP, ["#source", packed(pictures.source, pictures.bad, pictures.good)])
+    shown(page, "source", "candidate-a", "candidate-b")
+    page.evaluate(DROP, ["#candidate-b", packed(pictures.bad, pictures.good, cut, pictures.good, pictures.bad)])
+    shown(page, "candidate-c", "candidate-d")
+    expect(page.locator("#refused")).to_contain_text("Candidate D (cut.png) cannot be used")
+    expect(page.locator("#refused")).to_contain_text("No place for 1 more")
+    page.locator("#reset").click()
+    expect(page.locator("#pictures img")).to_have_count(0)
+    page.evaluate(PASTE, packed(pictures.source))
+    shown(page, "source")
+    page.locator("#candidate-b button").first.focus()
+    page.evaluate(PASTE, packed(pictures.good))
+    shown(page, "candidate-b")
+    expect(page.locator("#candidate-a img")).to_have_count(0)
+    page.close()
+
+
+def test_a_result_is_outdated_once_something_else_is_on_the_screen(
+    browser: Browser, served: Served, pictures: Pictures
+) -> None:
+    seen = visit(browser, served)
+    page, outdated = seen.page, seen.page.locator("#outdated")
+    instruction = page.locator("#instruction input, #instruction textarea")
+    vote = page.get_by_role("button", name="B is better")
+    give(page, pictures, pictures.instruction)
+    page.locator("#compare").click()
+    expect(page.locator("#verdict .verdict")).to_be_visible()
+    expect(vote).to_be_enabled()
+    instruction.fill("Make it green.")
+    expect(outdated).to_contain_text("This result is outdated")
+    expect(vote).to_be_disabled()
+    instruction.fill(pictures.instruction)
+    expect(outdated.locator(".rh")).to_have_count(0)
+    expect(vote).to_be_enabled()
+    page.evaluate(DROP, ["#candidate-a", packed(pictures.good)])
+    expect(outdated).to_contain_text("This result is outdated")
+    page.locator("#compare").click()
+    expect(outdated.locator(".rh")).to_have_count(0)
+    expect(page.locator("#verdict")).to_contain_text("same image")
+    page.get_by_role("button", name="Library: built-in").click()
+    page.locator("#score-library-kind").get_by_text("A folder on this computer").click()
+    expect(outdated).to_contain_text("This result is outdated")
+    expect(vote).to_be_disabled()
+    assert seen.errors == []
+    page.close()
+
+
+@pytest.mark.parametrize(("size", "scheme"), [("wide", "dark"), ("narrow", "light")])
+def test_everything_can_be_told_apart_and_hit_and_nothing_jumps(
+    browser: Browser, served: Served, size: str, scheme: str
+) -> None:
+    page = visit(browser, served, size, scheme).page
+    page.evaluate(f"() => {{ {WATCH_JUMPS} }}")
+    shown_names = "[...document.querySelectorAll('#pictures button')].map(each => each.getAttribute('aria-label'))"
+    page.wait_for_function(f"{shown_names}.every(each => each?.includes(': '))")
+    names = page.evaluate(shown_names)
+    assert len(names) == len(set(names)) == 9, names
+    page.get_by_role("button", name="A red balloon").click()
+    expect(page.locator("#verdict .verdict")).to_be_visible()
+    expect(page.locator("#slider img").first).to_be_visible()
+    page.get_by_role("button", name="How the judge got there").click()
+    page.get_by_role("button", name="Judge:").click()
+    expect(page.locator("#measured summary").first).to_be_visible()
+    assert page.evaluate("window.jumps") < 0.1
+    assert page.evaluate(LOW_CONTRAST) == []
+    assert page.evaluate(SMALL) == []
+    page.close()

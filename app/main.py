@@ -31,7 +31,7 @@ def build_app(services: AppServices) -> gr.Blocks:
     ) as blocks:
         gr.Markdown("# RewardHarness\nWhich edit of a picture would people prefer?", elem_id="title")
         with gr.Tabs(elem_id="tabs"):
-            with gr.Tab("Score", id="score"):
+            with gr.Tab("Score", id="score", elem_id="score"):
                 build_score_tab(services)
             with gr.Tab("Library", id="library"):
                 build_library_tab(services)

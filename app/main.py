@@ -9,6 +9,7 @@ from pathlib import Path
 import gradio as gr
 from starlette.middleware import Middleware
 
+from app.fairness import FairQueue
 from app.lineage.page import build_lineage_tab
 from app.releases import UNSAID, Places
 from app.services import AppServices, is_local
@@ -44,7 +45,9 @@ def build_app(services: AppServices) -> gr.Blocks:
     for event in blocks.fns.values():
         if event.api_visibility == "private":
             event.api_name = None  # Gradio answers to names such as `partial_7`, hidden or not
-    return blocks.queue(max_size=32, default_concurrency_limit=4, api_open=False)
+    blocks.queue(api_open=False)
+    blocks._queue = FairQueue(blocks, local=services.local, proxied=services.settings.space)
+    return blocks
 
 
 def launch(

@@ -1,0 +1,133 @@
+"""The queue of events: no visitor takes all places or all workers from the others.
+
+Gradio keeps a line for each group of events (`concurrency_id`; an event without one is a group of its own) and one
+limit for all lines together. Here each line has its own limits: for everybody, for each address and for each session.
+"""
+
+import ipaddress
+import random
+from collections import Counter, OrderedDict
+from functools import lru_cache
+from typing import Any, Literal
+
+import gradio as gr
+from gradio.queueing import Event, EventQueue, Queue
+from gradio.route_utils import get_fn
+from starlette.requests import Request
+
+from rewardharness.models.public import is_public
+
+SESSION_PLACES = 8
+"""Events of one session that wait in a line, at most. A page that opens has five in one line at once."""
+
+ADDRESS_PLACES = 24
+"""The same of one address, which several people may share."""
+
+PLACES = 96
+"""The same of everybody."""
+
+SESSIONS = 100
+"""Sessions of one address whose messages are kept, at most."""
+
+
+@lru_cache(maxsize=4096)
+def network_of(peer: str, forwarded: str = "") -> str:
+    """Return what tells visitors apart: the address; of IPv6 the network of 64 bits, all of which one visitor holds.
+
+    Args:
+        peer: The address that the connection comes from.
+        forwarded: What a trusted proxy says in `X-Forwarded-For`. Only its last public address counts: all before that
+            one are a visitor's own words.
+    """
+    hops = [hop.strip() for hop in forwarded.split(",")]
+    address = next((hop for hop in reversed(hops) if is_public(hop)), peer)
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is None:
+        return str(ipaddress.ip_network((found, 64), strict=False))
+    return str(getattr(found, "ipv4_mapped", None) or found)
+
+
+class FairQueue(Queue):  # type: ignore[misc]  # Gradio has no types for it
+    """A queue whose places and workers are shared fairly.
+
+    Args:
+        blocks: The page.
+        local: Whether visitors sit at this computer: then they all have one address, and only sessions are told apart.
+        proxied: Whether a trusted proxy stands before the app, as in a Space.
+    """
+
+    def __init__(self, blocks: gr.Blocks, *, local: bool, proxied: bool) -> None:
+        super().__init__(
+            live_updates=True,
+            concurrency_count=blocks.max_threads,
+            update_intervals=1,
+            max_size=None,
+            blocks=blocks,
+            default_concurrency_limit=4,
+        )
+        self._local = local
+        self._proxied = proxied
+        self._sessions: OrderedDict[str, OrderedDict[str, None]] = OrderedDict()
+
+    async def push(
+        self, body: Any, request: Request, username: str | None
+    ) -> tuple[bool, str | list[dict[str, Any]], Literal["success", "error", "queue_full", "validator_error"]]:
+        """Put an event in its line, or refuse it where its visitor has no place left there."""
+        address = self._address(request)
+        line = self.event_queue_per_concurrency_id.get(get_fn(self.blocks, None, body).concurrency_id)
+        waiting = line.queue if line is not None else []
+        if sum(event.session_hash == body.session_hash for event in waiting) >= SESSION_PLACES or (
+            not self._local and sum(self._address(event.request) == address for event in waiting) >= ADDRESS_PLACES
+        ):
+            return False, "Too many of your requests are waiting. Wait until some of them are done.", "queue_full"
+        if len(waiting) >= PLACES:
+            return False, f"{len(waiting)} requests are waiting. Try again in a minute.", "queue_full"
+        self._remember(address, str(body.session_hash))
+        return await super().push(body, request, username)  # type: ignore[no-any-return]
+
+    def get_events(self) -> tuple[list[Event], bool, str] | None:
+        """Take the next event: of those whose visitor has a worker left, one of whoever has the fewest at work."""
+        at_work = [event for job in self.active_jobs for event in job or ()]
+        total = Counter(self._address(event.request) for event in at_work)
+        lines = [line for line in self.event_queue_per_concurrency_id.values() if line.queue]
+        for line in random.sample(lines, len(lines)):
+            limit = line.concurrency_limit
+            if limit is not None and line.current_concurrency >= limit:
+                continue
+            here = Counter(
+                self._address(event.request) for event in at_work if event.concurrency_id == line.concurrency_id
+            )
+            event = self._next(line, here, total)
+            if event is not None:
+                line.queue.remove(event)
+                return [event], False, line.concurrency_id
+        return None
+
+    def _next(self, line: EventQueue, here: Counter[str], total: Counter[str]) -> Event | None:
+        """The event of a line that is to begin; None if no visitor who waits there may have another worker."""
+        if self._local:
+            return line.queue[0]
+        share = max(1, (line.concurrency_limit or self.max_thread_count) // 2)
+        most = max(1, self.max_thread_count // 4)
+        whose = {event: self._address(event.request) for event in line.queue}
+        free = [event for event in line.queue if here[whose[event]] < share and total[whose[event]] < most]
+        return min(free, key=lambda event: here[whose[event]], default=None)
+
+    def _address(self, request: Request) -> str:
+        forwarded = request.headers.get("x-forwarded-for", "") if self._proxied else ""
+        return network_of(request.client.host if request.client else "", forwarded)
+
+    def _remember(self, address: str, session: str) -> None:
+        """Keep the sessions of an address within bounds: Gradio forgets the oldest of everybody's."""
+        sessions = self._sessions.setdefault(address, OrderedDict())
+        self._sessions.move_to_end(address)
+        sessions[session] = None
+        sessions.move_to_end(session)
+        if len(sessions) > SESSIONS and not self._local:
+            oldest, _ = sessions.popitem(last=False)
+            self.pending_messages_per_session.pop(oldest, None)
+        if len(self._sessions) > PLACES * SESSIONS:
+            self._sessions.popitem(last=False)

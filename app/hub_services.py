@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 
-from rewardharness.errors import InputError, LibraryError
+from rewardharness.errors import InputError, LibraryError, shown
 from rewardharness.library.hub import (
     Access,
     HowToPush,
@@ -23,7 +23,6 @@ from rewardharness.library.hub import (
     versions,
 )
 from rewardharness.library.outgoing import Draft
-from rewardharness.library.problems import shown
 from rewardharness.library.store import Library
 from rewardharness.settings import Settings
 

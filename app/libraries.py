@@ -9,14 +9,14 @@ from tempfile import TemporaryDirectory
 from app.benchmark_runs import called
 from app.hub_services import Loaded
 from app.releases import RELEASE, Fixed
-from rewardharness.errors import HarnessError, InputError
+from rewardharness.errors import HarnessError, InputError, shown
 from rewardharness.judging.router import Route, route
 from rewardharness.library.card import Subject, make_card
 from rewardharness.library.check import check_folder
 from rewardharness.library.diff import LibraryDiff, diff_libraries
 from rewardharness.library.opening import open_library
 from rewardharness.library.outgoing import read_draft
-from rewardharness.library.problems import Problem, shown
+from rewardharness.library.problems import Problem
 from rewardharness.library.store import Library
 from rewardharness.measure.table import MEASURES
 from rewardharness.settings import Settings

@@ -140,3 +140,9 @@ def describe(error: BaseException) -> Description:
         f"{type(error).__name__}: {error}",
         "This is a defect; please report it with the command you ran (RH_DEBUG=1 shows the full traceback).",
     )
+
+
+def shown(text: str, limit: int = 80) -> str:
+    """Quote untrusted text for a message: one line, no control or invisible characters, shortened."""
+    cut = text if len(text) <= limit else text[: limit - 1] + "…"
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in cut)

@@ -315,3 +315,33 @@ def content_id(value: Any) -> str:
     """Return a SHA-256 over the canonical JSON of a value (sorted keys, no spaces, UTF-8)."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return sha256(text.encode("utf-8"))
+
+
+SPARE_BYTES = 256 << 20
+"""Space that is left free on a disk."""
+
+
+def check_space(folder: Path, needed: int, action: str) -> None:
+    """Check that a disk has enough free space.
+
+    Args:
+        folder: Folder that is written to; it need not exist.
+        needed: Bytes. With 0 nothing is checked.
+        action: What needs the space, as in `download org/name`.
+
+    Raises:
+        DataError: If less than `SPARE_BYTES` would remain.
+    """
+    while not folder.exists():
+        folder = folder.parent
+    free = shutil.disk_usage(folder).free
+    if needed and free < needed + SPARE_BYTES:
+        wanted = f"{megabytes(needed)} MB, plus {megabytes(SPARE_BYTES)} MB to remain free"
+        message = f"Not enough disk space to {action}: it needs {wanted}, and {folder} has {megabytes(free)} MB."
+        step = "Free some space, or set RH_HOME and HF_HOME to folders on a larger disk; then run it again."
+        raise DataError(message, next_step=step)
+
+
+def megabytes(count: int) -> int:
+    """Convert bytes to whole megabytes, rounded up."""
+    return -(-count // 1_000_000)

@@ -15,6 +15,7 @@ LAYERS = {
     "codec": 0.25,
     "settings": 0.3,
     "prompts": 0.4,
+    "hub": 0.5,
     "library": 1,
     "data": 1,
     "models": 1,
@@ -33,7 +34,7 @@ LAYERS = {
 OWNERS = {
     "gradio": ("app/",),
     "fastapi": ("rewardharness/serving/",),
-    "huggingface_hub": ("rewardharness/library/hub_api.py", "rewardharness/data/"),
+    "huggingface_hub": ("rewardharness/hub/",),
     "datasets": ("rewardharness/data/hf_datasets.py", "rewardharness/data/export.py"),
     "pyarrow": ("rewardharness/data/hf_datasets.py", "rewardharness/data/export.py"),
     "fsspec": ("rewardharness/data/hf_datasets.py",),

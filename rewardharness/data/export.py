@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 from rewardharness import files
 from rewardharness.data.feedback import extension
-from rewardharness.data.hub_repo import DatasetRepo, Hub, Token
 from rewardharness.errors import DataError, MissingPackageError
+from rewardharness.hub.repository import MAIN, Access, Repo, Token
 from rewardharness.schema import ImageInput
 from rewardharness.settings import Settings
 
@@ -104,10 +104,11 @@ def push_dataset(
         The id of the commit.
 
     Raises:
-        DataError: If the name is none, or the Hub refuses or cannot be reached.
+        HubError: If the name is invalid, or the Hub refuses or cannot be reached.
     """
-    target = DatasetRepo(repo, Hub(token, settings.hub_endpoint, settings.hub_cache))
-    return target.publish(uploads, private=private, message=message)
+    target = Repo(repo, Access(token, settings.hub_endpoint, settings.hub_cache), "dataset")
+    target.create(private=private)
+    return target.commit(uploads, (), target.head(MAIN).commit, (message, ""))[0]
 
 
 def content(image: ImageInput) -> bytes:

@@ -14,9 +14,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from rewardharness import files
-from rewardharness.data.space import megabytes
 from rewardharness.data.tables import IMAGE, TEXT_TABLES, Shape, Table, read_text_table
 from rewardharness.errors import DataError, MissingPackageError
+from rewardharness.files import megabytes
 
 ARROW_TABLES = frozenset({".parquet", ".arrow"})
 """Endings of the tables that are read here."""

@@ -7,11 +7,12 @@ from rewardharness.data.columns import complete
 from rewardharness.data.fields import FieldMap, read_examples
 from rewardharness.data.folder import DEMO_MARKER, DEMO_UNFINISHED, FEEDBACK_MARKER, GROUPS, PAIRS, read_folder
 from rewardharness.data.hf_datasets import TABLES
-from rewardharness.data.hub_repo import MissingRepoError, Token, is_repo, is_revision
 from rewardharness.data.rows import Progress, Rows, RowSource, open_rows
 from rewardharness.data.source import Dataset
 from rewardharness.errors import DataError, InputError
 from rewardharness.files import data_files
+from rewardharness.hub.errors import MissingRepoError
+from rewardharness.hub.repository import Token, is_repo, is_revision
 from rewardharness.settings import Settings
 
 __all__ = ["DEMO", "FEEDBACK", "Opened", "Progress", "open_data", "open_described", "parse_spec"]

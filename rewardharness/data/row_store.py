@@ -20,9 +20,9 @@ from typing import Any
 
 from rewardharness import files
 from rewardharness.data.feedback import extension
-from rewardharness.data.space import check_space
 from rewardharness.data.tables import IMAGE, Shape, Table, is_inside
 from rewardharness.errors import DataError
+from rewardharness.files import check_space
 from rewardharness.schema import ImageInput
 
 FORMAT = 2

@@ -17,19 +17,11 @@ from pathlib import Path, PurePosixPath
 
 from rewardharness import files
 from rewardharness.data.hf_datasets import CARD, DISK_STATE, TABLES, Layout, disk_layout, find_layout, read_table
-from rewardharness.data.hub_repo import (
-    MAIN,
-    DatasetRepo,
-    Hub,
-    RemoteFile,
-    Token,
-    Tree,
-    UnreachableError,
-    is_commit,
-)
 from rewardharness.data.row_store import Part, Rows, open_stored, store
-from rewardharness.data.space import check_space, megabytes
 from rewardharness.errors import DataError, InputError
+from rewardharness.files import check_space, megabytes
+from rewardharness.hub.errors import UnreachableError
+from rewardharness.hub.repository import MAIN, Access, RemoteFile, Repo, Token, Tree, is_commit
 from rewardharness.settings import Settings
 
 __all__ = ["Progress", "RowSource", "Rows", "open_rows"]
@@ -89,14 +81,14 @@ def open_rows(source: RowSource, settings: Settings, *, token: Token = None, pro
     told = progress or (lambda doing, done, total: None)
     if source.path is not None:
         return _open_local(source, source.path.expanduser(), settings, told)
-    hub = Hub(token, settings.hub_endpoint, settings.hub_cache)
-    return _open_remote(source, DatasetRepo(source.hub, hub), settings, told)
+    access = Access(token, settings.hub_endpoint, settings.hub_cache)
+    return _open_remote(source, Repo(source.hub, access, "dataset"), settings, told)
 
 
 # The Hub -----------------------------------------------------------------------------------------------------------
 
 
-def _open_remote(source: RowSource, repo: DatasetRepo, settings: Settings, progress: Progress) -> Rows:
+def _open_remote(source: RowSource, repo: Repo, settings: Settings, progress: Progress) -> Rows:
     home = settings.home / "data" / "hub"
     commit, notes = _commit(source, repo, home)
     folder = home / f"{_slug(repo.name)}@{commit}"
@@ -112,7 +104,7 @@ def _open_remote(source: RowSource, repo: DatasetRepo, settings: Settings, progr
     return replace(rows, notes=(*notes, *rows.notes))
 
 
-def _commit(source: RowSource, repo: DatasetRepo, home: Path) -> tuple[str, list[str]]:
+def _commit(source: RowSource, repo: Repo, home: Path) -> tuple[str, list[str]]:
     """Find out which commit is meant, and say so when that is only what it was the last time."""
     asked = source.revision or MAIN
     if is_commit(asked):
@@ -122,7 +114,7 @@ def _commit(source: RowSource, repo: DatasetRepo, home: Path) -> tuple[str, list
     if note.is_file():
         known = {key: value for key, value in files.read_json(note).items() if is_commit(str(value))}
     try:
-        commit = repo.resolve(asked)
+        commit = repo.head(asked).commit
     except UnreachableError as error:
         before = known.get(asked, "")
         if before and (home / f"{_slug(repo.name)}@{before}" / _LAYOUT).is_file():
@@ -133,23 +125,23 @@ def _commit(source: RowSource, repo: DatasetRepo, home: Path) -> tuple[str, list
     return commit, []
 
 
-def _nothing_kept(error: UnreachableError, repo: DatasetRepo, home: Path) -> UnreachableError:
+def _nothing_kept(error: UnreachableError, repo: Repo, home: Path) -> UnreachableError:
     kept = sorted(path.name.partition("@")[2] for path in home.glob(f"{_slug(repo.name)}@*"))
     here = f"Commits of it that were read before: {', '.join(kept)}." if kept else "Nothing of it was read before."
     return UnreachableError(f"{error.message} {here}", next_step=error.next_step)
 
 
-def _tree(repo: DatasetRepo, commit: str, folder: Path) -> Tree:
+def _tree(repo: Repo, commit: str, folder: Path) -> Tree:
     """The files of a commit. Asked for once; a commit never changes."""
     place = folder / _FILES
     with suppress(DataError, TypeError, AttributeError):
         return {path: RemoteFile(*values) for path, values in files.read_json(place).items()}
-    tree = repo.files(commit)
+    tree = repo.tree(commit)
     files.write_json(place, {path: [file.size, file.oid, file.sha256] for path, file in tree.items()})
     return tree
 
 
-def _layout(repo: DatasetRepo, commit: str, folder: Path) -> Layout:
+def _layout(repo: Repo, commit: str, folder: Path) -> Layout:
     """The configs and splits of a commit. Found out once."""
     place = folder / _LAYOUT
     with suppress(DataError, LookupError, TypeError, AttributeError):
@@ -170,9 +162,7 @@ def _layout(repo: DatasetRepo, commit: str, folder: Path) -> Layout:
     return layout
 
 
-def _fetch_rows(
-    repo: DatasetRepo, commit: str, paths: tuple[str, ...], folder: Path, key: str, progress: Progress
-) -> None:
+def _fetch_rows(repo: Repo, commit: str, paths: tuple[str, ...], folder: Path, key: str, progress: Progress) -> None:
     tree = _tree(repo, commit, folder)
 
     def arrived(done: int, total: int) -> None:

@@ -21,8 +21,8 @@ from typing import Any
 
 from rewardharness import files
 from rewardharness.data.folder import csv_rows
-from rewardharness.data.space import megabytes
 from rewardharness.errors import DataError
+from rewardharness.files import megabytes
 
 Shape = str | dict[str, Any] | None
 """What the values of a column are; see the module. Can be written as JSON."""

@@ -9,14 +9,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, get_args
 
-from rewardharness.errors import LibraryError
+from rewardharness.errors import LibraryError, shown
 from rewardharness.evolution.proposal import OPERATORS, Operator, Proposal, View, wording
 from rewardharness.evolution.typed_edits import MAX_STATEMENT, EditError, changes_of
 from rewardharness.judging.answers import MAX_REPLY, Problem, conclusion
 from rewardharness.judging.router import fires
 from rewardharness.library.entry import Entry, Kind, print_entry, read_entry
 from rewardharness.library.lint import Surroundings, lint_entry
-from rewardharness.library.problems import Findings, shown
+from rewardharness.library.problems import Findings
 from rewardharness.library.reader import ReadEntry
 from rewardharness.library.rubric import print_rubric
 from rewardharness.library.store import Library, RemoveEntry

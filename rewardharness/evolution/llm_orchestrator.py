@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rewardharness.errors import HarnessError
+from rewardharness.errors import HarnessError, shown
 from rewardharness.evolution.analyzer import analyze, kind_of, missed
 from rewardharness.evolution.briefing import (
     aliases_of,
@@ -24,7 +24,6 @@ from rewardharness.evolution.briefing import (
 from rewardharness.evolution.evolver import find_objects, read_proposal, similarity
 from rewardharness.evolution.proposal import MAX_CITED, Dropped, Finding, Outcome, Proposal, View
 from rewardharness.evolution.shape import shape_findings
-from rewardharness.library.problems import shown
 from rewardharness.library.store import RemoveEntry
 from rewardharness.measure.encoded import encode_for_model
 from rewardharness.models.base import ChatRequest, ImagePart, Message, Model, ModelError, Reply

@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast, get_args
 
+from rewardharness.errors import shown
 from rewardharness.evolution.proposal import Operator, View
 from rewardharness.library.entry import Entry, Kind, name_problem
-from rewardharness.library.problems import shown
 from rewardharness.library.rubric import Criterion, Dimension, Rubric
 from rewardharness.library.store import AddEntry, Change, RemoveEntry, ReplaceEntry
 from rewardharness.schema import EDIT_KINDS

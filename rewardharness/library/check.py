@@ -5,10 +5,11 @@ from collections.abc import Collection
 from itertools import islice
 from pathlib import Path, PurePosixPath
 
+from rewardharness.errors import shown
 from rewardharness.library.entry import ENTRY_FILE, FOLDERS, RUBRIC_FILE
 from rewardharness.library.folder import MAX_TOTAL, Folder, odd_kind
 from rewardharness.library.lint import Surroundings, lint_entry
-from rewardharness.library.problems import SEVERITIES, Findings, Problem, shown
+from rewardharness.library.problems import SEVERITIES, Findings, Problem
 from rewardharness.library.reader import LINEAGE_FILE, Reading, read_folder
 from rewardharness.library.registry import REGISTRY_FILE
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, cast
 
-from rewardharness.errors import LibraryError
+from rewardharness.errors import LibraryError, shown
 from rewardharness.files import content_id
 from rewardharness.library.plaintext import tidy, unix_lines
-from rewardharness.library.problems import Findings, FormatError, shown
+from rewardharness.library.problems import Findings, FormatError
 from rewardharness.library.rubric import Rubric, parse_rubric, print_rubric, read_rubric
 from rewardharness.library.triggers import Trigger, TriggerError, parse_triggers
 from rewardharness.library.yamlsafe import Document, print_yaml, read_yaml

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import NoReturn
 
-from rewardharness.library.problems import FormatError, Problem, shown
+from rewardharness.errors import shown
+from rewardharness.library.problems import FormatError, Problem
 
 MAX_TOTAL = 10 * 1024 * 1024
 """Bytes that are read from one Library, at most."""

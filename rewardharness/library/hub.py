@@ -4,23 +4,14 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
-from rewardharness.errors import LibraryError
+from rewardharness.errors import LibraryError, shown
 from rewardharness.files import sha256
+from rewardharness.hub.errors import HubError, MissingRevisionError, UnreachableError
+from rewardharness.hub.repository import MAIN, Access, Repo, is_commit, split_spec
 from rewardharness.library.card import known_facts, read_config
-from rewardharness.library.hub_api import (
-    MAIN,
-    Access,
-    HubError,
-    MissingRevisionError,
-    Repo,
-    UnreachableError,
-    is_commit,
-    split_spec,
-)
 from rewardharness.library.hub_push import ConflictError, HowToPush, Pushed, StaleError, push
 from rewardharness.library.origin import Origin, put_in_place
 from rewardharness.library.outgoing import CARD_FILE, CONFIG_FILE, DOCUMENTS, Draft, parse_version, tag_of
-from rewardharness.library.problems import shown
 from rewardharness.library.registry import REGISTRY_FILE
 from rewardharness.library.snapshot import Snapshot, fetch_snapshot
 from rewardharness.library.store import Library

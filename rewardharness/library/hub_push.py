@@ -10,8 +10,10 @@ from difflib import unified_diff
 from itertools import takewhile
 from pathlib import Path
 
-from rewardharness.errors import InputError, LibraryError
+from rewardharness.errors import InputError, LibraryError, shown
 from rewardharness.files import write_bytes
+from rewardharness.hub.errors import HubError, MissingRepoError
+from rewardharness.hub.repository import MAIN, Access, Repo
 from rewardharness.library.card import (
     Facts,
     Subject,
@@ -23,7 +25,6 @@ from rewardharness.library.card import (
     read_config,
 )
 from rewardharness.library.diff import diff_libraries
-from rewardharness.library.hub_api import MAIN, Access, HubError, MissingRepoError, Repo
 from rewardharness.library.merge import Conflict
 from rewardharness.library.origin import Origin, sha_of, write_origin
 from rewardharness.library.outgoing import (
@@ -40,7 +41,6 @@ from rewardharness.library.outgoing import (
     read_draft,
     tag_of,
 )
-from rewardharness.library.problems import shown
 from rewardharness.library.rebase import ancestor, rebase
 from rewardharness.library.snapshot import Snapshot, fetch_snapshot
 from rewardharness.library.store import EMPTY, Library, check_replaceable

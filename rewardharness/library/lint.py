@@ -11,9 +11,10 @@ from difflib import get_close_matches
 from itertools import islice
 from typing import Any
 
+from rewardharness.errors import shown
 from rewardharness.library.entry import RUBRIC_FILE, Entry
 from rewardharness.library.plaintext import code_point, unix_lines, unseen
-from rewardharness.library.problems import Findings, shown
+from rewardharness.library.problems import Findings
 from rewardharness.library.reader import ReadEntry
 
 LONG_BODY = 20_000

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from rewardharness.errors import shown
 from rewardharness.library.entry import Entry
-from rewardharness.library.problems import shown
 from rewardharness.library.store import AddEntry, Library, RemoveEntry, ReplaceEntry
 
 T = TypeVar("T")

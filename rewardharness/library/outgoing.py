@@ -5,15 +5,14 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from rewardharness.errors import InputError, LibraryError
+from rewardharness.errors import InputError, LibraryError, shown
 from rewardharness.files import recover_folder
+from rewardharness.hub.repository import Tree
 from rewardharness.leaks import find_leaks
 from rewardharness.library.check import check_folder
 from rewardharness.library.entry import ENTRY_FILE, FOLDERS, MAX_BYTES, RUBRIC_FILE, loadable_name_problem
 from rewardharness.library.folder import MAX_TOTAL, Folder
-from rewardharness.library.hub_api import Tree
 from rewardharness.library.origin import ORIGIN_FILE, Origin, read_origin
-from rewardharness.library.problems import shown
 from rewardharness.library.reader import LINEAGE_FILE
 from rewardharness.library.registry import MAX_BYTES as MAX_REGISTRY
 from rewardharness.library.registry import MAX_ENTRIES, REGISTRY_FILE

@@ -89,9 +89,3 @@ class Findings:
         for problem in self.found:
             if problem.severity == "error":
                 raise FormatError(problem)
-
-
-def shown(text: str, limit: int = 80) -> str:
-    """Quote untrusted text for a message: one line, no control or invisible characters, shortened."""
-    cut = text if len(text) <= limit else text[: limit - 1] + "…"
-    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in cut)

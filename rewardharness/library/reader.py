@@ -5,6 +5,7 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rewardharness.errors import shown
 from rewardharness.library.entry import (
     ENTRY_FILE,
     FOLDERS,
@@ -16,7 +17,7 @@ from rewardharness.library.entry import (
     read_entry,
 )
 from rewardharness.library.folder import MAX_TOTAL, Folder
-from rewardharness.library.problems import Findings, FormatError, shown
+from rewardharness.library.problems import Findings, FormatError
 from rewardharness.library.registry import (
     MAX_BYTES as MAX_REGISTRY,
 )

@@ -5,9 +5,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from rewardharness.errors import LibraryError
+from rewardharness.hub.repository import Repo, Tree, git_id
 from rewardharness.library.card import own_words
 from rewardharness.library.evolved import is_digest
-from rewardharness.library.hub_api import Repo, Tree, git_id
 from rewardharness.library.merge import Conflict, merge_libraries, three_way
 from rewardharness.library.outgoing import CARD_FILE, CHART_FILE, CONFIG_FILE, DOCUMENTS, Draft
 from rewardharness.library.snapshot import Snapshot, fetch_snapshot

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, cast
 
+from rewardharness.errors import shown
 from rewardharness.library.entry import ENTRY_FILE, FOLDERS, SCHEMA, Kind, loadable_name_problem
 from rewardharness.library.plaintext import tidy
-from rewardharness.library.problems import Findings, shown
+from rewardharness.library.problems import Findings
 
 REGISTRY_FILE = "registry.json"
 MAX_BYTES = 4 * 1024 * 1024

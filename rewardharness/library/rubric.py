@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Literal, cast, get_args
 
-from rewardharness.errors import InputError
+from rewardharness.errors import InputError, shown
 from rewardharness.library.plaintext import tidy
-from rewardharness.library.problems import Findings, FormatError, shown
+from rewardharness.library.problems import Findings, FormatError
 from rewardharness.library.yamlsafe import Document, print_yaml, read_yaml
 from rewardharness.schema import EDIT_KINDS, SCALE
 

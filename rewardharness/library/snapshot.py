@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 
 from rewardharness.errors import LibraryError
 from rewardharness.files import replace_folder
-from rewardharness.library.hub_api import Repo, Tree
+from rewardharness.hub.repository import Repo, Tree
 from rewardharness.library.outgoing import PATTERNS, wanted_files
 from rewardharness.library.registry import REGISTRY_FILE
 from rewardharness.library.store import Library

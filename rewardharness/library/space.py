@@ -12,13 +12,13 @@ from importlib.resources import files
 from pathlib import Path
 
 from rewardharness import __version__
-from rewardharness.errors import InputError
+from rewardharness.errors import InputError, shown
+from rewardharness.hub.errors import HubError, MissingRepoError
+from rewardharness.hub.repository import Access, Repo, Tree, split_spec
 from rewardharness.leaks import find_leaks
 from rewardharness.library.card_parts import combine, foreign, print_card, read_card
 from rewardharness.library.hub import pull
-from rewardharness.library.hub_api import Access, HubError, MissingRepoError, Repo, Tree, split_spec
 from rewardharness.library.outgoing import FileChanges
-from rewardharness.library.problems import shown
 from rewardharness.library.yamlsafe import print_yaml
 
 PACKAGES = ("rewardharness", "app", "hub_templates")

@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from rewardharness.errors import LibraryError
+from rewardharness.errors import LibraryError, shown
 from rewardharness.files import content_id, recover_folder, replace_folder
 from rewardharness.library.card_parts import one_line
 from rewardharness.library.entry import (
@@ -22,7 +22,7 @@ from rewardharness.library.entry import (
     name_problem,
 )
 from rewardharness.library.folder import Folder, odd_kind
-from rewardharness.library.problems import Findings, FormatError, Problem, shown
+from rewardharness.library.problems import Findings, FormatError, Problem
 from rewardharness.library.reader import LINEAGE_FILE, read_folder
 from rewardharness.library.registry import MAX_BYTES as MAX_REGISTRY
 from rewardharness.library.registry import MAX_ENTRIES, REGISTRY_FILE, Registry, print_registry, read_registry

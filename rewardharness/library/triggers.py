@@ -18,7 +18,7 @@ from re import _constants as sre  # type: ignore[attr-defined]
 from re import _parser  # type: ignore[attr-defined]
 from typing import Any, Literal
 
-from rewardharness.library.problems import shown
+from rewardharness.errors import shown
 
 MAX_PATTERN = 200
 """Characters of one regular expression, at most."""

@@ -14,8 +14,8 @@ from typing import Any
 
 import yaml
 
-from rewardharness.errors import LibraryError
-from rewardharness.library.problems import FormatError, Problem, shown
+from rewardharness.errors import LibraryError, shown
+from rewardharness.library.problems import FormatError, Problem
 
 MAX_DEPTH = 8
 """Mappings and lists inside one another, at most."""

@@ -120,8 +120,8 @@ def test_offline_is_said_loudly(hub: Hub, folder: Path, capsys: pytest.CaptureFi
     assert json.loads(found.out)["offline"] is True
     assert found.err.startswith("OFFLINE: the Hub cannot be reached")
     assert main(["library", "show", REPO]) == 0
-    assert "could not be reached" in shown(capsys, "pull-library", "ann/other", status=1)
-    assert "could not be reached" in shown(capsys, "push-library", "mine", "--repo", REPO, status=1)
+    assert "is unreachable" in shown(capsys, "pull-library", "ann/other", status=1)
+    assert "is unreachable" in shown(capsys, "push-library", "mine", "--repo", REPO, status=1)
     hub.server.revive()
     hub.repo.private = True
     assert "no Library" not in shown(capsys, "pull-library", REPO)
@@ -132,5 +132,5 @@ def test_wrong_command_lines_are_usage(hub: Hub, capsys: pytest.CaptureFixture[s
         with pytest.raises(SystemExit) as stopped:
             main(wrong)
         assert stopped.value.code == 2
-    assert "not the name of a repository" in shown(capsys, "pull-library", "just-a-name", status=1)
+    assert "not a valid repository name" in shown(capsys, "pull-library", "just-a-name", status=1)
     assert "not the name of a revision" in shown(capsys, "pull-library", REPO, "--revision", "../x", status=1)

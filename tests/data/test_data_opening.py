@@ -14,6 +14,7 @@ from rewardharness.data.opening import open_data, open_described, parse_spec
 from rewardharness.data.rows import RowSource
 from rewardharness.errors import DataError, InputError
 from rewardharness.files import write_text
+from rewardharness.hub.errors import HubError
 from rewardharness.schema import Example, ImageInput
 from rewardharness.settings import Settings
 
@@ -129,9 +130,9 @@ def test_a_dataset_on_the_hub_is_pinned_by_its_name(tmp_path: Path, monkeypatch:
         assert opened.how == f"Fields as known of {DATA_100}."
         other = open_data(opened.dataset.name, hub.settings("another computer"))
         assert other.digest == opened.dataset.digest and other.name == opened.dataset.name
-        with pytest.raises(DataError, match="There is no dataset ann/none on the Hub") as caught:
+        with pytest.raises(HubError, match="There is no dataset ann/none on the Hub") as caught:
             open_data("ann/none", hub.settings())
         assert "Nor is there a folder 'ann/none'" in caught.value.message
-        with pytest.raises(DataError) as caught:
+        with pytest.raises(HubError) as caught:
             open_data("hf:ann/none", hub.settings())
         assert "folder" not in caught.value.message

@@ -4,6 +4,7 @@ from hub_server import HubServer
 from rewardharness.data.export import push_dataset, write_lines, write_parquet
 from rewardharness.data.rows import RowSource, open_rows
 from rewardharness.errors import DataError
+from rewardharness.hub.errors import HubError
 from rewardharness.schema import ImageInput
 from rewardharness.settings import Settings
 
@@ -62,7 +63,7 @@ def test_a_dataset_on_the_hub_is_one_commit_and_keeps_what_is_there(tmp_path, mo
         assert first != second
         rows = open_rows(RowSource(hub="ada/edits", revision=second), settings, token=token)
         assert [row["id"] for row in rows] == ["a", "b"]
-        with pytest.raises(DataError):
+        with pytest.raises(HubError):
             push_dataset("bob/edits", uploads, settings, private=True, message="Edits", token=token)
-        with pytest.raises(DataError, match="not the name of a dataset"):
+        with pytest.raises(HubError, match="not a valid repository name"):
             push_dataset("nothing", uploads, settings, private=True, message="Edits", token=token)

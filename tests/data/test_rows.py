@@ -14,9 +14,10 @@ from hub_parts import Hub, running_hub
 from hub_store import Repository
 from made_tables import DATA_100, as_parquet, data_100, picture
 
-from rewardharness.data.hub_repo import MissingRepoError, UnreachableError, _Counter, _counting_bar
 from rewardharness.data.rows import DOWNLOADING, READING, Rows, RowSource, open_rows
 from rewardharness.errors import DataError, InputError
+from rewardharness.hub.downloads import ByteCounter, counting_bar
+from rewardharness.hub.errors import HubError, MissingRepoError, UnreachableError
 from rewardharness.schema import ImageInput
 from rewardharness.settings import Settings
 
@@ -198,10 +199,10 @@ def test_unknown_private_and_gated_ones_are_said_in_a_sentence(hub: Hub, repo: R
     settings = hub.settings()
     repo.gated = True
     for each in (token, False):
-        with pytest.raises(DataError, match="is gated") as caught:
+        with pytest.raises(HubError, match="is gated") as caught:
             open_rows(SOURCE, settings, token=each)
         assert f"{hub.server.url}/datasets/{DATA_100}" in caught.value.next_step
-        assert "accept the terms" in caught.value.next_step and token not in str(vars(caught.value))
+        assert "Request access" in caught.value.next_step and token not in str(vars(caught.value))
     repo.readers.add("bob")
     assert open_rows(SOURCE, settings, token=token).count == 12
     repo.gated, repo.private = False, True
@@ -209,19 +210,19 @@ def test_unknown_private_and_gated_ones_are_said_in_a_sentence(hub: Hub, repo: R
         open_rows(SOURCE, hub.settings("other"), token=hub.server.login("eve"))
     with pytest.raises(MissingRepoError, match="There is no dataset ann/nothing"):
         open_rows(RowSource(hub="ann/nothing"), settings, token=token)
-    with pytest.raises(DataError, match="does not accept the token") as caught:
+    with pytest.raises(HubError, match="does not accept the token") as caught:
         open_rows(SOURCE, settings, token="hf_" + "x" * 30)
     assert "hf_xxx" not in str(vars(caught.value))
 
 
 def test_what_cannot_be_named_is_said(hub: Hub, repo: Repository) -> None:
     settings = hub.settings()
-    with pytest.raises(DataError, match="has no revision 'v9'"):
+    with pytest.raises(HubError, match="has no revision 'v9'"):
         open_rows(RowSource(hub=DATA_100, revision="v9"), settings)
-    with pytest.raises(DataError, match="no revision"):
+    with pytest.raises(HubError, match="no revision"):
         open_rows(RowSource(hub=DATA_100, revision="0" * 40), settings)
     for source in (RowSource(hub="no slash"), RowSource(hub=DATA_100, revision="a..b")):
-        with pytest.raises(DataError, match="is not the name of"):
+        with pytest.raises(HubError, match="is not a valid"):
             open_rows(source, settings)
     for wrong in ({"hub": ""}, {"hub": "a/b", "path": Path("x")}):
         with pytest.raises(InputError):
@@ -266,8 +267,8 @@ def test_bytes_that_come_in_packed_form_are_counted_once() -> None:
     """Large files of the Hub come through another door of the client, which tells two numbers."""
     from huggingface_hub.utils._xet_progress_reporting import XetDownloadProgressReporter
 
-    counter = _Counter()
-    bar = _counting_bar(counter)
+    counter = ByteCounter()
+    bar = counting_bar(counter)
     with XetDownloadProgressReporter(reconstruction_desc="x", total=100, log_level=30, tqdm_class=bar) as told:
         for done, packed in ((40, 60), (100, 80)):
             rates = {"total_bytes_completion_rate": 1.0, "total_transfer_bytes_completion_rate": 1.0}
@@ -283,9 +284,9 @@ def test_files_that_arrived_whole_are_kept_when_a_later_one_fails(hub: Hub) -> N
     repo.put({name: as_parquet(data_100(2 + number)) for number, name in enumerate(names)})
     settings, source = hub.settings(), RowSource(hub="ann/edits")
     hub.server.fail("GET", names[2], "torn")
-    with pytest.raises(UnreachableError, match="broke off") as caught:
+    with pytest.raises(UnreachableError, match="connection broke") as caught:
         open_rows(source, settings)
-    assert "files that have arrived are kept" in caught.value.next_step
+    assert "complete files are not downloaded twice" in caught.value.next_step
     hub.server.requests.clear()
     assert open_rows(source, settings).count == 9
     fetched = [request for request in hub.server.requests if request.startswith("GET") and "/resolve/" in request]
@@ -295,7 +296,7 @@ def test_files_that_arrived_whole_are_kept_when_a_later_one_fails(hub: Hub) -> N
 def test_a_file_that_arrives_damaged_is_fetched_anew(hub: Hub, repo: Repository) -> None:
     settings = hub.settings()
     hub.server.fail("GET", SHARD, "flip")
-    with pytest.raises(UnreachableError, match="arrived damaged"):
+    with pytest.raises(UnreachableError, match="damaged after the download"):
         open_rows(SOURCE, settings)
     assert contents(open_rows(SOURCE, settings)) == data_100()
 
@@ -305,7 +306,7 @@ def test_a_disk_without_room_is_said_before_anything_is_fetched(
 ) -> None:
     usage = shutil.disk_usage("/")._replace(free=1_000_000)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
-    with pytest.raises(DataError, match=r"Not enough room to .*: it needs 1 MB, and 269 MB to spare") as caught:
+    with pytest.raises(DataError, match=r"Not enough disk space to .*: it needs 1 MB, plus 269 MB") as caught:
         open_rows(SOURCE, hub.settings())
     assert "HF_HOME" in caught.value.next_step
     assert not any("/resolve/" in request and SHARD in request for request in hub.server.requests)
@@ -319,7 +320,7 @@ def test_a_disk_that_fills_up_meanwhile_ends_the_reading(
     with monkeypatch.context() as patched:
         full = lambda path: usage._replace(free=0 if any(settings.home.rglob("*.png")) else 10**12)  # noqa: E731
         patched.setattr(shutil, "disk_usage", full)
-        with pytest.raises(DataError, match="Not enough room to write rows and images"):
+        with pytest.raises(DataError, match="Not enough disk space to write rows and images"):
             open_rows(SOURCE, settings)
     assert contents(open_rows(SOURCE, settings)) == data_100(40)
 

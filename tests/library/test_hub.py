@@ -402,12 +402,12 @@ def test_private_gated_and_missing_ones_are_said_in_a_sentence(hub: Hub, folder:
         push(folder, REPO, HowToPush(private=True), access=hub.user("ann"))
     with pytest.raises(HubError, match="may not create bob/library") as caught:
         push(folder, "bob/library", access=hub.user("ann"))
-    assert "a name of your own" in caught.value.next_step
+    assert "in your own namespace" in caught.value.next_step
     for name in ("library", "../x/y", "a/b/c", "a//b", "a/b@c", "a--b/c", "a/b.git", "ä/b", "a/" + "b" * 200):
-        with pytest.raises(HubError, match="not the name of a repository"):
+        with pytest.raises(HubError, match="not a valid repository name"):
             pull(name, access=hub.user("ann"))
     for revision in ("../x", "-x", "a b", "a..b", "x" * 200):
-        with pytest.raises(HubError, match="not the name of a revision"):
+        with pytest.raises(HubError, match="not a valid revision name"):
             pull(REPO, revision, access=hub.user("ann"))
 
 

@@ -9,7 +9,7 @@ from hub_parts import REPO, Hub, reword, running_hub
 from hub_server import Request
 from library_samples import FILES, put, registry, snapshot, write_sample
 
-from rewardharness.errors import LibraryError
+from rewardharness.errors import HarnessError
 from rewardharness.leaks import find_leaks, masked
 from rewardharness.library.hub import HowToPush, pull, push
 from rewardharness.library.store import Library
@@ -32,7 +32,7 @@ def folder(tmp_path: Path) -> Path:
 def refused(hub: Hub, tmp_path: Path, files: dict[str, Any], word: str) -> str:
     """Publish files that nobody should take, and see that they are not taken; return what is said of them."""
     hub.repo.put({**ALL, **files})
-    with pytest.raises(LibraryError, match=word) as caught:
+    with pytest.raises(HarnessError, match=word) as caught:
         pull(REPO, to=tmp_path / "to", access=hub.user("bob"))
     assert caught.value.next_step
     assert "rh-pull" not in caught.value.message
@@ -95,7 +95,7 @@ def test_repositories_of_very_many_files_are_refused(hub: Hub, tmp_path: Path) -
     entries = {f"skills/s-{number}/SKILL.md": b"x" for number in range(4100)}
     assert REPO in refused(hub, tmp_path, entries, "files of entries")
     hub.server.store.create(REPO)
-    refused(hub, tmp_path, {f"skills/a/b/{number}/SKILL.md": b"x" for number in range(150)}, "lie too deep")
+    refused(hub, tmp_path, {f"skills/a/b/{number}/SKILL.md": b"x" for number in range(150)}, "nested too deeply")
     hub.server.store.create(REPO)
     refused(hub, tmp_path, {f"{number}": b"" for number in range(20_001)}, "more than 20000 files")
 
@@ -136,7 +136,7 @@ def test_a_version_that_is_not_what_it_says_is_refused(hub: Hub, tmp_path: Path,
     changed = hub.files["tools/letter-reader/SKILL.md"].replace(b"Reads", b"Always prefers A. Reads")
     commit = hub.repo.put({"tools/letter-reader/SKILL.md": changed})
     hub.repo.tags["v0.1.1"] = (commit, "")
-    with pytest.raises(LibraryError, match=r"is not the Library that its config\.json names, although") as caught:
+    with pytest.raises(HarnessError, match=r"is not the Library that its config\.json names, although") as caught:
         pull(REPO, "v0.1.1", access=hub.user("bob"))
     assert "rh library versions" in caught.value.next_step
     for revision in (None, commit):
@@ -147,7 +147,7 @@ def test_a_version_that_is_not_what_it_says_is_refused(hub: Hub, tmp_path: Path,
 
 
 def test_a_repository_without_a_library_is_named(hub: Hub) -> None:
-    with pytest.raises(LibraryError, match="holds no Library"):
+    with pytest.raises(HarnessError, match="holds no Library"):
         pull(REPO, access=hub.user("bob"))
 
 
@@ -179,7 +179,7 @@ def test_what_must_not_be_published_stops_the_push(
 ) -> None:
     put(folder, name, content)
     before = hub.head
-    with pytest.raises(LibraryError, match=word) as caught:
+    with pytest.raises(HarnessError, match=word) as caught:
         push(folder, REPO, access=hub.user("ann"))
     assert "a1B2" not in str(caught.value)
     assert caught.value.next_step
@@ -191,11 +191,11 @@ def test_links_are_not_followed_when_pushing(hub: Hub, folder: Path, tmp_path: P
     put(tmp_path, "secret.md", "my diary")
     for target in (tmp_path / "secret.md", tmp_path, Path("nowhere")):
         (folder / "linked.md").symlink_to(target)
-        with pytest.raises(LibraryError, match="a link"):
+        with pytest.raises(HarnessError, match="a link"):
             push(folder, REPO, access=hub.user("ann"))
         (folder / "linked.md").unlink()
     os.mkfifo(folder / "pipe.md")
-    with pytest.raises(LibraryError, match="a pipe"):
+    with pytest.raises(HarnessError, match="a pipe"):
         push(folder, REPO, access=hub.user("ann"))
     (folder / "pipe.md").unlink()
     for name in (".git/config", ".cache/huggingface/x", ".gitattributes", "registry.json.lock"):
@@ -208,7 +208,7 @@ def test_the_token_in_use_is_found_however_it_looks(hub: Hub, folder: Path) -> N
     access = hub.user("ann")
     hub.server.store.users["plain-words"] = hub.server.store.users[str(access.token)]
     reword(folder, "Uses plain-words.")
-    with pytest.raises(LibraryError, match="the token in use") as caught:
+    with pytest.raises(HarnessError, match="the token in use") as caught:
         push(folder, REPO, access=type(access)("plain-words", access.endpoint, access.cache))
     assert "plain-words" not in caught.value.message
 
@@ -221,7 +221,7 @@ def test_origins_that_were_tampered_with_count_as_none(hub: Hub, folder: Path) -
         assert push(folder, REPO, HowToPush(dry_run=True), access=ann).nothing_to_push
     put(folder, ".rh-origin.json", json.dumps({"repo": REPO, "commit": "0" * 40, "files": {"../x": "0" * 64, "y": 1}}))
     reword(folder, "New.")
-    with pytest.raises(LibraryError):
+    with pytest.raises(HarnessError):
         push(folder, REPO, access=ann)
 
 
@@ -237,9 +237,9 @@ def test_answers_that_make_no_sense_are_no_tracebacks(hub: Hub, folder: Path) ->
             return _json(body)
 
         hub.server._route = nonsense  # type: ignore[method-assign]
-        with pytest.raises(LibraryError):
+        with pytest.raises(HarnessError):
             pull(REPO, access=hub.user("bob"))
-        with pytest.raises(LibraryError):
+        with pytest.raises(HarnessError):
             push(folder, REPO, access=hub.user("ann"))
     hub.server._route = answer  # type: ignore[method-assign]
     assert pull(REPO, access=hub.user("bob")).library == Library.load(folder)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from library_samples import FILES, SKILL, put, registry, snapshot, write_sample
 
 from rewardharness import files
-from rewardharness.errors import LibraryError
+from rewardharness.errors import HarnessError, LibraryError
 from rewardharness.library.check import check_folder
 from rewardharness.library.entry import Entry
 from rewardharness.library.new import new_entry, new_library
@@ -311,7 +311,7 @@ def test_one_door_opens_libraries(folder: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("HF_HOME", str(folder.parent / "hf"))
     assert open_library("~/sample") == Library.load(folder)
     for spec in ("someone/some-library", str(folder / "gone"), ""):
-        with pytest.raises(LibraryError) as caught:
+        with pytest.raises(HarnessError) as caught:
             open_library(spec)
         assert caught.value.next_step
 

@@ -133,4 +133,4 @@ def test_wrong_command_lines_are_usage(hub: Hub, capsys: pytest.CaptureFixture[s
             main(wrong)
         assert stopped.value.code == 2
     assert "not a valid repository name" in shown(capsys, "pull-library", "just-a-name", status=1)
-    assert "not the name of a revision" in shown(capsys, "pull-library", REPO, "--revision", "../x", status=1)
+    assert "not a valid revision name" in shown(capsys, "pull-library", REPO, "--revision", "../x", status=1)

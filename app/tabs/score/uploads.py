@@ -8,8 +8,7 @@ from app import views
 from app.services import AppServices
 from app.tabs.parts import QUIET, Updates
 from app.tabs.score.events import Asked, ScoreEvents
-from rewardharness.errors import Description, describe
-from rewardharness.library.problems import shown
+from rewardharness.errors import Description, describe, shown
 from rewardharness.schema import LABELS, Json
 
 Refused = tuple[str, Description]

@@ -9,10 +9,13 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +25,9 @@ RUN_MANIFEST = "run.json"
 """File that marks a run folder, see `runs.store`."""
 
 _NO_REPLACE, _EXCHANGE = 1, 2  # flags of renameat2
+_TEMPORARY = re.compile(r"\.(.+)\.[a-z0-9_]{8}\.tmp")
+_STALE = 3600.0
+"""Seconds after which a temporary file that nobody holds is taken for one of a killed process."""
 
 
 def is_run(folder: Path) -> bool:
@@ -87,6 +93,7 @@ def _written_beside(path: Path, data: bytes) -> str:
     """Write data to a new file in the folder of another, down to the disk; return its name."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        _clean_once(path.parent.absolute())
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
     except OSError as error:
         _name(error, path)
@@ -145,6 +152,7 @@ def replace_folder(path: Path, files: Mapping[str, bytes], *, kept: Iterable[str
         kept: Relative paths of files and links of the old folder that the new one has as well.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
+    _clean_once(path.parent.absolute())
     new = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp"))
     try:
         for name in kept:
@@ -163,6 +171,33 @@ def replace_folder(path: Path, files: Mapping[str, bytes], *, kept: Iterable[str
         _sync_folder(path.parent)
     finally:
         shutil.rmtree(new, ignore_errors=True)
+
+
+def remove_stale(folder: Path, *, age: float = _STALE, name: str | None = None) -> None:
+    """Remove temporary files and folders of this module that killed processes left in a folder.
+
+    The first write of a process to a folder does so by itself.
+
+    Args:
+        folder: The folder; folders in it are not entered.
+        age: Seconds since their last change at least; 0 where this process holds the folder and nobody else writes.
+        name: Only those that were to become a file or folder of this name.
+    """
+    latest = time.time() - age
+    for each in folder.glob(".*.tmp"):
+        found = _TEMPORARY.fullmatch(each.name)
+        with suppress(OSError):  # removed by another process, or not ours to remove
+            if found is None or name not in (None, found[1]) or each.lstat().st_mtime > latest:
+                continue
+            if each.is_dir() and not each.is_symlink():
+                shutil.rmtree(each)
+            else:
+                each.unlink()
+
+
+@lru_cache(maxsize=1024)
+def _clean_once(folder: Path) -> None:
+    remove_stale(folder)
 
 
 def recover_folder(path: Path) -> None:

@@ -1,5 +1,8 @@
 import errno
 import os
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,7 @@ from rewardharness.files import (
     read_json,
     read_jsonl,
     read_text,
+    replace_folder,
     sha256,
     sha256_file,
     write_bytes,
@@ -46,6 +50,25 @@ def test_an_error_names_the_file_that_was_meant_and_the_next_step(tmp_path: Path
         said = describe(caught.value)
         assert said.detail.startswith(f"{path}: ") and ".tmp" not in said.detail and said.next_step
     assert sorted(each.name for each in tmp_path.iterdir()) == ["file", "folder"]
+
+
+@pytest.mark.parametrize("write", [write_bytes, write_once, lambda path, data: replace_folder(path, {"x": data})])
+def test_what_killed_writers_left_goes_with_the_first_write(write: Callable[[Path, bytes], object], tmp_path: Path):
+    kill = (
+        "import os, sys; from rewardharness import files; os.replace = os.rename = os.link = lambda *_: os._exit(9)\n"
+    )
+    kill += "files.write_bytes(files.Path(sys.argv[1]) / 'a.json', b'part')"
+    assert subprocess.run([sys.executable, "-c", kill, str(tmp_path)], check=False).returncode == 9
+    [left] = tmp_path.iterdir()
+    (tmp_path / ".library.abcd1234.tmp" / "skills").mkdir(parents=True)
+    (tmp_path / ".fresh.abcd1234.tmp").touch()
+    others = [".notes.tmp", ".a.short.tmp", "b.abcd1234.tmp", ".a.ABCD1234.tmp"]
+    for name in others:
+        (tmp_path / name).touch()
+    for name in (left.name, ".library.abcd1234.tmp", *others):
+        os.utime(tmp_path / name, (0, 0))
+    write(tmp_path / "new", b"whole")
+    assert {each.name for each in tmp_path.iterdir()} == {"new", ".fresh.abcd1234.tmp", *others}
 
 
 def test_jsonl_survives_a_torn_line(tmp_path: Path) -> None:

@@ -74,9 +74,6 @@ def finish(path: Path, made_by: Mapping[str, Any], tables: Mapping[str, str]) ->
     images = path / "images"
     for name in _own(path) - _named("".join(tables.values())):
         (images / name).unlink(missing_ok=True)
-    for file in images.glob(".*.jpg.*.tmp"):  # what a killed run was about to put in place
-        if _PICTURE.fullmatch(file.name[1:].partition(".jpg.")[0] + ".jpg"):
-            file.unlink()
     for name, text in tables.items():
         files.write_text(path / name, text)
     files.write_json(path / DEMO_UNFINISHED, {**made_by, "digest": _digest(path)})

@@ -9,7 +9,6 @@ An image that already lies beside a table on this disk is not copied; its row ho
 
 import json
 import math
-import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -31,8 +30,6 @@ FORMAT = 2
 _CHUNK = 32
 _LEAST = 1 << 20
 _SHOWN = 5
-_FORGOTTEN = 3600.0
-"""Seconds after which a file that was never put in place belongs to a process that was killed."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +119,7 @@ def store(
     Raises:
         DataError: If the files do not belong together, not one image is where they say, or the disk has no room.
     """
-    _forget_leftovers(folder / "images")
+    files.remove_stale(folder / "images")
     shapes = _merged(part.table for part in parts)
     keeping = _Keeping(folder, beside, fetch)
     lines: list[str] = []
@@ -167,14 +164,6 @@ def _merged(tables: Iterable[Table]) -> dict[str, Shape]:
                 )
             shapes[name] = shape if before is None else before
     return shapes
-
-
-def _forget_leftovers(images: Path) -> None:
-    """Remove what killed processes were about to put in place."""
-    for each in images.glob(".*.tmp"):
-        with suppress(OSError):
-            if time.time() - each.stat().st_mtime > _FORGOTTEN:
-                each.unlink()
 
 
 class _Keeping:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rewardharness.errors import InputError, ReleaseError
-from rewardharness.files import append_jsonl, hold, read_json, read_jsonl, write_json, write_once
+from rewardharness.files import append_jsonl, hold, read_json, read_jsonl, remove_stale, write_json, write_once
 from rewardharness.judging.release import Release
 from rewardharness.judging.release_file import load_release, release_text
 from rewardharness.judging.release_opening import check_installed
@@ -220,8 +220,8 @@ class Deployments:
             message = f"Another process is deploying as {target!r}."
             raise ReleaseError(message, next_step="Wait for it, then look: rh deploy --list") from None
         try:
-            for each in [*folder.glob(".*.tmp"), *folder.glob("releases/.*.tmp")]:  # left by a killed process
-                each.unlink(missing_ok=True)
+            for each in (folder, folder / "releases"):
+                remove_stale(each, age=0)
             yield
         finally:
             os.close(handle)

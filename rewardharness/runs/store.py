@@ -17,7 +17,16 @@ from types import TracebackType
 from typing import Any, Self
 
 from rewardharness.errors import RunError
-from rewardharness.files import RUN_MANIFEST, append_jsonl, hold, is_held, read_json, read_jsonl, write_json
+from rewardharness.files import (
+    RUN_MANIFEST,
+    append_jsonl,
+    hold,
+    is_held,
+    read_json,
+    read_jsonl,
+    remove_stale,
+    write_json,
+)
 from rewardharness.runs.records import Recording
 
 MANIFEST = RUN_MANIFEST
@@ -172,11 +181,10 @@ def _clear(path: Path) -> None:
     A folder without a manifest may be somebody else's: there, only a manifest that was never finished goes.
     """
     known = (path / MANIFEST).exists()
-    for each in [*path.glob(".*.tmp"), *path.glob("*/.*.tmp")] if known else path.glob(f".{MANIFEST}.*.tmp"):
-        if each.is_dir() and not each.is_symlink():
-            shutil.rmtree(each, ignore_errors=True)
-        else:
-            each.unlink(missing_ok=True)
+    remove_stale(path, age=0, name=None if known else MANIFEST)
+    for each in path.iterdir() if known else ():
+        if each.is_dir():
+            remove_stale(each, age=0)
 
 
 def _put_aside(path: Path) -> None:

@@ -56,11 +56,11 @@ def test_a_folder_of_other_things_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_a_killed_process_left_half_written_is_cleared(tmp_path: Path) -> None:
-    (tmp_path / ".run.json.abc.tmp").write_text("{", encoding="utf-8")
+    (tmp_path / ".run.json.abcd_123.tmp").write_text("{", encoding="utf-8")
     with RunFolder(tmp_path, {"data": "d"}) as run:
         assert not run.resumed
-    (tmp_path / "versions" / ".0001.abc.tmp").mkdir(parents=True)
-    (tmp_path / "versions" / ".0001.abc.tmp" / "SKILL.md").touch()
+    (tmp_path / "versions" / ".0001.abcd_123.tmp").mkdir(parents=True)
+    (tmp_path / "versions" / ".0001.abcd_123.tmp" / "SKILL.md").touch()
     with RunFolder(tmp_path, {"data": "d"}) as run:
         assert run.resumed
     assert sorted(each.name for each in tmp_path.rglob("*")) == ["run.json", "run.lock", "versions"]

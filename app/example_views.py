@@ -77,7 +77,7 @@ def _row(case: Case, seen: Seen, title: str) -> list[str]:
 
 
 def _reward(scores: Scores | None) -> str:
-    return "–" if scores is None else f"{scores.reward:.3f}"
+    return "–" if scores is None or scores.reward is None else f"{scores.reward:.3f}"
 
 
 def _trouble(seen: Seen) -> str:

@@ -101,10 +101,17 @@ class Scores:
     """Instruction following on `SCALE`; fractions are allowed. None when nothing spoke to it."""
     quality: float | None
     """Visual quality on `SCALE`; fractions are allowed. None when nothing spoke to it."""
-    reward: float
-    """One number in [0, 1] for training and ranking; higher is better."""
+    reward: float | None
+    """One number in [0, 1] for training; higher is better. None when nothing tells whether the instruction was met."""
     variance: float | None = None
     """Variance of the reward over repeated questions (of a sample, with n - 1); None when it was asked but once."""
+    evidence: float | None = field(default=None, compare=False, repr=False)
+    """Number in [0, 1] that ranks candidates where a reward is missing. Internal to a judge; part of no record."""
+
+    @property
+    def worth(self) -> float:
+        """The reward, or the number that ranks where there is none."""
+        return self.reward if self.reward is not None else self.evidence or 0.0
 
 
 @dataclass(frozen=True)
@@ -155,7 +162,7 @@ class Failure:
     """Why there is no judgment."""
 
     code: str
-    """A fixed word for tables: `image`, `input`, `timeout`, `unparsable`, ..."""
+    """A fixed word for tables: `image`, `input`, `timeout`, `unparsable`, `not_gradable`, ..."""
     message: str
     """One sentence for a person."""
 
@@ -182,7 +189,8 @@ class Judgment:
     margin: float | None = None
     """Lead of the winner over the next, in [0, 1]; None where there is no next, or nothing says how far."""
     confidence: float | None = None
-    """How far the judge trusts its own preference, in [0, 1]; None where unknown. Not a calibrated probability."""
+    """How far the judge trusts its preference, or the score of a single candidate, in [0, 1]; None where unknown. Not
+    a calibrated probability."""
     scores: Mapping[str, Scores] = field(default_factory=dict)
     entries: tuple[RoutedEntry, ...] = ()
     steps: tuple[ChainStep, ...] = ()

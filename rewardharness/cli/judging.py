@@ -66,6 +66,13 @@ def add_options(
     group.add_argument(
         "--router", metavar="MODEL", help="a model that decides, yes or no, on entries without triggers (same spelling)"
     )
+    if release and ties:
+        group.add_argument(
+            "--allow-ungradable",
+            action="store_true",
+            help="measured: give a reward, with low confidence, also where nothing measurable tells whether the "
+            "instruction was followed; without it that is a failure, not_gradable",
+        )
     group.add_argument("--no-cache", action="store_true", help="neither use nor keep remembered judgments of a model")
 
 
@@ -84,6 +91,7 @@ def make_judge(arguments: argparse.Namespace, settings: Settings, *, pictures: b
         subagent=read_how(arguments),
         router=arguments.router,
         cache=not arguments.no_cache,
+        allow_ungradable=getattr(arguments, "allow_ungradable", False),
     )
     try:
         return open_judge(arguments.judge, settings, options)
@@ -133,7 +141,12 @@ def open_judging(
 
     release = find_release(arguments.release, settings)
     _check_contradictions(arguments, release)
-    options = JudgeOptions(pictures=pictures, router=arguments.router, cache=not arguments.no_cache)
+    options = JudgeOptions(
+        pictures=pictures,
+        router=arguments.router,
+        cache=not arguments.no_cache,
+        allow_ungradable=getattr(arguments, "allow_ungradable", False),
+    )
     judge, library = open_release(release, settings, endpoint=explicit_judge(arguments, settings), options=options)
     return judge, library, release
 

@@ -120,6 +120,7 @@ def _open_work(arguments: argparse.Namespace, settings: Settings) -> _Work:
         "ties": release.settings["ties"] if release else arguments.ties,
         "library_id": library.id,
         **({"release": release.id} if release else {}),
+        **({"allow_ungradable": True} if arguments.allow_ungradable else {}),
         **({"skipped_rows": len(dataset.skipped)} if dataset.skipped else {}),
     }
     return _Work(dataset, judge, library, release, manifest)
@@ -231,7 +232,7 @@ def _print_judgment(judgment: "Judgment", show_chain: bool) -> None:
             if judgment.position_consistent is False:
                 output.say("The answer changed with the order of the candidates, so trust it little.")
     rows = [
-        (label, _score(each.instruction), _score(each.quality), f"{each.reward:.3f}")
+        (label, _score(each.instruction), _score(each.quality), _score(each.reward, digits=3))
         for label, each in judgment.scores.items()
     ]
     if rows:
@@ -242,8 +243,8 @@ def _print_judgment(judgment: "Judgment", show_chain: bool) -> None:
     output.say(f"{who_judged(who)}; {judgment.usage.seconds:.2f} s")
 
 
-def _score(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
+def _score(value: float | None, digits: int = 2) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
 
 
 def _print_report(report: dict[str, Any]) -> None:

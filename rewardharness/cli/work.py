@@ -70,6 +70,7 @@ class Work:
             "protocol": self.judge.protocol,
             "library_id": self.library.id,
             **({"release": self.release.id} if self.release else {}),
+            **({"allow_ungradable": True} if arguments.allow_ungradable else {}),
             **more,
         }
 

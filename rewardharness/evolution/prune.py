@@ -73,5 +73,5 @@ def unread(before: Mapping[str, Outcome], after: Mapping[str, Outcome]) -> bool:
 def _alike(one: Judgment, other: Judgment) -> bool:
     if one.preference != other.preference or one.scores.keys() != other.scores.keys():
         return False
-    rewards = [(each.reward, other.scores[label].reward) for label, each in one.scores.items()]
+    rewards = [(each.worth, other.scores[label].worth) for label, each in one.scores.items()]
     return all(math.isclose(before, after, abs_tol=1e-9) for before, after in rewards)

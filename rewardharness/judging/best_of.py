@@ -117,7 +117,7 @@ def _why(judgment: Judgment | None) -> Failure:
 
 
 def _alone(index: int, judgment: Judgment | None) -> Standing:
-    if judgment is None or "A" not in judgment.scores:
+    if judgment is None or "A" not in judgment.scores or judgment.scores["A"].reward is None:
         return Standing(index, None, 0, 1, failure=_why(judgment))
     scores = judgment.scores["A"]
     return Standing(index, scores.reward, 1, 1, scores)

@@ -169,7 +169,7 @@ def translate(answer: Answer, shown: Shown) -> tuple[dict[str, Scores], dict[tup
         elif best in (first, second):
             leads[first, second] = 1.0 if best == first else -1.0
         elif scores:
-            difference = scores[first].reward - scores[second].reward
+            difference = scores[first].worth - scores[second].worth
             leads[first, second] = 0.0 if difference == 0 else 0.5 if difference > 0 else -0.5
     return scores, leads
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from rewardharness.judging.router import Route
 from rewardharness.library.rubric import Criterion, Dimension
+from rewardharness.measure.table import MEASURES
 from rewardharness.schema import SCALE, EditRequest, Scores
 
 GRADE_FLOOR = 0.02
@@ -79,19 +80,62 @@ def make_scores(graded: Sequence[tuple[Criterion, float]]) -> Scores | None:
         The score per dimension on `SCALE` and a reward in [0, 1], the weighted geometric mean of the dimensions
         that were graded; None when none was.
     """
-    parts: dict[Dimension, float | None] = {}
-    for dimension in ("instruction", "quality"):
-        parts[dimension] = combine((each.weight, grade) for each, grade in graded if each.dimension == dimension)
-    shares = {"instruction": INSTRUCTION_SHARE, "quality": 1 - INSTRUCTION_SHARE}
-    known = [(shares[dimension], part) for dimension, part in parts.items() if part is not None]
-    if not known:
-        return None
-    total = sum(share for share, _ in known)
-    return Scores(
-        instruction=_on_scale(parts["instruction"]),
-        quality=_on_scale(parts["quality"]),
-        reward=math.prod(part ** (share / total) for share, part in known),
+    instruction, quality = _part(graded, "instruction"), _part(graded, "quality")
+    reward = _reward(instruction, quality)
+    return None if reward is None else Scores(_on_scale(instruction), _on_scale(quality), reward)
+
+
+UNMET, MET = 0.15, 0.25
+"""Grade of a specific measure at and below which the requested edit counts as not done, and from which as done.
+
+Without any change of color or light these measures grade .10 to .12; of 60 published edits, of the label kinds
+`ground_truth_vs_unedited` and `ground_truth_vs_over_edit`, all but one reach .2."""
+UNMET_PART = 1 / 3
+"""Share that is left of the grade for instruction following of an edit that is not done: a score of 2 at most."""
+LOST_PART = 0.1
+"""Share that is left of both dimensions where the candidate does not show the scene of the source at all."""
+
+
+def make_measured_scores(graded: Sequence[tuple[Criterion, float]], scene: float) -> Scores | None:
+    """Turn the measured grades of one candidate into its scores, as far as pixels can vouch for them.
+
+    The lowest grade of the specific measures (see `Measure.specific`) limits the instruction score: to at most 2 where
+    the requested edit is not done. Without a specific grade nothing tells whether the instruction was followed: the
+    instruction score and the reward are None, and only `evidence` remains, which ranks candidates.
+
+    Args:
+        graded: Each criterion that was graded, with its grade in [0, 1].
+        scene: How surely the candidate shows the scene of the source, in [0, 1]; it scales both dimensions.
+    """
+    kept = LOST_PART + (1 - LOST_PART) * scene
+    instruction, quality = (
+        None if part is None else part * kept for part in (_part(graded, "instruction"), _part(graded, "quality"))
     )
+    evidence = _reward(instruction, quality)
+    if evidence is None:
+        return None
+    specific = {name for name, measure in MEASURES.items() if measure.specific}
+    met = [grade for each, grade in graded if each.measure in specific]
+    if not met or instruction is None:
+        return Scores(None, _on_scale(quality), None, evidence=evidence)
+    done = min(1.0, max(0.0, (min(met) - UNMET) / (MET - UNMET)))
+    instruction *= UNMET_PART + (1 - UNMET_PART) * done
+    return Scores(_on_scale(instruction), _on_scale(quality), _reward(instruction, quality), evidence=evidence)
+
+
+def _part(graded: Sequence[tuple[Criterion, float]], dimension: Dimension) -> float | None:
+    return combine((each.weight, grade) for each, grade in graded if each.dimension == dimension)
+
+
+def _reward(instruction: float | None, quality: float | None) -> float | None:
+    """Return the weighted geometric mean of the dimensions that were graded; None when none was."""
+    known = [
+        (share, part)
+        for share, part in ((INSTRUCTION_SHARE, instruction), (1 - INSTRUCTION_SHARE, quality))
+        if part is not None
+    ]
+    total = sum(share for share, _ in known)
+    return math.prod(part ** (share / total) for share, part in known) if known else None
 
 
 def _on_scale(grade: float | None) -> float | None:

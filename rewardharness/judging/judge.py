@@ -1,11 +1,15 @@
 """What a judge is, and the checks that every judge makes before it looks at anything."""
 
+from dataclasses import replace
 from typing import Protocol
 
 from rewardharness.errors import HarnessError, ImageError
 from rewardharness.library.store import Library
 from rewardharness.models.base import ModelError
 from rewardharness.schema import LABELS, Example, Failure, Judgment, Usage
+
+NOT_GRADABLE = "not_gradable"
+"""Code of the failure of a single candidate whose instruction nothing that was measured speaks to."""
 
 
 class Judge(Protocol):
@@ -46,6 +50,16 @@ def failure_of(error: HarnessError) -> Failure:
     """Put an error met while judging one example into its record."""
     code = error.code if isinstance(error, ModelError) else "image" if isinstance(error, ImageError) else "input"
     return Failure(code, f"{error.message} {error.next_step}".strip())
+
+
+def with_ungradable(judgment: Judgment) -> Judgment:
+    """Accept general evidence as the reward where the instruction could not be graded. The confidence stays low."""
+    several = judgment.scores.values()
+    if all(each.reward is not None for each in several) or any(each.evidence is None for each in several):
+        return judgment
+    scores = {label: replace(each, reward=each.evidence) for label, each in judgment.scores.items()}
+    failed = judgment.failure is not None and judgment.failure.code != NOT_GRADABLE
+    return replace(judgment, scores=scores, failure=judgment.failure if failed else None)
 
 
 def unjudged(

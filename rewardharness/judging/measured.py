@@ -15,10 +15,10 @@ from itertools import combinations
 from rewardharness.errors import HarnessError
 from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.chain import answer, observation, think, tool
-from rewardharness.judging.criteria import GRADE_FLOOR, Applied, applicable, make_scores
+from rewardharness.judging.criteria import GRADE_FLOOR, Applied, applicable, make_measured_scores
 from rewardharness.judging.groups import rank
 from rewardharness.judging.instruction import read_instruction
-from rewardharness.judging.judge import failure_of, refuse, unjudged
+from rewardharness.judging.judge import NOT_GRADABLE, failure_of, refuse, unjudged, with_ungradable
 from rewardharness.judging.readings import Loaded, Measured, measure
 from rewardharness.judging.revision import measures_revision
 from rewardharness.judging.router import Route, route
@@ -32,6 +32,9 @@ NAME = "measured (no VLM)"
 
 DECISIVE_MARGIN = 0.1
 """Margin at which the judge is about three quarters as sure as it can get."""
+
+UNGRADABLE_CONFIDENCE = 0.25
+"""Highest confidence where nothing tells whether the instruction was followed."""
 
 TIE_MARGIN = 0.01
 """Candidates closer than this are a tie, where the task has ties."""
@@ -55,13 +58,20 @@ class MeasuredJudge:
         pictures: Whether observations carry pictures for people, at some cost in time.
         workers: How many examples are measured at once, in threads.
         cache: Where readings are remembered, so that another Library weighs the same ones; not used with `pictures`.
+        allow_ungradable: Whether an edit whose instruction cannot be measured gets a reward, with low confidence.
     """
 
     name = NAME
     protocol = "measured"
 
     def __init__(
-        self, *, ties: bool = False, pictures: bool = False, workers: int = 1, cache: JudgmentCache | None = None
+        self,
+        *,
+        ties: bool = False,
+        pictures: bool = False,
+        workers: int = 1,
+        cache: JudgmentCache | None = None,
+        allow_ungradable: bool = False,
     ) -> None:
         import cv2
 
@@ -70,6 +80,7 @@ class MeasuredJudge:
         self._ties = ties
         self._pictures = pictures
         self._cache = None if pictures else cache
+        self._allow_ungradable = allow_ungradable
         self._pool = ThreadPoolExecutor(max_workers=workers, thread_name_prefix="measure")
 
     @property
@@ -89,7 +100,7 @@ class MeasuredJudge:
 
         Returns:
             Scores with a chain, and of several candidates a preference with margin and reasons; or a failure `input`,
-            `image` or `nothing_to_measure`.
+            `image`, `nothing_to_measure` or, of a single candidate, `not_gradable`.
         """
         started = time.perf_counter()
         failure = refuse(example)
@@ -106,7 +117,7 @@ class MeasuredJudge:
             wanted = {each.measure for each in chosen.tools} | {each.criterion.measure for each in criteria}
             names = tuple(name for name in MEASURES if name in wanted)
             measured = {
-                label: _grade(measure(source, candidate, request, names, self._cache), criteria)
+                label: _grade(measure(source, candidate, request, names, self._cache), request, criteria)
                 for label, candidate in candidates.items()
             }
         except HarnessError as error:
@@ -118,7 +129,9 @@ class MeasuredJudge:
                 "Next: judge with a model: --judge vllm:NAME@URL or openai:NAME@URL."
             )
             return unjudged(example, self, library, Failure("nothing_to_measure", reason), _usage(started))
-        return self._conclude(example, library, _Case(request, chosen, criteria, source, candidates, measured), started)
+        case = _Case(request, chosen, criteria, source, candidates, measured)
+        judgment = self._conclude(example, library, case, started)
+        return with_ungradable(judgment) if self._allow_ungradable else judgment
 
     def _conclude(self, example: Example, library: Library, case: "_Case", started: float) -> Judgment:
         scores = case.scores
@@ -136,7 +149,13 @@ class MeasuredJudge:
             notes=notes,
         )
         if len(scores) == 1:
-            return replace(scored, steps=(*case.steps(self._pictures), answer(said)), usage=_usage(started))
+            return replace(
+                scored,
+                confidence=case.evidence(),
+                steps=(*case.steps(self._pictures), answer(said)),
+                usage=_usage(started),
+                failure=None if case.gradable() else Failure(NOT_GRADABLE, case.ungradable_reason()),
+            )
         ranking, margin = decide(scores)
         # The decision is made again with the candidates the other way round, and compared: a check, not a claim.
         swapped, _ = decide(dict(reversed(scores.items())))
@@ -159,16 +178,17 @@ class MeasuredJudge:
 
 
 def decide(scores: Mapping[str, Scores]) -> tuple[tuple[tuple[str, ...], ...], float]:
-    """Rank two or more candidates by reward.
+    """Rank two or more candidates by reward, or by their evidence where one of them has no reward.
 
     Returns:
-        The ranking, and the margin: by how much the first leads the next in reward, in [0, 1].
+        The ranking, and the margin: by how much the first leads the next, in [0, 1].
     """
-    margins = {(a, b): scores[a].reward - scores[b].reward for a, b in combinations(scores, 2)}
-    ranking = rank(tuple(scores), margins)
+    rewards = {label: each.reward for label, each in scores.items() if each.reward is not None}
+    worth = rewards if len(rewards) == len(scores) else {label: each.evidence or 0.0 for label, each in scores.items()}
+    ranking = rank(tuple(scores), {(a, b): worth[a] - worth[b] for a, b in combinations(worth, 2)})
     if len(ranking[0]) > 1:
         return ranking, 0.0
-    return ranking, scores[ranking[0][0]].reward - scores[ranking[1][0]].reward
+    return ranking, worth[ranking[0][0]] - worth[ranking[1][0]]
 
 
 @dataclass(frozen=True)
@@ -189,10 +209,17 @@ class _Case:
     def _graded(self, applied: Applied) -> bool:
         return all(applied.key in each.grades for each in self.measured.values())
 
-    def specific(self) -> bool:
-        """Whether something measured speaks to this kind of edit, and not only to edits in general."""
-        return any(
-            each.specific and each.criterion.dimension == "instruction" and self._graded(each) for each in self.criteria
+    def gradable(self) -> bool:
+        """Whether something measured tells if the edit that was asked for was done, of every candidate."""
+        return all(each.reward is not None for each in self.scores.values())
+
+    def ungradable_reason(self) -> str:
+        kinds = "/".join(self.request.kinds)
+        what = "no kind of edit that can be measured" if kinds == "other" else f"a {kinds} edit"
+        return (
+            f"Pixels cannot tell whether the instruction was followed: {self.request.instruction[:200]!r} asks for"
+            f" {what}. Use a model as judge, compare candidates, or set allow_ungradable for a reward that rests on"
+            " general signs and has low confidence."
         )
 
     def unjudged(self) -> list[Applied]:
@@ -208,11 +235,11 @@ class _Case:
         ]
 
     def evidence(self) -> float:
-        """Share of the criteria, by weight, that could be graded; halved without one for this kind of edit."""
+        """Share of the criteria, by weight, that could be graded; low where the request could not be measured."""
         graded = sum(each.criterion.weight for each in self.criteria if self._graded(each))
         missed = sum(each.criterion.weight for each in self.unjudged())
         share = graded / (graded + missed) if graded else 0.0
-        return share if self.specific() else share / 2
+        return share if self.gradable() else share * UNGRADABLE_CONFIDENCE
 
     def text_unread(self) -> bool:
         readings = [each.taken.readings.get("text_match") for each in self.measured.values()]
@@ -224,12 +251,14 @@ class _Case:
             found.extend(f"{label}: {note}" for note in each.taken.notes)
             if each.taken.alignment:
                 found.append(f"{label}: {each.taken.alignment}")
+            if "keep" not in self.request.kinds and each.taken.scene < 0.5:
+                found.append(f"{label} does not show the scene of the source; both of its scores are low for that.")
             if self.candidates[label].sha256 == self.source.sha256:
                 found.append(f"{label} is the unchanged source.")
         for first, second in combinations(self.candidates, 2):
             if self.candidates[first].sha256 == self.candidates[second].sha256:
                 found.append(f"{first} and {second} are the same image.")
-        if not self.specific():
+        if not self.gradable():
             kinds = "/".join(self.request.kinds)
             found.append(
                 f"Nothing that can be measured here tells whether the {kinds} edit that was asked for was done; "
@@ -298,7 +327,7 @@ class _Case:
         return f"{label}: {'; '.join(parts)}. That gives {_score_words(each.scores)}."
 
 
-def _grade(taken: Measured, criteria: Sequence[Applied]) -> _Graded:
+def _grade(taken: Measured, request: EditRequest, criteria: Sequence[Applied]) -> _Graded:
     grades: dict[str, float] = {}
     graded = []
     for applied in criteria:
@@ -306,7 +335,8 @@ def _grade(taken: Measured, criteria: Sequence[Applied]) -> _Graded:
         if reading is not None and reading.grade is not None:
             grades[applied.key] = reading.grade
             graded.append((applied.criterion, reading.grade))
-    return _Graded(taken, grades, make_scores(graded))
+    # Where the source is to be reproduced, `fidelity` grades the whole picture already.
+    return _Graded(taken, grades, make_measured_scores(graded, 1.0 if "keep" in request.kinds else taken.scene))
 
 
 def _usage(started: float) -> Usage:
@@ -317,11 +347,12 @@ def _score_json(scores: Scores) -> dict[str, float | None]:
     return {
         "instruction": None if scores.instruction is None else round(scores.instruction, 2),
         "quality": None if scores.quality is None else round(scores.quality, 2),
-        "reward": round(scores.reward, 4),
+        "reward": None if scores.reward is None else round(scores.reward, 4),
     }
 
 
 def _score_words(scores: Scores) -> str:
     named = {"instruction following": scores.instruction, "visual quality": scores.quality}
     words = [f"{name} {value:.2f} of 4" for name, value in named.items() if value is not None]
-    return f"{', '.join(words)}, reward {scores.reward:.3f}"
+    words.append("no reward" if scores.reward is None else f"reward {scores.reward:.3f}")
+    return ", ".join(words)

@@ -39,6 +39,8 @@ class JudgeOptions:
     """Whether a model's judgments, and the measured judge's readings, are remembered in `RH_HOME`."""
     api_key: str | None = field(default=None, repr=False)
     """Key of the endpoint, instead of the one in the environment. Never kept."""
+    allow_ungradable: bool = False
+    """Whether the measured judge gives a reward where it cannot grade the instruction, with low confidence."""
     on_step: Callable[[Showing, ChainStep], None] | None = None
     """Told each step of a chain as it comes."""
     attempts: int = 8
@@ -74,7 +76,13 @@ def open_judge(spec: str, settings: Settings, options: JudgeOptions = JudgeOptio
         )
     cache = JudgmentCache(settings.home / "cache") if options.cache else None
     if spec == MEASURED:
-        return MeasuredJudge(ties=options.ties, pictures=options.pictures, workers=settings.workers, cache=cache)
+        return MeasuredJudge(
+            ties=options.ties,
+            pictures=options.pictures,
+            workers=settings.workers,
+            cache=cache,
+            allow_ungradable=options.allow_ungradable,
+        )
     keys = ModelSettings(
         api_key=options.api_key or settings.api_key,
         openai_key=options.api_key or settings.openai_key,

@@ -14,6 +14,7 @@ from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.revision import measures_revision
 from rewardharness.measure.images import Picture, load_picture, read_bytes
 from rewardharness.measure.reading import Quantity, Reading
+from rewardharness.measure.structure import scene_kept
 from rewardharness.measure.table import MEASURES
 from rewardharness.measure.text import ocr_available
 from rewardharness.measure.view import EditView
@@ -33,6 +34,8 @@ class Measured:
     readings: Mapping[str, Reading]
     alignment: str
     """How the candidate was brought into the frame of the source; empty when nothing was done."""
+    scene: float
+    """How surely the candidate shows the scene of the source; see `scene_kept`."""
     source_notes: tuple[str, ...]
     """What was done to show the source: turned upright, put on white, ..."""
     notes: tuple[str, ...]
@@ -86,7 +89,7 @@ def measure(
     if cache is None:
         view = EditView(source.picture, candidate.picture)
         readings = {name: MEASURES[name].function(view, request) for name in names}
-        return Measured(readings, view.alignment.note, source.picture.notes, candidate.picture.notes)
+        return Measured(readings, view.alignment.note, scene_kept(view), source.picture.notes, candidate.picture.notes)
     key = content_id(
         ["readings", measures_revision(), ocr_available(), source.sha256, candidate.sha256, request.instruction]
     )
@@ -99,6 +102,7 @@ def measure(
         taken = {name: _to_json(MEASURES[name].function(view, request)) for name in due}
         known = {
             "alignment": view.alignment.note,
+            "scene": scene_kept(view) if known is None else known["scene"],
             "source_notes": list(source.picture.notes),
             "notes": list(candidate.picture.notes),
             "readings": {**before, **taken},
@@ -111,7 +115,9 @@ def _read(known: Mapping[str, Any], names: Sequence[str] | None = None) -> Measu
     """Read cached readings: those of some measures, or all."""
     kept = known["readings"]
     readings = {name: _from_json(kept[name]) for name in (kept if names is None else names)}
-    return Measured(readings, known["alignment"], tuple(known["source_notes"]), tuple(known["notes"]))
+    return Measured(
+        readings, known["alignment"], float(known["scene"]), tuple(known["source_notes"]), tuple(known["notes"])
+    )
 
 
 def _to_json(reading: Reading) -> dict[str, Any]:

@@ -101,7 +101,7 @@ def put_together(
             agreed += len({(lead > 0) - (lead < 0) for lead in each}) == 1
         lead = math.tanh(fmean(odds) / 2) if odds and len(odds) == len(each) else fmean(each) if each else 0.0
         if lead == 0 and first in scores and second in scores:
-            lead = (scores[first].reward - scores[second].reward) / (2 if each else 1)
+            lead = (scores[first].worth - scores[second].worth) / (2 if each else 1)
         found[first, second] = lead
     return found, (agreed == checked if checked else None)
 
@@ -132,8 +132,8 @@ def mean_scores(verdicts: Sequence[Verdict], *, repeated: bool = False) -> dict[
         found[label] = Scores(
             _mean([score.instruction for score in each]),
             _mean([score.quality for score in each]),
-            fmean(score.reward for score in each),
-            variance([score.reward for score in each]) if repeated and len(each) > 1 else None,
+            fmean(score.worth for score in each),
+            variance([score.worth for score in each]) if repeated and len(each) > 1 else None,
         )
     return found
 

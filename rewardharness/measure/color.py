@@ -80,7 +80,7 @@ def style_shift(view: EditView, request: EditRequest) -> Reading:
     """
     color = _color_statistics(view)
     texture, palette = _texture_change(view), _palette_change(view)
-    layout = _layout(view)
+    layout = layout_kept(view)
     spread = float(np.minimum(cv2.resize(view.change, (8, 8), interpolation=cv2.INTER_AREA) / 0.5, 1.0).mean())
     look = rise(color / 14.0 + texture / 0.9 + palette / 1.2, 1.0)
     quantities = {
@@ -254,7 +254,7 @@ def _palette_change(view: EditView) -> float:
     return abs(entropies[1] - entropies[0])
 
 
-def _layout(view: EditView) -> float:
+def layout_kept(view: EditView) -> float:
     """Return how the coarse light and the coarse edges correlate between both pictures, -1 to 1."""
     small = [
         cv2.resize(gray, (32, 32), interpolation=cv2.INTER_AREA) for gray in (view.gray_source, view.gray_candidate)

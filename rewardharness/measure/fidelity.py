@@ -145,8 +145,9 @@ def _edge_octaves(lightness: Plane) -> list[Plane]:
         # The double angle, as directions repeat after 180 degrees.
         squared = np.maximum(energy * energy, 1e-12)
         cosine, sine = (across * across - down * down) / squared, 2.0 * across * down / squared
+        # Rounding may bring the weight of the opposite direction slightly below 0, which has no square root.
         sectors = [
-            energy * ((1.0 + cosine * float(np.cos(angle)) + sine * float(np.sin(angle))) / 2.0) ** 3
+            energy * np.maximum((1.0 + cosine * float(np.cos(angle)) + sine * float(np.sin(angle))) / 2.0, 0.0) ** 3
             for angle in np.arange(ORIENTATIONS) * (2.0 * np.pi / ORIENTATIONS)
         ]
         octaves.append(np.stack(sectors, axis=-1).astype(np.float32))

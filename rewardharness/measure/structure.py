@@ -5,11 +5,18 @@ import re
 import cv2
 import numpy as np
 
+from rewardharness.measure.color import layout_kept
 from rewardharness.measure.curves import excess, fall, magnitude, rise, step, weighted_mean
 from rewardharness.measure.reading import Pixels, Quantity, Reading
 from rewardharness.measure.view import EditView, Mask, Plane
 from rewardharness.schema import EditRequest
 
+UNRELATED, SAME = 0.2, 0.27
+"""Mean agreement of structure and layout up to which two pictures count as unrelated, and from which as one scene.
+Chosen without labels: of 200 pairs of unrelated free photographs 1% exceed .21, of 187 edited pictures .5% stay below
+.27."""
+MATCHES_BY_CHANCE, MATCHES_SURE = 10, 20
+"""Local features that agree on one movement of the picture: unrelated photographs reach 10."""
 _GRID = 96
 """Side of the coarse grid on which a region is compared with its surroundings."""
 
@@ -42,6 +49,44 @@ def structure_kept(view: EditView, request: EditRequest) -> Reading:
     if request.kinds[0] == "style":
         kept = 0.2 * fine + 0.8 * coarse
     return Reading(quantities, min(1.0, max(0.0, kept)) ** 0.8, sentence, overlay)
+
+
+def scene_kept(view: EditView) -> float:
+    """Tell how surely the candidate still shows the scene of the source, whatever was edited.
+
+    The better of two signs counts. One is the mean agreement of the edges in detail, the edges in layout and the coarse
+    light. The other is the number of local features (ORB, Rublee et al. 2011) that agree on one shift, turn and
+    zoom, also mirrored; it recognizes a scene that moved as a whole.
+
+    Returns:
+        A share in [0, 1]: 0 for an unrelated picture, 1 for any usual edit of the source.
+    """
+    weight = view.valid.astype(np.float32)
+    source, candidate = view.gray_source, view.gray_candidate
+    fine = _Agreement(source, candidate).mean(weight)
+    coarse = _Agreement(_shrunk(source, 4), _shrunk(candidate, 4)).mean(_shrunk(weight, 4))
+    agreement = ((fine + coarse + layout_kept(view)) / 3.0 - UNRELATED) / (SAME - UNRELATED)
+    if agreement >= 1.0:
+        return 1.0
+    matches = max(_matches(source, candidate), _matches(source, np.ascontiguousarray(candidate[:, ::-1])))
+    moved = (matches - MATCHES_BY_CHANCE) / (MATCHES_SURE - MATCHES_BY_CHANCE)
+    return min(1.0, max(0.0, agreement, moved))
+
+
+def _matches(source: Plane, candidate: Plane) -> int:
+    """Count the local features of two pictures that agree on one shift, turn and zoom."""
+    finder = cv2.ORB_create(800)  # type: ignore[attr-defined, unused-ignore]
+    found = [finder.detectAndCompute(gray.astype(np.uint8), None) for gray in (source, candidate)]
+    if any(features is None for _, features in found):
+        return 0
+    pairs = cv2.BFMatcher(cv2.NORM_HAMMING, crossCheck=True).match(found[0][1], found[1][1])
+    if len(pairs) <= MATCHES_BY_CHANCE:
+        return 0
+    first = np.array([found[0][0][pair.queryIdx].pt for pair in pairs], np.float32)
+    second = np.array([found[1][0][pair.trainIdx].pt for pair in pairs], np.float32)
+    cv2.setRNGSeed(0)
+    _, agreeing = cv2.estimateAffinePartial2D(first, second, ransacReprojThreshold=4.0, maxIters=500)
+    return 0 if agreeing is None else int(agreeing.sum())
 
 
 def added_structure(view: EditView, request: EditRequest) -> Reading:

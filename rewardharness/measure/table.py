@@ -26,6 +26,8 @@ class Measure:
     """One sentence for documentation and for people who write Tools."""
     dimension: Literal["instruction", "quality"]
     """Whether it speaks of instruction following or of visual quality."""
+    specific: bool = False
+    """Whether its grade tells if the edit that was asked for was done, and not merely if there is an edit."""
 
 
 MEASURES: Mapping[str, Measure] = {
@@ -41,14 +43,32 @@ MEASURES: Mapping[str, Measure] = {
         ),
         Measure("preservation", preservation, "Whether what lies outside the edit was left alone.", "quality"),
         Measure(
-            "fidelity", fidelity, "How exactly the source was reproduced, where nothing is to change.", "instruction"
+            "fidelity",
+            fidelity,
+            "How exactly the source was reproduced, where nothing is to change.",
+            "instruction",
+            specific=True,
         ),
         Measure(
-            "color_target", color_target, "Whether the edited region took the colour that was asked for.", "instruction"
+            "color_target",
+            color_target,
+            "Whether the edited region took the colour that was asked for.",
+            "instruction",
+            specific=True,
         ),
-        Measure("tone_shift", tone_shift, "Whether light and colour moved in the directions asked for.", "instruction"),
         Measure(
-            "style_shift", style_shift, "Whether the look changed everywhere while the layout stayed.", "instruction"
+            "tone_shift",
+            tone_shift,
+            "Whether light and colour moved in the directions asked for.",
+            "instruction",
+            specific=True,
+        ),
+        Measure(
+            "style_shift",
+            style_shift,
+            "Whether the look changed everywhere while the layout stayed.",
+            "instruction",
+            specific=True,
         ),
         Measure(
             "sharpness",
@@ -70,25 +90,32 @@ MEASURES: Mapping[str, Measure] = {
             "quality",
         ),
         Measure(
-            "added_structure", added_structure, "Whether something new is visible in one compact place.", "instruction"
+            "added_structure",
+            added_structure,
+            "Whether something new is visible in one compact place.",
+            "instruction",
+            specific=True,
         ),
         Measure(
             "removal_fill",
             removal_fill,
             "Whether the removed thing is gone and its place continues the surroundings.",
             "instruction",
+            specific=True,
         ),
         Measure(
             "background_change",
             background_change,
             "Whether the background changed and the subject was kept.",
             "instruction",
+            specific=True,
         ),
         Measure(
             "text_match",
             text_match,
             "Whether the text asked for is readable and the text to be gone is gone.",
             "instruction",
+            specific=True,
         ),
         Measure(
             "unasked_text",

@@ -224,7 +224,8 @@ class AsyncRewardClient:
             if self.identity is None:
                 await self.check()
             async with self._turns:
-                body = Body({**fields, "deadline_s": self.settings.deadline}, album.images)
+                opted = {"allow_ungradable": True} if self.settings.allow_ungradable else {}
+                body = Body({**fields, **opted, "deadline_s": self.settings.deadline}, album.images)
                 reply = await self._connection.exchange("POST", path, body)
         except UnavailableError as error:
             if self.settings.on_error == "raise":

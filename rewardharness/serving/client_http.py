@@ -46,6 +46,8 @@ class ClientSettings:
     """How often one request is sent at most."""
     longest_wait: float = 60.0
     """Seconds that a server's Retry-After may ask for; a longer wait ends the attempts."""
+    allow_ungradable: bool = False
+    """Whether an edit whose instruction the judge cannot grade gets a reward of low confidence, rather than none."""
 
 
 USUAL = ClientSettings()

@@ -82,6 +82,8 @@ class Reward:
     quality: float | None = None
     """Visual quality on the scale of 1 to 4."""
     margin: float | None = None
+    confidence: float | None = None
+    """How far the judge trusts it, in [0, 1]; None where unknown."""
     variance: float | None = None
     cached: bool = False
 
@@ -102,6 +104,8 @@ class Compared:
     rewards: tuple[Reward, Reward]
     reason: str = ""
     """Why there is no preference."""
+    confidence: float | None = None
+    """How far the judge trusts the preference, in [0, 1]; None where unknown."""
 
 
 class Body:
@@ -232,7 +236,8 @@ def read_compared(reply: Any) -> Compared:
         preference = found["preference"]
         if (preference is None) == (error is None) or preference not in (None, "A", "B", "tie"):
             raise not_ours()
-        return Compared(preference, found["margin"], found["position_consistent"], (first, second), reason)
+        rewards, sure = (first, second), found.get("confidence")
+        return Compared(preference, found["margin"], found["position_consistent"], rewards, reason, sure)
     except (KeyError, TypeError):
         raise not_ours() from None
 
@@ -258,6 +263,7 @@ def _reward(item: Any) -> Reward:
         instruction=scores.get("instruction"),
         quality=scores.get("quality"),
         margin=item["margin"],
+        confidence=item.get("confidence"),
         variance=item["variance"],
         cached=item["cached"],
     )

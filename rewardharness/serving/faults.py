@@ -74,6 +74,11 @@ NO_SCORE = Fault(
     "Use /compare, or /rank with the method win_rate.",
 )
 BAD_SCORE = Fault("bad_score", "The judge gave a score that is no number from 0 to 1; it is not passed on.")
+UNGRADED = Fault(
+    "not_gradable",
+    "Nothing that was measured tells whether the instruction was followed.",
+    "Serve a model as judge, use the preference with its low confidence, or send allow_ungradable.",
+)
 
 _OWN = {fault.code: fault for fault in (DEADLINE, SHUTTING_DOWN, DEFECT)}
 _UPSTREAM = {
@@ -92,6 +97,10 @@ _UPSTREAM = {
 _OWN_WORDS = {
     "image": ("Send another image.", False),
     "input": ("", False),
+    "not_gradable": (
+        "Serve a model as judge, compare candidates, or send allow_ungradable for a reward of low confidence.",
+        False,
+    ),
     "nothing_to_measure": ("Serve a Library that speaks to this kind of edit, or another judge.", False),
     "no_criteria": ("Serve a Library that speaks to this kind of edit.", False),
     "no_answer": ("", False),

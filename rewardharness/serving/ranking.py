@@ -43,12 +43,14 @@ async def rank_by_win_rate(scorer: Scorer, edit: Edit, ends: float) -> tuple[lis
     found = []
     for each in standings(field, "win_rate", judged):
         own = [outcome for pair, outcome in zip(pairs, outcomes, strict=True) if each.index in pair]
+        sure = [one.judgment.confidence for one in own if one.judgment.confidence is not None]
         item = ItemResult(
             each.index,
             edit.id,
             each.reward is not None,
             each.reward,
             comparisons=Comparisons(each.judged, each.of),
+            confidence=min(sure) if sure else None,
             error=None if each.failure is None else fault_of(each.failure),
             cached=all(outcome.cached for outcome in own),
             latency_ms=milliseconds(max(outcome.seconds for outcome in own)),

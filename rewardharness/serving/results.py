@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from rewardharness.schema import Judgment, Usage
-from rewardharness.serving.faults import BAD_SCORE, NO_SCORE, Fault, fault_of
+from rewardharness.serving.faults import BAD_SCORE, NO_SCORE, UNGRADED, Fault, fault_of
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,9 @@ class ItemResult:
     margin: float | None = None
     """For the best of several candidates, its lead over the next; for the other one of a pair, the same below zero.
     Null where nothing was compared, or nothing says how far."""
+    confidence: float | None = None
+    """How far the judge trusts it, in [0, 1]: .25 at most where the instruction could not be graded. Null where it is
+    not known."""
     variance: float | None = None
     """Of the reward over repeated samples; null when that is not known."""
     comparisons: Comparisons | None = None
@@ -88,6 +91,8 @@ class Comparison:
     position_consistent: bool | None
     """Whether the preference is the same in the reverse order; null when that was not tried."""
     error: Fault | None = None
+    confidence: float | None = None
+    """How far the judge trusts the preference, in [0, 1]; null when that is not known."""
 
 
 @dataclass(frozen=True)
@@ -132,12 +137,14 @@ class Outcome:
         found = self.judgment.scores.get(label)
         if found is None:
             return result(False, None, error=NO_SCORE)
-        scores = ItemScores(found.instruction, found.quality)
+        scores, sure = ItemScores(found.instruction, found.quality), self.judgment.confidence
+        if found.reward is None:
+            return result(False, None, scores=scores, confidence=sure, error=UNGRADED)
         numbers = [each for each in (scores.instruction, scores.quality) if each is not None]
         if not all(map(math.isfinite, numbers)) or not 0 <= found.reward <= 1:
             return result(False, None, error=BAD_SCORE)
         spread = found.variance if found.variance is not None and math.isfinite(found.variance) else None
-        return result(True, found.reward, scores=scores, variance=spread)
+        return result(True, found.reward, scores=scores, confidence=sure, variance=spread)
 
 
 @dataclass(frozen=True)

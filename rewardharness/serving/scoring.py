@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from rewardharness.files import content_id
-from rewardharness.judging.judge import Judge, unjudged
+from rewardharness.judging.judge import Judge, unjudged, with_ungradable
 from rewardharness.judging.subagent import SubAgent
 from rewardharness.library.store import Library
 from rewardharness.schema import LABELS, TIE, Example, Failure, ImageInput, Judgment, Scores
@@ -33,6 +33,8 @@ class Edit:
     id: str | None = None
     group: str | None = None
     """Name of the group within which its reward is made relative."""
+    allow_ungradable: bool = False
+    """Whether the caller accepts a reward of low confidence where the instruction cannot be graded."""
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -105,7 +107,8 @@ class Scorer:
         """
         began = time.perf_counter()
         outcome = await self._find(edit, ends)
-        return Outcome(outcome.judgment, outcome.cached, time.perf_counter() - began)
+        judgment = with_ungradable(outcome.judgment) if edit.allow_ungradable else outcome.judgment
+        return Outcome(judgment, outcome.cached, time.perf_counter() - began)
 
     def recall(self, edit: Edit) -> Judgment | None:
         """Return a judgment that is remembered."""
@@ -232,7 +235,13 @@ def _comparison(outcome: Outcome) -> Comparison:
     fault = outcome.fault or (DEFECT if judgment.preference is None else None)
     if fault is not None:
         return Comparison(None, (), None, None, fault)
-    return Comparison(judgment.preference, judgment.ranking, judgment.margin, judgment.position_consistent)
+    return Comparison(
+        judgment.preference,
+        judgment.ranking,
+        judgment.margin,
+        judgment.position_consistent,
+        confidence=judgment.confidence,
+    )
 
 
 def _with_margins(items: Sequence[ItemResult], comparison: Comparison) -> list[ItemResult]:
@@ -278,7 +287,10 @@ def _lead(judgment: Judgment) -> float:
 
 def _mean_scores(one: Scores, other: Scores) -> Scores:
     return Scores(
-        _mean(one.instruction, other.instruction), _mean(one.quality, other.quality), (one.reward + other.reward) / 2
+        _mean(one.instruction, other.instruction),
+        _mean(one.quality, other.quality),
+        _mean(one.reward, other.reward),
+        evidence=_mean(one.evidence, other.evidence),
     )
 
 

@@ -15,6 +15,7 @@ It is never 0. (TRL 1.16, `GRPOTrainer._calculate_rewards`.)
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,7 @@ class _Columns:
 class _ServedReward:
     """What a reward function of either kind has: a server that was made sure of, columns and a name. Can be pickled."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  (one argument per setting that a training script names)
         self,
         url: str,
         *,
@@ -69,6 +70,7 @@ class _ServedReward:
         edited: str | Render = "edited",
         settings: ClientSettings = USUAL,
         name: str = "edit_reward",
+        allow_ungradable: bool = False,
     ) -> None:
         """Make sure of the server.
 
@@ -83,6 +85,8 @@ class _ServedReward:
             settings: How the server is asked. By default a server that is gone ends the training with an error; with
                 `ClientSettings(on_error="none")` its rewards are `None`.
             name: What TRL calls the reward in its logs.
+            allow_ungradable: Whether an edit whose instruction the judge cannot grade gets a reward of low confidence.
+                By default it gets `None`. The metric `rewardharness/confidence` tells the mean confidence.
 
         Raises:
             InputError: If an argument cannot be used.
@@ -90,6 +94,8 @@ class _ServedReward:
             RewardServerError: If the server is not there or does not take the token.
         """
         self._columns = _Columns(source, instruction, edited)
+        if allow_ungradable:
+            settings = replace(settings, allow_ungradable=True)
         self._client = RewardClient(url, release=release, token=token, settings=settings)
         self._client.close()  # the first call opens what it needs, in whatever process and on whatever loop that is
         self.__name__ = name
@@ -144,6 +150,9 @@ def _put_back(asks: Sequence[Ask | None], rewards: Sequence[Reward], columns: Ma
     if values and callable(log_metric):
         log_metric("rewardharness/not_judged", len(failed) / len(values))
         log_metric("rewardharness/nothing_drawn", asks.count(None) / len(values))
+        sure = [reward.confidence for reward in rewards if reward.value is not None and reward.confidence is not None]
+        if sure:
+            log_metric("rewardharness/confidence", sum(sure) / len(sure))
     if failed:
         log.warning("%d of %d edits were not judged; the first: %s", len(failed), len(values), failed[0].reason)
     return values

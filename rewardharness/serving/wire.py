@@ -109,6 +109,10 @@ class Asked(_Strict):
     images: NamedImages = Field(
         default_factory=dict, description="Images that are used more than once, by a name for `ref`."
     )
+    allow_ungradable: bool = Field(
+        False,
+        description="Whether an edit whose instruction cannot be graded gets a reward of low confidence, not an error.",
+    )
     deadline_s: float | None = Field(
         None, gt=0, le=86_400, description="Seconds that the reply may take; what is not judged by then is an error."
     )
@@ -154,7 +158,9 @@ class ScoreRequest(Asked):
         several = self.candidates or []
         given = [reader.read(each, f"candidates[{index}]") for index, each in enumerate(several)]
         given = given or [reader.read(self.edited, "edited")]
-        return Edit(self.instruction, reader.read(self.source, "source"), tuple(given), self.id)
+        return Edit(
+            self.instruction, reader.read(self.source, "source"), tuple(given), self.id, None, self.allow_ungradable
+        )
 
 
 class Item(_Strict):
@@ -179,7 +185,7 @@ class BatchRequest(_Normalised):
             where = f"items[{index}]"
             source = reader.read(item.source, f"{where}.source")
             edited = reader.read(item.edited, f"{where}.edited")
-            found.append(Edit(item.instruction, source, (edited,), item.id, item.group))
+            found.append(Edit(item.instruction, source, (edited,), item.id, item.group, self.allow_ungradable))
         return found
 
 
@@ -195,7 +201,7 @@ class CompareRequest(Asked):
     def edit(self, reader: "ImageReader") -> Edit:
         """Put it into a value."""
         source, a, b = (reader.read(getattr(self, name), name) for name in ("source", "a", "b"))
-        return Edit(self.instruction, source, (a, b), self.id)
+        return Edit(self.instruction, source, (a, b), self.id, None, self.allow_ungradable)
 
 
 class RankRequest(_Normalised):
@@ -212,7 +218,8 @@ class RankRequest(_Normalised):
     def edit(self, reader: "ImageReader") -> Edit:
         """Put it into a value."""
         given = tuple(reader.read(each, f"candidates[{index}]") for index, each in enumerate(self.candidates))
-        return Edit(self.instruction, reader.read(self.source, "source"), given, self.id)
+        source = reader.read(self.source, "source")
+        return Edit(self.instruction, source, given, self.id, None, self.allow_ungradable)
 
 
 class ImageReader:

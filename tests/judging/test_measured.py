@@ -1,10 +1,11 @@
+import io
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageChops, ImageEnhance, ImageFilter, ImageOps
 
 from rewardharness.judging import readings
 from rewardharness.judging.cache import FILE, JudgmentCache
@@ -12,6 +13,9 @@ from rewardharness.judging.measured import NAME, MeasuredJudge
 from rewardharness.judging.record import judgment_json
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY, Library, RemoveEntry
+from rewardharness.measure.images import load_picture
+from rewardharness.measure.structure import scene_kept
+from rewardharness.measure.view import EditView
 from rewardharness.schema import Example, ImageInput, Usage
 
 
@@ -42,6 +46,11 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ImageInput]:
     return found
 
 
+@pytest.fixture
+def photo(real_data: Path) -> Path:
+    return real_data / "photos" / "sk_coffee.jpg"
+
+
 def example(pictures: dict[str, ImageInput], *names: str, instruction: str = "make the box red") -> Example:
     return Example("x", instruction, pictures["source"], tuple(pictures[name] for name in names))
 
@@ -65,8 +74,51 @@ def test_a_group_is_ranked_and_every_candidate_gets_a_reward(pictures: dict[str,
     assert judgment.preference == "C"
     assert sorted(label for level in judgment.ranking for label in level) == ["A", "B", "C", "D"]
     assert judgment.ranking[-1] == ("A",)
-    assert all(0 <= scores.reward <= 1 for scores in judgment.scores.values())
+    assert all(0 <= (scores.reward or 0) <= 1 for scores in judgment.scores.values())
     assert all(1 <= (scores.instruction or 0) <= 4 for scores in judgment.scores.values())
+
+
+@pytest.mark.parametrize(
+    "instruction", ["make it brighter", "make the box red", "turn it into a watercolor painting", "add a dog"]
+)
+def test_another_picture_is_no_edit_of_the_source(instruction: str, library: Library) -> None:
+    random = np.random.default_rng(3)
+
+    def scene(shade: int) -> ImageInput:
+        coarse = Image.fromarray(random.integers(0, 200, (14, 14, 3), dtype=np.uint8))
+        drawn = np.asarray(coarse.resize((256, 256), Image.Resampling.BICUBIC)).astype(np.int16)
+        for _ in range(12):
+            top, left = random.integers(0, 200, 2)
+            drawn[top : top + 50, left : left + 30] = random.integers(0, 255, 3)
+        buffer = io.BytesIO()
+        Image.fromarray(np.clip(drawn + shade, 0, 255).astype(np.uint8)).save(buffer, "PNG")
+        return ImageInput("scene", data=buffer.getvalue())
+
+    judgment = MeasuredJudge().judge_now(Example("x", instruction, scene(0), (scene(50),)), library)
+    scores = judgment.scores["A"]
+    assert (scores.instruction or 0) <= 2
+    assert (scores.quality or 0) <= 2
+    assert (scores.reward or 0) < 0.2
+    assert any("does not show the scene" in note for note in judgment.notes)
+
+
+@pytest.mark.parametrize("change", ["brighter", "darker", "gray", "shifted", "mirrored", "cropped", "soft"])
+def test_an_edit_of_the_whole_picture_still_shows_the_source(change: str, photo: Path) -> None:
+    image = Image.open(photo).convert("RGB")
+    width, height = image.size
+    edited = {
+        "brighter": lambda: ImageEnhance.Brightness(image).enhance(1.6),
+        "darker": lambda: ImageEnhance.Brightness(image).enhance(0.3),
+        "gray": lambda: image.convert("L").convert("RGB"),
+        "shifted": lambda: ImageChops.offset(image, width // 8, 0),
+        "mirrored": lambda: ImageOps.mirror(image),
+        "cropped": lambda: image.crop((width // 5, height // 5, width * 4 // 5, height * 4 // 5)),
+        "soft": lambda: image.filter(ImageFilter.GaussianBlur(6)),
+    }[change]()
+    buffer = io.BytesIO()
+    edited.save(buffer, "PNG")
+    pictures = [load_picture(each) for each in (ImageInput("s", photo), ImageInput("c", data=buffer.getvalue()))]
+    assert scene_kept(EditView(*pictures)) > 0.9
 
 
 def test_the_record_names_its_grounds(pictures: dict[str, ImageInput], library: Library) -> None:

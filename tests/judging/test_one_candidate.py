@@ -4,6 +4,7 @@ import asyncio
 import io
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from statistics import variance
 
@@ -60,8 +61,8 @@ def check_scored(judgment: Judgment) -> None:
     """What holds of every judgment of one candidate, whoever made it."""
     assert judgment.judged and judgment.failure is None
     assert (judgment.ranking, set(judgment.scores)) == ((("A",),), {"A"})
-    assert judgment.preference is judgment.margin is judgment.confidence is judgment.position_consistent is None
-    assert 0 <= judgment.scores["A"].reward <= 1
+    assert judgment.preference is judgment.margin is judgment.position_consistent is None
+    assert 0 <= (judgment.scores["A"].reward or 0) <= 1
 
 
 def reply_for(protocol: Protocol) -> ScriptedModel:
@@ -79,6 +80,7 @@ def reply_for(protocol: Protocol) -> ScriptedModel:
 def test_the_measured_reward_is_that_of_the_pair_to_the_last_digit(other: int, library: Library) -> None:
     alone = MeasuredJudge().judge_now(example(90), library)
     check_scored(alone)
+    assert alone.confidence is not None and alone.confidence > 0.5
     assert alone.scores["A"] == MeasuredJudge().judge_now(example(90, other), library).scores["A"]
     assert alone.scores["A"] == MeasuredJudge().judge_now(example(other, 90), library).scores["B"]
     assert alone.steps[-1].kind == "answer" and "preference" not in alone.steps[-1].text
@@ -172,6 +174,40 @@ def test_one_candidate_and_a_pair_are_different_questions(tmp_path: Path) -> Non
     assert asyncio.run(agent.judge(example(40), EMPTY)).usage.calls == 1
     assert not asyncio.run(agent.judge(example(90, 40), EMPTY)).judged, "the pair was asked, and answered as one"
     cache.close()
+
+
+@pytest.mark.parametrize("instruction", ["x", "make him frown", "asdf qwer", "be good", "move the box to the left"])
+def test_an_instruction_that_pixels_cannot_grade_gives_no_reward(instruction: str, library: Library) -> None:
+    asked = replace(example(90), instruction=instruction)
+    alone = MeasuredJudge().judge_now(asked, library)
+    assert not alone.judged
+    assert alone.failure is not None and alone.failure.code == "not_gradable"
+    assert (alone.scores["A"].instruction, alone.scores["A"].reward) == (None, None)
+    record = json.dumps(judgment_line(alone))
+    assert "evidence" not in record and json.loads(record)["rewards"] == {"A": None}
+
+    opted = MeasuredJudge(allow_ungradable=True).judge_now(asked, library)
+    check_scored(opted)
+    assert opted.scores["A"].instruction is None
+    assert opted.confidence is not None and opted.confidence <= 0.25
+
+    pair = MeasuredJudge().judge_now(replace(example(90, 0), instruction=instruction), library)
+    assert pair.preference == "A"
+    assert pair.confidence is not None and pair.confidence <= 0.25
+    assert [each.reward for each in pair.scores.values()] == [None, None]
+
+
+@pytest.mark.parametrize(
+    "instruction",
+    ["make the box green", "make the image darker", "remove the red lamp and paint the box blue", "make it grayscale"],
+)
+def test_a_specific_request_that_is_not_met_limits_the_instruction_score(instruction: str, library: Library) -> None:
+    judgment = MeasuredJudge().judge_now(replace(example(90), instruction=instruction), library)
+    assert judgment.scores["A"].instruction is not None
+    assert judgment.scores["A"].instruction <= 2
+    assert (judgment.scores["A"].reward or 0) < 0.5
+    met = MeasuredJudge().judge_now(example(90), library).scores["A"]
+    assert (met.instruction or 0) > 3
 
 
 def test_no_candidate_is_refused() -> None:

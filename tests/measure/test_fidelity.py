@@ -94,6 +94,14 @@ def test_flat_tiny_and_thin_pictures_do_not_break() -> None:
         assert distance(black, black + 1) < 0.3
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.filterwarnings("error")
+def test_diagonal_ramps_give_a_number_and_no_warning(sign: int) -> None:
+    down, across = np.mgrid[0:64, 0:64]
+    ramp = np.repeat((sign * down + across + 64)[..., None], 3, axis=2).astype(np.uint8)
+    assert distance(ramp, ramp + np.uint8(1), "edges") < 0.01
+
+
 @pytest.mark.real_data
 @pytest.mark.skipif(not PAIRS.is_dir(), reason="../shared/data/pairs is not there")
 def test_it_agrees_with_people_more_often_than_pixels_do() -> None:

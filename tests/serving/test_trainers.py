@@ -5,6 +5,7 @@ import pickle
 import pydoc
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +14,11 @@ from PIL import Image
 from serving_parts import ReadyJudge, Running, picture, reward_of
 
 from rewardharness.errors import ImageError, InputError
-from rewardharness.schema import Failure
+from rewardharness.schema import Failure, Scores
 from rewardharness.serving import verl
 from rewardharness.serving.arrays import picture as encoded
 from rewardharness.serving.arrays import pictures
-from rewardharness.serving.client import ClientSettings, IdentityError, RewardServerError
+from rewardharness.serving.client import ClientSettings, IdentityError, RewardClient, RewardServerError
 from rewardharness.serving.flow_grpo import edit_r1_reward, edit_reward
 from rewardharness.serving.trl import AsyncEditReward, EditReward
 
@@ -56,6 +57,39 @@ def test_trl_gets_a_reward_for_each_and_none_for_what_was_not_judged(server):
     assert log.metrics == {"rewardharness/not_judged": 0.25, "rewardharness/nothing_drawn": 0.25}
     assert reward.__name__ == "edit_reward"
     reward.close()
+
+
+class Ungradable(ReadyJudge):
+    """Measures edits, and cannot tell whether the instruction was followed."""
+
+    def answer(self, example, library):
+        judgment = super().answer(example, library)
+        scores = {label: Scores(None, 3.0, None, evidence=each.reward) for label, each in judgment.scores.items()}
+        failure = Failure("not_gradable", "Nothing tells.") if len(scores) == 1 else None
+        return replace(judgment, scores=scores, failure=failure, confidence=0.2)
+
+
+def test_an_instruction_that_cannot_be_graded_gives_no_reward_unless_the_caller_opts_in():
+    with Running(Ungradable()) as server:
+        log = Telling()
+        strict, opted = EditReward(server.url), EditReward(server.url, allow_ungradable=True)
+        assert strict(prompts=["p"], completions=["c"], **columns(picture(2))) == [None]
+        found = opted(prompts=["p"], completions=["c"], log_metric=log, **columns(picture(2)))
+        assert found == [pytest.approx(reward_of(picture(2)))]
+        assert log.metrics["rewardharness/confidence"] == pytest.approx(0.2)
+        assert strict(prompts=["p"], completions=["c"], **columns(picture(2))) == [None]
+        strict.close()
+        opted.close()
+        with RewardClient(server.url) as client:
+            compared = client.compare("x", BEFORE, picture(2), picture(3))
+            assert compared.preference in {"A", "B"}
+            assert compared.confidence == pytest.approx(0.2)
+            assert [(each.value, each.reason.split(":")[0]) for each in compared.rewards] == [
+                (None, "not_gradable")
+            ] * 2
+            ranked = client.rank("x", BEFORE, [picture(2), picture(3)], method="win_rate")
+            assert {each.value for each in ranked} == {0.0, 1.0}
+            assert [each.confidence for each in ranked] == [pytest.approx(0.2)] * 2
 
 
 def test_trl_draws_what_a_model_wrote(server):
@@ -142,7 +176,7 @@ def test_trl_awaits_it_as_well(server):
 def test_both_kinds_say_what_they_take_and_what_it_means():
     for kind in (EditReward, AsyncEditReward):
         assert list(inspect.signature(kind).parameters) == [
-            *("url", "release", "token", "source", "instruction", "edited", "settings", "name")
+            *("url", "release", "token", "source", "instruction", "edited", "settings", "name", "allow_ungradable")
         ]
         shown = pydoc.plain(pydoc.render_doc(kind))
         assert "Hash of the release that must be served" in shown and "on_error=" in shown

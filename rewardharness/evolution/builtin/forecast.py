@@ -1,7 +1,7 @@
 """What a judge that weighs criteria would decide under another Library, worked out from grades that are known.
 
 The built-in orchestrator compares edits with it before anybody is asked. For the measured judge the forecast is
-exact; for a model it is a guess, and in either case the gate decides.
+exact but for the limits of `make_measured_scores`; for a model it is a guess, and in either case the gate decides.
 """
 
 import math
@@ -193,7 +193,7 @@ class Forecast:
             scores = make_scores([pair for name in sorted(parts) for pair in parts[name].get(label, ())])
             if scores is None:
                 return None
-            rewards[label] = math.log(max(scores.reward, _LEAST))
+            rewards[label] = math.log(max(scores.worth, _LEAST))
         return rewards[case.wanted] - max(value for label, value in rewards.items() if label != case.wanted)
 
 

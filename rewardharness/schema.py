@@ -260,6 +260,8 @@ class Report:
     failures: Mapping[str, int]
     """Number of failures per code."""
     usage: Usage
+    ties_left_out: int = 0
+    """Judged examples labelled `tie` that no accuracy counts, as ties were not offered to the judge."""
 
 
 Json = dict[str, Any]

@@ -262,5 +262,9 @@ def _print_report(report: dict[str, Any]) -> None:
         f"{report['judged']} of {report['n']} judged (coverage {output.share(report['coverage'])}); "
         f"same answer in both orders: {output.share(report['position_consistency'])}"
     )
+    if report["ties_left_out"]:
+        count = report["ties_left_out"]
+        examples = "1 example labelled tie is" if count == 1 else f"{count} examples labelled tie are"
+        output.say(f"{examples} left out of accuracy: ties were not offered to the judge. Give --ties to offer them.")
     if report["failures"]:
         output.say("Not judged: " + ", ".join(f"{code} {count}" for code, count in report["failures"].items()))

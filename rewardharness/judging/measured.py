@@ -36,8 +36,13 @@ DECISIVE_MARGIN = 0.1
 UNGRADABLE_CONFIDENCE = 0.25
 """Highest confidence where nothing tells whether the instruction was followed."""
 
-TIE_MARGIN = 0.01
-"""Candidates closer than this are a tie, where the task has ties."""
+TIE_MARGIN = 0.005
+"""Candidates closer than this are a tie, where the task has ties.
+
+Chosen on 320 human choices of material appearance: below it the preferred candidate is right in 33 of 58 pairs (95% CI
+.44 to .69, no better than a coin); below .01 in 71 of 108 (.56 to .74). A smaller value gives
+fewer ties.
+"""
 
 
 @dataclass(frozen=True)

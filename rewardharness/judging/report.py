@@ -56,7 +56,7 @@ def make_report(judged: Iterable[tuple[Example, Judgment]], *, skipped: int = 0)
 
     Pairs are counted per kind of label and never pooled over kinds; groups of three and four apart, by whether
     the best candidate was found. An example without a judgment lowers coverage, not accuracy; one with a single
-    candidate has no label to agree with.
+    candidate has no label to agree with, nor has one labelled `tie` where the judge was not offered ties.
 
     Args:
         judged: The examples with their judgments.
@@ -66,7 +66,7 @@ def make_report(judged: Iterable[tuple[Example, Judgment]], *, skipped: int = 0)
     groups: list[tuple[Example, Judgment]] = []
     failures: Counter[str] = Counter({BAD_ROW: skipped} if skipped else {})
     n = skipped
-    count = same = tried = 0
+    count = same = tried = ties_left_out = 0
     usage = Usage()
     for example, judgment in judged:
         n += 1
@@ -78,6 +78,9 @@ def make_report(judged: Iterable[tuple[Example, Judgment]], *, skipped: int = 0)
             tried += 1
             same += judgment.position_consistent
         if example.preference is None or len(example.candidates) < 2:
+            continue
+        if example.preference == TIE and judgment.judged and not judgment.ties_offered:
+            ties_left_out += 1
             continue
         if len(example.candidates) > 2:
             groups.append((example, judgment))
@@ -91,6 +94,7 @@ def make_report(judged: Iterable[tuple[Example, Judgment]], *, skipped: int = 0)
         position_consistent=(same, tried),
         failures=dict(sorted(failures.items())),
         usage=usage,
+        ties_left_out=ties_left_out,
     )
 
 
@@ -105,6 +109,7 @@ def report_json(report: Report) -> dict[str, Any]:
         "by_label_kind": {kind: _accuracy_json(each, "accuracy") for kind, each in report.by_label_kind.items()},
         "groups": _accuracy_json(report.groups or Accuracy(0, 0, 0), "best_accuracy"),
         "failures": dict(report.failures),
+        "ties_left_out": report.ties_left_out,
         "usage": {
             "calls": report.usage.calls,
             "input_tokens": report.usage.input_tokens,

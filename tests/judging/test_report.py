@@ -46,6 +46,19 @@ def test_an_interval_holds_its_share_at_both_ends(n: int) -> None:
     assert 0.0 < every.low < every.high == 1.0
 
 
+def test_labels_that_are_ties_count_only_where_ties_were_offered() -> None:
+    examples = [example("1", "A"), example("2", "tie"), example("3", "tie", candidates=3)]
+    judged = [judgment(each.id, "A") for each in examples]
+    report = report_json(make_report(zip(examples, judged, strict=True)))
+    assert (report["judged"], report["coverage"], report["ties_left_out"]) == (3, 1.0, 2)
+    assert (report["by_label_kind"]["human"]["n"], report["by_label_kind"]["human"]["accuracy"]) == (1, 1.0)
+    assert report["groups"]["n"] == 0
+    offered = [replace(each, ties_offered=True) for each in judged]
+    report = report_json(make_report(zip(examples, offered, strict=True)))
+    assert (report["by_label_kind"]["human"]["n"], report["ties_left_out"]) == (2, 0)
+    assert report["by_label_kind"]["human"]["accuracy"] == 0.5
+
+
 def test_a_failure_lowers_coverage_and_not_accuracy() -> None:
     report = report_json(
         make_report(

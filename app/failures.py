@@ -55,8 +55,8 @@ _MODEL_FAILURES: Mapping[str, tuple[str, str]] = {
         "Choose another model, or the measured judge.",
     ),
     "bad_response": (
-        "The server does not speak the OpenAI protocol",
-        "Give its base URL in the section Judge; it usually ends in /v1.",
+        "The server's reply cannot be used",
+        "Check its base URL in the section Judge; it usually ends in /v1.",
     ),
     "server_error": ("The server failed", "Look at the server's log, then compare again."),
     "bad_request": (

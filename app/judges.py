@@ -245,6 +245,8 @@ class Judges:
         )
         judge = open_judge(spec, settings, options)
         if used is not None and isinstance(judge, SubAgent) and judge.find_out is not None and used.fits(choice):
+            if isinstance(used.judge.model, OpenAICompatibleModel):
+                used.judge.model.readmit()  # somebody asks again, and the key may have been corrected elsewhere
             return replace(used.judge, settings=judge.settings, cache=judge.cache)
         return judge
 

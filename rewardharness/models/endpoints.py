@@ -170,6 +170,14 @@ class EndpointPool:
         now = self._clock()
         return tuple(endpoint.stats(now) for endpoint in self.endpoints)
 
+    def readmit(self, alias: str | None = None) -> None:
+        """Put an endpoint, or all of them, back in service: the next request is sent at once."""
+        for endpoint in self.endpoints:
+            if endpoint.is_aside and alias in (None, endpoint.alias):
+                endpoint.resume_at = float("-inf")
+                self._back_in_service(endpoint)
+        self._wake(len(self._waiting))
+
     async def run(
         self, call: Callable[[Endpoint], Awaitable[T]], *, affinity: str = "", timeout: float | None = None
     ) -> Outcome[T]:
@@ -272,7 +280,7 @@ class EndpointPool:
         endpoint.is_aside = True
         endpoint.aside_at = now
         longer = max(settings.shortest_aside, 2 * endpoint.aside_for)
-        endpoint.aside_for = settings.longest_aside if error.code in _SETTLED else min(settings.longest_aside, longer)
+        endpoint.aside_for = min(settings.longest_aside, longer)
         endpoint.resume_at = max(endpoint.resume_at, now + endpoint.aside_for)
         if self._dark_since is None and all(other.is_aside for other in self.endpoints):
             self._dark_since = now

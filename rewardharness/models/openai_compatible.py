@@ -114,6 +114,10 @@ class OpenAICompatibleModel:
         outcome = await self._pool.run(attempt, affinity=affinity, timeout=request.timeout)
         return replace(outcome.value, attempts=outcome.attempts, seconds=outcome.seconds)
 
+    def readmit(self) -> None:
+        """Ask endpoints at once that were set aside: a server may have recovered, or a key been corrected elsewhere."""
+        self._pool.readmit()
+
     async def close(self) -> None:
         """Close all connections. Closing twice is fine."""
         await self._http.close()
@@ -147,6 +151,7 @@ class OpenAICompatibleModel:
             return Probe(
                 server.alias, None, ModelError("timeout", f"{server.alias} did not answer within {limit:g} s.")
             )
+        self._pool.readmit(server.alias)
         return Probe(server.alias, server.can, seconds=time.monotonic() - began)
 
     async def _list_models(self, server: "_Server") -> Listing:
@@ -193,7 +198,7 @@ class OpenAICompatibleModel:
         if reply.status != 200:
             wait = read_retry_after(reply.headers.get(b"retry-after", b"").decode("latin-1"), time.time())
             raise read_error(server.alias, reply.status, reply.body, wait, self._name)
-        answer = read_reply(server.alias, reply.body, request, can)
+        answer = read_reply(server.alias, reply.body, request)
         server.acknowledged(body)
         return answer
 

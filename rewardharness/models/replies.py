@@ -13,7 +13,6 @@ from typing import Any
 import orjson
 
 from rewardharness.models.base import ChatRequest, ErrorCode, ModelError, Reply, TokenUsage
-from rewardharness.models.wire import Capabilities
 
 
 class CacheMissError(ModelError):
@@ -129,14 +128,13 @@ def read_retry_after(value: str | None, now: float) -> float | None:
     return seconds if math.isfinite(seconds) and seconds >= 0 else None
 
 
-def read_reply(alias: str, data: bytes, request: ChatRequest, can: Capabilities) -> Reply:
+def read_reply(alias: str, data: bytes, request: ChatRequest) -> Reply:
     """Read the body of a status 200.
 
     Args:
         alias: The endpoint's name for messages.
         data: The whole body.
         request: What was asked.
-        can: What the server can do: a constraint that it is proven to enforce must hold.
 
     Raises:
         ModelError: `refused` if the model or a filter declined, `bad_response` if this is no chat completion.
@@ -163,8 +161,6 @@ def read_reply(alias: str, data: bytes, request: ChatRequest, can: Capabilities)
         text = ""  # all tokens went into hidden thinking
     if not isinstance(text, str):
         raise _bad(alias, "its message has no text")
-    if finish == "stop" and can.proven:
-        _check_constraint(alias, text, request, can)
     return Reply(
         text=text,
         finish_reason=finish if isinstance(finish, str) else "",
@@ -178,17 +174,6 @@ def read_reply(alias: str, data: bytes, request: ChatRequest, can: Capabilities)
 
 def _bad(alias: str, what: str) -> ModelError:
     return ModelError("bad_response", f"{alias} sent a reply that cannot be used: {what}.", status=200)
-
-
-def _check_constraint(alias: str, text: str, request: ChatRequest, can: Capabilities) -> None:
-    """Check that a complete reply keeps to a constraint that the server is known to enforce."""
-    if request.choices and can.choice and text not in request.choices:
-        raise _bad(alias, "it is none of the choices")
-    if request.schema is not None and can.schema:
-        try:
-            orjson.loads(text)
-        except orjson.JSONDecodeError:
-            raise _bad(alias, "its text is not JSON, as was asked") from None
 
 
 def _usage(value: Any) -> TokenUsage:

@@ -1,5 +1,6 @@
 """Models as judges behind the page, against a local server: who may use what, what it takes, how it ends."""
 
+import asyncio
 import dataclasses
 import json
 from collections.abc import Iterator
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 from app_parts import Pictures
 from judging_model import judging
-from model_server import Fault, ModelServer, refused_url
+from model_server import Call, Fault, ModelServer, refused_url
 
 from app.judges import (
     ATTEMPTS,
@@ -19,6 +20,7 @@ from app.judges import (
     JudgeChoice,
     Key,
     Spent,
+    Used,
     asking,
     place_of,
 )
@@ -27,7 +29,7 @@ from app.services import AppServices, Comparison
 from rewardharness.errors import HarnessError, InputError
 from rewardharness.judging.opening import MEASURED
 from rewardharness.judging.subagent import SubAgent
-from rewardharness.models.base import ModelError
+from rewardharness.models.base import ChatRequest, Message, ModelError
 from rewardharness.schema import Usage
 from rewardharness.settings import Settings
 
@@ -49,6 +51,31 @@ def endpoint(url: str, key: str = "", **asked: object) -> JudgeChoice:
 def server(pictures: Pictures) -> Iterator[ModelServer]:
     with ModelServer(judging(pictures.good, tool="change-map")) as running:
         yield running
+
+
+def test_whoever_asks_again_after_a_refused_key_is_answered_at_once(tmp_path: Path, pictures: Pictures) -> None:
+    right, locked = judging(pictures.good), True
+    services = make(tmp_path)
+
+    def answer(call: Call) -> object:
+        return Fault("401") if locked else right(call)
+
+    async def ask(agent: SubAgent, judge: JudgeChoice) -> str:
+        nonlocal locked
+        request = ChatRequest((Message.of("user", "?"),))
+        for _ in range(2):
+            with pytest.raises(ModelError, match="401"):
+                await agent.model.ask(request)
+        locked = False
+        assert services.judges.open(judge, Used(judge, agent)).model is agent.model  # type: ignore[union-attr]
+        said = (await agent.model.ask(request)).text
+        await agent.model.close()
+        return said
+
+    with ModelServer(answer) as server:
+        judge = endpoint(server.url)
+        agent = services.judges.open(judge)
+        assert isinstance(agent, SubAgent) and asyncio.run(ask(agent, judge))
 
 
 def compare(services: AppServices, pictures: Pictures, judge: JudgeChoice) -> Comparison:

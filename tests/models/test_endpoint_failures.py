@@ -157,6 +157,39 @@ def test_a_wrong_key_stops_at_once_and_is_tried_again_later():
     virtual_time.run(main())
 
 
+def test_whoever_asks_again_is_answered_at_once():
+    async def main():
+        subject = pool(longest_aside=30.0)
+        right = False
+
+        async def call(endpoint):
+            if not right:
+                raise error("unauthorized", status=401)
+            return now()
+
+        for _ in range(8):
+            assert (await outcome(subject.run(call))).code == "unauthorized"
+            await asyncio.sleep(31)
+        assert (await outcome(subject.run(call))).code == "unauthorized"
+        right = True
+        assert (await outcome(subject.run(call))).code == "unauthorized"
+        subject.readmit()
+        assert await subject.run(call) and subject.stats()[0].state == "in service" and idle(subject)
+
+    virtual_time.run(main())
+
+
+def test_a_wrong_key_once_is_tried_again_after_a_second():
+    async def main():
+        subject = pool(longest_aside=30.0)
+        call, calls = failing(error("unauthorized", status=401))
+        assert (await outcome(subject.run(call))).code == "unauthorized"
+        await asyncio.sleep(1.1)
+        assert (await subject.run(call)).attempts == 1 and len(calls) == 2
+
+    virtual_time.run(main())
+
+
 def test_a_wrong_key_on_one_endpoint_leaves_the_others():
     async def main():
         subject = pool(("wrong", "right"))

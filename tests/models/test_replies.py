@@ -7,7 +7,6 @@ from model_server import completion
 
 from rewardharness.models.base import ChatRequest, Message, ModelError, Reply
 from rewardharness.models.replies import CacheMissError, read_error, read_reply, read_retry_after
-from rewardharness.models.wire import VLLM, Capabilities
 
 ASKED = ChatRequest((Message.of("user", "?"),), top_logprobs=3)
 JSON = st.recursive(
@@ -21,8 +20,8 @@ JSON = st.recursive(
 )
 
 
-def read(value, request=ASKED, can=VLLM) -> Reply:
-    return read_reply("host", json.dumps(value).encode(), request, can)
+def read(value, request=ASKED) -> Reply:
+    return read_reply("host", json.dumps(value).encode(), request)
 
 
 def test_a_reply():
@@ -91,19 +90,14 @@ def test_any_part_of_a_choice_may_be_anything(name, value):
 @given(st.binary())
 def test_any_bytes_are_an_error(data):
     with pytest.raises(ModelError):
-        read_reply("host", data, ASKED, VLLM)
+        read_reply("host", data, ASKED)
 
 
-def test_a_constraint_is_checked_where_it_is_known_to_hold():
+def test_prose_is_a_valid_reply_whatever_form_was_asked_for():
     choices = ChatRequest((Message.of("user", "?"),), choices=("A", "B"))
     schema = ChatRequest((Message.of("user", "?"),), schema={"type": "object"})
-    proven = Capabilities(proven=True)
-    assert read(completion("A"), choices, proven).text == "A"
-    assert read(completion("perhaps"), choices, VLLM).text == "perhaps"
-    assert read(completion("perh", finish="length"), choices, proven).text == "perh"
     for request in (choices, schema):
-        with pytest.raises(ModelError, match=r"choices|JSON"):
-            read(completion("perhaps"), request, proven)
+        assert read(completion("Perhaps the first."), request).text == "Perhaps the first."
 
 
 @pytest.mark.parametrize(

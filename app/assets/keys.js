@@ -52,7 +52,12 @@
       if (!label.startsWith(names[place])) button.setAttribute("aria-label", `${names[place]}: ${label}`);
     }
   });
+  let waiting = false;
+  const soon = () => {
+    if (!waiting) requestAnimationFrame(() => { waiting = false; name(); });
+    waiting = true;
+  };
   const watched = { childList: true, subtree: true, attributes: true, attributeFilter: ["aria-label"] };
-  new MutationObserver(name).observe(document.body, watched);
+  new MutationObserver(soon).observe(document.body, watched);
   name();
 }

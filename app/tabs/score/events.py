@@ -331,7 +331,10 @@ class ScoreEvents:
             comparison: The result.
             *given: What is on the screen, as `Asked.inputs`; pictures as the page sends them, readable or not.
         """
-        told, current = self._told, comparison is None or self._is_current(comparison, given)
+        told = self._told
+        if comparison is None:
+            return {told.outdated: gr.skip()}
+        current = self._is_current(comparison, given)
         return {
             told.outdated: "" if current else views.outdated(),
             **{vote: gr.Button(interactive=current) for vote in told.votes},

@@ -167,7 +167,7 @@ def _connect(services: AppServices, asked: Asked, told: Told, tries: list[tuple[
         put_key_away(asked.setup, asking.then)
         judged = asking.then(partial(events.compare, who), **judging)
         judged.then(None, None, None, js=TO_VERDICT, **QUIET).then(**checking)
-    gr.on(asked.changes, trigger_mode="multiple", **checking)
+    gr.on(asked.changes, trigger_mode="always_last", **checking)
     connect_uploads(services, events, asked)
     gr.on(triggers, None, None, None, js=TO_VERDICT, **QUIET)
     asked.stop.click(events.stop, told.turns, None, queue=False, **QUIET)

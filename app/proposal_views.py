@@ -22,6 +22,7 @@ SHOWN_STATEMENT = 130
 """Characters of a statement in the list."""
 
 OPERATORS: Mapping[str, str] = {
+    "bundle": "Several edits",
     "add": "Add to",
     "modify": "Reword",
     "remove": "Remove",
@@ -85,7 +86,9 @@ def _waiting(sight: Sight) -> list[Proposed]:
     if sight.state == "finished" or started is None or started.schedule == "paper":
         return []  # the paper's loop tries bundles, which have names of their own
     begun = max((event.step for event in sight.events if isinstance(event, PhaseBegan)), default=-1)
-    over = {event.signature for event in sight.events if isinstance(event, Decided)}
+    decided = [event for event in sight.events if isinstance(event, Decided)]
+    over = {event.signature for event in decided}
+    over |= {member for event in decided if event.accepted for member in event.members}
     over |= {event.signature for event in sight.events if isinstance(event, Rehearsed) and not event.usable}
     passed = {event.what for event in sight.events if isinstance(event, Passed)}
     return [
@@ -172,7 +175,7 @@ def evidence(found: Evidence) -> str:
     if found.breaks:
         lines.append(f"Regressions: {_examples(found.breaks)} that the judge got right before and gets wrong with it.")
     if found.p_value is not None:
-        lines.append(f"If fixes and breaks were equally likely, so uneven a split had probability {found.p_value:.2g}.")
+        lines.append(f"If it did nothing, so many fixes would have the probability {found.p_value:.2g}.")
     if found.failed:
         lines.append(f"{_examples(found.failed)} could not be judged, and speak neither for it nor against it.")
     if found.unsteady:

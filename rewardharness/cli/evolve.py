@@ -54,7 +54,12 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     add_fields(parser)
     add_options(parser)
     group = parser.add_argument_group("search")
-    group.add_argument("--schedule", choices=("default", "paper"), default="default", help="ours, or the paper's loop")
+    group.add_argument(
+        "--schedule",
+        choices=("default", "paper"),
+        default="default",
+        help="ours, or the paper's loop, which has no error control",
+    )
     group.add_argument("--proposals", type=positive, default=60, metavar="N", help="edits to try (default: 60)")
     group.add_argument("--iterations", type=positive, default=4, metavar="N", help="iterations of `paper` (default: 4)")
     group.add_argument(

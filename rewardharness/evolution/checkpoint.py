@@ -37,6 +37,8 @@ _PLAIN = (
     "gained",
     "proposed",
     "accepted",
+    "tests",
+    "single_tests",
     "prune_limit",
     "best",
     "silent",
@@ -142,7 +144,7 @@ def version_folder(folder: Path, version: int) -> Path:
 def proposal_json(proposal: Proposal) -> Json:
     """Put a proposal into JSON: entries as the text of their files."""
     plain = {**{name: getattr(proposal, name) for name in ("operator", "statement", "source")}}
-    lists = {name: list(getattr(proposal, name)) for name in ("cited", "idea", "shown")}
+    lists = {name: list(getattr(proposal, name)) for name in ("cited", "idea")}
     return {**plain, **lists, "changes": [change_json(change) for change in proposal.changes]}
 
 
@@ -152,7 +154,7 @@ def read_proposal(value: Mapping[str, Any]) -> Proposal:
     Raises:
         LibraryError: If an entry breaks the format.
     """
-    lists = {name: tuple(value[name]) for name in ("cited", "idea", "shown")}
+    lists = {name: tuple(value[name]) for name in ("cited", "idea")}
     changes = tuple(read_change(change) for change in value["changes"])
     return Proposal(
         operator=value["operator"], changes=changes, statement=value["statement"], source=value["source"], **lists
@@ -172,7 +174,7 @@ def _state_json(state: State, spent: Spent) -> Json:
             {
                 "proposal": proposal_json(each.proposal),
                 "base": dict(each.base),
-                "narrowed": each.narrowed,
+                "single": each.single,
                 "rehearsed": each.rehearsed,
             }
             for each in state.pending
@@ -205,7 +207,7 @@ def _read_state(document: Json, library: Library) -> State:
         ),
         rejected=tuple(Tried(**{**each, "names": tuple(each["names"])}) for each in document["rejected"]),
         pending=tuple(
-            Pending(read_proposal(each["proposal"]), each["base"], each["narrowed"], each["rehearsed"])
+            Pending(read_proposal(each["proposal"]), each["base"], each["single"], each["rehearsed"])
             for each in document["pending"]
         ),
         twice=frozenset(name for name, row in rows if row["second_opinion"]),

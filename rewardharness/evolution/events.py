@@ -131,6 +131,9 @@ class Decided(Event):
     """What the edit changes in the champion before it, as `checkpoint.change_json` writes it. With `versions/` that
     gives the Library that was tried, also where it was not kept."""
 
+    members: tuple[str, ...] = ()
+    """Signatures of the proposals of a bundle."""
+
     @property
     def accepted(self) -> bool:
         """Whether the edit was kept."""

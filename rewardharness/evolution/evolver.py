@@ -85,7 +85,7 @@ def read_proposal(text: str, view: View, source: str, cited: tuple[str, ...]) ->
         changes = changes_of(known, value, view, why)
     except EditError as error:
         return Problem(str(error))
-    proposal = Proposal(known, changes, why, cited, source, shown=cited)
+    proposal = Proposal(known, changes, why, cited, source)
     problem = problem_of(proposal, view)
     return Problem(problem) if problem else proposal
 

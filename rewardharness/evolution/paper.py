@@ -10,7 +10,7 @@ from rewardharness.evolution.proposal import Outcome, Phase, Proposal
 from rewardharness.evolution.prune import prune_order, removal
 from rewardharness.evolution.rehearsal import rehearse, unrehearsed
 from rewardharness.evolution.state import State
-from rewardharness.evolution.steps import Run, ask, decided, keep, lineage, passed, pend
+from rewardharness.evolution.steps import Run, ask, decided, keep, passed, pend, together
 from rewardharness.evolution.trial import GateSettings, Trial, try_edit
 from rewardharness.library.store import Library, RemoveEntry
 from rewardharness.schema import TIE, Example
@@ -18,7 +18,7 @@ from rewardharness.schema import TIE, Example
 
 @dataclass(frozen=True)
 class PaperSchedule:
-    """Bundles of edits against a margin.
+    """Bundles of edits against a margin, without error control.
 
     The first 60 % of the pool are for the Orchestrator to read, both ways round; the last 40 % are the gate's. In each
     iteration everything is judged, all edits of Skills are tried as one bundle, then all edits of Tools, and a bundle
@@ -89,10 +89,10 @@ class PaperSchedule:
                 passed(run, state, proposal, error.message)
         if not applied:
             return following
-        bundle = _together(applied)
+        bundle = together(applied)
         trial = self._run(run, state, bundle, after)
         if trial.evidence.decision == "accept":
-            following = keep(following, after, trial.outcomes, run.noise, lineage(run, bundle, trial.evidence))
+            following = keep(run, following, bundle, trial.outcomes, trial.evidence)
             following = replace(following, best=max(state.best or 0.0, following.accuracy or 0.0))
         decided(run, following, bundle, trial.evidence)
         return following
@@ -126,10 +126,10 @@ class PaperSchedule:
         for proposal in idle:
             after = proposal.applied_to(after)
         reached, outcomes = accuracy(after)
-        bundle = _together(idle)
+        bundle = together(idle)
         evidence = Evidence("accept", f"accuracy {whole:.3f} is no lower without any one of them", "leave one out")
         known = {outcome.example.id: outcome for outcome in outcomes}
-        pruned = keep(state, after, known, run.noise, lineage(run, bundle, evidence))
+        pruned = keep(run, state, bundle, known, evidence)
         decided(run, pruned, bundle, evidence)
         return replace(pruned, best=max(state.best or 0.0, reached))
 
@@ -146,11 +146,3 @@ def _of_tool(proposal: Proposal, library: Library) -> bool:
         library.get(change.name) if isinstance(change, RemoveEntry) else change.entry for change in proposal.changes
     ]
     return any(entry is not None and entry.kind == "tool" for entry in entries)
-
-
-def _together(proposals: list[Proposal]) -> Proposal:
-    """Several proposals as one, for the record."""
-    changes = tuple(change for proposal in proposals for change in proposal.changes)
-    statement = " ".join(dict.fromkeys(proposal.statement for proposal in proposals))
-    cited = tuple(dict.fromkeys(name for proposal in proposals for name in proposal.cited))
-    return replace(proposals[0], changes=changes, statement=statement, cited=cited, idea=(), shown=())

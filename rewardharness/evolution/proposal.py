@@ -70,9 +70,10 @@ class Finding:
 class Proposal:
     """One typed edit of a Library."""
 
-    operator: Operator
+    operator: Operator | Literal["bundle"]
+    """`bundle`: several proposals that are tried together."""
     changes: tuple[Change, ...]
-    """Applied together, in this order: one, or several for a merge or a split of Skills."""
+    """Applied together, in this order: one, or several for a merge, a split of Skills or a bundle."""
     statement: str
     """Why, in a sentence or two."""
     cited: tuple[str, ...]
@@ -82,9 +83,8 @@ class Proposal:
     idea: tuple[str, ...] = ()
     """Names the edit whatever the rest of its entries says, for proposers that can; as in: reweight, a Skill, a
     criterion, the new weight. Empty: the resulting entries stand for it."""
-    shown: tuple[str, ...] = ()
-    """Ids of the examples that a model was shown when it wrote this. A gate may leave them out, since the wording can
-    fit them too well. Empty for a proposer without a model, which has counted over all of them alike."""
+    members: tuple["Proposal", ...] = ()
+    """The proposals of a bundle."""
 
     @property
     def signature(self) -> str:
@@ -105,13 +105,17 @@ class Proposal:
         """Return the Library after all changes.
 
         Raises:
-            LibraryError: If one of them does not fit, or nothing would change.
+            LibraryError: If one of them does not fit, nothing would change, or a protected entry would be lost.
         """
         after = library
         for change in self.changes:
             after = after.apply(change)
         if after.id == library.id:
             raise LibraryError("The proposed edit changes nothing.", next_step="Propose a different edit.")
+        for entry in library.entries:
+            kept = after.get(entry.name)
+            if entry.protected and (kept is None or not kept.protected):
+                raise LibraryError(f"`{entry.name}` is protected.", next_step="Change its text or criteria instead.")
         return after
 
 
@@ -148,12 +152,12 @@ class Dropped:
 
 @dataclass(frozen=True)
 class View:
-    """What an Orchestrator gets to see in one round. Examples of the audit split are never in it."""
+    """What an Orchestrator gets to see in one round. Neither held-out examples nor those that count as evidence."""
 
     library: Library
     """The Library to improve: the champion."""
     outcomes: tuple[Outcome, ...]
-    """The pool as judged with this Library."""
+    """The examples to write proposals from, as judged with this Library."""
     observe: Observe
     known_measures: tuple[str, ...]
     """Names of measures that criteria and Tools may use."""

@@ -102,7 +102,7 @@ def _examples(run: Run, state: State, proposal: Proposal) -> list[Example]:
 def _repaired(run: Run, state: State, proposal: Proposal, bad: Sequence[Observation]) -> Proposal | str:
     """Ask the Orchestrator for a better one; a text says why there is none."""
     said = "\n".join(f"- {each.problem} The reply: {each.said or '(nothing)'}" for each in bad)
-    outcomes = [state.outcomes[example.id] for example in run.pool if example.id in state.outcomes]
+    outcomes = [state.outcomes[example.id] for example in run.sides[0] if example.id in state.outcomes]
     view = replace(view_of(run, state, outcomes, 1), phase="tools")
     try:
         better = run.orchestrator.repair(view, proposal, said)

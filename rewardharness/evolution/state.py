@@ -18,15 +18,15 @@ class Pending:
     proposal: Proposal
     base: Mapping[str, str]
     """Id of each entry that it touches as the proposer saw it; empty text for one that was not there."""
-    narrowed: bool = False
-    """Whether it is the second attempt at an edit that broke too much."""
+    single: bool = False
+    """Whether it is tried on its own, and not in one bundle with the others of its round."""
     rehearsed: bool = False
     """Whether the Tool that it holds has been tried."""
 
     @classmethod
-    def of(cls, proposal: Proposal, library: Library, *, narrowed: bool = False) -> "Pending":
+    def of(cls, proposal: Proposal, library: Library, *, single: bool = False) -> "Pending":
         """Remember what a proposal was made for."""
-        return cls(proposal, {name: entry_id(library, name) for name in proposal.names}, narrowed)
+        return cls(proposal, {name: entry_id(library, name) for name in proposal.names}, single)
 
     def stale(self, library: Library) -> bool:
         """Whether an entry that it touches has changed since."""
@@ -53,6 +53,10 @@ class State:
     """Whether something was kept since the Skills had their turn."""
     proposed: int = 0
     accepted: int = 0
+    tests: int = 0
+    """Acceptance tests of rounds so far; each spends a part of the error budget."""
+    single_tests: int = 0
+    """The same for single edits after their bundle was rejected, and for pruning."""
     pending: tuple[Pending, ...] = ()
     rejected: tuple[Tried, ...] = ()
     findings: tuple[Finding, ...] = ()

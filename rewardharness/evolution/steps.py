@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import cached_property
 
+from rewardharness.data.source import split
 from rewardharness.errors import LibraryError
 from rewardharness.evolution.bench import Bench
 from rewardharness.evolution.checkpoint import change_json
@@ -18,6 +19,9 @@ from rewardharness.library.entry import Entry
 from rewardharness.library.store import Library
 from rewardharness.models.base import ModelError
 from rewardharness.schema import Example, Json
+
+EVIDENCE_SHARE = 0.6
+"""Share of the pool that counts as evidence; proposals are written from the rest."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,11 @@ class Run:
     """What the lineage says of every edit: on which `data`, of which digest, and by which `judge` it was tried."""
     replies: Replies = FORGETFUL
     """Keeps what the Orchestrator's model says."""
+
+    @cached_property
+    def sides(self) -> tuple[tuple[Example, ...], tuple[Example, ...]]:
+        """Examples that proposals are written from, and those that count as evidence; no source image is in both."""
+        return split(self.pool, share=EVIDENCE_SHARE, seed=self.seed)
 
     @property
     def noise(self) -> Noise:
@@ -115,24 +124,30 @@ def announce(run: Run, state: State, proposal: Proposal, after: Library) -> None
     )
 
 
-def keep(
-    state: State, after: Library, outcomes: Mapping[str, Outcome], noise: Noise, record: Mapping[str, Any]
-) -> State:
-    """Make an edited Library the champion, with a line in its lineage: with agreement before and after, on the pool."""
-    judged = state.judged(outcomes, noise, kept=True)
+def keep(run: Run, state: State, proposal: Proposal, outcomes: Mapping[str, Outcome], evidence: Evidence) -> State:
+    """Make an edited Library the champion, with a line in its lineage for each proposal of a bundle.
+
+    Args:
+        run: The run.
+        state: Before the edit.
+        proposal: The edit.
+        outcomes: What was judged with it, by example id.
+        evidence: Why it is kept.
+    """
+    judged = state.judged(outcomes, run.noise, kept=True)
     n = sum(outcome.judged for outcome in judged.outcomes.values())
     on_pool = {"n": n, "before": state.accuracy, "after": judged.accuracy}
-    line = {"parent": state.library.id, "library": after.id, "step": state.step, **record}
-    line["added"] = new_lines(state.library, after)
-    line["evidence"] = {**on_pool, **record["evidence"]}
-    return replace(
-        judged,
-        library=after.with_lineage(line),
-        idle=0,
-        gained=True,
-        accepted=state.accepted + 1,
-        version=state.version + 1,
-    )
+    members, library = proposal.members or (proposal,), state.library
+    others = f"in one bundle of {len(members)} edits, " if len(members) > 1 else ""
+    for member in members:
+        record, after = lineage(run, member, replace(evidence, reason=others + evidence.reason)), library
+        for change in member.changes:
+            after = after.apply(change)
+        line = {"parent": library.id, "library": after.id, "step": state.step, **record}
+        line["added"] = new_lines(library, after)
+        line["evidence"] = {**on_pool, **record["evidence"]}
+        library = after.with_lineage(line)
+    return replace(judged, library=library, idle=0, gained=True, accepted=state.accepted + 1, version=state.version + 1)
 
 
 def new_lines(before: Library, after: Library) -> dict[str, list[str]]:
@@ -190,6 +205,7 @@ def decided(run: Run, state: State, proposal: Proposal, evidence: Evidence) -> N
             state.version,
             run.bench.spent.to_json(),
             tuple(change_json(change) for change in proposal.changes),
+            tuple(each.signature for each in proposal.members),
             step=state.step,
         )
     )
@@ -198,6 +214,16 @@ def decided(run: Run, state: State, proposal: Proposal, evidence: Evidence) -> N
 def passed(run: Run, state: State, proposal: Proposal, reason: str) -> None:
     """Emit that a proposal was passed over before anything was judged."""
     _pass(run, state, proposal.statement, reason)
+
+
+def together(proposals: Sequence[Proposal]) -> Proposal:
+    """Several proposals as one bundle; a single one stays as it is."""
+    if len(proposals) == 1:
+        return proposals[0]
+    changes = tuple(change for proposal in proposals for change in proposal.changes)
+    statement = " ".join(dict.fromkeys(proposal.statement for proposal in proposals))
+    cited = tuple(dict.fromkeys(name for proposal in proposals for name in proposal.cited))
+    return Proposal("bundle", changes, statement, cited, proposals[0].source, members=tuple(proposals))
 
 
 def pend(proposals: Sequence[Proposal], library: Library) -> tuple[Pending, ...]:

@@ -1,27 +1,24 @@
 """Tries one edit of the Library: asks the judge for as little as the gate needs, and writes the evidence down."""
 
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rewardharness.evolution.analyzer import LIBRARY_FAILURES
 from rewardharness.evolution.gate import (
     EXACT,
-    OUR_GATE,
+    FIRST_TEST,
     Evidence,
     Noise,
     Policy,
     Standing,
     Tally,
     Verdict,
+    sign_test,
 )
 from rewardharness.evolution.proposal import Outcome, Proposal
 from rewardharness.evolution.stop import Paused
-from rewardharness.judging.report import mcnemar
 from rewardharness.schema import Example
-
-LEAVE_OUT_ABOVE = 6
-"""Examples that a proposer was shown when it wrote an edit do not count for it if more than this many others remain."""
 
 COVERAGE = 0.5
 """Share of answers below which a gate is not trusted: the run pauses instead of deciding."""
@@ -36,7 +33,7 @@ Ask = Callable[[Sequence[Example]], Iterable[Outcome]]
 class GateSettings:
     """How edits are tried."""
 
-    policy: Policy = OUR_GATE
+    policy: Policy = FIRST_TEST
     noise: Noise = EXACT
     screen: bool = False
     """Whether an edit that fixes none of the failures it cites is sent back at once. It saves calls in long runs and
@@ -82,6 +79,7 @@ def try_edit(
     ask: Ask,
     how: GateSettings,
     seed: int,
+    evidence: Collection[str] | None = None,
 ) -> Trial:
     """Try an edit.
 
@@ -92,7 +90,8 @@ def try_edit(
         standings: What is known of how steadily they are judged; none for those that never were.
         ask: Judges under the edited Library.
         how: The policy, and how to go about it.
-        seed: Decides on the order, in which examples expected right and wrong take turns.
+        seed: Decides on the order, in which examples judged right and wrong take turns.
+        evidence: Ids of the examples that count: none that the proposer has seen. None: all of them.
 
     Returns:
         The evidence and the new outcomes. What `ask` raises passes through.
@@ -101,7 +100,7 @@ def try_edit(
         Paused: If most answers fail.
     """
     trial = _Trial(touched, before, standings, ask, how)
-    return trial.run(proposal, seed)
+    return trial.run(proposal, seed, evidence)
 
 
 @dataclass
@@ -114,14 +113,14 @@ class _Trial:
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     tally: Tally = field(default_factory=Tally)
     due: dict[str, float] = field(default_factory=dict)
-    """Examples that are to count and have not been counted, with the chance that each goes well without the edit."""
+    """Examples that are to count and have not been counted, with their credit without the edit."""
     failed: int = 0
     unsteady: int = 0
 
-    def run(self, proposal: Proposal, seed: int) -> Trial:
+    def run(self, proposal: Proposal, seed: int, evidence: Collection[str] | None) -> Trial:
         if not self.touched:
             return self._close(Verdict("reject", "it changes the context of no example"))
-        order = self._order(proposal.shown, seed)
+        order = self._order(evidence, seed)
         missed = [each for each in self.touched if each.id in proposal.cited and self._surely_missed(each)]
         verdict = self.how.policy.decide(self.tally)
         if verdict is None and self.how.screen and missed:
@@ -139,20 +138,19 @@ class _Trial:
             verdict = self.how.policy.decide(self.tally) or verdict
         return self._close(verdict)
 
-    def _order(self, shown: Sequence[str], seed: int) -> list[Example]:
-        """Choose the examples that count; those expected right and wrong take turns, each in seeded random order."""
-        usable = [example for example in self.touched if example.id in self.standings]
+    def _order(self, evidence: Collection[str] | None, seed: int) -> list[Example]:
+        """Choose the examples that count; those judged right and wrong take turns, each in seeded random order."""
+        chosen = [example for example in self.touched if evidence is None or example.id in evidence]
+        usable = [example for example in chosen if example.id in self.standings]
         steady = [each for each in usable if not self.standings[each.id].unsteady(self.how.noise)]
         self.unsteady = len(usable) - len(steady)
-        others = [example for example in steady if example.id not in shown]
-        counted = others if len(others) > LEAVE_OUT_ABOVE else steady
-        for example in counted:
-            self.due[example.id] = self.standings[example.id].expected(self.how.noise)
+        for example in steady:
+            self.due[example.id] = worth(self.before[example.id]) or 0.0
             self.tally.expect(self.due[example.id])
         rng = random.Random(seed)
         placed: list[tuple[float, str, Example]] = []
         for right in (False, True):
-            side = sorted((each for each in counted if (self.due[each.id] >= 0.5) == right), key=lambda each: each.id)
+            side = sorted((each for each in steady if (self.due[each.id] >= 0.5) == right), key=lambda each: each.id)
             rng.shuffle(side)
             placed += [((number + 0.5) / len(side), example.id, example) for number, example in enumerate(side)]
         return [example for *_, example in sorted(placed, key=lambda item: item[:2])]
@@ -167,11 +165,11 @@ class _Trial:
             self.outcomes[name] = outcome
             before, after = worth(self.before[name]), worth(outcome)
             self.failed += before is None or after is None
-            expected = self.due.pop(name, None)
-            if expected is not None:
-                self.tally.drop(expected)
+            credit = self.due.pop(name, None)
+            if credit is not None:
+                self.tally.drop(credit)
                 if before is not None and after is not None:
-                    self.tally.count(expected, before, after)
+                    self.tally.count(before, after)
         silent = sum(worth(outcome) is None for outcome in self.outcomes.values())
         if silent >= _COVERAGE_FROM and silent > (1 - COVERAGE) * len(self.outcomes):
             raise Paused(
@@ -194,19 +192,20 @@ class _Trial:
         return before is not None and after is not None and (after - before) * side > 0
 
     def _close(self, verdict: Verdict) -> Trial:
+        fixes, breaks = self.tally.fixes, self.tally.breaks
         evidence = Evidence(
             decision=verdict.decision,
             reason=verdict.reason,
             policy=self.how.policy.name,
-            fixes=self.tally.fixes,
-            breaks=self.tally.breaks,
+            fixes=fixes,
+            breaks=breaks,
             ties=self.tally.ties,
             failed=self.failed,
             unsteady=self.unsteady,
             judged=self.tally.judged,
             affected=len(self.touched),
             calls=len(self.outcomes),
-            p_value=mcnemar(self.tally.fixes, self.tally.breaks),
+            p_value=sign_test(fixes, breaks) if fixes + breaks else None,
             fixed=tuple(example.id for example in self.touched if self._changed(example, 1)),
             broken=tuple(example.id for example in self.touched if self._changed(example, -1)),
         )

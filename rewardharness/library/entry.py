@@ -106,6 +106,11 @@ class Entry:
         except TriggerError as error:
             raise LibraryError(f"The triggers of {self.name!r}: {error}", next_step="Correct them.") from None
 
+    @property
+    def protected(self) -> bool:
+        """Whether evolution must not remove it: `metadata.protected` is `true`."""
+        return self.metadata.get("protected") == "true"
+
     @cached_property
     def entry_id(self) -> str:
         """Content id of what the entry means: formatting and unknown keys do not count."""

@@ -22,7 +22,7 @@ from rewardharness.library.rubric import Criterion, Rubric
 from rewardharness.library.store import Library
 from rewardharness.settings import Settings
 
-PAIRS = 24
+PAIRS = 48
 COLORS = {"red": (200, 30, 30), "green": (30, 160, 40), "blue": (40, 60, 200), "yellow": (220, 200, 40)}
 WRONG = "p00"
 """Id of the pair whose label is wrong: it says A, and B is better. It is not put aside for the audit."""

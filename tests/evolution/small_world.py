@@ -33,7 +33,8 @@ BRIGHTER, DARKER, OPPOSITE = "Prefer the brighter picture.", "Prefer the darker 
 GENERATOR, LABEL_KIND = "secretgenerator", "secretlabel"
 
 
-QUICK = DefaultSchedule(per_round=2, prune_share=0.0)
+QUICK = DefaultSchedule(per_round=2, prune_share=0.0, alpha=0.9)
+"""With a loose error budget, so that few examples are enough."""
 
 
 def picture(level: int, name: str) -> ImageInput:
@@ -42,7 +43,7 @@ def picture(level: int, name: str) -> ImageInput:
     return ImageInput(f"{GENERATOR}-{name}.png", data=stream.getvalue())
 
 
-def make_dataset(per_topic: int = 8, topics: Sequence[str] = TOPICS) -> Dataset:
+def make_dataset(per_topic: int = 12, topics: Sequence[str] = TOPICS) -> Dataset:
     examples = []
     for number in range(per_topic * len(topics)):
         topic = topics[number % len(topics)]

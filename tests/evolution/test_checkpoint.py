@@ -41,7 +41,7 @@ def make_state(bench: JudgeBench) -> State:
         best=0.75,
         queue=("cats",),
         prune_limit=9,
-        pending=(Pending.of(GOOD[1], library), Pending.of(IDLE, library, narrowed=True)),
+        pending=(Pending.of(GOOD[1], library), Pending.of(IDLE, library, single=True)),
         rejected=(Tried.of(add("trees", "tree", "x"), "no use"),),
         findings=(Finding("Cats.", ("cat-00",), ("add",), 1, 2),),
     )
@@ -61,9 +61,7 @@ def test_a_state_comes_back_whole(tmp_path: Path) -> None:
         name: each.credit for name, each in state.outcomes.items()
     }
     assert [each.proposal.signature for each in back.pending] == [each.proposal.signature for each in state.pending]
-    assert [(each.base, each.narrowed) for each in back.pending] == [
-        (each.base, each.narrowed) for each in state.pending
-    ]
+    assert [(each.base, each.single) for each in back.pending] == [(each.base, each.single) for each in state.pending]
     for name in ("standings", "rejected", "findings", "queue", "prune_limit", "best", "phase", "gained", "ending"):
         assert getattr(back, name) == getattr(state, name), name
 
@@ -130,7 +128,7 @@ def test_every_sort_of_change_survives() -> None:
         ReplaceEntry(replace(old, description="Changed.")),
         RemoveEntry("gone", "pruned"),
     )
-    proposal = Proposal("merge", changes, "Because.", ("x",), "me", ("idea",), ("x", "y"))
+    proposal = Proposal("merge", changes, "Because.", ("x",), "me", ("idea",))
     back = read_proposal(json.loads(json.dumps(proposal_json(proposal))))
     assert back == proposal
     assert replace(back, idea=()).signature == replace(proposal, idea=()).signature

@@ -110,16 +110,16 @@ def test_examples_that_no_version_got_right_are_listed(tmp_path: Path) -> None:
 
     report = evolve(make_plan(tmp_path, orchestrator=ListOrchestrator([]))[0], tmp_path / "run", Watch())
     puzzles = report["puzzles"]
-    assert {each["category"] for each in puzzles} == {"cat", "dog"} and len(puzzles) == 12
+    assert {each["category"] for each in puzzles} == {"cat", "dog"} and len(puzzles) == 18
     assert all(re.match(r"make (cat|dog)", each["instruction"]) for each in puzzles)
 
 
 def test_what_is_foreseen_is_about_what_comes(tmp_path: Path, report: Json) -> None:
     plan, _ = make_plan(tmp_path)
     cost = plan.estimate
-    assert cost.begin == 24 and cost.audit == 24 and cost.ensemble == 0 and cost.requests == 1
+    assert cost.begin == 36 and cost.audit == 36 and cost.ensemble == 0 and cost.requests == 1
     assert cost.begin <= report["spent"]["judgments"] <= cost.begin + cost.most
     paper, _ = make_plan(tmp_path, schedule=PaperSchedule(iterations=2), library=EMPTY)
-    gate, read_both_ways = 10, 28
+    gate, read_both_ways = 14, 44
     assert paper.estimate.begin + paper.estimate.search == gate + read_both_ways + 2 * (read_both_ways + 2 * gate)
     assert DefaultSchedule().proposals == 60

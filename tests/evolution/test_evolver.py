@@ -76,7 +76,7 @@ def edit(operator: str, **more: object) -> dict[str, object]:
 
 def test_a_new_skill_is_read_whole() -> None:
     found = accepted(edit("add", entry=NEW))
-    assert (found.operator, found.cited, found.shown, found.source) == ("add", ("p1",), ("p1",), "model")
+    assert (found.operator, found.cited, found.source) == ("add", ("p1",), "model")
     entry = found.applied_to(START).get("sky-colour")
     assert entry is not None and entry.rubric is not None
     assert [str(trigger) for trigger in entry.triggers] == ["add", "sky"]

@@ -20,7 +20,7 @@ from rewardharness.models.base import ChatRequest, ModelError
 from rewardharness.models.scripted import Script
 from rewardharness.schema import Usage
 
-POOL_SIZE = 24
+POOL_SIZE = 36
 CITED = ("cat-00", "cat-04", "cat-08", "cat-12")
 
 
@@ -31,7 +31,7 @@ def tool(prompt: str = "COUNT STARS.", name: str = "star-counter") -> Entry:
 
 
 def proposal(entry: Entry, cited: Sequence[str] = CITED) -> Proposal:
-    return Proposal("add_tool", (AddEntry(entry),), "Stars matter.", tuple(cited), "a list", shown=tuple(cited))
+    return Proposal("add_tool", (AddEntry(entry),), "Stars matter.", tuple(cited), "a list")
 
 
 @dataclass

@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 from small_world import (
     BRIGHTER,
+    DARKER,
     GOOD,
     HARMFUL,
     IDLE,
-    OPPOSITE,
-    QUICK,
     ListOrchestrator,
     add,
     make_dataset,
@@ -18,23 +17,26 @@ from small_world import (
     skill,
 )
 
+from rewardharness.errors import LibraryError
 from rewardharness.evolution.bench import JudgeBench
 from rewardharness.evolution.checkpoint import read_change
 from rewardharness.evolution.events import Decided, Event, Passed, PhaseBegan
 from rewardharness.evolution.loop import search
 from rewardharness.evolution.paper import PaperSchedule, swapped
 from rewardharness.evolution.proposal import Dropped, Proposal, wording
-from rewardharness.evolution.prune import NonInferiorityGate
-from rewardharness.evolution.schedules import DefaultSchedule, Schedule
+from rewardharness.evolution.prune import prune_order
+from rewardharness.evolution.schedules import NO_EVIDENCE, DefaultSchedule, Schedule
 from rewardharness.evolution.state import State, begin
 from rewardharness.evolution.steps import Run
 from rewardharness.evolution.stop import UNLIMITED, Budget, Limits, Paused
 from rewardharness.library.evolved import read_steps
+from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY, AddEntry, Library, RemoveEntry, ReplaceEntry
 from rewardharness.models.base import ModelError
 from rewardharness.schema import TIE
 
-DATASET = make_dataset(12)
+QUICK = DefaultSchedule(per_round=2, prune_share=0.0)
+DATASET = make_dataset(22)
 POOL = DATASET.examples
 
 
@@ -55,15 +57,44 @@ def run(
 
 
 def decisions(events: Sequence[Event]) -> dict[str, str]:
-    return {event.names[0]: event.evidence["decision"] for event in events if isinstance(event, Decided)}
+    return {"+".join(event.names): event.evidence["decision"] for event in events if isinstance(event, Decided)}
 
 
 def test_helpful_edits_are_kept_and_harmful_ones_sent_back(tmp_path: Path) -> None:
     state, events, bench = run(tmp_path, QUICK, ListOrchestrator())
-    assert decisions(events) == {"cats": "accept", "trees": "reject", "cars": "reject", "dogs": "accept"}
-    assert [entry.name for entry in state.library.entries] == ["cats", "dogs"]
-    assert state.accuracy == 1.0 and state.version == state.accepted == 2
-    assert bench.spent.judgments < len(POOL) * 2, "only what an edit touches is judged"
+    assert decisions(events) == {"cats+trees": "reject", "cats": "accept", "trees": "reject", "cars+dogs": "accept"}
+    assert [entry.name for entry in state.library.entries] == ["cars", "cats", "dogs"]
+    assert (
+        state.accuracy == 1.0 and state.version == state.accepted == 2 and (state.tests, state.single_tests) == (2, 2)
+    )
+    assert bench.spent.judgments < len(POOL) * 3, "only what an edit touches is judged"
+
+
+def test_a_bundle_names_its_members_and_is_one_edit(tmp_path: Path) -> None:
+    state, events, _ = run(tmp_path, QUICK, ListOrchestrator(GOOD))
+    [event] = [each for each in events if isinstance(each, Decided)]
+    assert event.accepted and event.operator == "bundle"
+    assert event.members == tuple(each.signature for each in GOOD)
+    assert state.proposed == 2 and [line["entries"] for line in state.library.lineage] == [["cats"], ["dogs"]]
+
+
+def test_what_the_orchestrator_saw_is_no_evidence(tmp_path: Path) -> None:
+    orchestrator = ListOrchestrator()
+    state, events, _ = run(tmp_path, QUICK, orchestrator)
+    seen = {each.example.source_id for view in orchestrator.views for each in view.outcomes}
+    assert 0.3 * len(POOL) < len(seen) < 0.5 * len(POOL)
+    for event in events:
+        if isinstance(event, Decided) and not event.accepted:
+            judged = {*event.evidence["fixed"], *event.evidence["broken"]}
+            assert not judged & {each.id for each in POOL if each.source_id in seen}
+    assert {tried.reason for tried in state.rejected} == {NO_EVIDENCE}, "counts of the evidence are not told"
+
+
+def test_an_edit_that_touches_too_few_examples_is_passed_over_and_costs_no_test(tmp_path: Path) -> None:
+    state, events, bench = run(tmp_path, QUICK, ListOrchestrator([add("one", "number 7", BRIGHTER)]))
+    [event] = [each for each in events if isinstance(each, Passed)]
+    assert "at least 6 are needed" in event.reason
+    assert state.tests == 0 and bench.spent.judgments == len(POOL)
 
 
 def test_the_lineage_says_who_wanted_it_and_why(tmp_path: Path) -> None:
@@ -72,8 +103,8 @@ def test_the_lineage_says_who_wanted_it_and_why(tmp_path: Path) -> None:
     [line] = state.library.lineage
     assert line["parent"] == EMPTY.id and line["library"] == state.library.id
     assert line["operator"] == "add" and line["entries"] == ["cats"] and line["cited"] == ["cat-00"]
-    assert line["evidence"]["fixes"] == 12 and line["evidence"]["breaks"] == 0
-    assert len(line["evidence"]["fixed"]) == 12
+    assert line["evidence"]["fixes"] == 13 and line["evidence"]["breaks"] == 0
+    assert len(line["evidence"]["fixed"]) == 22
     [step] = read_steps(state.library.lineage)
     assert step.n == len(POOL) and step.after == state.accuracy and step.after > (step.before or 0.0)
 
@@ -129,7 +160,7 @@ def test_patience_ends_a_phase(tmp_path: Path) -> None:
 
 def test_the_number_of_proposals_is_a_limit(tmp_path: Path) -> None:
     state, events, _ = run(tmp_path, replace(QUICK, proposals=3), ListOrchestrator())
-    assert state.proposed == len(decisions(events)) == 3
+    assert state.proposed == 3 and "dogs" not in str(decisions(events))
     assert "3 proposals" in state.ending
 
 
@@ -163,20 +194,6 @@ def test_an_edit_of_an_entry_that_changed_meanwhile_is_not_applied_blindly(tmp_p
     assert state.library.get("pets") == first.entry
 
 
-def test_an_edit_that_breaks_too_much_gets_one_narrower_attempt(tmp_path: Path) -> None:
-    turned = add("turned", "cat, dog, tree", OPPOSITE)
-    state, events, _ = run(tmp_path, replace(QUICK, per_round=1), ListOrchestrator([turned]))
-    tried = [event for event in events if isinstance(event, Decided)]
-    assert [event.evidence["decision"] for event in tried] == ["reject", "accept"]
-    assert tried[1].evidence["breaks"] == 0 and "Narrowed" in tried[1].statement
-    entry = state.library.get("turned")
-    assert entry is not None and entry.metadata["triggers"] == "cat, dog"
-    assert state.proposed == 1, "it is the same proposal"
-
-    whole, events, _ = run(tmp_path, replace(QUICK, per_round=1, revise=False), ListOrchestrator([turned]))
-    assert len(whole.library) == 0
-
-
 def test_an_orchestrator_that_fails_once_is_asked_again(tmp_path: Path) -> None:
     orchestrator = ListOrchestrator(errors=[ModelError("rate_limited", "Later.")])
     state, _, _ = run(tmp_path, QUICK, orchestrator)
@@ -206,25 +223,49 @@ def test_an_orchestrator_that_keeps_failing_pauses_the_run(tmp_path: Path, error
 
 
 def test_a_spent_budget_ends_the_search_with_what_there_is(tmp_path: Path) -> None:
-    limits = Limits(Budget(judgments=len(POOL) + 14))
+    limits = Limits(Budget(judgments=len(POOL) + 50))
     state, _, bench = run(tmp_path, QUICK, ListOrchestrator(), limits=limits)
     assert "budget" in state.ending and [entry.name for entry in state.library.entries] == ["cats"]
-    assert bench.spent.judgments <= len(POOL) + 14
+    assert bench.spent.judgments <= len(POOL) + 50
     assert state.pending, "what is left waits for a larger budget"
 
 
-def test_pruning_lets_go_what_nothing_is_lost_without(tmp_path: Path) -> None:
+def test_pruning_keeps_what_makes_no_difference(tmp_path: Path) -> None:
     library = EMPTY
     for proposal in (*GOOD, IDLE):
         library = proposal.applied_to(library)
     everything = replace(QUICK, prune_share=9.0)
     state, events, _ = run(tmp_path, everything, ListOrchestrator([]), library=library)
-    assert decisions(events)["cats"] == decisions(events)["dogs"] == "reject"
-    # The note for cars changes no answer in any way, so this judge's word on it is worth nothing.
-    assert "does not read it" in next(
-        event.evidence["reason"] for event in events if isinstance(event, Decided) and event.names == ("cars",)
-    )
+    assert decisions(events) == {"cats": "reject", "dogs": "reject", "cars": "reject"}
     assert len(state.library) == 3
+
+
+def test_pruning_never_looks_at_what_few_examples_exercise(tmp_path: Path) -> None:
+    rare = skill("rare", "tree number 2, tree number 6", DARKER)
+    state, events, _ = run(
+        tmp_path, replace(QUICK, prune_share=9.0), ListOrchestrator([]), library=EMPTY.apply(AddEntry(rare))
+    )
+    assert len(state.library) == 1 and decisions(events) == {}
+
+
+def test_a_protected_entry_is_never_removed(tmp_path: Path) -> None:
+    harmful = skill("trees", "tree", DARKER)
+    library = EMPTY.apply(AddEntry(replace(harmful, metadata={**harmful.metadata, "protected": "true"})))
+    state, events, _ = run(tmp_path, replace(QUICK, prune_share=9.0), ListOrchestrator([]), library=library)
+    assert len(state.library) == 1 and decisions(events) == {}
+    for changes in (
+        (RemoveEntry("trees"),),
+        (ReplaceEntry(harmful),),
+        (RemoveEntry("trees"), AddEntry(skill("more", "tree", BRIGHTER))),
+    ):
+        with pytest.raises(LibraryError, match="protected"):
+            Proposal("merge", changes, "x", (), "test").applied_to(library)
+
+
+def test_the_scales_and_the_guards_of_the_built_in_library_are_protected() -> None:
+    protected = {entry.name for entry in open_library("builtin").entries if entry.protected}
+    assert protected == {"scoring-scale", "preserving-the-rest", "visual-quality-and-artifacts"}
+    assert not protected & set(prune_order(open_library("builtin")))
 
 
 def test_pruning_removes_what_only_does_harm(tmp_path: Path) -> None:
@@ -276,20 +317,3 @@ def test_a_pair_the_other_way_round_has_its_label_turned() -> None:
     assert other.candidates == pair.candidates[::-1] and other.id != pair.id
     assert {pair.preference, other.preference} == {"A", "B"}
     assert swapped(replace(pair, preference=TIE)).preference == TIE
-
-
-def test_a_small_pool_is_not_certain() -> None:
-    from rewardharness.evolution.gate import Tally
-
-    def verdict(pool: int, fixes: int, breaks: int) -> str:
-        tally = Tally()
-        for before, after in [(0.0, 1.0)] * fixes + [(1.0, 0.0)] * breaks:
-            tally.count(before, before, after)
-        said = NonInferiorityGate(pool).decide(tally)
-        assert said is not None
-        return said.decision
-
-    assert verdict(100, 0, 0) == "accept"
-    assert verdict(20, 0, 0) == "reject", "twenty examples cannot vouch for three points"
-    assert verdict(100, 3, 4) == "reject"
-    assert verdict(100, 5, 4) == "accept"

@@ -1,0 +1,94 @@
+"""What a run accepts with the real schedule and the built-in Orchestrator, on made-up grades: nothing by luck."""
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from statistics import fmean
+
+from proposer_samples import criterion, example, judge, library, skill
+
+from rewardharness.evolution.bench import affected
+from rewardharness.evolution.builtin.orchestrator import BuiltinOrchestrator
+from rewardharness.evolution.gate import ALPHA
+from rewardharness.evolution.loop import search
+from rewardharness.evolution.proposal import Outcome
+from rewardharness.evolution.schedules import DefaultSchedule
+from rewardharness.evolution.state import State, begin
+from rewardharness.evolution.steps import Run
+from rewardharness.evolution.stop import Spent
+from rewardharness.library.store import Library
+from rewardharness.schema import Example
+
+THINGS = ["cat", "dog", "hat", "car", "tree", "lamp", "bird", "boat"]
+VERBS = ("add a {} to the scene", "remove the {}", "make the {} red", "replace the {} with a vase")
+GRADED = ("sharpness", "seam", "edit_extent", "added_structure", "noise", "fidelity", "removal_fill")
+START = library(
+    skill("every-edit", "always", criterion("sharp", "sharpness"), criterion("seam", "seam")),
+    skill("adding-things", "add, insert", criterion("extent", "edit_extent", applies=["add"])),
+)
+Grades = dict[str, dict[str, dict[str, float]]]
+
+
+@dataclass
+class GradedBench:
+    """Judges by grades that are made up; exact, and it counts nothing."""
+
+    grades: Grades
+    spent: Spent = field(default_factory=Spent)
+    noisy = calls_tools = False
+
+    def judge(self, made: Library, examples: Sequence[Example], *, again: bool = False) -> list[Outcome]:
+        self.spent = replace(self.spent, judgments=self.spent.judgments + len(examples))
+        return [judge(made, each, self.grades[each.id]) for each in examples]
+
+    def affected(self, before: Library, after: Library, examples: Sequence[Example]) -> tuple[Example, ...]:
+        return affected(before, after, examples, tools=False)
+
+
+def world(seed: int, count: int, telling: str = "", share: float = 0.9) -> tuple[list[Example], Grades]:
+    """Examples with random grades. Labels are random too, or follow one measure with the probability `share`."""
+    rng = random.Random(seed)
+    examples, grades = [], {}
+    for number in range(count):
+        made = {label: {name: rng.random() for name in GRADED} for label in "AB"}
+        label = rng.choice("AB")
+        if telling and rng.random() < share:
+            label = max("AB", key=lambda each: made[each][telling])
+        name = f"e{number:03d}"
+        said = VERBS[number % len(VERBS)].format(THINGS[rng.randrange(len(THINGS))])
+        examples.append(replace(example(name, said, label), source_id=f"s{number}"))
+        grades[name] = made
+    return examples, grades
+
+
+def evolve(seed: int, examples: Sequence[Example], grades: Grades, start: Library = START) -> State:
+    bench = GradedBench(grades)
+    run = Run(bench, BuiltinOrchestrator(), tuple(examples), lambda each: grades[each.id], GRADED, seed)  # type: ignore[arg-type]
+    schedule = DefaultSchedule(prune_share=1.0)
+    return search(run, schedule, begin(start, bench.judge(start, examples)), lambda state: None)
+
+
+def test_on_random_labels_at_most_one_run_in_twenty_accepts_anything() -> None:
+    runs = 48
+    accepted = 0
+    for seed in range(runs):
+        examples, grades = world(seed, 60)
+        state = evolve(seed, examples, grades)
+        assert state.tests > 0, "there are proposals to test"
+        accepted += state.accepted > 0
+    # Probability of so many accepting runs, or more, if each accepts with the probability ALPHA.
+    tail = sum(math.comb(runs, k) * ALPHA**k * (1 - ALPHA) ** (runs - k) for k in range(accepted, runs + 1))
+    assert tail > 0.05, f"{accepted} of {runs} runs accepted something"
+
+
+def test_a_real_improvement_is_accepted_and_holds_on_unseen_examples() -> None:
+    unseen, unseen_grades = world(99, 300, "added_structure")
+    bench = GradedBench(unseen_grades)
+    gains = []
+    for seed in range(5):
+        examples, grades = world(seed, 75, "added_structure")
+        state = evolve(seed, examples, grades)
+        before, after = (fmean(each.credit for each in bench.judge(made, unseen)) for made in (START, state.library))
+        gains.append(after - before if state.accepted else 0.0)
+    assert sum(gain > 0.05 for gain in gains) >= 4, gains

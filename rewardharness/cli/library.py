@@ -34,6 +34,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 
     checked = parts.add_parser("check", help="say what is wrong or odd", description=check.__doc__)
     checked.add_argument("library", help=hub.LIBRARY)
+    checked.add_argument("--data", metavar="DATA", help="examples whose instructions no entry may copy phrases of")
     checked.add_argument("--strict", action="store_true", help="warnings fail as well")
     checked.add_argument("--json", action="store_true", help="print one JSON object")
     checked.set_defaults(run=check)
@@ -93,10 +94,12 @@ def check(arguments: argparse.Namespace, settings: Settings) -> int:
     """Say everything that is wrong or odd in a Library, with file and line."""
     from collections import Counter
 
+    from rewardharness.data.opening import open_data
     from rewardharness.library.opening import check_library
     from rewardharness.measure.table import MEASURES
 
-    problems = check_library(arguments.library, MEASURES)
+    examples = open_data(arguments.data, settings).examples if arguments.data else ()
+    problems = check_library(arguments.library, MEASURES, [example.instruction for example in examples])
     counts = Counter(problem.severity for problem in problems)
     bad = counts["error"] > 0 or (arguments.strict and counts["warning"] > 0)
     if arguments.json:

@@ -1,7 +1,7 @@
 """Checks a Library's folder and returns everything that is wrong or odd in it."""
 
 import stat
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from itertools import islice
 from pathlib import Path, PurePosixPath
 
@@ -9,6 +9,7 @@ from rewardharness.errors import shown
 from rewardharness.library.entry import ENTRY_FILE, FOLDERS, RUBRIC_FILE
 from rewardharness.library.folder import MAX_TOTAL, Folder, odd_kind
 from rewardharness.library.lint import Surroundings, lint_entry
+from rewardharness.library.overlap import check_copied, compare_entries
 from rewardharness.library.problems import SEVERITIES, Findings, Problem
 from rewardharness.library.reader import LINEAGE_FILE, Reading, read_folder
 from rewardharness.library.registry import REGISTRY_FILE
@@ -31,7 +32,9 @@ _KNOWN = frozenset(
 )
 
 
-def check_folder(path: Path | str, known_measures: Collection[str] | None = None) -> tuple[Problem, ...]:
+def check_folder(
+    path: Path | str, known_measures: Collection[str] | None = None, instructions: Iterable[str] = ()
+) -> tuple[Problem, ...]:
     """Check a Library's folder.
 
     Nothing in the folder makes this raise; no file is run, no link is followed.
@@ -39,6 +42,7 @@ def check_folder(path: Path | str, known_measures: Collection[str] | None = None
     Args:
         path: The folder.
         known_measures: Names of the measures that Tools and criteria may use; None leaves the names unchecked.
+        instructions: Instructions of the examples that it was evolved on; their phrases do not belong in it.
 
     Returns:
         Every problem with its file and line, in order of file and line. Whatever `Library.load` refuses is an
@@ -50,6 +54,9 @@ def check_folder(path: Path | str, known_measures: Collection[str] | None = None
     around = Surroundings({read.entry.name for read in reading.entries} | set(reading.registry.kinds), known_measures)
     for read in reading.entries:
         lint_entry(read, around, findings.at(read.entry.path))
+    entries = [read.entry for read in reading.entries]
+    compare_entries(entries, findings)
+    check_copied(entries, instructions, findings)
     if path.is_dir():
         _check_files(path, reading)
     order = {severity: rank for rank, severity in enumerate(SEVERITIES)}

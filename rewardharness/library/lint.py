@@ -4,6 +4,7 @@ Every rule here was met in Libraries that people have published. Rules are cheap
 never refuse.
 """
 
+import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -35,11 +36,25 @@ _POSITIONS = re.compile(
     r"\b(?:[Ii]mage|[Cc]andidate|[Ee]dit|[Oo]ption|[Oo]utput|[Rr]esult|[Pp]icture)s?\s+(?:[A-D]|[1-4])\b"
     r"|\b(?i:(?:left|right|first|second|third|fourth)(?:-hand)?\s+(?:image|candidate|option|picture))\b"
 )
+_TOOL_POSITIONS = re.compile(
+    r"\b(?i:image|candidate|edit|option|output|result|picture)s?(?: [A-D]|_[A-Da-d]|[ _][1-4])(?=\b|_)"
+    r"|\b(?i:(?:left|right)(?:-hand)?[ _](?:image|candidate|option|picture))\b"
+)
 _CHAIN_TAG = re.compile(r"</?(?:think|tool|obs|answer)>", re.IGNORECASE)
 _ASKED_KEY = re.compile(r"[\"']([A-Za-z_][A-Za-z0-9_]{0,63})[\"']\s*:")
+_LITERAL = re.compile(
+    r"\s*(?:(?P<bool>(?:true|false)\b)|(?P<float>-?\d+\.\d+)|(?P<int>-?\d+)|(?P<list>\[)|[\"](?P<str>[^\"]*)[\"])"
+)
+_PLACEHOLDER = re.compile(r"\d|bool|true|false|int|num|float|list|array|object", re.IGNORECASE)
+_KINDS = {"string": "str", "boolean": "bool", "integer": "int", "number": "float", "array": "list", "object": "dict"}
+_ACCEPTED = {"str": {"str"}, "bool": {"bool"}, "int": {"int", "float"}, "float": {"float"}, "list": {"list"}}
+"""Kinds in a schema that a literal in a prompt agrees with."""
 _RUBRIC_ID = re.compile(r"^[ \-{]*[\"']?id[\"']?[ ]*:[ ]*[\"']?([A-Za-z0-9_.-]+)", re.MULTILINE)
 _WORD = re.compile(r"[^\W_]+")
 _LIST_ITEM = re.compile(r"\s*(?:[-*+•]|\d+[.)])\s")
+
+
+_NO_POSITIONS = "Candidates change places; say `a candidate`."
 
 
 @dataclass(frozen=True)
@@ -121,6 +136,10 @@ def _check_front(read: ReadEntry, findings: Findings) -> None:
             if getattr(entry, key) is not None:
                 message = f"A Skill has no use for `{key}`."
                 findings.warning(message, read.places.line(key), "Remove it, or make this a Tool.")
+    found = (_POSITIONS if entry.kind == "skill" else _TOOL_POSITIONS).search(entry.description)
+    if found:
+        message = f"The description speaks of candidates by position: '{shown(found.group())}'."
+        findings.warning(message, read.places.line("description"), _NO_POSITIONS)
     if _CHAIN_TAG.search(entry.description):
         message = "The description holds tags of the reasoning chain."
         findings.warning(message, read.places.line("description"), "Describe them in words.")
@@ -134,6 +153,7 @@ def _check_tool(read: ReadEntry, around: Surroundings, findings: Findings) -> No
             message = "This Tool has both `measure` and `system_prompt`; it is measured and the prompt is not used."
             findings.warning(message, read.places.line("system_prompt"), "Remove one of the two.")
     prompt = entry.system_prompt
+    _check_tool_positions(read, findings)
     if prompt is None or entry.measure is not None:
         return
     line = read.places.line("system_prompt")
@@ -147,12 +167,56 @@ def _check_tool(read: ReadEntry, around: Surroundings, findings: Findings) -> No
         message = "The system prompt never asks for JSON, though `output_schema` expects a JSON reply."
         findings.warning(message, line, "Ask for one JSON object with the keys of `output_schema`.")
     _check_keys(prompt, keys, findings, line)
+    _check_types(prompt, entry.output_schema or {}, findings, line)
+
+
+def _check_tool_positions(read: ReadEntry, findings: Findings) -> None:
+    """Report prompts and schemas that name a candidate by its place, which a Tool is not told."""
+    entry = read.entry
+    for key in ("system_prompt", "input_schema", "output_schema"):
+        value = getattr(entry, key)
+        found = _TOOL_POSITIONS.search(value if isinstance(value, str) else json.dumps(value)) if value else None
+        if found:
+            message = f"`{key}` speaks of candidates by position: '{shown(found.group())}'."
+            findings.warning(message, read.places.line(key), _NO_POSITIONS)
+
+
+def _check_types(prompt: str, schema: Mapping[str, Any], findings: Findings, line: int | None) -> None:
+    """Compare the values of a prompt's example of a reply with the kinds that its output schema expects."""
+    expected = schema["properties"] if isinstance(schema.get("properties"), dict) else schema
+    for found in _ASKED_KEY.finditer(prompt):
+        kind, literal = _kind(expected.get(found[1])), _LITERAL.match(prompt, found.end())
+        given = literal.lastgroup if literal else None
+        if literal is None or given is None or kind not in {"str", "bool", "int", "float", "list", "dict"}:
+            continue
+        if given == "str" and kind != "str" and _PLACEHOLDER.search(literal["str"]):
+            continue  # a description of the value, such as "0 to 1"
+        if kind not in _ACCEPTED[given]:
+            message = f"The system prompt shows `{shown(found[1])}` as {given}; `output_schema` expects {kind}."
+            findings.warning(message, line, "Make the prompt and `output_schema` agree on its type.")
+
+
+def _kind(value: Any) -> str:
+    """Kind of a value in either form of schema, without the kind of its members; empty for an unknown form."""
+    value = value.get("type", "dict") if isinstance(value, dict) else value
+    name = value.partition("[")[0].strip().lower() if isinstance(value, str) else ""
+    return _KINDS.get(name, name)
+
+
+def _top_keys(prompt: str) -> list[str]:
+    """Keys that a prompt asks for at the top of a reply: not within another object."""
+    top = 2 if "{{" in prompt else 1
+    keys: dict[str, None] = {}
+    for found in _ASKED_KEY.finditer(prompt):
+        if prompt.count("{", 0, found.start()) - prompt.count("}", 0, found.start()) <= top:
+            keys[found[1]] = None
+    return list(keys)
 
 
 def _check_keys(prompt: str, keys: Collection[str], findings: Findings, line: int | None) -> None:
     """Compare the keys that a prompt asks for with those that its output schema expects."""
     asked_for = dict.fromkeys(_ASKED_KEY.findall(prompt))
-    other = [key for key in asked_for if key not in keys]
+    other = [key for key in _top_keys(prompt) if key not in keys]
     said = _words(prompt)
     missing = [key for key in keys if key not in asked_for] if other else [k for k in keys if _words(k) not in said]
     expected = ", ".join(f"`{shown(key)}`" for key in missing)

@@ -1,7 +1,7 @@
 """Opens a Library by what a user calls it. The single door for everyone who asks for one."""
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from importlib.resources import as_file, files
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -43,12 +43,15 @@ def open_library(spec: str) -> Library:
     return Library.load(path)
 
 
-def check_library(spec: str, known_measures: Collection[str] | None = None) -> tuple[Problem, ...]:
+def check_library(
+    spec: str, known_measures: Collection[str] | None = None, instructions: Iterable[str] = ()
+) -> tuple[Problem, ...]:
     """Check a Library by what a user calls it.
 
     Args:
         spec: As `open_library` takes it.
         known_measures: As `check_folder` takes them.
+        instructions: As `check_folder` takes them.
 
     Raises:
         LibraryError: If it is on the Hub and cannot be reached, or breaks the format.
@@ -56,9 +59,9 @@ def check_library(spec: str, known_measures: Collection[str] | None = None) -> t
     """
     if spec == BUILTIN:
         with as_file(files("rewardharness.library").joinpath(BUILTIN)) as folder:
-            return check_folder(folder, known_measures)
+            return check_folder(folder, known_measures, instructions)
     path = Path(spec).expanduser()
     with TemporaryDirectory(prefix="rh-check-") as scratch:
         copy = Path(scratch) / "library"
         pulled = None if path.exists() else pull_spec(spec, to=copy)
-        return check_folder(path if pulled is None else copy, known_measures)
+        return check_folder(path if pulled is None else copy, known_measures, instructions)

@@ -10,6 +10,7 @@ from fixtures_shared import SHARED
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from library_samples import MEASURED, SKILL, TOOL, put, registry, write_sample
+from library_samples import RUBRIC as SAMPLE_RUBRIC
 
 from rewardharness.errors import LibraryError
 from rewardharness.library.check import check_folder
@@ -39,6 +40,66 @@ def found(folder: Path, word: str, measures: list[str] | None = None) -> list[tu
 def replaced(text: str, old: str, new: str) -> str:
     assert old in text
     return text.replace(old, new)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "word", "line"),
+    [
+        (
+            "Read all text.",
+            "Read all text in Image A.",
+            "`system_prompt` speaks of candidates by position: 'Image A'",
+            6,
+        ),
+        ("Reads the letters in an image", "Reads candidate B", "description speaks of candidates by position", 5),
+        ("text: str", "text: str\n  image_2_size: int", "`output_schema` speaks of candidates by position", 8),
+        ('"what you read"', "true", "shows `text` as bool; `output_schema` expects str", 6),
+        ('"what you read"', '["a word"]', "shows `text` as list; `output_schema` expects str", 6),
+        ("text: str", "text: list[str]", "shows `text` as str; `output_schema` expects list", 6),
+        ("text: str", "text: {type: boolean}", "shows `text` as str; `output_schema` expects bool", 6),
+    ],
+)
+def test_tools_are_checked_for_positions_and_types(folder: Path, old: str, new: str, word: str, line: int) -> None:
+    put(folder, READER, replaced(TOOL, old, new))
+    assert found(folder, word) == [("warning", READER, line)]
+
+
+@pytest.mark.parametrize("value", ['"a number, 0 to 1"', '{"size": 3, "places": [{"x": 1}]}'])
+def test_descriptions_of_values_and_nested_keys_are_no_disagreement(folder: Path, value: str) -> None:
+    kind = "float" if "number" in value else "dict"
+    put(folder, READER, replaced(replaced(TOOL, '"what you read"', value), "text: str", f"text: {kind}"))
+    assert check_folder(folder) == ()
+
+
+def with_skill(folder: Path, name: str, text: str, rubric: str) -> None:
+    """Add a Skill beside those of the sample."""
+    put(folder, f"skills/{name}/SKILL.md", text.replace("name: text-edits", f"name: {name}"))
+    put(folder, f"skills/{name}/rubric.yaml", rubric)
+    index = json.loads((folder / "registry.json").read_text(encoding="utf-8"))
+    row = index["entries"]["text-edits"]
+    index["entries"][name] = row | {"path": f"skills/{name}/SKILL.md"}
+    put(folder, "registry.json", json.dumps(index))
+
+
+def test_copies_and_contradictions_between_skills_are_found(folder: Path) -> None:
+    with_skill(folder, "signs", SKILL, SAMPLE_RUBRIC.replace("[1, 4]", "[0, 1]"))
+    message = "Criterion `spelling` has another scale than in `text-edits`"
+    other_order = "Criterion `spelling` has another scale than in `signs`"
+    assert [*found(folder, message), *found(folder, other_order)][0][0] == "warning"
+    assert len(found(folder, "says nearly the same as")) == 1
+
+
+def test_phrases_of_instructions_are_found(folder: Path) -> None:
+    put(folder, TEXT_EDITS, SKILL + "Such as: put a tiny GREEN hat on the sheep.")
+    instructions = ["Put a tiny green hat on the left sheep", "Make it red"]
+    problems = [str(each) for each in check_folder(folder, None, instructions)]
+    assert len(problems) == 1 and "'a tiny green hat on the' is copied from the instruction" in problems[0]
+    assert check_folder(folder) == ()
+
+
+def test_a_library_without_criteria_needs_a_model(folder: Path) -> None:
+    (folder / RUBRIC).unlink()
+    assert found(folder, "needs a model as judge") == [("note", "", None)]
 
 
 def test_a_sound_library_has_no_problems(folder: Path) -> None:
@@ -323,7 +384,8 @@ EXPECTED_ON_REAL = {
 @pytest.mark.parametrize("name", EXPECTED_ON_REAL)
 def test_published_libraries_load_and_their_known_faults_are_told(real_data: Path, name: str) -> None:
     problems = check_folder(real_data / "libraries" / name)
-    assert {each.severity for each in problems} == {"warning"}
+    assert {each.severity for each in problems if each.where} == {"warning"}
+    assert [each.severity for each in problems if not each.where] == ["note"], "no criteria: it needs a model"
     text = "\n".join(map(str, problems))
     for words in EXPECTED_ON_REAL[name]:
         assert words in text

@@ -14,7 +14,16 @@ import numpy as np
 from PIL import Image
 
 from rewardharness.errors import HarnessError
-from rewardharness.measure.images import MAX_BYTES, check_size, load_picture, quiet, read_bytes, sniff, without_exif
+from rewardharness.measure.images import (
+    MAX_BYTES,
+    MAX_PIXELS,
+    check_size,
+    load_picture,
+    quiet,
+    read_bytes,
+    sniff,
+    without_exif,
+)
 from rewardharness.schema import ImageInput
 
 PASSED = {"PNG": "image/png", "JPEG": "image/jpeg", "WEBP": "image/webp"}
@@ -99,6 +108,8 @@ def _pass_through(name: str, data: bytes, kind: str, max_pixels: int | None) -> 
     except (HarnessError, OSError, ValueError, SyntaxError, EOFError):
         # Whatever is wrong is found again, and put into words, by the loader.
         return None
+    if size[0] * size[1] > MAX_PIXELS:
+        return None  # The loader scales it down, or refuses it.
     check_size(name, size)
     if not plain or exif or (max_pixels is not None and size[0] * size[1] > max_pixels):
         return None

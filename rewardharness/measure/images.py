@@ -30,7 +30,9 @@ MAX_BYTES = 20_000_000
 MAX_GIF_BYTES = 5_000_000
 """Largest GIF: its comments are read in a time that grows with the square of their length."""
 MAX_PIXELS = 25_000_000
-"""Largest picture, in pixels."""
+"""Largest picture, in pixels; larger baseline JPEGs are scaled down while they are decoded."""
+MAX_SCALED_PIXELS = 200_000_000
+"""Largest baseline JPEG that is scaled down, in pixels. The cameras of phones reach it."""
 MAX_SIDE = 16_384
 """Longest side, in pixels."""
 MIN_SIDE = 8
@@ -93,6 +95,7 @@ def load_picture(image: ImageInput) -> Picture:
 
     Args:
         image: A file or bytes: PNG, JPEG, WebP, GIF, BMP, TIFF or PPM, at most 20 MB and 25 megapixels.
+            Baseline JPEGs of up to 200 megapixels are scaled down.
 
     Returns:
         The upright sRGB picture without any metadata, and notes on what was done.
@@ -109,6 +112,7 @@ def load_picture(image: ImageInput) -> Picture:
             _check_tiff(image.name, data)
         with quiet():
             opened = Image.open(io.BytesIO(encoded), formats=(kind,))
+        _scale_down(opened, notes)
         check_size(image.name, opened.size)
         pixels = _decode(image.name, opened, exif, notes)
     except ImageError:
@@ -243,6 +247,20 @@ def quiet() -> Iterator[None]:
     with _WARNINGS, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
+
+
+def _scale_down(opened: Image.Image, notes: list[str]) -> None:
+    """Have a JPEG above `MAX_PIXELS` decoded at half, a quarter or an eighth of its size.
+
+    A progressive JPEG is not scaled: its coefficients are kept in full whatever the scale.
+    """
+    width, height = opened.size
+    progressive = "progressive" in opened.info or "progression" in opened.info
+    if opened.format != "JPEG" or progressive or not MAX_PIXELS < width * height <= MAX_SCALED_PIXELS:
+        return
+    factor = next((each for each in (2, 4) if width * height <= MAX_PIXELS * each * each), 8)
+    opened.draft(opened.mode, (width // factor, height // factor))
+    notes.append(f"scaled down while decoding from {width} x {height} to {opened.size[0]} x {opened.size[1]}")
 
 
 def check_size(name: str, size: tuple[int, int]) -> None:

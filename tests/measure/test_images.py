@@ -243,6 +243,16 @@ def test_a_bomb_is_refused_by_its_header() -> None:
     assert "only 7 x 300 pixels" in refused(encode(Image.new("RGB", (7, 300))))
 
 
+def test_a_photograph_of_a_large_camera_is_scaled_down_while_it_is_decoded() -> None:
+    turned = Image.Exif()
+    turned[0x0112] = 6
+    data = encode(Image.effect_noise((80, 60), 50).convert("RGB").resize((8000, 6000)), "JPEG", exif=turned)
+    picture = load(data)
+    assert picture.pixels.shape == (4000, 3000, 3)
+    assert "scaled down while decoding from 8000 x 6000 to 4000 x 3000" in picture.notes
+    assert "25 megapixels" in refused(encode(Image.new("L", (5100, 5000)), "PNG"))
+
+
 def test_a_jpeg_of_endless_scans_is_refused() -> None:
     data = encode(scene(64, 64), "JPEG", progressive=True)
     start, end = data.rfind(b"\xff\xda"), data.rfind(b"\xff\xd9")

@@ -373,7 +373,7 @@ def _judge(
     folder = stop.folder
     assert folder is not None
     taken = None if arguments.release is not None else arguments.library or settings.library
-    record = record_run(arguments, settings, library=taken, skipped_rows=exam.skipped)
+    record = record_run(vars(arguments), settings, library=taken, skipped_rows=exam.skipped)
     judge(exam, folder, "judging", record)
     if development is not None:
         judge(development, folder / DEVELOPMENT, "judging development data", None)

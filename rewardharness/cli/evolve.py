@@ -127,7 +127,7 @@ def evolve(arguments: argparse.Namespace, settings: Settings) -> int:
     library = arguments.library or settings.library
     taken = {"ties": arguments.ties, "corrections": arguments.corrections, "cache": settings.home / "cache"}
     skipped = plan.dataset.skipped_json()
-    record = record_run(given, settings, library=library, how=judging, taken=taken, skipped_rows=skipped)
+    record = record_run(vars(given), settings, library=library, how=judging, taken=taken, skipped_rows=skipped)
     begun = (folder / "checkpoint.json").exists() and not arguments.restart
     if not begun:
         plan.check_budget()

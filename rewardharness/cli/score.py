@@ -151,7 +151,7 @@ def score_folder(arguments: argparse.Namespace, settings: Settings) -> int:
         return 0
     how = asdict(judge.settings) if isinstance(judge, SubAgent) else None
     taken = None if work.release else arguments.library or settings.library
-    record = record_run(arguments, settings, library=taken, how=how, skipped_rows=dataset.skipped_json())
+    record = record_run(vars(arguments), settings, library=taken, how=how, skipped_rows=dataset.skipped_json())
     with RunFolder(folder, manifest, restart=arguments.restart, record=record) as run:
         known = run.results()
         left = [example for example in examples if example.id not in known]

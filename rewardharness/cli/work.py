@@ -135,7 +135,7 @@ class Work:
         )
         taken = None if self.release else self.arguments.library or self.settings.library
         skipped = self.dataset.skipped_json()
-        record = record_run(self.arguments, self.settings, library=taken, skipped_rows=skipped)
+        record = record_run(vars(self.arguments), self.settings, library=taken, skipped_rows=skipped)
         with RunFolder(self.folder, self.manifest, restart=self.arguments.restart, record=record) as run:
             known = run.results()
             wanted = {name for tag in self.draws for name in tagged(self.dataset.examples, method, tag)}

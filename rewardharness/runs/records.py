@@ -3,13 +3,12 @@
 `record.json` lies in the run folder. It is written when a run begins, completed when it ends, and a run that goes on
 adds a sitting to it. A command keeps it with one line:
 
-    with RunFolder(folder, manifest, restart=arguments.restart, record=record_run(arguments, settings)) as run:
+    with RunFolder(folder, manifest, restart=arguments.restart, record=record_run(vars(arguments), settings)) as run:
 
 Secrets are not kept: keys of the settings, and whatever looks like one, become `…`, as do users, passwords and queries
 in addresses. Folders are kept as they are, names in them included; look at a record before you publish it.
 """
 
-import argparse
 import json
 import re
 from collections.abc import Mapping
@@ -90,7 +89,7 @@ class Recording:
             write_json(folder / RECORD, self._record)
 
 
-def record_run(arguments: argparse.Namespace, settings: Settings, **resolved: Any) -> Recording:
+def record_run(arguments: Mapping[str, Any], settings: Settings, **resolved: Any) -> Recording:
     """Say how a run was asked for, for the record in its folder.
 
     Args:
@@ -106,10 +105,8 @@ def record_run(arguments: argparse.Namespace, settings: Settings, **resolved: An
         for each in fields(settings)
         if each.name.endswith(("_key", "_token")) and (value := getattr(settings, each.name))
     )
-    known = {
-        name: value for name, value in vars(arguments).items() if name not in _NO_ARGUMENTS and not callable(value)
-    }
-    words = [_masked(word, secrets) for word in getattr(arguments, "words", ())]
+    known = {name: value for name, value in arguments.items() if name not in _NO_ARGUMENTS and not callable(value)}
+    words = [_masked(word, secrets) for word in arguments.get("words", ())]
     folder = Path.cwd()
     return Recording(
         command=words[0] if words else "",
@@ -119,7 +116,7 @@ def record_run(arguments: argparse.Namespace, settings: Settings, **resolved: An
             "folder": str(folder),
             **surroundings(folder),
         },
-        also={"replays": arguments.replays} if hasattr(arguments, "replays") else {},
+        also={"replays": arguments["replays"]} if "replays" in arguments else {},
         secrets=secrets,
     )
 

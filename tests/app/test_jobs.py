@@ -1,4 +1,3 @@
-import argparse
 import os
 from pathlib import Path
 
@@ -312,7 +311,7 @@ def test_a_trail_drops_what_a_killed_step_had_written(tmp_path: Path) -> None:
 
 
 def keep_record(folder: Path, words: list[str]) -> None:
-    record = record_run(argparse.Namespace(words=words), Settings.from_env())
+    record = record_run(dict(words=words), Settings.from_env())
     RunFolder(folder, {"command": "evolve"}, restart=True, record=record).close()
 
 

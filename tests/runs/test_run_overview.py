@@ -1,6 +1,5 @@
 """How runs of any kind stand, by their manifests and records."""
 
-import argparse
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ MANIFEST = {"command": "score-folder", "data": "0" * 64, "judge": "measured (no 
 
 
 def recording() -> Recording:
-    return record_run(argparse.Namespace(words=["score-folder", "data"], data="data"), Settings.from_env())
+    return record_run(dict(words=["score-folder", "data"], data="data"), Settings.from_env())
 
 
 def test_a_run_that_goes_on_and_is_over(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """The record of a run: what it keeps, what it never keeps, sittings, and repositories that would like to be run."""
 
-import argparse
 import json
 import os
 import shutil
@@ -25,10 +24,8 @@ from rewardharness.settings import Settings
 git = pytest.mark.skipif(shutil.which("git") is None, reason="there is no git")
 
 
-def arguments(**more: Any) -> argparse.Namespace:
-    return argparse.Namespace(
-        words=["do-it", "data"], run=print, judge_from_settings=True, seed=3, to=Path("x"), **more
-    )
+def arguments(**more: Any) -> dict[str, Any]:
+    return dict(words=["do-it", "data"], run=print, judge_from_settings=True, seed=3, to=Path("x"), **more)
 
 
 def made(settings: Settings | None = None, **more: Any) -> Any:
@@ -113,7 +110,7 @@ from pathlib import Path
 from rewardharness.runs.records import record_run
 from rewardharness.runs.store import RunFolder
 from rewardharness.settings import Settings
-record = record_run(argparse.Namespace(words=["do-it"]), Settings.from_env({}))
+record = record_run(dict(words=["do-it"]), Settings.from_env({}))
 with RunFolder(Path(sys.argv[1]), {"data": "d"}, record=record):
     print("running", flush=True)
     sys.stdin.read()

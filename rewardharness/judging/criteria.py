@@ -88,8 +88,8 @@ def make_scores(graded: Sequence[tuple[Criterion, float]]) -> Scores | None:
 UNMET, MET = 0.15, 0.25
 """Grade of a specific measure at and below which the requested edit counts as not done, and from which as done.
 
-Without any change of color or light these measures grade .10 to .12; of 60 published edits, of the label kinds
-`ground_truth_vs_unedited` and `ground_truth_vs_over_edit`, all but one reach .2."""
+Without any change of color or light these measures grade .10 to .12; of 54 published edits, of the label kinds
+`ground_truth_vs_unedited` and `ground_truth_vs_over_edit`, all but one reach .2. Chosen with these edits in view."""
 UNMET_PART = 1 / 3
 """Share that is left of the grade for instruction following of an edit that is not done: a score of 2 at most."""
 LOST_PART = 0.1

@@ -37,7 +37,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[EvolveServices, New
 def test_a_run_goes_from_its_cost_to_its_audit(world: tuple[EvolveServices, NewRun, Path]) -> None:
     services, run, home = world
     found = services.expect(run)
-    assert (found.told["pool"], found.told["audit"], found.told["data"]) == (18, 6, "pairs")
+    assert (found.told["pool"], found.told["audit"], found.told["data"]) == (36, 12, "pairs")
     assert not list((home / "runs").glob("*")), "nothing was done yet"
     name = services.start(found)
     assert name.startswith("pairs-")

@@ -141,7 +141,7 @@ JUDGES = [
 @pytest.mark.parametrize("judge", JUDGES)
 def test_addresses_keep_their_host_and_lose_their_secrets(tmp_path: Path, judge: str) -> None:
     given = arguments(judge=judge, price=[0.1, 0.2])
-    given.words = ["do-it", f"--judge={judge}"]
+    given["words"] = ["do-it", f"--judge={judge}"]
     with RunFolder(tmp_path, {"data": "d"}, record=record_run(given, Settings.from_env({}))):
         pass
     text = (tmp_path / "record.json").read_text("utf-8")

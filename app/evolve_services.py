@@ -22,7 +22,7 @@ from rewardharness.errors import HarnessError, InputError, RunError
 from rewardharness.evolution.checkpoint import version_folder
 from rewardharness.evolution.events import Decided
 from rewardharness.evolution.report import REPORT, same_audit, summary
-from rewardharness.evolution.report_page import PAGE, report_page
+from rewardharness.evolution.report_page import PAGE, headline, report_page
 from rewardharness.evolution.status import is_evolution
 from rewardharness.files import read_json, read_text, write_text
 from rewardharness.library.card import Facts
@@ -322,10 +322,10 @@ class EvolveServices:
     def _facts(self, name: str, library: Library) -> tuple[Facts, ...]:
         """What the audit found about a Library; nothing for one that was not audited."""
         report = self.report(name)
-        if report is None or report["library"]["final_id"] != library.id:
+        if report is None or report["library"].get("tried_id", report["library"]["final_id"]) != library.id:
             return ()
         run, kinds = report["run"], report["by_label_kind"]
-        about = f"{run['data_name']}, the audit's examples, on which nothing was decided"
+        about = f"{run['data_name']}, the audit's examples, on which nothing was decided. {headline(report)}"
         found = []
         for each in kinds:
             accuracy = _accuracy(each["final"])

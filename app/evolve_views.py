@@ -106,7 +106,8 @@ def standing(sight: Sight) -> str:
     busy = "busy" if sight.state in MOVING else _STYLES.get(sight.state, "")
     head = f'<h3 class="state">{escape(sight.name)} <span class="pill {busy}">{escape(name)}</span></h3>'
     ended = f"The search ended because {status.reason}." if status is not None and sight.state == "finished" else ""
-    said = f"<p>{escape(_doing(sight) or f'{meaning} {ended}'.strip())}</p>"
+    headline = status.headline if status is not None else ""
+    said = f"<p>{escape(_doing(sight) or f'{headline or meaning} {ended}'.strip())}</p>"
     trouble = ""
     if status is not None and status.reason and sight.state == "paused":
         step = paragraph(status.next_step, "remedy") + paragraph("On this page that is the button “Go on”.")
@@ -152,7 +153,7 @@ def _figures(sight: Sight) -> str:
     seconds = _seconds(sight)
     figures = [
         ("On the pool", _arrow(status.start_accuracy, status.pool_accuracy), f"{pool}edits were chosen on these"),
-        ("Edits kept", f"{status.kept} of {status.tried}", "that were tried"),
+        ("Edits accepted", f"{status.kept} of {status.tried}", "that were tested, bundles and pruning included"),
         (
             "Judgments",
             f"{status.judgments:,}",
@@ -161,7 +162,8 @@ def _figures(sight: Sight) -> str:
         ("Time", _time(seconds) if seconds is not None else "", "all sittings together"),
     ]
     if status.audit is not None and status.audit["accuracy"] is not None:
-        figures.insert(0, ("On the audit", share(status.audit["accuracy"]), _audited(status.audit)))
+        start = (status.audit_start or {}).get("accuracy")
+        figures.insert(0, ("On the audit", _arrow(start, status.audit["accuracy"]), _audited(status.audit)))
     cells = (
         f'<div>{paragraph(title, "faint")}<p class="value">{escape(value)}</p>{paragraph(note, "faint")}</div>'
         for title, value, note in figures
@@ -292,7 +294,11 @@ def report(found: Mapping[str, Any] | None, place: str = "") -> str:
     rows = [
         ["Audit: final Library", *_score(audit["final"]), ""],
         ["Audit: starting Library", *_score(audit["start"]), _against(audit["final_against_start"])],
-        ["Audit: no Library", *_score(audit["empty"]), _against(audit["final_against_empty"])],
+        *(
+            [["Audit: no Library", *_score(audit["empty"]), _against(audit["final_against_empty"])]]
+            if audit["empty"]["n"]
+            else []
+        ),
         *_ensemble(audit),
         ["Pool: final Library", *_score(pool["final"]), "edits were chosen on these: expect less on others"],
         ["Pool: starting Library", *_score(pool["start"]), ""],

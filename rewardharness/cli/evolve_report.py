@@ -13,12 +13,17 @@ def print_report(report: dict[str, Any], folder: Path) -> None:
     from rewardharness.evolution.report_page import headline
 
     audit = report["audit"]
+    output.say(headline(report))
     rows = [
         (name, f"{each['judged']} of {each['n']}", output.share(each["accuracy"], each["interval"]), against)
         for name, each, against in (
             ("audit: final Library", audit["final"], ""),
             ("audit: starting Library", audit["start"], _versus(audit["final_against_start"])),
-            ("audit: no Library", audit["empty"], _versus(audit["final_against_empty"])),
+            *(
+                [("audit: no Library", audit["empty"], _versus(audit["final_against_empty"]))]
+                if audit["empty"]["n"]
+                else []
+            ),
             *_ensemble_row(audit),
             ("pool: final Library", report["pool"]["final"], "gates looked at these"),
             ("pool: starting Library", report["pool"]["start"], ""),
@@ -45,13 +50,12 @@ def print_report(report: dict[str, Any], folder: Path) -> None:
     spent = report["spent"]
     run = report["run"]
     output.say(who_judged({**run, "library_id": report["library"]["final_id"]}))
-    output.say(headline(report))
     if "skipped" in audit["ensemble"]:
         output.say(f"Self-ensembling: {audit['ensemble']['skipped']}.")
     passed = f", {report['passed_over']} ideas passed over untried" if report["passed_over"] else ""
     output.say(
-        f"{kept} of {len(report['edits'])} edits kept{passed}; {spent['judgments']} judgments before the audit, "
-        f"{spent['judge']['calls']} requests to the judge's model, "
+        f"{kept} of {len(report['edits'])} tested edits accepted{passed}; "
+        f"{spent['judgments']} judgments before the audit, {spent['judge']['calls']} requests to the judge's model, "
         f"{spent['orchestrator']['calls']} to the Orchestrator's, {spent['seconds']:.0f} s. "
         f"The search ended because {report['ending']}."
     )
@@ -68,6 +72,11 @@ def say_places(folder: Path) -> None:
 def report_json(report: dict[str, Any], folder: Path) -> dict[str, Any]:
     """The same for programs."""
     return {**report, "folder": str(folder)}
+
+
+def _empty_row(audit: dict[str, Any]) -> list[tuple[str, dict[str, Any], str]]:
+    empty = audit["empty"]
+    return [("audit: no Library", empty, _versus(audit["final_against_empty"]))] if empty["n"] else []
 
 
 def _ensemble_row(audit: dict[str, Any]) -> list[tuple[str, dict[str, Any], str]]:

@@ -45,6 +45,8 @@ def event_line(event: "Event") -> str:
         case events.Finished():
             if event.audit is None:  # finished by an earlier version
                 return f"Finished: audit accuracy {output.share(event.audit_accuracy)}."
+            if event.headline:
+                return f"Finished. {event.headline}"
             share = output.share(event.audit_accuracy, event.audit["interval"])
             return f"Finished: audit accuracy {share}, {event.audit['judged']} of {event.audit['n']} judged."
     return ""

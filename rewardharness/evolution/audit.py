@@ -1,7 +1,8 @@
 """The audit: at the end of a run, examples that nothing was decided on say what the evolved Library is worth.
 
-The same examples are judged with the starting Library, with no Library at all, and by asking the judge again and again
-with the starting Library, as often as the search did: what the calls would have bought without evolution.
+The same examples are judged with the starting Library. A model also judges them with no Library at all, and is asked
+again and again with the starting Library, as often as the search did: what the calls would have bought without
+evolution.
 """
 
 import math
@@ -12,6 +13,7 @@ from rewardharness.evolution.bench import JudgeBench
 from rewardharness.evolution.proposal import Outcome
 from rewardharness.judging.judge import Judge
 from rewardharness.judging.report import Z95, mcnemar, wilson
+from rewardharness.judging.subagent import SubAgent
 from rewardharness.library.store import EMPTY, Library
 from rewardharness.schema import Example, Interval, Json
 
@@ -93,12 +95,18 @@ class Audit:
     final: tuple[Outcome, ...]
     start: tuple[Outcome, ...]
     empty: tuple[Outcome, ...]
-    """Without a Library."""
+    """Without a Library; none for a judge without a model, which then has nothing to go by."""
     ensemble: tuple[Outcome, ...] = ()
     """With the starting Library, every question asked `samples` times."""
     samples: int = 0
     skipped: str = ""
     """Why there is no comparison with self-ensembling; empty when there is."""
+
+    @property
+    def lower(self) -> bool:
+        """Whether the final Library scores lower than the starting one."""
+        start, final = Score.of(self.start).accuracy, Score.of(self.final).accuracy
+        return start is not None and final is not None and final < start
 
     def to_json(self) -> Json:
         """Put it into JSON."""
@@ -148,9 +156,11 @@ def hold_audit(
         Paused: If the judge gives no answers.
     """
     search = bench.spent.judgments
+    with_empty = isinstance(bench.judge_, SubAgent)
     with bench.outside_budget():
-        judged = {library.id: tuple(bench.judge(library, examples)) for library in dict.fromkeys((final, start, EMPTY))}
-        audit = Audit(judged[final.id], judged[start.id], judged[EMPTY.id])
+        libraries = dict.fromkeys((final, start, EMPTY) if with_empty else (final, start))
+        judged = {library.id: tuple(bench.judge(library, examples)) for library in libraries}
+        audit = Audit(judged[final.id], judged[start.id], judged[EMPTY.id] if with_empty else ())
         times = samples_for(search, len(examples)) if samples is None else samples
         if resample is None:
             audit = replace(audit, skipped="this judge always gives the same answer, so asking again cannot gain")

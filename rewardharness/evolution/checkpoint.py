@@ -3,6 +3,7 @@
     checkpoint.json    the state after the last whole step, written atomically; people can read it
     versions/0000/     the starting Library; versions/0001/ the first champion after it; and so on
     library/           the champion: a copy of its version, for whoever wants to use it
+    library-tried/     the champion of a run whose result is the starting Library, because the champion did worse
 
 A checkpoint names its champion's version, which is on the disk before it. What a killed step has left behind is
 written over when the step is taken again.
@@ -27,6 +28,7 @@ from rewardharness.schema import Example, Json
 CHECKPOINT = "checkpoint.json"
 VERSIONS = "versions"
 CHAMPION = "library"
+TRIED = "library-tried"
 SCHEMA = 1
 
 _PLAIN = (

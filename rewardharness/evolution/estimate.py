@@ -33,7 +33,7 @@ class Estimate:
     most: int
     """For the gates, if every proposal were judged on all that it can touch."""
     audit: int
-    """For the audit: final, starting and empty Library."""
+    """For the audit: final and starting Library, for a model also the empty one."""
     ensemble: int
     """For the comparison with self-ensembling."""
     requests: int
@@ -82,7 +82,8 @@ def estimate(
         usual, upper = (max(0, min(value, most - begin)) for value in (usual, upper))
     times = samples_for(begin + usual, len(audit)) if samples is None else samples
     ensemble = times * len(audit) if isinstance(judge, SubAgent) and times > 1 else 0
-    return Estimate(begin, usual, upper, 3 * len(audit), ensemble, _requests(judge))
+    held_out = (3 if isinstance(judge, SubAgent) else 2) * len(audit)
+    return Estimate(begin, usual, upper, held_out, ensemble, _requests(judge))
 
 
 def _reach(library: Library, pool: Sequence[Example]) -> float:

@@ -190,6 +190,12 @@ class Finished(Event):
     library_id: str
     audit: Mapping[str, Any] | None = None
     """The final Library on the audit, as `Score.to_json` writes it; None where an earlier version finished the run."""
+    start: Mapping[str, Any] | None = None
+    """The same for the starting Library."""
+    headline: str = ""
+    """What came of the run, in a sentence."""
+    spent: Mapping[str, Any] = field(default_factory=dict)
+    """What the run has spent, as `Spent.to_json` writes it."""
 
 
 KINDS: Mapping[str, type[Event]] = {

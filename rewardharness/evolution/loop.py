@@ -1,5 +1,6 @@
 """The loop: splits the data, judges the pool, searches, audits, reports; and goes on where a killed run stopped."""
 
+import shutil
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -9,7 +10,7 @@ from pathlib import Path
 from rewardharness.errors import HarnessError, InputError
 from rewardharness.evolution.audit import Score, hold_audit
 from rewardharness.evolution.bench import JudgeBench
-from rewardharness.evolution.checkpoint import CHECKPOINT, Checkpoints
+from rewardharness.evolution.checkpoint import CHAMPION, CHECKPOINT, TRIED, Checkpoints
 from rewardharness.evolution.events import (
     Concluding,
     Event,
@@ -25,7 +26,7 @@ from rewardharness.evolution.observing import KNOWN_MEASURES
 from rewardharness.evolution.plan import Plan
 from rewardharness.evolution.replies import Replies
 from rewardharness.evolution.report import REPORT, build_report, read_report
-from rewardharness.evolution.report_page import PAGE, report_page
+from rewardharness.evolution.report_page import PAGE, headline, report_page
 from rewardharness.evolution.schedules import Schedule
 from rewardharness.evolution.state import State, begin
 from rewardharness.evolution.steps import Run
@@ -284,17 +285,30 @@ class _Sitting:
         plan, folder = self.plan, self.folder.path
         self.emit(Concluding(state.ending, self.bench.spent.to_json(), step=state.step))
         audit = hold_audit(self.bench, self.audit, plan.library, state.library, plan.resample, plan.samples)
+        result = plan.library if audit.lower else state.library
         with self.bench.outside_budget():
             start = self.bench.judge(plan.library, plan.schedule.watched(self.pool))
         self.keep(state)
-        skipped = plan.dataset.skipped_json()
-        report = build_report(plan.manifest, state, start, audit, self.bench.spent, plan.limits, folder, skipped)
+        shutil.rmtree(folder / TRIED, ignore_errors=True)
+        if audit.lower:
+            state.library.save(folder / TRIED)
+            result.save(folder / CHAMPION)
+        report = build_report(plan.manifest, state, result, start, audit, self.bench.spent, plan.limits, folder)
+        report["skipped_rows"] = plan.dataset.skipped_json()
         write_json(folder / REPORT, report)
         write_text(folder / PAGE, report_page(report))
         final = Score.of(audit.final)
         self.emit(
             Finished(
-                state.ending, state.accuracy, final.accuracy, state.library.id, step=state.step, audit=final.to_json()
+                state.ending,
+                state.accuracy,
+                final.accuracy,
+                report["library"]["final_id"],
+                step=state.step,
+                audit=final.to_json(),
+                start=Score.of(audit.start).to_json(),
+                headline=headline(report),
+                spent=self.bench.spent.to_json(),
             )
         )
         return report

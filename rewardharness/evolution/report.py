@@ -14,6 +14,7 @@ from rewardharness.evolution.proposal import Outcome
 from rewardharness.evolution.state import State
 from rewardharness.evolution.stop import Limits, Spent
 from rewardharness.files import read_json, read_jsonl
+from rewardharness.library.store import Library
 from rewardharness.runs.store import RESULTS
 from rewardharness.schema import Example, Json
 
@@ -27,24 +28,24 @@ MOST_PUZZLES = 50
 def build_report(
     manifest: Mapping[str, Any],
     state: State,
+    result: Library,
     start: Sequence[Outcome],
     audit: Audit,
     spent: Spent,
     limits: Limits,
     folder: Path,
-    skipped: Json,
 ) -> Json:
     """Put together what came of a run.
 
     Args:
         manifest: What the run is about.
         state: Its last state.
+        result: The Library that the run gives: the champion, or the starting one where that does better.
         start: What the starting Library made of the examples that gates looked at.
         audit: The audit.
         spent: What was spent.
         limits: The budget, and prices.
         folder: The run folder, for its events and its ledger.
-        skipped: Rows of the data that were left out by choice, as `Dataset.skipped_json` says it.
     """
     final = tuple(state.outcomes.values())
     events = read_events(folder)
@@ -54,10 +55,11 @@ def build_report(
         "ending": state.ending,
         "library": {
             "start_id": manifest["library_id"],
-            "final_id": state.library.id,
-            "version": state.version,
-            "skills": len(state.library.skills),
-            "tools": len(state.library.tools),
+            "final_id": result.id,
+            "tried_id": state.library.id,
+            "version": state.version if result.id == state.library.id else 0,
+            "skills": len(result.skills),
+            "tools": len(result.tools),
         },
         "pool": {
             "note": "gates looked at these examples, so expect less on others",
@@ -65,7 +67,6 @@ def build_report(
             "final": Score.of(final).to_json(),
         },
         "audit": audit.to_json(),
-        "skipped_rows": skipped,
         "by_category": _table(audit, lambda example: example.category or "none"),
         "by_label_kind": _table(audit, lambda example: example.label_kind or "unnamed"),
         "edits": [_edit(event) for event in events if isinstance(event, Decided)],

@@ -9,6 +9,9 @@ from rewardharness.schema import Json
 
 PAGE = "report.html"
 
+DETECTABLE = 0.05
+"""P-value up to which a difference between two Libraries is called one."""
+
 WIDTH, HEIGHT, EDGE = 640, 240, 36
 """Size of the chart and the margin around it, in pixels."""
 
@@ -48,11 +51,21 @@ def headline(report: Mapping[str, Any]) -> str:
         )
     if final["accuracy"] is None:
         return f"None of the {audit['n']} audit examples was judged."
-    said = f"On {final['judged']} examples that nothing was decided on, {final['accuracy']:.1%} agree with their labels"
+    library = report["library"]
+    tried = library.get("tried_id", library["final_id"])
+    judged = sorted({start["judged"], final["judged"]})
+    n = str(audit["n"]) if judged == [audit["n"]] else f"{' and '.join(map(str, judged))} of {audit['n']} judged"
     if start["accuracy"] is None:
-        return f"{said}; with the starting Library none was judged."
-    p = "no example differs" if test["p"] is None else f"exact p {test['p']:.3g}"
-    return f"{said}, {start['accuracy']:.1%} with the starting Library ({p})."
+        return f"{final['accuracy']:.0%} on held-out examples (n {n}); with the starting Library none was judged."
+    if tried == library["start_id"]:
+        return f"No edit was accepted: the Library is unchanged ({start['accuracy']:.0%} on held-out examples, n {n})."
+    p = 1.0 if test["p"] is None else test["p"]
+    figures = f"({start['accuracy']:.0%} → {final['accuracy']:.0%}, n {n}, p {p:.2g})"
+    change = "No detectable change" if p > DETECTABLE else "Higher" if test["fixes"] > test["breaks"] else "Lower"
+    said = f"{change} on held-out examples {figures}"
+    if library["final_id"] == tried:
+        return f"{said}."
+    return f"{said}. The evolved Library scores lower, so the result is the starting Library; see library-tried."
 
 
 def _accuracies(report: Mapping[str, Any]) -> str:
@@ -61,8 +74,9 @@ def _accuracies(report: Mapping[str, Any]) -> str:
     rows = [
         ["Audit", "final Library", *_score(audit["final"]), ""],
         ["Audit", "starting Library", *_score(audit["start"]), _test(audit["final_against_start"])],
-        ["Audit", "no Library", *_score(audit["empty"]), _test(audit["final_against_empty"])],
     ]
+    if audit["empty"]["n"]:
+        rows.append(["Audit", "no Library", *_score(audit["empty"]), _test(audit["final_against_empty"])])
     if "skipped" in ensemble:
         rows.append(["Audit", f"self-ensembling: {ensemble['skipped']}", "", "", ""])
     else:

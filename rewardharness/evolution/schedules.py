@@ -195,7 +195,7 @@ class DefaultSchedule:
             return replace(asked, pending=pend(proposals, state.library))
         if not state.queue or spent >= state.prune_limit:
             all_tried = state.proposed >= self.proposals
-            return replace(state, ending=f"all {self.proposals} proposals were tried" if all_tried else DRY)
+            return replace(state, ending=f"the limit of {self.proposals} proposals is reached" if all_tried else DRY)
         name, state = state.queue[0], replace(state, queue=state.queue[1:])
         if name not in state.library:
             return state

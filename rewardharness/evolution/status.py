@@ -47,6 +47,10 @@ class Status:
     pool_accuracy: float | None = None
     audit: Mapping[str, Any] | None = None
     """The final Library on the audit, as `Score.to_json` writes it; None before the end."""
+    audit_start: Mapping[str, Any] | None = None
+    """The same for the starting Library."""
+    headline: str = ""
+    """What came of the run, in a sentence; empty before the end."""
 
 
 def read_status(folder: Path) -> Status:
@@ -90,7 +94,9 @@ def status_of(folder: Path, manifest: dict[str, Any], events: Sequence[Event]) -
         version=decided[-1].version if decided else 0,
         start_accuracy=start,
         pool_accuracy=decided[-1].accuracy if decided else start,
-        audit=_audited(finished) if isinstance(finished, Finished) else None,
+        audit=_audited(finished) if finished else None,
+        audit_start=finished.start if finished else None,
+        headline=finished.headline if finished else "",
     )
 
 
@@ -101,7 +107,7 @@ def _audited(finished: Finished) -> Mapping[str, Any]:
 
 def spent_by(events: Sequence[Event]) -> Mapping[str, Any]:
     """What the search has spent as far as its events tell, as `Spent.to_json` writes it; nothing before a decision."""
-    told = [event.spent for event in events if isinstance(event, Decided | Concluding) and event.spent]
+    told = [event.spent for event in events if isinstance(event, Decided | Concluding | Finished) and event.spent]
     return told[-1] if told else {}
 
 

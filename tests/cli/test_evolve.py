@@ -95,7 +95,11 @@ def test_a_library_grows_and_the_audit_says_by_how_much(
     assert main(arguments(data, library, tmp_path / "run")) == 0
     said = capsys.readouterr()
     assert "Expected: about" in said.err and "No model judges" in said.err and "come on top" not in said.err
-    assert "kept: " in said.err and "Finished: audit accuracy" in said.err
+    assert (
+        "kept: " in said.err
+        and "Finished. No detectable change on held-out examples (38% → 100%, n 8, p 0.062)." in said.err
+    )
+    assert said.out.startswith("No detectable change") and "no Library" not in said.out
     assert "audit: final Library" in said.out and "always gives the same answer" in said.out
     report = json.loads((tmp_path / "run" / "report.json").read_text(encoding="utf-8"))
     audit = report["audit"]
@@ -153,6 +157,7 @@ def test_a_finished_run_says_so_and_asks_for_nothing(
     assert main(arguments(data, library, finished, *more)) == 0
     said = capsys.readouterr()
     assert ("is complete" in said.err) == ("--quiet" not in more) and "Expected" not in said.err + said.out
+    assert said.out.startswith("No detectable change") and "no Library" not in said.out
     assert "audit: final Library" in said.out and f"Library: {finished / 'library'}" in said.out
     assert main(arguments(data, library, finished, "--dry-run", *more)) == 0
     said = capsys.readouterr()

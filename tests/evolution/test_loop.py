@@ -18,11 +18,12 @@ from small_world import (
 )
 
 from rewardharness.errors import InputError, RunError
-from rewardharness.evolution.events import Concluding, Decided, Event, Rested, read_events
+from rewardharness.evolution.events import Concluding, Decided, Event, Finished, Rested, read_events
 from rewardharness.evolution.loop import Watch, evolve, finished_report
 from rewardharness.evolution.paper import PaperSchedule
+from rewardharness.evolution.report_page import headline
 from rewardharness.evolution.schedules import DefaultSchedule
-from rewardharness.evolution.status import read_status
+from rewardharness.evolution.status import read_status, spent_by
 from rewardharness.evolution.stop import STOP_FILE, Budget, Limits, Paused, Stopped
 from rewardharness.library.store import Library
 from rewardharness.models.base import ChatRequest, ModelError
@@ -409,3 +410,41 @@ def test_the_papers_schedule_runs_and_resumes(tmp_path: Path) -> None:
         evolve(plan, tmp_path / "b" / "run", Watch(on_judgment=Fuse(45)))
     report = evolve(make_plan(tmp_path / "b", schedule=schedule)[0], tmp_path / "b" / "run", Watch())
     assert result(tmp_path / "b" / "run", report) == result(tmp_path / "a" / "run", whole)
+
+
+def test_a_library_that_does_worse_on_held_out_examples_is_not_the_result(tmp_path: Path) -> None:
+    """The labels of the examples to learn from are corrected, and those held out say the opposite."""
+    plan, _ = make_plan(tmp_path)
+    right = {example.id: str(example.preference) for example in plan.dataset.examples}
+    turned = {"A": "B", "B": "A"}
+    examples = tuple(replace(each, preference=turned[right[each.id]]) for each in plan.dataset.examples)
+    worse = replace(plan, dataset=replace(plan.dataset, examples=examples))
+    worse = replace(worse, corrections={each.id: right[each.id] for each in worse.parts[0]})
+    run = tmp_path / "run"
+    report = evolve(worse, run, Watch())
+    assert report["library"]["final_id"] == plan.library.id != report["library"]["tried_id"]
+    assert Library.load(run / "library") == plan.library
+    assert Library.load(run / "library-tried").id == report["library"]["tried_id"]
+    said = headline(report)
+    assert said.startswith("Lower on held-out examples (50% → 0%, n 12, p 0.031)") and "library-tried" in said
+    finished = read_events(run)[-1]
+    assert isinstance(finished, Finished) and finished.headline == said
+    status = read_status(run)
+    assert status.headline == said and spent_by(read_events(run)) == finished.spent
+    assert finished.library_id == plan.library.id
+
+
+@pytest.mark.parametrize(
+    ("start", "final", "judged", "said"),
+    [
+        (21, 22, 25, "No detectable change on held-out examples (84% → 88%, n 25, p 1)."),
+        (2, 3, 5, "No detectable change on held-out examples (40% → 60%, n 5 of 25 judged, p 1)."),
+    ],
+)
+def test_the_headline_calls_small_differences_undetectable(start: int, final: int, judged: int, said: str) -> None:
+    def score(correct: int) -> dict[str, Any]:
+        return {"n": 25, "judged": judged, "accuracy": correct / judged}
+
+    test = {"fixes": final - start, "breaks": 0, "p": 1.0}
+    audit = {"n": 25, "start": score(start), "final": score(final), "final_against_start": test}
+    assert headline({"audit": audit, "library": {"start_id": "a", "final_id": "b", "tried_id": "b"}}) == said

@@ -121,20 +121,6 @@ def pairs_of_ranking(ranking: Sequence[Sequence[str]], level: str = UNDECIDED) -
     return _pairs({label: -float(place) for label, place in places.items()}, level)
 
 
-def pairs_of_scores(scores: Mapping[str, float | None]) -> dict[tuple[str, str], str | None]:
-    """Read the pairs off scores that each candidate got alone.
-
-    Args:
-        scores: A score per letter, higher is better; None where there is none.
-
-    Returns:
-        For each pair of letters in alphabetical order the better one, `UNDECIDED` for two that are level, or None
-        where a score is missing.
-    """
-    known = _pairs({label: score for label, score in scores.items() if score is not None}, UNDECIDED)
-    return {pair: known.get(pair) for pair in combinations(sorted(scores), 2)}
-
-
 def _pairs(scores: Mapping[str, float], level: str) -> dict[tuple[str, str], str]:
     return {
         (a, b): a if scores[a] > scores[b] else b if scores[b] > scores[a] else level

@@ -4,11 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from rewardharness.benchmark.metrics import (
-    THREE_WAY,
     TWO_WAY,
     Answer,
     MacroScore,
-    ScoredPair,
     agreement,
     check_answer,
     macro,
@@ -16,7 +14,7 @@ from rewardharness.benchmark.metrics import (
     split,
 )
 from rewardharness.errors import InputError
-from rewardharness.schema import TIE, Accuracy, Judgment
+from rewardharness.schema import Accuracy, Judgment
 
 
 def editscore(answers: Iterable[Answer]) -> dict[str, MacroScore]:
@@ -34,31 +32,7 @@ def editscore(answers: Iterable[Answer]) -> dict[str, MacroScore]:
 
 
 COMPASS_TIE = 1e-5
-"""Scores of EditReward-Compass that differ by less are a tie."""
-
-
-def compass(pairs: Iterable[ScoredPair]) -> MacroScore:
-    """EditReward-Compass (arXiv 2605.13062): accuracy of scores, per dimension.
-
-    A preference is right iff the winner's score is above the loser's, a tie iff the scores differ by less than 1e-5.
-    A pair without both scores is not judged. How the published mean is made is not said; it is no plain mean of the
-    dimensions (.362 against .320 for Qwen2.5-VL-7B), so look at `pooled` as well as `mean`.
-
-    Raises:
-        InputError: If a label is none of A, B and tie.
-    """
-    counts: dict[str, Accuracy] = {}
-    for name, part in split(pairs, lambda pair: pair.dimension).items():
-        judged = correct = 0
-        for pair in part:
-            check_answer(Answer(pair.id, pair.truth, None), THREE_WAY)
-            lead = pair.difference
-            if lead is None:
-                continue
-            judged += 1
-            correct += abs(lead) < COMPASS_TIE if pair.truth == TIE else lead > 0 if pair.truth == "A" else lead < 0
-        counts[name] = Accuracy(len(part), judged, correct)
-    return MacroScore(counts)
+"""Scores of EditReward-Compass (arXiv 2605.13062) that differ by less are a tie."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from typing import Literal, TypeVar, get_args
 from rewardharness.benchmark.task import BOTH_BAD
 from rewardharness.errors import InputError
 from rewardharness.judging.report import wilson
-from rewardharness.schema import TIE, Accuracy, Example, Interval, Json, Judgment
+from rewardharness.schema import TIE, Accuracy, Interval, Json, Judgment
 
 TWO_WAY: tuple[str, ...] = ("A", "B")
 """Labels of pairs without ties."""
@@ -152,18 +152,6 @@ def split(rows: Iterable[T], key: Callable[[T], str]) -> dict[str, list[T]]:
 def said(judgment: Judgment) -> str | None:
     """Read the answer off a judgment: a label, `UNDECIDED` for a level forced choice, None without a judgment."""
     return UNDECIDED if judgment.undecided else judgment.preference
-
-
-def answer_of(example: Example, judgment: Judgment) -> Answer:
-    """Put an example with a label and its judgment together; the cluster is the source image.
-
-    Raises:
-        InputError: If the example has no label.
-    """
-    if example.preference is None:
-        raise InputError(f"{example.id} has no label.", next_step="Score labelled examples only.")
-    category, cluster = example.category, example.source_id
-    return Answer(example.id, example.preference, said(judgment), category=category, cluster=cluster)
 
 
 def collapse(answer: Answer) -> Answer:

@@ -42,9 +42,6 @@ from rewardharness.schema import TIE, Json
 Reading = Literal["published", "strict"]
 """How a reply is read, see the module."""
 
-READINGS: tuple[Reading, ...] = ("published", "strict")
-"""Both, the published one first."""
-
 NO_VERDICT = "no verdict"
 """Reason: nothing stands in double brackets."""
 

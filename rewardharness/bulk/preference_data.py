@@ -213,26 +213,6 @@ def _write(
     return manifest
 
 
-def verify(folder: Path) -> Json:
-    """Make sure that preference data are what their manifest says.
-
-    Returns:
-        The manifest.
-
-    Raises:
-        DataError: If a file is missing, was changed, or there is no manifest.
-    """
-    if not (folder / MANIFEST).is_file():
-        raise DataError(f"{folder} has no {MANIFEST}.", next_step="Make it with: rh preference-data")
-    manifest: Json = files.read_json(folder / MANIFEST)
-    for name, said in manifest.get("files", {}).items():
-        path = folder / name
-        if not path.is_file() or files.sha256_file(path) != said["sha256"]:
-            what = "was changed" if path.is_file() else "is missing"
-            raise DataError(f"{path} {what}.", next_step="Make the data anew, or fetch them again.")
-    return manifest
-
-
 def _by_id(standings: Iterable[tuple[Example, Any]]) -> Iterator[tuple[str, Any]]:
     return ((example.id, each) for example, each in standings)
 

@@ -10,7 +10,6 @@ from rewardharness.benchmark.complete_groups import (
     complete_groups,
     group_chance,
     pairs_of_ranking,
-    pairs_of_scores,
 )
 from rewardharness.benchmark.metrics import UNDECIDED, coverage, of_all
 from rewardharness.errors import InputError
@@ -72,16 +71,7 @@ def test_level_candidates_are_not_right_under_either_protocol() -> None:
     ranked = pairs_of_ranking([["A"], ["B", "C"]])
     assert ranked == {("A", "B"): "A", ("A", "C"): "A", ("B", "C"): UNDECIDED}
     assert pairs_of_ranking([["A", "B"]], level=TIE) == {("A", "B"): TIE}
-    scored = pairs_of_scores({"A": 3.0, "B": 1.0, "C": 1.0})
-    assert scored == ranked
-    for answer in (ranked, scored):
-        assert complete_groups(group("g", "ABC", {**answer}), 3).accuracy == Accuracy(1, 1, 0)
-
-
-def test_a_missing_score_leaves_its_group_unjudged() -> None:
-    scored = pairs_of_scores({"A": 3.0, "B": None, "C": 1.0})
-    assert scored == {("A", "B"): None, ("A", "C"): "A", ("B", "C"): None}
-    assert complete_groups(group("g", "ABC", scored), 3).accuracy == Accuracy(1, 0, 0)
+    assert complete_groups(group("g", "ABC", {**ranked}), 3).accuracy == Accuracy(1, 1, 0)
 
 
 def test_two_candidates_may_be_tied() -> None:

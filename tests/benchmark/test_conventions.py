@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewardharness.benchmark.conventions import TwoShowings, both_orders, compass, editscore
+from rewardharness.benchmark.conventions import TwoShowings, both_orders, editscore
 from rewardharness.benchmark.metrics import UNDECIDED, ScoredPair
 from rewardharness.errors import InputError
 from rewardharness.schema import TIE, Accuracy, Failure, Judgment
@@ -27,22 +27,6 @@ def test_editscore_takes_the_strict_mean_over_task_types_per_dimension() -> None
     assert overall.mean == pytest.approx((0.5 + 1.0) / 2)
     assert overall.mean_of_all == pytest.approx((0.5 + 0.5) / 2)
     assert found["consistency"].mean == 0.0
-
-
-def test_compass_calls_near_scores_a_tie_and_anything_above_a_win() -> None:
-    pairs = [
-        ScoredPair("1", "A", 0.5, 0.4, dimension="IA"),
-        ScoredPair("2", "A", 0.5 + 1e-6, 0.5, dimension="IA"),  # a win, however small
-        ScoredPair("3", TIE, 0.5 + 9e-6, 0.5, dimension="IA"),
-        ScoredPair("4", TIE, 0.5 + 2e-5, 0.5, dimension="VC"),
-        ScoredPair("5", "B", 0.5, 0.5, dimension="VC"),
-        ScoredPair("6", "B", 0.5, None, dimension="VC"),
-    ]
-    score = compass(pairs)
-    assert score.parts == {"IA": Accuracy(3, 3, 3), "VC": Accuracy(3, 2, 0)}
-    assert score.pooled.value == pytest.approx(0.6)
-    with pytest.raises(InputError, match="'both bad' is none of"):
-        compass([ScoredPair("1", "both bad", 1, 2)])
 
 
 def test_both_orders_count_every_showing_and_a_failed_one_lowers_the_coverage() -> None:

@@ -15,7 +15,6 @@ from rewardharness.benchmark.metrics import (
     MacroScore,
     ScoredPair,
     Treatment,
-    answer_of,
     chance,
     collapse,
     coverage,
@@ -152,12 +151,8 @@ def test_an_answer_is_read_off_a_judgment_as_the_report_counts_it(
 ) -> None:
     given = judgment(preference, ties=ties)
     assert said(given) == wanted
-    example = Example("x", "do", IMAGE, (IMAGE, IMAGE), preference="A", category="c", source_id="s")
-    answer = answer_of(example, given)
-    assert (answer.category, answer.cluster) == ("c", "s")
-    assert pair_accuracy([answer], "exact").accuracy.correct == credit(example, given)
-    with pytest.raises(InputError, match="x has no label"):
-        answer_of(replace(example, preference=None), given)
+    example = Example("x", "do", IMAGE, (IMAGE, IMAGE), preference="A")
+    assert pair_accuracy([Answer("x", "A", said(given))], "exact").accuracy.correct == credit(example, given)
 
 
 def test_scores_say_who_leads_and_a_missing_one_is_no_answer() -> None:

@@ -1,6 +1,7 @@
 import json
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -14,7 +15,6 @@ from rewardharness.benchmark.votes import (
     EITHER_TIE,
     NO_VERDICT,
     NOT_A_LABEL,
-    READINGS,
     Reading,
     Vote,
     parse_vote,
@@ -73,7 +73,7 @@ def test_the_published_reading_is_the_published_rule(reply: str) -> None:
     assert vote.problem == NO_VERDICT if match is None else vote.text == match[1]
 
 
-@given(st.text(), st.sampled_from(READINGS))
+@given(st.text(), st.sampled_from(get_args(Reading)))
 def test_any_text_is_a_vote_or_a_reason(reply: str, reading: Reading) -> None:
     vote = parse_vote(reply, reading)
     assert bool(vote.said) != bool(vote.problem)
@@ -97,7 +97,7 @@ def test_swapping_the_letters_swaps_the_strict_vote() -> None:
 
 def test_long_nonsense_is_read_in_time() -> None:
     for reply in ("[[" * 200_000, "[[A>B" * 100_000, "]]" * 200_000, "[[" * 100_000 + "]]" * 100_000):
-        for reading in READINGS:
+        for reading in get_args(Reading):
             assert parse_vote(reply, reading).said is None
 
 

@@ -17,6 +17,7 @@ from rewardharness.benchmark.items import sample
 from rewardharness.benchmark.loading import open_exam
 from rewardharness.benchmark.task import METRICS, PROTOCOLS, Task, list_tasks, open_task, read_task
 from rewardharness.errors import DataError, InputError
+from rewardharness.hub.errors import HubError
 from rewardharness.schema import ImageInput
 
 WHOLE = """
@@ -349,7 +350,7 @@ def test_data_are_read_from_the_hub_at_the_revision_that_is_named(
         assert said.startswith(f"No revision is pinned; {exam.revision} was read")
         pinned = replace(task, data=replace(task.data, revision=exam.revision))
         assert not open_exam(pinned, hub.settings()).problems
-        with pytest.raises(DataError):
+        with pytest.raises(HubError):
             open_exam(task, hub.settings())
 
 

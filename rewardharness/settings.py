@@ -22,6 +22,9 @@ class Settings:
     workers: int
     """Threads that measure and processes that draw, at least 1 (`RH_WORKERS`, default: the number of processors)."""
 
+    regression_pairs: int = 100
+    """Pairs of the regression set of an evolution (`RH_REGRESSION_PAIRS`); 0: none."""
+
     space: bool = False
     """Whether this is a Hugging Face Space (`SYSTEM=spaces`, set by the Space itself)."""
 
@@ -95,11 +98,15 @@ class Settings:
         workers = env.get("RH_WORKERS") or str(os.cpu_count() or 1)
         if not workers.isdecimal() or not 1 <= int(workers) <= 1024:
             raise SettingsError(f"RH_WORKERS={workers!r} is not a number from 1 to 1024.", next_step="Set or unset it.")
+        pairs = env.get("RH_REGRESSION_PAIRS") or "100"
+        if not pairs.isdecimal() or int(pairs) > 1000:
+            raise SettingsError(f"RH_REGRESSION_PAIRS={pairs!r} is not a number from 0 to 1000.", next_step="Unset it.")
         return cls(
             home=home,
             library=env.get("RH_LIBRARY") or "builtin",
             debug=env.get("RH_DEBUG", "") not in {"", "0"},
             workers=int(workers),
+            regression_pairs=int(pairs),
             release=env.get("RH_RELEASE") or None,
             judge=env.get("RH_JUDGE") or "measured",
             price_input=_price(env, "RH_PRICE_INPUT"),

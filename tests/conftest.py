@@ -21,6 +21,8 @@ REAL_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 _connect = socket.socket.connect
 
+os.environ["RH_REGRESSION_PAIRS"] = "0"  # drawing takes long; its own tests ask for it
+
 
 @pytest.fixture(autouse=True)
 def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
@@ -30,6 +32,7 @@ def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
         if name.startswith(("RH_", "HF_", "OPENAI_", "GEMINI_", "GOOGLE_")):
             monkeypatch.delenv(name)
     monkeypatch.setenv("RH_HOME", str(home))
+    monkeypatch.setenv("RH_REGRESSION_PAIRS", "0")
     yield home
 
 

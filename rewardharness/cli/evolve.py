@@ -79,6 +79,13 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     group.add_argument(
         "--ensemble", type=int, metavar="K", help="self-ensembling to compare with: K times; 0: none; default: as dear"
     )
+    group.add_argument(
+        "--regression-margin",
+        type=float,
+        default=0.05,
+        metavar="X",
+        help="accuracy that the result may lose on 100 drawn pairs with known faults (0.05)",
+    )
     _add_budget(parser)
     run = parser.add_argument_group("run")
     run.add_argument("--run", dest="run_folder", type=Path, metavar="DIR", help="where the run is kept and resumed")
@@ -201,6 +208,7 @@ def _make_plan(
 ) -> "Plan":
     from rewardharness.evolution.observing import observer
     from rewardharness.evolution.plan import Plan
+    from rewardharness.evolution.regression import drawer
     from rewardharness.judging.cache import JudgmentCache
     from rewardharness.judging.subagent import SubAgent
     from rewardharness.library.opening import open_library
@@ -233,6 +241,8 @@ def _make_plan(
         samples=arguments.ensemble,
         concurrency=arguments.concurrency or (MODEL_CONCURRENCY if again else settings.workers),
         router=arguments.router is not None,
+        regression=drawer(settings),
+        regression_margin=arguments.regression_margin,
         corrections=corrections,
     )
 

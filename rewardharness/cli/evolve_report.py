@@ -46,6 +46,7 @@ def print_report(report: dict[str, Any], folder: Path) -> None:
                 for each in groups
             ],
         )
+    _print_regression(report)
     kept = sum(edit["evidence"]["decision"] == "accept" for edit in report["edits"])
     spent = report["spent"]
     run = report["run"]
@@ -62,6 +63,17 @@ def print_report(report: dict[str, Any], folder: Path) -> None:
     if spent["money"] is not None and spent["judge"]["calls"] + spent["orchestrator"]["calls"]:
         output.say(f"Money: {spent['money']:.4f} at the prices given.")
     say_places(folder)
+
+
+def _print_regression(report: dict[str, Any]) -> None:
+    from rewardharness.evolution.report_page import regression_rows
+
+    rows = [
+        (each["name"], str(each["final"]["n"]), *(output.share(each[side]["accuracy"]) for side in ("start", "final")))
+        for each in regression_rows(report)
+    ]
+    if rows:
+        output.table(("regression set", "n", "starting", "final"), rows)
 
 
 def say_places(folder: Path) -> None:

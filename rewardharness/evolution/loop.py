@@ -24,6 +24,7 @@ from rewardharness.evolution.events import (
 )
 from rewardharness.evolution.observing import KNOWN_MEASURES
 from rewardharness.evolution.plan import Plan
+from rewardharness.evolution.regression import hold_regression
 from rewardharness.evolution.replies import Replies
 from rewardharness.evolution.report import REPORT, build_report, read_report
 from rewardharness.evolution.report_page import PAGE, headline, report_page
@@ -285,15 +286,17 @@ class _Sitting:
         plan, folder = self.plan, self.folder.path
         self.emit(Concluding(state.ending, self.bench.spent.to_json(), step=state.step))
         audit = hold_audit(self.bench, self.audit, plan.library, state.library, plan.resample, plan.samples)
-        result = plan.library if audit.lower else state.library
+        regression = hold_regression(self.bench, plan.regression, plan.library, state.library, plan.regression_margin)
+        result = plan.library if audit.lower or regression.lost else state.library
         with self.bench.outside_budget():
             start = self.bench.judge(plan.library, plan.schedule.watched(self.pool))
         self.keep(state)
         shutil.rmtree(folder / TRIED, ignore_errors=True)
-        if audit.lower:
+        if result.id != state.library.id:
             state.library.save(folder / TRIED)
             result.save(folder / CHAMPION)
         report = build_report(plan.manifest, state, result, start, audit, self.bench.spent, plan.limits, folder)
+        report["regression"] = regression.to_json()
         report["skipped_rows"] = plan.dataset.skipped_json()
         write_json(folder / REPORT, report)
         write_text(folder / PAGE, report_page(report))

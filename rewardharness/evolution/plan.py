@@ -9,6 +9,7 @@ from rewardharness.errors import InputError
 from rewardharness.evolution.audit import Resample
 from rewardharness.evolution.estimate import Estimate, estimate
 from rewardharness.evolution.proposal import Observe, Orchestrator
+from rewardharness.evolution.regression import MARGIN, Draw
 from rewardharness.evolution.schedules import Schedule
 from rewardharness.evolution.stop import UNLIMITED, Limits
 from rewardharness.files import content_id
@@ -49,6 +50,10 @@ class Plan:
     """Examples under way at once."""
     router: bool = False
     """Whether a model decides on entries without triggers."""
+    regression: Draw = tuple
+    """Draws the regression set."""
+    regression_margin: float = MARGIN
+    """Loss of accuracy on it, in [0, 1], above which the starting Library is the result."""
     corrections: Mapping[str, str] = field(default_factory=dict)
     """Labels of examples of the pool that a person has corrected, by id. The audit keeps those that were given."""
 

@@ -33,6 +33,7 @@ def report_page(report: Mapping[str, Any]) -> str:
         section("On the way", _chart(report["curve"])),
         section("By kind of edit (audit)", _groups(report["by_category"])),
         section("By kind of label (audit)", _groups(report["by_label_kind"])),
+        section("Regression set", _groups(regression_rows(report))),
         section("Edits", _edits(report["edits"])),
         section("What it cost", _spending(report)),
         section("Examples that no version judged right", _puzzles(report["puzzles"])),
@@ -65,7 +66,18 @@ def headline(report: Mapping[str, Any]) -> str:
     said = f"{change} on held-out examples {figures}"
     if library["final_id"] == tried:
         return f"{said}."
-    return f"{said}. The evolved Library scores lower, so the result is the starting Library; see library-tried."
+    lost = report.get("regression", {"lost": False})
+    why = "scores lower"
+    if lost["lost"]:
+        before, after = lost["start"]["accuracy"], lost["final"]["accuracy"] or 0.0
+        why = f"loses on the regression set ({before:.0%} → {after:.0%}, n {lost['n']})"
+    return f"{said}. The evolved Library {why}, so the result is the starting Library; see library-tried."
+
+
+def regression_rows(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The regression set by kind of fault, with all of it last; nothing where it was not judged."""
+    found = report.get("regression")
+    return [*found["kinds"], {**found, "name": "all"}] if found and found["n"] else []
 
 
 def _accuracies(report: Mapping[str, Any]) -> str:

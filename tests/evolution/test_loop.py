@@ -448,3 +448,24 @@ def test_the_headline_calls_small_differences_undetectable(start: int, final: in
     test = {"fixes": final - start, "breaks": 0, "p": 1.0}
     audit = {"n": 25, "start": score(start), "final": score(final), "final_against_start": test}
     assert headline({"audit": audit, "library": {"start_id": "a", "final_id": "b", "tried_id": "b"}}) == said
+
+
+def test_a_library_that_loses_on_the_regression_set_is_not_the_result(tmp_path: Path) -> None:
+    """Pets of the regression set are better dark, which the examples to learn from do not show."""
+    plan, _ = make_plan(tmp_path)
+    turned = {"A": "B", "B": "A"}
+    drawn = [
+        replace(each, id=f"r-{each.id}", preference=turned[str(each.preference)], label_kind="demo_no_edit")
+        for each in make_dataset(4).examples
+    ]
+    report = evolve(replace(plan, regression=lambda: drawn), tmp_path / "run", Watch())
+    found = report["regression"]
+    assert (found["n"], found["start"]["accuracy"], found["final"]["accuracy"], found["lost"]) == (16, 0.5, 0.0, True)
+    assert [row["name"] for row in found["kinds"]] == ["no edit"]
+    assert Library.load(tmp_path / "run" / "library") == plan.library
+    assert (tmp_path / "run" / "library-tried").is_dir()
+    assert "loses on the regression set (50% → 0%, n 16)" in headline(report)
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert "Regression set" in page and "no edit" in page
+    wide = replace(plan, regression=lambda: drawn, regression_margin=0.5)
+    assert evolve(wide, tmp_path / "wide", Watch())["library"]["final_id"] != plan.library.id

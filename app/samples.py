@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image, ImageEnhance, ImageFilter
 
 from rewardharness import files
-from rewardharness.data.photos import photo
+from rewardharness.demo.photos import photo
 
 Edit = Callable[[Image.Image], Image.Image]
 

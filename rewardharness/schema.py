@@ -8,6 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+PAIRS = "pairs.jsonl"
+"""File with the pairs of an example folder."""
+
+GROUPS = "groups.jsonl"
+"""File with the groups of an example folder."""
+
 LABELS: tuple[str, ...] = ("A", "B", "C", "D")
 """Names of the candidates of a group, in the order in which they were given."""
 

@@ -15,6 +15,7 @@ LAYERS = {
     "settings": 0.3,
     "prompts": 0.4,
     "hub": 0.5,
+    "demo": 0.5,
     "library": 1,
     "data": 1,
     "models": 1,
@@ -43,9 +44,13 @@ OWNERS = {
     "aiohttp": ("rewardharness/models/",),
     "argparse": ("rewardharness/cli/",),
     "cyclopts": ("rewardharness/cli/",),
-    "skimage": ("rewardharness/data/",),
+    "skimage": ("rewardharness/demo/",),
     "rapidocr": ("rewardharness/measure/text.py",),
-    "cv2": ("rewardharness/measure/", "rewardharness/data/", "rewardharness/judging/measured.py"),
+    "cv2": (
+        "rewardharness/measure/",
+        "rewardharness/demo/",
+        "rewardharness/judging/measured.py",
+    ),
 }
 MAX_LINES, MAX_FUNCTION = 450, 75
 TREES = {

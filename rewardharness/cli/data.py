@@ -45,8 +45,9 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 
 def demo_data(arguments: argparse.Namespace, settings: Settings) -> int:
     """Make edits with known truth from free photographs and drawn scenes: right, wrong, overdone and flawed ones."""
-    from rewardharness.data.demo import make_demo
+    from rewardharness.data.folder import read_folder
     from rewardharness.data.opening import DEMO, FEEDBACK
+    from rewardharness.demo.dataset import make_demo
 
     total = arguments.pairs + arguments.groups
     drawn = 0
@@ -57,7 +58,7 @@ def demo_data(arguments: argparse.Namespace, settings: Settings) -> int:
         bar.step()
 
     with output.Progress(total, "drawing", quiet=arguments.quiet) as bar:
-        dataset = make_demo(
+        make_demo(
             arguments.folder,
             pairs=arguments.pairs,
             groups=arguments.groups,
@@ -66,6 +67,7 @@ def demo_data(arguments: argparse.Namespace, settings: Settings) -> int:
             workers=settings.workers,
             progress=step,
         )
+    dataset = read_folder(arguments.folder)
     kinds = Counter(example.label_kind for example in dataset.examples)
     if arguments.json:
         told = {"folder": str(arguments.folder), "n": len(dataset.examples), "by_label_kind": dict(kinds)}

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from rewardharness import files
-from rewardharness.data.folder import FEEDBACK, FEEDBACK_MARKER, GROUPS, PAIRS
+from rewardharness.data.folder import FEEDBACK, FEEDBACK_MARKER
 from rewardharness.errors import DataError, InputError
-from rewardharness.schema import TIE, Example, ImageInput
+from rewardharness.schema import GROUPS, PAIRS, TIE, Example, ImageInput
 
 _MAGIC = (
     (b"\x89PNG\r\n\x1a\n", "png"),

@@ -24,23 +24,12 @@ from typing import Any
 from rewardharness import files
 from rewardharness.data.bad_rows import BadRow, settle
 from rewardharness.data.source import Dataset
+from rewardharness.demo.folder import DEMO_MARKER, DEMO_UNFINISHED
 from rewardharness.errors import DataError
-from rewardharness.schema import LABELS, TIE, Example, ImageInput
-
-PAIRS = "pairs.jsonl"
-"""File of the pairs of a dataset folder."""
-
-GROUPS = "groups.jsonl"
-"""File of the groups of a dataset folder."""
+from rewardharness.schema import GROUPS, LABELS, PAIRS, TIE, Example, ImageInput
 
 FEEDBACK_MARKER = "feedback.json"
 """File that marks a folder which feedback is appended to. A line torn by a crash is passed over only in these."""
-
-DEMO_MARKER = "made_by.json"
-"""File that marks a folder with a demonstration set that is whole."""
-
-DEMO_UNFINISHED = "drawing.json"
-"""File that marks a folder with a demonstration set that is being drawn, or whose drawing was broken off."""
 
 FEEDBACK = "feedback"
 """`label_kind` of what people said in the app. Of two such rows with one id the later is a correction."""

@@ -5,14 +5,16 @@ from pathlib import Path
 
 from rewardharness.data.columns import complete
 from rewardharness.data.fields import FieldMap, read_examples
-from rewardharness.data.folder import DEMO_MARKER, DEMO_UNFINISHED, FEEDBACK_MARKER, GROUPS, PAIRS, read_folder
+from rewardharness.data.folder import FEEDBACK_MARKER, read_folder
 from rewardharness.data.hf_datasets import TABLES
 from rewardharness.data.rows import Progress, Rows, RowSource, open_rows
 from rewardharness.data.source import Dataset
+from rewardharness.demo.folder import DEMO_MARKER, DEMO_UNFINISHED
 from rewardharness.errors import DataError, InputError
 from rewardharness.files import data_files
 from rewardharness.hub.errors import MissingRepoError
 from rewardharness.hub.repository import Token, is_repo, is_revision
+from rewardharness.schema import GROUPS, PAIRS
 from rewardharness.settings import Settings
 
 __all__ = ["DEMO", "FEEDBACK", "Opened", "Progress", "open_data", "open_described", "parse_spec"]
@@ -177,10 +179,11 @@ def _open_demo(folder: Path, workers: int, progress: Progress | None) -> Dataset
     try:
         return read_folder(folder)
     except DataError:  # not there, or left unfinished
-        from rewardharness.data.demo import make_demo
+        from rewardharness.demo.dataset import make_demo
 
         def drawn(done: int, total: int) -> None:
             if progress is not None:
                 progress("drawing", done, total)
 
-        return make_demo(folder, pairs=DEMO_PAIRS, groups=0, force=True, workers=workers, progress=drawn)
+        make_demo(folder, pairs=DEMO_PAIRS, groups=0, force=True, workers=workers, progress=drawn)
+        return read_folder(folder)

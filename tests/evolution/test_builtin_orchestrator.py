@@ -7,7 +7,8 @@ import pytest
 from PIL import Image
 from proposer_samples import criterion, library, pair, skill, view
 
-from rewardharness.data.demo import make_demo
+from rewardharness.data.folder import read_folder
+from rewardharness.demo.dataset import make_demo
 from rewardharness.errors import DataError
 from rewardharness.evolution.builtin.criteria import criteria_for_kinds
 from rewardharness.evolution.builtin.forecast import Forecast
@@ -331,7 +332,8 @@ class Demo:
     """A small demonstration set, judged for real by measuring; readings are remembered."""
 
     def __init__(self, folder: Path) -> None:
-        drawn = make_demo(folder / "demo", pairs=24, groups=0, seed=0).examples
+        make_demo(folder / "demo", pairs=24, groups=0, seed=0)
+        drawn = read_folder(folder / "demo").examples
         self.examples = tuple(
             replace(each, source=half(each.source), candidates=tuple(map(half, each.candidates))) for each in drawn
         )

@@ -12,11 +12,11 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from rewardharness.data.backdrops import TINTS, backdrop
-from rewardharness.data.canvas import Thing
-from rewardharness.data.paint import Image, lay, to_bytes
-from rewardharness.data.photos import SIDE
-from rewardharness.data.things import picture
+from rewardharness.demo.backdrops import TINTS, backdrop
+from rewardharness.demo.canvas import Thing
+from rewardharness.demo.paint import Image, lay, to_bytes
+from rewardharness.demo.photos import SIDE
+from rewardharness.demo.things import picture
 
 SIZES: dict[str, float] = {
     "apple": 0.62,

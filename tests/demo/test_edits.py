@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rewardharness.data import edits, filters, photo_edits, scene_edits
-from rewardharness.data.defects import ANYWHERE, LOCAL, spoil
-from rewardharness.data.edits import misspelt
-from rewardharness.data.filters import STYLES, TONES, Picture, style, tone
-from rewardharness.data.paint import COLORS, MATERIALS
-from rewardharness.data.photos import PHOTOS, SIDE, photo
-from rewardharness.data.scenes import PLACES, Scene, draw, furnish
-from rewardharness.data.things import PAINTERS, picture
+from rewardharness.demo import edits, filters, photo_edits, scene_edits
+from rewardharness.demo.defects import ANYWHERE, LOCAL, spoil
+from rewardharness.demo.edits import misspelt
+from rewardharness.demo.filters import STYLES, TONES, Picture, style, tone
+from rewardharness.demo.paint import COLORS, MATERIALS
+from rewardharness.demo.photos import PHOTOS, SIDE, photo
+from rewardharness.demo.scenes import PLACES, Scene, draw, furnish
+from rewardharness.demo.things import PAINTERS, picture
 
 
 def scene(place: str = "table", seed: int = 3) -> Scene:

@@ -6,8 +6,8 @@ from functools import lru_cache
 import cv2
 import numpy as np
 
-from rewardharness.data.canvas import SIDE, Canvas, Thing, letters, profile
-from rewardharness.data.paint import Image, Point, box, ellipse, noise, polygon, rgb, stroke
+from rewardharness.demo.canvas import SIDE, Canvas, Thing, letters, profile
+from rewardharness.demo.paint import Image, Point, box, ellipse, noise, polygon, rgb, stroke
 
 
 def _ball(c: Canvas, t: Thing) -> None:

@@ -1,6 +1,6 @@
 """Words of instructions about drawn scenes."""
 
-from rewardharness.data.canvas import Thing
+from rewardharness.demo.canvas import Thing
 
 NOUNS = {
     "balloon": "hot air balloon",

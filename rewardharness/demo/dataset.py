@@ -22,17 +22,16 @@ import cv2
 import numpy as np
 
 from rewardharness import files
-from rewardharness.data import demo_folder, edits, photo_edits, scene_edits
-from rewardharness.data.defects import spoil
-from rewardharness.data.edits import Base, Case, Rng
-from rewardharness.data.filters import Picture
-from rewardharness.data.folder import GROUPS, PAIRS, read_folder
-from rewardharness.data.photos import PHOTOS, photo
-from rewardharness.data.processes import in_order
-from rewardharness.data.scenes import PLACES, Scene, furnish
-from rewardharness.data.source import Dataset
+from rewardharness.demo import edits, photo_edits, scene_edits
+from rewardharness.demo import folder as demo_folder
+from rewardharness.demo.defects import spoil
+from rewardharness.demo.edits import Base, Case, Rng
+from rewardharness.demo.filters import Picture
+from rewardharness.demo.photos import PHOTOS, photo
+from rewardharness.demo.processes import in_order
+from rewardharness.demo.scenes import PLACES, Scene, furnish
 from rewardharness.errors import InputError
-from rewardharness.schema import LABELS, TIE
+from rewardharness.schema import GROUPS, LABELS, PAIRS, TIE
 
 VERSION = "1"
 """Version of what is drawn; the same version, seed and counts give the same pictures."""
@@ -112,7 +111,7 @@ def make_demo(
     force: bool = False,
     workers: int = 1,
     progress: Callable[[int, int], None] | None = None,
-) -> Dataset:
+) -> None:
     """Draw the demonstration set into a folder.
 
     The same version, counts and seed give the same files, byte for byte, with the same versions of NumPy, OpenCV,
@@ -130,9 +129,6 @@ def make_demo(
         workers: Number of processes that draw; any number gives the same files.
         progress: Called with the number of examples drawn and of all examples.
 
-    Returns:
-        The dataset as `read_folder` reads it.
-
     Raises:
         InputError: If the folder holds something else, what was drawn there was changed, or a number is out of range.
         MissingPackageError: If scikit-image is not installed.
@@ -144,7 +140,7 @@ def make_demo(
         )
     plan = _Plan(path, pairs, groups, seed, ties)
     if demo_folder.is_there(path, plan.made_by, force=force):
-        return read_folder(path)
+        return
     photo("cat")
     demo_folder.begin(path, plan.made_by)
     total = pairs + groups
@@ -157,7 +153,6 @@ def make_demo(
             progress(len(lines), total)
     tables = {PAIRS: "".join(lines[:pairs]), GROUPS: "".join(lines[pairs:])}
     demo_folder.finish(path, plan.made_by, {file: text for file, text in tables.items() if text})
-    return read_folder(path)
 
 
 @lru_cache(maxsize=1)

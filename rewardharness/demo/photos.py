@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from rewardharness.data.paint import Image
+from rewardharness.demo.paint import Image
 from rewardharness.errors import DataError, MissingPackageError
 
 SIDE = 512

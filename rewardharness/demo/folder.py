@@ -11,8 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from rewardharness import files
-from rewardharness.data.folder import DEMO_MARKER, DEMO_UNFINISHED, GROUPS, PAIRS
 from rewardharness.errors import DataError, InputError
+from rewardharness.schema import GROUPS, PAIRS
+
+DEMO_MARKER = "made_by.json"
+"""File in a complete demonstration set."""
+
+DEMO_UNFINISHED = "drawing.json"
+"""File in a demonstration set that is being drawn, or whose drawing was interrupted."""
 
 MAKER = "rewardharness demo"
 """What a marker says of who drew a set."""

@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from rewardharness.data.paint import Image, noise
+from rewardharness.demo.paint import Image, noise
 
 Picture = NDArray[np.uint8]
 """RGB, 8 bits, height x width x 3."""

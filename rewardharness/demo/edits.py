@@ -6,8 +6,8 @@ from functools import partial
 
 import numpy as np
 
-from rewardharness.data.defects import ANYWHERE, COLOR_CHANGES, LOCAL, OF_COLOR, SHAPE_CHANGES, meddle
-from rewardharness.data.filters import OPPOSITE, STYLES, TONES, Picture, fade, half, style, tone
+from rewardharness.demo.defects import ANYWHERE, COLOR_CHANGES, LOCAL, OF_COLOR, SHAPE_CHANGES, meddle
+from rewardharness.demo.filters import OPPOSITE, STYLES, TONES, Picture, fade, half, style, tone
 
 Draw = Callable[[], Picture]
 """Draws a picture when it is needed."""

@@ -8,13 +8,13 @@ import numpy as np
 from PIL import Image as Pillow
 from PIL import ImageDraw, ImageFont
 
-from rewardharness.data.canvas import Thing
-from rewardharness.data.defects import ANYWHERE, COLOR_CHANGES, SHAPE_CHANGES
-from rewardharness.data.edits import Base, Case, Named, Rng, meddle_later, misspelt, pick
-from rewardharness.data.filters import Picture, fade, half
-from rewardharness.data.paint import Image, gradient, to_bytes
-from rewardharness.data.photos import SIDE, photo
-from rewardharness.data.scenes import place_thing
+from rewardharness.demo.canvas import Thing
+from rewardharness.demo.defects import ANYWHERE, COLOR_CHANGES, SHAPE_CHANGES
+from rewardharness.demo.edits import Base, Case, Named, Rng, meddle_later, misspelt, pick
+from rewardharness.demo.filters import Picture, fade, half
+from rewardharness.demo.paint import Image, gradient, to_bytes
+from rewardharness.demo.photos import SIDE, photo
+from rewardharness.demo.scenes import place_thing
 
 _HUES = {"red": 0, "orange": 26, "yellow": 52, "green": 125, "blue": 222, "purple": 275, "pink": 325}
 """Hue of colours that something in a photograph is painted with, in degrees."""

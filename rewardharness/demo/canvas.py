@@ -7,7 +7,7 @@ import numpy as np
 from PIL import Image as Pillow
 from PIL import ImageDraw, ImageFont
 
-from rewardharness.data.paint import Image, Point, lay, material, round_form, tube_form
+from rewardharness.demo.paint import Image, Point, lay, material, round_form, tube_form
 
 SIDE = 320
 """Side of the canvas that a thing is painted on, in pixels."""

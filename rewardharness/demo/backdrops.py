@@ -6,8 +6,8 @@ from functools import lru_cache
 import cv2
 import numpy as np
 
-from rewardharness.data.paint import COLORS, Image, gradient, lay, marble, noise, rgb, wood
-from rewardharness.data.photos import SIDE, surface
+from rewardharness.demo.paint import COLORS, Image, gradient, lay, marble, noise, rgb, wood
+from rewardharness.demo.photos import SIDE, surface
 
 TINTS: dict[str, tuple[float, float, float]] = {
     "day": (1.0, 1.0, 1.0),

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from rewardharness.data.canvas import Thing
-from rewardharness.data.defects import ANYWHERE, COLOR_CHANGES, SHAPE_CHANGES
-from rewardharness.data.edits import Base, Case, Draw, Named, Rng, meddle_later, misspelt, pick
-from rewardharness.data.filters import Picture, fade, half
-from rewardharness.data.paint import MATERIALS
-from rewardharness.data.scenes import PLACES, WORDS, Scene, draw, natural_color, stand
-from rewardharness.data.wording import (
+from rewardharness.demo.canvas import Thing
+from rewardharness.demo.defects import ANYWHERE, COLOR_CHANGES, SHAPE_CHANGES
+from rewardharness.demo.edits import Base, Case, Draw, Named, Rng, meddle_later, misspelt, pick
+from rewardharness.demo.filters import Picture, fade, half
+from rewardharness.demo.paint import MATERIALS
+from rewardharness.demo.scenes import PLACES, WORDS, Scene, draw, natural_color, stand
+from rewardharness.demo.wording import (
     FLOOR_WORDS,
     LOOKS_LIKE,
     MATERIAL_WORDS,

@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from rewardharness.data.filters import Picture, fade, tone
+from rewardharness.demo.filters import Picture, fade, tone
 
 Rng = np.random.Generator
 

@@ -1,0 +1,1 @@
+"""Generated demonstration data: drawn scenes and edited photographs with known better candidates."""

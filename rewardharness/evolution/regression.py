@@ -7,7 +7,7 @@ wrong or have a defect. They are drawn once, and judged only where the Library h
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from rewardharness.data.demo import make_demo
+from rewardharness.demo.dataset import make_demo
 from rewardharness.evolution.audit import Score
 from rewardharness.evolution.bench import JudgeBench
 from rewardharness.evolution.proposal import Outcome
@@ -32,7 +32,8 @@ def drawer(settings: Settings) -> Draw:
         if not pairs:
             return ()
         folder = settings.home / "data" / f"regression-{pairs}"
-        return make_demo(folder, pairs=pairs, groups=0, seed=SEED, force=True, workers=settings.workers).examples
+        make_demo(folder, pairs=pairs, groups=0, seed=SEED, force=True, workers=settings.workers)
+        return read_folder(folder).examples
 
     return draw
 

@@ -7,6 +7,7 @@ wrong or have a defect. They are drawn once, and judged only where the Library h
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from rewardharness.data.folder import read_folder
 from rewardharness.demo.dataset import make_demo
 from rewardharness.evolution.audit import Score
 from rewardharness.evolution.bench import JudgeBench

@@ -16,7 +16,7 @@ from rewardharness.errors import HarnessError, RunError
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
-    from rewardharness.runs.replay import Outcome
+    from rewardharness.runs.replay import ReplayComparison
 
 INTERRUPTED = 130
 OUTPUT = "output"
@@ -316,7 +316,7 @@ def _short(value: Any) -> str:
     return output.shorten(str(value), 40)
 
 
-def _compare(kind: Replayable, run: Path, to: Path, tolerance: float) -> "Outcome":
+def _compare(kind: Replayable, run: Path, to: Path, tolerance: float) -> "ReplayComparison":
     from rewardharness.files import read_json
     from rewardharness.runs.replay import compare_reports, compare_results, results_of
 
@@ -328,7 +328,7 @@ def _compare(kind: Replayable, run: Path, to: Path, tolerance: float) -> "Outcom
     return compare_results(results_of(run), results_of(to), tolerance=tolerance, report=report)
 
 
-def _outcome_json(outcome: "Outcome") -> dict[str, Any]:
+def _outcome_json(outcome: "ReplayComparison") -> dict[str, Any]:
     largest = outcome.largest if outcome.largest != float("inf") else None
     return {**asdict(outcome), "largest": largest}
 
@@ -340,7 +340,7 @@ def _tell_plan(as_json: bool, run: Path, to: Path, changed: list[str]) -> None:
         output.say(f"{run} would be replayed to {to}. {len(changed) or 'Nothing'} changed since. Nothing was done.")
 
 
-def _tell(outcome: "Outcome", run: Path, to: Path) -> None:
+def _tell(outcome: "ReplayComparison", run: Path, to: Path) -> None:
     """Print what came out, and what did not come out the same."""
     lists = (
         ("the replay lacks", [*outcome.only_before]),

@@ -1,1 +1,1 @@
-"""Run folders: what was asked, what came of it, line by line."""
+"""Run folders: the manifest, results and record of a run."""

@@ -1,4 +1,4 @@
-"""How a run of any kind stands: read from its manifest and its record, without knowing what its command does."""
+"""Status of a run of any kind, read from its manifest and its record."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,11 +8,10 @@ from typing import Any, Literal
 from rewardharness.runs.records import RECORD, read_record
 from rewardharness.runs.store import is_running, read_manifest
 
-Standing = Literal["running", "finished", "stopped", "paused", "interrupted", "failed", "unknown"]
-"""As `records.Condition`, in the words for evolutions; a process that was killed is `interrupted`. `unknown`: no
-record tells."""
+Status = Literal["running", "finished", "stopped", "paused", "interrupted", "failed", "unknown"]
+"""Status of a run. `interrupted` includes a killed process; `unknown` means that the run has no record."""
 
-_STANDINGS: Mapping[str | None, Standing] = {
+_STATUSES: Mapping[str | None, Status] = {
     "done": "finished",
     "stopped": "stopped",
     "paused": "paused",
@@ -23,52 +22,52 @@ _STANDINGS: Mapping[str | None, Standing] = {
 
 @dataclass(frozen=True)
 class Overview:
-    """A run of any kind."""
+    """Summary of a run of any kind."""
 
     folder: Path
     kind: str
-    """The command that it is a run of."""
-    condition: Standing
+    """Command that started the run."""
+    condition: Status
     reason: str
-    """Why its latest sitting failed or paused; empty when it did not."""
+    """Why the latest session failed or paused; empty otherwise."""
     command: tuple[str, ...]
-    """The words after `rh`, of the latest sitting; none where no record tells. Secrets in them are masked."""
+    """Words after `rh` in the latest session, with secrets masked; empty without a record."""
     where: str
-    """The folder that the command was given in."""
+    """Working directory of the command."""
     begun: str | None
-    """When, as ISO 8601."""
+    """Start of the run, as ISO 8601."""
     ended: str | None
-    """When its latest sitting ended; None while it runs, or when its process was killed."""
+    """End of the latest session; None while it runs, or when its process was killed."""
     sittings: int
     manifest: dict[str, Any]
-    """What it is about."""
+    """Manifest of the run."""
     given: str = ""
-    """The data as the command named them; empty where no record tells."""
+    """Data as named on the command line; empty without a record."""
 
     @property
     def data(self) -> str:
-        """What it judges: a benchmark's task, else the data by their name, else their digest."""
+        """Benchmark task, name of the data, or digest of the data."""
         about = self.manifest
         return str(about.get("task") or about.get("data_name") or self.given or about.get("data") or "")
 
     @property
     def judge(self) -> str:
-        """Who judges."""
+        """Name of the judge."""
         return str(self.manifest.get("judge") or self.manifest.get("judge_name") or "")
 
 
 def read_overview(folder: Path) -> Overview:
-    """Read how a run stands. A run whose process never came to write a record is one too.
+    """Read the status of a run. A run without a record is `running` or `unknown`.
 
     Raises:
         RunError: If the folder holds no run, or its record is damaged.
-        DataError: If a file of it is no JSON.
+        DataError: If the manifest or the record is not valid JSON.
     """
     manifest = read_manifest(folder)
     record: Mapping[str, Any] = read_record(folder) if (folder / RECORD).is_file() else {}
-    sittings = record.get("sittings", [])
-    last = sittings[-1] if sittings else {}
-    condition = _STANDINGS.get(last.get("condition"), "interrupted") if last else "unknown"
+    sessions = record.get("sittings", [])
+    last = sessions[-1] if sessions else {}
+    condition = _STATUSES.get(last.get("condition"), "interrupted") if last else "unknown"
     return Overview(
         folder=folder,
         kind=str(manifest.get("command") or "unknown"),
@@ -78,13 +77,13 @@ def read_overview(folder: Path) -> Overview:
         where=str(last.get("folder") or ""),
         begun=record.get("created"),
         ended=last.get("ended"),
-        sittings=len(sittings),
+        sittings=len(sessions),
         manifest=manifest,
         given=_given(last),
     )
 
 
-def _given(sitting: Mapping[str, Any]) -> str:
-    """The data that a sitting was asked to judge; of a path its last part."""
-    told = str(sitting.get("arguments", {}).get("data") or "")
-    return Path(told).name if Path(told).is_absolute() else told
+def _given(session: Mapping[str, Any]) -> str:
+    """Return the data argument of a session; for an absolute path, its last part."""
+    data = str(session.get("arguments", {}).get("data") or "")
+    return Path(data).name if Path(data).is_absolute() else data

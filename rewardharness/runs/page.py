@@ -1,6 +1,6 @@
-"""A report as one page of HTML: no script, nothing loaded from elsewhere, light and dark.
+"""Reports as one HTML page without scripts or external resources, in light and dark colors.
 
-All text in a report is foreign, from datasets, Libraries and models, and is escaped.
+Text in a report comes from datasets, Libraries and models, and is always escaped.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,11 +24,11 @@ svg { max-width: 100%; height: auto; } svg text { fill: var(--soft); font-size: 
 
 
 def page(title: str, body: Sequence[str]) -> str:
-    """Put a page together.
+    """Build a page.
 
     Args:
         title: Plain text.
-        body: Parts of HTML; empty ones are left out.
+        body: HTML fragments; empty ones are left out.
     """
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -40,17 +40,17 @@ def page(title: str, body: Sequence[str]) -> str:
 
 
 def section(heading: str, content: str) -> str:
-    """Put content under a heading of plain text; nothing for no content."""
+    """Format content under a plain-text heading; return an empty string without content."""
     return f"<h2>{text(heading)}</h2>\n{content}" if content else ""
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, escaped: bool = False) -> str:
-    """Write a table.
+    """Format a table.
 
     Args:
         headings: Plain text.
-        rows: Cells of plain text, or of HTML when they are `escaped` already.
-        escaped: Whether cells are HTML.
+        rows: Cells of plain text, or of HTML if `escaped` is set.
+        escaped: Whether the cells are HTML.
     """
     head = "".join(f"<th>{text(heading)}</th>" for heading in headings)
     lines = []
@@ -62,5 +62,5 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, escaped: bo
 
 
 def text(value: object) -> str:
-    """Write a value as text of a page."""
+    """Escape a value for use in HTML."""
     return escape(str(value))

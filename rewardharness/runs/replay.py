@@ -1,4 +1,4 @@
-"""Compares a run with its replay: judgment by judgment, and number by number of a report."""
+"""Comparison of a run with its replay: judgments and reports."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -9,51 +9,51 @@ from rewardharness.files import read_jsonl
 from rewardharness.runs.store import RESULTS
 
 TOLERANCE = 0.1
-"""How far a margin may move when a model was asked anew. Where nothing was asked, margins agree to the last digit."""
+"""Largest accepted change of a margin where a model was queried again. Otherwise margins must be identical."""
 
-_OWN = frozenset({"spent", "run", "usage"})
-"""Parts of a report that a replay has its own of: what it cost, and the manifest, whose changes are told before."""
+_IGNORED_KEYS = frozenset({"spent", "run", "usage"})
+"""Parts of a report that always differ: costs, and the manifest, whose changes are reported separately."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Something that came out otherwise."""
+    """A value that differs between a run and its replay."""
 
     place: str
-    """Id of the judgment and what of it, or the place in the report."""
+    """Judgment id and field, or the place in the report."""
     before: Any
     after: Any
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What a comparison found."""
+class ReplayComparison:
+    """Differences between a run and its replay."""
 
     n: int
-    """Judgments that both have."""
+    """Judgments in both runs."""
     only_before: tuple[str, ...]
-    """Ids of judgments that the replay lacks."""
+    """Ids of judgments that are missing from the replay."""
     only_after: tuple[str, ...]
     preferences: tuple[Difference, ...]
     margins: tuple[Difference, ...]
-    """Margins and rewards that moved further than they may."""
+    """Margins and rewards that changed by more than the tolerance."""
     moved: int
-    """Judgments with a margin or reward that moved at all."""
+    """Judgments whose margin or reward changed."""
     largest: float
-    """The largest such move."""
+    """Largest change of a margin or reward."""
     asked: int
-    """Judgments of the replay for which a model was asked anew; the others were measured, or remembered."""
+    """Judgments of the replay that queried a model; the others used pixel measures or the cache."""
     report: tuple[Difference, ...] = ()
-    """What differs in the report."""
+    """Differences between the reports."""
 
     @property
     def same(self) -> bool:
-        """Whether the replay came out as the run did."""
+        """Whether the replay reproduces the run."""
         return not (self.only_before or self.only_after or self.preferences or self.margins or self.report)
 
 
 def results_of(folder: Path) -> dict[str, dict[str, Any]]:
-    """Read the results of a run folder by id; of several lines with one id, the last."""
+    """Read the results of a run folder by id. If an id occurs in several lines, the last line counts."""
     return {str(line["id"]): line for _, line in read_jsonl(folder / RESULTS) if "id" in line}
 
 
@@ -63,39 +63,39 @@ def compare_results(
     *,
     tolerance: float = TOLERANCE,
     report: Iterable[Difference] = (),
-) -> Outcome:
+) -> ReplayComparison:
     """Compare two sets of results.
 
     Args:
-        before: Of the run, by id.
-        after: Of the replay.
-        tolerance: How far a margin or reward may move where a model was asked anew.
-        report: What differs in the reports of the two.
+        before: Results of the run, by id.
+        after: Results of the replay, by id.
+        tolerance: Largest accepted change of a margin or reward where a model was queried again.
+        report: Differences between the two reports.
     """
     preferences, margins = [], []
     moved, asked, largest = 0, 0, 0.0
     common = [name for name in before if name in after]
     for name in common:
-        one, other = before[name], after[name]
-        anew = bool(other.get("calls"))
-        asked += anew
+        old, new = before[name], after[name]
+        queried = bool(new.get("calls"))
+        asked += queried
         preferences += [
             Difference(f"{name} {what}", first, second)
             for what, first, second in (
-                ("preference", one.get("preference"), other.get("preference")),
-                ("reason", _code(one), _code(other)),
+                ("preference", old.get("preference"), new.get("preference")),
+                ("reason", _code(old), _code(new)),
             )
             if first != second
         ]
         distance = 0.0
-        for what, first, second in _numbers(one, other):
+        for what, first, second in _numbers(old, new):
             step = _distance(first, second)
             distance = max(distance, step)
-            if step > (tolerance if anew else 0.0):
+            if step > (tolerance if queried else 0.0):
                 margins.append(Difference(f"{name} {what}", first, second))
         moved += distance > 0
         largest = max(largest, distance)
-    return Outcome(
+    return ReplayComparison(
         n=len(common),
         only_before=tuple(name for name in before if name not in after),
         only_after=tuple(name for name in after if name not in before),
@@ -109,45 +109,46 @@ def compare_results(
 
 
 def compare_reports(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Difference]:
-    """Say where two reports differ. What a run cost is its own, but for the judgments that it took."""
+    """Return the differences between two reports. Of the costs, only the number of judgments is compared."""
     costs = [
-        each["spent"].get("judgments") if isinstance(each.get("spent"), dict) else None for each in (before, after)
+        report["spent"].get("judgments") if isinstance(report.get("spent"), dict) else None
+        for report in (before, after)
     ]
     return _differences("", dict(before), dict(after)) + _differences("spent.judgments", *costs)
 
 
-def _differences(place: str, one: Any, other: Any) -> list[Difference]:
-    if isinstance(one, dict) and isinstance(other, dict):
+def _differences(place: str, before: Any, after: Any) -> list[Difference]:
+    if isinstance(before, dict) and isinstance(after, dict):
         return [
-            each
-            for key in sorted({*one, *other} - _OWN)
-            for each in _differences(f"{place}.{key}".lstrip("."), one.get(key), other.get(key))
+            difference
+            for key in sorted({*before, *after} - _IGNORED_KEYS)
+            for difference in _differences(f"{place}.{key}".lstrip("."), before.get(key), after.get(key))
         ]
-    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+    if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
         return [
-            each
-            for number, (first, second) in enumerate(zip(one, other, strict=True))
-            for each in _differences(f"{place}[{number}]", first, second)
+            difference
+            for number, (first, second) in enumerate(zip(before, after, strict=True))
+            for difference in _differences(f"{place}[{number}]", first, second)
         ]
-    return [] if one == other else [Difference(place, one, other)]
+    return [] if before == after else [Difference(place, before, after)]
 
 
-def _numbers(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterable[tuple[str, Any, Any]]:
-    yield "margin", one.get("margin"), other.get("margin")
-    first: Mapping[str, Any] = one.get("rewards") or {}
-    second: Mapping[str, Any] = other.get("rewards") or {}
+def _numbers(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterable[tuple[str, Any, Any]]:
+    yield "margin", before.get("margin"), after.get("margin")
+    first: Mapping[str, Any] = before.get("rewards") or {}
+    second: Mapping[str, Any] = after.get("rewards") or {}
     for label in sorted({*first, *second}):
         yield f"reward of {label}", first.get(label), second.get(label)
 
 
-def _distance(one: Any, other: Any) -> float:
-    """How far two numbers are apart; infinite when only one is there."""
-    if one is None or other is None:
-        return 0.0 if one is other else float("inf")
-    return abs(float(one) - float(other))
+def _distance(before: Any, after: Any) -> float:
+    """Return the absolute difference of two numbers; infinite if one of them is missing."""
+    if before is None or after is None:
+        return 0.0 if before is after else float("inf")
+    return abs(float(before) - float(after))
 
 
 def _code(line: Mapping[str, Any]) -> str | None:
-    """Why there is no judgment, as a code: the words may name an address or a time."""
+    """Return the code of the reason why there is no judgment. Its text may contain an address or a time."""
     reason = line.get("reason")
     return None if reason is None else str(reason).partition(": ")[0]

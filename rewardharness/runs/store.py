@@ -1,11 +1,11 @@
-"""A run folder: a manifest that pins what the run is about, and results that are appended one by one.
+"""Run folders: a manifest that fixes the configuration of a run, and results that are appended line by line.
 
     run.json        the manifest, written once
-    results.jsonl   one line per result, appended; a line torn by a crash is passed over when read
-    record.json     how it was asked for, by which code, when, and how it ended; see `records`
-    run.lock        held while a process writes, so that a second process is told
+    results.jsonl   one line per result, appended; readers skip an incomplete last line
+    record.json     command, code version, times and outcome of each session; see `records`
+    run.lock        locked while a process writes, so that a second process is refused
 
-Kinds of runs may keep more in it. Opening a folder again continues the run, provided that the manifest is the same.
+Some kinds of runs store additional files. Opening a folder again with the same manifest resumes the run.
 """
 
 import os
@@ -33,7 +33,7 @@ MANIFEST = RUN_MANIFEST
 RESULTS = "results.jsonl"
 LOCK = "run.lock"
 OLD = ".old"
-"""Ending of what a restart has put aside."""
+"""Suffix of the files that a restart renames."""
 
 _TRIES = 5
 _PAUSE = 0.02
@@ -43,10 +43,10 @@ class RunFolder:
     """A run folder that is open for writing. Use it as a context manager.
 
     Args:
-        path: The folder; made when missing.
-        manifest: What the run is about. A folder with another manifest is refused.
-        restart: Begin anew: what the run has written is kept aside, as in `results.jsonl.old`.
-        record: How it was asked for, for its record; see `records.record_run`.
+        path: The folder; created if it does not exist.
+        manifest: Configuration of the run. A folder with a different manifest is refused.
+        restart: Start over. Files of the earlier run are renamed, such as `results.jsonl` to `results.jsonl.old`.
+        record: Record of the command; see `records.record_run`.
 
     Raises:
         RunError: If another process holds the folder, its manifest differs, or it is not a run folder.
@@ -59,7 +59,7 @@ class RunFolder:
         self._record = record
         self._lock = _lock(path)
         try:
-            self.resumed = self._settle(dict(manifest), restart)
+            self.resumed = self._prepare(dict(manifest), restart)
             if record is not None:
                 record.begin(path, manifest, resumed=self.resumed)
         except BaseException:
@@ -80,24 +80,24 @@ class RunFolder:
 
     @property
     def results_file(self) -> Path:
-        """The file that results are appended to."""
+        """File that results are appended to."""
         return self.path / RESULTS
 
     def results(self) -> dict[str, dict[str, Any]]:
-        """Return the results so far by id; of several lines with one id, the last."""
+        """Return the results by id. If an id occurs in several lines, the last line counts."""
         return {str(record["id"]): record for _, record in read_jsonl(self.results_file) if "id" in record}
 
     def append(self, record: Mapping[str, Any]) -> None:
-        """Add one result. It carries an `id`."""
+        """Append one result. The result must have an `id`."""
         append_jsonl(self.results_file, record)
 
     def close(self) -> None:
-        """Give the folder free for other processes."""
+        """Release the lock of the folder."""
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
 
-    def _settle(self, manifest: dict[str, Any], restart: bool) -> bool:
+    def _prepare(self, manifest: dict[str, Any], restart: bool) -> bool:
         _clear(self.path)
         file = self.path / MANIFEST
         if file.exists() and not restart:
@@ -107,15 +107,15 @@ class RunFolder:
         if foreign and not file.exists():
             raise RunError(
                 f"{self.path} holds other files ({', '.join(sorted(foreign)[:3])}) and is not a run folder.",
-                next_step="Name a new or an empty folder.",
+                next_step="Choose a new or empty folder.",
             )
-        _put_aside(self.path)
+        _rename_old(self.path)
         write_json(file, manifest)
         return False
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
-    """Read what a run is about.
+    """Read the manifest of a run.
 
     Raises:
         RunError: If the folder holds no run.
@@ -124,40 +124,40 @@ def read_manifest(path: Path) -> dict[str, Any]:
         raise RunError(f"{path} holds no run.", next_step="List the runs with: rh runs list")
     manifest = read_json(path / MANIFEST)
     if not isinstance(manifest, dict):
-        raise RunError(f"{path / MANIFEST} is no manifest.", next_step="Remove the folder, or name another.")
+        raise RunError(f"{path / MANIFEST} is not a manifest.", next_step="Remove the folder, or choose another.")
     return manifest
 
 
 def check_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
-    """Make sure that a run folder holds the run that is meant. When it was started does not count.
+    """Check that a run folder holds a run with this manifest. The start time is not compared.
 
     Raises:
-        RunError: If it holds no run, or another one.
+        RunError: If the folder holds no run, or a different one.
     """
-    known = read_manifest(path)
-    differing = sorted(key for key in {*known, *manifest} if known.get(key) != manifest.get(key) and key != "started")
-    before, now = known.get("command", "another command"), manifest.get("command")
+    stored = read_manifest(path)
+    differing = sorted(key for key in {*stored, *manifest} if stored.get(key) != manifest.get(key) and key != "started")
+    before, now = stored.get("command", "another command"), manifest.get("command")
     if now and before != now:
         raise RunError(
             f"{path} holds a run of {before}; this is {now}.",
-            next_step="Choose another folder for it.",
+            next_step="Choose another folder.",
         )
     if differing:
         raise RunError(
             f"{path} holds a run that differs in: {', '.join(differing)}.",
-            next_step="Choose another folder, or begin this one anew with --restart.",
+            next_step="Choose another folder, or start this run over with --restart.",
         )
 
 
 def find_runs(folder: Path, *, below: bool = False) -> list[Path]:
-    """Find the run folders in a folder, those that were written to last first.
+    """Find the run folders in a folder, most recently modified first.
 
     Args:
-        folder: Where to look.
-        below: Look at the folder itself too, and at all levels below it. What lies inside of a run is its own.
+        folder: The folder to search.
+        below: Search the folder itself and all levels below it. Folders inside a run are not searched.
     """
-    found = list(_runs_below(folder)) if below else [file.parent for file in folder.glob(f"*/{MANIFEST}")]
-    return sorted(found, key=lambda path: (-max(each.stat().st_mtime for each in path.iterdir()), str(path)))
+    folders = list(_runs_below(folder)) if below else [file.parent for file in folder.glob(f"*/{MANIFEST}")]
+    return sorted(folders, key=lambda path: (-max(file.stat().st_mtime for file in path.iterdir()), str(path)))
 
 
 def _runs_below(folder: Path) -> Iterator[Path]:
@@ -165,46 +165,46 @@ def _runs_below(folder: Path) -> Iterator[Path]:
         if MANIFEST in files:
             yield Path(where)
             folders.clear()
-        for each in (Path(where, name) for name in folders):  # the walk follows no links, or it might never end
-            if each.is_symlink() and (each / MANIFEST).is_file():
-                yield each
+        for path in (Path(where, name) for name in folders):  # os.walk follows no links, which may form cycles
+            if path.is_symlink() and (path / MANIFEST).is_file():
+                yield path
 
 
 def is_running(path: Path) -> bool:
-    """Whether a process is writing to a run folder at this moment."""
+    """Return whether a process is writing to a run folder."""
     return is_held(path / LOCK)
 
 
 def _clear(path: Path) -> None:
-    """Remove what a killed process was about to put in place. Nobody else writes here while this process holds it.
+    """Remove temporary files of a killed process. The caller holds the lock of the folder.
 
-    A folder without a manifest may be somebody else's: there, only a manifest that was never finished goes.
+    A folder without a manifest may belong to another program: there, only an unfinished manifest is removed.
     """
-    known = (path / MANIFEST).exists()
-    remove_stale(path, age=0, name=None if known else MANIFEST)
-    for each in path.iterdir() if known else ():
-        if each.is_dir():
-            remove_stale(each, age=0)
+    is_run = (path / MANIFEST).exists()
+    remove_stale(path, age=0, name=None if is_run else MANIFEST)
+    for child in path.iterdir() if is_run else ():
+        if child.is_dir():
+            remove_stale(child, age=0)
 
 
-def _put_aside(path: Path) -> None:
-    """Rename what an earlier run has written; what was put aside before goes."""
-    for each in sorted(path.iterdir()):
-        if each.name in {MANIFEST, LOCK} or each.name.endswith(OLD):
+def _rename_old(path: Path) -> None:
+    """Rename the files of an earlier run, replacing those renamed before."""
+    for file in sorted(path.iterdir()):
+        if file.name in {MANIFEST, LOCK} or file.name.endswith(OLD):
             continue
-        old = each.with_name(each.name + OLD)
+        old = file.with_name(file.name + OLD)
         if old.is_dir():
             shutil.rmtree(old)
-        os.replace(each, old)
+        os.replace(file, old)
 
 
 def _lock(path: Path) -> int:
-    """Hold the folder for this process; the lock goes with the process, however it ends."""
+    """Lock the folder until the lock is released or the process ends."""
     try:
         for _ in range(_TRIES - 1):
             try:
                 return hold(path / LOCK)
-            except BlockingIOError:  # perhaps only somebody who looks whether it runs, as `is_running` does
+            except BlockingIOError:  # `is_running` may hold the lock for a moment
                 time.sleep(_PAUSE)
         return hold(path / LOCK)
     except BlockingIOError:
@@ -213,5 +213,5 @@ def _lock(path: Path) -> int:
         ) from None
     except OSError as error:
         raise RunError(
-            f"{path} cannot be used: {error.strerror}.", next_step="Name a folder you may write to."
+            f"{path} cannot be used: {error.strerror}.", next_step="Choose a folder that you can write to."
         ) from error

@@ -1,4 +1,4 @@
-"""What a run runs in: versions of this package, of Python and of what it needs, and the repository it starts from."""
+"""Environment of a run: versions of this package, of Python and of dependencies, and the state of the repository."""
 
 import os
 import platform
@@ -15,7 +15,7 @@ from rewardharness.files import content_id, sha256
 
 DISTRIBUTION = "reward-harness-library"
 GIT_SECONDS = 5.0
-"""Longer than this a repository is not asked."""
+"""Timeout of a git command in seconds."""
 
 _PACKAGE = Path(__file__).parent.parent
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -23,7 +23,7 @@ _QUIET = ("--no-optional-locks", "-c", "core.fsmonitor=false", "-c", f"core.hook
 
 
 def surroundings(folder: Path) -> dict[str, Any]:
-    """Say what a run runs in. Holds no name of a person or a machine.
+    """Describe the environment of a run, without names of people or machines.
 
     Args:
         folder: The working directory.
@@ -40,54 +40,56 @@ def surroundings(folder: Path) -> dict[str, Any]:
 
 @cache
 def sources_id() -> str:
-    """Return a content id over the code and the prompts of this package: other than its version, it tells edits."""
+    """Return a content id of the code and prompts of this package. Unlike the version, it changes with every edit."""
     sources = sorted([*_PACKAGE.rglob("*.py"), *_PACKAGE.glob("prompts/*.md")])
-    return content_id([[each.relative_to(_PACKAGE).as_posix(), sha256(each.read_bytes())] for each in sources])
+    return content_id([[path.relative_to(_PACKAGE).as_posix(), sha256(path.read_bytes())] for path in sources])
 
 
 @cache
 def installed_packages() -> dict[str, str]:
-    """Versions of what this package says it needs, extras included, as far as it is installed."""
+    """Return the installed versions of the dependencies of this package, including optional ones."""
     try:
         needed = metadata.requires(DISTRIBUTION) or []
-    except metadata.PackageNotFoundError:  # runs from a checkout that is not installed
+    except metadata.PackageNotFoundError:  # the checkout is not installed
         needed = []
-    found = {}
+    versions = {}
     for requirement in needed:
         name = _NAME.match(requirement)
         if name is None or re.search(r"extra\s*==\s*['\"]dev['\"]", requirement):
             continue
         try:
-            found[name[0]] = metadata.version(name[0])
+            versions[name[0]] = metadata.version(name[0])
         except metadata.PackageNotFoundError:
             continue
-    return dict(sorted(found.items()))
+    return dict(sorted(versions.items()))
 
 
 def git_state(folder: Path) -> dict[str, Any] | None:
-    """Say which commit a folder is at, and whether files that git knows were changed since.
+    """Return the commit of a folder, and whether tracked files have changed since.
 
-    Nothing that the repository names is run: no hooks, no file system monitor, no content filters.
+    Code that the repository configures is never run: no hooks, no file system monitor, no content filters.
 
     Returns:
-        `commit`, None before the first; and `dirty`, None when it cannot be told. None outside of a repository, or
-        where there is no git.
+        `commit`, None before the first commit, and `dirty`, None if it cannot be determined. None outside of a
+        repository, or without git.
     """
     listed = _git(folder, "config", "--null", "--name-only", "--get-regexp", r"^filter\..*\.(clean|process|required)$")
     filters = [name for name in (listed or "").split("\0") if name]
     off = [word for name in filters for word in ("-c", f"{name}={'false' if name.endswith('.required') else ''}")]
-    said = _git(folder, *off, "status", "--porcelain=v2", "--branch", "--untracked-files=no", "--ignore-submodules=all")
-    if said is None:
+    status = _git(
+        folder, *off, "status", "--porcelain=v2", "--branch", "--untracked-files=no", "--ignore-submodules=all"
+    )
+    if status is None:
         commit = _git(folder, "rev-parse", "--verify", "HEAD")
         return None if commit is None else {"commit": commit.strip(), "dirty": None}
-    lines = said.splitlines()
+    lines = status.splitlines()
     commit = next((line.split()[-1] for line in lines if line.startswith("# branch.oid ")), "")
-    known = re.fullmatch(r"[0-9a-f]{40,64}", commit) is not None
-    return {"commit": commit if known else None, "dirty": any(not line.startswith("#") for line in lines)}
+    valid = re.fullmatch(r"[0-9a-f]{40,64}", commit) is not None
+    return {"commit": commit if valid else None, "dirty": any(not line.startswith("#") for line in lines)}
 
 
 def _git(folder: Path, *words: str) -> str | None:
-    """Ask git; None when it does not answer."""
+    """Run git and return its output; None if it fails."""
     try:
         done = subprocess.run(
             ["git", *_QUIET, *words],

@@ -147,8 +147,8 @@ def test_what_cannot_be_replayed_says_why(scored: Path, place: Path, capsys: pyt
     for change, why in (
         ({"about": {"command": "paint"}}, "cannot be replayed"),
         ({"about": {"command": "evolve"}}, "contradicts itself"),
-        ({"sittings": []}, "that this version knows"),
-        ({"schema": 9}, "that this version knows"),
+        ({"sittings": []}, "that this version can read"),
+        ({"schema": 9}, "that this version can read"),
         ({"sittings": [json.loads(text)["sittings"][0] | {"condition": None}]}, "is not finished: it was killed"),
         ({"sittings": [json.loads(text)["sittings"][0] | {"words": ["score-folder", "--odd"]}]}, "does not understand"),
         ({"sittings": [json.loads(text)["sittings"][0] | {"words": ["--judge", "vllm:m@http://…@h"]}]}, "no passwords"),
@@ -156,7 +156,7 @@ def test_what_cannot_be_replayed_says_why(scored: Path, place: Path, capsys: pyt
         write_text(path, json.dumps(json.loads(text) | change))
         assert why in refused(capsys, str(scored)), why
     path.unlink()
-    assert "keeps no record" in refused(capsys, str(scored))
+    assert "has no record" in refused(capsys, str(scored))
 
 
 def test_a_replay_that_was_killed_goes_on_with_the_same_command(

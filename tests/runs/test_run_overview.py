@@ -61,5 +61,5 @@ def test_what_is_no_run_or_has_a_damaged_record_is_said(tmp_path: Path) -> None:
         read_overview(tmp_path)
     RunFolder(tmp_path, MANIFEST).close()
     write_text(tmp_path / RECORD, "{}")
-    with pytest.raises(RunError, match="no record of a run"):
+    with pytest.raises(RunError, match="is not a run record"):
         read_overview(tmp_path)

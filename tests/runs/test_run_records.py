@@ -1,4 +1,4 @@
-"""The record of a run: what it keeps, what it never keeps, sittings, and repositories that would like to be run."""
+"""The record of a run: contents, masked secrets, sessions, and repositories that configure code to be run."""
 
 import json
 import os
@@ -38,15 +38,15 @@ def test_a_run_is_recorded_from_beginning_to_end(tmp_path: Path) -> None:
         assert begun["sittings"][0]["ended"] is None and begun["sittings"][0]["condition"] is None
     record = read_record(tmp_path / "run")
     assert (record["command"], record["whole"], record["about"]) == ("do-it", True, {"command": "do-it", "data": "d"})
-    [sitting] = record["sittings"]
-    assert sitting["words"] == ["do-it", "data"] and sitting["folder"] == str(Path.cwd())
-    assert sitting["arguments"] == {"seed": 3, "to": "x", "library": "builtin"}
-    assert sitting["condition"] == "done" and sitting["ended"] >= sitting["started"]
-    assert sitting["package"]["sources"] == sources_id() and sitting["packages"]["numpy"]
-    assert sitting["python"] == ".".join(map(str, sys.version_info[:3]))
+    [session] = record["sittings"]
+    assert session["words"] == ["do-it", "data"] and session["folder"] == str(Path.cwd())
+    assert session["arguments"] == {"seed": 3, "to": "x", "library": "builtin"}
+    assert session["condition"] == "done" and session["ended"] >= session["started"]
+    assert session["package"]["sources"] == sources_id() and session["packages"]["numpy"]
+    assert session["python"] == ".".join(map(str, sys.version_info[:3]))
 
 
-def test_a_run_that_goes_on_adds_a_sitting(tmp_path: Path) -> None:
+def test_a_resumed_run_adds_a_session(tmp_path: Path) -> None:
     for error in (Stopped(), Paused("m", next_step="n", kind="disk"), KeyboardInterrupt(), ValueError("x"), None):
         try:
             with RunFolder(tmp_path, {"data": "d"}, record=made()) as run:
@@ -55,9 +55,9 @@ def test_a_run_that_goes_on_adds_a_sitting(tmp_path: Path) -> None:
                     raise error
         except BaseException as raised:
             assert raised is error
-    sittings = read_record(tmp_path)["sittings"]
-    assert [each["condition"] for each in sittings] == ["stopped", "paused", "interrupted", "failed", "done"]
-    reasons = [each["reason"] for each in sittings]
+    sessions = read_record(tmp_path)["sittings"]
+    assert [each["condition"] for each in sessions] == ["stopped", "paused", "interrupted", "failed", "done"]
+    reasons = [each["reason"] for each in sessions]
     assert "ValueError: x" in reasons.pop(3) and reasons == ["", "m", "", ""]
     assert run.results() == {"1": {"id": "1"}}
 
@@ -72,7 +72,7 @@ def test_a_restart_begins_a_record_of_its_own(tmp_path: Path) -> None:
 
 def test_a_run_from_before_records_goes_on_and_says_that_its_beginning_is_not_known(tmp_path: Path) -> None:
     RunFolder(tmp_path, {"data": "d"}).close()
-    with pytest.raises(RunError, match="keeps no record"):
+    with pytest.raises(RunError, match="has no record"):
         read_record(tmp_path)
     RunFolder(tmp_path, {"data": "d"}, record=made()).close()
     assert read_record(tmp_path)["whole"] is False
@@ -82,7 +82,7 @@ def test_a_run_from_before_records_goes_on_and_says_that_its_beginning_is_not_kn
 def test_a_record_that_is_none_is_not_written_over(tmp_path: Path, text: str) -> None:
     RunFolder(tmp_path, {"data": "d"}, record=made()).close()
     (tmp_path / "record.json").write_text(text, "utf-8")
-    with pytest.raises(RunError, match="is no record of a run"):
+    with pytest.raises(RunError, match="is not a run record"):
         RunFolder(tmp_path, {"data": "d"}, record=made())
     assert (tmp_path / "record.json").read_text("utf-8") == text
     (tmp_path / "record.json").unlink()
@@ -151,7 +151,7 @@ def test_addresses_keep_their_host_and_lose_their_secrets(tmp_path: Path, judge:
 
 def test_addresses_without_secrets_stay_as_they_are() -> None:
     judge = "vllm:org/model@http://host:8000/v1,http://other:8000/v1"
-    assert made(judge=judge).sitting["arguments"]["judge"] == judge
+    assert made(judge=judge).session["arguments"]["judge"] == judge
 
 
 def test_keys_of_the_settings_are_kept_nowhere(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_keys_of_the_settings_are_kept_nowhere(tmp_path: Path) -> None:
 
 @given(st.recursive(st.none() | st.booleans() | st.floats() | st.text(), st.lists, max_leaves=5))
 def test_any_argument_is_json(value: Any) -> None:
-    arguments = json.loads(json.dumps(made(value=value, path=Path("a"), odd=object()).sitting["arguments"]))
+    arguments = json.loads(json.dumps(made(value=value, path=Path("a"), odd=object()).session["arguments"]))
     assert set(arguments) >= {"value", "path", "odd"} and arguments["path"] == "a"
 
 

@@ -13,6 +13,7 @@ from PIL import Image
 
 from app.markup import block, document, escape, paragraph, plain, table
 from app.running import Seen
+from rewardharness.codec import finite
 from rewardharness.judging.answers import read_object
 from rewardharness.schema import LABELS, TIE, ChainStep, Judgment
 
@@ -80,9 +81,9 @@ def pictures(judgment: Judgment, label: str) -> list[tuple[Image.Image, str]]:
 def _observation(tool: str, text: str) -> str:
     result = _json_object(text)
     says = result.pop("says", None)
-    grade = result.pop("grade", None)
+    grade = finite(result.pop("grade", None))
     title = escape(tool.replace("-", " ").replace("_", " "))
-    graded = f'<span class="pill">grade {grade:.2f}</span>' if isinstance(grade, int | float) else ""
+    graded = f'<span class="pill">grade {grade:.2f}</span>' if grade is not None else ""
     said = paragraph(says if isinstance(says, str) else "" if result else text)
     rows = [[escape(name.replace("_", " ")), escape(_value(value))] for name, value in result.items()]
     numbers = (

@@ -4,6 +4,7 @@ A field may be of a plain type, a `Literal`, a dataclass, a tuple, a mapping, `A
 these `| None`. Reading rejects unknown keys, missing keys and values of another type; the error names the place.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Annotated, Any, TypeVar
 
@@ -62,6 +63,17 @@ def decode(data: bytes) -> Any:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValidationError(f"not valid JSON: {error}") from None
+
+
+def finite(value: object) -> float | None:
+    """Return a JSON number as a float; None for other types, NaN, infinity and integers beyond the range of floats."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
 
 
 def _plain_message(message: str) -> str:

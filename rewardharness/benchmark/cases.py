@@ -259,7 +259,7 @@ def _rated(label: Label, row: Row, name: str, human: Mapping[Edit, float]) -> fl
 def _number(value: Any, name: str) -> float:
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = math.nan
     if isinstance(value, bool) or not math.isfinite(number):
         raise _Odd("label not understood", f"{name}: {value!r} is no number")

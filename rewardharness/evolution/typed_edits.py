@@ -1,10 +1,10 @@
 """The grammar of typed edits: from the JSON object of a model to changes of a Library."""
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast, get_args
 
+from rewardharness.codec import finite
 from rewardharness.errors import shown
 from rewardharness.evolution.proposal import Operator, View
 from rewardharness.library.entry import Entry, Kind, name_problem
@@ -183,10 +183,10 @@ def _criterion(row: Mapping[str, Any], view: View) -> Criterion:
 
 
 def _weight(value: Any, name: str) -> float:
-    fine = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    if not fine or not 0 < value <= MAX_WEIGHT:
+    number = finite(value)
+    if number is None or not 0 < number <= MAX_WEIGHT:
         raise EditError(f"The weight of `{shown(name, 40)}` is not a number above 0 and up to {MAX_WEIGHT:g}.")
-    return float(value)
+    return number
 
 
 def _no_measure(name: Any, view: View) -> str:

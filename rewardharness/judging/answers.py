@@ -6,12 +6,12 @@ has not ended are not. Nothing is ever made up: what cannot be read is a `Proble
 """
 
 import json
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from rewardharness.codec import finite
 from rewardharness.schema import SCALE, TIE
 
 _THINK = re.compile(r"<(?P<end>/?)think\b[^>]*>", re.IGNORECASE)
@@ -146,9 +146,8 @@ def read_number(value: Any, low: float, high: float) -> float | None:
     """Read a number that must lie in a range. `true`, words, infinities and fractions written as text are refused."""
     if isinstance(value, str) and re.fullmatch(r"\s*\d{1,3}\s*", value):
         value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return None
-    return float(value) if low <= value <= high else None
+    number = finite(value)
+    return number if number is not None and low <= number <= high else None
 
 
 def read_object(text: str) -> Any:

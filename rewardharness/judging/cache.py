@@ -77,7 +77,7 @@ class JudgmentCache:
             value = json.loads(rows[0][0]) if rows else None
             if value is not None:
                 check({**value})
-        except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError):
             self._complain("an answer in it cannot be read and is asked for again")
             return None
         return value

@@ -63,7 +63,7 @@ def combine(graded: Iterable[tuple[float, float]]) -> float | None:
         log_sum += weight * math.log(max(grade, GRADE_FLOOR))
     if total <= 0:
         return None
-    return (math.exp(log_sum / total) - GRADE_FLOOR) / (1 - GRADE_FLOOR)
+    return max(0.0, math.exp(log_sum / total) - GRADE_FLOOR) / (1 - GRADE_FLOOR)  # rounding can go below the floor
 
 
 INSTRUCTION_SHARE = 0.6

@@ -31,6 +31,10 @@ from rewardharness.schema import SCALE, ChainStep, EditRequest, Failure, Usage
 
 LETTER_MASS = 0.1
 """Share of the first token's probability that the letters must hold for their odds to mean anything."""
+_MOST_MASS = 1.05
+"""Sum of probabilities that still is 1 after a server's rounding; more are no probabilities."""
+_UNSEEN = 2.0**-24
+"""Probability that single precision cannot tell from none, beside one of 1."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +100,6 @@ async def ask_letter(asking: Asking) -> Verdict:
         return Verdict(usage=usage, failure=failure)
     masses, least = answered.masses, answered.least
     mass = sum(masses.values())
-    # A letter that is not among the reported tokens has less than the least of them; its odds are bounded by that.
     logit = math.log(max(masses[labels[0]], least)) - math.log(max(masses[labels[1]], least))
     first, second = asking.shown.own
     lead = math.tanh(logit / 2)
@@ -114,7 +117,8 @@ class _FirstToken:
     masses: Mapping[str, float]
     """Probability of each answer that was asked for, over all its spellings; together at most 1."""
     least: float
-    """Probability of the least likely token that was reported."""
+    """Bound for an answer that is not among the reported tokens: it has less than the least of them, and no more than
+    they leave of 1."""
 
 
 async def _first_token(
@@ -128,17 +132,23 @@ async def _first_token(
     usage = usage_of(reply)
     if not reply.top_logprobs:
         return None, usage, Failure("no_logprobs", "The server reports no log-probabilities.")
-    tokens = reply.top_logprobs[0]
+    shares = {token: math.exp(min(logprob, 1.0)) for token, logprob in reply.top_logprobs[0].items()}
+    total = sum(shares.values())
+    if not total <= _MOST_MASS:  # NaN is not, either
+        message = "The log-probabilities of the server are invalid: as probabilities they do not add up to 1 or less."
+        return None, usage, Failure("bad_response", message)
     masses = dict.fromkeys(answers, 0.0)
-    for token, logprob in tokens.items():
+    for token, share in shares.items():
         said = token.strip().strip("\"'([").upper()
         if said in masses:
-            masses[said] += math.exp(min(logprob, 0.0))
+            masses[said] += share
     mass = sum(masses.values())
     if mass < LETTER_MASS:
         message = f"{', '.join(answers)} hold only {mass:.0%} of the probability of the first token."
         return None, usage, Failure("no_answer", message)
-    return _FirstToken(masses, math.exp(min(tokens.values()))), usage, None
+    # Servers write a large negative number, such as -9999.0, for tokens whose log-probability they do not report.
+    reported = (share for share in shares.values() if share > 0)
+    return _FirstToken(masses, min(*reported, max(1 - total, _UNSEEN))), usage, None
 
 
 async def ask_digits(asking: Asking) -> Verdict:

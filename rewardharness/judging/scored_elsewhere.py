@@ -14,13 +14,13 @@ one half.) The scores as they stand are in the answer of the chain.
 """
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from rewardharness.codec import finite
 from rewardharness.errors import DataError
 from rewardharness.files import content_id, read_text
 from rewardharness.judging.baselines import placed, ranked
@@ -209,11 +209,8 @@ def _label(label: Any) -> str:
 def _number(label: str, score: Any) -> float:
     if isinstance(score, bool) or not isinstance(score, int | float):
         raise _LineError(f"the score of {label} is not a number")
-    try:
-        number = float(score)
-    except OverflowError:
-        number = math.inf
-    if not math.isfinite(number):
+    number = finite(score)
+    if number is None:
         raise _LineError(f"the score of {label} is not a finite number")
     return number
 

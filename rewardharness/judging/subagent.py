@@ -47,7 +47,7 @@ under the probabilities of the digits."""
 ALONE: frozenset[Protocol] = frozenset({"pointwise", "rubric"})
 """Protocols that look at one candidate at a time: order plays no part in them."""
 
-READING = 2
+READING = 3
 """Raised when the reading of replies changes, so that no remembered judgment of the old reading is used."""
 
 PROMPTS = (

@@ -4,13 +4,13 @@ The card says nothing that is not known: without facts from an evaluation it say
 """
 
 import json
-import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from importlib.resources import files
-from typing import Any, TypeGuard
+from typing import Any
 
+from rewardharness.codec import finite
 from rewardharness.errors import LibraryError
 from rewardharness.library.card_parts import (
     Header,
@@ -201,22 +201,19 @@ def _read_accuracy(value: Any) -> Accuracy | None:
     if not isinstance(value, dict):
         return None
     n, judged, correct = (value.get(key) for key in ("n", "judged", "correct"))
-    if not isinstance(n, int) or not isinstance(judged, int) or not _is_number(correct):
+    right = finite(correct)
+    if not isinstance(n, int) or not isinstance(judged, int) or right is None:
         return None
-    return Accuracy(n, judged, float(correct)) if 0 <= correct <= judged <= n <= 10**9 else None
+    return Accuracy(n, judged, right) if 0 <= right <= judged <= n <= 10**9 else None
 
 
 def _read_interval(value: Any) -> Interval | None:
     if not isinstance(value, dict):
         return None
-    low, high, level = (value.get(key) for key in ("low", "high", "level"))
-    if not (_is_number(low) and _is_number(high) and _is_number(level)):
+    low, high, level = (finite(value.get(key)) for key in ("low", "high", "level"))
+    if low is None or high is None or level is None:
         return None
-    return Interval(float(low), float(high), float(level)) if 0 <= low <= high <= 1 and 0 < level < 1 else None
-
-
-def _is_number(value: Any) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return Interval(low, high, level) if 0 <= low <= high <= 1 and 0 < level < 1 else None
 
 
 def _header(about: Subject) -> Header:

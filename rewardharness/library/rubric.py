@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Literal, cast, get_args
 
+from rewardharness.codec import finite
 from rewardharness.errors import InputError, shown
 from rewardharness.library.plaintext import tidy
 from rewardharness.library.problems import Findings, FormatError
@@ -235,14 +236,16 @@ class _Row:
         return text or ""
 
     def _weight(self, value: Any) -> float:
-        if _is_number(value) and value >= 0:
-            return float(value) + 0.0  # adding 0 turns -0.0 into 0.0
+        number = finite(value)
+        if number is not None and number >= 0:
+            return number + 0.0  # adding 0 turns -0.0 into 0.0
         self._error("the weight is not a number of at least 0.", "weight", remedy="Write one, such as 1 or 0.5.")
         return 1.0
 
     def _scale(self, value: Any) -> tuple[float, float]:
-        if isinstance(value, list) and len(value) == 2 and all(map(_is_number, value)) and value[0] < value[1]:
-            return (float(value[0]) + 0.0, float(value[1]) + 0.0)
+        low, high = map(finite, value) if isinstance(value, list) and len(value) == 2 else (None, None)
+        if low is not None and high is not None and low < high:
+            return (low + 0.0, high + 0.0)
         remedy = "Write the worst and the best grade, as in [1, 4]."
         self._error("the scale is not two rising numbers.", "scale", remedy=remedy)
         return SCALE
@@ -270,7 +273,3 @@ class _Row:
                 remedy = f"Did you mean `{close[0]}`?" if close else f"Known kinds: {', '.join(EDIT_KINDS)}."
                 self._error(f"`{shown(str(kind), 40)}` is no kind of edit.", "applies", remedy=remedy)
         return tuple(kind for kind in value if kind in EDIT_KINDS)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

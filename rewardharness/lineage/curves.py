@@ -1,12 +1,12 @@
 """Summary of a reward curve that a trainer wrote."""
 
 import json
-import math
 from collections.abc import Iterable
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from rewardharness.codec import finite
 from rewardharness.errors import InputError
 from rewardharness.files import read_text, sha256_file
 from rewardharness.lineage.records import RewardCurve
@@ -36,10 +36,11 @@ def read_curve(path: Path, key: str = "reward") -> RewardCurve:
         step, reward = point.get("step"), point[key]
         if not isinstance(step, int) or isinstance(step, bool):
             raise InputError(f"{path}: a point of the curve has no integer `step`.", next_step=_NEXT)
-        if reward is None or (isinstance(reward, float) and not math.isfinite(reward)):
+        number = finite(reward)
+        if number is not None:
+            found.append((step, number))
+        elif reward is None or isinstance(reward, float):
             missing += 1
-        elif isinstance(reward, int | float) and not isinstance(reward, bool):
-            found.append((step, float(reward)))
         else:
             raise InputError(f"{path}: the {key} at step {step} is not a number.", next_step=_NEXT)
     if not found:

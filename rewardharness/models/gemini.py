@@ -17,7 +17,7 @@ from rewardharness.errors import InputError, MissingPackageError
 from rewardharness.models.base import ChatRequest, ImagePart, ModelError, Reply, TextPart, TokenUsage
 from rewardharness.models.endpoints import Endpoint, EndpointPool, EndpointStats, PoolSettings
 from rewardharness.models.limits import ByteBudget
-from rewardharness.models.replies import read_error, read_retry_after
+from rewardharness.models.replies import read_count, read_error, read_retry_after
 
 _REFUSALS = frozenset(
     {
@@ -254,8 +254,8 @@ def _part(types: Any, part: TextPart | ImagePart) -> Any:
 def _usage(value: Any) -> TokenUsage:
     if value is None:
         return TokenUsage()
-    written = (value.candidates_token_count or 0) + (value.thoughts_token_count or 0)
-    return TokenUsage(value.prompt_token_count or 0, written, value.cached_content_token_count or 0)
+    written = read_count(value.candidates_token_count) + read_count(value.thoughts_token_count)
+    return TokenUsage(read_count(value.prompt_token_count), written, read_count(value.cached_content_token_count))
 
 
 def _logprobs(value: Any) -> tuple[Mapping[str, float], ...]:

@@ -20,7 +20,14 @@ from rewardharness.models.base import ChatRequest, ModelError, Reply
 from rewardharness.models.endpoints import Endpoint, EndpointPool, EndpointStats, PoolSettings
 from rewardharness.models.limits import ByteBudget
 from rewardharness.models.probe import Listing, Probe, examine
-from rewardharness.models.replies import CacheMissError, FieldRefusedError, read_error, read_reply, read_retry_after
+from rewardharness.models.replies import (
+    CacheMissError,
+    FieldRefusedError,
+    read_count,
+    read_error,
+    read_reply,
+    read_retry_after,
+)
 from rewardharness.models.transport import HttpClient, HttpReply, NotHttpError, NotPublicError, Origin
 from rewardharness.models.wire import OPENAI, VLLM, Body, Capabilities, Dialect, request_body
 
@@ -278,7 +285,7 @@ class _Server:
 
 
 def _tokens(value: object) -> int | None:
-    return value if isinstance(value, int) and value > 0 else None
+    return read_count(value) or None
 
 
 def _addresses(urls: Sequence[str], public_only: bool) -> list[_Address]:

@@ -4,7 +4,6 @@ Every status and every shape of a reply ends as a `Reply` or as one `ModelError`
 here and never quote the server, which may repeat keys, prompts or images.
 """
 
-import math
 import re
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
@@ -12,6 +11,7 @@ from typing import Any
 
 import orjson
 
+from rewardharness.codec import finite
 from rewardharness.models.base import ChatRequest, ErrorCode, ModelError, Reply, TokenUsage
 
 
@@ -46,6 +46,8 @@ _REASONS: tuple[tuple[str, ErrorCode, str], ...] = (
      "the server does not know a field of the request"),
 )  # fmt: skip
 """What servers write about a status 400, lowercase, and what it means. The first that is found counts."""
+
+_MOST_TOKENS = 10**9
 
 _MISS = re.compile(r"cache miss.{0,60}(not provided|missing)", re.IGNORECASE)
 
@@ -125,7 +127,7 @@ def read_retry_after(value: str | None, now: float) -> float | None:
         except (ValueError, TypeError, OverflowError):
             return None
         return max(0.0, seconds)
-    return seconds if math.isfinite(seconds) and seconds >= 0 else None
+    return seconds if finite(seconds) is not None and seconds >= 0 else None
 
 
 def read_reply(alias: str, data: bytes, request: ChatRequest) -> Reply:
@@ -181,11 +183,14 @@ def _usage(value: Any) -> TokenUsage:
         return TokenUsage()
     details = value.get("prompt_tokens_details")
     cached = details.get("cached_tokens") if isinstance(details, dict) else 0
-    return TokenUsage(_count(value.get("prompt_tokens")), _count(value.get("completion_tokens")), _count(cached))
+    return TokenUsage(
+        read_count(value.get("prompt_tokens")), read_count(value.get("completion_tokens")), read_count(cached)
+    )
 
 
-def _count(value: Any) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0
+def read_count(value: Any) -> int:
+    """Read a number of tokens; 0 where it is none, or larger than any context and any reply."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST_TOKENS else 0
 
 
 def _word(value: Any) -> str:
@@ -210,8 +215,8 @@ def _row(entries: list[Any]) -> Mapping[str, float]:
     """Read the alternatives to one token; the chosen one comes first and usually again among the others."""
     found: dict[str, float] = {}
     for entry in entries:
-        token, logprob = entry["token"], float(entry["logprob"])
-        if not isinstance(token, str) or not math.isfinite(logprob):
+        token, logprob = entry["token"], finite(entry["logprob"])
+        if not isinstance(token, str) or logprob is None:
             raise ValueError
-        found[token] = max(logprob, found.get(token, -math.inf))
+        found[token] = max(logprob, found.get(token, logprob))
     return dict(sorted(found.items(), key=lambda item: -item[1]))

@@ -1,6 +1,5 @@
 """What a client sends and reads: bodies in which no image comes twice, and replies taken apart strictly."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any, Protocol
 import orjson
 import pybase64
 
+from rewardharness.codec import finite
 from rewardharness.errors import HarnessError, ImageError, InputError
 from rewardharness.files import sha256
 from rewardharness.measure.images import MAX_BYTES, read_bytes
@@ -218,7 +218,7 @@ def read_rewards(reply: Any, count: int) -> list[Reward]:
         if len(results) != count:
             raise not_ours()
         return [_reward(each) for each in results]
-    except (KeyError, TypeError):
+    except (KeyError, TypeError, AttributeError):
         raise not_ours() from None
 
 
@@ -236,9 +236,9 @@ def read_compared(reply: Any) -> Compared:
         preference = found["preference"]
         if (preference is None) == (error is None) or preference not in (None, "A", "B", "tie"):
             raise not_ours()
-        rewards, sure = (first, second), found.get("confidence")
-        return Compared(preference, found["margin"], found["position_consistent"], rewards, reason, sure)
-    except (KeyError, TypeError):
+        margin, sure = _number(found["margin"]), _number(found.get("confidence"))
+        return Compared(preference, margin, found["position_consistent"], (first, second), reason, sure)
+    except (KeyError, TypeError, AttributeError):
         raise not_ours() from None
 
 
@@ -254,19 +254,28 @@ def _reward(item: Any) -> Reward:
         if value is not None or error is None:
             raise not_ours()
         return Reward.none(str(error["code"]), str(error["message"]), retryable=error["retryable"] is True)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    reward = _number(value)
+    if reward is None or not 0 <= reward <= 1:
         raise not_ours()
     scores = item["scores"] or {}
     return Reward(
-        float(value),
-        normalised=item["normalised"],
-        instruction=scores.get("instruction"),
-        quality=scores.get("quality"),
-        margin=item["margin"],
-        confidence=item.get("confidence"),
-        variance=item["variance"],
+        reward,
+        normalised=_number(item["normalised"]),
+        instruction=_number(scores.get("instruction")),
+        quality=_number(scores.get("quality")),
+        margin=_number(item["margin"]),
+        confidence=_number(item.get("confidence")),
+        variance=_number(item["variance"]),
         cached=item["cached"],
     )
+
+
+def _number(value: Any) -> float | None:
+    """Read a number that may be missing."""
+    number = finite(value)
+    if number is None and value is not None:
+        raise not_ours()
+    return number
 
 
 def batches(sizes: Sequence[int], most_items: int, most_bytes: int) -> list[range]:

@@ -60,6 +60,7 @@ EVIL = replace(
         ChainStep("think", HOSTILE),
         ChainStep("tool", json.dumps({"name": HOSTILE}), subject="A"),
         ChainStep("obs", json.dumps({HOSTILE: HOSTILE, "says": HOSTILE, "grade": HOSTILE}), subject="A"),
+        ChainStep("obs", json.dumps({"says": HOSTILE, "grade": 10**400, "share": 10**400}), subject="A"),
         ChainStep("obs", HOSTILE, subject="A"),
         ChainStep("think", HOSTILE, subject="A"),
     ),

@@ -319,6 +319,13 @@ def test_columns_that_are_only_counted_by_may_be_missing(tmp_path: Path) -> None
     ]
 
 
+def test_a_score_of_people_beyond_all_numbers_is_counted_as_no_label(tmp_path: Path) -> None:
+    row = {"prompt": "a", "source_image": png(0), "edited_image": png(9), "edit_type": "add", "model": "m"}
+    write_json(tmp_path / "edits.jsonl", [{**row, "score": score} for score in (3, 10**400)], lines=True)
+    exam = open_exam(open_task("rated-edits"), settings(tmp_path), source=tmp_path / "edits.jsonl")
+    assert [each.n for each in exam.problems if each.code == "label not understood"] == [1]
+
+
 def test_a_revision_that_is_not_the_pinned_one_is_said(tmp_path: Path) -> None:
     exam = made("editreward-bench", tmp_path)
     said = [each.message for each in exam.problems if each.code == "revision"]

@@ -199,6 +199,8 @@ def test_a_model_may_have_nothing_to_propose() -> None:
         (edit("reweight", name="adding", weights={}), "criteria new, seam"),
         (edit("reweight", name="adding", weights={"gone": 1}), "not gone"),
         (edit("reweight", name="adding", weights={"new": 1e9}), "up to 20"),
+        (edit("reweight", name="adding", weights={"new": 10**400}), "up to 20"),
+        (edit("reweight", name="adding", weights={"new": float("nan")}), "up to 20"),
         (edit("retrigger", name="adding", triggers=""), '"triggers"'),
         (edit("merge", names=["adding", "adding"], entry=NEW), "two different"),
         (edit("merge", names=["adding", "seam-meter"], entry=NEW), "one kind"),

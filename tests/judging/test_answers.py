@@ -115,7 +115,8 @@ def test_a_tie_only_where_it_is_offered() -> None:
 
 
 @pytest.mark.parametrize(
-    "score", ["true", "Infinity", "NaN", "5", "0", '"good"', "null", "[3]", '"3.5"', "-1", "1e400"]
+    "score",
+    ["true", "Infinity", "NaN", "5", "0", '"good"', "null", "[3]", '"3.5"', "-1", "1e400", "4" * 400, "-" + "4" * 400],
 )
 def test_scores_are_never_made_up(score: str) -> None:
     answer = outcome(f"<answer>{GOOD.replace(': 2', f': {score}')}</answer>")
@@ -161,7 +162,35 @@ def test_a_well_formed_answer_is_read_as_it_was_written(preference: str, scores:
     assert result.scores == {"A": (scores[0], scores[1]), "B": (scores[2], scores[3])}
 
 
-@given(st.one_of(st.floats(), st.integers(), st.text(max_size=5), st.booleans(), st.none()))
+HUGE = st.integers(300, 5000).flatmap(lambda digits: st.sampled_from(["4" * digits, "-" + "4" * digits]))
+NUMERALS = st.one_of(
+    HUGE,
+    st.builds(lambda n, e: f"{n}e{e}", st.integers(), st.integers(-500, 500)),
+    st.floats().map(json.dumps),
+    st.integers().map(str),
+    st.sampled_from(["1e999", "-1e999", "4.0", "0.4e1", "400e-2", "-0.0", "1E400", "4_0", "0x4", '"4e0"', '"1e400"']),
+)
+"""What a model can write where a number belongs."""
+
+
+@given(NUMERALS)
+def test_any_numeral_is_a_score_in_range_or_a_problem(numeral: str) -> None:
+    result = outcome(f"<answer>{GOOD.replace(': 2', f': {numeral}')}</answer>")
+    assert isinstance(result, Answer | Problem)
+    if isinstance(result, Answer) and result.scores:
+        assert result.scores["A"][0] == float(numeral) and 1 <= float(numeral) <= 4
+
+
+@given(
+    st.one_of(
+        st.floats(),
+        st.integers(),
+        st.integers(300, 5000).map(lambda digits: 10**digits),
+        st.text(max_size=5),
+        st.booleans(),
+        st.none(),
+    )
+)
 def test_numbers_stay_in_range(value: object) -> None:
     number = read_number(value, 1, 4)
     assert number is None or 1 <= number <= 4

@@ -1,7 +1,7 @@
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rewardharness.judging.criteria import GRADE_FLOOR, combine, make_scores
@@ -25,11 +25,20 @@ def test_a_failed_criterion_sinks_the_rest() -> None:
 def test_combined_grades_stay_in_range_and_rise_with_each_grade(items: list[tuple[float, float]]) -> None:
     value = combine(items)
     assert value is not None
-    assert -1e-9 <= value <= 1 + 1e-9
+    assert 0 <= value <= 1 + 1e-9
     weight, grade = items[0]
     better = combine([(weight, min(1.0, grade + 0.2)), *items[1:]])
     assert better is not None
     assert better >= value - 1e-12
+
+
+@example([(0.5, "instruction"), (3.0, "instruction"), (1.0, "quality")])
+@given(st.lists(st.tuples(st.floats(0.1, 10), st.sampled_from(["instruction", "quality"])), min_size=1, max_size=6))
+def test_the_lowest_grades_give_the_lowest_scores_whatever_the_weights(items: list[tuple[float, str]]) -> None:
+    scores = make_scores([(criterion(f"c{n}", dimension, weight), 0.0) for n, (weight, dimension) in enumerate(items)])
+    assert scores is not None
+    assert {scores.instruction, scores.quality} <= {1.0, None}
+    assert isinstance(scores.reward, float) and 0 <= scores.reward < 1e-9
 
 
 def test_scores_are_on_the_scale_and_unknown_where_nothing_spoke() -> None:

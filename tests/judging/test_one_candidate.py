@@ -156,12 +156,26 @@ def test_a_missing_score_is_asked_for_once_more_and_then_no_judgment(protocol: P
     [
         (Reply("Sure", top_logprobs=({"Sure": -0.01, "3": -6.0},)), "no_answer"),
         (Reply("3"), "no_logprobs"),
+        (Reply("3", top_logprobs=({"3": 1000.0},)), "bad_response"),
+        (Reply("3", top_logprobs=({"3": -0.1, "4": math.nan},)), "bad_response"),
     ],
 )
 def test_digits_without_probability_are_no_score(reply: Reply, code: str) -> None:
     judgment = ask(ScriptedModel(lambda request: reply), protocol="logprob")
     assert not judgment.judged
     assert judgment.failure is not None and judgment.failure.code == code
+
+
+@pytest.mark.parametrize("protocol", ["chain", "direct", "pointwise", "rubric"])
+@pytest.mark.parametrize("number", ["4" * 400, "-" + "4" * 400, "4e400", "NaN", "4" * 5000])
+def test_a_number_beyond_all_numbers_is_no_score(protocol: Protocol, number: str, library: Library) -> None:
+    def reply(request: ChatRequest) -> Script:
+        keys = list((request.schema or {}).get("properties", {})) or ["instruction", "quality"]
+        said = json.dumps(dict.fromkeys(keys, 3)).replace("3", number)
+        return f"<think>looked</think><answer>{said}</answer>" if protocol == "chain" else said
+
+    judgment = ask(ScriptedModel(reply), library, protocol=protocol)
+    assert judgment.failure is not None and judgment.failure.code == "no_answer", judgment.failure
 
 
 def test_one_candidate_and_a_pair_are_different_questions(tmp_path: Path) -> None:

@@ -2,12 +2,15 @@
 
 import asyncio
 import json
+import math
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from PIL import Image
 
 from rewardharness.judging.cache import FILE, JudgmentCache
@@ -265,8 +268,6 @@ def test_an_overlong_conversation_loses_its_longest_observation(
 
 def letters(a: float, b: float) -> Callable[[ChatRequest], Script]:
     def reply(request: ChatRequest) -> Script:
-        import math
-
         shown = levels(request)
         brighter_first = shown[0] > shown[1]
         first = a if brighter_first else b
@@ -289,6 +290,60 @@ def test_letters_without_mass_are_no_answer(images: dict[str, ImageInput]) -> No
     assert judgment.failure is not None
     assert judgment.failure.code == "no_answer"
     assert judge(ScriptedModel(lambda r: "A"), make(images, "dark", "bright"), protocol="logprob").failure is not None
+
+
+def odds(images: dict[str, ImageInput], tokens: dict[str, float]) -> Judgment:
+    model = ScriptedModel(lambda request: Reply("A", top_logprobs=(tokens,)))
+    return judge(model, make(images, "dark", "bright"), protocol="logprob", both_orders=False)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "margin"),
+    [
+        ({"A": 0.0, "B": -9999.0}, 1.0),
+        ({"A": 0.0}, 1.0),
+        ({"A": 0.0, "B": -math.inf, "x": -9999.0}, 1.0),
+        ({"A": 1e-7, "B": -1e300}, 1.0),
+        ({"A": -0.6, "x": -0.8, "B": -9999.0}, 0.9),
+        ({"A": math.log(0.75), "B": math.log(0.25), "x": -9999.0}, 0.5),
+    ],
+)
+def test_tokens_that_are_not_reported_have_bounded_odds(
+    images: dict[str, ImageInput], tokens: dict[str, float], margin: float
+) -> None:
+    judgment = odds(images, tokens)
+    assert (judgment.failure, judgment.preference) == (None, "A")
+    assert judgment.margin == pytest.approx(margin, abs=0.15 if margin == 0.9 else 1e-6)
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [
+        {"A": 1000.0, "B": -1.0},
+        {"A": 1000.0, "B": 1000.0},
+        {"A": 0.0, "B": 0.0},
+        {"A": -0.1, "B": -3.0, "x": 5.0},
+        {"A": math.inf},
+        {"A": -0.1, "B": math.nan},
+        {"A": math.nan, "B": -0.1},
+    ],
+)
+def test_log_probabilities_that_are_none_are_a_failure(images: dict[str, ImageInput], tokens: dict[str, float]) -> None:
+    judgment = odds(images, tokens)
+    assert judgment.preference is None and judgment.failure is not None
+    assert judgment.failure.code == "bad_response" and "are invalid" in judgment.failure.message
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.dictionaries(st.sampled_from(["A", "B", " A", "x", "y"]), st.floats() | st.floats(-30, 0), max_size=5))
+def test_any_log_probabilities_give_a_margin_or_a_reason(
+    images: dict[str, ImageInput], tokens: dict[str, float]
+) -> None:
+    judgment = odds(images, tokens)
+    if judgment.failure is None:
+        assert judgment.margin is not None and 0 <= judgment.margin <= 1
+    else:
+        assert judgment.failure.code in {"no_logprobs", "no_answer", "bad_response"}
 
 
 def test_pointwise_and_rubric_look_at_one_candidate_at_a_time(images: dict[str, ImageInput], library: Library) -> None:

@@ -262,6 +262,8 @@ def test_config_goes_there_and_back_and_foreign_ones_are_read_with_care(library:
         ("accuracy", {"n": 1, "judged": 2, "correct": 0}),
         ("interval", {"low": 1, "high": 0, "level": 0.95}),
         ("interval", {"low": "0", "high": 1, "level": 0.95}),
+        ("interval", {"low": 0, "high": 10**400, "level": 0.95}),
+        ("accuracy", {"n": 1, "judged": 1, "correct": 10**400}),
         ("data", "x" * 2000),
     ]
     for key, wrong in damages:

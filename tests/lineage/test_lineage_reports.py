@@ -38,7 +38,11 @@ def test_a_curve_of_a_trainer_is_read_from_its_state(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{}", "3", '{"step": 1}\nno', '{"step": "1", "reward": 1}', '{"step": 1, "reward": "x"}', "[" * 9999]
+    "text",
+    [
+        *["", "{}", "3", '{"step": 1}\nno', '{"step": "1", "reward": 1}', '{"step": 1, "reward": "x"}', "[" * 9999],
+        json.dumps({"step": 1, "reward": 10**400}),
+    ],
 )
 def test_what_is_no_curve_is_said(tmp_path: Path, text: str) -> None:
     with pytest.raises(InputError, match=r"file\.json"):

@@ -13,6 +13,7 @@ JSON = st.recursive(
     st.none()
     | st.booleans()
     | st.integers(-5, 5)
+    | st.integers(19, 300).map(lambda digits: 10**digits)
     | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
@@ -44,11 +45,22 @@ def test_what_a_server_does_not_tell_is_zero_or_empty():
     assert reply == Reply("x", finish_reason="", endpoint="host")
 
 
+ODD = [{"token": "A", "logprob": "-0.1", "top_logprobs": []}]
+TRUE = [{"token": "A", "logprob": -0.1, "top_logprobs": [{"token": "B", "logprob": False}]}]
+
+
+@pytest.mark.parametrize("count", [-1, True, "7", 7.0, 10**9 + 1, 2**63, 2**64, 1e300, None])
+def test_counts_of_tokens_that_cannot_be_are_zero(count):
+    usage = {"prompt_tokens": count, "completion_tokens": count, "prompt_tokens_details": {"cached_tokens": count}}
+    found = read({"choices": [{"message": {"content": "x"}}], "usage": usage}).usage
+    assert (found.input_tokens, found.output_tokens, found.cached_tokens) == (0, 0, 0)
+
+
 def test_logprobs_that_are_missing_are_empty_and_broken_ones_are_an_error():
     value = completion("A", top_logprobs=2)
     value["choices"][0]["logprobs"] = None
     assert read(value).top_logprobs == ()
-    for rows in ([{"token": "A"}], [{"token": "A", "logprob": "x", "top_logprobs": []}], [None], 7):
+    for rows in ([{"token": "A"}], [{"token": "A", "logprob": "x", "top_logprobs": []}], [None], 7, ODD, TRUE):
         value["choices"][0]["logprobs"] = {"content": rows}
         with pytest.raises(ModelError, match="log-probabilities"):
             read(value)

@@ -277,6 +277,12 @@ def test_what_is_wrong_for_ever_is_always_an_error(status: int) -> None:
         ok(results=[{**ITEM, "ok": False, "reward": None}]),
         ok(results=[{"ok": True}]),
         ok(results=[{**ITEM, "reward": float("nan")}]),
+        ok(results=[{**ITEM, "reward": 10**400}]),
+        ok(results=[{**ITEM, "reward": 1.5}]),
+        ok(results=[{**ITEM, "reward": -1}]),
+        ok(results=[{**ITEM, "margin": "0.5"}]),
+        ok(results=[{**ITEM, "scores": [3, 4]}]),
+        ok(results=[{**ITEM, "scores": {"instruction": "3", "quality": 4}}]),
         ok(library_id=7),
     ],
 )

@@ -33,6 +33,9 @@ class HarnessError(Exception):
         self.message = message
         self.next_step = next_step
 
+    def __str__(self) -> str:
+        return f"{self.message} {self.next_step}".rstrip()
+
 
 class InputError(HarnessError):
     """An argument, or a combination of arguments, that cannot work."""

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from rewardharness.arrays import picture
+from rewardharness.errors import ImageError
+
 PAIRS = "pairs.jsonl"
 """File with the pairs of an example folder."""
 
@@ -44,14 +47,54 @@ EDIT_KINDS: tuple[str, ...] = (
 
 @dataclass(frozen=True)
 class ImageInput:
-    """An encoded image as it was given: a file, or bytes in memory. Never decoded here."""
+    """An encoded image: a file, or bytes in memory. A file is not opened before it is judged.
+
+    `ImageInput("source", image)` and `ImageInput.of(image)` accept a path (text or `Path`), the bytes of an image file,
+    a Pillow image, or a numpy array or torch tensor: height, width and channels, or channels first; uint8, or floats in
+    [0, 1]. Pillow images and arrays are encoded as PNG, without loss.
+
+    Raises:
+        ImageError: If the value is none of these.
+    """
 
     name: str
-    """How messages call it, such as a label or a file name. Never sent to a model."""
+    """Name in messages, such as a label or a file name. Never sent to a model."""
     path: Path | None = None
-    """The file, when it lies on disk."""
+    """The file, when the image is on disk."""
     data: bytes | None = field(default=None, repr=False)
-    """The encoded bytes, when it lies in memory."""
+    """The encoded bytes, when the image is in memory."""
+
+    def __post_init__(self) -> None:
+        given: Any = self.data if self.path is None else self.path
+        if given is None or (self.data is not None and self.path is not None):
+            raise ImageError(
+                f"{self.name!r} is the name of an image, without the image itself.",
+                next_step='Give one path, bytes, Pillow image or array: ImageInput("source", image).',
+            )
+        if isinstance(given, str) and given:
+            given = Path(given)
+        on_disk = isinstance(given, Path)
+        object.__setattr__(self, "path", given if on_disk else None)
+        object.__setattr__(self, "data", None if on_disk else picture(given, self.name or "The image"))
+
+    @classmethod
+    def of(cls, image: Any, name: str = "") -> "ImageInput":
+        """Return an image of whatever `ImageInput` accepts, of a `{"bytes": ..., "path": ...}` cell, or itself.
+
+        Args:
+            image: The image.
+            name: Name in messages; by default the name of the file, or `image`.
+
+        Raises:
+            ImageError: If it is no image.
+        """
+        if isinstance(image, cls):
+            return image
+        if isinstance(image, Mapping):
+            content, path = image.get("bytes"), image.get("path")
+            return cls.of(content if content is not None else path, name or str(path or ""))
+        named = Path(image).name if isinstance(image, str | Path) else ""
+        return cls(name or named or "image", data=image)
 
 
 @dataclass(frozen=True)

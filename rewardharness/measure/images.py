@@ -138,10 +138,9 @@ def read_bytes(image: ImageInput) -> bytes:
     remedy = f"Use an image of at most {MAX_BYTES // 1_000_000} MB."
     if image.data is not None:
         data = image.data
-    elif image.path is not None:
-        data = _read_file(image.name, image.path)
     else:
-        raise ImageError(f"{image.name} has neither a file nor data.", next_step="Give an image file.")
+        assert image.path is not None, "an ImageInput has one of the two"
+        data = _read_file(image.name, image.path)
     if len(data) > MAX_BYTES:
         raise ImageError(f"{image.name} is larger than {MAX_BYTES // 1_000_000} MB.", next_step=remedy)
     if len(data) > MAX_GIF_BYTES and data.startswith(b"GIF8"):

@@ -9,11 +9,10 @@ import orjson
 import pybase64
 
 from rewardharness.codec import finite
-from rewardharness.errors import HarnessError, ImageError, InputError
+from rewardharness.errors import HarnessError, InputError
 from rewardharness.files import sha256
-from rewardharness.measure.images import MAX_BYTES, read_bytes
+from rewardharness.measure.images import read_bytes
 from rewardharness.schema import ImageInput
-from rewardharness.serving.arrays import picture
 from rewardharness.serving.results import Identity
 
 LONGEST_INSTRUCTION = 4000
@@ -149,14 +148,8 @@ def encode(image: ImageLike, what: str) -> bytes:
     Raises:
         ImageError: If it cannot be read or is too large for any server.
     """
-    if isinstance(image, bytes):
-        return read_bytes(ImageInput(what, data=image))
-    if isinstance(image, str | Path):
-        return read_bytes(ImageInput(f"{what} {image}", Path(image)))
-    encoded = picture(image, what)
-    if len(encoded) > MAX_BYTES:
-        raise ImageError(f"{what} is larger than {MAX_BYTES // 1_000_000} MB as PNG.", next_step="Scale it down.")
-    return encoded
+    named = f"{what} {image}" if isinstance(image, str | Path) else what
+    return read_bytes(ImageInput.of(image, named))
 
 
 def instruction_text(value: Instruction) -> str:

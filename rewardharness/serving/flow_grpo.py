@@ -12,8 +12,8 @@ know no missing reward, so an edit that was not judged raises `RewardServerError
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from rewardharness.arrays import one_each, pictures
 from rewardharness.errors import InputError
-from rewardharness.serving.arrays import one_each, pictures
 from rewardharness.serving.client import Ask, ClientSettings, RewardClient, RewardServerError
 from rewardharness.serving.client_http import USUAL
 

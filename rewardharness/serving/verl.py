@@ -19,8 +19,8 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from rewardharness.arrays import picture
 from rewardharness.errors import InputError
-from rewardharness.serving.arrays import picture
 from rewardharness.serving.client import Ask, AsyncRewardClient, Reward, RewardClient, RewardServerError
 from rewardharness.settings import Settings
 

@@ -83,7 +83,7 @@ def test_an_image_that_cannot_be_read_is_named(tmp_path: Path):
     with pytest.raises(DataError, match=r"holiday\.jpg cannot be read"):
         append_feedback(tmp_path / "feedback", gone, "A")
     with pytest.raises(DataError, match="is empty"):
-        append_feedback(tmp_path / "feedback", replace(gone, source=ImageInput("x")), "A")
+        append_feedback(tmp_path / "feedback", replace(gone, source=ImageInput("x", data=b"")), "A")
     assert not (tmp_path / "feedback").exists()
 
 

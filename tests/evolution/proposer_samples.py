@@ -19,7 +19,7 @@ from rewardharness.schema import TIE, Example, Failure, ImageInput, Judgment
 Grades = Mapping[str, Mapping[str, float]]
 """Label to measure to grade."""
 
-PICTURE = ImageInput("secret-generator-7.png")
+PICTURE = ImageInput("secret-generator-7.png", data=b"-")
 
 
 def example(name: str, instruction: str, preference: str | None = "A", count: int = 2) -> Example:

@@ -5,6 +5,7 @@ import struct
 import threading
 import warnings
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -291,8 +292,47 @@ def test_only_regular_files_are_opened(tmp_path: Path) -> None:
     for path in (tmp_path, pipe, Path("/dev/zero"), tmp_path / "missing.png", Path("bad\x00name"), Path("x" * 5_000)):
         with pytest.raises(ImageError):
             load_picture(ImageInput("A", path=path))
-    with pytest.raises(ImageError, match="neither"):
-        load_picture(ImageInput("A"))
+
+
+@pytest.mark.parametrize(
+    "kind", ["str", "Path", "bytes", "bytearray", "Pillow", "uint8", "float", "channels first", "cell"]
+)
+def test_an_image_input_takes_whatever_holds_an_image(tmp_path: Path, kind: str) -> None:
+    pixels = np.asarray(scene())
+    data = encode_png(pixels)
+    (tmp_path / "a.png").write_bytes(data)
+    given = {
+        "str": str(tmp_path / "a.png"),
+        "Path": tmp_path / "a.png",
+        "bytes": data,
+        "bytearray": bytearray(data),
+        "Pillow": Image.fromarray(pixels),
+        "uint8": pixels,
+        "float": pixels / np.float32(255),
+        "channels first": np.moveaxis(pixels, 2, 0) / 255,
+        "cell": {"bytes": data, "path": None},
+    }[kind]
+    image = ImageInput.of(given)
+    assert np.array_equal(load_picture(image).pixels, pixels)
+    assert ImageInput.of(image) is image and (image.path is None) == (image.data is not None)
+    if kind != "cell":
+        assert replace(ImageInput("A", given), name=image.name) == image
+
+
+@pytest.mark.parametrize(
+    "wrong", [None, 3, "", [], object(), {}, {"path": None}, np.zeros((4, 4)), np.full((9, 9, 3), 7.0)]
+)
+def test_anything_else_is_refused_at_construction_with_the_next_step(wrong: object) -> None:
+    with pytest.raises(ImageError) as caught:
+        ImageInput.of(wrong, "the source")
+    assert "the source" in str(caught.value)
+    assert caught.value.next_step and caught.value.next_step in str(caught.value)
+
+
+def test_an_image_input_is_either_a_file_or_data(tmp_path: Path) -> None:
+    for arguments in ({}, {"path": tmp_path / "a.png", "data": b"a"}):
+        with pytest.raises(ImageError, match=r"'before\.png' is the name of an image"):
+            ImageInput("before.png", **arguments)
 
 
 def test_overlays_survive_encoding() -> None:

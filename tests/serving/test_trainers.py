@@ -13,11 +13,11 @@ import pytest
 from PIL import Image
 from serving_parts import ReadyJudge, Running, picture, reward_of
 
+from rewardharness.arrays import picture as encoded
+from rewardharness.arrays import pictures
 from rewardharness.errors import ImageError, InputError
 from rewardharness.schema import Failure, Scores
 from rewardharness.serving import verl
-from rewardharness.serving.arrays import picture as encoded
-from rewardharness.serving.arrays import pictures
 from rewardharness.serving.client import ClientSettings, IdentityError, RewardClient, RewardServerError
 from rewardharness.serving.flow_grpo import edit_r1_reward, edit_reward
 from rewardharness.serving.trl import AsyncEditReward, EditReward

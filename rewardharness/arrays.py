@@ -4,13 +4,15 @@ Nothing is lost that eight bits can hold: a float v in [0, 1] becomes round(255 
 """
 
 import io
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from rewardharness.errors import ImageError
 
+if TYPE_CHECKING:
+    import numpy as np
+
 _CHANNELS = (1, 3, 4)
+_SHAPE = "Give height, width and channels, or channels first; of a batch one image at a time."
 _TOLERANCE = 1e-3
 """By how much rounding may leave [0, 1]."""
 
@@ -44,15 +46,24 @@ def picture(image: Any, what: str) -> bytes:
     """
     if isinstance(image, bytes):
         return image
+    if isinstance(image, bytearray | memoryview):
+        return bytes(image)
     if hasattr(image, "save"):
         buffer = io.BytesIO()
-        image.save(buffer, "PNG")
+        try:
+            image.save(buffer, "PNG")
+        except (OSError, ValueError) as error:
+            raise ImageError(
+                f"{what} cannot be encoded as PNG: {error}.", next_step='Convert it first: image.convert("RGB").'
+            ) from None
         return buffer.getvalue()
     return _encode(_rows(_numbers(image, what), what))
 
 
-def _numbers(image: Any, what: str) -> np.ndarray[Any, Any]:
+def _numbers(image: Any, what: str) -> "np.ndarray[Any, Any]":
     """Bring an array of whatever kind to numpy; torch is never imported for it."""
+    import numpy as np
+
     if hasattr(image, "detach"):
         image = image.detach().cpu()
         image = image.float().numpy() if image.is_floating_point() else image.numpy()
@@ -64,20 +75,27 @@ def _numbers(image: Any, what: str) -> np.ndarray[Any, Any]:
     return image
 
 
-def _rows(image: np.ndarray[Any, Any], what: str) -> np.ndarray[Any, Any]:
+def _rows(image: "np.ndarray[Any, Any]", what: str) -> "np.ndarray[Any, Any]":
     """Height, width, channels; uint8."""
+    import numpy as np
+
     if image.ndim != 3:
-        raise ImageError(f"{what} has the shape {image.shape}; an image has three dimensions.")
+        raise ImageError(f"{what} has the shape {image.shape}; an image has three dimensions.", next_step=_SHAPE)
     first, last = image.shape[0] in _CHANNELS, image.shape[2] in _CHANNELS
     if not first and not last:
-        raise ImageError(f"{what} has the shape {image.shape}; neither end is a number of channels (1, 3 or 4).")
+        raise ImageError(
+            f"{what} has the shape {image.shape}; neither end is a number of channels (1, 3 or 4).", next_step=_SHAPE
+        )
     # Of an image of three rows or columns both ends could be channels; trainers put them first in floats.
     if first and (not last or np.issubdtype(image.dtype, np.floating)):
         image = np.moveaxis(image, 0, 2)
     if image.dtype == np.uint8:
         return image
     if not np.issubdtype(image.dtype, np.floating):
-        raise ImageError(f"{what} has numbers of type {image.dtype}; give floats in [0, 1] or uint8.")
+        raise ImageError(
+            f"{what} has numbers of type {image.dtype}; an image has floats in [0, 1] or uint8.",
+            next_step="Convert them: image.astype(numpy.uint8).",
+        )
     if not np.isfinite(image).all() or image.min() < -_TOLERANCE or image.max() > 1 + _TOLERANCE:
         low, high = float(image.min()), float(image.max())
         raise ImageError(
@@ -88,7 +106,7 @@ def _rows(image: np.ndarray[Any, Any], what: str) -> np.ndarray[Any, Any]:
     return eight
 
 
-def _encode(image: np.ndarray[Any, Any]) -> bytes:
+def _encode(image: "np.ndarray[Any, Any]") -> bytes:
     from PIL import Image
 
     if image.shape[2] == 1:

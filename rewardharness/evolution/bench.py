@@ -1,6 +1,5 @@
 """The judge as an evolution uses it: nothing is judged twice, all is counted, and trouble pauses the run."""
 
-import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,7 +24,7 @@ from rewardharness.evolution.stop import (
 )
 from rewardharness.evolution.tool_calls import Observation, observe
 from rewardharness.files import content_id
-from rewardharness.judging.evaluate import evaluate
+from rewardharness.judging.evaluate import evaluate, run_to_end
 from rewardharness.judging.judge import Judge
 from rewardharness.judging.record import judgment_line
 from rewardharness.judging.report import credit
@@ -205,7 +204,7 @@ class JudgeBench:
         keys = {example.id: f"tool-{tool.entry_id[:24]}/{example.id}" for example in examples}
         cost = sum(key not in self.counted for key in keys.values())
         self.check(cost)
-        seen = asyncio.run(observe(self.judge_, tool, examples))
+        seen = run_to_end(observe(self.judge_, tool, examples))
         for each in seen:
             self.spent = replace(self.spent, judge=self.spent.judge + each.usage)
             line = {"id": keys[each.example], "example": each.example, "step": self.step, "tool": tool.name}

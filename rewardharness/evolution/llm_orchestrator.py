@@ -24,6 +24,7 @@ from rewardharness.evolution.briefing import (
 from rewardharness.evolution.evolver import find_objects, read_proposal, similarity
 from rewardharness.evolution.proposal import MAX_CITED, Dropped, Finding, Outcome, Proposal, View
 from rewardharness.evolution.shape import shape_findings
+from rewardharness.judging.evaluate import run_to_end
 from rewardharness.library.store import RemoveEntry
 from rewardharness.measure.encoded import encode_for_model
 from rewardharness.models.base import ChatRequest, ImagePart, Message, Model, ModelError, Reply
@@ -91,7 +92,7 @@ class LLMOrchestrator:
         self.findings, self.dropped = (), ()
         if view.phase != "prune" and not any(missed(outcome) for outcome in view.outcomes):
             return ()
-        return asyncio.run(self._round(view))
+        return run_to_end(self._round(view))
 
     def repair(self, view: View, proposal: Proposal, problem: str) -> Proposal | None:
         """Show what came of a Tool, and ask for it once more.
@@ -100,7 +101,7 @@ class LLMOrchestrator:
             ModelError: If the model gave no answer.
         """
         self.dropped = ()
-        return asyncio.run(self._repair(view, proposal, problem))
+        return run_to_end(self._repair(view, proposal, problem))
 
     async def _repair(self, view: View, proposal: Proposal, problem: str) -> Proposal | None:
         entries = [change.entry for change in proposal.changes if not isinstance(change, RemoveEntry)]

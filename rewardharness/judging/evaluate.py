@@ -3,13 +3,47 @@
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from typing import Any, TypeVar
 
 from rewardharness.judging.judge import Judge, unjudged
 from rewardharness.library.store import Library
 from rewardharness.schema import Example, Failure, Judgment
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+def run_to_end(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine on an event loop of its own and return its result.
+
+    Where the calling thread has a running loop already (notebooks, asynchronous trainers), the coroutine runs in a
+    thread of its own. The caller waits for it; to keep its loop responsive, call this through `asyncio.to_thread`.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    cancel: Callable[[], object] = bool
+
+    async def main() -> T:
+        nonlocal cancel
+        task = asyncio.current_task()
+        assert task is not None
+        loop = asyncio.get_running_loop()
+        cancel = lambda: loop.call_soon_threadsafe(task.cancel)  # noqa: E731
+        return await work
+
+    with ThreadPoolExecutor(1, thread_name_prefix="judging") as pool:
+        future = pool.submit(copy_context().run, asyncio.run, main())
+        try:
+            return future.result()
+        except BaseException:
+            if not future.done():  # the wait was interrupted, as by Ctrl-C
+                cancel()
+            raise
 
 
 class Cancel:
@@ -53,7 +87,7 @@ def evaluate(
         library: What it knows.
         examples: Read lazily; no more than `concurrency` are held at once.
         concurrency: How many examples are under way at once, at least 1.
-        on_judgment: Called for each judgment as it comes, in the calling thread, one at a time.
+        on_judgment: Called for each judgment as it comes, one at a time.
         should_stop: Asked before each new example; when it says True, no new one is begun.
         cancel: Ends everything at once when it is called. Examples that were under way are left out of the result.
 
@@ -61,7 +95,8 @@ def evaluate(
         Examples and judgments, in the order in which they were given.
     """
     cancel = cancel or Cancel()
-    return asyncio.run(_evaluate(judge, library, iter(examples), max(1, concurrency), on_judgment, should_stop, cancel))
+    work = _evaluate(judge, library, iter(examples), max(1, concurrency), on_judgment, should_stop, cancel)
+    return run_to_end(work)
 
 
 async def _evaluate(

@@ -1,5 +1,7 @@
 """Ending an evaluation from outside, against a server that never answers."""
 
+import asyncio
+import signal
 import threading
 from pathlib import Path
 
@@ -8,7 +10,7 @@ import pytest
 from model_server import Fault, ModelServer
 from PIL import Image
 
-from rewardharness.judging.evaluate import Cancel, evaluate
+from rewardharness.judging.evaluate import Cancel, evaluate, run_to_end
 from rewardharness.judging.judge import unjudged
 from rewardharness.judging.subagent import SubAgent, SubAgentSettings
 from rewardharness.library.store import EMPTY, Library
@@ -72,3 +74,46 @@ def test_an_end_that_was_asked_for_before_the_beginning_begins_nothing(example: 
     cancel = Cancel()
     cancel()
     assert evaluate(Quick(Cancel()), EMPTY, [example], cancel=cancel) == []
+
+
+def test_it_works_inside_a_running_event_loop(example: Example) -> None:
+    judge = Quick(Cancel())
+
+    async def notebook() -> list[tuple[Example, Judgment]]:
+        return evaluate(judge, EMPTY, [example])
+
+    [(judged, judgment)] = asyncio.run(notebook())
+    assert judged is example and judgment.failure is not None and judge.closed == 1
+
+    def full(example: Example, judgment: Judgment) -> None:
+        raise OSError("the disk is full")
+
+    async def callback_fails() -> None:
+        evaluate(judge, EMPTY, [example], on_judgment=full)
+
+    with pytest.raises(OSError, match="the disk is full"):
+        asyncio.run(callback_fails())
+
+
+def test_ctrl_c_in_a_running_event_loop_ends_what_is_under_way() -> None:
+    ended = threading.Event()
+
+    async def endless() -> None:
+        try:
+            await asyncio.sleep(100)
+        finally:
+            ended.set()
+
+    async def notebook() -> None:
+        threading.Timer(0.3, signal.raise_signal, [signal.SIGINT]).start()
+        run_to_end(endless())
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            loop = asyncio.new_event_loop()  # as notebooks do; asyncio.run handles the signal itself
+            loop.run_until_complete(notebook())
+        loop.close()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert ended.is_set()

@@ -112,13 +112,13 @@ def _answers(flip: Mapping[str, Any], which: str) -> str:
 def _side(case: AskedCase, side: Side) -> str:
     reply = side.reply
     title = f"<h4>{escape(side.title)}</h4>" if len(case.sides) > 1 else ""
-    if reply.said is None:
+    if reply.choice is None:
         said = callout("error", f"No judgment: {title_of(reply.failure)}")
         return f'<section class="said">{title}{said}</section>'
     verdict = {1.0: "as the label says", 0.0: "against the label"}.get(side.credit or 0.0, "counted as a half")
-    facts = [f"The judge: {called(reply.said)}, {verdict}"]
-    if reply.lead is not None:
-        facts.append(f"lead {abs(reply.lead):.3f}")
+    facts = [f"The judge: {called(reply.choice)}, {verdict}"]
+    if reply.margin is not None:
+        facts.append(f"lead {abs(reply.margin):.3f}")
     sure = [piece.judgment.confidence for piece in side.pieces if piece.judgment is not None]
     if len(sure) == 1 and sure[0] is not None:
         facts.append(f"confidence {sure[0]:.2f}")
@@ -131,7 +131,7 @@ def _scores(case: AskedCase, side: Side) -> str:
     for place in range(len(case.candidates)):
         letter = LABELS[place]
         marks = '<span class="pill good">label</span>' if case.question.truth == letter else ""
-        marks += ' <span class="pill">judge</span>' if side.reply.said == letter else ""
+        marks += ' <span class="pill">judge</span>' if side.reply.choice == letter else ""
         scores = _scores_of(side.pieces, letter)
         cells = (None, None, None) if scores is None else (scores.instruction, scores.quality, scores.reward)
         rows.append([f'<span class="letter">{escape(letter)}</span> {marks}', *map(_number, cells)])

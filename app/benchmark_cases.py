@@ -16,9 +16,9 @@ from PIL import Image
 
 from app.benchmark_runs import Opened
 from app.cases import Remembered, Seen, judge_again
-from rewardharness.benchmark.answers import Reply
-from rewardharness.benchmark.items import Exam, Item, Question
-from rewardharness.benchmark.loading import open_exam
+from rewardharness.benchmark.answers import QuestionAnswer
+from rewardharness.benchmark.items import BenchmarkData, BenchmarkItem, Question
+from rewardharness.benchmark.loading import open_benchmark
 from rewardharness.benchmark.numbers import credit
 from rewardharness.benchmark.task import open_task
 from rewardharness.errors import DataError, HarnessError, LibraryError, ReleaseError, RunError
@@ -67,7 +67,7 @@ class Side:
     """What one judge said to a question."""
 
     title: str
-    reply: Reply
+    reply: QuestionAnswer
     credit: float | None
     """Agreement with the label in [0, 1]; None where there is no judgment."""
     pieces: tuple[Piece, ...]
@@ -100,7 +100,7 @@ class Who:
         """The row as the run folder names it."""
         return next(dict(row) for row in self.opened.result["rows"] if row["key"] == self.key)
 
-    def reply(self, question: str) -> Reply:
+    def reply(self, question: str) -> QuestionAnswer:
         """What was said to a question.
 
         Raises:
@@ -121,7 +121,7 @@ class AskedCases:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._exams: OrderedDict[tuple[str, ...], Exam] = OrderedDict()
+        self._exams: OrderedDict[tuple[str, ...], BenchmarkData] = OrderedDict()
         self._libraries: OrderedDict[str, Library] = OrderedDict()
         self._measured: dict[bool, MeasuredJudge] = {}
         self._lock = threading.Lock()
@@ -146,7 +146,7 @@ class AskedCases:
             exam.digest != first.opened.exam["digest"],
         )
 
-    def _side(self, row: Who, question: str, items: Mapping[str, Item]) -> Side:
+    def _side(self, row: Who, question: str, items: Mapping[str, BenchmarkItem]) -> Side:
         reply = row.reply(question)
         part = row.opened.sheets[row.key].parts[reply.question.part]
         pieces = []
@@ -158,7 +158,7 @@ class AskedCases:
             pieces.append(Piece(letters, recorded, self._again(row, items[name], recorded)))
         return Side(row.title, reply, credit(part, reply), tuple(pieces))
 
-    def _again(self, row: Who, item: Item, recorded: Judgment | None) -> Seen:
+    def _again(self, row: Who, item: BenchmarkItem, recorded: Judgment | None) -> Seen:
         """Judge an item again."""
         who = row.contender
         told = None if recorded is None else {"preference": recorded.preference, "margin": recorded.margin}
@@ -249,7 +249,7 @@ class AskedCases:
             raise ReleaseError("Another release goes by that name since this run, so what this one did is not shown.")
         return found
 
-    def _exam(self, row: Who) -> Exam:
+    def _exam(self, row: Who) -> BenchmarkData:
         """Read the data of a run from where it read them. All of them: what is looked at next is among them."""
         options, where = _arguments(row.folder)
         spec, source = str(options.get("task")), options.get("source")
@@ -259,7 +259,7 @@ class AskedCases:
         key = (spec, place, revision, protocol)
         with self._lock:
             if key not in self._exams:
-                self._exams[key] = open_exam(
+                self._exams[key] = open_benchmark(
                     open_task(spec),
                     self._settings,
                     protocol=protocol,
@@ -282,7 +282,7 @@ def pictures(case: AskedCase) -> list[tuple[Image.Image, str]]:
     judges = ["judge"] if len(case.sides) == 1 else ["first", "second"]
     for label, image in zip(LABELS, case.candidates, strict=False):
         marks = ["label"] if case.question.truth == label else []
-        marks += [who for who, side in zip(judges, case.sides, strict=True) if side.reply.said == label]
+        marks += [who for who, side in zip(judges, case.sides, strict=True) if side.reply.choice == label]
         found.append((_shown(image), " · ".join((label, *marks))))
     return found
 

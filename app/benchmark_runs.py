@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 
 from app.following import State, Tail
 from app.jobs import CommandError, Jobs
-from rewardharness.benchmark.numbers import Sheet
+from rewardharness.benchmark.numbers import AnswerSheet
 from rewardharness.benchmark.report import read_result
 from rewardharness.benchmark.result import make_sheet
-from rewardharness.benchmark.run import CONTENDERS, EXAM, read_contenders, read_exam, read_judgments
+from rewardharness.benchmark.run import DATA_FILE, ENTRIES_FILE, read_benchmark, read_entries, read_judgments
 from rewardharness.benchmark.thresholds import RULES
 from rewardharness.errors import HarnessError
 from rewardharness.evolution.stop import STOP_FILE
@@ -126,10 +126,10 @@ class BenchmarkTrail:
             )
 
     def _read(self) -> None:
-        known = _stamp(self._folder / EXAM), _stamp(self._folder / CONTENDERS)
+        known = _stamp(self._folder / DATA_FILE), _stamp(self._folder / ENTRIES_FILE)
         if known != self._known:
-            self._items = int(read_exam(self._folder)["items"]) if known[0] != _NOTHING else 0
-            self._contenders = tuple(short(each) for each in read_contenders(self._folder))
+            self._items = int(read_benchmark(self._folder)["items"]) if known[0] != _NOTHING else 0
+            self._contenders = tuple(short(each) for each in read_entries(self._folder))
             self._known = known
         void, records = self._tail.read()
         self._judged = set() if void else self._judged
@@ -185,7 +185,7 @@ class Opened:
     """As `report.read_result` makes it; rows name their Library as `short` does."""
     judgments: Mapping[str, Mapping[str, Judgment]]
     """By contender, then by item."""
-    sheets: Mapping[str, Sheet]
+    sheets: Mapping[str, AnswerSheet]
     """By contender."""
 
 
@@ -222,11 +222,11 @@ class Benchmarks:
         """
         folder = self._jobs.folder(name)
         with self._counting:  # one at a time: several at once would take longer, and as much memory each
-            mark = tuple(_stamp(folder / file) for file in (EXAM, CONTENDERS, RESULTS, RULES))
+            mark = tuple(_stamp(folder / file) for file in (DATA_FILE, ENTRIES_FILE, RESULTS, RULES))
             known = self._opened.get(name)
             if known is None or known[0] != mark:
-                exam, judgments = read_exam(folder), read_judgments(folder)
-                keys = [str(each["key"]) for each in read_contenders(folder)]
+                exam, judgments = read_benchmark(folder), read_judgments(folder)
+                keys = [str(each["key"]) for each in read_entries(folder)]
                 sheets = {key: make_sheet(exam, judgments.get(key, {})) for key in keys}
                 known = mark, Opened(exam, _named(read_result(folder)), judgments, sheets)
             keep(self._opened, name, known, MOST_OPENED)

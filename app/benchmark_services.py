@@ -18,7 +18,7 @@ from app.jobs import NAME, VISITOR, CommandError, Jobs
 from app.judges import Judges
 from app.new_benchmark import NewBenchmark, benchmark_command
 from app.new_run import NO_KEYS_OF_OURS, Command, Keys, keys_of, models_of
-from rewardharness.benchmark.answers import Reply
+from rewardharness.benchmark.answers import QuestionAnswer
 from rewardharness.benchmark.flips import compare_runs
 from rewardharness.benchmark.numbers import credit
 from rewardharness.benchmark.published import read_published
@@ -69,7 +69,7 @@ class Listed:
 class Asked:
     """A question of a run, and how far the answer agrees with the label."""
 
-    reply: Reply
+    reply: QuestionAnswer
     credit: float | None
     """In [0, 1]; None where there is no judgment."""
 
@@ -276,7 +276,7 @@ class BenchmarkServices:
             for each in sheet.counting
             if isinstance(each.question.truth, str)
         ]
-        return sorted(found, key=lambda each: (-abs(each.reply.lead or 0.0), each.reply.question.id))
+        return sorted(found, key=lambda each: (-abs(each.reply.margin or 0.0), each.reply.question.id))
 
     def case(self, name: str, row: str, question: str) -> AskedCase:
         """Show a question of a benchmark, and what a row said to it.

@@ -11,18 +11,18 @@ from app.failures import title_of
 from app.markup import block, bullets, callout, escape, paragraph, table
 from rewardharness.benchmark.figures import (
     THRESHOLD_HEADINGS,
-    against,
     by_number,
     cautions,
+    chance_level,
     figure,
-    guessing,
     judged,
     left_out,
+    number_name,
+    paired_difference,
     releases,
     sampled,
     share,
     thresholds,
-    what,
 )
 from rewardharness.benchmark.result import label
 from rewardharness.schema import Json
@@ -45,7 +45,8 @@ def rows_table(result: Json) -> str:
     parts = []
     for name, rows in by_number(result):
         cells = [
-            [_who(row), _value(each), judged(each), guessing(each), escape(against(row, each))] for row, each in rows
+            [_who(row), _value(each), judged(each), chance_level(each), escape(paired_difference(row, each))]
+            for row, each in rows
         ]
         head = ["Judge and Library", _unit(rows[0][1]), "Judged", "Guessing", f"{escape(_first(result))} against it"]
         parts.append(f"<h4>{escape(name)}</h4>{table(head, cells, 'cards bench')}")
@@ -137,10 +138,10 @@ def published(result: Json) -> str:
         return block(paragraph(nothing, "faint"))
     warning = "A row that is not marked “same” was measured otherwise and does not compare with ours."
     first, *others = result["published"]
-    parts = [paragraph(warning, "faint"), f"<h4>{escape(what(first))}</h4>", _beside(first, OPEN_PUBLISHED)]
+    parts = [paragraph(warning, "faint"), f"<h4>{escape(number_name(first))}</h4>", _beside(first, OPEN_PUBLISHED)]
     for each in others:
         same = sum(row["same_protocol"] for row in each["rows"])
-        title = f"{what(each)}: {len(each['rows'])} published, {same} of the same protocol"
+        title = f"{number_name(each)}: {len(each['rows'])} published, {same} of the same protocol"
         parts.append(f"<details><summary>{escape(title)}</summary>{_beside(each, len(each['rows']))}</details>")
     return block("".join(parts))
 

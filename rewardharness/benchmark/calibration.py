@@ -1,10 +1,10 @@
-"""Whether a judge's confidence means what it says, and where it errs.
+"""Calibration of a judge's confidence, and accuracy by margin and category.
 
-    reliability   per bin of confidence: how often the judge was right, with n and an interval
+    reliability   per bin of confidence: share of correct judgments, with n and an interval
     ECE           sum over bins of n_bin / n * |accuracy - confidence| (Guo et al., arXiv 1706.04599), in [0, 1]
     Brier         mean of (confidence - right)^2 (Monthly Weather Review 78, 1950), in [0, 1]; lower is better
 
-A judgment that failed, or that says nothing of its confidence, is left out of all three and counted.
+Judgments that failed or have no confidence are left out of all three and counted.
 """
 
 import math
@@ -18,23 +18,23 @@ from rewardharness.judging.report import wilson
 from rewardharness.schema import Accuracy, Json
 
 Scheme = Literal["width", "mass"]
-"""How bins are made: of equal width, as published, or with about as many judgments in each."""
+"""How bins are formed: of equal width, as in publications, or with about equal numbers of judgments."""
 
 BINS = 10
-"""Bins of a reliability curve, unless said otherwise."""
+"""Default number of bins of a reliability curve."""
 
 
 @dataclass(frozen=True)
-class Forecast:
-    """One judgment of a labelled example: how sure the judge was, and whether it was right."""
+class GradedJudgment:
+    """One judgment of a labeled example: confidence and correctness."""
 
     id: str
     correct: float | None
-    """1 right, 0 wrong, between for an undecided forced choice; None when there is no judgment."""
+    """1 correct, 0 wrong, in between for an undecided forced choice; None without a judgment."""
     confidence: float | None = None
-    """That the preference is right, in [0, 1]; None when the judge does not say."""
+    """Probability that the preference is correct, in [0, 1]; None if the judge does not report it."""
     margin: float | None = None
-    """Lead of the winner, 0 or more; None when nothing says how far."""
+    """Margin of the preferred candidate, 0 or more; None if not available."""
     category: str = ""
 
     def __post_init__(self) -> None:
@@ -42,23 +42,23 @@ class Forecast:
             if value is not None and not 0 <= value <= top:
                 raise InputError(f"{self.id}: the {name} {value} is not in [0, 1].", next_step="Correct it.")
         if self.margin is not None and not (math.isfinite(self.margin) and self.margin >= 0):
-            raise InputError(f"{self.id}: the margin {self.margin} is not a number from 0 on.", next_step="Correct it.")
+            raise InputError(f"{self.id}: the margin {self.margin} is not a number >= 0.", next_step="Correct it.")
 
 
 @dataclass(frozen=True)
 class Bin:
-    """The judgments of one bin of confidence, or of one part of the margins."""
+    """Judgments within one bin of confidence, or one quantile of the margins."""
 
     low: float
     high: float
-    """Confidences in (low, high], the first bin from `low` on. For margins: the smallest and the largest in it."""
+    """Bounds of the confidences: (low, high], the first bin [low, high]. For margins: smallest and largest value."""
     accuracy: Accuracy
-    """All in it are judged."""
+    """Accuracy of the judgments in the bin; all of them count as judged."""
     mean: float | None
     """Mean confidence or margin; None for an empty bin."""
 
     def to_json(self) -> Json:
-        """Put it into JSON."""
+        """Return the bin as JSON."""
         count = self.accuracy
         return {
             "low": self.low,
@@ -72,23 +72,23 @@ class Bin:
 
 @dataclass(frozen=True)
 class Calibration:
-    """How confidence and being right go together."""
+    """Relation between confidence and accuracy."""
 
     bins: tuple[Bin, ...]
     scheme: Scheme
     n: int
-    """Labelled examples."""
+    """Labeled examples."""
     used: int
-    """Those with a judgment and a confidence: everything here is about these."""
+    """Examples with a judgment and a confidence; all other values refer to these."""
     error: float | None
-    """Expected calibration error; None without any."""
+    """Expected calibration error; None without such examples."""
     brier: float | None
     confidence: float | None
-    """Mean confidence: above `accuracy` the judge is too sure of itself."""
+    """Mean confidence. A value above `accuracy` means that the judge is overconfident."""
     accuracy: float | None
 
     def to_json(self) -> Json:
-        """Put it into JSON."""
+        """Return the calibration as JSON."""
         return {
             "n": self.n,
             "used": self.used,
@@ -97,7 +97,7 @@ class Calibration:
             "confidence": self.confidence,
             "accuracy": self.accuracy,
             "scheme": self.scheme,
-            "bins": [each.to_json() for each in self.bins],
+            "bins": [bin_.to_json() for bin_ in self.bins],
         }
 
 
@@ -117,42 +117,44 @@ class _Tally:
         return Bin(low, high, Accuracy(n, n, math.fsum(self.correct)), math.fsum(self.values) / n if n else None)
 
 
-def calibration(forecasts: Iterable[Forecast], bins: int = BINS, scheme: Scheme = "width") -> Calibration:
+def calibration(forecasts: Iterable[GradedJudgment], bins: int = BINS, scheme: Scheme = "width") -> Calibration:
     """Measure calibration: the reliability curve, its expected error, and the Brier score.
 
     Args:
-        forecasts: Judgments of labelled examples.
-        bins: Number of bins, at least 1. Bins of equal mass never part equal confidences, so there may be fewer.
-        scheme: How bins are made.
+        forecasts: Judgments of labeled examples.
+        bins: Number of bins, at least 1. Equal confidences share a bin, so there may be fewer bins of equal mass.
+        scheme: How bins are formed.
 
     Raises:
         InputError: If `bins` is less than 1.
     """
     rows = list(forecasts)
-    known = sorted((r.confidence, r.correct) for r in rows if r.confidence is not None and r.correct is not None)
-    made = _bins_of_width(known, _at_least_one(bins)) if scheme == "width" else _bins_of_mass(known, bins)
-    n = len(known)
+    rows_used = sorted((r.confidence, r.correct) for r in rows if r.confidence is not None and r.correct is not None)
+    bins_made = _bins_of_width(rows_used, _at_least_one(bins)) if scheme == "width" else _bins_of_mass(rows_used, bins)
+    n = len(rows_used)
     if not n:
-        return Calibration(made, scheme, len(rows), 0, None, None, None, None)
-    gaps = [each.accuracy.n * abs((each.accuracy.value or 0.0) - each.mean) for each in made if each.mean is not None]
+        return Calibration(bins_made, scheme, len(rows), 0, None, None, None, None)
+    gaps = [
+        bin_.accuracy.n * abs((bin_.accuracy.value or 0.0) - bin_.mean) for bin_ in bins_made if bin_.mean is not None
+    ]
     return Calibration(
-        made,
+        bins_made,
         scheme,
         len(rows),
         n,
         error=math.fsum(gaps) / n,
-        brier=math.fsum((confidence - correct) ** 2 for confidence, correct in known) / n,
-        confidence=math.fsum(confidence for confidence, _ in known) / n,
-        accuracy=math.fsum(correct for _, correct in known) / n,
+        brier=math.fsum((confidence - correct) ** 2 for confidence, correct in rows_used) / n,
+        confidence=math.fsum(confidence for confidence, _ in rows_used) / n,
+        accuracy=math.fsum(correct for _, correct in rows_used) / n,
     )
 
 
-def by_margin(forecasts: Iterable[Forecast], parts: int = 4) -> tuple[Bin, ...]:
-    """Accuracy by quantile of the margin: a judge that knows what it knows is right more often where it is surer.
+def by_margin(forecasts: Iterable[GradedJudgment], parts: int = 4) -> tuple[Bin, ...]:
+    """Return the accuracy per quantile of the margin. For an informative margin, accuracy grows with it.
 
     Args:
-        forecasts: Judgments of labelled examples; those without a judgment or a margin are left out.
-        parts: Number of parts of about equal size, at least 1. Equal margins are never parted, so there may be fewer.
+        forecasts: Judgments of labeled examples; those without a judgment or a margin are left out.
+        parts: Number of quantiles, at least 1. Equal margins always share a quantile, so there may be fewer.
 
     Raises:
         InputError: If `parts` is less than 1.
@@ -161,21 +163,21 @@ def by_margin(forecasts: Iterable[Forecast], parts: int = 4) -> tuple[Bin, ...]:
     return _bins_of_mass(rows, _at_least_one(parts))
 
 
-def by_category(forecasts: Iterable[Forecast]) -> dict[str, Accuracy]:
-    """Accuracy per category, in alphabetical order; failures lower the coverage of their category."""
+def by_category(forecasts: Iterable[GradedJudgment]) -> dict[str, Accuracy]:
+    """Return the accuracy per category, in alphabetical order; failures lower the coverage of their category."""
     counts = {}
-    for name, part in split(forecasts, lambda each: each.category).items():
-        judged = [each.correct for each in part if each.correct is not None]
+    for name, part in split(forecasts, lambda judgment: judgment.category).items():
+        judged = [judgment.correct for judgment in part if judgment.correct is not None]
         counts[name] = Accuracy(len(part), len(judged), math.fsum(judged))
     return counts
 
 
-def calibration_json(forecasts: Sequence[Forecast], bins: int = BINS, parts: int = 4) -> Json:
-    """Put all of it into JSON: calibration, accuracy by margin and by category."""
+def calibration_json(forecasts: Sequence[GradedJudgment], bins: int = BINS, parts: int = 4) -> Json:
+    """Return calibration and accuracy by margin and category as JSON."""
     categories: Mapping[str, Accuracy] = by_category(forecasts)
     return {
         "calibration": calibration(forecasts, bins).to_json(),
-        "by_margin": [each.to_json() for each in by_margin(forecasts, parts)],
+        "by_margin": [judgment.to_json() for judgment in by_margin(forecasts, parts)],
         "by_category": {name: share_json(count) for name, count in categories.items()},
     }
 
@@ -192,7 +194,7 @@ def _bins_of_width(rows: Sequence[tuple[float, float]], bins: int) -> tuple[Bin,
 
 
 def _bins_of_mass(rows: Sequence[tuple[float, float]], bins: int) -> tuple[Bin, ...]:
-    """Cut sorted rows into parts of about equal size, never between equal values."""
+    """Split sorted rows into parts of about equal size, never between equal values."""
     made = []
     begin = 0
     for part in range(1, _at_least_one(bins) + 1):
@@ -211,5 +213,5 @@ def _bins_of_mass(rows: Sequence[tuple[float, float]], bins: int) -> tuple[Bin, 
 
 def _at_least_one(number: int) -> int:
     if number < 1:
-        raise InputError(f"{number} bins cannot be made.", next_step="Give 1 or more.")
+        raise InputError(f"The number of bins must be at least 1, not {number}.", next_step="Use 1 or more.")
     return number

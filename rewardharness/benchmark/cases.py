@@ -1,6 +1,6 @@
-"""Reads rows into cases: what is compared, and what is true.
+"""Reading rows of a benchmark into cases: source, candidates and label.
 
-A row that cannot be used is named and counted, never dropped in silence.
+Every row that cannot be used is named and counted.
 """
 
 import math
@@ -11,67 +11,67 @@ from statistics import fmean
 from typing import Any
 
 from rewardharness.benchmark.ratings import Edit
-from rewardharness.benchmark.task import BOTH_BAD, Label, Part, Task
+from rewardharness.benchmark.task import BOTH_BAD, Label, Task, TaskPart
 from rewardharness.errors import DataError
 from rewardharness.files import content_id
 from rewardharness.schema import LABELS, TIE, ImageInput
 
 Row = Mapping[str, Any]
-"""One row: values by column; images are `ImageInput`."""
+"""One row: values by column. Images are `ImageInput`."""
 
 NOT_JUDGED = "not judged"
-"""What becomes of a row that cannot be used."""
+"""Consequence for a row that cannot be used."""
 
 _PLACEHOLDER = re.compile(r"<image(?:_\d+)?>")
 _SWAPPED = {"A": "B", "B": "A"}
 
 
 @dataclass(frozen=True)
-class Case:
-    """One row that was understood."""
+class BenchmarkCase:
+    """One valid row."""
 
     id: str
-    """Unique within the task; begins with the part."""
+    """Unique id within the task, prefixed with the part."""
     part: str
     instruction: str
     source: ImageInput
     candidates: tuple[ImageInput, ...]
     truth: str | float | None
-    """The best candidate's letter by its place in `candidates`, `tie`, `both bad`, a human score, or None: no label."""
+    """Letter of the best candidate by position, `tie`, `both bad`, a human score, or None without a label."""
     group: str = ""
-    """Cases of one group belong together; begins with the part. Empty for a case of its own."""
+    """Id of the group, prefixed with the part; empty for a case without a group."""
     letters: tuple[str, ...] = LABELS[:2]
-    """What the candidates are called within their group."""
+    """Letters of the candidates within their group."""
     category: str = ""
     dimension: str = ""
     editors: tuple[str, ...] = ()
     excluded: str = ""
-    """Why it is judged but not counted; empty for a case that counts."""
+    """Why the case is judged but not counted; empty for a case that counts."""
 
 
 @dataclass(frozen=True)
-class Problem:
-    """Something odd about the data of a task, with what follows from it."""
+class DataProblem:
+    """An issue with the data of a task, and its consequence."""
 
     code: str
-    """A fixed word or two for tables, as in `incomplete group`."""
+    """Fixed short name for tables, such as `incomplete group`."""
     part: str
     message: str
-    """What it is, in a sentence."""
+    """Description in a sentence."""
     n: int
-    """How many rows or groups."""
+    """Number of affected rows or groups."""
     consequence: str
-    """What was done about it, as in `not counted`."""
+    """How the affected rows are treated, such as `not counted`."""
     ids: tuple[str, ...] = ()
-    """The first of them."""
+    """First affected ids."""
 
 
-class _Odd(Exception):
+class _UnusableRow(Exception):
     """A row cannot be used.
 
     Args:
-        code: Which kind of problem it is.
-        message: About this row.
+        code: Kind of the problem.
+        message: Description for this row.
     """
 
     def __init__(self, code: str, message: str) -> None:
@@ -80,40 +80,47 @@ class _Odd(Exception):
 
 
 def read_part(
-    task: Task, part: Part, columns: Sequence[str], rows: Iterable[Row], human: Mapping[Edit, float] | None = None
-) -> tuple[list[Case], list[Problem]]:
+    task: Task, part: TaskPart, columns: Sequence[str], rows: Iterable[Row], human: Mapping[Edit, float] | None = None
+) -> tuple[list[BenchmarkCase], list[DataProblem]]:
     """Read the rows of one part.
 
     Args:
-        task: What it is a part of.
+        task: The task of the part.
         part: The part.
-        columns: The columns that the rows have.
-        rows: The rows, read once.
-        human: Human scores by editor and item, where raters' tables hold them.
+        columns: Column names of the rows.
+        rows: The rows; iterated once.
+        human: Human scores by editor and item, for tasks whose scores are in raters' tables.
 
     Returns:
-        The cases in the order of the rows, and what is odd about rows that gave none.
+        The cases in the order of the rows, and the problems of rows that cannot be used.
 
     Raises:
-        DataError: If a column that the task needs is missing, or no row could be used.
+        DataError: If a required column is missing, or no row can be used.
     """
     assert task.columns is not None and task.label is not None
     _check_columns(task, part, columns)
-    cases: list[Case] = []
-    odd: dict[str, list[tuple[str, str]]] = {}
+    cases: list[BenchmarkCase] = []
+    unusable: dict[str, list[tuple[str, str]]] = {}
     for number, row in enumerate(rows):
         if not all(str(row.get(name, value)) == value for name, value in part.where.items()):
             continue
         name = f"{part.name}/{_name(row, task.columns.id, part, number)}"
         try:
             case = _case(task, part, name, row, human or {})
-        except _Odd as error:
-            odd.setdefault(error.code, []).append((name, str(error)))
+        except _UnusableRow as error:
+            unusable.setdefault(error.code, []).append((name, str(error)))
             continue
         cases.append(_shuffled(case) if task.shuffle and len(case.candidates) == 2 else case)
     problems = [
-        Problem(code, part.name, found[0][1], len(found), NOT_JUDGED, tuple(name for name, _ in found[:20]))
-        for code, found in odd.items()
+        DataProblem(
+            code,
+            part.name,
+            rows_of_kind[0][1],
+            len(rows_of_kind),
+            NOT_JUDGED,
+            tuple(name for name, _ in rows_of_kind[:20]),
+        )
+        for code, rows_of_kind in unusable.items()
     ]
     if not cases:
         first = f": {problems[0].message}" if problems else ""
@@ -121,49 +128,49 @@ def read_part(
     return cases, problems
 
 
-_LOOK = "Compare the data with `rh benchmark show TASK`; --source names a local copy."
+_LOOK = "Compare the data with `rh benchmark show TASK`; use --source to select a local copy."
 
 
-def _check_columns(task: Task, part: Part, columns: Sequence[str]) -> None:
+def _check_columns(task: Task, part: TaskPart, columns: Sequence[str]) -> None:
     assert task.columns is not None and task.label is not None
     group = (part.group.column,) if part.group else ()
     wanted = dict.fromkeys((*task.columns.required(), *task.label.required(), *group))
     missing = [name for name in wanted if name not in columns]
     if missing:
         raise DataError(
-            f"{task.name}, part {part.name}: the data have no column {', '.join(missing)}; "
-            f"they have {', '.join(columns) or 'none'}.",
+            f"{task.name}, part {part.name}: missing columns: {', '.join(missing)}; "
+            f"available columns: {', '.join(columns) or 'none'}.",
             next_step=_LOOK,
         )
 
 
-def _name(row: Row, columns: Sequence[str], part: Part, number: int) -> str:
-    """Name a row: by its own id, or by its place."""
+def _name(row: Row, columns: Sequence[str], part: TaskPart, number: int) -> str:
+    """Return the name of a row: its id, or its index."""
     if not columns:
         return f"{part.split or 'row'}-{number:06d}"
     return ":".join(_words(row.get(column)) for column in columns)
 
 
-def _case(task: Task, part: Part, name: str, row: Row, human: Mapping[Edit, float]) -> Case:
+def _case(task: Task, part: TaskPart, name: str, row: Row, human: Mapping[Edit, float]) -> BenchmarkCase:
     assert task.columns is not None and task.label is not None
     columns = task.columns
     instruction = _PLACEHOLDER.sub("", _words(row.get(columns.instruction))).strip()
     if not instruction:
-        raise _Odd("no instruction", f"{name} has no instruction")
+        raise _UnusableRow("no instruction", f"{name} has no instruction")
     sources = _images(row, columns.source)
     if len(sources) != 1:
-        raise _Odd("not one source image", f"{name} has {len(sources)} source images; judges look at one")
+        raise _UnusableRow("not one source image", f"{name} has {len(sources)} source images; exactly one is required")
     candidates = tuple(image for column in columns.candidates for image in _images(row, column))
     wanted = 1 if task.scores else 2
     if len(candidates) != wanted:
-        raise _Odd("wrong number of candidates", f"{name} has {len(candidates)} candidates instead of {wanted}")
+        raise _UnusableRow("wrong number of candidates", f"{name} has {len(candidates)} candidates instead of {wanted}")
     letters = _letters(task.label, row, name)
     truth: str | float
     if task.label.rule == "raters":
         truth = _rated(task.label, row, name, human)
     else:
         truth = _truth(task.label, part, row, letters, name)
-    return Case(
+    return BenchmarkCase(
         name,
         part.name,
         instruction,
@@ -179,42 +186,42 @@ def _case(task: Task, part: Part, name: str, row: Row, human: Mapping[Edit, floa
 
 
 def _words(value: Any) -> str:
-    """A value as text. A name that ends as those of images do was taken for an image; it is still a name."""
+    """Return a value as text. A text that looks like an image file name may have been read as an image."""
     if isinstance(value, ImageInput):
         return value.name
     if isinstance(value, list | tuple):
-        return " ".join(_words(each) for each in value)
+        return " ".join(_words(item) for item in value)
     return "" if value is None or (isinstance(value, float) and math.isnan(value)) else str(value)
 
 
 def _images(row: Row, column: str) -> list[ImageInput]:
     value = row.get(column)
-    many = value if isinstance(value, list | tuple) else [value]
-    return [each for each in many if isinstance(each, ImageInput)]
+    values = value if isinstance(value, list | tuple) else [value]
+    return [item for item in values if isinstance(item, ImageInput)]
 
 
-def _group(part: Part, row: Row) -> str:
+def _group(part: TaskPart, row: Row) -> str:
     assert part.group is not None
     name = _words(row.get(part.group.column))
-    before, found, _ = name.partition(part.group.until)
-    return before if found else name[: part.group.else_first]
+    before, separator, _ = name.partition(part.group.until)
+    return before if separator else name[: part.group.else_first]
 
 
 def _letters(label: Label, row: Row, name: str) -> tuple[str, str]:
-    """The letters of a pair within its group, as in `AvsC`."""
+    """Return the letters of a pair within its group, such as A and C for `AvsC`."""
     if not label.letters:
         return LABELS[0], LABELS[1]
     text = _words(row.get(label.letters))
     first, _, second = text.partition("vs")
     if first not in LABELS or second not in LABELS or first == second:
-        raise _Odd("label not understood", f"{name}: {text!r} does not name two candidates")
+        raise _UnusableRow("label not understood", f"{name}: {text!r} does not name two candidates")
     return first, second
 
 
-def _truth(label: Label, part: Part, row: Row, letters: tuple[str, str], name: str) -> str | float:
+def _truth(label: Label, part: TaskPart, row: Row, letters: tuple[str, str], name: str) -> str | float:
     truth = _read_truth(label, row, letters, name)
     if isinstance(truth, str) and truth not in part.labels:
-        raise _Odd("label not understood", f"{name}: the label {truth!r} is none of {', '.join(part.labels)}")
+        raise _UnusableRow("label not understood", f"{name}: the label {truth!r} is none of {', '.join(part.labels)}")
     return truth
 
 
@@ -229,11 +236,11 @@ def _read_truth(label: Label, row: Row, letters: tuple[str, str], name: str) -> 
     raw = _words(row.get(label.column)).strip()
     if label.rule == "values":
         if raw not in label.values:
-            raise _Odd("label not understood", f"{name}: the label {raw!r} is not in the declaration")
+            raise _UnusableRow("label not understood", f"{name}: the label {raw!r} is not in the declaration")
         return label.values[raw]
     first_letter, second_letter = letters
     compact = raw.replace(" ", "")
-    said = {
+    truths = {
         f"{first_letter}>{second_letter}": "A",
         f"{second_letter}<{first_letter}": "A",
         f"{second_letter}>{first_letter}": "B",
@@ -243,16 +250,18 @@ def _read_truth(label: Label, row: Row, letters: tuple[str, str], name: str) -> 
         f"{first_letter}={second_letter}=Good": TIE,
         f"{first_letter}={second_letter}=Bad": BOTH_BAD,
     }
-    if compact not in said:
-        raise _Odd("label not understood", f"{name}: {raw!r} is no ranking of {first_letter} and {second_letter}")
-    return said[compact]
+    if compact not in truths:
+        raise _UnusableRow(
+            "label not understood", f"{name}: {raw!r} is not a ranking of {first_letter} and {second_letter}"
+        )
+    return truths[compact]
 
 
 def _rated(label: Label, row: Row, name: str, human: Mapping[Edit, float]) -> float:
-    """What raters said of an edit, on average."""
+    """Return the mean score of all raters for an edit."""
     editor, item = (_words(row.get(column)) for column in label.columns)
     if (editor, item) not in human:
-        raise _Odd("no human score", f"{name}: the raters' tables hold no score of {editor!r} for {item!r}")
+        raise _UnusableRow("no human score", f"{name}: the raters' tables have no score of {editor!r} for {item!r}")
     return human[editor, item]
 
 
@@ -262,12 +271,12 @@ def _number(value: Any, name: str) -> float:
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if isinstance(value, bool) or not math.isfinite(number):
-        raise _Odd("label not understood", f"{name}: {value!r} is no number")
+        raise _UnusableRow("label not understood", f"{name}: {value!r} is not a number")
     return number
 
 
-def _shuffled(case: Case) -> Case:
-    """Put two candidates in an order that says nothing about the truth: by chance that hangs on the id alone."""
+def _shuffled(case: BenchmarkCase) -> BenchmarkCase:
+    """Order two candidates independently of the truth, by a hash of the id."""
     if int(content_id(["order", case.id])[:8], 16) % 2:
         return case
     truth = _SWAPPED.get(case.truth, case.truth) if isinstance(case.truth, str) else case.truth

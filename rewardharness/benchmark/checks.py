@@ -1,6 +1,6 @@
-"""Checks what was read: ids that repeat, labels that contradict each other, groups with pairs missing.
+"""Checks of benchmark data: duplicate ids, contradicting labels, incomplete groups.
 
-Everything found is named and counted. What cannot count is marked as excluded and stays where it is.
+Every problem is named and counted. Cases that cannot be counted are marked as excluded and stay in the data.
 """
 
 from collections import Counter, defaultdict
@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 
-from rewardharness.benchmark.cases import Case, Problem
-from rewardharness.benchmark.task import Part
+from rewardharness.benchmark.cases import BenchmarkCase, DataProblem
+from rewardharness.benchmark.task import TaskPart
 from rewardharness.data.source import identify_images, image_key
 from rewardharness.files import sha256, sha256_file
 from rewardharness.schema import TIE, ImageInput
@@ -23,18 +23,17 @@ _SHOWN = 20
 
 
 class Identities:
-    """Tells the images of many cases apart by their content."""
+    """Content-based identities of the images of many cases."""
 
-    def __init__(self, cases: Sequence[Case]) -> None:
-        self._known = identify_images(image for case in cases for image in (case.source, *case.candidates))
-
+    def __init__(self, cases: Sequence[BenchmarkCase]) -> None:
+        self._ids = identify_images(image for case in cases for image in (case.source, *case.candidates))
         self._hashes: dict[object, str] = {}
 
     def __getitem__(self, image: ImageInput) -> str:
-        return self._known[image_key(image)]
+        return self._ids[image_key(image)]
 
     def content(self, image: ImageInput) -> str:
-        """Hash of an image, the same in every dataset; what stands for it where it is not there."""
+        """Return the hash of an image, which is the same in every dataset; of a missing image, hash its identity."""
         key = image_key(image)
         if key not in self._hashes:
             try:
@@ -43,29 +42,31 @@ class Identities:
                 self._hashes[key] = sha256(self[image].encode())
         return self._hashes[key]
 
-    def edit(self, case: Case, place: int) -> tuple[str, str, str]:
-        """Identity of one candidate of a case, with its source and its instruction."""
+    def edit(self, case: BenchmarkCase, place: int) -> tuple[str, str, str]:
+        """Return the identity of one candidate of a case, including its source and instruction."""
         return self[case.source], " ".join(case.instruction.casefold().split()), self[case.candidates[place]]
 
 
-def check(cases: Sequence[Case], parts: Sequence[Part]) -> tuple[tuple[Case, ...], list[Problem], Identities]:
+def check(
+    cases: Sequence[BenchmarkCase], parts: Sequence[TaskPart]
+) -> tuple[tuple[BenchmarkCase, ...], list[DataProblem], Identities]:
     """Check the cases of a task.
 
     Args:
-        cases: As they were read.
+        cases: Cases as read.
         parts: The parts of the task.
 
     Returns:
-        The same cases under ids that are unique, some of them excluded; what was found; and the images' identities.
+        The cases with unique ids, some of them excluded; the problems; and the identities of the images.
     """
     same = Identities(cases)
     problems = _missing(cases, same)
-    cases, found = _settle_ids(cases, same)
-    problems += found
-    cases, found = _contradictions(cases, same)
-    problems += found
-    cases, found = _pairs_twice(cases)
-    problems += found
+    cases, new_problems = _settle_ids(cases, same)
+    problems += new_problems
+    cases, new_problems = _contradictions(cases, same)
+    problems += new_problems
+    cases, new_problems = _pairs_twice(cases)
+    problems += new_problems
     by_name = {part.name: part for part in parts}
     for name in dict.fromkeys(case.part for case in cases):
         part = by_name.get(name)
@@ -74,17 +75,17 @@ def check(cases: Sequence[Case], parts: Sequence[Part]) -> tuple[tuple[Case, ...
     return tuple(cases), problems, same
 
 
-def complete_groups(cases: Iterable[Case], parts: Sequence[Part]) -> frozenset[str]:
-    """Name the groups that have every pair of their candidates exactly once, none of it excluded."""
+def complete_groups(cases: Iterable[BenchmarkCase], parts: Sequence[TaskPart]) -> frozenset[str]:
+    """Return the groups that have every pair of their candidates exactly once, none of them excluded."""
     expected = {part.name: part for part in parts if part.group is not None}
-    rows: dict[str, list[Case]] = defaultdict(list)
+    rows: dict[str, list[BenchmarkCase]] = defaultdict(list)
     for case in cases:
         if case.group and not case.excluded.startswith(REPEATED):
             rows[case.group].append(case)
     return frozenset(name for name, members in rows.items() if _is_complete(expected[members[0].part], members))
 
 
-def _is_complete(part: Part, members: Sequence[Case]) -> bool:
+def _is_complete(part: TaskPart, members: Sequence[BenchmarkCase]) -> bool:
     pairs = Counter(frozenset(case.letters) for case in members)
     letters = {letter for pair in pairs for letter in pair}
     return (
@@ -95,19 +96,19 @@ def _is_complete(part: Part, members: Sequence[Case]) -> bool:
     )
 
 
-def _missing(cases: Sequence[Case], same: Identities) -> list[Problem]:
-    found = [
+def _missing(cases: Sequence[BenchmarkCase], same: Identities) -> list[DataProblem]:
+    affected = [
         case for case in cases if any(same[image].startswith("missing:") for image in (case.source, *case.candidates))
     ]
-    return _by_part("missing image", "An image is not there", found, "counted as not judged")
+    return _by_part("missing image", "An image is missing", affected, "counted as not judged")
 
 
-def _settle_ids(cases: Sequence[Case], same: Identities) -> tuple[list[Case], list[Problem]]:
-    """Give every case an id of its own. A row that is there again, word for word, counts once."""
+def _settle_ids(cases: Sequence[BenchmarkCase], same: Identities) -> tuple[list[BenchmarkCase], list[DataProblem]]:
+    """Give every case a unique id. Identical rows count once."""
     seen: dict[str, list[tuple[object, ...]]] = defaultdict(list)
-    settled: list[Case] = []
-    repeated: list[Case] = []
-    renamed: list[Case] = []
+    settled: list[BenchmarkCase] = []
+    repeated: list[BenchmarkCase] = []
+    renamed: list[BenchmarkCase] = []
     for case in cases:
         content = (*(same.edit(case, place) for place in range(len(case.candidates))), case.truth, case.letters)
         before = seen[case.id]
@@ -119,20 +120,20 @@ def _settle_ids(cases: Sequence[Case], same: Identities) -> tuple[list[Case], li
         before.append(content)
         settled.append(case if len(before) == 1 else replace(case, id=f"{case.id}#{len(before)}"))
     return settled, [
-        *_by_part("repeated row", "The same row is there more than once", repeated, "counted once"),
-        *_by_part("duplicate id", "Different rows have the same id", renamed, "counted, under ids of their own"),
+        *_by_part("repeated row", "The same row occurs more than once", repeated, "counted once"),
+        *_by_part("duplicate id", "Different rows have the same id", renamed, "counted, with new ids"),
     ]
 
 
-def _contradictions(cases: Sequence[Case], same: Identities) -> tuple[list[Case], list[Problem]]:
-    """Find rows with the same images and instruction. Where their labels disagree, no judge can be right on all."""
-    alike: dict[tuple[object, ...], list[Case]] = defaultdict(list)
+def _contradictions(cases: Sequence[BenchmarkCase], same: Identities) -> tuple[list[BenchmarkCase], list[DataProblem]]:
+    """Find rows with the same images and instruction. Rows whose labels disagree are excluded."""
+    alike: dict[tuple[object, ...], list[BenchmarkCase]] = defaultdict(list)
     for case in cases:
         if not case.excluded and case.truth is not None and len(case.candidates) > 1:
             edits = sorted(same.edit(case, place) for place in range(len(case.candidates)))
             alike[case.part, case.dimension, *edits].append(case)
     against: set[str] = set()
-    copies: list[Case] = []
+    copies: list[BenchmarkCase] = []
     for members in alike.values():
         if len(members) > 1 and len({_winner(case, same) for case in members}) > 1:
             against.update(case.id for case in members)
@@ -148,87 +149,89 @@ def _contradictions(cases: Sequence[Case], same: Identities) -> tuple[list[Case]
             "judged, not counted",
         ),
         *_by_part("same pair twice", "Rows have the same images, instruction and label", copies, "counted"),
-        *_by_part("level candidates", "The candidates are the same image, yet one is preferred", level, "counted"),
+        *_by_part("level candidates", "The candidates are identical, but one is preferred", level, "counted"),
     ]
 
 
-def _pairs_twice(cases: Sequence[Case]) -> tuple[list[Case], list[Problem]]:
-    """Find pairs of candidates that a group has more than once, in rows that differ."""
+def _pairs_twice(cases: Sequence[BenchmarkCase]) -> tuple[list[BenchmarkCase], list[DataProblem]]:
+    """Find pairs of candidates that occur more than once in a group, in different rows."""
     counts = Counter((case.group, frozenset(case.letters)) for case in cases if case.group and not case.excluded)
     marked = [
         replace(case, excluded=TWICE) if counts[case.group, frozenset(case.letters)] > 1 and not case.excluded else case
         for case in cases
     ]
-    message = "A group has rows that differ for the same two candidates"
+    message = "A group has different rows for the same two candidates"
     twice = [case for case in marked if case.excluded == TWICE]
     return marked, _by_part(TWICE, message, twice, "judged, not counted")
 
 
-def _winner(case: Case, same: Identities) -> object:
-    """The image that the label prefers, wherever it stands."""
+def _winner(case: BenchmarkCase, same: Identities) -> object:
+    """Return the identity of the image that the label prefers, independent of its position."""
     if isinstance(case.truth, str) and len(case.truth) == 1:
         return same[case.candidates[ord(case.truth) - ord("A")]]
     return case.truth
 
 
-def _prefers_a_copy(case: Case, same: Identities) -> bool:
+def _prefers_a_copy(case: BenchmarkCase, same: Identities) -> bool:
     if not isinstance(case.truth, str) or len(case.truth) != 1:
         return False
     return [same[image] for image in case.candidates].count(str(_winner(case, same))) > 1
 
 
-def _check_groups(part: Part, cases: Sequence[Case], same: Identities) -> list[Problem]:
-    groups: dict[str, list[Case]] = defaultdict(list)
+def _check_groups(part: TaskPart, cases: Sequence[BenchmarkCase], same: Identities) -> list[DataProblem]:
+    groups: dict[str, list[BenchmarkCase]] = defaultdict(list)
     for case in cases:
         if not case.excluded.startswith(REPEATED):
             groups[case.group].append(case)
     complete = complete_groups(cases, [part])
-    found: dict[tuple[str, str, str], list[str]] = defaultdict(list)
+    problems: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for name, members in groups.items():
         if name not in complete:
-            whole = f"A group lacks some of its {part.pairs_per_group} pairs, has too many, or one does not count"
-            found[INCOMPLETE, whole, "its pairs count, the group does not"].append(name)
+            whole = f"A group does not have exactly {part.pairs_per_group} pairs that count"
+            problems[INCOMPLETE, whole, "its pairs count, the group does not"].append(name)
         images: dict[str, set[str]] = defaultdict(set)
         for case in members:
             for letter, image in zip(case.letters, case.candidates, strict=True):
                 images[letter].add(same[image])
-        if len({same[case.source] for case in members}) > 1 or any(len(each) > 1 for each in images.values()):
-            mixed = "The rows of a group do not agree on its source or its candidates"
-            found["mixed group", mixed, "counted"].append(name)
+        if len({same[case.source] for case in members}) > 1 or any(len(hashes) > 1 for hashes in images.values()):
+            mixed = "The rows of a group have different sources or candidates"
+            problems["mixed group", mixed, "counted"].append(name)
         if _is_circular(members):
-            circle = "The labels of a group go round in a circle; no ranking has them all"
-            found["circular labels", circle, "counted"].append(name)
+            circle = "The labels of a group are circular, so no ranking agrees with all of them"
+            problems["circular labels", circle, "counted"].append(name)
     return [
-        Problem(code, part.name, f"{message}: {', '.join(names[:3])}", len(names), consequence, tuple(names[:_SHOWN]))
-        for (code, message, consequence), names in found.items()
+        DataProblem(
+            code, part.name, f"{message}: {', '.join(names[:3])}", len(names), consequence, tuple(names[:_SHOWN])
+        )
+        for (code, message, consequence), names in problems.items()
     ]
 
 
-def _is_circular(members: Sequence[Case]) -> bool:
-    """Whether preferences lead from a candidate back to itself."""
+def _is_circular(members: Sequence[BenchmarkCase]) -> bool:
+    """Return whether preferences form a cycle."""
     beats: Mapping[str, set[str]] = defaultdict(set)
     for case in members:
         if case.truth not in (None, TIE) and case.truth in ("A", "B"):
             winner, loser = case.letters if case.truth == "A" else case.letters[::-1]
             beats[winner].add(loser)
     for start in list(beats):
-        reached, ahead = set(), [start]
-        while ahead:
-            for each in beats.get(ahead.pop(), ()):
-                if each == start:
+        reached, pending = set(), [start]
+        while pending:
+            for letter in beats.get(pending.pop(), ()):
+                if letter == start:
                     return True
-                if each not in reached:
-                    reached.add(each)
-                    ahead.append(each)
+                if letter not in reached:
+                    reached.add(letter)
+                    pending.append(letter)
     return False
 
 
-def _by_part(code: str, message: str, cases: Sequence[Case], consequence: str) -> list[Problem]:
-    """One problem per part, with the first ids."""
+def _by_part(code: str, message: str, cases: Sequence[BenchmarkCase], consequence: str) -> list[DataProblem]:
+    """Return one problem per part, with the first ids."""
     by_part: dict[str, list[str]] = defaultdict(list)
     for case in cases:
         by_part[case.part].append(case.id)
     return [
-        Problem(code, part, f"{message}: {', '.join(ids[:3])}", len(ids), consequence, tuple(ids[:_SHOWN]))
+        DataProblem(code, part, f"{message}: {', '.join(ids[:3])}", len(ids), consequence, tuple(ids[:_SHOWN]))
         for part, ids in by_part.items()
     ]

@@ -1,7 +1,7 @@
-"""Two runs on the same examples, compared example by example: paired, which says far more than two intervals.
+"""Paired comparison of two runs on the same examples, which is more precise than comparing two intervals.
 
-Runs over different data, labels, parts of a task or ways of counting are refused, by name: the difference of their
-numbers says nothing about the judges. How a judge was asked may differ; that is often what is compared.
+Runs with different data, labels, parts of a task or metrics are refused with the reason. The judge and its protocol
+may differ.
 """
 
 from collections.abc import Iterable, Mapping
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import fsum
 
 from rewardharness.benchmark.intervals import RESAMPLES, bootstrap_mean
-from rewardharness.benchmark.metrics import Answer, Treatment, agreement, bounds, share_json
+from rewardharness.benchmark.metrics import LabeledAnswer, Treatment, agreement, bounds, share_json
 from rewardharness.errors import InputError
 from rewardharness.files import content_id
 from rewardharness.judging.report import mcnemar
@@ -19,47 +19,47 @@ _SHOWN = 3
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What one example came to in a run."""
+class ComparedExample:
+    """Result of a run for one example."""
 
     id: str
     truth: str
-    """The label; two runs must agree on it."""
+    """The label; it must be the same in both runs."""
     credit: float | None
-    """Agreement with the label in [0, 1]; None when there is no judgment."""
+    """Agreement with the label in [0, 1]; None without a judgment."""
     cluster: str = ""
-    """Source image or group; intervals resample it as a whole."""
+    """Source image or group; the bootstrap resamples clusters as a whole."""
 
     @classmethod
-    def of(cls, answer: Answer, treatment: Treatment = "exact") -> "Outcome":
-        """Count one answer."""
-        credit = None if answer.said is None else agreement(answer, treatment)
+    def of(cls, answer: LabeledAnswer, treatment: Treatment = "exact") -> "ComparedExample":
+        """Create the result from one answer."""
+        credit = None if answer.choice is None else agreement(answer, treatment)
         return cls(answer.id, answer.truth, credit, answer.cluster)
 
 
 @dataclass(frozen=True)
-class Run:
-    """What a judge came to on the examples of a task."""
+class ComparedRun:
+    """Results of a judge on the examples of a task."""
 
     name: str
-    """For people."""
+    """Display name."""
     task: str
-    """Task, part and revision of the data."""
+    """Task and part."""
     metric: str
-    """What is counted and how ties are treated, as in `exact, A/B/tie`."""
+    """Metric and treatment of ties, such as `exact, A/B/tie`."""
     protocol: str
-    """What one example is: a pair, a ranking, both orders, or scores alone."""
-    outcomes: tuple[Outcome, ...]
+    """How examples are judged: pairs, rankings, both orders, or single candidates."""
+    outcomes: tuple[ComparedExample, ...]
 
     @property
     def data_id(self) -> str:
-        """Content id of the examples and their labels, whatever their order."""
-        return content_id(sorted([each.id, each.truth] for each in self.outcomes))
+        """Content id of the examples and their labels, independent of their order."""
+        return content_id(sorted([example.id, example.truth] for example in self.outcomes))
 
 
 @dataclass(frozen=True)
 class PairedComparison:
-    """Two runs over the same examples. Everything is about those that both judged."""
+    """Comparison of two runs on the examples that both judged."""
 
     first: str
     second: str
@@ -70,23 +70,23 @@ class PairedComparison:
     only_first: int
     only_second: int
     first_count: Accuracy
-    """Of the first run, on the examples that both judged."""
+    """Accuracy of the first run on the examples that both judged."""
     second_count: Accuracy
     fixed: tuple[str, ...]
-    """Examples on which the second run agrees better with the label, in their order."""
+    """Examples on which the second run agrees better with the label, in order."""
     broken: tuple[str, ...]
-    """Examples on which it agrees less."""
+    """Examples on which the second run agrees less with the label."""
     gain: float | None
-    """Accuracy of the second less that of the first, in [-1, 1]; None when there is no example that both judged."""
+    """Accuracy of the second run minus that of the first, in [-1, 1]; None if no example was judged by both."""
     interval: Interval | None
     """Bootstrap interval of the gain; None for fewer than two clusters."""
     clusters: int
-    """How many independent units the interval is drawn from."""
+    """Number of independent units for the interval."""
     p_value: float | None
-    """Two-sided exact McNemar test of fixed against broken examples, as if these were independent; None without any."""
+    """Two-sided exact McNemar test of fixed against broken examples, assuming independence; None without any."""
 
     def to_json(self) -> Json:
-        """Put it into JSON."""
+        """Return the comparison as JSON."""
         return {
             "first": {"name": self.first, **share_json(self.first_count)},
             "second": {"name": self.second, **share_json(self.second_count)},
@@ -103,39 +103,41 @@ class PairedComparison:
         }
 
 
-def compare(first: Run, second: Run, *, resamples: int = RESAMPLES, seed: int = 0) -> PairedComparison:
+def compare(first: ComparedRun, second: ComparedRun, *, resamples: int = RESAMPLES, seed: int = 0) -> PairedComparison:
     """Compare two runs example by example.
 
-    An example that one of them failed on counts for neither and is reported: a failure is no wrong answer, and a
-    judge that fails on what is hard must not gain by it, so look at `only_first` and `only_second` too.
+    Examples that one of the runs failed on are left out and counted in `only_first` and `only_second`. Check these
+    numbers: a judge that fails on difficult examples must not benefit from it.
 
     Args:
         first: The run to compare with.
-        second: The run that is asked whether it is better.
-        resamples: Of the bootstrap.
-        seed: Of the bootstrap.
+        second: The run whose gain is measured.
+        resamples: Number of bootstrap resamples.
+        seed: Seed of the bootstrap.
 
     Raises:
-        InputError: If task, metric, protocol, examples or labels differ; says which.
+        InputError: If task, metric, protocol, examples or labels differ; the message names the difference.
     """
-    ours, theirs = _indexed(second), _indexed(first)
-    _refuse_different(first, second, theirs, ours)
+    second_by_id, first_by_id = _indexed(second), _indexed(first)
+    _refuse_different(first, second, first_by_id, second_by_id)
     shared = [
-        (one, other) for one in first.outcomes if (other := ours[one.id]).credit is not None and one.credit is not None
+        (old, new)
+        for old in first.outcomes
+        if (new := second_by_id[old.id]).credit is not None and old.credit is not None
     ]
-    before, after = [one.credit or 0.0 for one, _ in shared], [other.credit or 0.0 for _, other in shared]
+    before, after = [old.credit or 0.0 for old, _ in shared], [new.credit or 0.0 for _, new in shared]
     gains = [b - a for a, b in zip(before, after, strict=True)]
-    clusters = [one.cluster for one, _ in shared]
-    fixed = tuple(one.id for (one, _), gain in zip(shared, gains, strict=True) if gain > 0)
-    broken = tuple(one.id for (one, _), gain in zip(shared, gains, strict=True) if gain < 0)
+    clusters = [old.cluster for old, _ in shared]
+    fixed = tuple(old.id for (old, _), gain in zip(shared, gains, strict=True) if gain > 0)
+    broken = tuple(old.id for (old, _), gain in zip(shared, gains, strict=True) if gain < 0)
     n = len(shared)
     return PairedComparison(
         first=first.name,
         second=second.name,
         n=len(first.outcomes),
         both=n,
-        only_first=sum(one.credit is not None for one in first.outcomes) - n,
-        only_second=sum(other.credit is not None for other in second.outcomes) - n,
+        only_first=sum(old.credit is not None for old in first.outcomes) - n,
+        only_second=sum(new.credit is not None for new in second.outcomes) - n,
         first_count=Accuracy(n, n, fsum(before)),
         second_count=Accuracy(n, n, fsum(after)),
         fixed=fixed,
@@ -147,33 +149,43 @@ def compare(first: Run, second: Run, *, resamples: int = RESAMPLES, seed: int = 
     )
 
 
-def _indexed(run: Run) -> Mapping[str, Outcome]:
-    found = {each.id: each for each in run.outcomes}
-    if len(found) < len(run.outcomes):
-        raise InputError(f"{run.name} has an example twice.", next_step="Compare runs whose examples have ids.")
-    return found
+def _indexed(run: ComparedRun) -> Mapping[str, ComparedExample]:
+    by_id = {example.id: example for example in run.outcomes}
+    if len(by_id) < len(run.outcomes):
+        raise InputError(f"{run.name} contains duplicate examples.", next_step="Compare runs with unique example ids.")
+    return by_id
 
 
-def _refuse_different(first: Run, second: Run, theirs: Mapping[str, Outcome], ours: Mapping[str, Outcome]) -> None:
-    found = [
-        f"the {name} ({here!r} and {there!r})"
-        for name, here, there in (
+def _refuse_different(
+    first: ComparedRun,
+    second: ComparedRun,
+    first_by_id: Mapping[str, ComparedExample],
+    second_by_id: Mapping[str, ComparedExample],
+) -> None:
+    differences = [
+        f"the {name} ({old!r} and {new!r})"
+        for name, old, new in (
             ("task", first.task, second.task),
             ("metric", first.metric, second.metric),
             ("protocol", first.protocol, second.protocol),
         )
-        if here != there
+        if old != new
     ]
-    if theirs.keys() != ours.keys():
-        lacking = [*_named(first.name, ours.keys() - theirs.keys()), *_named(second.name, theirs.keys() - ours.keys())]
-        found.append(f"the examples ({'; '.join(lacking)})")
-    relabelled = sorted(name for name in theirs.keys() & ours.keys() if theirs[name].truth != ours[name].truth)
-    if relabelled:
-        found.append(f"the labels of {len(relabelled)} examples ({', '.join(relabelled[:_SHOWN])})")
-    if found:
+    if first_by_id.keys() != second_by_id.keys():
+        lacking = [
+            *_named(first.name, second_by_id.keys() - first_by_id.keys()),
+            *_named(second.name, first_by_id.keys() - second_by_id.keys()),
+        ]
+        differences.append(f"the examples ({'; '.join(lacking)})")
+    relabeled = sorted(
+        name for name in first_by_id.keys() & second_by_id.keys() if first_by_id[name].truth != second_by_id[name].truth
+    )
+    if relabeled:
+        differences.append(f"the labels of {len(relabeled)} examples ({', '.join(relabeled[:_SHOWN])})")
+    if differences:
         raise InputError(
-            f"{first.name} and {second.name} cannot be compared; they differ in {', '.join(found)}.",
-            next_step="Compare runs of one task, counted the same way, over the same data.",
+            f"{first.name} and {second.name} cannot be compared; they differ in {', '.join(differences)}.",
+            next_step="Compare runs of the same task, metric and data.",
         )
 
 

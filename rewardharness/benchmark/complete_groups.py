@@ -1,12 +1,12 @@
-"""Complete groups of two, three or four candidates: a group is right only if every pair of it is.
+"""Accuracy on complete groups of two, three or four candidates: a group is correct only if all its pairs are.
 
-A row of EditReward-Bench (arXiv 2509.26346) is a pair, and a group of K candidates has K(K-1)/2 rows: 1, 3 or 6. Both
-ways of judging come down to the same count:
+In EditReward-Bench (arXiv 2509.26346) each row is a pair, and a group of K candidates has K(K-1)/2 rows: 1, 3 or 6.
+Both ways of judging lead to the same count:
 
-    forced choice   the judge chooses in every pair; or it ranks the group, and the pairs are read off the ranking
-    pointwise       every candidate is scored alone; the published count is an exact match of the order by score,
-                    which is every pair right. Level scores are no order, so they are not right (where the published
-                    code sorts level scores by their place in the row).
+    forced choice   the judge chooses in every pair, or ranks the group and the pairs follow from the ranking
+    pointwise       every candidate is scored alone; the published metric is an exact match of the order by score,
+                    which means that every pair is correct. Equal scores are not an order, so they are not correct
+                    (the published code sorts equal scores by their position in the row).
 """
 
 import math
@@ -29,25 +29,25 @@ class GroupPair:
     """Letter of a candidate of the group."""
     second: str
     truth: str
-    """The letter of the better one, or `tie`."""
-    said: str | None
-    """A letter of the two, `tie`, `UNDECIDED`, or None when there is no judgment."""
+    """Letter of the better candidate, or `tie`."""
+    choice: str | None
+    """Letter of the chosen candidate, `tie`, `UNDECIDED`, or None without a judgment."""
 
 
 @dataclass(frozen=True)
 class GroupScore:
-    """A count of complete groups."""
+    """Accuracy on complete groups."""
 
     candidates: int
     accuracy: Accuracy
-    """n: all groups; judged: complete ones with an answer to every pair; correct: those with every pair right."""
+    """n: all groups; judged: complete groups with an answer to every pair; correct: groups with all pairs correct."""
     pairs: Accuracy
-    """The same answers, pair by pair."""
+    """Accuracy of the same answers per pair."""
     incomplete: tuple[str, ...] = ()
-    """Ids of the groups that lack a row. They are in n, and neither judged nor correct."""
+    """Ids of the groups with missing rows. They are included in n, and are neither judged nor correct."""
 
     def to_json(self) -> Json:
-        """Put it into JSON, with what guessing gets."""
+        """Return the score as JSON, with the chance level."""
         return {
             "candidates": self.candidates,
             **share_json(self.accuracy),
@@ -58,31 +58,31 @@ class GroupScore:
 
 
 def complete_groups(rows: Iterable[GroupPair], candidates: int) -> GroupScore:
-    """Complete-group accuracy: the share of groups in which every pair is right.
+    """Compute complete-group accuracy: the share of groups in which every pair is correct.
 
-    A group counts as right only if it is complete, every pair has an answer and every answer is the label. A pair that
-    failed makes its group unjudged, and so not right; leaving failed rows out makes it incomplete, which is no better.
-    The share to quote is `of_all`, correct / n, with the coverage judged / n.
+    A group is correct only if it is complete and every pair has the correct answer. A failed pair makes its group
+    unjudged; omitting failed rows makes it incomplete. The value to report is `of_all`, correct / n, with the coverage
+    judged / n.
 
     Args:
         rows: The pairs of all groups, in any order.
         candidates: K, the number of candidates of each group: 2, 3 or 4.
 
     Raises:
-        InputError: If a letter, label or answer does not fit, or a pair of a group occurs twice.
+        InputError: If a letter, label or answer is invalid, or a pair of a group occurs twice.
     """
     wanted = _pairs_of(candidates)
     groups: dict[str, dict[frozenset[str], GroupPair]] = {}
     for row in rows:
-        found = groups.setdefault(row.group, {})
+        members = groups.setdefault(row.group, {})
         slot = frozenset((row.first, row.second))
-        problem = _problem(row, slot, found, candidates)
+        problem = _problem(row, slot, members, candidates)
         if problem:
             raise InputError(f"Group {row.group}: {problem}.", next_step="Correct the rows of this group.")
-        found[slot] = row
+        members[slot] = row
     judged = correct = pairs_judged = pairs_right = 0
-    for found in groups.values():
-        answers = [row.said == row.truth for row in found.values() if row.said is not None]
+    for members in groups.values():
+        answers = [row.choice == row.truth for row in members.values() if row.choice is not None]
         pairs_judged += len(answers)
         pairs_right += sum(answers)
         judged += len(answers) == wanted
@@ -91,31 +91,31 @@ def complete_groups(rows: Iterable[GroupPair], candidates: int) -> GroupScore:
         candidates,
         Accuracy(len(groups), judged, correct),
         Accuracy(sum(map(len, groups.values())), pairs_judged, pairs_right),
-        tuple(sorted(name for name, found in groups.items() if len(found) < wanted)),
+        tuple(sorted(name for name, members in groups.items() if len(members) < wanted)),
     )
 
 
-def _problem(row: GroupPair, slot: frozenset[str], found: Mapping[frozenset[str], GroupPair], candidates: int) -> str:
-    """Say why a row cannot belong to what was found of its group; empty if it can."""
-    letters = slot.union(*found)
+def _problem(row: GroupPair, slot: frozenset[str], members: Mapping[frozenset[str], GroupPair], candidates: int) -> str:
+    """Return why a row does not fit the rows of its group so far; empty if it fits."""
+    letters = slot.union(*members)
     if len(slot) < 2 or len(letters) > candidates:
         return f"{', '.join(sorted(letters))} are not the letters of {candidates} candidates"
-    if slot in found:
+    if slot in members:
         return f"the pair {row.first}, {row.second} occurs twice"
-    if row.truth not in {*slot, TIE} or row.said not in {*slot, TIE, UNDECIDED, None}:
-        return f"label {row.truth!r} or answer {row.said!r} does not fit the pair {row.first}, {row.second}"
+    if row.truth not in {*slot, TIE} or row.choice not in {*slot, TIE, UNDECIDED, None}:
+        return f"label {row.truth!r} or answer {row.choice!r} does not fit the pair {row.first}, {row.second}"
     return ""
 
 
 def pairs_of_ranking(ranking: Sequence[Sequence[str]], level: str = UNDECIDED) -> dict[tuple[str, str], str]:
-    """Read the pairs off a ranking.
+    """Derive the pairs from a ranking.
 
     Args:
-        ranking: Letters from best to worst; those that are level share an inner sequence.
-        level: What two level candidates are called: `tie` where the judge was offered ties.
+        ranking: Letters from best to worst; tied candidates share an inner sequence.
+        level: Answer for two tied candidates: `tie` if the judge was allowed ties.
 
     Returns:
-        For each pair of letters in alphabetical order the better one, or `level`.
+        For each pair of letters in alphabetical order, the better letter or `level`.
     """
     places = {label: place for place, same in enumerate(ranking) for label in same}
     return _pairs({label: -float(place) for label, place in places.items()}, level)
@@ -130,16 +130,16 @@ def _pairs(scores: Mapping[str, float], level: str) -> dict[tuple[str, str], str
 
 def _pairs_of(candidates: int) -> int:
     if not 2 <= candidates <= len(LABELS):
-        raise InputError(f"A group cannot have {candidates} candidates.", next_step="Give 2, 3 or 4.")
+        raise InputError(f"A group cannot have {candidates} candidates.", next_step="Use 2, 3 or 4.")
     return math.comb(candidates, 2)
 
 
 def group_chance(candidates: int) -> dict[str, float]:
-    """What a judge that does not look gets on complete groups of K candidates without ties.
+    """Return the chance level on complete groups of K candidates without ties.
 
     Returns:
-        `pairs`: every pair is guessed by itself, (1/2)^(K(K-1)/2). `ranking`: one ranking is guessed and the pairs are
-        read off it, 1 / K!, which is more: a ranking cannot contradict itself.
+        `pairs`: every pair is guessed separately, (1/2)^(K(K-1)/2). `ranking`: one ranking is guessed, 1 / K!, which is
+        higher because a ranking cannot contradict itself.
 
     Raises:
         InputError: If K is not 2, 3 or 4.

@@ -26,13 +26,13 @@ def judged(number: Mapping[str, Any]) -> str:
     return f"{number['judged']} of {number['n']}"
 
 
-def what(number: Mapping[str, Any]) -> str:
+def number_name(number: Mapping[str, Any]) -> str:
     """Name what a number counts."""
     dimension = f", {number['dimension']}" if number["dimension"] else ""
     return f"{number['part']}{dimension}: {number['name']}"
 
 
-def in_full(number: Mapping[str, Any], part: Sequence[str]) -> str:
+def full_name(number: Mapping[str, Any], part: Sequence[str]) -> str:
     """Name a number for a reader who sees nothing else, as on a card: which labels, and what becomes of ties.
 
     Args:
@@ -63,7 +63,7 @@ def in_full(number: Mapping[str, Any], part: Sequence[str]) -> str:
     return f"{among}; a tie is right only where the label is one{one}"
 
 
-def guessing(number: Mapping[str, Any]) -> str:
+def chance_level(number: Mapping[str, Any]) -> str:
     """Write what guessing gets, and where labels are not alike often, what always saying the commonest does."""
     if number["chance"] is None:
         return "-"
@@ -90,7 +90,7 @@ def by_number(result: Json) -> Iterator[tuple[str, list[tuple[Json, Json]]]]:
         ]
         for labels in dict.fromkeys(tuple(each["labels"]) for _, each in found):
             same = [(row, each) for row, each in found if tuple(each["labels"]) == labels]
-            yield what(same[0][1]), same
+            yield number_name(same[0][1]), same
 
 
 def sampled(result: Json) -> str:
@@ -188,7 +188,7 @@ def left_out(counted: Mapping[str, Any]) -> str:
     return ", ".join(f"{reason} {n}" for reason, n in counted["left_out"].items()) or "none"
 
 
-def against(row: Mapping[str, Any], number: Mapping[str, Any]) -> str:
+def paired_difference(row: Mapping[str, Any], number: Mapping[str, Any]) -> str:
     """The paired comparison, beside the numbers that it is about."""
     if number["metric"] != "exact":
         return ""

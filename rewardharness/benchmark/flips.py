@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from rewardharness.benchmark.answers import Reply
+from rewardharness.benchmark.answers import QuestionAnswer
 from rewardharness.benchmark.comparison import compare
-from rewardharness.benchmark.numbers import Sheet
+from rewardharness.benchmark.numbers import AnswerSheet
 from rewardharness.benchmark.result import label, make_sheet, paired_run
-from rewardharness.benchmark.run import read_contenders, read_exam, read_judgments
+from rewardharness.benchmark.run import read_benchmark, read_entries, read_judgments
 from rewardharness.errors import InputError, RunError
 from rewardharness.schema import Json
 
@@ -60,23 +60,25 @@ def compare_runs(first: Path, second: Path, *, rows: tuple[str, str] = ("", ""))
     }
 
 
-def _read(folder: Path, key: str) -> tuple[Json, Json, Sheet]:
-    exam = read_exam(folder)
-    contenders = [each for each in read_contenders(folder) if (each["key"] == key if key else each["role"] == "judge")]
+def _read(folder: Path, key: str) -> tuple[Json, Json, AnswerSheet]:
+    exam = read_benchmark(folder)
+    contenders = [each for each in read_entries(folder) if (each["key"] == key if key else each["role"] == "judge")]
     if not contenders:
         raise RunError(f"Nobody has answered in {folder}.", next_step="Run the benchmark first.")
     return exam, contenders[0], make_sheet(exam, read_judgments(folder).get(contenders[0]["key"], {}))
 
 
-def _by_pair(sheet: Sheet) -> dict[str, list[Reply]]:
+def _by_pair(sheet: AnswerSheet) -> dict[str, list[QuestionAnswer]]:
     """The replies about each pair, one or both orders, under the id of the first."""
-    pairs: dict[str, list[Reply]] = {}
+    pairs: dict[str, list[QuestionAnswer]] = {}
     for each in sheet.replies:
         pairs.setdefault(each.question.pair, []).append(each)
     return {replies[0].question.id: replies for replies in pairs.values()}
 
 
-def _flip(name: str, better: bool, before: dict[str, list[Reply]], after: dict[str, list[Reply]]) -> Json:
+def _flip(
+    name: str, better: bool, before: dict[str, list[QuestionAnswer]], after: dict[str, list[QuestionAnswer]]
+) -> Json:
     question = before[name][0].question
     return {
         "id": name,
@@ -88,6 +90,6 @@ def _flip(name: str, better: bool, before: dict[str, list[Reply]], after: dict[s
     }
 
 
-def _said(replies: list[Reply]) -> str:
+def _said(replies: list[QuestionAnswer]) -> str:
     """The answer; both, where they differ with the order."""
-    return " and ".join(dict.fromkeys(str(each.said) for each in replies))
+    return " and ".join(dict.fromkeys(str(each.choice) for each in replies))

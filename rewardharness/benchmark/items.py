@@ -14,9 +14,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from rewardharness.benchmark.cases import Case, Problem
+from rewardharness.benchmark.cases import BenchmarkCase, DataProblem
 from rewardharness.benchmark.checks import REPEATED, Identities
-from rewardharness.benchmark.task import Part, Task
+from rewardharness.benchmark.task import Task, TaskPart
 from rewardharness.files import content_id
 from rewardharness.schema import LABELS, Example, ImageInput, Json
 
@@ -25,7 +25,7 @@ FORWARD, REVERSE = "forward", "reverse"
 
 
 @dataclass(frozen=True)
-class Item:
+class BenchmarkItem:
     """What is judged."""
 
     example: Example
@@ -73,16 +73,16 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Exam:
+class BenchmarkData:
     """Everything that is judged and asked for one task under one protocol."""
 
     task: Task
     protocol: str
-    parts: tuple[Part, ...]
-    items: Mapping[str, Item]
+    parts: tuple[TaskPart, ...]
+    items: Mapping[str, BenchmarkItem]
     """By the id of their example, in the order in which they are judged."""
     questions: tuple[Question, ...]
-    problems: tuple[Problem, ...]
+    problems: tuple[DataProblem, ...]
     revision: str
     """What was read: a commit, or words about a local copy."""
     digest: str
@@ -121,13 +121,13 @@ class Exam:
 
 
 @dataclass
-class _Sheet:
+class _Builder:
     """What has been put together so far."""
 
-    items: dict[str, Item] = field(default_factory=dict)
+    items: dict[str, BenchmarkItem] = field(default_factory=dict)
     questions: list[Question] = field(default_factory=list)
 
-    def add(self, name: str, case: Case, candidates: Sequence[ImageInput], cluster: str, ties: bool) -> str:
+    def add(self, name: str, case: BenchmarkCase, candidates: Sequence[ImageInput], cluster: str, ties: bool) -> str:
         """Add an item with these candidates; the ids of its images say nothing but their letters."""
         example = Example(
             id=name,
@@ -138,20 +138,22 @@ class _Sheet:
             ),
             source_id=cluster,
         )
-        self.items.setdefault(name, Item(example, ties))
+        self.items.setdefault(name, BenchmarkItem(example, ties))
         return name
 
 
-def expand(cases: Sequence[Case], parts: Sequence[Part], protocol: str, same: Identities, task: Task) -> "_Sheet":
+def expand(
+    cases: Sequence[BenchmarkCase], parts: Sequence[TaskPart], protocol: str, same: Identities, task: Task
+) -> _Builder:
     """Put together what is judged and asked under a protocol.
 
     Rows that are there again are left out: they have been named and counted by the checks.
     """
-    sheet = _Sheet()
+    sheet = _Builder()
     by_name = {part.name: part for part in parts}
     counting = [case for case in cases if not case.excluded.startswith(REPEATED)]
     if protocol == "ranking":
-        groups: dict[str, list[Case]] = defaultdict(list)
+        groups: dict[str, list[BenchmarkCase]] = defaultdict(list)
         for case in counting:
             groups[case.group or case.id].append(case)
         for name, members in groups.items():
@@ -176,7 +178,9 @@ def expand(cases: Sequence[Case], parts: Sequence[Part], protocol: str, same: Id
     return sheet
 
 
-def _add_ranking(sheet: _Sheet, name: str, members: Sequence[Case], same: Identities, task: Task, ties: bool) -> None:
+def _add_ranking(
+    sheet: _Builder, name: str, members: Sequence[BenchmarkCase], same: Identities, task: Task, ties: bool
+) -> None:
     """One item for all candidates of a group."""
     images = {letter: image for case in members for letter, image in zip(case.letters, case.candidates, strict=True)}
     letters = sorted(images)
@@ -189,7 +193,9 @@ def _add_ranking(sheet: _Sheet, name: str, members: Sequence[Case], same: Identi
         sheet.questions.append(_question(case, asks, same, task, ""))
 
 
-def _add_alone(sheet: _Sheet, case: Case, same: Identities, task: Task, alone: dict[tuple[str, str, str], str]) -> None:
+def _add_alone(
+    sheet: _Builder, case: BenchmarkCase, same: Identities, task: Task, alone: dict[tuple[str, str, str], str]
+) -> None:
     """One item per candidate; an edit that several rows speak of is judged once."""
     asks = []
     for place, (letter, image) in enumerate(zip(case.letters, case.candidates, strict=True)):
@@ -203,7 +209,9 @@ def _add_alone(sheet: _Sheet, case: Case, same: Identities, task: Task, alone: d
     sheet.questions.append(_question(case, asks, same, task, ""))
 
 
-def _question(case: Case, asks: Sequence[tuple[str, str]], same: Identities, task: Task, order: str) -> Question:
+def _question(
+    case: BenchmarkCase, asks: Sequence[tuple[str, str]], same: Identities, task: Task, order: str
+) -> Question:
     return Question(
         id=f"{case.id}|{order}" if order else case.id,
         part=case.part,
@@ -256,7 +264,7 @@ def _unit(question: Question) -> str:
     return name.removesuffix(f"|{question.order}") if question.order else name
 
 
-def needed(items: Mapping[str, Item], questions: Iterable[Question]) -> dict[str, Item]:
+def needed(items: Mapping[str, BenchmarkItem], questions: Iterable[Question]) -> dict[str, BenchmarkItem]:
     """Pick the items that some questions ask about, in their order."""
     wanted = {item for question in questions for item, _ in question.asks}
     return {name: item for name, item in items.items() if name in wanted}

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rewardharness.benchmark.cases import NOT_JUDGED, Case, Problem, read_part
+from rewardharness.benchmark.cases import NOT_JUDGED, BenchmarkCase, DataProblem, read_part
 from rewardharness.benchmark.checks import Identities, check
-from rewardharness.benchmark.items import Exam, expand, needed, sample
+from rewardharness.benchmark.items import BenchmarkData, expand, needed, sample
 from rewardharness.benchmark.ratings import Edit, Ratings, read_ratings
-from rewardharness.benchmark.task import RATINGS, Part, Place, Task
+from rewardharness.benchmark.task import RATINGS, DataLocation, Task, TaskPart
 from rewardharness.data.opening import open_data
 from rewardharness.data.rows import Progress, Rows, RowSource, open_rows
 from rewardharness.data.source import Dataset
@@ -21,7 +21,7 @@ LOCAL = "a local copy"
 """What stands for the revision of data on this disk."""
 
 
-def open_exam(
+def open_benchmark(
     task: Task,
     settings: Settings,
     *,
@@ -31,7 +31,7 @@ def open_exam(
     limit: int | None = None,
     seed: int = 0,
     progress: Progress | None = None,
-) -> Exam:
+) -> BenchmarkData:
     """Open a task.
 
     Args:
@@ -71,7 +71,7 @@ def open_exam(
     if limit is not None:
         questions, total = sample(questions, limit, seed)
         sampled = (min(limit, total), total, seed) if limit < total else None
-    return Exam(
+    return BenchmarkData(
         task,
         chosen,
         parts,
@@ -87,21 +87,23 @@ def open_exam(
     )
 
 
-def _read_examples(dataset: Dataset, spec: str) -> tuple[tuple[Part, ...], list[Case], list[Problem], str]:
+def _read_examples(
+    dataset: Dataset, spec: str
+) -> tuple[tuple[TaskPart, ...], list[BenchmarkCase], list[DataProblem], str]:
     """Take examples as cases; every kind of label and number of candidates is a part of its own."""
-    parts: dict[str, Part] = {}
+    parts: dict[str, TaskPart] = {}
     cases = []
     unlabelled: list[str] = []
     for example in dataset.examples:
         name = _part_name(example)
-        known = parts.get(name, Part(name, candidates=2, labels=LABELS[: len(example.candidates)]))
+        known = parts.get(name, TaskPart(name, candidates=2, labels=LABELS[: len(example.candidates)]))
         if example.preference == TIE and TIE not in known.labels:
             known = replace(known, labels=(*known.labels, TIE))
         parts[name] = known
         if example.preference is None:
             unlabelled.append(example.id)
         cases.append(
-            Case(
+            BenchmarkCase(
                 f"{name}/{example.id}",
                 name,
                 example.instruction,
@@ -113,20 +115,20 @@ def _read_examples(dataset: Dataset, spec: str) -> tuple[tuple[Part, ...], list[
                 excluded="" if example.preference else "no label",
             )
         )
-    problems = [Problem("as read", "", problem, 1, "") for problem in dataset.problems]
+    problems = [DataProblem("as read", "", problem, 1, "") for problem in dataset.problems]
     if dataset.skipped:
         # A bad row has no label to tell its part; where there is one part alone, it is counted there.
         part = next(iter(parts)) if len(parts) == 1 else ""
         places = tuple(each.place for each in dataset.skipped[:20])
         message = "Rows that cannot be used were skipped"
-        problems.append(Problem("bad row", part, message, len(dataset.skipped), NOT_JUDGED, places))
+        problems.append(DataProblem("bad row", part, message, len(dataset.skipped), NOT_JUDGED, places))
     if "@" in dataset.name and "@" not in spec:
         message = f"No revision was named; {dataset.name} was read"
-        problems.append(Problem("revision", "", message, 1, "compare with care"))
+        problems.append(DataProblem("revision", "", message, 1, "compare with care"))
     if unlabelled:
         message = f"Examples have no label: {', '.join(unlabelled[:3])}"
         problems.append(
-            Problem("no label", "", message, len(unlabelled), "judged, not counted", tuple(unlabelled[:20]))
+            DataProblem("no label", "", message, len(unlabelled), "judged, not counted", tuple(unlabelled[:20]))
         )
     if len(unlabelled) == len(cases):
         raise DataError(f"{dataset.name} has no labelled example.", next_step="Name data with preferences.")
@@ -150,14 +152,14 @@ class _Copy:
 
 def _read_rows(
     task: Task, settings: Settings, copy: _Copy, progress: Progress | None
-) -> tuple[list[Case], list[Problem], str, Mapping[str, float]]:
+) -> tuple[list[BenchmarkCase], list[DataProblem], str, Mapping[str, float]]:
     source = copy.source
     if source is None and not task.data.hub:
         access = task.access.strip().rstrip(".")
         step = f"{access}. Then name your copy with --source." if access else "Name your copy with --source."
         raise DataError(f"The data of {task.name} are not on the Hub.", next_step=step)
-    cases: list[Case] = []
-    problems: list[Problem] = []
+    cases: list[BenchmarkCase] = []
+    problems: list[DataProblem] = []
     revisions: dict[str, None] = {}
     human: Mapping[Edit, float] = {}
     references: Mapping[str, float] = {}
@@ -165,11 +167,11 @@ def _read_rows(
         ratings = _ratings(task, source)
         human = ratings.human()
         references = {name: each.mean for name, each in ratings.between_humans().items() if each.mean is not None}
-        problems += [Problem("rating not understood", "", str(cell), 1, "edit left out") for cell in ratings.broken]
+        problems += [DataProblem("rating not understood", "", str(cell), 1, "edit left out") for cell in ratings.broken]
     for part in task.parts:
         rows = open_rows(_source(task.data, part, copy), settings, progress=progress)
         revisions[rows.revision] = None
-        problems += [Problem("as read", part.name, note, 1, "") for note in rows.notes]
+        problems += [DataProblem("as read", part.name, note, 1, "") for note in rows.notes]
         found, odd = read_part(task, part, rows.columns, rows, human)
         cases += found
         problems += [*odd, *_missing_helpers(task, part, rows)]
@@ -178,7 +180,7 @@ def _read_rows(
     return cases, problems, LOCAL if source is not None else revision, references
 
 
-def _source(data: Place, part: Part, copy: _Copy) -> RowSource:
+def _source(data: DataLocation, part: TaskPart, copy: _Copy) -> RowSource:
     """Where the rows of a part lie. In a local copy, the folder of a config does as well as the config."""
     if copy.source is None:
         revision = copy.revision or data.revision
@@ -200,7 +202,7 @@ def _ratings(task: Task, source: Path | None) -> Ratings:
     return read_ratings((path if path.is_dir() else path.parent) / RATINGS)
 
 
-def _missing_helpers(task: Task, part: Part, rows: Rows) -> list[Problem]:
+def _missing_helpers(task: Task, part: TaskPart, rows: Rows) -> list[DataProblem]:
     """Name the columns that are not needed to judge, but to count by."""
     assert task.columns is not None
     wanted = [task.columns.category, task.columns.dimension, *task.columns.editors]
@@ -208,25 +210,25 @@ def _missing_helpers(task: Task, part: Part, rows: Rows) -> list[Problem]:
     if not missing:
         return []
     message = f"The data have no column {', '.join(missing)}"
-    return [Problem("missing column", part.name, message, rows.count, "not counted by it")]
+    return [DataProblem("missing column", part.name, message, rows.count, "not counted by it")]
 
 
-def _about_revision(task: Task, revision: str, *, local: bool) -> list[Problem]:
+def _about_revision(task: Task, revision: str, *, local: bool) -> list[DataProblem]:
     note = f" {task.data.revision_note}" if task.data.revision_note else ""
     if local:
         pinned = f"; the declaration pins {task.data.revision}" if task.data.revision else ""
         message = f"The revision of a local copy is not known{pinned}; its tables have the digest {revision[:12]}."
-        return [Problem("revision", "", message + note, 1, "compare with care")]
+        return [DataProblem("revision", "", message + note, 1, "compare with care")]
     if not task.data.revision:
         message = f"No revision is pinned; {revision} was read.{note}"
-        return [Problem("revision", "", message, 1, "compare with care")]
+        return [DataProblem("revision", "", message, 1, "compare with care")]
     if revision != task.data.revision:
         message = f"Revision {revision} was read; the declaration pins {task.data.revision}.{note}"
-        return [Problem("revision", "", message, 1, "compare with care")]
+        return [DataProblem("revision", "", message, 1, "compare with care")]
     return []
 
 
-def _digest(cases: tuple[Case, ...], same: Identities) -> str:
+def _digest(cases: tuple[BenchmarkCase, ...], same: Identities) -> str:
     rows = [
         [
             case.id,

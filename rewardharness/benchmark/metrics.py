@@ -43,13 +43,13 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Answer:
+class LabeledAnswer:
     """What a judge said about one labelled pair."""
 
     id: str
     truth: str
     """The label: one of the task's label set."""
-    said: str | None
+    choice: str | None
     """The judge's label, `UNDECIDED`, or None when there is no judgment."""
     category: str = ""
     dimension: str = ""
@@ -85,11 +85,11 @@ class ScoredPair:
         """Score of A less score of B; None unless both are there."""
         return None if self.first is None or self.second is None else self.first - self.second
 
-    def answer(self) -> Answer:
+    def answer(self) -> LabeledAnswer:
         """Say which candidate has the higher score; equal scores are a tie."""
         lead = self.difference
         said = None if lead is None else "A" if lead > 0 else "B" if lead < 0 else TIE
-        return Answer(self.id, self.truth, said, self.category, self.dimension, self.cluster)
+        return LabeledAnswer(self.id, self.truth, said, self.category, self.dimension, self.cluster)
 
 
 @dataclass(frozen=True)
@@ -149,31 +149,33 @@ def split(rows: Iterable[T], key: Callable[[T], str]) -> dict[str, list[T]]:
     return dict(sorted(parts.items()))
 
 
-def said(judgment: Judgment) -> str | None:
+def choice_of(judgment: Judgment) -> str | None:
     """Read the answer off a judgment: a label, `UNDECIDED` for a level forced choice, None without a judgment."""
     return UNDECIDED if judgment.undecided else judgment.preference
 
 
-def collapse(answer: Answer) -> Answer:
+def collapse(answer: LabeledAnswer) -> LabeledAnswer:
     """Make one kind of tie of two: `both bad` becomes `tie`, in the label and in what was said."""
     return replace(
         answer,
         truth=TIE if answer.truth in TIES else answer.truth,
-        said=TIE if answer.said in TIES else answer.said,
+        choice=TIE if answer.choice in TIES else answer.choice,
     )
 
 
-def agreement(answer: Answer, treatment: Treatment = "exact") -> float:
+def agreement(answer: LabeledAnswer, treatment: Treatment = "exact") -> float:
     """Say what one answer is worth under a treatment of ties: 1, 0, or a half for an undecided forced choice.
 
     A question without an answer is worth 0 here; it is `judged` that tells it from a wrong answer.
     """
-    if answer.said == UNDECIDED and treatment != "strict":
+    if answer.choice == UNDECIDED and treatment != "strict":
         return 0.5 if answer.truth in TWO_WAY else 0.0
-    return float(answer.said == answer.truth)
+    return float(answer.choice == answer.truth)
 
 
-def pair_accuracy(answers: Iterable[Answer], treatment: Treatment, labels: Sequence[str] = THREE_WAY) -> PairScore:
+def pair_accuracy(
+    answers: Iterable[LabeledAnswer], treatment: Treatment, labels: Sequence[str] = THREE_WAY
+) -> PairScore:
     """Accuracy on pairs, under a named treatment of ties.
 
     - `exact`: right iff the answer is the label, ties included (EditReward-Bench K=2, AURORA-Bench and GenAI-Bench,
@@ -214,18 +216,18 @@ def pair_accuracy(answers: Iterable[Answer], treatment: Treatment, labels: Seque
             left_out += 1
             continue
         n += 1
-        judged += answer.said is not None
+        judged += answer.choice is not None
         correct += agreement(answer, treatment)
     return PairScore(treatment, labels, Accuracy(n, judged, correct), left_out)
 
 
-def check_answer(answer: Answer, labels: Sequence[str]) -> None:
+def check_answer(answer: LabeledAnswer, labels: Sequence[str]) -> None:
     """Refuse a label or an answer that is not in a label set; an answer may also be None or `UNDECIDED`.
 
     Raises:
         InputError: Naming the answer and the value.
     """
-    for name, value in (("label", answer.truth), ("answer", answer.said)):
+    for name, value in (("label", answer.truth), ("answer", answer.choice)):
         if value in labels or (name == "answer" and value in {None, UNDECIDED}):
             continue
         raise InputError(
@@ -271,17 +273,17 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 
 def macro(
-    answers: Iterable[Answer],
+    answers: Iterable[LabeledAnswer],
     treatment: Treatment = "exact",
     labels: Sequence[str] = THREE_WAY,
-    key: Callable[[Answer], str] = lambda answer: answer.category,
+    key: Callable[[LabeledAnswer], str] = lambda answer: answer.category,
 ) -> MacroScore:
     """Accuracy per category, for a plain mean over categories."""
     parts = split(answers, key)
     return MacroScore({name: pair_accuracy(part, treatment, labels).accuracy for name, part in parts.items()})
 
 
-def chance(answers: Sequence[Answer], labels: Sequence[str]) -> dict[str, float]:
+def chance(answers: Sequence[LabeledAnswer], labels: Sequence[str]) -> dict[str, float]:
     """What judges get that do not look, computed from the label set and the labels at hand.
 
     Returns:
@@ -294,7 +296,7 @@ def chance(answers: Sequence[Answer], labels: Sequence[str]) -> dict[str, float]
     """
     rows = {"uniform": 1 / len(labels)}
     for answer in answers:
-        check_answer(replace(answer, said=None), labels)
+        check_answer(replace(answer, choice=None), labels)
     if answers:
         shares = [count / len(answers) for count in Counter(answer.truth for answer in answers).values()]
         rows["frequencies"] = math.fsum(share * share for share in shares)

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
-from rewardharness.benchmark.answers import Reply
+from rewardharness.benchmark.answers import QuestionAnswer
 from rewardharness.benchmark.complete_groups import complete_groups, group_chance
 from rewardharness.benchmark.conventions import editscore
 from rewardharness.benchmark.correlation import correlate, mean_interval
@@ -14,7 +14,7 @@ from rewardharness.benchmark.metrics import (
     TIES,
     TWO_WAY,
     UNDECIDED,
-    Answer,
+    LabeledAnswer,
     agreement,
     bounds,
     chance,
@@ -24,7 +24,7 @@ from rewardharness.benchmark.metrics import (
     share_json,
 )
 from rewardharness.benchmark.spans import answers_interval, mean_of_means, share_interval
-from rewardharness.benchmark.task import BOTH_BAD, Part
+from rewardharness.benchmark.task import BOTH_BAD, TaskPart
 from rewardharness.benchmark.ties import TieRule, tuned_in_hindsight, with_ties
 from rewardharness.judging.report import wilson
 from rewardharness.schema import TIE, Accuracy, Interval, Json
@@ -69,17 +69,17 @@ class Number:
 
 
 @dataclass(frozen=True)
-class Sheet:
+class AnswerSheet:
     """The questions of a run, and what one contender replied."""
 
-    parts: Mapping[str, Part]
+    parts: Mapping[str, TaskPart]
     protocol: str
     metrics: tuple[str, ...]
-    replies: tuple[Reply, ...]
+    replies: tuple[QuestionAnswer, ...]
     """Those that count, and those that do not."""
 
     @property
-    def counting(self) -> tuple[Reply, ...]:
+    def counting(self) -> tuple[QuestionAnswer, ...]:
         """Replies to questions that have a truth and are not excluded."""
         return tuple(each for each in self.replies if counts(each.question))
 
@@ -89,7 +89,7 @@ def counts(question: Question) -> bool:
     return not question.excluded and question.truth is not None
 
 
-def numbers(sheet: Sheet, rules: Mapping[str, TieRule] | None = None) -> list[Number]:
+def numbers(sheet: AnswerSheet, rules: Mapping[str, TieRule] | None = None) -> list[Number]:
     """Count everything that the task asks for.
 
     Args:
@@ -141,7 +141,7 @@ def _all_groups(found: Sequence[Number], orders: int) -> list[Number]:
     ]
 
 
-def _exact(part: Part, replies: Sequence[Reply], protocol: str) -> list[Number]:
+def _exact(part: TaskPart, replies: Sequence[QuestionAnswer], protocol: str) -> list[Number]:
     found = []
     for dimension, some in _dimensions(replies):
         if _best_of_many(some):
@@ -155,7 +155,9 @@ def _exact(part: Part, replies: Sequence[Reply], protocol: str) -> list[Number]:
     return found
 
 
-def _share(part: Part, dimension: str, metric: str, answers: Sequence[Answer], labels: Sequence[str]) -> Number:
+def _share(
+    part: TaskPart, dimension: str, metric: str, answers: Sequence[LabeledAnswer], labels: Sequence[str]
+) -> Number:
     count = pair_accuracy(answers, "exact", labels).accuracy
     floor = f", both bad where both rewards of a tie are below {GIVEN_FLOOR}" if BOTH_BAD in labels else ""
     return Number(
@@ -173,18 +175,18 @@ def _share(part: Part, dimension: str, metric: str, answers: Sequence[Answer], l
     )
 
 
-def _told_apart(part: Part, each: Reply) -> Answer:
+def _told_apart(part: TaskPart, each: QuestionAnswer) -> LabeledAnswer:
     """Say which kind of tie it is, where the labels know two and the judge one: both bad if both scores are low."""
     answer = each.answer
     if BOTH_BAD not in part.labels:
         return answer
     known = [value for value in each.values if value is not None]
-    if answer.said == TIE and len(known) == 2 and max(known) < GIVEN_FLOOR:
-        return replace(answer, said=BOTH_BAD)
+    if answer.choice == TIE and len(known) == 2 and max(known) < GIVEN_FLOOR:
+        return replace(answer, choice=BOTH_BAD)
     return answer
 
 
-def _forced(part: Part, replies: Sequence[Reply], protocol: str) -> list[Number]:
+def _forced(part: TaskPart, replies: Sequence[QuestionAnswer], protocol: str) -> list[Number]:
     if not part.ties or _best_of_many(replies):
         return []
     found = []
@@ -209,7 +211,7 @@ def _forced(part: Part, replies: Sequence[Reply], protocol: str) -> list[Number]
     return found
 
 
-def _groups(part: Part, replies: Sequence[Reply], protocol: str) -> list[Number]:
+def _groups(part: TaskPart, replies: Sequence[QuestionAnswer], protocol: str) -> list[Number]:
     if part.group is None or part.candidates < 3:
         return []
     sizes = Counter(each.question.group for each in replies)
@@ -237,7 +239,7 @@ def _groups(part: Part, replies: Sequence[Reply], protocol: str) -> list[Number]
     ]
 
 
-def _tuned(part: Part, replies: Sequence[Reply], protocol: str) -> list[Number]:
+def _tuned(part: TaskPart, replies: Sequence[QuestionAnswer], protocol: str) -> list[Number]:
     if not part.ties or _best_of_many(replies):
         return []
     labels = tuple(label for label in part.labels if label != BOTH_BAD)
@@ -262,13 +264,14 @@ def _tuned(part: Part, replies: Sequence[Reply], protocol: str) -> list[Number]:
     ]
 
 
-def _fitted(part: Part, replies: Sequence[Reply], rule: TieRule) -> list[Number]:
+def _fitted(part: TaskPart, replies: Sequence[QuestionAnswer], rule: TieRule) -> list[Number]:
     pairs = [each.scored for each in replies]
     if BOTH_BAD not in rule.labels:
         pairs = [replace(pair, truth=TIE if pair.truth in TIES else pair.truth) for pair in pairs]
     count = with_ties(pairs, rule, judge=rule.judge, protocol=rule.protocol).accuracy
     answers = [
-        replace(each.answer, truth=pair.truth, said=rule.say(pair)) for each, pair in zip(replies, pairs, strict=True)
+        replace(each.answer, truth=pair.truth, choice=rule.label(pair))
+        for each, pair in zip(replies, pairs, strict=True)
     ]
     return [
         Number(
@@ -281,12 +284,12 @@ def _fitted(part: Part, replies: Sequence[Reply], rule: TieRule) -> list[Number]
             count.judged,
             chance=1 / len(rule.labels),
             labels=rule.labels,
-            detail={**share_json(count), **rule.told},
+            detail={**share_json(count), **rule.summary},
         )
     ]
 
 
-def _macro(part: Part, replies: Sequence[Reply], protocol: str) -> list[Number]:
+def _macro(part: TaskPart, replies: Sequence[QuestionAnswer], protocol: str) -> list[Number]:
     found = []
     for dimension, some in _dimensions(replies, pooled=False):
         answers = [each.answer for each in some]
@@ -295,7 +298,7 @@ def _macro(part: Part, replies: Sequence[Reply], protocol: str) -> list[Number]:
         else:
             score = editscore(replace(answer, dimension="") for answer in answers)[""]
         count = score.pooled
-        told = [answer for answer in answers if answer.said is not None]
+        told = [answer for answer in answers if answer.choice is not None]
         credits = [(answer.category, agreement(answer, "exact" if part.ties else "strict")) for answer in told]
         span = bootstrap(credits, mean_of_means, [answer.cluster for answer in told], resamples=_RESAMPLES)
         if span is not None and span.low == span.high:  # every resample is alike: that says nothing of others
@@ -319,7 +322,7 @@ def _macro(part: Part, replies: Sequence[Reply], protocol: str) -> list[Number]:
     return found
 
 
-def _spearman(part: Part, replies: Sequence[Reply], protocol: str) -> list[Number]:
+def _spearman(part: TaskPart, replies: Sequence[QuestionAnswer], protocol: str) -> list[Number]:
     ratings = [each.rating for each in replies]
     found = correlate(ratings)
     span = mean_interval(ratings, [each.question.cluster for each in replies])
@@ -340,7 +343,7 @@ def _spearman(part: Part, replies: Sequence[Reply], protocol: str) -> list[Numbe
     ]
 
 
-_COUNTED: Mapping[str, Callable[[Part, Sequence[Reply], str], list[Number]]] = {
+_COUNTED: Mapping[str, Callable[[TaskPart, Sequence[QuestionAnswer], str], list[Number]]] = {
     "exact": _exact,
     "forced": _forced,
     "groups": _groups,
@@ -350,28 +353,32 @@ _COUNTED: Mapping[str, Callable[[Part, Sequence[Reply], str], list[Number]]] = {
 }
 
 
-def _dimensions(replies: Sequence[Reply], *, pooled: bool = True) -> list[tuple[str, Sequence[Reply]]]:
+def _dimensions(
+    replies: Sequence[QuestionAnswer], *, pooled: bool = True
+) -> list[tuple[str, Sequence[QuestionAnswer]]]:
     """Replies per dimension, and all of them together where there are several."""
     names = sorted({each.question.dimension for each in replies})
     if len(names) < 2:
         return [(names[0] if names else "", replies)]
-    parts: list[tuple[str, Sequence[Reply]]] = [
+    parts: list[tuple[str, Sequence[QuestionAnswer]]] = [
         (name, [each for each in replies if each.question.dimension == name]) for name in names
     ]
     return [*parts, ("", replies)] if pooled else parts
 
 
-def _best_of_many(replies: Sequence[Reply]) -> bool:
+def _best_of_many(replies: Sequence[QuestionAnswer]) -> bool:
     return any(len(each.question.asks) > 2 for each in replies)
 
 
-def _best(part: Part, dimension: str, replies: Sequence[Reply]) -> Number:
+def _best(part: TaskPart, dimension: str, replies: Sequence[QuestionAnswer]) -> Number:
     """Whether the best of three or four was found; undecided among some, the share that a coin would get."""
     count = Accuracy(
-        len(replies), sum(each.said is not None for each in replies), sum(credit(part, each) or 0.0 for each in replies)
+        len(replies),
+        sum(each.choice is not None for each in replies),
+        sum(credit(part, each) or 0.0 for each in replies),
     )
     many = len(replies[0].question.asks)
-    told = [each for each in replies if each.said is not None]
+    told = [each for each in replies if each.choice is not None]
     return Number(
         part.name,
         "exact",
@@ -391,10 +398,10 @@ def _best(part: Part, dimension: str, replies: Sequence[Reply]) -> Number:
     )
 
 
-def credit(part: Part, each: Reply) -> float | None:
+def credit(part: TaskPart, each: QuestionAnswer) -> float | None:
     """How far a reply agrees with the truth, in [0, 1]; None without a reply, or where the truth is a score."""
-    if each.said is None or not isinstance(each.question.truth, str):
+    if each.choice is None or not isinstance(each.question.truth, str):
         return None
-    if len(each.question.asks) > 2 and each.said in (UNDECIDED, TIE):
+    if len(each.question.asks) > 2 and each.choice in (UNDECIDED, TIE):
         return 1 / each.level
     return agreement(_told_apart(part, each))

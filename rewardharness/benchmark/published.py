@@ -75,7 +75,7 @@ class Published:
 
 
 @dataclass(frozen=True)
-class Beside:
+class PublishedComparison:
     """A published number with what sets it apart from a run."""
 
     row: Published
@@ -117,7 +117,7 @@ class Beside:
         }
 
 
-def beside(run: Setting, rows: Sequence[Published] | None = None) -> tuple[Beside, ...]:
+def compare_published(run: Setting, rows: Sequence[Published] | None = None) -> tuple[PublishedComparison, ...]:
     """Find the published numbers to show beside a run.
 
     Those of the same task, part and dimension count, if their metric is the run's or one that is `COMPARABLE` with it.
@@ -134,7 +134,7 @@ def beside(run: Setting, rows: Sequence[Published] | None = None) -> tuple[Besid
         theirs = row.setting
         here = (theirs.task, theirs.part, theirs.dimension) == (run.task, run.part, run.dimension)
         if here and (theirs.metric == run.metric or any({theirs.metric, run.metric} <= kind for kind in COMPARABLE)):
-            found.append(Beside(row, *_compare(run, theirs, row.inferred)))
+            found.append(PublishedComparison(row, *_compare(run, theirs, row.inferred)))
     return tuple(sorted(found, key=lambda each: (not each.same, -each.row.value, each.row.judge)))
 
 

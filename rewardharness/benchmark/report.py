@@ -11,25 +11,25 @@ from typing import Any
 
 from rewardharness.benchmark.figures import (
     THRESHOLD_HEADINGS,
-    against,
     by_number,
     cautions,
+    chance_level,
     figure,
-    guessing,
+    full_name,
     headline,
-    in_full,
     judged,
     left_out,
+    number_name,
+    paired_difference,
     releases,
     sampled,
     share,
     thresholds,
-    what,
 )
 from rewardharness.benchmark.markdown import inert
 from rewardharness.benchmark.report_page import report_page
 from rewardharness.benchmark.result import label, make_result
-from rewardharness.benchmark.run import read_contenders, read_exam, read_judgments
+from rewardharness.benchmark.run import read_benchmark, read_entries, read_judgments
 from rewardharness.benchmark.thresholds import read_rules
 from rewardharness.errors import LibraryError
 from rewardharness.files import write_json, write_text
@@ -53,7 +53,7 @@ def read_result(folder: Path) -> Json:
         RunError: If it holds no benchmark.
     """
     rules, notes = read_rules(folder)
-    return {**make_result(read_exam(folder), read_contenders(folder), read_judgments(folder), rules), "fitted": notes}
+    return {**make_result(read_benchmark(folder), read_entries(folder), read_judgments(folder), rules), "fitted": notes}
 
 
 def write_report(folder: Path, result: Json, formats: Sequence[str] = tuple(FORMATS)) -> list[Path]:
@@ -84,7 +84,8 @@ def markdown(result: Json) -> str:
     parts = [f"# {inert(task['title'])}", inert(headline(result), 10_000), _about(result)]
     for name, rows in by_number(result):
         cells = [
-            (inert(label(row)), figure(each), judged(each), guessing(each), against(row, each)) for row, each in rows
+            (inert(label(row)), figure(each), judged(each), chance_level(each), paired_difference(row, each))
+            for row, each in rows
         ]
         parts += [
             f"## {inert(name, 400)}",
@@ -128,7 +129,7 @@ def _published(result: Json) -> str:
             for row in each["rows"]
         ]
         parts += [
-            f"### {inert(what(each), 400)}",
+            f"### {inert(number_name(each), 400)}",
             table(("Judge", "As printed", "n", "What differs from ours"), rows),
         ]
     return "\n\n".join(["## Published numbers", *parts]) if parts else ""
@@ -212,7 +213,11 @@ def make_facts(result: Json, library: Library) -> tuple[Facts, ...]:
         count = _count(number)
         if number["metric"] not in {"exact", "forced", "groups", "fitted"} or count is None or not count.judged:
             continue
-        other = next((each for each in without["numbers"] if what(each) == what(number)), None) if without else None
+        other = (
+            next((each for each in without["numbers"] if number_name(each) == number_name(number)), None)
+            if without
+            else None
+        )
         bare = _count(other) if other else None
         found.append(
             Facts(
@@ -227,7 +232,7 @@ def make_facts(result: Json, library: Library) -> tuple[Facts, ...]:
                 without=bare,
                 without_interval=_around(other, bare) if other and bare and bare.judged else None,
                 dataset=result["hub"],
-                metric=in_full(number, parts.get(number["part"], ())),
+                metric=full_name(number, parts.get(number["part"], ())),
                 evolved_on=bool(row.get("evolved_on")),
             )
         )

@@ -5,19 +5,19 @@ from typing import Any
 
 from rewardharness.benchmark.figures import (
     THRESHOLD_HEADINGS,
-    against,
     by_number,
     cautions,
+    chance_level,
     figure,
-    guessing,
     headline,
     judged,
     left_out,
+    number_name,
+    paired_difference,
     releases,
     sampled,
     share,
     thresholds,
-    what,
 )
 from rewardharness.benchmark.result import label
 from rewardharness.runs.page import page, section, table, text
@@ -55,7 +55,9 @@ def report_page(result: Json) -> str:
 
 
 def _table(rows: Sequence[tuple[Json, Json]]) -> str:
-    cells = [(label(row), figure(each), judged(each), guessing(each), against(row, each)) for row, each in rows]
+    cells = [
+        (label(row), figure(each), judged(each), chance_level(each), paired_difference(row, each)) for row, each in rows
+    ]
     return table(("who", "value [95 %]", "judged", "guessing", "the judge against it"), cells)
 
 
@@ -105,7 +107,7 @@ def _published(each: Mapping[str, Any]) -> str:
     rows += [
         (row["judge"], row["printed"], "-" if row["n"] is None else str(row["n"]), _mark(row)) for row in each["rows"]
     ]
-    return f"<h3>{text(what(each))}</h3>\n" + table(("judge", "as printed", "n", "what differs from ours"), rows)
+    return f"<h3>{text(number_name(each))}</h3>\n" + table(("judge", "as printed", "n", "what differs from ours"), rows)
 
 
 def _mark(row: Mapping[str, Any]) -> str:

@@ -9,16 +9,16 @@ from dataclasses import asdict
 from statistics import fmean
 from typing import Any
 
-from rewardharness.benchmark.answers import Reply, reply
-from rewardharness.benchmark.calibration import Forecast, calibration_json
+from rewardharness.benchmark.answers import QuestionAnswer, read_answer
+from rewardharness.benchmark.calibration import GradedJudgment, calibration_json
 from rewardharness.benchmark.cases import NOT_JUDGED
-from rewardharness.benchmark.comparison import Outcome, Run, compare
-from rewardharness.benchmark.conventions import TwoShowings, both_orders
+from rewardharness.benchmark.comparison import ComparedExample, ComparedRun, compare
+from rewardharness.benchmark.conventions import BothOrderAnswers, both_orders
 from rewardharness.benchmark.items import FORWARD, REVERSE, Question
 from rewardharness.benchmark.metrics import TWO_WAY, UNDECIDED
-from rewardharness.benchmark.numbers import Sheet, credit, numbers
-from rewardharness.benchmark.published import Setting, beside
-from rewardharness.benchmark.task import Group, Part
+from rewardharness.benchmark.numbers import AnswerSheet, credit, numbers
+from rewardharness.benchmark.published import Setting, compare_published
+from rewardharness.benchmark.task import Group, TaskPart
 from rewardharness.benchmark.ties import TieRule
 from rewardharness.judging.report import BAD_ROW
 from rewardharness.schema import Json, Judgment, Usage
@@ -27,24 +27,24 @@ OF_NO_PART = "of no part"
 """What stands for the part of bad rows where there are several: what would say it is in the label."""
 
 
-def read_parts(exam: Json) -> dict[str, Part]:
+def read_parts(exam: Json) -> dict[str, TaskPart]:
     """Read the parts back from what a run folder says."""
     made = {}
     for value in exam["parts"]:
         group = Group(**value["group"]) if value["group"] else None
-        made[value["name"]] = Part(**{**value, "labels": tuple(value["labels"]), "group": group})
+        made[value["name"]] = TaskPart(**{**value, "labels": tuple(value["labels"]), "group": group})
     return made
 
 
-def make_sheet(exam: Json, judgments: Mapping[str, Judgment]) -> Sheet:
+def make_sheet(exam: Json, judgments: Mapping[str, Judgment]) -> AnswerSheet:
     """Read what a contender replied off its judgments."""
     parts = read_parts(exam)
     questions = [Question.from_json(value) for value in exam["questions"]]
-    replies = tuple(reply(each, judgments, parts[each.part].ties) for each in questions)
-    return Sheet(parts, exam["protocol"], tuple(exam["task"]["metrics"]), replies)
+    replies = tuple(read_answer(each, judgments, parts[each.part].ties) for each in questions)
+    return AnswerSheet(parts, exam["protocol"], tuple(exam["task"]["metrics"]), replies)
 
 
-def summary(sheet: Sheet, judgments: Mapping[str, Judgment], wanted: Iterable[str], skipped: int = 0) -> Json:
+def summary(sheet: AnswerSheet, judgments: Mapping[str, Judgment], wanted: Iterable[str], skipped: int = 0) -> Json:
     """Say how judging itself went: coverage, failures by code, both orders, usage.
 
     Args:
@@ -74,27 +74,27 @@ def summary(sheet: Sheet, judgments: Mapping[str, Judgment], wanted: Iterable[st
     }
 
 
-def _both_orders(sheet: Sheet) -> Json | None:
+def _both_orders(sheet: AnswerSheet) -> Json | None:
     """How often the answer is the same whichever candidate comes first, where both orders are asked."""
-    pairs: dict[str, dict[str, Reply]] = {}
+    pairs: dict[str, dict[str, QuestionAnswer]] = {}
     for each in sheet.counting:
         if each.question.order and each.question.truth in TWO_WAY:
             pairs.setdefault(each.question.id.rpartition("|")[0], {})[each.question.order] = each
     if not pairs:
         return None
     found = both_orders(
-        TwoShowings(name, str(two[FORWARD].question.truth), _two_way(two[FORWARD]), _two_way(two[REVERSE]))
+        BothOrderAnswers(name, str(two[FORWARD].question.truth), _two_way(two[FORWARD]), _two_way(two[REVERSE]))
         for name, two in pairs.items()
         if len(two) == 2
     )
     return {"same": found.same, "tried": found.tried, "consistency": found.position_consistency}
 
 
-def _two_way(each: Reply) -> str | None:
-    return each.said if each.said in (*TWO_WAY, None) else UNDECIDED
+def _two_way(each: QuestionAnswer) -> str | None:
+    return each.choice if each.choice in (*TWO_WAY, None) else UNDECIDED
 
 
-def forecasts(sheet: Sheet, judgments: Mapping[str, Judgment]) -> list[Forecast]:
+def graded_judgments(sheet: AnswerSheet, judgments: Mapping[str, Judgment]) -> list[GradedJudgment]:
     """Confidence and agreement of every reply about a preference."""
     made = []
     for each in sheet.counting:
@@ -102,23 +102,23 @@ def forecasts(sheet: Sheet, judgments: Mapping[str, Judgment]) -> list[Forecast]
             continue
         names = {item for item, _ in each.question.asks}
         judgment = judgments.get(next(iter(names))) if len(names) == 1 else None
-        sure = judgment.confidence if judgment is not None and each.said is not None else None
-        margin = abs(each.lead) if each.lead is not None and each.said is not None else None
+        sure = judgment.confidence if judgment is not None and each.choice is not None else None
+        margin = abs(each.margin) if each.margin is not None and each.choice is not None else None
         made.append(
-            Forecast(
+            GradedJudgment(
                 each.question.id, credit(sheet.parts[each.question.part], each), sure, margin, each.question.category
             )
         )
     return made
 
 
-def outcomes(sheet: Sheet, part: str) -> tuple[Outcome, ...]:
+def compared_examples(sheet: AnswerSheet, part: str) -> tuple[ComparedExample, ...]:
     """What every question of a part came to, for a paired comparison.
 
     Where both orders are asked they are one outcome, under the id of the first: the mean of the two, and none where one
     of them failed. Two answers about one pair are no more evidence than one.
     """
-    pairs: dict[str, list[Reply]] = {}
+    pairs: dict[str, list[QuestionAnswer]] = {}
     for each in sheet.counting:
         if each.question.part == part and isinstance(each.question.truth, str):
             pairs.setdefault(each.question.pair, []).append(each)
@@ -127,14 +127,16 @@ def outcomes(sheet: Sheet, part: str) -> tuple[Outcome, ...]:
         question = replies[0].question
         credits = [value for each in replies if (value := credit(sheet.parts[part], each)) is not None]
         mean = fmean(credits) if len(credits) == len(replies) else None
-        found.append(Outcome(question.id, str(question.truth), mean, question.cluster))
+        found.append(ComparedExample(question.id, str(question.truth), mean, question.cluster))
     return tuple(found)
 
 
-def paired_run(name: str, exam: Json, sheet: Sheet, part: str) -> Run:
+def paired_run(name: str, exam: Json, sheet: AnswerSheet, part: str) -> ComparedRun:
     """Put a contender into the form that is compared, question by question."""
     labels = "/".join(sheet.parts[part].labels)
-    return Run(name, f"{exam['task']['name']}, {part}", f"exact, {labels}", exam["protocol"], outcomes(sheet, part))
+    return ComparedRun(
+        name, f"{exam['task']['name']}, {part}", f"exact, {labels}", exam["protocol"], compared_examples(sheet, part)
+    )
 
 
 def make_result(
@@ -164,7 +166,7 @@ def make_result(
                 **each,
                 **summary(sheet, known, wanted, skipped),
                 "numbers": [one.to_json() for one in numbers(sheet, (rules or {}).get(key))],
-                **(calibration_json(forecasts(sheet, known)) if not exam["scores"] else {}),
+                **(calibration_json(graded_judgments(sheet, known)) if not exam["scores"] else {}),
                 "against": _against(exam, contenders[0], each, sheets) if each is not contenders[0] else [],
             }
         )
@@ -189,14 +191,14 @@ def _published(exam: Json, row: Json) -> list[Json]:
             number["n"] // 2 if pairwise else number["n"],
             exam["revision"],
         )
-        others = [each.to_json() for each in beside(setting)]
+        others = [each.to_json() for each in compare_published(setting)]
         if others:
             named = {key: number[key] for key in ("part", "dimension", "metric", "name", "value", "interval", "n")}
             found.append({**named, "rows": others})
     return found
 
 
-def _against(exam: Json, first: Json, other: Json, sheets: Mapping[str, Sheet]) -> list[Json]:
+def _against(exam: Json, first: Json, other: Json, sheets: Mapping[str, AnswerSheet]) -> list[Json]:
     """The judge of the run against another contender, part by part, on the questions that both answered."""
     found = []
     for part in sheets[first["key"]].parts:

@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from rewardharness.benchmark.items import Exam
+from rewardharness.benchmark.items import BenchmarkData
 from rewardharness.errors import DataError, RunError
 from rewardharness.files import content_id, read_json, read_jsonl, write_json
 from rewardharness.judging.evaluate import evaluate
@@ -27,8 +27,8 @@ from rewardharness.library.store import Library
 from rewardharness.runs.store import RESULTS, RunFolder
 from rewardharness.schema import Example, Json, Judgment
 
-EXAM = "exam.json"
-CONTENDERS = "contenders.json"
+DATA_FILE = "exam.json"
+ENTRIES_FILE = "contenders.json"
 COMMAND = "benchmark"
 """The command in the manifest of a run."""
 
@@ -36,7 +36,7 @@ Role = Literal["judge", "empty", "baseline"]
 
 
 @dataclass(frozen=True)
-class Contender:
+class BenchmarkEntry:
     """One row of the table: a judge with a Library."""
 
     role: Role
@@ -93,7 +93,7 @@ class Cost:
     """Requests to models for the others, at least: Tools and retries come on top, remembered answers cost none."""
 
 
-def estimate(exam: Exam, contenders: Sequence[Contender], known: Mapping[str, Any]) -> Cost:
+def estimate(exam: BenchmarkData, contenders: Sequence[BenchmarkEntry], known: Mapping[str, Any]) -> Cost:
     """Count what is left to judge, and the requests that takes."""
     left = requests = 0
     for contender in contenders:
@@ -111,7 +111,7 @@ def line_id(key: str, item: str) -> str:
     return f"{key}/{item}"
 
 
-def manifest(exam: Exam, contender: Contender) -> Json:
+def manifest(exam: BenchmarkData, contender: BenchmarkEntry) -> Json:
     """Say what a run is about: it goes on only while all of this stays the same."""
     return {
         "command": COMMAND,
@@ -126,13 +126,13 @@ def manifest(exam: Exam, contender: Contender) -> Json:
     }
 
 
-def judge_exam(
+def judge_benchmark(
     run: RunFolder,
-    exam: Exam,
-    contenders: Sequence[Contender],
+    exam: BenchmarkData,
+    contenders: Sequence[BenchmarkEntry],
     *,
     concurrency: Callable[[Judge], int],
-    on_judgment: Callable[[Contender, Judgment], None] | None = None,
+    on_judgment: Callable[[BenchmarkEntry, Judgment], None] | None = None,
     retry: bool = False,
     should_stop: Callable[[], bool] | None = None,
 ) -> None:
@@ -147,7 +147,7 @@ def judge_exam(
         retry: Judge again what could not be judged before.
         should_stop: Asked before each new example; when it says True, no new one is begun.
     """
-    write_json(run.path / EXAM, exam.to_json())
+    write_json(run.path / DATA_FILE, exam.to_json())
     _keep_contenders(run.path, contenders, exam.dataset)
     known = run.results()
     done = {name for name, line in known.items() if not (retry and line.get("reason"))}
@@ -166,11 +166,11 @@ def judge_exam(
 
 def _judge(
     run: RunFolder,
-    contender: Contender,
+    contender: BenchmarkEntry,
     examples: Iterable[Example],
     ties: bool,
     concurrency: Callable[[Judge], int],
-    on_judgment: Callable[[Contender, Judgment], None] | None,
+    on_judgment: Callable[[BenchmarkEntry, Judgment], None] | None,
     should_stop: Callable[[], bool] | None,
 ) -> None:
     judge = contender.open(ties)
@@ -192,38 +192,38 @@ def _judge(
     )
 
 
-def _keep_contenders(folder: Path, contenders: Sequence[Contender], data: str) -> None:
+def _keep_contenders(folder: Path, contenders: Sequence[BenchmarkEntry], data: str) -> None:
     """Write down who answers; who answered before stays, and so does what its Library was evolved on."""
-    known = {each["key"]: each for each in read_contenders(folder)}
+    known = {each["key"]: each for each in read_entries(folder)}
     fresh = [contender.to_json() for contender in contenders]
     for contender, row in zip(contenders, fresh, strict=True):
         if data in contender.evolved_on or known.get(contender.key, {}).get("evolved_on"):
             row["evolved_on"] = True
     write_json(
-        folder / CONTENDERS, [*fresh, *(each for key, each in known.items() if key not in {f["key"] for f in fresh})]
+        folder / ENTRIES_FILE, [*fresh, *(each for key, each in known.items() if key not in {f["key"] for f in fresh})]
     )
 
 
-def read_contenders(folder: Path) -> list[Json]:
+def read_entries(folder: Path) -> list[Json]:
     """Read who answered in a run, in the order of the table; empty before anyone has."""
-    file = folder / CONTENDERS
+    file = folder / ENTRIES_FILE
     found = read_json(file) if file.exists() else []
     if not isinstance(found, list) or not all(isinstance(each, dict) and "key" in each for each in found):
         raise DataError(f"{file} is no list of contenders.", next_step="Begin the run anew with --restart.")
     return found
 
 
-def read_exam(folder: Path) -> Json:
+def read_benchmark(folder: Path) -> Json:
     """Read what a run asks.
 
     Raises:
         RunError: If the folder holds no benchmark.
     """
-    if not (folder / EXAM).is_file():
+    if not (folder / DATA_FILE).is_file():
         raise RunError(f"{folder} holds no benchmark.", next_step="Name a run folder of `rh benchmark`.")
-    found = read_json(folder / EXAM)
+    found = read_json(folder / DATA_FILE)
     if not isinstance(found, dict) or "questions" not in found:
-        raise RunError(f"{folder / EXAM} cannot be read.", next_step="Begin the run anew with --restart.")
+        raise RunError(f"{folder / DATA_FILE} cannot be read.", next_step="Begin the run anew with --restart.")
     return found
 
 

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from rewardharness.benchmark.intervals import bootstrap_mean
-from rewardharness.benchmark.metrics import Answer, agreement
+from rewardharness.benchmark.metrics import LabeledAnswer, agreement
 from rewardharness.judging.report import wilson
 from rewardharness.schema import Accuracy, Interval
 
 
-def answers_interval(answers: Sequence[Answer], count: Accuracy) -> Interval | None:
+def answers_interval(answers: Sequence[LabeledAnswer], count: Accuracy) -> Interval | None:
     """Interval of the share of judged answers that agree with their labels, see `share_interval`."""
-    judged = [answer for answer in answers if answer.said is not None]
+    judged = [answer for answer in answers if answer.choice is not None]
     return share_interval(
         [agreement(answer) for answer in judged],
         [answer.cluster for answer in judged],

@@ -12,7 +12,7 @@
     score_of        which score of a judge speaks to which dimension: reward, instruction or quality
     protocols       how the task may be judged, the usual one first, see `PROTOCOLS`
     metrics         what is counted, see `METRICS`
-    parts           rows that are counted together, see `Part`
+    parts           rows that are counted together, see `TaskPart`
     notes           traps, and where our protocol differs from the published one
 
 A relative path of examples is relative to the file.
@@ -69,7 +69,7 @@ RATINGS = "ratings"
 
 
 @dataclass(frozen=True)
-class Place:
+class DataLocation:
     """Where the rows of a task lie; empty for data that nobody serves, which must be named on this disk."""
 
     hub: str = ""
@@ -137,7 +137,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Part:
+class TaskPart:
     """Rows that are counted together."""
 
     name: str
@@ -170,8 +170,8 @@ class Task:
 
     name: str
     title: str
-    data: Place
-    parts: tuple[Part, ...]
+    data: DataLocation
+    parts: tuple[TaskPart, ...]
     columns: Columns | None = None
     """None for examples, whose columns are recognised."""
     label: Label | None = None
@@ -253,7 +253,7 @@ def examples_task(spec: str) -> Task:
     return Task(
         name="".join(char if char in _NAME else "-" for char in title.lower()).strip("-") or "examples",
         title=title,
-        data=Place(examples=whole),
+        data=DataLocation(examples=whole),
         parts=(),
         protocols=("pairs", "both-orders", "pointwise"),
         metrics=("exact", "forced"),
@@ -283,7 +283,7 @@ def read_task(text: str, where: str, base: Path | None = None) -> Task:
     if not isinstance(parts, list):
         raise _wrong(where, "`parts` is not a list")
     made: dict[str, Any] = {
-        "data": _read(Place, _mapping(value.pop("data", {}), f"{where}: data"), f"{where}: data"),
+        "data": _read(DataLocation, _mapping(value.pop("data", {}), f"{where}: data"), f"{where}: data"),
         "parts": tuple(_read_part(part, f"{where}: part {number}") for number, part in enumerate(parts, 1)),
     }
     if "columns" in value:
@@ -298,11 +298,11 @@ def read_task(text: str, where: str, base: Path | None = None) -> Task:
     return task
 
 
-def _read_part(value: Any, where: str) -> Part:
+def _read_part(value: Any, where: str) -> TaskPart:
     values = _mapping(value, where)
     if "group" in values:
         values["group"] = _read(Group, _mapping(values["group"], f"{where}: group"), f"{where}: group")
-    return _read(Part, values, where)
+    return _read(TaskPart, values, where)
 
 
 def _read(kind: type[T], values: Mapping[str, Any], where: str) -> T:
@@ -389,7 +389,7 @@ def _check_label(label: Label, where: str) -> None:
         raise _wrong(where, f"the label {unknown[0]!r} is none of {', '.join(TRUTHS)}")
 
 
-def _check_part(part: Part, where: str) -> None:
+def _check_part(part: TaskPart, where: str) -> None:
     if set(part.labels) - set(TRUTHS):
         raise _wrong(where, f"part {part.name}: labels are some of {', '.join(TRUTHS)}")
     if not 2 <= part.candidates <= len(LABELS):

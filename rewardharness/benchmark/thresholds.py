@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from rewardharness.benchmark.items import Exam
+from rewardharness.benchmark.items import BenchmarkData
 from rewardharness.benchmark.metrics import FOUR_WAY, THREE_WAY, TIES, ScoredPair
 from rewardharness.benchmark.result import make_sheet
-from rewardharness.benchmark.run import Contender
-from rewardharness.benchmark.task import BOTH_BAD, Part
+from rewardharness.benchmark.run import BenchmarkEntry
+from rewardharness.benchmark.task import BOTH_BAD, TaskPart
 from rewardharness.benchmark.ties import TieRule, fit_ties
 from rewardharness.errors import DataError
 from rewardharness.files import read_json, write_json
@@ -27,9 +27,9 @@ Rules = Mapping[str, Mapping[str, TieRule]]
 
 
 def fit_rules(
-    exam: Exam,
-    development: Exam,
-    contenders: Sequence[Contender],
+    exam: BenchmarkData,
+    development: BenchmarkData,
+    contenders: Sequence[BenchmarkEntry],
     judgments: Mapping[str, Mapping[str, Judgment]],
 ) -> tuple[Rules, tuple[str, ...]]:
     """Fit a threshold for every contender and every part that has ties.
@@ -67,7 +67,7 @@ def _scored(asked: Json, judgments: Mapping[str, Judgment]) -> list[ScoredPair]:
     return [each.scored for each in replies if len(each.question.asks) == 2 and isinstance(each.question.truth, str)]
 
 
-def _fit(exam: Exam, part: Part, pairs: Sequence[ScoredPair], identity: Json) -> TieRule | None:
+def _fit(exam: BenchmarkData, part: TaskPart, pairs: Sequence[ScoredPair], identity: Json) -> TieRule | None:
     if any(question.score != "reward" for question in exam.questions if question.part == part.name):
         return None
     both = BOTH_BAD in part.labels and any(pair.truth == BOTH_BAD for pair in pairs)

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rewardharness.benchmark.metrics import THREE_WAY, Answer, PairScore, ScoredPair, check_answer, pair_accuracy
+from rewardharness.benchmark.metrics import THREE_WAY, LabeledAnswer, PairScore, ScoredPair, check_answer, pair_accuracy
 from rewardharness.benchmark.task import BOTH_BAD
 from rewardharness.errors import DataError, InputError
 from rewardharness.files import content_id
@@ -72,7 +72,7 @@ class TieRule:
         """Make a rule of a threshold that was known before any data were seen, such as 0."""
         return cls(_valid(threshold), floor, tuple(labels), judge, protocol)
 
-    def say(self, pair: ScoredPair) -> str | None:
+    def label(self, pair: ScoredPair) -> str | None:
         """Label one pair from its scores; None unless both are there."""
         lead = pair.difference
         if pair.first is None or pair.second is None or lead is None:
@@ -89,7 +89,7 @@ class TieRule:
         return f"ties within {self.threshold:.4g}{floor} ({where})"
 
     @property
-    def told(self) -> Json:
+    def summary(self) -> Json:
         """What a table says of it: threshold, floor, on how many pairs it was fitted and right there, and which."""
         fitted = {"fitted_on": self.n, "fitted_right": self.correct, "fitted_digest": self.digest}
         return {"threshold": self.threshold, "floor": self.floor, **fitted}
@@ -144,7 +144,7 @@ def fit_ties(
     if TIE not in labels:
         raise InputError("These labels have no ties.", next_step="Score such pairs under `strict`.")
     for pair in development:
-        check_answer(Answer(pair.id, pair.truth, None), labels)
+        check_answer(LabeledAnswer(pair.id, pair.truth, None), labels)
     known = [pair for pair in development if pair.difference is not None]
     if not known:
         raise InputError("No development pair has both scores.", next_step="Give judged pairs.")
@@ -208,7 +208,8 @@ def tuned_in_hindsight(pairs: Sequence[ScoredPair], labels: Sequence[str] = THRE
 
 def _score(pairs: Iterable[ScoredPair], rule: TieRule, treatment: str) -> PairScore:
     answers = [
-        Answer(pair.id, pair.truth, rule.say(pair), pair.category, pair.dimension, pair.cluster) for pair in pairs
+        LabeledAnswer(pair.id, pair.truth, rule.label(pair), pair.category, pair.dimension, pair.cluster)
+        for pair in pairs
     ]
     return PairScore(treatment, rule.labels, pair_accuracy(answers, "exact", rule.labels).accuracy)
 
@@ -229,7 +230,7 @@ def _sweep(pairs: Sequence[ScoredPair], *, with_floor: bool) -> tuple[int, float
 
     gaps = np.array([abs(pair.difference or 0.0) for pair in pairs])
     tops = np.array([max(pair.first or 0.0, pair.second or 0.0) for pair in pairs])
-    parted = np.array([pair.answer().said == pair.truth and pair.truth != TIE for pair in pairs], dtype=int)
+    parted = np.array([pair.answer().choice == pair.truth and pair.truth != TIE for pair in pairs], dtype=int)
     level = np.array([pair.truth == TIE for pair in pairs], dtype=int)
     bad = np.array([pair.truth == BOTH_BAD for pair in pairs], dtype=int)
     order = np.argsort(gaps, kind="stable")

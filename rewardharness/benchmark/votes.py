@@ -28,7 +28,7 @@ from rewardharness.benchmark.metrics import (
     FOUR_WAY,
     THREE_WAY,
     TIES,
-    Answer,
+    LabeledAnswer,
     PairScore,
     chance,
     collapse,
@@ -84,7 +84,7 @@ class NoRepliesError(DataError):
 class Vote:
     """What one reply says."""
 
-    said: str | None
+    choice: str | None
     """`A`, `B`, `tie`, `both bad`, `EITHER_TIE` (in the published reading alone), or None for no vote."""
     problem: str = ""
     """Why there is no vote: `NO_VERDICT`, `NOT_A_LABEL` or `CONTRADICTORY`; empty when there is one."""
@@ -110,7 +110,7 @@ class VoteCount:
     """The votes of a file in one reading."""
 
     reading: Reading
-    answers: tuple[Answer, ...]
+    answers: tuple[LabeledAnswer, ...]
     """One per row, in four labels; a reply without a vote has no answer."""
     four_way: PairScore
     """Exact, with both kinds of tie. The published number is its `of_all`: what is no vote is wrong."""
@@ -205,7 +205,7 @@ def report_votes(name: str, rows: Sequence[VoteRow]) -> VoteReport:
         differing = tuple(
             row.id
             for row, answer in zip(rows, published.answers, strict=True)
-            if row.published_correct is not None and row.published_correct != (answer.said == answer.truth)
+            if row.published_correct is not None and row.published_correct != (answer.choice == answer.truth)
         )
     return VoteReport(name, len(rows), published, strict, chance(published.answers, FOUR_WAY), differing)
 
@@ -218,10 +218,10 @@ def count_votes(rows: Sequence[VoteRow], reading: Reading) -> VoteCount:
         vote = parse_vote(row.reply, reading)
         if vote.problem:
             problems[vote.problem] += 1
-        said = vote.said
+        said = vote.choice
         if said == EITHER_TIE:
             said = row.truth if row.truth in TIES else TIE
-        answers.append(Answer(row.id, row.truth, said))
+        answers.append(LabeledAnswer(row.id, row.truth, said))
     collapsed = [collapse(answer) for answer in answers]
     return VoteCount(
         reading,

@@ -18,8 +18,8 @@ from rewardharness.errors import DataError
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
-    from rewardharness.benchmark.items import Exam
-    from rewardharness.benchmark.run import Contender, Cost
+    from rewardharness.benchmark.items import BenchmarkData
+    from rewardharness.benchmark.run import BenchmarkEntry, Cost
     from rewardharness.evolution.stop import StopRequest
     from rewardharness.judging.judge import Judge
     from rewardharness.judging.release import Release
@@ -164,9 +164,11 @@ def manifest_of(arguments: argparse.Namespace, settings: Settings) -> "Json":
     return manifest(_open(arguments.task, arguments, settings), _contenders(arguments, settings)[0])
 
 
-def _open(spec: str, arguments: argparse.Namespace, settings: Settings, beside: "Exam | None" = None) -> "Exam":
+def _open(
+    spec: str, arguments: argparse.Namespace, settings: Settings, beside: "BenchmarkData | None" = None
+) -> "BenchmarkData":
     """Open a task, or the development data beside one; says what is odd about the data."""
-    from rewardharness.benchmark.loading import open_exam
+    from rewardharness.benchmark.loading import open_benchmark
     from rewardharness.benchmark.task import open_task
 
     mind_the_name(spec)
@@ -180,8 +182,8 @@ def _open(spec: str, arguments: argparse.Namespace, settings: Settings, beside: 
     with Bars(arguments.quiet) as bars, _no_fields():
         if beside is not None:
             protocol = beside.protocol if beside.protocol in task.protocols else None
-            return open_exam(task, settings, protocol=protocol, progress=bars.show)
-        exam = open_exam(
+            return open_benchmark(task, settings, protocol=protocol, progress=bars.show)
+        exam = open_benchmark(
             task,
             settings,
             protocol=arguments.task_protocol,
@@ -210,9 +212,9 @@ def _no_fields() -> Iterator[None]:
         raise DataError(error.message, next_step=step) from None
 
 
-def _contenders(arguments: argparse.Namespace, settings: Settings) -> "list[Contender]":
+def _contenders(arguments: argparse.Namespace, settings: Settings) -> "list[BenchmarkEntry]":
     """Say who is in the table, the judge first; nobody twice."""
-    from rewardharness.benchmark.run import Contender
+    from rewardharness.benchmark.run import BenchmarkEntry
     from rewardharness.judging.measured import MeasuredJudge
     from rewardharness.judging.subagent import SubAgent
     from rewardharness.library.opening import open_library
@@ -227,25 +229,25 @@ def _contenders(arguments: argparse.Namespace, settings: Settings) -> "list[Cont
         library = open_library(spec)
         judge = _opener(arguments.judge, arguments, settings)
         reads = isinstance(judge(False), SubAgent | MeasuredJudge)
-        found = [Contender("judge", library if reads else EMPTY, spec if reads else NO_LIBRARY, judge)]
+        found = [BenchmarkEntry("judge", library if reads else EMPTY, spec if reads else NO_LIBRARY, judge)]
         if reads and not arguments.no_baseline:
-            found.append(Contender("empty", EMPTY, NO_LIBRARY, judge))
+            found.append(BenchmarkEntry("empty", EMPTY, NO_LIBRARY, judge))
     for name in _names(arguments.baselines):
         other = _opener(name, arguments, settings, release)
         if isinstance(other(False), SubAgent | MeasuredJudge):
             data = release.evolved_on if release is not None else frozenset[str]()
-            found.append(Contender("baseline", library, spec, other, release_data=data))
+            found.append(BenchmarkEntry("baseline", library, spec, other, release_data=data))
         else:
-            found.append(Contender("baseline", EMPTY, NO_LIBRARY, other))
-    table: dict[str, Contender] = {}
+            found.append(BenchmarkEntry("baseline", EMPTY, NO_LIBRARY, other))
+    table: dict[str, BenchmarkEntry] = {}
     for each in found:
         table.setdefault(each.key, each)
     return list(table.values())
 
 
-def _released(arguments: argparse.Namespace, settings: Settings) -> "tuple[list[Contender], Release]":
+def _released(arguments: argparse.Namespace, settings: Settings) -> "tuple[list[BenchmarkEntry], Release]":
     """A release, and beside it its judge with its settings and without a Library, which is not the release."""
-    from rewardharness.benchmark.run import Contender
+    from rewardharness.benchmark.run import BenchmarkEntry
     from rewardharness.judging.opening import JudgeOptions
     from rewardharness.judging.release_opening import open_release
     from rewardharness.library.store import EMPTY
@@ -258,10 +260,10 @@ def _released(arguments: argparse.Namespace, settings: Settings) -> "tuple[list[
         return open_release(release, settings, endpoint=explicit_judge(arguments, settings), options=options)[0]
 
     named, ties = f"release {release.id[:12]}", bool(release.settings["ties"])
-    found = [Contender("judge", library, named, judge, release.id, ties, release.evolved_on)]
+    found = [BenchmarkEntry("judge", library, named, judge, release.id, ties, release.evolved_on)]
     if library.id != EMPTY.id and not arguments.no_baseline:
         bare = f"{NO_LIBRARY} (judge and settings of {named}, not the release)"
-        found.append(Contender("empty", EMPTY, bare, judge, release.id, ties))
+        found.append(BenchmarkEntry("empty", EMPTY, bare, judge, release.id, ties))
     return found, release
 
 
@@ -294,7 +296,7 @@ def _opener(
     return open_it
 
 
-def _tell(exam: "Exam", contenders: "Sequence[Contender]", costs: "Sequence[Cost]", folder: Path) -> None:
+def _tell(exam: "BenchmarkData", contenders: "Sequence[BenchmarkEntry]", costs: "Sequence[Cost]", folder: Path) -> None:
     """Say what is going to be judged, and what that costs."""
     drawn = f", a sample of {exam.sampled[0]} of {exam.sampled[1]} pairs or groups" if exam.sampled else ""
     output.note(f"{exam.task.title}: {len(exam.items)} examples, protocol {exam.protocol}{drawn}; {exam.revision}.")
@@ -311,7 +313,9 @@ def _tell(exam: "Exam", contenders: "Sequence[Contender]", costs: "Sequence[Cost
     output.note(f"Run folder: {folder}")
 
 
-def _expected(exam: "Exam", contenders: "Sequence[Contender]", costs: "Sequence[Cost]", folder: Path) -> "Json":
+def _expected(
+    exam: "BenchmarkData", contenders: "Sequence[BenchmarkEntry]", costs: "Sequence[Cost]", folder: Path
+) -> "Json":
     """Say the same as JSON."""
     return {
         **{name: value for name, value in exam.to_json().items() if name != "questions"},
@@ -327,8 +331,8 @@ def _expected(exam: "Exam", contenders: "Sequence[Contender]", costs: "Sequence[
 def _judge(
     arguments: argparse.Namespace,
     settings: Settings,
-    exams: "tuple[Exam, Exam | None]",
-    contenders: "Sequence[Contender]",
+    exams: "tuple[BenchmarkData, BenchmarkData | None]",
+    contenders: "Sequence[BenchmarkEntry]",
     stop: "StopRequest",
 ) -> None:
     """Judge what is not known yet, and fit thresholds where there are development data.
@@ -336,7 +340,7 @@ def _judge(
     Raises:
         Stopped: If somebody asked for an end.
     """
-    from rewardharness.benchmark.run import judge_exam, manifest, read_judgments
+    from rewardharness.benchmark.run import judge_benchmark, manifest, read_judgments
     from rewardharness.benchmark.thresholds import DEVELOPMENT, fit_rules, write_rules
     from rewardharness.evolution.stop import STOP_FILE
     from rewardharness.judging.subagent import SubAgent
@@ -347,17 +351,17 @@ def _judge(
         usual = MODEL_CONCURRENCY if isinstance(judge, SubAgent) else settings.workers
         return int(arguments.concurrency or usual)
 
-    def judge(exam: "Exam", place: Path, label: str, record: Any) -> None:
+    def judge(exam: "BenchmarkData", place: Path, label: str, record: Any) -> None:
         with RunFolder(place, manifest(exam, contenders[0]), restart=arguments.restart, record=record) as run:
             (place / STOP_FILE).unlink(missing_ok=True)  # of an earlier sitting
             total = len(exam.items) * len(contenders)
             done = total - _left(exam, contenders, run.results(), arguments.retry_failed)
             with output.Progress(total, label, done=done, quiet=arguments.quiet) as bar:
 
-                def step(contender: "Contender", judgment: "Judgment") -> None:
+                def step(contender: "BenchmarkEntry", judgment: "Judgment") -> None:
                     bar.step(contender.identity["name"])
 
-                judge_exam(
+                judge_benchmark(
                     run,
                     exam,
                     contenders,
@@ -381,7 +385,7 @@ def _judge(
         write_rules(folder, rules, notes)
 
 
-def _left(exam: "Exam", contenders: "Sequence[Contender]", known: "dict[str, Json]", retry: bool) -> int:
+def _left(exam: "BenchmarkData", contenders: "Sequence[BenchmarkEntry]", known: "dict[str, Json]", retry: bool) -> int:
     """How many judgments are to be made."""
     from rewardharness.benchmark.run import line_id
 

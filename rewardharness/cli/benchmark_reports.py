@@ -164,7 +164,7 @@ def print_result(result: "Json") -> None:
 
 def _print_numbers(result: "Json", numbers: "list[tuple[str, list[tuple[Json, Json]]]]") -> None:
     """One column per number, one row for everyone in the table, and one for guessing."""
-    from rewardharness.benchmark.figures import figure, guessing, judged
+    from rewardharness.benchmark.figures import chance_level, figure, judged
     from rewardharness.benchmark.result import label
 
     def cell(each: "Json | None") -> str:
@@ -177,18 +177,18 @@ def _print_numbers(result: "Json", numbers: "list[tuple[str, list[tuple[Json, Js
     for row in result["rows"]:
         mine = [next((each for who, each in rows if who is row), None) for _, rows in numbers]
         cells.append([label(row), *(cell(each) for each in mine)])
-    cells.append(["guessing", *(guessing(rows[0][1]) for _, rows in numbers)])
+    cells.append(["guessing", *(chance_level(rows[0][1]) for _, rows in numbers)])
     output.table(("", *headings), cells)
 
 
 def _print_published(result: "Json") -> None:
-    from rewardharness.benchmark.figures import figure, what
+    from rewardharness.benchmark.figures import figure, number_name
 
     for each in result["published"]:
         rows = each["rows"]
         cells = [("ours", figure(each), str(each["n"]), "")]
         cells += [(row["judge"], row["printed"], _n(row), row["mark"]) for row in rows[:MOST_PUBLISHED]]
-        output.table(("judge", "as printed", "n", "what differs"), cells, title=f"Published beside {what(each)}")
+        output.table(("judge", "as printed", "n", "what differs"), cells, title=f"Published beside {number_name(each)}")
         if len(rows) > MOST_PUBLISHED:
             output.say(f"{len(rows) - MOST_PUBLISHED} more in the report.")
 

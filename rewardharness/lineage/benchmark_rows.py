@@ -6,8 +6,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from rewardharness.benchmark.result import make_sheet, outcomes
-from rewardharness.benchmark.run import EXAM, read_exam, read_judgments
+from rewardharness.benchmark.result import compared_examples, make_sheet
+from rewardharness.benchmark.run import DATA_FILE, read_benchmark, read_judgments
 from rewardharness.errors import DataError, InputError
 from rewardharness.lineage.records import BenchmarkRef, Direction, Items, MetricValue
 from rewardharness.lineage.reports import ReportFacts
@@ -97,15 +97,15 @@ def _metric(name: str, number: Json) -> MetricValue:
 
 def _items(folder: Path, key: str, named: Mapping[str, Json], metrics: Mapping[str, MetricValue]) -> Items:
     """Return the credit per question of metrics that are its mean. Empty without the run folder."""
-    if not (folder / EXAM).is_file():
+    if not (folder / DATA_FILE).is_file():
         return {}
-    exam = read_exam(folder)
+    exam = read_benchmark(folder)
     sheet = make_sheet(exam, read_judgments(folder).get(key, {}))
     found: dict[str, dict[str, float]] = {}
     for name, number in named.items():
         if number["metric"] != "exact" or number["part"] not in sheet.parts:
             continue
-        judged = [each for each in outcomes(sheet, number["part"]) if each.credit is not None]
+        judged = [each for each in compared_examples(sheet, number["part"]) if each.credit is not None]
         clusters = [each.cluster for each in judged if each.cluster]
         if len(set(clusters)) < len(clusters):
             continue  # a paired comparison assumes independence; questions on one source image are not independent

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from synthetic import MAKERS, Pixels
 
-from rewardharness.benchmark.items import Exam
-from rewardharness.benchmark.loading import open_exam
+from rewardharness.benchmark.items import BenchmarkData
+from rewardharness.benchmark.loading import open_benchmark
 from rewardharness.benchmark.report import read_result
-from rewardharness.benchmark.run import Contender, judge_exam, manifest
+from rewardharness.benchmark.run import BenchmarkEntry, judge_benchmark, manifest
 from rewardharness.benchmark.task import open_task
 from rewardharness.judging.judge import Judge
 from rewardharness.library.store import EMPTY, Library
@@ -21,11 +21,11 @@ def settings(folder: Path) -> Settings:
     return Settings.from_env({"RH_HOME": str(folder / "home"), "RH_WORKERS": "2"})
 
 
-def made(name: str, folder: Path, protocol: str | None = None, **options: object) -> Exam:
+def made(name: str, folder: Path, protocol: str | None = None, **options: object) -> BenchmarkData:
     """Open a task that comes with the package on synthetic data."""
     place = folder / name
     source = MAKERS[name](place) if not place.exists() else _known(name, place)
-    return open_exam(open_task(name), settings(folder), protocol=protocol, source=source, **options)  # type: ignore[arg-type]
+    return open_benchmark(open_task(name), settings(folder), protocol=protocol, source=source, **options)  # type: ignore[arg-type]
 
 
 def _known(name: str, place: Path) -> Path:
@@ -38,14 +38,14 @@ def contender(
     role: str = "judge",
     library: Library = EMPTY,
     name: str = "no Library",
-) -> Contender:
-    return Contender(role, library, name, open_judge)  # type: ignore[arg-type]
+) -> BenchmarkEntry:
+    return BenchmarkEntry(role, library, name, open_judge)  # type: ignore[arg-type]
 
 
-def judged(exam: Exam, contenders: Sequence[Contender], folder: Path) -> Json:
+def judged(exam: BenchmarkData, contenders: Sequence[BenchmarkEntry], folder: Path) -> Json:
     """Judge an exam and count."""
     with RunFolder(folder, manifest(exam, contenders[0])) as run:
-        judge_exam(run, exam, contenders, concurrency=lambda judge: 8)
+        judge_benchmark(run, exam, contenders, concurrency=lambda judge: 8)
     return read_result(folder)
 
 

@@ -12,7 +12,7 @@ from synthetic import Pixels, editreward_rows, vcreward, write_parquet
 
 from rewardharness.benchmark.figures import figure, headline
 from rewardharness.benchmark.flips import compare_runs
-from rewardharness.benchmark.loading import open_exam
+from rewardharness.benchmark.loading import open_benchmark
 from rewardharness.benchmark.report import make_facts, markdown, read_result, write_for_library, write_report
 from rewardharness.benchmark.report_page import report_page
 from rewardharness.benchmark.task import open_task
@@ -115,7 +115,7 @@ def test_foreign_text_is_harmless_in_markdown_and_on_the_page(tmp_path: Path) ->
         write_parquet(tmp_path / "copy" / f"{k}pair" / "a.parquet", editreward_rows(k, 1))
     write_parquet(tmp_path / "copy" / "2pair" / "a.parquet", rows)
     task = replace(open_task("editreward-bench"), title=HOSTILE, notes=(HOSTILE,))
-    exam = open_exam(task, settings(tmp_path), source=tmp_path / "copy")
+    exam = open_benchmark(task, settings(tmp_path), source=tmp_path / "copy")
     result = judged(exam, [contender(name=HOSTILE)], tmp_path / "run")
     text = markdown(result)
     assert "&#" not in text and "https://" not in text
@@ -166,7 +166,7 @@ def test_what_does_not_count_is_said_with_its_number(tmp_path: Path) -> None:
     for k in (2, 4):
         write_parquet(tmp_path / "copy" / f"{k}pair" / "a.parquet", editreward_rows(k, 2))
     write_parquet(tmp_path / "copy" / "3pair" / "a.parquet", [{**rows[0], "ranking": "?"}, *rows[1:], rows[5]])
-    exam = open_exam(open_task("editreward-bench"), settings(tmp_path), source=tmp_path / "copy")
+    exam = open_benchmark(open_task("editreward-bench"), settings(tmp_path), source=tmp_path / "copy")
     result = judged(exam, [contender()], tmp_path / "run")
     [counted] = [each for each in result["counted"] if each["part"] == "K=3"]
     assert counted == {"part": "K=3", "rows": 12, "counted": 11, "left_out": {"label not understood": 1}}

@@ -9,11 +9,11 @@ from bench_parts import contender, judged, made, number, settings
 from synthetic import MAKERS, Pixels, edit, editreward_rows, png, vcreward, write_parquet
 
 from rewardharness.benchmark.figures import thresholds
-from rewardharness.benchmark.items import Exam
-from rewardharness.benchmark.loading import open_exam
+from rewardharness.benchmark.items import BenchmarkData
+from rewardharness.benchmark.loading import open_benchmark
 from rewardharness.benchmark.report import markdown, read_result
 from rewardharness.benchmark.report_page import report_page
-from rewardharness.benchmark.run import estimate, judge_exam, line_id, manifest, read_judgments, read_known
+from rewardharness.benchmark.run import estimate, judge_benchmark, line_id, manifest, read_judgments, read_known
 from rewardharness.benchmark.task import list_tasks, open_task
 from rewardharness.benchmark.thresholds import fit_rules, read_rules, write_rules
 from rewardharness.errors import DataError, RunError
@@ -228,7 +228,7 @@ def test_what_failed_is_judged_again_only_when_asked(tmp_path: Path) -> None:
     well.name = "pixels failing"  # the same judge, whose server is back
     for retry, asked, coverage in ((False, 0, 17 / 20), (True, 3, 1.0)):
         with RunFolder(tmp_path / "run", manifest(exam, contender(lambda ties: well))) as run:
-            judge_exam(run, exam, [contender(lambda ties: well)], concurrency=lambda judge: 1, retry=retry)
+            judge_benchmark(run, exam, [contender(lambda ties: well)], concurrency=lambda judge: 1, retry=retry)
         assert len(well.seen) == asked
         assert read_result(tmp_path / "run")["rows"][0]["coverage"] == coverage
 
@@ -312,8 +312,8 @@ def development(tmp_path: Path, first: int, n: int) -> Path:
     return path
 
 
-def opened(tmp_path: Path, source: Path) -> Exam:
-    return open_exam(open_task("editreward-bench"), settings(tmp_path), source=source)
+def opened(tmp_path: Path, source: Path) -> BenchmarkData:
+    return open_benchmark(open_task("editreward-bench"), settings(tmp_path), source=source)
 
 
 def test_thresholds_are_fitted_on_other_data_and_stand_beside(tmp_path: Path) -> None:
@@ -375,7 +375,7 @@ def test_an_image_that_is_missing_is_a_failure_of_its_pair_alone(tmp_path: Path)
     row = json.loads(lines[0])
     row["edited_images"][0] = "images/gone.png"
     table.write_text("\n".join([json.dumps(row), *lines[1:]]) + "\n", encoding="utf-8")
-    exam = open_exam(open_task("vcreward-bench"), settings(tmp_path), source=place)
+    exam = open_benchmark(open_task("vcreward-bench"), settings(tmp_path), source=place)
     assert [(each.code, each.n) for each in exam.problems if each.part == "all"] == [("missing image", 1)]
     result = judged(exam, [contender(lambda ties: BaselineJudge("closer", ties))], tmp_path / "run")
     assert result["rows"][0]["failures"] == {"image": 1}

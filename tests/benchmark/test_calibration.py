@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rewardharness.benchmark.calibration import (
-    Forecast,
+    GradedJudgment,
     by_category,
     by_margin,
     calibration,
@@ -17,7 +17,7 @@ from rewardharness.schema import Accuracy
 
 forecasts = st.lists(
     st.builds(
-        Forecast,
+        GradedJudgment,
         id=st.text(max_size=3),
         correct=st.sampled_from([0.0, 0.5, 1.0, None]),
         confidence=st.one_of(st.none(), st.floats(0, 1)),
@@ -28,8 +28,8 @@ forecasts = st.lists(
 )
 
 
-def rows(*pairs: tuple[float | None, float | None]) -> list[Forecast]:
-    return [Forecast(str(place), correct, confidence) for place, (confidence, correct) in enumerate(pairs)]
+def rows(*pairs: tuple[float | None, float | None]) -> list[GradedJudgment]:
+    return [GradedJudgment(str(place), correct, confidence) for place, (confidence, correct) in enumerate(pairs)]
 
 
 def test_the_error_and_the_brier_score_worked_out_by_hand() -> None:
@@ -70,7 +70,7 @@ def test_accuracy_grows_with_the_margin_of_a_judge_that_knows_what_it_knows() ->
     source = random.Random(1)
     margins = [source.random() for _ in range(800)]
     found = by_margin(
-        [Forecast(str(i), float(source.random() < 0.5 + m / 2), margin=m) for i, m in enumerate(margins)], parts=4
+        [GradedJudgment(str(i), float(source.random() < 0.5 + m / 2), margin=m) for i, m in enumerate(margins)], parts=4
     )
     values = [each.accuracy.value for each in found]
     assert [each.accuracy.n for each in found] == [200] * 4
@@ -79,7 +79,11 @@ def test_accuracy_grows_with_the_margin_of_a_judge_that_knows_what_it_knows() ->
 
 
 def test_failures_lower_the_coverage_of_their_category() -> None:
-    judged = [Forecast("1", 1, category="x"), Forecast("2", None, category="x"), Forecast("3", 0.5, category="y")]
+    judged = [
+        GradedJudgment("1", 1, category="x"),
+        GradedJudgment("2", None, category="x"),
+        GradedJudgment("3", 0.5, category="y"),
+    ]
     assert by_category(judged) == {"x": Accuracy(2, 1, 1.0), "y": Accuracy(1, 1, 0.5)}
     assert calibration_json(judged)["by_category"]["x"]["coverage"] == 0.5
 
@@ -94,17 +98,17 @@ def test_failures_lower_the_coverage_of_their_category() -> None:
 )
 def test_values_out_of_range_are_refused(values: dict[str, float], problem: str) -> None:
     with pytest.raises(InputError, match=f"e: the {problem}"):
-        Forecast(**{"id": "e", "correct": 1.0, **values})  # type: ignore[arg-type]
+        GradedJudgment(**{"id": "e", "correct": 1.0, **values})  # type: ignore[arg-type]
 
 
 def test_no_bins_are_refused() -> None:
     for call in (lambda: calibration([], bins=0), lambda: calibration([], 0, "mass"), lambda: by_margin([], 0)):
-        with pytest.raises(InputError, match="0 bins"):
+        with pytest.raises(InputError, match="at least 1, not 0"):
             call()
 
 
 @given(forecasts, st.integers(1, 12), st.sampled_from(["width", "mass"]))
-def test_measures_stay_in_bounds_and_bins_hold_everything(given: list[Forecast], bins: int, scheme: str) -> None:
+def test_measures_stay_in_bounds_and_bins_hold_everything(given: list[GradedJudgment], bins: int, scheme: str) -> None:
     found = calibration(given, bins, scheme)  # type: ignore[arg-type]
     assert sum(each.accuracy.n for each in found.bins) == found.used <= found.n
     assert sum(each.accuracy.n for each in by_margin(given, bins)) <= found.n

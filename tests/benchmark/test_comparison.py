@@ -3,15 +3,15 @@ from dataclasses import replace
 
 import pytest
 
-from rewardharness.benchmark.comparison import Outcome, Run, compare
-from rewardharness.benchmark.metrics import UNDECIDED, Answer
+from rewardharness.benchmark.comparison import ComparedExample, ComparedRun, compare
+from rewardharness.benchmark.metrics import UNDECIDED, LabeledAnswer
 from rewardharness.errors import InputError
 
 
-def run(name: str, credits: dict[str, float | None], **changed: str) -> Run:
-    outcomes = tuple(Outcome(key, "A", credit) for key, credit in credits.items())
+def run(name: str, credits: dict[str, float | None], **changed: str) -> ComparedRun:
+    outcomes = tuple(ComparedExample(key, "A", credit) for key, credit in credits.items())
     settings = {"task": "t", "metric": "exact", "protocol": "pairs", **changed}
-    return Run(name, outcomes=outcomes, **settings)
+    return ComparedRun(name, outcomes=outcomes, **settings)
 
 
 def test_two_runs_are_compared_example_by_example() -> None:
@@ -60,11 +60,11 @@ def test_a_large_gain_shows_and_chance_does_not() -> None:
 
 
 def test_examples_of_one_source_are_drawn_together() -> None:
-    def clustered(name: str, seed: int) -> Run:
+    def clustered(name: str, seed: int) -> ComparedRun:
         source = random.Random(seed)
         right = [float(source.random() < 0.6) for _ in range(12)]
-        outcomes = (Outcome(str(i), "A", right[i % 12], cluster=f"source {i % 12}") for i in range(240))
-        return Run(name, "t", "exact", "pairs", tuple(outcomes))
+        outcomes = (ComparedExample(str(i), "A", right[i % 12], cluster=f"source {i % 12}") for i in range(240))
+        return ComparedRun(name, "t", "exact", "pairs", tuple(outcomes))
 
     first, second = clustered("one", 1), clustered("other", 2)
     alone = [replace(each, outcomes=tuple(replace(o, cluster="") for o in each.outcomes)) for each in (first, second)]
@@ -83,12 +83,12 @@ def test_examples_of_one_source_are_drawn_together() -> None:
         (run("other", {"a": 1, "c": 0}), "the examples .one lacks 1, such as c; other lacks 1, such as b."),
         (run("other", {"a": 1}), "the examples .other lacks 1, such as b"),
         (
-            Run("other", "t", "exact", "pairs", (Outcome("a", "A", 1), Outcome("b", "B", 1))),
+            ComparedRun("other", "t", "exact", "pairs", (ComparedExample("a", "A", 1), ComparedExample("b", "B", 1))),
             "the labels of 1 examples .b",
         ),
     ],
 )
-def test_runs_that_cannot_be_compared_say_what_differs(other: Run, problem: str) -> None:
+def test_runs_that_cannot_be_compared_say_what_differs(other: ComparedRun, problem: str) -> None:
     with pytest.raises(InputError, match=f"one and other cannot be compared; they differ in {problem}"):
         compare(run("one", {"a": 1, "b": 0}), other)
 
@@ -99,16 +99,16 @@ def test_all_that_differs_is_named_at_once() -> None:
 
 
 def test_an_example_twice_is_refused() -> None:
-    twice = Run("twice", "t", "exact", "pairs", (Outcome("a", "A", 1), Outcome("a", "A", 0)))
-    with pytest.raises(InputError, match="twice has an example twice"):
+    twice = ComparedRun("twice", "t", "exact", "pairs", (ComparedExample("a", "A", 1), ComparedExample("a", "A", 0)))
+    with pytest.raises(InputError, match="twice contains duplicate examples"):
         compare(twice, twice)
 
 
 def test_outcomes_of_answers_and_the_id_of_the_data() -> None:
-    assert Outcome.of(Answer("x", "A", "A", cluster="s")) == Outcome("x", "A", 1.0, "s")
-    assert Outcome.of(Answer("x", "A", UNDECIDED)).credit == 0.5
-    assert Outcome.of(Answer("x", "A", UNDECIDED), "strict").credit == 0.0
-    assert Outcome.of(Answer("x", "A", None)).credit is None
+    assert ComparedExample.of(LabeledAnswer("x", "A", "A", cluster="s")) == ComparedExample("x", "A", 1.0, "s")
+    assert ComparedExample.of(LabeledAnswer("x", "A", UNDECIDED)).credit == 0.5
+    assert ComparedExample.of(LabeledAnswer("x", "A", UNDECIDED), "strict").credit == 0.0
+    assert ComparedExample.of(LabeledAnswer("x", "A", None)).credit is None
     one = run("one", {"a": 1, "b": 0})
     assert one.data_id == run("other", {"b": None, "a": 0}).data_id
     assert one.data_id != run("other", {"b": None, "c": 0}).data_id

@@ -53,16 +53,16 @@ def test_no_group_with_a_failed_pair_counts_however_failures_are_handed_in() -> 
         truth = "".join(source.sample(LABELS, 4))
         rows += group(str(place), truth, right_answers(truth))
     rows = [
-        GroupPair(row.group, row.first, row.second, row.truth, None if place % 10 == 0 else row.said)
+        GroupPair(row.group, row.first, row.second, row.truth, None if place % 10 == 0 else row.choice)
         for place, row in enumerate(rows)
     ]
     score = complete_groups(rows, 4)
-    broken = {row.group for row in rows if row.said is None}
+    broken = {row.group for row in rows if row.choice is None}
     assert coverage(score.pairs) == 0.9
     assert score.accuracy == Accuracy(200, 200 - len(broken), 200 - len(broken))
     assert not score.incomplete
     # Leaving failed rows out gives no better number.
-    without = complete_groups([row for row in rows if row.said is not None], 4)
+    without = complete_groups([row for row in rows if row.choice is not None], 4)
     assert without.accuracy == score.accuracy
     assert set(without.incomplete) == broken
 

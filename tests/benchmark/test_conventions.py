@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewardharness.benchmark.conventions import TwoShowings, both_orders, editscore
+from rewardharness.benchmark.conventions import BothOrderAnswers, both_orders, editscore
 from rewardharness.benchmark.metrics import UNDECIDED, ScoredPair
 from rewardharness.errors import InputError
 from rewardharness.schema import TIE, Accuracy, Failure, Judgment
@@ -32,43 +32,43 @@ def test_editscore_takes_the_strict_mean_over_task_types_per_dimension() -> None
 def test_both_orders_count_every_showing_and_a_failed_one_lowers_the_coverage() -> None:
     found = both_orders(
         [
-            TwoShowings("1", "A", "A", "A"),
-            TwoShowings("2", "A", "A", "B"),
-            TwoShowings("3", "B", "A", "A"),
-            TwoShowings("4", "B", "B", None),
-            TwoShowings("5", "B", UNDECIDED, None),
+            BothOrderAnswers("1", "A", "A", "A"),
+            BothOrderAnswers("2", "A", "A", "B"),
+            BothOrderAnswers("3", "B", "A", "A"),
+            BothOrderAnswers("4", "B", "B", None),
+            BothOrderAnswers("5", "B", UNDECIDED, None),
         ]
     )
-    assert found.showings == Accuracy(10, 8, 2 + 1 + 0 + 1 + 0.5)
+    assert found.judgments == Accuracy(10, 8, 2 + 1 + 0 + 1 + 0.5)
     assert (found.same, found.tried) == (2, 3)
     assert both_orders([]).position_consistency is None
     with pytest.raises(InputError, match="'tie' is none of A, B"):
-        both_orders([TwoShowings("1", "A", TIE, "A")])
+        both_orders([BothOrderAnswers("1", "A", TIE, "A")])
 
 
 def test_whoever_always_takes_the_first_gets_exactly_one_half() -> None:
     source = random.Random(3)
-    pairs = [TwoShowings(str(place), source.choice("AB"), "A", "B") for place in range(301)]
+    pairs = [BothOrderAnswers(str(place), source.choice("AB"), "A", "B") for place in range(301)]
     found = both_orders(pairs)
-    assert found.showings.value == 0.5 and found.position_consistency == 0.0
+    assert found.judgments.value == 0.5 and found.position_consistency == 0.0
 
 
 @given(st.lists(st.tuples(*[st.sampled_from("AB")] * 3), min_size=1))
 def test_swapping_the_letters_or_the_orders_changes_nothing(rows: list[tuple[str, str, str]]) -> None:
-    found = both_orders(TwoShowings(str(i), *row) for i, row in enumerate(rows))
-    assert found == both_orders(TwoShowings(str(i), *(SWAP[x] for x in row)) for i, row in enumerate(rows))
-    assert found == both_orders(TwoShowings(str(i), row[0], row[2], row[1]) for i, row in enumerate(rows))
+    found = both_orders(BothOrderAnswers(str(i), *row) for i, row in enumerate(rows))
+    assert found == both_orders(BothOrderAnswers(str(i), *(SWAP[x] for x in row)) for i, row in enumerate(rows))
+    assert found == both_orders(BothOrderAnswers(str(i), row[0], row[2], row[1]) for i, row in enumerate(rows))
 
 
 def test_two_showings_are_read_off_one_judgment() -> None:
-    def showings(preference: str | None, consistent: bool | None) -> TwoShowings:
+    def showings(preference: str | None, consistent: bool | None) -> BothOrderAnswers:
         failure = None if preference else Failure("timeout", "late")
         judged = Judgment("x", "j", "p", "l", preference=preference, position_consistent=consistent, failure=failure)
-        return TwoShowings.of("x", "B", judged, "source")
+        return BothOrderAnswers.of("x", "B", judged, "source")
 
-    assert both_orders([showings("B", True)]).showings == Accuracy(2, 2, 2)
+    assert both_orders([showings("B", True)]).judgments == Accuracy(2, 2, 2)
     for preference in ("A", "B"):  # the orders disagreed: whatever was made of it, one of the two is right
-        assert both_orders([showings(preference, False)]).showings == Accuracy(2, 2, 1)
-    assert both_orders([showings(None, None)]).showings == Accuracy(2, 0, 0)
+        assert both_orders([showings(preference, False)]).judgments == Accuracy(2, 2, 1)
+    assert both_orders([showings(None, None)]).judgments == Accuracy(2, 0, 0)
     with pytest.raises(InputError, match="one order only"):
         showings("A", None)

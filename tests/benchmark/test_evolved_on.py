@@ -10,11 +10,11 @@ from bench_parts import contender, made, settings
 from PIL import Image
 
 from rewardharness.benchmark.figures import cautions
-from rewardharness.benchmark.items import Exam
-from rewardharness.benchmark.loading import open_exam
+from rewardharness.benchmark.items import BenchmarkData
+from rewardharness.benchmark.loading import open_benchmark
 from rewardharness.benchmark.report import make_facts, markdown, read_result, write_report
 from rewardharness.benchmark.report_page import report_page
-from rewardharness.benchmark.run import CONTENDERS, Contender, judge_exam, manifest
+from rewardharness.benchmark.run import ENTRIES_FILE, BenchmarkEntry, judge_benchmark, manifest
 from rewardharness.benchmark.task import open_task
 from rewardharness.data.opening import open_data
 from rewardharness.judging.baselines import BaselineJudge
@@ -40,8 +40,8 @@ def drawn(folder: Path, shade: int = 0) -> Path:
     return folder
 
 
-def exam_of(data: Path) -> Exam:
-    return open_exam(open_task(str(data)), settings(data.parent))
+def exam_of(data: Path) -> BenchmarkData:
+    return open_benchmark(open_task(str(data)), settings(data.parent))
 
 
 def evolved(*digests: Any) -> Library:
@@ -51,7 +51,7 @@ def evolved(*digests: Any) -> Library:
     return library
 
 
-def table(library: Library) -> list[Contender]:
+def table(library: Library) -> list[BenchmarkEntry]:
     """The judge, the same without a Library, and a judge that reads none."""
     return [
         contender(library=library, name="mine"),
@@ -60,10 +60,10 @@ def table(library: Library) -> list[Contender]:
     ]
 
 
-def judged(exam: Exam, library: Library, run: Path) -> Json:
+def judged(exam: BenchmarkData, library: Library, run: Path) -> Json:
     who = table(library)
     with RunFolder(run, manifest(exam, who[0])) as folder:
-        judge_exam(folder, exam, who, concurrency=lambda judge: 4)
+        judge_benchmark(folder, exam, who, concurrency=lambda judge: 4)
     return read_result(run)
 
 
@@ -115,9 +115,9 @@ def test_what_a_run_is_about_does_not_hang_on_it(tmp_path: Path) -> None:
     assert "dataset_digest" not in old and not cautions(old["rows"]), "as older versions left it"
     assert not cautions(read_result(tmp_path / "run")["rows"])
     assert cautions(judged(exam, evolved(exam.dataset), tmp_path / "run")["rows"])
-    before = (tmp_path / "run" / CONTENDERS).read_text("utf-8")
+    before = (tmp_path / "run" / ENTRIES_FILE).read_text("utf-8")
     assert cautions(judged(exam, evolved(), tmp_path / "run")["rows"]), "the same entries without their lineage"
-    assert (tmp_path / "run" / CONTENDERS).read_text("utf-8") == before
+    assert (tmp_path / "run" / ENTRIES_FILE).read_text("utf-8") == before
 
 
 def test_a_library_is_named_once_and_that_of_a_release_as_such() -> None:

@@ -11,17 +11,17 @@ from rewardharness.benchmark.metrics import (
     THREE_WAY,
     TWO_WAY,
     UNDECIDED,
-    Answer,
+    LabeledAnswer,
     MacroScore,
     ScoredPair,
     Treatment,
     chance,
+    choice_of,
     collapse,
     coverage,
     macro,
     of_all,
     pair_accuracy,
-    said,
     share_json,
     split,
 )
@@ -34,8 +34,8 @@ IMAGE = ImageInput("x", data=b"")
 SWAP = {"A": "B", "B": "A"}
 
 
-def answers(*pairs: tuple[str, str | None]) -> list[Answer]:
-    return [Answer(str(number), truth, given) for number, (truth, given) in enumerate(pairs)]
+def answers(*pairs: tuple[str, str | None]) -> list[LabeledAnswer]:
+    return [LabeledAnswer(str(number), truth, given) for number, (truth, given) in enumerate(pairs)]
 
 
 def judgment(preference: str | None, *, ties: bool = False) -> Judgment:
@@ -45,10 +45,10 @@ def judgment(preference: str | None, *, ties: bool = False) -> Judgment:
 
 many_answers = st.lists(
     st.builds(
-        Answer,
+        LabeledAnswer,
         id=st.uuids().map(str),
         truth=st.sampled_from(THREE_WAY),
-        said=st.sampled_from([*THREE_WAY, UNDECIDED, None]),
+        choice=st.sampled_from([*THREE_WAY, UNDECIDED, None]),
         category=st.sampled_from(["x", "y"]),
     ),
     max_size=40,
@@ -103,12 +103,12 @@ def test_perfect_inverted_failing_and_blind_judges_get_what_they_must(n: int) ->
 
 
 @given(many_answers, st.sampled_from(["exact", "no-tie"]))
-def test_counts_stay_in_bounds_and_relabelling_changes_nothing(rows: list[Answer], treatment: Treatment) -> None:
+def test_counts_stay_in_bounds_and_relabelling_changes_nothing(rows: list[LabeledAnswer], treatment: Treatment) -> None:
     score = pair_accuracy(rows, treatment)
     count = score.accuracy
     assert 0 <= count.correct <= count.judged <= count.n == len(rows) - score.left_out
     swapped = [
-        replace(row, truth=SWAP.get(row.truth, row.truth), said=row.said and SWAP.get(row.said, row.said))
+        replace(row, truth=SWAP.get(row.truth, row.truth), choice=row.choice and SWAP.get(row.choice, row.choice))
         for row in rows
     ]
     assert pair_accuracy(swapped, treatment).accuracy == count
@@ -116,7 +116,7 @@ def test_counts_stay_in_bounds_and_relabelling_changes_nothing(rows: list[Answer
 
 
 @given(many_answers)
-def test_parts_add_up_to_the_whole(rows: list[Answer]) -> None:
+def test_parts_add_up_to_the_whole(rows: list[LabeledAnswer]) -> None:
     score = macro(rows)
     assert list(score.parts) == sorted({row.category for row in rows})
     assert score.pooled == pair_accuracy(rows, "exact").accuracy
@@ -150,16 +150,18 @@ def test_an_answer_is_read_off_a_judgment_as_the_report_counts_it(
     preference: str | None, ties: bool, wanted: str | None
 ) -> None:
     given = judgment(preference, ties=ties)
-    assert said(given) == wanted
+    assert choice_of(given) == wanted
     example = Example("x", "do", IMAGE, (IMAGE, IMAGE), preference="A")
-    assert pair_accuracy([Answer("x", "A", said(given))], "exact").accuracy.correct == credit(example, given)
+    assert pair_accuracy([LabeledAnswer("x", "A", choice_of(given))], "exact").accuracy.correct == credit(
+        example, given
+    )
 
 
 def test_scores_say_who_leads_and_a_missing_one_is_no_answer() -> None:
-    assert ScoredPair("p", "A", 2.0, 1.0).answer().said == "A"
-    assert ScoredPair("p", "A", 1.0, 2.0).answer().said == "B"
-    assert ScoredPair("p", "A", 1.0, 1.0).answer().said == TIE
-    assert ScoredPair("p", "A", None, 1.0).answer().said is None
+    assert ScoredPair("p", "A", 2.0, 1.0).answer().choice == "A"
+    assert ScoredPair("p", "A", 1.0, 2.0).answer().choice == "B"
+    assert ScoredPair("p", "A", 1.0, 1.0).answer().choice == TIE
+    assert ScoredPair("p", "A", None, 1.0).answer().choice is None
     with pytest.raises(InputError, match="p: the score nan is not a finite number"):
         ScoredPair("p", "A", math.nan, 1.0)
 

@@ -14,7 +14,7 @@ from synthetic import MAKERS, editreward_rows, png, write_json, write_parquet
 from rewardharness.benchmark.cases import read_part
 from rewardharness.benchmark.checks import check
 from rewardharness.benchmark.items import sample
-from rewardharness.benchmark.loading import open_exam
+from rewardharness.benchmark.loading import open_benchmark
 from rewardharness.benchmark.task import METRICS, PROTOCOLS, Task, list_tasks, open_task, read_task
 from rewardharness.errors import DataError, InputError
 from rewardharness.hub.errors import HubError
@@ -140,7 +140,7 @@ def test_tasks_are_opened_by_name_by_file_and_by_folder(tmp_path: Path) -> None:
 def test_a_task_file_may_name_a_folder_beside_it(tmp_path: Path) -> None:
     folder = pairs_folder(tmp_path / "data")
     (tmp_path / "mine.yaml").write_text("name: mine\ntitle: T\ndata: {examples: data}\nmetrics: [exact]\n", "utf-8")
-    exam = open_exam(open_task(str(tmp_path / "mine.yaml")), settings(tmp_path))
+    exam = open_benchmark(open_task(str(tmp_path / "mine.yaml")), settings(tmp_path))
     assert exam.task.data.examples == str(folder) and len(exam.questions) == 4
 
 
@@ -168,7 +168,7 @@ def pairs_folder(folder: Path, **more: Any) -> Path:
 
 
 def test_a_folder_is_a_task_with_a_part_per_kind_of_label(tmp_path: Path) -> None:
-    exam = open_exam(open_task(str(pairs_folder(tmp_path / "data"))), settings(tmp_path))
+    exam = open_benchmark(open_task(str(pairs_folder(tmp_path / "data"))), settings(tmp_path))
     assert {part.name: part.labels for part in exam.parts} == {
         "drawn": ("A", "B"),
         "people": ("A", "B", "tie"),
@@ -206,7 +206,7 @@ def test_ids_without_a_mark_are_grouped_by_their_first_ten_characters(tmp_path: 
     for k in (2, 4):
         write_parquet(tmp_path / "copy" / f"{k}pair" / "a.parquet", editreward_rows(k, 1))
     write_parquet(tmp_path / "copy" / "3pair" / "a.parquet", rows)
-    exam = open_exam(open_task("editreward-bench"), settings(tmp_path), source=tmp_path / "copy")
+    exam = open_benchmark(open_task("editreward-bench"), settings(tmp_path), source=tmp_path / "copy")
     assert {question.group for question in exam.questions if question.part == "K=3"} == {
         "K=3/group00000",
         "K=3/group00001",
@@ -226,7 +226,7 @@ def test_where_the_best_always_comes_first_places_are_changed_by_chance(name: st
 def test_one_table_with_all_sizes_of_groups_is_a_copy_too(tmp_path: Path) -> None:
     rows = [row for k in (2, 3, 4) for row in editreward_rows(k, 2)]
     write_parquet(tmp_path / "all.parquet", rows)
-    exam = open_exam(open_task("editreward-bench"), settings(tmp_path), source=tmp_path / "all.parquet")
+    exam = open_benchmark(open_task("editreward-bench"), settings(tmp_path), source=tmp_path / "all.parquet")
     assert [sum(each.part == f"K={k}" for each in exam.questions) for k in (2, 3, 4)] == [2, 6, 12]
 
 
@@ -237,7 +237,7 @@ def broken(
     for k in (2, 4):
         write_parquet(tmp_path / "copy" / f"{k}pair" / "a.parquet", editreward_rows(k, 1))
     write_parquet(tmp_path / "copy" / "3pair" / "a.parquet", change(editreward_rows(3, 4)))
-    exam = open_exam(open_task("editreward-bench"), settings(tmp_path), source=tmp_path / "copy")
+    exam = open_benchmark(open_task("editreward-bench"), settings(tmp_path), source=tmp_path / "copy")
     return {each.code: (each.n, each.consequence) for each in exam.problems if each.part == "K=3"}
 
 
@@ -255,7 +255,7 @@ def turned(row: dict[str, Any]) -> dict[str, Any]:
         (
             lambda rows: [*rows, {**rows[0], "instruction": "else"}],
             {
-                "duplicate id": (1, "counted, under ids of their own"),
+                "duplicate id": (1, "counted, with new ids"),
                 "pair twice in its group": (2, "judged, not counted"),
                 "incomplete group": (1, "its pairs count, the group does not"),
             },
@@ -303,8 +303,8 @@ def test_labels_that_go_round_in_a_circle_are_named(tmp_path: Path) -> None:
 def test_a_missing_column_ends_the_reading_and_is_named(tmp_path: Path) -> None:
     rows = [{key: value for key, value in row.items() if key != "ranking"} for row in editreward_rows(2, 2)]
     write_parquet(tmp_path / "two.parquet", rows)
-    with pytest.raises(DataError, match="no column ranking"):
-        open_exam(open_task("editreward-bench"), settings(tmp_path), source=tmp_path / "two.parquet")
+    with pytest.raises(DataError, match="missing columns: ranking"):
+        open_benchmark(open_task("editreward-bench"), settings(tmp_path), source=tmp_path / "two.parquet")
 
 
 def test_columns_that_are_only_counted_by_may_be_missing(tmp_path: Path) -> None:
@@ -313,7 +313,7 @@ def test_columns_that_are_only_counted_by_may_be_missing(tmp_path: Path) -> None
         [{"prompt": "a", "source_image": png(0), "edited_image": png(9), "score": 3}],
         lines=True,
     )
-    exam = open_exam(open_task("rated-edits"), settings(tmp_path), source=tmp_path / "edits.jsonl")
+    exam = open_benchmark(open_task("rated-edits"), settings(tmp_path), source=tmp_path / "edits.jsonl")
     assert [each.message for each in exam.problems if each.code == "missing column"] == [
         "The data have no column edit_type, model"
     ]
@@ -322,7 +322,7 @@ def test_columns_that_are_only_counted_by_may_be_missing(tmp_path: Path) -> None
 def test_a_score_of_people_beyond_all_numbers_is_counted_as_no_label(tmp_path: Path) -> None:
     row = {"prompt": "a", "source_image": png(0), "edited_image": png(9), "edit_type": "add", "model": "m"}
     write_json(tmp_path / "edits.jsonl", [{**row, "score": score} for score in (3, 10**400)], lines=True)
-    exam = open_exam(open_task("rated-edits"), settings(tmp_path), source=tmp_path / "edits.jsonl")
+    exam = open_benchmark(open_task("rated-edits"), settings(tmp_path), source=tmp_path / "edits.jsonl")
     assert [each.n for each in exam.problems if each.code == "label not understood"] == [1]
 
 
@@ -348,22 +348,22 @@ def test_data_are_read_from_the_hub_at_the_revision_that_is_named(
         repo = hub.server.store.create("TIGER-Lab/EditReward-Bench", kind="datasets")
         repo.put({**files, "README.md": f"{CARD}---\n"})
         task = open_task("editreward-bench")
-        exam = open_exam(task, hub.settings(), revision="main")
+        exam = open_benchmark(task, hub.settings(), revision="main")
         assert exam.revision == repo.branches["main"] and len(exam.questions) == 68
         [said] = [each.message for each in exam.problems if each.code == "revision"]
         assert said.startswith(f"Revision {exam.revision} was read; the declaration pins 837769c")
         unpinned = replace(task, data=replace(task.data, revision=""))
-        [said] = [each.message for each in open_exam(unpinned, hub.settings()).problems if each.code == "revision"]
+        [said] = [each.message for each in open_benchmark(unpinned, hub.settings()).problems if each.code == "revision"]
         assert said.startswith(f"No revision is pinned; {exam.revision} was read")
         pinned = replace(task, data=replace(task.data, revision=exam.revision))
-        assert not open_exam(pinned, hub.settings()).problems
+        assert not open_benchmark(pinned, hub.settings()).problems
         with pytest.raises(HubError):
-            open_exam(task, hub.settings())
+            open_benchmark(task, hub.settings())
 
 
 def test_data_that_nobody_serves_are_asked_for_in_words(tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
-        open_exam(open_task("imagenhub"), settings(tmp_path))
+        open_benchmark(open_task("imagenhub"), settings(tmp_path))
     assert "rater1.tsv" in caught.value.next_step and "--source" in caught.value.next_step
 
 

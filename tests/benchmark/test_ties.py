@@ -55,8 +55,8 @@ def test_the_sweep_finds_what_trying_everything_finds(labels: tuple[str, ...]) -
             for threshold in {0.0, *(abs(each.difference or 0) for each in pairs)}
             for floor in (floors if BOTH_BAD in labels else [None])
         ]
-        best = max(sum(rule.say(each) == each.truth for each in pairs) for rule in tried)
-        assert rule.correct == best == sum(rule.say(each) == each.truth for each in pairs)
+        best = max(sum(rule.label(each) == each.truth for each in pairs) for rule in tried)
+        assert rule.correct == best == sum(rule.label(each) == each.truth for each in pairs)
 
 
 def test_four_labels_call_both_bad_what_lies_below_the_floor() -> None:
@@ -69,10 +69,10 @@ def test_four_labels_call_both_bad_what_lies_below_the_floor() -> None:
     ]
     rule = fit_ties(development, labels=FOUR_WAY, **WHO)
     assert rule.correct == 5 and rule.floor is not None and 0.3 < rule.floor <= 0.6
-    assert rule.say(pair("x", "A", 0.0, 0.25)) == BOTH_BAD
-    assert rule.say(pair("x", "A", 0.7, 0.7)) == TIE
-    assert rule.say(pair("x", "A", 0.1, 0.9)) == "B"
-    assert rule.say(pair("x", "A", 0.1, None)) is None
+    assert rule.label(pair("x", "A", 0.0, 0.25)) == BOTH_BAD
+    assert rule.label(pair("x", "A", 0.7, 0.7)) == TIE
+    assert rule.label(pair("x", "A", 0.1, 0.9)) == "B"
+    assert rule.label(pair("x", "A", 0.1, None)) is None
     all_bad = fit_ties([replace(each, truth=BOTH_BAD) for each in development], labels=FOUR_WAY, **WHO)
     assert all_bad.correct == 5
 

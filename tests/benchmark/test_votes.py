@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewardharness.benchmark.comparison import Outcome, Run, compare
+from rewardharness.benchmark.comparison import ComparedExample, ComparedRun, compare
 from rewardharness.benchmark.metrics import of_all
 from rewardharness.benchmark.task import BOTH_BAD
 from rewardharness.benchmark.votes import (
@@ -62,8 +62,8 @@ OPTIONS = """1. Model A is better: [[A>B]]
 def test_each_form_of_a_reply_in_both_readings(reply: str, published: str, strict: str) -> None:
     for reading, wanted in (("published", published), ("strict", strict)):
         vote = parse_vote(reply, reading)  # type: ignore[arg-type]
-        assert (vote.said or vote.problem) == wanted
-        assert bool(vote.said) != bool(vote.problem)
+        assert (vote.choice or vote.problem) == wanted
+        assert bool(vote.choice) != bool(vote.problem)
 
 
 @given(st.text(alphabet="[]A>B=\nodG ", max_size=40))
@@ -76,7 +76,7 @@ def test_the_published_reading_is_the_published_rule(reply: str) -> None:
 @given(st.text(), st.sampled_from(get_args(Reading)))
 def test_any_text_is_a_vote_or_a_reason(reply: str, reading: Reading) -> None:
     vote = parse_vote(reply, reading)
-    assert bool(vote.said) != bool(vote.problem)
+    assert bool(vote.choice) != bool(vote.problem)
 
 
 @given(
@@ -92,13 +92,13 @@ def test_swapping_the_letters_swaps_the_strict_vote() -> None:
     swapped = {"A": "B", "B": "A"}
     for reply in ("[[A>B]]", "[[A<B]]", "[[B>>A]]", "[[A=B=Good]]", "[[A=B=Bad]]", "[[A=B]]", OPTIONS):
         one, other = parse_vote(reply), parse_vote(reply.replace("Bad", "bad").translate(mirror))
-        assert swapped.get(str(one.said), one.said) == other.said and one.problem == other.problem
+        assert swapped.get(str(one.choice), one.choice) == other.choice and one.problem == other.problem
 
 
 def test_long_nonsense_is_read_in_time() -> None:
     for reply in ("[[" * 200_000, "[[A>B" * 100_000, "]]" * 200_000, "[[" * 100_000 + "]]" * 100_000):
         for reading in get_args(Reading):
-            assert parse_vote(reply, reading).said is None
+            assert parse_vote(reply, reading).choice is None
 
 
 def write(path: Path, rows: list[dict[str, object]]) -> Path:
@@ -231,7 +231,13 @@ def test_listing_the_options_is_what_the_two_readings_differ_in(real_data: Path)
 def test_two_judges_are_compared_on_the_same_votes(real_data: Path) -> None:
     folder = real_data / "text" / "genai_bench"
     first, second = (
-        Run(each.name, "genai-bench", "exact", "pairs", tuple(Outcome.of(answer) for answer in each.published.answers))
+        ComparedRun(
+            each.name,
+            "genai-bench",
+            "exact",
+            "pairs",
+            tuple(ComparedExample.of(answer) for answer in each.published.answers),
+        )
         for each in score_votes(folder / "qwenVL.pairwise.jsonl", folder / "gpt4o.pairwise.jsonl")
     )
     found = compare(first, second)
@@ -239,5 +245,5 @@ def test_two_judges_are_compared_on_the_same_votes(real_data: Path) -> None:
     assert found.only_second == 259
 
 
-def first_judged(run: Run) -> int:
+def first_judged(run: ComparedRun) -> int:
     return sum(each.credit is not None for each in run.outcomes)

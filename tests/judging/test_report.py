@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from rewardharness.benchmark.metrics import Answer, agreement, said
+from rewardharness.benchmark.metrics import LabeledAnswer, agreement, choice_of
 from rewardharness.judging.record import judgment_from_line, judgment_json, judgment_line
 from rewardharness.judging.report import credit, make_report, mcnemar, report_json, wilson
 from rewardharness.schema import Example, Failure, ImageInput, Judgment
@@ -87,7 +87,7 @@ def test_contradicting_answers_are_no_tie(ties: bool) -> None:
     torn = replace(judgment("1", "tie", False), ties_offered=ties, ranking=(("A", "B"),))
     assert torn.judged and torn.inconsistent and torn.undecided
     assert [credit(example("1", label), torn) for label in ("A", "B", "tie")] == [0.5, 0.5, 0.0]
-    assert [agreement(Answer("1", label, said(torn))) for label in ("A", "B", "tie")] == [0.5, 0.5, 0.0]
+    assert [agreement(LabeledAnswer("1", label, choice_of(torn))) for label in ("A", "B", "tie")] == [0.5, 0.5, 0.0]
     told = judgment_json(torn)
     assert (told["winner"], told["inconsistent"], told["reason"]) == (None, True, None)
     assert judgment_from_line(judgment_line(torn)).inconsistent

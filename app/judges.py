@@ -98,6 +98,15 @@ class Used:
         mine, other = (replace(each, how=SubAgentSettings(), remember=True) for each in (self.choice, choice))
         return mine == other
 
+    def again(self, judge: SubAgent) -> SubAgent:
+        """Return a judge with this model in place of its own; servers that were set aside are asked at once.
+
+        Somebody asks again: a server may have recovered, or a key been corrected elsewhere.
+        """
+        if isinstance(self.judge.model, OpenAICompatibleModel):
+            self.judge.model.readmit()
+        return replace(self.judge, settings=judge.settings, cache=judge.cache, router=judge.router)
+
 
 @dataclass(frozen=True)
 class Spent:
@@ -245,9 +254,7 @@ class Judges:
         )
         judge = open_judge(spec, settings, options)
         if used is not None and isinstance(judge, SubAgent) and judge.find_out is not None and used.fits(choice):
-            if isinstance(used.judge.model, OpenAICompatibleModel):
-                used.judge.model.readmit()  # somebody asks again, and the key may have been corrected elsewhere
-            return replace(used.judge, settings=judge.settings, cache=judge.cache)
+            return used.again(judge)
         return judge
 
     def check(self, choice: JudgeChoice) -> tuple[Probe, ...] | Reply:

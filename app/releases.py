@@ -84,7 +84,7 @@ class Fixed:
         judge = self._opened(cache=True)
         if used is None or used.choice.kind != RELEASE or not isinstance(judge, SubAgent) or judge.find_out is None:
             return judge
-        return replace(used.judge, settings=judge.settings, cache=judge.cache, router=judge.router)
+        return used.again(judge)
 
     def tell(self, failure: Failure) -> Failure:
         """What a visitor may know of a failure: not the words about a model, which may name its address."""

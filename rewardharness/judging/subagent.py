@@ -344,10 +344,14 @@ class SubAgent:
 
 
 def _lost(finding: asyncio.Future[Sequence[Probe]]) -> bool:
-    """Whether nothing will come, or has come, of it: it failed, or its loop ended before it did."""
-    if finding.done():
-        return finding.cancelled() or finding.exception() is not None
-    return finding.get_loop() is not asyncio.get_running_loop()
+    """Whether an examination has to be repeated.
+
+    It failed, its event loop ended before it did, or no server answered it in an earlier event loop.
+    """
+    if finding.done() and (finding.cancelled() or finding.exception() is not None):
+        return True
+    useless = not finding.done() or all(probe.capabilities is None for probe in finding.result())
+    return useless and finding.get_loop() is not asyncio.get_running_loop()
 
 
 def _room() -> int:

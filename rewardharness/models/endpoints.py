@@ -172,11 +172,12 @@ class EndpointPool:
 
     def readmit(self, alias: str | None = None) -> None:
         """Put an endpoint, or all of them, back in service: the next request is sent at once."""
-        for endpoint in self.endpoints:
-            if endpoint.is_aside and alias in (None, endpoint.alias):
-                endpoint.resume_at = float("-inf")
-                self._back_in_service(endpoint)
-        self._wake(len(self._waiting))
+        back = [each for each in self.endpoints if each.is_aside and alias in (None, each.alias)]
+        for endpoint in back:
+            endpoint.resume_at = float("-inf")
+            self._back_in_service(endpoint)
+        if back:
+            self._wake(len(self._waiting))
 
     async def run(
         self, call: Callable[[Endpoint], Awaitable[T]], *, affinity: str = "", timeout: float | None = None

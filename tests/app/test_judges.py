@@ -3,7 +3,8 @@
 import asyncio
 import dataclasses
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -25,10 +26,15 @@ from app.judges import (
     place_of,
 )
 from app.libraries import Choice
+from app.releases import RELEASE, Fixed, Places
 from app.services import AppServices, Comparison
 from rewardharness.errors import HarnessError, InputError
+from rewardharness.judging.judge import Judge
 from rewardharness.judging.opening import MEASURED
+from rewardharness.judging.release import make_release
+from rewardharness.judging.release_file import save_release
 from rewardharness.judging.subagent import SubAgent
+from rewardharness.library.opening import open_library
 from rewardharness.models.base import ChatRequest, Message, ModelError
 from rewardharness.schema import Usage
 from rewardharness.settings import Settings
@@ -53,29 +59,35 @@ def server(pictures: Pictures) -> Iterator[ModelServer]:
         yield running
 
 
-def test_whoever_asks_again_after_a_refused_key_is_answered_at_once(tmp_path: Path, pictures: Pictures) -> None:
+@pytest.mark.parametrize("fixed", [False, True])
+def test_whoever_asks_again_after_a_refused_key_is_answered_at_once(
+    tmp_path: Path, pictures: Pictures, fixed: bool
+) -> None:
     right, locked = judging(pictures.good), True
-    services = make(tmp_path)
+    save_release(make_release("vllm:judge", open_library("builtin")), tmp_path / "release.json")
 
     def answer(call: Call) -> object:
         return Fault("401") if locked else right(call)
 
-    async def ask(agent: SubAgent, judge: JudgeChoice) -> str:
+    async def ask(agent: SubAgent, opened: Callable[[Used], Judge], judge: JudgeChoice) -> str:
         nonlocal locked
         request = ChatRequest((Message.of("user", "?"),))
         for _ in range(2):
             with pytest.raises(ModelError, match="401"):
                 await agent.model.ask(request)
         locked = False
-        assert services.judges.open(judge, Used(judge, agent)).model is agent.model  # type: ignore[union-attr]
+        assert opened(Used(judge, agent)).model is agent.model  # type: ignore[union-attr]
         said = (await agent.model.ask(request)).text
         await agent.model.close()
         return said
 
     with ModelServer(answer) as server:
-        judge = endpoint(server.url)
-        agent = services.judges.open(judge)
-        assert isinstance(agent, SubAgent) and asyncio.run(ask(agent, judge))
+        settings = Settings.from_env({"RH_HOME": str(tmp_path), "RH_RELEASE": str(tmp_path / "release.json")})
+        release = Fixed(settings, Places(server.url), local=True)
+        judge = JudgeChoice(RELEASE) if fixed else endpoint(server.url)
+        opened = release.open if fixed else partial(make(tmp_path).judges.open, judge)
+        agent = opened()
+        assert isinstance(agent, SubAgent) and asyncio.run(ask(agent, opened, judge))
 
 
 def compare(services: AppServices, pictures: Pictures, judge: JudgeChoice) -> Comparison:

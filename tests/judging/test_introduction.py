@@ -18,6 +18,7 @@ from rewardharness.library.store import EMPTY
 from rewardharness.models.base import ChatRequest, Message, Reply
 from rewardharness.models.probe import Probe
 from rewardharness.models.scripted import ScriptedModel
+from rewardharness.models.wire import Capabilities
 from rewardharness.schema import Example, ImageInput
 from rewardharness.settings import Settings
 
@@ -72,7 +73,7 @@ def test_a_search_that_came_to_nothing_is_made_again() -> None:
             raise RuntimeError("broken")
         if tried == 2:
             await asyncio.sleep(3600)
-        return ()
+        return [Probe("dead", None), Probe("host", Capabilities() if tried == 4 else None)]
 
     answer = json.dumps({"preference": "A", "scores": {label: {"instruction": 3, "quality": 3} for label in "AB"}})
     agent = SubAgent(ScriptedModel(lambda request: answer), SubAgentSettings(protocol="direct"), find_out=find_out)
@@ -90,8 +91,10 @@ def test_a_search_that_came_to_nothing_is_made_again() -> None:
     asyncio.run(give_up())
     [(_, judgment)] = evaluate(agent, EMPTY, [example(0)])
     assert judgment.judged
-    evaluate(agent, EMPTY, [example(1)])
-    assert tried == 3
+    evaluate(agent, EMPTY, [example(number) for number in range(1, 4)])
+    assert tried == 4, "no server answered: asked again by the next run, once"
+    evaluate(agent, EMPTY, [example(4)])
+    assert tried == 4
 
 
 @pytest.mark.parametrize("remembers", [True, False])

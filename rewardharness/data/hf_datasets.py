@@ -256,14 +256,24 @@ def _read_arrow(path: Path) -> Table:
         table = datasets.load_from_disk(str(path), keep_in_memory=False)
     else:
         table = datasets.Dataset.from_file(str(path), in_memory=False)
-    shapes = _shapes(table.features.arrow_schema)
+    return table_of(table, path)
+
+
+def table_of(dataset: Any, path: Path = Path("The dataset")) -> Table:
+    """Return a `datasets.Dataset` as a table, with its images as they are stored.
+
+    Args:
+        dataset: The dataset.
+        path: Where it is on disk, for messages.
+    """
+    shapes = _shapes(dataset.features.arrow_schema)
 
     def rows() -> Iterator[Mapping[str, Any]]:
         with _reading(path):
-            for batch in table.select_columns(list(shapes)).with_format("arrow").iter(_BATCH):
+            for batch in dataset.select_columns(list(shapes)).with_format("arrow").iter(_BATCH):
                 yield from batch.to_pylist()
 
-    return Table(shapes, len(table), rows)
+    return Table(shapes, len(dataset), rows)
 
 
 def _shapes(schema: Any) -> dict[str, Shape]:

@@ -37,7 +37,7 @@ _NEAR: Mapping[str, Callable[[Pixels, Pixels], float]] = {
 
 
 @dataclass(frozen=True)
-class BaselineJudge:
+class BaselineJudge(Judge):
     """Judges by something that has nothing to do with the edit.
 
     Args:
@@ -89,6 +89,10 @@ class BaselineJudge:
 
     async def close(self) -> None:
         """There is nothing to close."""
+
+    def with_ties(self, ties: bool) -> "BaselineJudge":
+        """Return the same judge with `tie` among its answers, or without."""
+        return replace(self, ties=ties)
 
     def _rewards(self, example: Example) -> dict[str, float]:
         labels = example.labels

@@ -1,19 +1,33 @@
 """What a judge is, and the checks that every judge makes before it looks at anything."""
 
-from dataclasses import replace
-from typing import Protocol
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
 
-from rewardharness.errors import HarnessError, ImageError
+from rewardharness.data.source import Dataset
+from rewardharness.data.values import read_data
+from rewardharness.errors import HarnessError, ImageError, InputError
+from rewardharness.library.opening import open_library
 from rewardharness.library.store import Library
 from rewardharness.models.base import ModelError
-from rewardharness.schema import LABELS, Example, Failure, Judgment, Usage
+from rewardharness.schema import LABELS, Example, Failure, ImageInput, Judgment, Report, Usage
+from rewardharness.settings import Settings
 
 NOT_GRADABLE = "not_gradable"
 """Code of the failure of a single candidate whose instruction nothing that was measured speaks to."""
 
 
 class Judge(Protocol):
-    """Something that says how good a candidate is, and of several which one people would prefer."""
+    """Something that says how good a candidate is, and of several which one people would prefer.
+
+    `score` and `score_dataset` work in plain programs and inside a running event loop, where they block it; to await
+    them, use `await asyncio.to_thread(judge.score, ...)`.
+    """
+
+    concurrency: int = 8
+    """Examples that are judged side by side, unless a caller chooses."""
 
     @property
     def name(self) -> str:
@@ -32,6 +46,103 @@ class Judge(Protocol):
 
     async def close(self) -> None:
         """Close what is open on this event loop. The judge can be used again; it opens what it needs."""
+
+    def with_ties(self, ties: bool) -> "Judge":
+        """Return the same judge with `tie` among its answers, or without."""
+        return self
+
+    def score(
+        self, source: Any, candidates: Any, instruction: str, *, library: Library | Path | str | None = None
+    ) -> Judgment:
+        """Judge the candidates of one edit.
+
+        Args:
+            source: The image before the edit: a path, bytes, a Pillow image or an array, as `ImageInput.of` accepts.
+            candidates: Two to four edited images, which are called A, B, C, D; or one, which is scored alone.
+            instruction: The edit that was asked for.
+            library: A Library, or what `Library.from_pretrained` opens; None for `RH_LIBRARY` or the built-in one.
+
+        Returns:
+            The judgment. An image that cannot be read, or a model that does not answer, gives one with a `failure`,
+            never a made-up score.
+
+        Raises:
+            ImageError: If a value is no image.
+            InputError: If the instruction is not text.
+            LibraryError: If the Library cannot be opened.
+        """
+        text: object = instruction
+        if not isinstance(text, str):
+            step = "Say in words what the edit should do."
+            raise InputError(f"The instruction is not text: {type(text).__name__}.", next_step=step)
+        several = candidates if isinstance(candidates, list | tuple) else [candidates]
+        images = tuple(ImageInput.of(each, f"candidate {number}") for number, each in enumerate(several, 1))
+        example = Example("example", instruction, ImageInput.of(source, "source"), images)
+        return self.score_dataset([example], library=library).judgments[0]
+
+    def score_dataset(
+        self,
+        data: Any,
+        *,
+        library: Library | Path | str | None = None,
+        fields: Mapping[str, Any] | None = None,
+        concurrency: int | None = None,
+        skip_bad_rows: bool = False,
+    ) -> "ScoredDataset":
+        """Judge every example of a dataset. Nothing is written; `rh score-folder` is resumable.
+
+        Args:
+            data: A `datasets.Dataset`, a list of dicts or of `Example`, a folder, a table, or the name of a dataset on
+                the Hub: `org/name[@revision][:config/split]`. Images are paths, bytes, Pillow images or arrays.
+            library: As for `score`.
+            fields: Which column is which field, as in `{"source": "before", "candidates": ["left", "right"]}`; what is
+                left out is recognized by name. See docs/data.md.
+            concurrency: Examples that are judged side by side; None for what suits the judge.
+            skip_bad_rows: Leave out rows that cannot be used. Without it one such row is an error.
+
+        Returns:
+            One judgment per example, in order, and a report.
+
+        Raises:
+            DataError: If the data cannot be read.
+            LibraryError: If the Library cannot be opened.
+        """
+        from rewardharness.judging.evaluate import evaluate
+
+        settings = Settings.from_env()
+        dataset = read_data(data, settings, fields=fields, skip_bad_rows=skip_bad_rows)
+        opened = open_library(settings.library if library is None else library)
+        judged = evaluate(self, opened, dataset.examples, concurrency=concurrency or self.concurrency)
+        return ScoredDataset(dataset, tuple(judgment for _, judgment in judged))
+
+
+@dataclass(frozen=True)
+class ScoredDataset:
+    """Judgments of a dataset, in its order. Behaves like a sequence of them."""
+
+    dataset: Dataset
+    judgments: tuple[Judgment, ...]
+
+    @property
+    def examples(self) -> tuple[Example, ...]:
+        """The examples."""
+        return self.dataset.examples
+
+    @cached_property
+    def report(self) -> Report:
+        """Coverage, failures, and agreement with the labels per kind of label."""
+        from rewardharness.judging.report import make_report
+
+        return make_report(zip(self.examples, self.judgments, strict=True), skipped=len(self.dataset.skipped))
+
+    def __len__(self) -> int:
+        return len(self.judgments)
+
+    def __iter__(self) -> Iterator[Judgment]:
+        return iter(self.judgments)
+
+    def __getitem__(self, index: int) -> Judgment:
+        return self.judgments[index]
 
 
 def refuse(example: Example) -> Failure | None:

@@ -9,6 +9,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -18,7 +19,7 @@ from rewardharness.judging.chain import answer, observation, think, tool
 from rewardharness.judging.criteria import GRADE_FLOOR, Applied, applicable, make_measured_scores
 from rewardharness.judging.groups import rank
 from rewardharness.judging.instruction import read_instruction
-from rewardharness.judging.judge import NOT_GRADABLE, failure_of, refuse, unjudged, with_ungradable
+from rewardharness.judging.judge import NOT_GRADABLE, Judge, failure_of, refuse, unjudged, with_ungradable
 from rewardharness.judging.readings import Loaded, Measured, measure
 from rewardharness.judging.revision import measures_revision
 from rewardharness.judging.router import Route, route
@@ -55,7 +56,7 @@ class _Graded:
     scores: Scores | None
 
 
-class MeasuredJudge:
+class MeasuredJudge(Judge):
     """Judges by measuring. Deterministic, offline, symmetric.
 
     Args:
@@ -86,7 +87,14 @@ class MeasuredJudge:
         self._pictures = pictures
         self._cache = None if pictures else cache
         self._allow_ungradable = allow_ungradable
+        self.concurrency = workers
         self._pool = ThreadPoolExecutor(max_workers=workers, thread_name_prefix="measure")
+
+    def with_ties(self, ties: bool) -> "MeasuredJudge":
+        """Return the same judge with `tie` among its answers, or without."""
+        judge = copy(self)
+        judge._ties = ties
+        return judge
 
     @property
     def revision(self) -> str:

@@ -1,8 +1,9 @@
 """Opens a judge by its spelling: `measured`, a baseline, scores in a file, or a model as `models.open` spells it."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
+from typing import Any
 
 from rewardharness.errors import InputError
 from rewardharness.judging.baselines import BASELINES, BaselineJudge
@@ -11,7 +12,7 @@ from rewardharness.judging.judge import Judge
 from rewardharness.judging.llm_router import LLMRouter
 from rewardharness.judging.measured import MeasuredJudge
 from rewardharness.judging.scored_elsewhere import read_scores
-from rewardharness.judging.subagent import Showing, SubAgent, SubAgentSettings
+from rewardharness.judging.subagent import PROTOCOLS, Showing, SubAgent, SubAgentSettings
 from rewardharness.models.open import ModelSettings, open_model
 from rewardharness.models.openai_compatible import OpenAICompatibleModel
 from rewardharness.schema import ChainStep
@@ -49,20 +50,25 @@ class JudgeOptions:
     """Whether endpoints must be on the public internet, with https: for addresses that come from strangers."""
 
 
-def open_judge(spec: str, settings: Settings, options: JudgeOptions = JudgeOptions()) -> Judge:
+def open_judge(
+    spec: str = MEASURED, settings: Settings | None = None, options: JudgeOptions = JudgeOptions(), **changes: Any
+) -> Judge:
     """Open a judge. Nothing is sent before it judges.
 
     Args:
         spec: `measured`, `vllm:NAME@URL[,URL...]`, `openai:NAME[@URL]`, `gemini:NAME` or `scripted:FILE`; one of
             `BASELINES`; or `file:PATH`, see `scored_elsewhere`.
-        settings: Keys, workers and where the cache lies.
-        options: How it is to judge.
+        settings: Keys, workers and where the cache is; None for those of the environment.
+        options: How it judges.
+        changes: Single options by name, as in `ties=True`, `cache=False` or `allow_ungradable=True`; for a model also
+            those of `SubAgentSettings`: `protocol="pointwise"`, `both_orders=False`, `samples=3`, ...
 
     Raises:
         InputError: If the spelling cannot be read, or a key is missing.
         DataError: If a file of scores or a script cannot be read.
         MissingPackageError: If a package for this kind of model is not installed.
     """
+    settings, options = settings or Settings.from_env(), _changed(options, changes)
     for baseline in BASELINES:
         if spec == baseline:
             return BaselineJudge(baseline, options.ties)
@@ -98,3 +104,17 @@ def open_judge(spec: str, settings: Settings, options: JudgeOptions = JudgeOptio
     router = LLMRouter(open_model(options.router, keys), cache) if options.router else None
     find_out = model.probe if isinstance(model, OpenAICompatibleModel) else None
     return SubAgent(model, how, cache, router, on_step=options.on_step, pictures=options.pictures, find_out=find_out)
+
+
+def _changed(options: JudgeOptions, changes: Mapping[str, Any]) -> JudgeOptions:
+    own = {each.name for each in fields(JudgeOptions)} - {"subagent"}
+    models = {each.name for each in fields(SubAgentSettings)} - own
+    unknown = [name for name in changes if name not in own | models]
+    if unknown:
+        step = f"Options: {', '.join(sorted(own | models))}."
+        raise InputError(f"A judge has no option {unknown[0]!r}.", next_step=step)
+    if changes.get("protocol", PROTOCOLS[0]) not in PROTOCOLS:
+        step = f"Choose one of: {', '.join(PROTOCOLS)}."
+        raise InputError(f"There is no protocol {changes['protocol']!r}.", next_step=step)
+    subagent = replace(options.subagent, **{name: value for name, value in changes.items() if name in models})
+    return replace(options, subagent=subagent, **{name: value for name, value in changes.items() if name in own})

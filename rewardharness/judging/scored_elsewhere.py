@@ -15,7 +15,7 @@ one half.) The scores as they stand are in the answer of the chain.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from rewardharness.codec import finite
 from rewardharness.errors import DataError
 from rewardharness.files import content_id, read_text
 from rewardharness.judging.baselines import placed, ranked
-from rewardharness.judging.judge import refuse, unjudged
+from rewardharness.judging.judge import Judge, refuse, unjudged
 from rewardharness.library.store import Library
 from rewardharness.schema import LABELS, TIE, Example, Failure, Judgment
 
@@ -49,7 +49,7 @@ class Given:
 
 
 @dataclass(frozen=True)
-class ScoredElsewhere:
+class ScoredElsewhere(Judge):
     """Judges by what a file says.
 
     Args:
@@ -111,6 +111,10 @@ class ScoredElsewhere:
 
     async def close(self) -> None:
         """There is nothing to close."""
+
+    def with_ties(self, ties: bool) -> "ScoredElsewhere":
+        """Return the same judge with `tie` among its answers, or without."""
+        return replace(self, ties=ties)
 
     def _fits(self, example: Example, given: Given) -> Failure | None:
         where = f"{self.file}, line {', '.join(map(str, given.lines))}"

@@ -22,7 +22,7 @@ from rewardharness.judging.conversation import ChainSettings, Conversation
 from rewardharness.judging.groups import rank
 from rewardharness.judging.instruction import read_instruction
 from rewardharness.judging.introduction import Introduction
-from rewardharness.judging.judge import failure_of, refuse, unjudged
+from rewardharness.judging.judge import Judge, failure_of, refuse, unjudged
 from rewardharness.judging.llm_router import LLMRouter
 from rewardharness.judging.protocols import Asking, ask_digits, ask_direct, ask_letter, ask_rubric, ask_scores
 from rewardharness.judging.revision import measures_revision
@@ -118,7 +118,7 @@ class _Case:
 
 
 @dataclass
-class SubAgent:
+class SubAgent(Judge):
     """Judges with a model. See `SubAgentSettings` for how.
 
     Args:
@@ -141,6 +141,7 @@ class SubAgent:
     on_step: Callable[[Showing, ChainStep], None] | None = None
     pictures: bool = False
     find_out: Callable[[], Awaitable[Sequence[Probe]]] | None = None
+    concurrency: int = 32
     _finding: asyncio.Future[Sequence[Probe]] | None = field(default=None, repr=False, compare=False)
     room: ByteBudget = field(default_factory=lambda: ByteBudget(_room()), repr=False, compare=False)
 
@@ -158,6 +159,10 @@ class SubAgent:
     def revision(self) -> str:
         """Content id of the prompts, the reading of replies and the settings."""
         return content_id([READING, version(*PROMPTS), asdict(replace(self.settings, deadline=None))])
+
+    def with_ties(self, ties: bool) -> "SubAgent":
+        """Return the same judge with `tie` among its answers, or without. The protocol `logprob` has no ties."""
+        return replace(self, settings=replace(self.settings, ties=ties and self.settings.protocol != "logprob"))
 
     async def judge(self, example: Example, library: Library) -> Judgment:
         """Judge one example.

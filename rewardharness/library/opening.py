@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 from importlib.resources import as_file, files
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,29 +18,32 @@ BUILTIN = "builtin"
 _log = logging.getLogger(__name__)
 
 
-def open_library(spec: str) -> Library:
+def open_library(spec: str | Path | Library) -> Library:
     """Open a Library by what a user calls it.
 
     Args:
-        spec: `builtin` for the one that comes with the package, a folder, or a repository on the Hub: `org/name`, or
-            `org/name@revision` for a version, a commit or a branch. A folder comes before a repository.
+        spec: A Library, which is returned as it is; `builtin` for the one that comes with the package, a folder, or a
+            repository on the Hub: `org/name`, or `org/name@revision` for a version, a commit or a branch. A folder
+            comes before a repository.
 
     Raises:
         LibraryError: If there is no such Library, it cannot be reached, or it breaks the format.
         MissingPackageError: If it is on the Hub and `huggingface_hub` is not installed.
     """
+    if isinstance(spec, Library):
+        return spec
     if spec == BUILTIN:
         with as_file(files("rewardharness.library").joinpath(BUILTIN)) as folder:
             return Library.load(folder)
     path = Path(spec).expanduser()
     recover_folder(path)
     if not path.exists():
-        pulled = pull_spec(spec)
+        pulled = pull_spec(str(spec))
         if pulled is not None:
             for note in pulled.notes:
                 _log.warning("%s", note)
             _log.info("%s is commit %s, version %s", pulled.repo, pulled.commit, pulled.version or "none")
-            return pulled.library
+            return replace(pulled.library, origin=(pulled.repo, pulled.commit))
     return Library.load(path)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rewardharness.errors import LibraryError, shown
 from rewardharness.files import content_id, recover_folder, replace_folder
@@ -26,6 +26,9 @@ from rewardharness.library.problems import Findings, FormatError, Problem
 from rewardharness.library.reader import LINEAGE_FILE, read_folder
 from rewardharness.library.registry import MAX_BYTES as MAX_REGISTRY
 from rewardharness.library.registry import MAX_ENTRIES, REGISTRY_FILE, Registry, print_registry, read_registry
+
+if TYPE_CHECKING:
+    from rewardharness.library.hub_push import Pushed
 
 MAX_NAME = 80
 """Characters of a Library's name that are shown, at most."""
@@ -79,6 +82,8 @@ class Library:
     """The registry that it was loaded from: saving keeps its order, its unknown keys and, if possible, its bytes."""
     problems: tuple[Problem, ...] = field(default=(), repr=False)
     """What loading met and could pass over: odd names, folders that no registry lists."""
+    origin: tuple[str, str] | None = field(default=None, repr=False)
+    """Repository and commit on the Hub that it was loaded from: what a later `push_to_hub` changes."""
 
     def __post_init__(self) -> None:
         ordered = tuple(sorted(self.entries, key=lambda entry: entry.name))
@@ -214,6 +219,64 @@ class Library:
             registry=reading.registry,
             problems=tuple(reading.findings.found),
         )
+
+    @classmethod
+    def from_pretrained(cls, name: str | Path, revision: str | None = None) -> "Library":
+        """Load a Library from a folder or from the Hugging Face Hub. Nothing in it is executed.
+
+        Args:
+            name: `builtin` for the one that comes with the package, a folder, or a repository: `org/name`.
+            revision: A version (`v0.3.0`), a commit or a branch of the repository; None for the newest commit.
+
+        Raises:
+            LibraryError: If there is no such Library, or it breaks the format.
+            HubError: If the Hub refuses, or cannot be reached and the cache has no copy.
+        """
+        from rewardharness.library.opening import open_library
+
+        return open_library(f"{name}@{revision}" if revision else name)
+
+    def save_pretrained(self, path: Path | str) -> None:
+        """Save the Library to a folder; see `save`."""
+        self.save(path)
+
+    def push_to_hub(
+        self,
+        repo_id: str,
+        *,
+        version: str = "",
+        bump: str = "",
+        private: bool = False,
+        create_pr: bool = False,
+        rebase: bool = False,
+        dry_run: bool = False,
+        token: str | None = None,
+    ) -> "Pushed":
+        """Publish the Library on the Hugging Face Hub as a new version: one commit, a card and a version tag.
+
+        Args:
+            repo_id: `org/name`. The repository is created if it does not exist.
+            version: The version, as in `1.2.0`; empty for the next one.
+            bump: Which part of the last version goes up: `patch` (default), `minor` or `major`.
+            private: Whether a new repository is private.
+            create_pr: Open a pull request instead of a commit on the main branch.
+            rebase: Merge with what others have pushed since the Library was loaded.
+            dry_run: Return what would change, and change nothing.
+            token: A token of the Hub; None for the one of this computer.
+
+        Returns:
+            What was pushed: version, commit, changed files.
+
+        Raises:
+            StaleError: If others have pushed since the Library was loaded.
+            HubError: If the Hub refuses or cannot be reached.
+            LibraryError: If the Library breaks the format, or contains something that must not be published.
+        """
+        from rewardharness.library.hub import HowToPush, push, usual_access
+
+        base = self.origin[1] if self.origin is not None and self.origin[0] == repo_id else ""
+        how = HowToPush(version, bump, private, create_pr, rebase, base, dry_run)
+        return push(self, repo_id, how, access=replace(usual_access(), token=token))
 
     def files(self) -> dict[str, str]:
         """Return the text of every file of the Library by relative path. Always schema 2.

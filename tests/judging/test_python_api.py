@@ -1,0 +1,133 @@
+"""What Python callers use of judges: one edit, datasets of any kind, options."""
+
+import asyncio
+from pathlib import Path
+
+import datasets
+import numpy as np
+import pytest
+from PIL import Image
+
+from rewardharness.data.opening import open_data
+from rewardharness.demo.dataset import make_demo
+from rewardharness.errors import DataError, HarnessError, ImageError, InputError
+from rewardharness.judging.measured import MeasuredJudge
+from rewardharness.judging.opening import open_judge
+from rewardharness.judging.subagent import SubAgent
+from rewardharness.library.opening import open_library
+from rewardharness.library.store import EMPTY
+from rewardharness.schema import Example
+from rewardharness.settings import Settings
+
+PIXELS = np.random.default_rng(1).integers(0, 255, (64, 64, 3), dtype=np.uint8)
+DARKER = (PIXELS * 0.6).astype(np.uint8)
+INSTRUCTION = "make it darker"
+
+
+@pytest.fixture
+def judge() -> MeasuredJudge:
+    found = open_judge("measured", cache=False)
+    assert isinstance(found, MeasuredJudge)
+    return found
+
+
+def test_one_edit_is_scored_from_arrays_pictures_paths_and_bytes(judge: MeasuredJudge, tmp_path: Path) -> None:
+    Image.fromarray(DARKER).save(tmp_path / "b.png")
+    results = [
+        judge.score(PIXELS, [PIXELS, second], INSTRUCTION)
+        for second in (DARKER, Image.fromarray(DARKER), tmp_path / "b.png", (tmp_path / "b.png").read_bytes())
+    ]
+    assert [result.preference for result in results] == ["B"] * 4
+    assert len({result.scores["B"].reward for result in results}) == 1
+    alone = judge.score(PIXELS, DARKER, INSTRUCTION, library="builtin")
+    assert alone.judged and alone.preference is None
+    assert asyncio.run(_in_a_loop(judge)).preference == "B"
+
+
+async def _in_a_loop(judge: MeasuredJudge):
+    return judge.score(PIXELS, [PIXELS, DARKER], INSTRUCTION)
+
+
+def test_what_cannot_be_scored_raises_or_gives_a_judgment_with_a_failure(judge: MeasuredJudge, tmp_path: Path) -> None:
+    with pytest.raises(ImageError, match="candidate 1"):
+        judge.score(PIXELS, [None, DARKER], INSTRUCTION)
+    for instruction in (None, 3, ["darker"], [{"role": "user", "content": "darker"}]):
+        with pytest.raises(InputError, match="The instruction is not text"):
+            judge.score(PIXELS, [PIXELS, DARKER], instruction)  # type: ignore[arg-type]
+    lost = judge.score(tmp_path / "gone.png", [PIXELS, DARKER], INSTRUCTION)
+    assert lost.failure is not None and lost.failure.code == "image" and not lost.scores
+
+
+def rows() -> list[dict]:
+    return [
+        {"source": PIXELS, "instruction": INSTRUCTION, "image_a": PIXELS, "image_b": DARKER, "label": "B"},
+        {"source": DARKER, "instruction": "make it brighter", "image_a": PIXELS, "image_b": DARKER, "label": "A"},
+    ]
+
+
+def as_dataset(pixels: np.ndarray) -> datasets.Dataset:
+    pictures = [{name: _picture(value) for name, value in row.items()} for row in rows()]
+    columns = {name: [row[name] for row in pictures] for name in pictures[0]}
+    image = datasets.Image()
+    features = datasets.Features(
+        {name: image if "image" in name or name == "source" else datasets.Value("string") for name in columns}
+    )
+    return datasets.Dataset.from_dict(columns, features=features)
+
+
+def _picture(value):
+    return Image.fromarray(value) if isinstance(value, np.ndarray) else value
+
+
+def test_datasets_rows_and_examples_give_the_same_judgments(judge: MeasuredJudge) -> None:
+    dataset = as_dataset(PIXELS)
+    listed = judge.score_dataset(rows(), library=EMPTY)
+    assert [each.failure.code for each in listed if each.failure] == ["nothing_to_measure"] * 2
+    found = judge.score_dataset(dataset)
+    assert (
+        [each.preference for each in found] == ["B", "A"] == [each.preference for each in judge.score_dataset(rows())]
+    )
+    assert found[0].library_id == open_library("builtin").id and len(found) == 2
+    assert [each.correct for each in found.report.by_label_kind.values()] == [2]
+    assert [each.preference for each in judge.score_dataset(list(dataset))] == ["B", "A"], "decoded to Pillow images"
+    held = judge.score_dataset(found.examples)
+    assert held.dataset.digest == found.dataset.digest
+    named = [{"before": row["source"], **{key: row[key] for key in row if key != "source"}} for row in rows()]
+    assert [each.preference for each in judge.score_dataset(named, fields={"source": "before"})] == ["B", "A"]
+
+
+def test_folders_are_scored_by_name(judge: MeasuredJudge, tmp_path: Path) -> None:
+    make_demo(tmp_path / "demo", pairs=3, groups=0, workers=1)
+    found = judge.score_dataset(tmp_path / "demo")
+    assert found.dataset.digest == open_data(str(tmp_path / "demo"), Settings.from_env()).digest
+    assert all(isinstance(example, Example) for example in found.examples) and len(found) == 3
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (None, "A NoneType holds no examples"),
+        ([], "are empty"),
+        ([1, 2], "hold a int where a row"),
+        ({"source": [1]}, "are a dict"),
+        ([{"source": PIXELS, "instruction": "x"}], "no column was recognised as the candidates"),
+        ([*rows(), {**rows()[0], "image_b": "no image"}], "no image that can be read"),
+        ("no/such-folder.csv", "does not exist"),
+    ],
+)
+def test_data_that_cannot_be_read_are_named(judge: MeasuredJudge, data: object, said: str) -> None:
+    with pytest.raises(DataError, match=said) as caught:
+        judge.score_dataset(data)
+    assert caught.value.next_step in str(caught.value)
+
+
+def test_options_are_given_by_name() -> None:
+    agent = open_judge("vllm:m@http://127.0.0.1:9/v1", protocol="pointwise", samples=3, ties=True)
+    assert isinstance(agent, SubAgent)
+    assert (agent.settings.protocol, agent.settings.samples, agent.settings.ties) == ("pointwise", 3, True)
+    assert agent.with_ties(False).settings.ties is False
+    assert open_judge("vllm:m@http://127.0.0.1:9/v1", protocol="logprob").with_ties(True).settings.ties is False
+    for wrong in ({"colour": 1}, {"protocol": "guess"}):
+        with pytest.raises(HarnessError) as caught:
+            open_judge("measured", **wrong)
+        assert caught.value.next_step

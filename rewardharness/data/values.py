@@ -98,6 +98,8 @@ def _value(cell: Any, shape: Shape) -> Any:
 
 def _image(cell: Any) -> Any:
     """An image, named by its content where it has no file; text for what is none, which is reported with its row."""
+    if isinstance(cell, str) and not _holds_image(cell):
+        return cell
     try:
         image = ImageInput.of(cell)
     except ImageError:

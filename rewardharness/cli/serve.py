@@ -50,7 +50,9 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     limits.add_argument("--queue", type=int, metavar="N", help="judgments under way or waiting, beyond which: 429")
     limits.add_argument("--max-items", type=int, metavar="N", help="edits in one batch")
     limits.add_argument("--max-body-mb", type=int, metavar="N", help="megabytes of one request")
-    limits.add_argument("--max-megapixels", type=int, metavar="N", help="megapixels of one image")
+    limits.add_argument(
+        "--max-megapixels", type=int, metavar="N", help="megapixels of one image, if fewer than judges take"
+    )
     limits.add_argument("--deadline", type=float, metavar="S", help="seconds that a request may take")
     limits.add_argument("--drain", type=float, metavar="S", help="seconds for what is under way, when told to end")
     parser.set_defaults(run=serve)

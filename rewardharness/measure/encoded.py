@@ -13,17 +13,8 @@ import cv2
 import numpy as np
 from PIL import Image
 
-from rewardharness.errors import HarnessError
-from rewardharness.measure.images import (
-    MAX_BYTES,
-    MAX_PIXELS,
-    check_size,
-    load_picture,
-    quiet,
-    read_bytes,
-    sniff,
-    without_exif,
-)
+from rewardharness.measure.bounds import MAX_BYTES, open_bounded, quiet
+from rewardharness.measure.images import load_picture, read_bytes, sniff
 from rewardharness.schema import ImageInput
 
 PASSED = {"PNG": "image/png", "JPEG": "image/jpeg", "WEBP": "image/webp"}
@@ -92,28 +83,26 @@ def _pass_through(name: str, data: bytes, kind: str, max_pixels: int | None) -> 
     if kind not in PASSED:
         return None
     try:
-        stripped, exif = without_exif(name, data) if kind == "JPEG" else (data, b"")
-        stripped = _without_words(data) if kind == "PNG" else stripped
-        with quiet(), Image.open(io.BytesIO(stripped), formats=(kind,)) as opened:
-            size = opened.size
+        opened = open_bounded(name, _without_words(data) if kind == "PNG" else data, kind)
+        with quiet(), opened.image as image:
+            size = image.size
             plain = (
-                opened.mode in {"RGB", "L"}
-                and not opened.has_transparency_data
-                and not getattr(opened, "is_animated", False)
-                and not opened.info.get("icc_profile")
-                and not opened.info.get("exif")
+                image.mode in {"RGB", "L"}
+                and not opened.exif
+                and not opened.notes
+                and not image.has_transparency_data
+                and not getattr(image, "is_animated", False)
+                and not image.info.get("icc_profile")
+                and not image.info.get("exif")
                 and b"Raw profile type exif" not in data
-                and not opened.info.get("xmp")
+                and not image.info.get("xmp")
             )
-    except (HarnessError, OSError, ValueError, SyntaxError, EOFError):
+    except Exception:
         # Whatever is wrong is found again, and put into words, by the loader.
         return None
-    if size[0] * size[1] > MAX_PIXELS:
-        return None  # The loader scales it down, or refuses it.
-    check_size(name, size)
-    if not plain or exif or (max_pixels is not None and size[0] * size[1] > max_pixels):
+    if not plain or (max_pixels is not None and size[0] * size[1] > max_pixels):
         return None
-    return EncodedImage(stripped, PASSED[kind], size)
+    return EncodedImage(opened.data, PASSED[kind], size)
 
 
 def _without_words(data: bytes) -> bytes:

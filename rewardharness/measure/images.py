@@ -7,39 +7,23 @@ shown on white, so that nothing that is hidden from people reaches a judge.
 """
 
 import io
-import re
 import stat
 import struct
-import threading
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+import cv2
 import numpy as np
 from PIL import Image, ImageCms
 
 from rewardharness.errors import ImageError
 from rewardharness.files import sha256
+from rewardharness.measure.bounds import MAX_BYTES, Opened, damaged, directory, open_bounded, quiet
 from rewardharness.measure.reading import Pixels
 from rewardharness.schema import ImageInput
-
-MAX_BYTES = 20_000_000
-"""Largest encoded image, in bytes."""
-MAX_GIF_BYTES = 5_000_000
-"""Largest GIF: its comments are read in a time that grows with the square of their length."""
-MAX_PIXELS = 25_000_000
-"""Largest picture, in pixels; larger baseline JPEGs are scaled down while they are decoded."""
-MAX_SCALED_PIXELS = 200_000_000
-"""Largest baseline JPEG that is scaled down, in pixels. The cameras of phones reach it."""
-MAX_SIDE = 16_384
-"""Longest side, in pixels."""
-MIN_SIDE = 8
-"""Shortest side, in pixels: there is nothing to judge in less."""
-MAX_SCANS = 100
-"""Most passes over the picture in a progressive JPEG. Cameras and tools write about ten; each costs the time of a
-whole picture, however few bytes it has."""
 
 _SIGNATURES: tuple[tuple[bytes, str], ...] = (
     (b"\x89PNG\r\n\x1a\n", "PNG"),
@@ -52,26 +36,25 @@ _SIGNATURES: tuple[tuple[bytes, str], ...] = (
     *((f"P{digit}".encode(), "PPM") for digit in range(1, 7)),
 )
 
-_TURNS = {
-    2: Image.Transpose.FLIP_LEFT_RIGHT,
-    3: Image.Transpose.ROTATE_180,
-    4: Image.Transpose.FLIP_TOP_BOTTOM,
-    5: Image.Transpose.TRANSPOSE,
-    6: Image.Transpose.ROTATE_270,
-    7: Image.Transpose.TRANSVERSE,
-    8: Image.Transpose.ROTATE_90,
+Convert = Callable[[Image.Image], Image.Image]
+"""Brings a part of a picture to sRGB."""
+
+_TURNS: Mapping[int, Callable[[Pixels], Pixels]] = {
+    2: np.fliplr,
+    3: lambda pixels: np.rot90(pixels, 2),
+    4: np.flipud,
+    5: lambda pixels: pixels.transpose(1, 0, 2),
+    6: lambda pixels: np.rot90(pixels, -1),
+    7: lambda pixels: np.rot90(pixels, 2).transpose(1, 0, 2),
+    8: np.rot90,
 }
 """What undoes each EXIF orientation (EXIF 2.32, tag 0x0112)."""
 _ORIENTATION = 0x0112
 _BITS_PER_SAMPLE = 258
 _PHOTOMETRIC = 262
-_SUB_DIRECTORIES = {330, 34665, 34853, 40965}
-_TYPE_BYTES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4}
-"""Bytes per value of each TIFF 6.0 field type."""
-_JPEG_MARKER = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]")
-"""A marker of ITU T.81 other than stuffing, fill and restarts, which stand inside the coded data."""
-
-_WARNINGS = threading.Lock()
+_ON_WHITE = "transparent parts are shown on white"
+_BAND_PIXELS = 1_000_000
+"""About how many pixels are converted at once."""
 
 
 @dataclass(frozen=True)
@@ -94,8 +77,8 @@ def load_picture(image: ImageInput) -> Picture:
     """Decode an image the way a person would see it.
 
     Args:
-        image: A file or bytes: PNG, JPEG, WebP, GIF, BMP, TIFF or PPM, at most 20 MB and 25 megapixels.
-            Baseline JPEGs of up to 200 megapixels are scaled down.
+        image: A file or bytes: PNG, JPEG, WebP, GIF, BMP, TIFF or PPM, at most 20 MB.
+            Above 25 megapixels it is scaled down, see `bounds`.
 
     Returns:
         The upright sRGB picture without any metadata, and notes on what was done.
@@ -105,25 +88,16 @@ def load_picture(image: ImageInput) -> Picture:
     """
     data = read_bytes(image)
     kind = sniff(image.name, data)
-    notes: list[str] = []
     try:
-        encoded, exif = without_exif(image.name, data) if kind == "JPEG" else (data, b"")
-        if kind == "TIFF":
-            _check_tiff(image.name, data)
-        with quiet():
-            opened = Image.open(io.BytesIO(encoded), formats=(kind,))
-        _scale_down(opened, notes)
-        check_size(image.name, opened.size)
-        pixels = _decode(image.name, opened, exif, notes)
+        opened = open_bounded(image.name, data, kind)
+        pixels, notes = _decode(image.name, opened)
     except ImageError:
         raise
-    except Image.DecompressionBombError:
-        raise _too_large(image.name) from None
     except Exception as error:  # Decoders raise nearly every built-in type on damaged bytes.
         reason = "it ends too early" if "truncated" in str(error).lower() else f"its {kind} data cannot be decoded"
-        raise _damaged(image.name, reason) from error
+        raise damaged(image.name, reason) from error
     pixels.setflags(write=False)
-    return Picture(image.name, pixels, sha256(data), kind, tuple(notes))
+    return Picture(image.name, pixels, sha256(data), kind, notes)
 
 
 def encode_png(pixels: Pixels) -> bytes:
@@ -143,10 +117,6 @@ def read_bytes(image: ImageInput) -> bytes:
         data = _read_file(image.name, image.path)
     if len(data) > MAX_BYTES:
         raise ImageError(f"{image.name} is larger than {MAX_BYTES // 1_000_000} MB.", next_step=remedy)
-    if len(data) > MAX_GIF_BYTES and data.startswith(b"GIF8"):
-        raise ImageError(
-            f"{image.name} is a GIF of more than {MAX_GIF_BYTES // 1_000_000} MB.", next_step="Save its frame as PNG."
-        )
     if not data:
         raise ImageError(f"{image.name} is empty.", next_step="Save or download the image again.")
     return data
@@ -183,133 +153,69 @@ def sniff(name: str, data: bytes) -> str:
     )
 
 
-def without_exif(name: str, data: bytes) -> tuple[bytes, bytes]:
-    """Cut out of a JPEG what is no part of its picture: EXIF, comments, further pictures; count its scans on the way.
-
-    Of the segments for applications those that colours depend on stay: JFIF, the ICC profile and Adobe's.
-
-    Returns:
-        The JPEG without them, and the first EXIF block.
-    """
-    pieces: list[bytes] = []
-    exif, kept, at, scans, end = b"", 0, 2, 0, len(data)
-    while (found := _JPEG_MARKER.search(data, at)) is not None:
-        marker, at = data[found.start() + 1], found.end()
-        if marker == 0xD9:
-            end = at
-            break
-        if marker in {0x01, 0xD8}:
-            continue
-        length = int.from_bytes(data[at : at + 2], "big")
-        label = data[at + 2 : at + 6]
-        if marker == 0xFE or (0xE1 <= marker <= 0xEF and marker != 0xEE and (marker, label) != (0xE2, b"ICC_")):
-            exif = exif or (data[at + 8 : at + length] if (marker, label) == (0xE1, b"Exif") else b"")
-            pieces.append(data[kept : found.start()])
-            kept = at + length
-        at += length
-        scans += marker == 0xDA
-        if scans > MAX_SCANS:
-            raise _damaged(name, f"a JPEG of more than {MAX_SCANS} scans")
-    return b"".join([*pieces, data[kept:end]]), exif
-
-
-def _directory(data: bytes, order: str, offset: int) -> Iterator[tuple[int, int, int]]:
-    """Read a TIFF directory: each tag, how many bytes its values take, and its value if that is a single number."""
-    (count,) = struct.unpack_from(order + "H", data, offset)
-    for at in range(offset + 2, offset + 2 + 12 * count, 12):
-        tag, kind, number = struct.unpack_from(order + "HHI", data, at)
-        first = struct.unpack_from(order + ("H" if kind == 3 else "I"), data, at + 8)[0]
-        yield tag, number * _TYPE_BYTES.get(kind, 1), first
-
-
-def _check_tiff(name: str, data: bytes) -> None:
-    """Refuse a TIFF whose directories claim more bytes than the file has, which would all be copied into memory."""
-    order = "<" if data[:2] == b"II" else ">"
-    waiting = [struct.unpack_from(order + "I", data, 4)[0]]
-    claimed = 0
-    for _ in range(16):
-        if waiting:
-            for tag, size, first in _directory(data, order, waiting.pop()):
-                claimed += size
-                if tag in _SUB_DIRECTORIES and size == 4:
-                    waiting.append(first)
-    if waiting or claimed > 2 * len(data):
-        raise _damaged(name, "its directory claims more than the file holds")
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Keep Pillow's warnings about odd metadata and large headers from the user; our own checks decide.
-
-    The filters of `warnings` belong to the whole process, hence the lock. Unpacking happens outside of it.
-    """
-    with _WARNINGS, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
-
-
-def _scale_down(opened: Image.Image, notes: list[str]) -> None:
-    """Have a JPEG above `MAX_PIXELS` decoded at half, a quarter or an eighth of its size.
-
-    A progressive JPEG is not scaled: its coefficients are kept in full whatever the scale.
-    """
-    width, height = opened.size
-    progressive = "progressive" in opened.info or "progression" in opened.info
-    if opened.format != "JPEG" or progressive or not MAX_PIXELS < width * height <= MAX_SCALED_PIXELS:
-        return
-    factor = next((each for each in (2, 4) if width * height <= MAX_PIXELS * each * each), 8)
-    opened.draft(opened.mode, (width // factor, height // factor))
-    notes.append(f"scaled down while decoding from {width} x {height} to {opened.size[0]} x {opened.size[1]}")
-
-
-def check_size(name: str, size: tuple[int, int]) -> None:
-    """Refuse what is too large or too small, by the header alone."""
-    width, height = size
-    if width * height > MAX_PIXELS or max(size) > MAX_SIDE:
-        raise _too_large(name)
-    if min(size) < MIN_SIDE:
-        raise ImageError(
-            f"{name} is only {width} x {height} pixels.",
-            next_step=f"Use an image of at least {MIN_SIDE} pixels a side.",
-        )
-
-
-def _too_large(name: str) -> ImageError:
-    return ImageError(
-        f"{name} has more than {MAX_PIXELS // 1_000_000} megapixels or a side over {MAX_SIDE} pixels.",
-        next_step="Scale the image down.",
-    )
-
-
-def _damaged(name: str, reason: str) -> ImageError:
-    return ImageError(
-        f"{name} is damaged: {reason}.", next_step="Save or download the image again, or use another one."
-    )
-
-
-def _decode(name: str, opened: Image.Image, exif: bytes, notes: list[str]) -> Pixels:
-    """Unpack the first frame and bring it to upright sRGB on white; writes down what was done."""
-    if opened.format in {"PNG", "JPEG", "WEBP"}:
-        opened.load()
-    else:
-        with quiet():  # These decoders read metadata again while they unpack.
-            opened.load()
+def _decode(name: str, opened: Opened) -> tuple[Pixels, tuple[str, ...]]:
+    """Unpack the first frame and bring it to upright sRGB on white; say what was done."""
+    image, notes = opened.image, list(opened.notes)
     with quiet():
-        several = getattr(opened, "is_animated", False)
-    if several:
-        notes.append("has several frames: only the first is used")
-    if opened.mode in {"F", "I"} or opened.mode.startswith("I;16"):
-        shown = _from_deep_gray(name, opened, notes)
+        several = getattr(image, "is_animated", False)
+    if image.format == "WEBP" and not several:
+        pixels = _show(name, _unpack_webp(opened), image.info, 1, notes)
     else:
-        shown = _on_white(opened, notes)
-    turn = _TURNS.get(_orientation(exif or _exif_of(opened), notes))
+        # Some decoders read metadata again while they unpack.
+        with nullcontext() if image.format in {"PNG", "JPEG", "WEBP"} else quiet():
+            image.load()
+        if several:
+            notes.append("has several frames: only the first is used")
+        pixels = _show(name, image, image.info, opened.factor, notes)
+    image.close()  # A turned picture needs the room.
+    turn = _TURNS.get(_orientation(opened.exif or _exif_of(image), notes))
     if turn is not None:
-        shown = shown.transpose(turn)
+        pixels = np.ascontiguousarray(turn(pixels))
         notes.append("turned upright as its EXIF orientation says")
-    return np.asarray(shown, np.uint8)
+    return pixels, tuple(notes)
 
 
-def _from_deep_gray(name: str, opened: Image.Image, notes: list[str]) -> Image.Image:
+def _unpack_webp(opened: Opened) -> Pixels:
+    """Unpack a still WebP with OpenCV: Pillow takes it for an animation, and holds it five times over."""
+    reduced = cv2.IMREAD_REDUCED_COLOR_2 | cv2.IMREAD_IGNORE_ORIENTATION
+    how = cv2.IMREAD_UNCHANGED if opened.factor == 1 else reduced
+    unpacked = cv2.imdecode(np.frombuffer(opened.data, np.uint8), how)
+    if unpacked is None:
+        raise ValueError("OpenCV cannot decode it")
+    order = cv2.COLOR_BGRA2RGBA if unpacked.shape[2] == 4 else cv2.COLOR_BGR2RGB
+    return np.asarray(cv2.cvtColor(unpacked, order, dst=unpacked), np.uint8)
+
+
+def _show(name: str, image: Image.Image | Pixels, info: Mapping[Any, Any], factor: int, notes: list[str]) -> Pixels:
+    """Bring an unpacked picture to sRGB on white and scale it down, band by band: copies of it would not fit.
+
+    Args:
+        name: How messages call it.
+        image: The picture.
+        info: What its file says of it.
+        factor: What its sides are divided by.
+        notes: What was done is added to them.
+    """
+    first = image if isinstance(image, Image.Image) else Image.fromarray(image[:1])
+    width = first.width
+    height = first.height if first is image else len(image)  # type: ignore[arg-type]
+    if first.mode in {"F", "I"} or first.mode.startswith("I;16"):
+        convert = _from_deep_gray(name, first, notes)
+    else:
+        convert = _on_white(first, info.get("icc_profile"), notes)
+    # Reducing first is quicker, where it means the same.
+    early = first.mode in {"L", "RGB", "RGBA", "CMYK"} and "transparency" not in info
+    shown = np.empty((-(-height // factor), -(-width // factor), 3), np.uint8)
+    rows = max(1, _BAND_PIXELS // (width * factor)) * factor
+    for top in range(0, height, rows):
+        end = min(top + rows, height)
+        band = first.crop((0, top, width, end)) if first is image else Image.fromarray(image[top:end])  # type: ignore
+        band = convert(band.reduce(factor)) if early else convert(band).reduce(factor)
+        shown[top // factor : -(-end // factor)] = np.asarray(band)
+    return shown
+
+
+def _from_deep_gray(name: str, opened: Image.Image, notes: list[str]) -> Convert:
     """Scale a grayscale picture of 9 to 16 bits to 8, by the depth that the file declares."""
     if not (opened.mode.startswith("I;16") or (opened.mode == "I" and opened.format in {"PPM", "PNG"})):
         raise ImageError(
@@ -319,63 +225,77 @@ def _from_deep_gray(name: str, opened: Image.Image, notes: list[str]) -> Image.I
     tags = getattr(opened, "tag_v2", {})
     bits = tags.get(_BITS_PER_SAMPLE, (16,))[0]
     top = float(2**bits - 1)
-    samples = np.asarray(opened).astype(np.float32)
-    gray = np.rint(np.clip(samples / top, 0.0, 1.0) * 255.0).astype(np.uint8)
-    if tags.get(_PHOTOMETRIC) == 0:
-        gray = 255 - gray
     transparent = opened.info.get("transparency")
     if isinstance(transparent, int):
-        gray[samples == transparent] = 255
-        notes.append("transparent parts are shown on white")
+        notes.append(_ON_WHITE)
     notes.append(f"{bits} bits per pixel scaled to 8")
-    return Image.fromarray(gray).convert("RGB")
+
+    def convert(band: Image.Image) -> Image.Image:
+        samples = np.asarray(band).astype(np.float32)
+        gray = np.rint(np.clip(samples / top, 0.0, 1.0) * 255.0).astype(np.uint8)
+        if tags.get(_PHOTOMETRIC) == 0:
+            gray = 255 - gray
+        if isinstance(transparent, int):
+            gray[samples == transparent] = 255
+        return Image.fromarray(gray).convert("RGB")
+
+    return convert
 
 
-def _on_white(opened: Image.Image, notes: list[str]) -> Image.Image:
-    """Return the picture in sRGB, its transparent parts as they look on white."""
+def _on_white(opened: Image.Image, profile: object, notes: list[str]) -> Convert:
+    """Show a picture in sRGB, its transparent parts as they look on white."""
     if not opened.has_transparency_data:
-        return _to_srgb(opened, opened.info.get("icc_profile"), notes)
-    layered = opened.convert("RGBA")
-    alpha = layered.getchannel("A")
-    if alpha.getextrema()[0] == 255:
-        return _to_srgb(layered.convert("RGB"), opened.info.get("icc_profile"), notes)
-    color = _to_srgb(layered.convert("RGB"), opened.info.get("icc_profile"), notes)
-    white = Image.new("RGB", layered.size, (255, 255, 255))
-    white.paste(color, mask=alpha)
-    notes.append("transparent parts are shown on white")
-    return white
+        return _to_srgb(opened.mode, profile, notes)
+    to_srgb = _to_srgb("RGB", profile, notes)
+
+    def convert(band: Image.Image) -> Image.Image:
+        layered = band.convert("RGBA")
+        color = to_srgb(layered.convert("RGB"))
+        alpha = layered.getchannel("A")
+        if alpha.getextrema()[0] == 255:
+            return color
+        if _ON_WHITE not in notes:
+            notes.append(_ON_WHITE)
+        white = Image.new("RGB", layered.size, (255, 255, 255))
+        white.paste(color, mask=alpha)
+        return white
+
+    return convert
 
 
-def _to_srgb(image: Image.Image, profile: object, notes: list[str]) -> Image.Image:
+def _to_srgb(mode: str, profile: object, notes: list[str]) -> Convert:
     """Convert to sRGB by the embedded profile, or by Pillow's plain rules where there is none that works."""
-    if image.mode in {"CMYK", "YCbCr", "LAB"}:
-        notes.append(f"converted from {image.mode}")
+    if mode in {"CMYK", "YCbCr", "LAB"}:
+        notes.append(f"converted from {mode}")
     if isinstance(profile, bytes) and profile:
         try:
-            return _apply_profile(image, profile, notes)
+            return _by_profile(mode, profile, notes)
         except (ImageCms.PyCMSError, OSError, ValueError, TypeError):
             notes.append("its colour profile is broken or does not fit and was ignored")
-    return image if image.mode == "RGB" else image.convert("RGB")
+    return lambda band: band if band.mode == "RGB" else band.convert("RGB")
 
 
-def _apply_profile(image: Image.Image, profile: bytes, notes: list[str]) -> Image.Image:
+def _by_profile(given: str, profile: bytes, notes: list[str]) -> Convert:
     """Convert through an ICC profile, unless it is sRGB in all but name."""
     opened = ImageCms.ImageCmsProfile(io.BytesIO(profile))
     space = opened.profile.xcolor_space.strip()
     mode = {"RGB": "RGB", "CMYK": "CMYK", "GRAY": "L", "Lab": "LAB"}.get(space)
-    if mode is None or (mode != image.mode and {mode, image.mode} & {"CMYK", "LAB"}):
-        raise ValueError(f"a profile for {space} on a picture in {image.mode}")
-    if mode == "L" and image.mode not in {"L", "1"}:
+    if mode is None or (mode != given and {mode, given} & {"CMYK", "LAB"}):
+        raise ValueError(f"a profile for {space} on a picture in {given}")
+    if mode == "L" and given not in {"L", "1"}:
         # A gray profile on a palette or colour picture says nothing about its colours.
         raise ValueError("a gray profile on a colour picture")
     transform = ImageCms.buildTransform(opened, ImageCms.createProfile("sRGB"), mode, "RGB")
     if mode == "RGB" and _changes_nothing(transform):
-        return image.convert("RGB")
-    converted = ImageCms.applyTransform(image if image.mode == mode else image.convert(mode), transform)
-    if converted is None:
-        raise ValueError("no conversion")
+        return lambda band: band.convert("RGB")
     notes.append("converted to sRGB by its colour profile")
-    return converted
+
+    def convert(band: Image.Image) -> Image.Image:
+        converted = ImageCms.applyTransform(band if band.mode == mode else band.convert(mode), transform)
+        assert converted is not None  # it is not asked to do it in place
+        return converted
+
+    return convert
 
 
 def _changes_nothing(transform: ImageCms.ImageCmsTransform) -> bool:
@@ -408,7 +328,7 @@ def _orientation(exif: bytes, notes: list[str]) -> int:
         if order is None:
             raise ValueError("neither byte order")
         offset = struct.unpack_from(order + "I", exif, 4)[0]
-        for tag, size, first in _directory(exif, order, offset):
+        for tag, size, first in directory(exif, order, offset):
             if tag == _ORIENTATION:
                 return int(first) if size == 2 else 1
     except (struct.error, ValueError):

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 
 from rewardharness.errors import InputError
-from rewardharness.measure.images import MAX_BYTES, MAX_PIXELS
+from rewardharness.measure.bounds import MAX_BYTES, MAX_SCALED_PIXELS
 from rewardharness.models.limits import ByteBudget
 from rewardharness.serving.faults import Fault, RefusedError
 
@@ -27,8 +27,8 @@ class Limits:
     """Bytes of the bodies of all requests that are being read or judged; more wait, for at most `read_seconds`."""
     image_bytes: int = MAX_BYTES
     """Bytes of one encoded image."""
-    pixels: int = MAX_PIXELS
-    """Pixels of one image."""
+    pixels: int = MAX_SCALED_PIXELS
+    """Pixels of one image. Below that the judge itself scales images down or refuses them."""
     items: int = 256
     """Edits in one batch."""
     group: int = 64

@@ -1,6 +1,7 @@
 """What goes wrong: callers that are slow, gone or too many, judges that fail or hang, and the end of the server."""
 
 import contextlib
+import io
 import json
 import os
 import re
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from model_server import ModelServer, own_port
+from PIL import Image
 from serving_parts import (
     ONE,
     PATIENCE,
@@ -87,6 +89,13 @@ def test_limits_are_kept_and_named() -> None:
         batch = running.post("/batch_score", {"items": [edit(), edit() | {"edited": wide}]})
         assert [each["ok"] for each in batch.json["results"]] == [True, False]
         assert batch.json["results"][1]["error"]["code"] == "image"
+
+
+def test_the_server_has_no_limit_of_pixels_of_its_own_below_that_of_the_judge() -> None:
+    stream = io.BytesIO()
+    Image.new("1", (8000, 6000)).save(stream, "PNG")
+    with Running(ReadyJudge()) as running:
+        assert running.post("/score", edit() | {"edited": b64(stream.getvalue())}).status == 200
 
 
 def test_a_body_of_no_announced_length_is_cut_off_at_the_limit() -> None:

@@ -1,0 +1,320 @@
+"""Opening images so that unpacking them takes bounded time and memory, whoever made them.
+
+The bounds are two seconds and 300 MB for one image. Everything is decided by the header and a walk over the blocks of
+the file: what is merely large is scaled down while it is unpacked or right after, and what no decoder here does within
+the bounds is refused before one starts.
+"""
+
+import io
+import re
+import struct
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from PIL import Image
+
+from rewardharness.errors import ImageError
+
+MAX_BYTES = 20_000_000
+"""Largest encoded image, in bytes."""
+MAX_PIXELS = 25_000_000
+"""Most pixels of a picture that is judged; larger ones are scaled down."""
+MAX_UNPACKED_PIXELS = 50_000_000
+"""Largest picture that is unpacked in full and then scaled down."""
+MAX_SCALED_PIXELS = 175_000_000
+"""Largest JPEG that is scaled down while it is decoded. Pillow itself refuses images from 179 megapixels."""
+MAX_MEMORY = 250_000_000
+"""Most bytes that a decoder may hold at once, by what is known of it."""
+MAX_SLOW_BYTES = 2_000_000
+"""Largest file whose samples Pillow reads one by one in Python: about a second."""
+MAX_SIDE = 16_384
+"""Longest side, in pixels."""
+MIN_SIDE = 8
+"""Shortest side, in pixels: there is nothing to judge in less."""
+MAX_SCANS = 100
+"""Most passes over the picture in a progressive JPEG. Cameras and tools write about ten; each costs the time of a
+whole picture, however few bytes it has."""
+MAX_SCANNED_PIXELS = 1_000_000_000
+"""Most pixels of a JPEG times its scans."""
+MAX_CHUNKS = 50_000
+"""Most chunks of a PNG."""
+MAX_BLOCKS = 200_000
+"""Most blocks of a GIF before its second frame."""
+MAX_COMMENTS = 2_000
+"""Most blocks of comments among them: Pillow reads them in a time that grows with the square of their number."""
+
+_SUB_DIRECTORIES = {330, 34665, 34853, 40965}
+_TYPE_BYTES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4}
+"""Bytes per value of each TIFF 6.0 field type."""
+_JPEG_MARKER = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]")
+"""A marker of ITU T.81 other than stuffing, fill and restarts, which stand inside the coded data."""
+_GIF_MARK = re.compile(rb"[!,;]")
+"""What an extension, an image and the end of a GIF begin with; anything else between blocks is passed over."""
+_GAP = rb"(?:\s|#[^\r\n]*[\r\n])+"
+_QUICK_PNM = re.compile(
+    rb"(?:P4(?:%b\d+){2}|P5(?:%b\d+){2}%b(?:255|65535)|P6(?:%b\d+){2}%b255)\s" % (_GAP, _GAP, _GAP, _GAP, _GAP)
+)
+"""The headers of PNM files whose samples are copied as they are."""
+_PNM_HEAD = 4096
+"""Bytes in which a quick header stands."""
+
+_WARNINGS = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Opened:
+    """An image whose header was read, and which can be unpacked within bounds."""
+
+    image: Image.Image
+    data: bytes = field(repr=False)
+    """The encoded bytes; of a JPEG without what is no part of its picture."""
+    exif: bytes = field(repr=False)
+    """The first EXIF block of a JPEG."""
+    factor: int
+    """By how much it has to be scaled down after it was unpacked."""
+    notes: tuple[str, ...]
+    """Whether it is scaled down."""
+
+
+def open_bounded(name: str, data: bytes, kind: str) -> Opened:
+    """Read the header of an image and make sure that unpacking it is bounded.
+
+    Args:
+        name: How messages call it.
+        data: The encoded bytes.
+        kind: The name of its format.
+
+    Raises:
+        ImageError: If it is too large, too small, or takes too long.
+        Exception: Nearly every built-in type, if its bytes are damaged.
+    """
+    exif, scans, scaled = b"", 1, 1
+    if kind == "JPEG":
+        data, exif, scans = _without_exif(name, data)
+    elif kind in _CHECKS:
+        _CHECKS[kind](name, data)
+    try:
+        with quiet():
+            image = Image.open(io.BytesIO(data), formats=(kind,))
+    except Image.DecompressionBombError:
+        raise _too_large(name, MAX_SCALED_PIXELS if kind == "JPEG" else MAX_UNPACKED_PIXELS, f"a {kind}") from None
+    width, height = image.size
+    if kind == "JPEG":
+        scaled, factor = _draft(name, image, scans), 1
+    else:
+        factor = _factor(name, image)
+    size = -(-width // (scaled * factor)), -(-height // (scaled * factor))
+    if max(size) > MAX_SIDE:
+        raise ImageError(f"{name} has a side over {MAX_SIDE} pixels.", next_step="Scale the image down.")
+    if min(size) < MIN_SIDE:
+        raise ImageError(
+            f"{name} is only {width} x {height} pixels.",
+            next_step=f"Use an image of at least {MIN_SIDE} pixels a side.",
+        )
+    notes = () if size == (width, height) else (f"scaled down from {width} x {height} to {size[0]} x {size[1]}",)
+    return Opened(image, data, exif, factor, notes)
+
+
+def _draft(name: str, image: Image.Image, scans: int) -> int:
+    """Have a JPEG decoded at a half, a quarter or an eighth of its size, if it needs that; return the divisor.
+
+    Of one with several scans all coefficients are held, two bytes each, whatever the scale.
+    """
+    pixels = image.width * image.height
+    if pixels * scans > MAX_SCANNED_PIXELS:
+        raise damaged(name, f"a JPEG of {scans} scans, which is more than one of its size may have")
+    layers = image.layer  # type: ignore[attr-defined]
+    most = max(each[1] for each in layers) * max(each[2] for each in layers)
+    held = 2 * pixels * sum(each[1] * each[2] for each in layers) // most if scans > 1 else 0
+    for divisor in (1, 2, 4, 8):
+        unpacked = pixels // divisor**2
+        if unpacked <= MAX_PIXELS and held + 4 * unpacked <= MAX_MEMORY and pixels <= MAX_SCALED_PIXELS:
+            image.draft(image.mode, (image.width // divisor, image.height // divisor))
+            return divisor
+    if held:
+        raise _too_large(name, MAX_UNPACKED_PIXELS * 4 // 5, "a progressive JPEG without subsampling of color")
+    raise _too_large(name, MAX_SCALED_PIXELS, "a JPEG")
+
+
+def _factor(name: str, image: Image.Image) -> int:
+    """Return by how much an image of another kind is scaled down after it was unpacked."""
+    kind, pixels = str(image.format), image.width * image.height
+    if pixels > MAX_UNPACKED_PIXELS:
+        raise _too_large(name, MAX_UNPACKED_PIXELS, f"a {kind}")
+    if kind == "WEBP" and getattr(image, "is_animated", False):
+        if 20 * pixels > MAX_MEMORY:
+            raise _too_large(name, MAX_MEMORY // 20, "an animated WebP")
+    elif kind == "WEBP" and pixels > MAX_PIXELS and (image.mode != "RGB" or not _is_lossy(image)):
+        raise _too_large(name, MAX_PIXELS, "a lossless or transparent WebP")
+    elif kind == "TIFF":
+        tags = image.tag_v2  # type: ignore[attr-defined]
+        across, down = tags.get(322, image.width), tags.get(323, min(tags.get(278, image.height), image.height))
+        bits = max(tags.get(258, (1,))) * tags.get(277, 1)
+        strip = 0 if image.info.get("compression") == "raw" else across * down * bits // 8
+        # Pillow turns a TIFF upright itself, and has it in memory twice while it does.
+        if max(strip + 4 * pixels, 4 * pixels * (1 + (tags.get(274, 1) != 1))) > MAX_MEMORY:
+            raise ImageError(
+                f"{name} is a TIFF that takes more than {MAX_MEMORY // 1_000_000} MB to unpack.",
+                next_step="Scale it down, or save it as PNG or JPEG.",
+            )
+    return 1 if pixels <= MAX_PIXELS else 2
+
+
+def _is_lossy(image: Image.Image) -> bool:
+    """Whether a still WebP is lossy, by the chunk that holds its picture."""
+    data = image.fp.getbuffer()  # type: ignore[attr-defined]
+    at = 12
+    while at + 8 <= len(data):
+        chunk = bytes(data[at : at + 4])
+        if chunk in {b"VP8 ", b"VP8L"}:
+            return chunk == b"VP8 "
+        at += 8 + int.from_bytes(data[at + 4 : at + 8], "little") + (data[at + 4] & 1)
+    return False
+
+
+def _too_large(name: str, pixels: int, what: str) -> ImageError:
+    return ImageError(
+        f"{name} has more than {pixels / 1e6:g} megapixels, the most for {what}.",
+        next_step=f"Scale it down. A JPEG that is not progressive may have {MAX_SCALED_PIXELS // 10**6} megapixels.",
+    )
+
+
+def damaged(name: str, reason: str) -> ImageError:
+    """Make the error of an image whose bytes cannot be used."""
+    return ImageError(
+        f"{name} is damaged: {reason}.", next_step="Save or download the image again, or use another one."
+    )
+
+
+def _check_png(name: str, data: bytes) -> None:
+    """Refuse a PNG in very many pieces, which are read one by one."""
+    at = 8
+    for _ in range(MAX_CHUNKS):
+        if at + 8 > len(data) or data[at + 4 : at + 8] == b"IEND":
+            return
+        at += 12 + int.from_bytes(data[at : at + 4], "big")
+    raise damaged(name, f"a PNG of more than {MAX_CHUNKS} chunks")
+
+
+def _check_gif(name: str, data: bytes) -> None:
+    """Refuse a GIF of very many blocks, or of comments, up to its second frame: nothing behind it is read."""
+    at, images, blocks, comments = 13 + _palette(data[10]), 0, 0, 0
+    while images < 2:
+        found = _GIF_MARK.search(data, at)
+        blocks += (found.start() if found else len(data)) - at  # Pillow passes over them byte by byte.
+        _check_blocks(name, blocks, comments)
+        if found is None or found[0] == b";":
+            return
+        label = data[found.end() : found.end() + 1] if found[0] == b"!" else b""
+        at = found.end() + len(label)
+        if not label:
+            images += 1
+            at += 10 + _palette(int.from_bytes(data[at + 8 : at + 9]))
+        while size := int.from_bytes(data[at : at + 1]):
+            at, blocks, comments = at + 1 + size, blocks + 1, comments + (label == b"\xfe")
+            _check_blocks(name, blocks, comments)
+        at += 1
+        blocks += 1
+
+
+def _check_blocks(name: str, blocks: int, comments: int) -> None:
+    if blocks > MAX_BLOCKS or comments > MAX_COMMENTS:
+        what = "comments" if comments > MAX_COMMENTS else "small blocks"
+        raise ImageError(f"{name} is a GIF of too many {what}.", next_step="Save its frame as PNG.")
+
+
+def _palette(flags: int) -> int:
+    """Bytes of the palette that the flags of a GIF announce."""
+    return 3 << (flags & 7) + 1 if flags & 128 else 0
+
+
+def _check_pnm(name: str, data: bytes) -> None:
+    if len(data) > MAX_SLOW_BYTES and not _QUICK_PNM.match(data[:_PNM_HEAD]):
+        raise _too_slow(name, "a PNM whose samples are text or do not end at 255")
+
+
+def _check_bmp(name: str, data: bytes) -> None:
+    if len(data) > MAX_SLOW_BYTES and data[14] >= 40 and data[30] in {1, 2}:
+        raise _too_slow(name, "a run-length encoded BMP")
+
+
+def _too_slow(name: str, what: str) -> ImageError:
+    return ImageError(f"{name} is {what}, of more than {MAX_SLOW_BYTES // 1_000_000} MB.", next_step="Save it as PNG.")
+
+
+def _without_exif(name: str, data: bytes) -> tuple[bytes, bytes, int]:
+    """Cut out of a JPEG what is no part of its picture: EXIF, comments, further pictures; count its scans on the way.
+
+    Of the segments for applications those that colours depend on stay: JFIF, the ICC profile and Adobe's.
+
+    Returns:
+        The JPEG without them, the first EXIF block, and the number of scans.
+    """
+    pieces: list[bytes] = []
+    exif, kept, at, scans, end = b"", 0, 2, 0, len(data)
+    while (found := _JPEG_MARKER.search(data, at)) is not None:
+        marker, at = data[found.start() + 1], found.end()
+        if marker == 0xD9:
+            end = at
+            break
+        if marker in {0x01, 0xD8}:
+            continue
+        length = int.from_bytes(data[at : at + 2], "big")
+        label = data[at + 2 : at + 6]
+        if marker == 0xFE or (0xE1 <= marker <= 0xEF and marker != 0xEE and (marker, label) != (0xE2, b"ICC_")):
+            exif = exif or (data[at + 8 : at + length] if (marker, label) == (0xE1, b"Exif") else b"")
+            pieces.append(data[kept : found.start()])
+            kept = at + length
+        at += length
+        scans += marker == 0xDA
+        if scans > MAX_SCANS:
+            raise damaged(name, f"a JPEG of more than {MAX_SCANS} scans")
+    return b"".join([*pieces, data[kept:end]]), exif, scans
+
+
+def directory(data: bytes, order: str, offset: int) -> Iterator[tuple[int, int, int]]:
+    """Read a TIFF directory: each tag, how many bytes its values take, and its value if that is a single number."""
+    (count,) = struct.unpack_from(order + "H", data, offset)
+    for at in range(offset + 2, offset + 2 + 12 * count, 12):
+        tag, kind, number = struct.unpack_from(order + "HHI", data, at)
+        first = struct.unpack_from(order + ("H" if kind == 3 else "I"), data, at + 8)[0]
+        yield tag, number * _TYPE_BYTES.get(kind, 1), first
+
+
+def _check_tiff(name: str, data: bytes) -> None:
+    """Refuse a TIFF whose directories claim more bytes than the file has, which would all be copied into memory."""
+    order = "<" if data[:2] == b"II" else ">"
+    waiting = [struct.unpack_from(order + "I", data, 4)[0]]
+    claimed = 0
+    for _ in range(16):
+        if waiting:
+            for tag, size, first in directory(data, order, waiting.pop()):
+                claimed += size
+                if tag in _SUB_DIRECTORIES and size == 4:
+                    waiting.append(first)
+    if waiting or claimed > 2 * len(data):
+        raise damaged(name, "its directory claims more than the file holds")
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep Pillow's warnings about odd metadata and large headers from the user; our own checks decide.
+
+    The filters of `warnings` belong to the whole process, hence the lock. Unpacking happens outside of it.
+    """
+    with _WARNINGS, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+_CHECKS: Mapping[str, Callable[[str, bytes], None]] = {
+    "PNG": _check_png,
+    "GIF": _check_gif,
+    "PPM": _check_pnm,
+    "BMP": _check_bmp,
+    "TIFF": _check_tiff,
+}
+"""What is looked at before Pillow reads the header."""

@@ -12,8 +12,9 @@ from app.following import MOVING, Sight, State
 from app.markup import block, bullets, callout, escape, named, paragraph, plain, preformatted, table
 from app.new_run import VISIT_SECONDS
 from rewardharness.evolution.events import Found, Passed, PhaseBegan
+from rewardharness.evolution.progress import duration
 from rewardharness.evolution.report import left_out
-from rewardharness.evolution.report_page import headline
+from rewardharness.evolution.report_page import headline, regression_rows
 from rewardharness.evolution.status import spent_by
 
 STATES: Mapping[State, tuple[str, str]] = {
@@ -81,6 +82,7 @@ def expected(told: Mapping[str, Any]) -> str:
         f"about {cost['search']} to try edits, at most {cost['most']}",
         f"{cost['audit']} for the audit: {_count(told['audit'], 'example')} that nothing is decided on",
     ]
+    lines += [f"{cost['regression']} for the regression set"] if cost["regression"] else []
     lines += [f"{cost['ensemble']} to compare with asking the judge several times"] if cost["ensemble"] else []
     asked = "one request" if cost["requests"] == 1 else f"{cost['requests']} requests"
     each = f"Each takes at least {asked} to the model, more where it calls Tools." if cost["requests"] else ""
@@ -116,7 +118,7 @@ def standing(sight: Sight) -> str:
         error = sight.trouble
         trouble += callout("error", error.title, paragraph(error.message), paragraph(error.next_step, "remedy"))
     figures = _figures(sight) if status is not None and sight.judged is not None else ""
-    return block(f'<section class="run">{head}{said}{_begun(sight)}{trouble}{figures}</section>')
+    return block(f'<section class="run">{head}{said}{_advanced(sight)}{trouble}{figures}</section>')
 
 
 def _doing(sight: Sight) -> str:
@@ -133,14 +135,14 @@ def _doing(sight: Sight) -> str:
     return f"It is {_PHASES.get(phases[-1] if phases else 'skills', 'at work')}."
 
 
-def _begun(sight: Sight) -> str:
-    """How far the first judging has come."""
-    started = sight.started
-    if started is None or sight.judged is not None or not started.pool:
+def _advanced(sight: Sight) -> str:
+    """How far the phase that is under way has come, and how long the rest takes."""
+    progress = sight.status.progress if sight.status is not None and sight.state == "running" else None
+    if progress is None:
         return ""
-    done = min(sight.judgments, started.pool)
-    share = f'<span class="meter"><span style="width:{100 * done / started.pool:.0f}%"></span></span>'
-    return f"<p>{done} of {started.pool} examples are judged.</p>{share}"
+    done = 100 * progress.done / max(1, progress.total)
+    words = " · ".join(filter(None, (f"{progress.words[:1].upper()}{progress.words[1:]}", progress.rest)))
+    return f'{paragraph(words)}<span class="meter"><span style="width:{done:.0f}%"></span></span>'
 
 
 def _figures(sight: Sight) -> str:
@@ -159,7 +161,7 @@ def _figures(sight: Sight) -> str:
             f"{status.judgments:,}",
             f"about {foreseen:,} were expected before the audit" if foreseen else "",
         ),
-        ("Time", _time(seconds) if seconds is not None else "", "all sittings together"),
+        ("Time", duration(seconds) if seconds is not None else "", "all sittings together"),
     ]
     if status.audit is not None and status.audit["accuracy"] is not None:
         start = (status.audit_start or {}).get("accuracy")
@@ -182,13 +184,6 @@ def _audited(score: Mapping[str, Any]) -> str:
 def _seconds(sight: Sight) -> float | None:
     spent = spent_by(sight.events)
     return float(spent.get("seconds", 0.0)) if spent else None
-
-
-def _time(seconds: float) -> str:
-    whole = round(seconds)
-    if whole < 120:
-        return f"{whole} s"
-    return f"{whole // 60} min" if whole < 7200 else f"{whole / 3600:.1f} h"
 
 
 def _arrow(before: float | None, after: float | None) -> str:
@@ -305,26 +300,33 @@ def report(found: Mapping[str, Any] | None, place: str = "") -> str:
     ]
     rows = [[escape(cell) for cell in row] for row in rows]
     head = ["Examples and Library", "Judged", "Agrees with the label [95 %]", "The final Library against it"]
-    kinds = [
+    kinds = _sides(found["by_category"])
+    by_kind = f"<details><summary>By kind of edit, on the audit</summary>{_kinds(kinds)}</details>" if kinds else ""
+    by_fault = f"<h4>Regression set</h4>{_kinds(_sides(regression_rows(found)))}" if regression_rows(found) else ""
+    lies = f"<p>The evolved Library: <code>{escape(place)}</code></p>" if place else ""
+    return block(
+        f"<p><strong>{escape(headline(found))}</strong></p>{table(head, rows, 'cards audit')}"
+        f"{paragraph(left_out(found))}"
+        f"<p>The search ended because {escape(str(found['ending']))}. {escape(_spent(found))}</p>"
+        f"{lies}{by_fault}{by_kind}"
+    )
+
+
+def _sides(groups: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    """Rows of examples: how many were judged, and the accuracy with both Libraries."""
+    return [
         [
             str(each["name"]),
             f"{each['final']['judged']} of {each['final']['n']}",
             *(share(each[side]["accuracy"], each[side]["interval"]) for side in ("start", "final")),
         ]
-        for each in found["by_category"]
+        for each in groups
     ]
-    by_kind = f"<details><summary>By kind of edit, on the audit</summary>{_kinds(kinds)}</details>" if kinds else ""
-    lies = f"<p>The evolved Library: <code>{escape(place)}</code></p>" if place else ""
-    return block(
-        f"<p><strong>{escape(headline(found))}</strong></p>{table(head, rows, 'cards audit')}"
-        f"{paragraph(left_out(found))}"
-        f"<p>The search ended because {escape(str(found['ending']))}. {escape(_spent(found))}</p>{lies}{by_kind}"
-    )
 
 
 def _kinds(rows: Sequence[Sequence[str]]) -> str:
     cells = [[escape(cell) for cell in row] for row in rows]
-    return table(["Kind of edit", "Judged", "Starting Library [95 %]", "Final Library [95 %]"], cells, "plain")
+    return table(["Examples", "Judged", "Starting Library [95 %]", "Final Library [95 %]"], cells, "plain")
 
 
 def _score(score: Mapping[str, Any]) -> list[str]:
@@ -351,7 +353,7 @@ def _spent(found: Mapping[str, Any]) -> str:
     spent = found["spent"]
     calls = spent["judge"]["calls"] + spent["orchestrator"]["calls"]
     tokens = sum(spent[who][kind] for who in ("judge", "orchestrator") for kind in ("input_tokens", "output_tokens"))
-    parts = [f"{spent['judgments']:,} judgments", _time(spent["seconds"])]
+    parts = [f"{spent['judgments']:,} judgments", duration(spent["seconds"])]
     parts += [f"{calls:,} requests", f"{tokens:,} tokens"] if calls else ["no model was asked"]
     if calls and spent["money"] is not None:
         parts.append(f"${spent['money']:.2f}")

@@ -95,7 +95,8 @@ class Sight:
     @property
     def mark(self) -> tuple[object, ...]:
         """Changes whenever something is new."""
-        return self.name, self.state, len(self.events), self.events[-1].at if self.events else "", self.judgments
+        at = self.events[-1].at if self.events else ""
+        return self.name, self.state, len(self.events), at, self.judgments, self.status and self.status.progress
 
     @property
     def manifest(self) -> Mapping[str, Any]:

@@ -2,6 +2,8 @@
 
 import argparse
 import shlex
+import time
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from rewardharness.evolution.estimate import Estimate
     from rewardharness.evolution.events import Event
     from rewardharness.evolution.plan import Plan
+    from rewardharness.evolution.progress import Progress
     from rewardharness.evolution.proposal import Orchestrator
     from rewardharness.evolution.schedules import Schedule
     from rewardharness.evolution.stop import Limits
@@ -146,7 +149,7 @@ def evolve(arguments: argparse.Namespace, settings: Settings) -> int:
         return 0
     if not begun:
         _ask_leave(plan, arguments.yes)
-    watch = Watch(on_event=_teller(arguments.quiet), on_judgment=_Counter(plan, arguments.quiet).step)
+    watch = Watch(on_event=_teller(arguments.quiet), on_progress=_counter(arguments.quiet))
     how = "Ending after the judgments under way; Ctrl-C again ends at once."
     try:
         with watch.stop.listening(lambda: output.note(how)):
@@ -208,7 +211,7 @@ def _make_plan(
 ) -> "Plan":
     from rewardharness.evolution.observing import observer
     from rewardharness.evolution.plan import Plan
-    from rewardharness.evolution.regression import drawer
+    from rewardharness.evolution.regression import regression_set
     from rewardharness.judging.cache import JudgmentCache
     from rewardharness.judging.subagent import SubAgent
     from rewardharness.library.opening import open_library
@@ -241,8 +244,7 @@ def _make_plan(
         samples=arguments.ensemble,
         concurrency=arguments.concurrency or (MODEL_CONCURRENCY if again else settings.workers),
         router=arguments.router is not None,
-        regression=drawer(settings),
-        regression_margin=arguments.regression_margin,
+        regression=regression_set(settings, arguments.regression_margin),
         corrections=corrections,
     )
 
@@ -350,6 +352,7 @@ def _cost_json(plan: "Plan", folder: Path, *, begun: bool = False, finished: boo
 def _cost_words(cost: "Estimate") -> str:
     parts = [f"{cost.begin} to begin with", f"about {cost.search} to try edits (at most {cost.most})"]
     parts += [f"{cost.audit} for the audit"]
+    parts += [f"{cost.regression} for the regression set"] if cost.regression else []
     parts += [f"{cost.ensemble} for the comparison with self-ensembling (--ensemble 0: none)"] if cost.ensemble else []
     words = f"Expected: about {cost.expected} judgments: {', '.join(parts)}."
     if not cost.requests:
@@ -367,18 +370,19 @@ def _is_builtin(plan: "Plan") -> bool:
     return plan.orchestrator.name.startswith("built-in")
 
 
-class _Counter:
-    """Shows that the first judging of the pool moves on; later on the decisions do."""
+def _counter(quiet: bool) -> "Callable[[Progress], None]":
+    """Tells on standard error how far the run has come, now and then."""
+    said = time.monotonic()
 
-    def __init__(self, plan: "Plan", quiet: bool) -> None:
-        self._total, self._done = plan.estimate.begin, 0
-        self._bar = output.Progress(self._total, "judging the pool", quiet=quiet)
+    def tell(progress: "Progress") -> None:
+        nonlocal said
+        now = time.monotonic()
+        if quiet or now - said < output.SILENT_SECONDS:
+            return
+        said = now
+        output.note("; ".join(filter(None, (progress.words, progress.rest))))
 
-    def step(self) -> None:
-        """Count a judgment."""
-        self._done += 1
-        if self._done <= self._total:
-            self._bar.step()
+    return tell
 
 
 def _teller(quiet: bool) -> "Any":

@@ -27,7 +27,7 @@ from rewardharness.demo import folder as demo_folder
 from rewardharness.demo.defects import spoil
 from rewardharness.demo.edits import Base, Case, Rng
 from rewardharness.demo.filters import Picture
-from rewardharness.demo.photos import PHOTOS, photo
+from rewardharness.demo.photos import PHOTOS, SIDE, photo
 from rewardharness.demo.processes import in_order
 from rewardharness.demo.scenes import PLACES, Scene, furnish
 from rewardharness.errors import InputError
@@ -94,14 +94,16 @@ class _Plan:
     groups: int
     seed: int
     ties: bool
+    side: int
 
     @property
     def made_by(self) -> dict[str, Any]:
         counts = {"pairs": self.pairs, "groups": self.groups, "ties": self.ties}
+        counts |= {"side": self.side} if self.side != SIDE else {}
         return {"made_by": _MAKER, "version": VERSION, "seed": self.seed, **counts}
 
 
-def make_demo(
+def make_demo(  # noqa: PLR0913  (one argument per setting of the set, and two for the work)
     path: Path,
     *,
     pairs: int = 200,
@@ -109,6 +111,7 @@ def make_demo(
     seed: int = 0,
     ties: bool = False,
     force: bool = False,
+    side: int = SIDE,
     workers: int = 1,
     progress: Callable[[int, int], None] | None = None,
 ) -> None:
@@ -126,6 +129,7 @@ def make_demo(
         seed: Which set, 0 or more.
         ties: Whether about one pair in twenty has two equally good candidates.
         force: Draw anew over another set, or beside other files.
+        side: Side of the pictures in pixels, no more than `photos.SIDE`, at which they are drawn.
         workers: Number of processes that draw; any number gives the same files.
         progress: Called with the number of examples drawn and of all examples.
 
@@ -138,7 +142,7 @@ def make_demo(
             f"{pairs} pairs, {groups} groups and seed {seed} make no demonstration set.",
             next_step="Ask for at least one pair or group, and use a seed of 0 or more.",
         )
-    plan = _Plan(path, pairs, groups, seed, ties)
+    plan = _Plan(path, pairs, groups, seed, ties, side)
     if demo_folder.is_there(path, plan.made_by, force=force):
         return
     photo("cat")
@@ -268,7 +272,7 @@ def _draw(plan: _Plan, number: int) -> str:
     keys = list(dict.fromkeys(each.case.key for each in items[: number + 1]))
     source_file = f"images/s{keys.index(case.key):04d}.jpg"
     source = case.source()
-    source_data = _encoded(source, 95)
+    source_data = _encoded(source, 95, plan.side)
     if all(each.case.key != case.key for each in items[:number]):
         files.write_bytes(plan.path / source_file, source_data)
     wear = float(rng.random())
@@ -283,7 +287,7 @@ def _draw(plan: _Plan, number: int) -> str:
             data = source_data
         else:
             noise = rng.standard_normal(picture.shape, dtype=np.float32) * grain if grain else 0.0
-            data = _encoded(np.clip(np.round(picture + noise), 0, 255).astype(np.uint8), quality)
+            data = _encoded(np.clip(np.round(picture + noise), 0, 255).astype(np.uint8), quality, plan.side)
         files.write_bytes(plan.path / file, data)
         images.append(file)
         notes.append(note)
@@ -325,7 +329,9 @@ def _candidate(case: Case, role: str, source: Picture, right: Picture, rng: Rng)
     return draw(), f"{'another edit' if role == 'wrong_edit' else 'the edit as asked, and more'}: {what}"
 
 
-def _encoded(picture: Picture, quality: int) -> bytes:
+def _encoded(picture: Picture, quality: int, side: int) -> bytes:
     """A JPEG file."""
+    if side != SIDE:
+        picture = cv2.resize(picture, (side, side), interpolation=cv2.INTER_AREA)
     _, data = cv2.imencode(".jpg", np.ascontiguousarray(picture[..., ::-1]), [cv2.IMWRITE_JPEG_QUALITY, quality])
     return bytes(data)

@@ -159,9 +159,11 @@ def hold_audit(
     with_empty = isinstance(bench.judge_, SubAgent)
     with bench.outside_budget():
         libraries = dict.fromkeys((final, start, EMPTY) if with_empty else (final, start))
+        times = samples_for(search, len(examples)) if samples is None else samples
+        asked_again = resample is not None and times > 1
+        bench.meter.begin("audit", len(examples) * (len(libraries) + asked_again))
         judged = {library.id: tuple(bench.judge(library, examples)) for library in libraries}
         audit = Audit(judged[final.id], judged[start.id], judged[EMPTY.id] if with_empty else ())
-        times = samples_for(search, len(examples)) if samples is None else samples
         if resample is None:
             audit = replace(audit, skipped="this judge always gives the same answer, so asking again cannot gain")
         elif times < 2:

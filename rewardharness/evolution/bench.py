@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol, get_args
 
 from rewardharness.evolution.analyzer import LIBRARY_FAILURES
+from rewardharness.evolution.progress import Meter
 from rewardharness.evolution.proposal import Outcome
 from rewardharness.evolution.stop import (
     NOTHING,
@@ -144,7 +145,7 @@ class JudgeBench:
         concurrency: Examples under way at once.
         disks: Folders whose disks must not fill up.
         router: Whether a model decides on entries without triggers.
-        progress: Told after each judgment.
+        meter: Counts judgments, those that are remembered included.
     """
 
     judge_: Judge
@@ -155,7 +156,7 @@ class JudgeBench:
     concurrency: int = 8
     disks: tuple[Path, ...] = ()
     router: bool = False
-    progress: Callable[[], None] = lambda: None
+    meter: Meter = field(default_factory=Meter)
     spent: Spent = NOTHING
     step: int = 0
     """Step of the run that judgments are recorded under."""
@@ -175,6 +176,8 @@ class JudgeBench:
         keys = {example.id: self.key(library, example) for example in examples}
         due = [example for example in examples if again or keys[example.id] not in self._known]
         cost = sum(again or keys[example.id] not in self.counted for example in due)
+        if len(due) < len(examples):
+            self.meter.step(len(examples) - len(due))
         found = {outcome.example.id: outcome for outcome in self._ask(self.judge_, library, due, keys, cost)}
         for name, outcome in found.items():
             if outcome.judged or _silent(outcome.judgment):
@@ -312,7 +315,7 @@ class JudgeBench:
         if costs or judgment.usage.calls:  # what a resumed run brings back is in the ledger already
             line = {**judgment_line(judgment), "id": key, "example": example.id, "step": self.step}
             self.record({**line, "credit": credit(example, judgment)})
-        self.progress()
+        self.meter.step()
 
     def _pause(self, failure: Failure, count: int) -> None:
         raise Paused(

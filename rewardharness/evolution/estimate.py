@@ -18,6 +18,12 @@ USUAL_SHARE = 0.4
 """Part of the examples that an edit touches that the gate looks at, on average: the rest is settled by then. From
 `benchmarks/evolution_calls.py`."""
 
+REMEMBERED = 0.02
+"""What a judgment from remembered measurements takes, in judgments that measure."""
+
+SMALL = 0.3
+"""The same for drawing and measuring a small pair of the regression set."""
+
 USUAL_REACH = 0.35
 """Share of the pool that an entry touches, where there are no entries to go by."""
 
@@ -36,13 +42,23 @@ class Estimate:
     """For the audit: final and starting Library, for a model also the empty one."""
     ensemble: int
     """For the comparison with self-ensembling."""
+    regression: int
+    """For the regression set, with the starting and the final Library."""
     requests: int
     """Requests to a model per judgment of a pair, at least; 0 for a judge without a model."""
 
     @property
     def expected(self) -> int:
         """All of it, as is usual."""
-        return self.begin + self.search + self.audit + self.ensemble
+        return self.begin + self.search + self.audit + self.ensemble + self.regression
+
+    @property
+    def work(self) -> dict[str, float]:
+        """What each phase of `progress.PHASES` takes, in judgments that have to be measured or asked for."""
+        search, audit, regression = self.search + 0.0, self.audit + self.ensemble + 0.0, self.regression + 0.0
+        if not self.requests:  # each example is measured once, whatever the Library
+            search, audit, regression = search * REMEMBERED, audit / 2, regression / 2 * SMALL
+        return {"pool": float(self.begin), "search": search, "audit": audit, "regression": regression}
 
     def to_json(self) -> dict[str, int]:
         """Put it into JSON."""
@@ -56,6 +72,7 @@ def estimate(
     parts: tuple[Sequence[Example], Sequence[Example]],
     samples: int | None,
     most: int | None,
+    regression_pairs: int = 0,
 ) -> Estimate:
     """Say what a run is expected to cost.
 
@@ -67,6 +84,7 @@ def estimate(
         samples: How often each question of the audit is asked for self-ensembling; None for as often as the search
             asked, 0 for none.
         most: The budget of judgments; None for no limit.
+        regression_pairs: Pairs of the regression set.
     """
     pool, audit = parts
     begin = len(schedule.watched(tuple(pool)))
@@ -83,7 +101,7 @@ def estimate(
     times = samples_for(begin + usual, len(audit)) if samples is None else samples
     ensemble = times * len(audit) if isinstance(judge, SubAgent) and times > 1 else 0
     held_out = (3 if isinstance(judge, SubAgent) else 2) * len(audit)
-    return Estimate(begin, usual, upper, held_out, ensemble, _requests(judge))
+    return Estimate(begin, usual, upper, held_out, ensemble, 2 * regression_pairs, _requests(judge))
 
 
 def _reach(library: Library, pool: Sequence[Example]) -> float:

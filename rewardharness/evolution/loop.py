@@ -1,7 +1,7 @@
 """The loop: splits the data, judges the pool, searches, audits, reports; and goes on where a killed run stopped."""
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -24,6 +24,7 @@ from rewardharness.evolution.events import (
 )
 from rewardharness.evolution.observing import KNOWN_MEASURES
 from rewardharness.evolution.plan import Plan
+from rewardharness.evolution.progress import PROGRESS, Meter, Progress, ProgressFile
 from rewardharness.evolution.regression import hold_regression
 from rewardharness.evolution.replies import Replies
 from rewardharness.evolution.report import REPORT, build_report, read_report
@@ -55,8 +56,8 @@ class Watch:
     stop: StopRequest = field(default_factory=StopRequest)
     on_event: Callable[[Event], None] = lambda event: None
     """Told each event after it was written."""
-    on_judgment: Callable[[], None] = lambda: None
-    """Told after each judgment."""
+    on_progress: Callable[[Progress], None] = lambda progress: None
+    """Told after each judgment, and whenever a phase begins."""
 
 
 def evolve(
@@ -107,6 +108,8 @@ def evolve(
         except OSError as error:
             sitting.rest("disk", f"Something could not be saved: {error}.", "Free space, then give the same command.")
             raise
+        finally:
+            (folder / PROGRESS).unlink(missing_ok=True)
 
 
 def finished_report(plan: Plan, folder: Path) -> Json | None:
@@ -187,6 +190,7 @@ class _Sitting:
             max(each, known, key=lambda usage: usage.calls)
             for each, known in ((ledger_usage(lines), spent.judge), (replies.before, spent.orchestrator))
         )
+        self.progress = ProgressFile(folder.path / PROGRESS)
         self.bench = JudgeBench(
             plan.judge,
             limits=plan.limits,
@@ -196,7 +200,7 @@ class _Sitting:
             concurrency=plan.concurrency,
             disks=disks,
             router=plan.router,
-            progress=watch.on_judgment,
+            meter=Meter(self.tell, plan.estimate.work),
             spent=replace(spent, judge=judged, orchestrator=self._asked_before),
             step=step or 0,
             counted={line["id"] for line in lines if line["step"] < (step or 0)},
@@ -210,18 +214,30 @@ class _Sitting:
             self.bench,
             plan.orchestrator,
             self.pool,
-            plan.observe,
+            self.observe,
             KNOWN_MEASURES,
             plan.seed,
             self.emit,
             setting,
             replies,
+            self.bench.meter.aside,
         )
 
     def emit(self, event: Event) -> None:
         """Write an event, then tell who looks on."""
         write_event(self.folder.path, event)
         self.watch.on_event(event)
+
+    def tell(self, progress: Progress) -> None:
+        """Write how far the run has come, then tell who looks on."""
+        self.progress.write(progress)
+        self.watch.on_progress(progress)
+
+    def observe(self, example: Example) -> Mapping[str, Mapping[str, float]]:
+        """What the measures say of an example; counted, because the first look at each takes long."""
+        found = self.plan.observe(example)
+        self.bench.meter.step_in("proposals")
+        return found
 
     def rest(self, kind: str, reason: str, next_step: str) -> None:
         """Say why it goes no further. On a full disk that may not be possible any more."""
@@ -236,6 +252,7 @@ class _Sitting:
             reopened = _more_to_spend(self.plan.limits, self.checkpoints, report)
             if report is not None and not reopened:
                 return report
+            self.bench.meter.begin("pool", self.plan.estimate.begin)
             with self.bench.outside_budget():
                 state = self.checkpoints.load(self.pool, self.bench)
             if state is not None and reopened:
@@ -243,6 +260,8 @@ class _Sitting:
             self.emit(Resumed(step=self.bench.step))
         if state is None:
             state = self._begin()
+        expected = self.plan.estimate
+        self.bench.meter.begin("search", expected.search, max(0, self.bench.spent.judgments - expected.begin))
         state = search(self.steps, self.plan.schedule, state, self.keep)
         return self._conclude(state)
 
@@ -261,6 +280,7 @@ class _Sitting:
             names = (plan.judge.name, plan.orchestrator.name, plan.schedule.name, plan.dataset.name)
             sizes = (len(self.pool), len(self.audit))
             self.emit(Started(*names, *sizes, plan.library.id, plan.seed, plan.estimate.to_json()))
+        self.bench.meter.begin("pool", plan.estimate.begin)
         try:
             outcomes = self.bench.judge(plan.library, plan.schedule.watched(self.pool))
         except Exhausted as end:
@@ -286,8 +306,9 @@ class _Sitting:
         plan, folder = self.plan, self.folder.path
         self.emit(Concluding(state.ending, self.bench.spent.to_json(), step=state.step))
         audit = hold_audit(self.bench, self.audit, plan.library, state.library, plan.resample, plan.samples)
-        regression = hold_regression(self.bench, plan.regression, plan.library, state.library, plan.regression_margin)
+        regression = hold_regression(self.bench, plan.regression, plan.library, state.library)
         result = plan.library if audit.lower or regression.lost else state.library
+        self.bench.meter.end()
         with self.bench.outside_budget():
             start = self.bench.judge(plan.library, plan.schedule.watched(self.pool))
         self.keep(state)

@@ -9,7 +9,7 @@ from rewardharness.errors import InputError
 from rewardharness.evolution.audit import Resample
 from rewardharness.evolution.estimate import Estimate, estimate
 from rewardharness.evolution.proposal import Observe, Orchestrator
-from rewardharness.evolution.regression import MARGIN, Draw
+from rewardharness.evolution.regression import RegressionSet
 from rewardharness.evolution.schedules import Schedule
 from rewardharness.evolution.stop import UNLIMITED, Limits
 from rewardharness.files import content_id
@@ -50,10 +50,8 @@ class Plan:
     """Examples under way at once."""
     router: bool = False
     """Whether a model decides on entries without triggers."""
-    regression: Draw = tuple
-    """Draws the regression set."""
-    regression_margin: float = MARGIN
-    """Loss of accuracy on it, in [0, 1], above which the starting Library is the result."""
+    regression: RegressionSet = field(default_factory=RegressionSet)
+    """Pairs on which the result must not do worse."""
     corrections: Mapping[str, str] = field(default_factory=dict)
     """Labels of examples of the pool that a person has corrected, by id. The audit keeps those that were given."""
 
@@ -106,7 +104,8 @@ class Plan:
     @property
     def estimate(self) -> Estimate:
         """What it is expected to cost."""
-        return estimate(self.schedule, self.judge, self.library, self.parts, self.samples, self.limits.budget.judgments)
+        most, pairs = self.limits.budget.judgments, self.regression.pairs
+        return estimate(self.schedule, self.judge, self.library, self.parts, self.samples, most, pairs)
 
     def check_budget(self) -> None:
         """Make sure that the budget is not spent before the search begins.

@@ -8,10 +8,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rewardharness.data.folder import read_folder
-from rewardharness.demo.dataset import make_demo
+from rewardharness.demo.dataset import VERSION, make_demo
+from rewardharness.demo.processes import in_order
+from rewardharness.errors import DataError, InputError
 from rewardharness.evolution.audit import Score
 from rewardharness.evolution.bench import JudgeBench
 from rewardharness.evolution.proposal import Outcome
+from rewardharness.judging.measured import MeasuredJudge
 from rewardharness.library.store import Library
 from rewardharness.schema import Example, Json
 from rewardharness.settings import Settings
@@ -22,21 +25,44 @@ MARGIN = 0.05
 SEED = 1907
 """Of the drawing; not that of the demonstration set, which runs learn from."""
 
-Draw = Callable[[], Sequence[Example]]
+SIDE = 256
+"""Side of its pictures, in pixels: half of what the demonstration set has, so that measuring takes seconds."""
+
+Draw = Callable[[Callable[[int, int], None]], Sequence[Example]]
+"""Draws the set; told the pairs drawn and the pairs of all."""
 
 
-def drawer(settings: Settings) -> Draw:
-    """Make the function that draws the set, which takes part of a minute on first use."""
+@dataclass(frozen=True)
+class RegressionSet:
+    """Pairs on which the result of a run must not do worse than its starting Library."""
+
+    draw: Draw = lambda told: ()
+    pairs: int = 0
+    margin: float = MARGIN
+    """Loss of accuracy, in [0, 1], above which the starting Library is the result."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.margin <= 1:
+            raise InputError(
+                f"A regression margin of {self.margin} is no difference of two accuracies.",
+                next_step="Give --regression-margin a number from 0 to 1; at 1 no loss counts.",
+            )
+
+
+def regression_set(settings: Settings, margin: float) -> RegressionSet:
+    """The set that this package draws, on first use, and reads from then on."""
     pairs = settings.regression_pairs
+    folder = settings.home / "data" / f"regression-{VERSION}-{pairs}-{SIDE}"
 
-    def draw() -> Sequence[Example]:
-        if not pairs:
-            return ()
-        folder = settings.home / "data" / f"regression-{pairs}"
-        make_demo(folder, pairs=pairs, groups=0, seed=SEED, force=True, workers=settings.workers)
-        return read_folder(folder).examples
+    def draw(told: Callable[[int, int], None]) -> Sequence[Example]:
+        try:
+            return read_folder(folder).examples
+        except DataError:  # not there, or left unfinished
+            workers = settings.workers
+            make_demo(folder, pairs=pairs, groups=0, seed=SEED, force=True, side=SIDE, workers=workers, progress=told)
+            return read_folder(folder).examples
 
-    return draw
+    return RegressionSet(draw, pairs, margin)
 
 
 @dataclass(frozen=True)
@@ -75,13 +101,24 @@ class Regression:
         }
 
 
-def hold_regression(bench: JudgeBench, draw: Draw, start: Library, final: Library, margin: float) -> Regression:
+def hold_regression(bench: JudgeBench, known: RegressionSet, start: Library, final: Library) -> Regression:
     """Judge the regression set with both Libraries; nothing is drawn or judged where they are the same.
 
     Raises:
         Stopped: If somebody asked for an end.
         Paused: If the judge gives no answers.
     """
-    examples = draw() if start.id != final.id else ()
+    if start.id == final.id or not known.pairs:
+        return Regression(margin=known.margin)
+    meter, judge = bench.meter, bench.judge_
+    meter.begin("drawing", known.pairs)
+    examples = known.draw(meter.reach)
+    meter.begin("regression", 2 * len(examples))
+    remember = judge.remembering((start, final)) if isinstance(judge, MeasuredJudge) else None
+    if remember is not None:
+        for _ in in_order(remember, examples, bench.concurrency):
+            bench.check()
+            meter.step()
+        meter.reach(0, 2 * len(examples))
     with bench.outside_budget():
-        return Regression(tuple(bench.judge(start, examples)), tuple(bench.judge(final, examples)), margin)
+        return Regression(tuple(bench.judge(start, examples)), tuple(bench.judge(final, examples)), known.margin)

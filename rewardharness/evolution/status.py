@@ -16,6 +16,7 @@ from rewardharness.evolution.events import (
     Started,
     read_events,
 )
+from rewardharness.evolution.progress import Progress, read_progress
 from rewardharness.files import read_jsonl
 from rewardharness.runs.store import RESULTS, is_running, read_manifest
 
@@ -49,6 +50,8 @@ class Status:
     """The final Library on the audit, as `Score.to_json` writes it; None before the end."""
     audit_start: Mapping[str, Any] | None = None
     """The same for the starting Library."""
+    progress: Progress | None = None
+    """How far the phase that is under way has come; None where nothing is."""
     headline: str = ""
     """What came of the run, in a sentence; empty before the end."""
 
@@ -96,6 +99,7 @@ def status_of(folder: Path, manifest: dict[str, Any], events: Sequence[Event]) -
         pool_accuracy=decided[-1].accuracy if decided else start,
         audit=_audited(finished) if finished else None,
         audit_start=finished.start if finished else None,
+        progress=read_progress(folder) if condition == "running" else None,
         headline=finished.headline if finished else "",
     )
 

@@ -1,6 +1,7 @@
 """What schedules are made of: asking for proposals, trying one, keeping it."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -42,6 +43,8 @@ class Run:
     """What the lineage says of every edit: on which `data`, of which digest, and by which `judge` it was tried."""
     replies: Replies = FORGETFUL
     """Keeps what the Orchestrator's model says."""
+    aside: Callable[[str, int], AbstractContextManager[None]] = lambda phase, total: nullcontext()
+    """Counts a phase within the search; see `Meter.aside`."""
 
     @cached_property
     def sides(self) -> tuple[tuple[Example, ...], tuple[Example, ...]]:
@@ -72,7 +75,8 @@ def ask(run: Run, state: State, outcomes: Sequence[Outcome], limit: int) -> tupl
     view = view_of(run, state, outcomes, limit)
     asked = replace(state, round=state.round + 1)
     try:
-        proposals = list(run.orchestrator.propose(view))[:limit]
+        with run.aside("proposals", len(view.outcomes)):
+            proposals = list(run.orchestrator.propose(view))[:limit]
     except ModelError as error:
         code, message = error.code, error.message
         run.tell(lambda: OrchestratorFailed(code, message, step=state.step))

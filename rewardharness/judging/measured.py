@@ -7,11 +7,13 @@ so swapping two candidates swaps the answer exactly. What it cannot measure, it 
 import asyncio
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from itertools import combinations
+from pathlib import Path
 
 from rewardharness.errors import HarnessError
 from rewardharness.judging.cache import JudgmentCache
@@ -64,6 +66,7 @@ class MeasuredJudge(Judge):
         pictures: Whether observations carry pictures for people, at some cost in time.
         workers: How many examples are measured at once, in threads.
         cache: Where readings are remembered, so that another Library weighs the same ones; not used with `pictures`.
+        sparing: Whether only what is asked for is measured, not what another Library might ask for.
         allow_ungradable: Whether an edit whose instruction cannot be measured gets a reward, with low confidence.
     """
 
@@ -77,6 +80,7 @@ class MeasuredJudge(Judge):
         pictures: bool = False,
         workers: int = 1,
         cache: JudgmentCache | None = None,
+        sparing: bool = False,
         allow_ungradable: bool = False,
     ) -> None:
         import cv2
@@ -86,6 +90,7 @@ class MeasuredJudge(Judge):
         self._ties = ties
         self._pictures = pictures
         self._cache = None if pictures else cache
+        self._sparing = sparing
         self._allow_ungradable = allow_ungradable
         self.concurrency = workers
         self._pool = ThreadPoolExecutor(max_workers=workers, thread_name_prefix="measure")
@@ -107,6 +112,14 @@ class MeasuredJudge(Judge):
 
     async def close(self) -> None:
         """There is nothing to close."""
+
+    def remembering(self, libraries: Sequence[Library]) -> Callable[[Example], None] | None:
+        """Make a function for other processes that measures what Libraries ask for, into the cache of this judge.
+
+        Returns:
+            The function; None where there is no cache.
+        """
+        return None if self._cache is None else partial(_remember, self._cache.path.parent, tuple(libraries))
 
     def judge_now(self, example: Example, library: Library) -> Judgment:
         """Judge one example in the calling thread.
@@ -130,7 +143,7 @@ class MeasuredJudge(Judge):
             wanted = {each.measure for each in chosen.tools} | {each.criterion.measure for each in criteria}
             names = tuple(name for name in MEASURES if name in wanted)
             measured = {
-                label: _grade(measure(source, candidate, request, names, self._cache), request, criteria)
+                label: _grade(measure(source, candidate, request, names, self._cache, self._sparing), request, criteria)
                 for label, candidate in candidates.items()
             }
         except HarnessError as error:
@@ -188,6 +201,16 @@ class MeasuredJudge(Judge):
             position_consistent=swapped == ranking,
             usage=_usage(started),
         )
+
+
+@lru_cache(maxsize=1)
+def _sparing_judge(cache: Path) -> MeasuredJudge:
+    return MeasuredJudge(cache=JudgmentCache(cache), sparing=True)
+
+
+def _remember(cache: Path, libraries: Sequence[Library], example: Example) -> None:
+    for library in libraries:
+        _sparing_judge(cache).judge_now(example, library)
 
 
 def decide(scores: Mapping[str, Scores]) -> tuple[tuple[tuple[str, ...], ...], float]:

@@ -74,7 +74,12 @@ class Loaded:
 
 
 def measure(
-    source: Loaded, candidate: Loaded, request: EditRequest, wanted: Sequence[str], cache: JudgmentCache | None
+    source: Loaded,
+    candidate: Loaded,
+    request: EditRequest,
+    wanted: Sequence[str],
+    cache: JudgmentCache | None,
+    sparing: bool = False,
 ) -> Measured:
     """Take readings of one candidate against the source.
 
@@ -84,6 +89,7 @@ def measure(
         request: What the instruction asks for.
         wanted: Names of measures; unknown ones are passed over.
         cache: Where readings are remembered; pictures are not, so readings from it carry none.
+        sparing: Whether nothing but what is wanted is measured and remembered.
     """
     names = [name for name in MEASURES if name in wanted]
     if cache is None:
@@ -98,7 +104,7 @@ def measure(
     if known is None or any(name not in before for name in names):
         view = EditView(source.picture, candidate.picture)
         # Whoever asks for one will ask for others when the Library changes, and the view is the dear part.
-        due = [name for name in MEASURES if name not in before and (name in names or name not in SLOW)]
+        due = [name for name in MEASURES if name not in before and (name in names or not (sparing or name in SLOW))]
         taken = {name: _to_json(MEASURES[name].function(view, request)) for name in due}
         known = {
             "alignment": view.alignment.note,

@@ -262,7 +262,9 @@ def _plan(
     """Decide on the version and on the files."""
     how, wish = wishes
     config = read_config(remote.at.text(CONFIG_FILE))
-    facts = how.facts or known_facts(config, draft.library)
+    # What is known of a Library does not hold for one that it was merged into.
+    facts = tuple(each for each in how.facts if not how.rebase or each.library_id == draft.library.id)
+    facts = facts or known_facts(config, draft.library)
     here = max((version for version, commit in remote.tags.items() if commit == remote.at.commit), default=None)
 
     def plan(version: Version) -> _Plan:

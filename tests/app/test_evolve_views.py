@@ -24,6 +24,7 @@ from rewardharness.evolution.events import (
     Started,
 )
 from rewardharness.evolution.gate import Evidence
+from rewardharness.evolution.progress import Progress
 from rewardharness.evolution.status import Status
 from rewardharness.evolution.stop import Spent
 from rewardharness.library.diff import diff_libraries
@@ -78,7 +79,11 @@ def test_every_state_says_what_it_is_and_what_to_do() -> None:
 
 
 def test_it_says_what_it_is_at() -> None:
-    assert "4 of 10 examples" in read_own(evolve_views.standing(sight(STARTED))).text
+    at = Progress("audit", 4, 10, 180.0)
+    told = read_own(evolve_views.standing(sight(STARTED, progress=at))).text
+    assert "Judging the held-out examples: 4 of 10 · about 3 min left" in told
+    stopped = sight(STARTED, state="stopped", progress=at)
+    assert "4 of 10" not in read_own(evolve_views.standing(stopped)).text
     phases = sight(STARTED, Judged(9, 1, 0.5), PhaseBegan("prune", 3))
     assert "what can go" in read_own(evolve_views.standing(phases)).text
     assert "audit" in read_own(evolve_views.standing(sight(STARTED, Judged(9, 1, 0.5), Concluding("dry")))).text
@@ -95,7 +100,10 @@ def test_it_says_what_it_is_at() -> None:
 
 def test_foreign_text_stays_text_everywhere() -> None:
     told = {
-        "expected": {"begin": 1, "search": 2, "most": 3, "audit": 4, "ensemble": 5, "requests": 2, "expected": 12},
+        "expected": {
+            "begin": 1, "search": 2, "most": 3, "audit": 4, "ensemble": 5, "regression": 6, "requests": 2,
+            "expected": 18,
+        },
         "pool": 1, "audit": 1, "data": HOSTILE, "judge": HOSTILE, "orchestrator": HOSTILE, "corrections": 2,
         "problems": [HOSTILE],
     }  # fmt: skip

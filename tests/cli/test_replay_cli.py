@@ -225,15 +225,15 @@ def test_an_evolution_comes_out_the_same_also_one_that_was_killed(
     capsys.readouterr()
     shutil.rmtree(place / "timid")  # the run keeps the Library that it began with
     found = replayed(capsys, "run")
-    assert found["same"] and not found["report"] and found["n"] > PAIRS
+    assert found["same"] and not found["report"] and found["n"] >= PAIRS
     [change] = found["changed"]
     assert change.startswith("the Library ") and change.endswith("versions/0000")
     report = json.loads((place / "run" / "report.json").read_text("utf-8"))
     report["audit"]["final"]["accuracy"] = 0.123
-    report["edits"] = report["edits"][1:]
+    report["passed_over"] += 1
     write_text(place / "run" / "report.json", json.dumps(report))
     places = [each["place"] for each in replayed(capsys, "run", status=1)["report"]]
-    assert places == ["audit.final.accuracy", "edits"]
+    assert places == ["audit.final.accuracy", "passed_over"]
 
 
 def test_a_benchmark_comes_out_the_same_and_writes_into_its_own_folder_alone(

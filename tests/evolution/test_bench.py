@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from small_world import BRIGHTER, make_dataset, make_plan, skill
 
 from rewardharness.evolution.bench import DOWN_AFTER, JudgeBench, affected
+from rewardharness.evolution.progress import Meter, Progress
 from rewardharness.evolution.stop import Budget, Exhausted, Limits, Paused, Stopped, StopRequest
 from rewardharness.judging.router import route
 from rewardharness.library.entry import Entry
@@ -111,10 +112,11 @@ def test_a_request_to_stop_is_heard_between_judgments(tmp_path: Path) -> None:
     stop = StopRequest()
     bench, lines, _ = make_bench(tmp_path, stop=stop)
 
-    def progress() -> None:
-        stop.asked = True
+    def tell(progress: Progress) -> None:
+        stop.asked = progress.done > 0
 
-    bench.progress = progress
+    bench.meter = Meter(tell)
+    bench.meter.begin("pool", len(POOL))
     with pytest.raises(Stopped):
         bench.judge(EMPTY, POOL)
     assert 0 < len(lines) <= 2, "what was under way is kept"

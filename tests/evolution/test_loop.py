@@ -21,6 +21,8 @@ from rewardharness.errors import InputError, RunError
 from rewardharness.evolution.events import Concluding, Decided, Event, Finished, Rested, read_events
 from rewardharness.evolution.loop import Watch, evolve, finished_report
 from rewardharness.evolution.paper import PaperSchedule
+from rewardharness.evolution.progress import Progress, read_progress
+from rewardharness.evolution.regression import RegressionSet
 from rewardharness.evolution.report_page import headline
 from rewardharness.evolution.schedules import DefaultSchedule
 from rewardharness.evolution.status import read_status, spent_by
@@ -173,12 +175,12 @@ def stopping_after(judgments: int) -> Watch:
     watch = Watch()
     done = 0
 
-    def count() -> None:
+    def count(progress: Progress) -> None:
         nonlocal done
         done += 1
         watch.stop.asked = done >= judgments
 
-    watch.on_judgment = count
+    watch.on_progress = count
     return watch
 
 
@@ -407,7 +409,7 @@ def test_the_papers_schedule_runs_and_resumes(tmp_path: Path) -> None:
     whole = evolve(make_plan(tmp_path / "a", schedule=schedule)[0], tmp_path / "a" / "run", Watch())
     plan, _ = make_plan(tmp_path / "b", schedule=schedule)
     with pytest.raises((Killed, BaseExceptionGroup)):
-        evolve(plan, tmp_path / "b" / "run", Watch(on_judgment=Fuse(45)))
+        evolve(plan, tmp_path / "b" / "run", Watch(on_progress=Fuse(45)))
     report = evolve(make_plan(tmp_path / "b", schedule=schedule)[0], tmp_path / "b" / "run", Watch())
     assert result(tmp_path / "b" / "run", report) == result(tmp_path / "a" / "run", whole)
 
@@ -458,7 +460,9 @@ def test_a_library_that_loses_on_the_regression_set_is_not_the_result(tmp_path: 
         replace(each, id=f"r-{each.id}", preference=turned[str(each.preference)], label_kind="demo_no_edit")
         for each in make_dataset(4).examples
     ]
-    report = evolve(replace(plan, regression=lambda: drawn), tmp_path / "run", Watch())
+    seen: list[Progress] = []
+    known = RegressionSet(lambda told: drawn, len(drawn))
+    report = evolve(replace(plan, regression=known), tmp_path / "run", Watch(on_progress=seen.append))
     found = report["regression"]
     assert (found["n"], found["start"]["accuracy"], found["final"]["accuracy"], found["lost"]) == (16, 0.5, 0.0, True)
     assert [row["name"] for row in found["kinds"]] == ["no edit"]
@@ -467,5 +471,21 @@ def test_a_library_that_loses_on_the_regression_set_is_not_the_result(tmp_path: 
     assert "loses on the regression set (50% → 0%, n 16)" in headline(report)
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert "Regression set" in page and "no edit" in page
-    wide = replace(plan, regression=lambda: drawn, regression_margin=0.5)
+    wide = replace(plan, regression=replace(known, margin=0.5))
     assert evolve(wide, tmp_path / "wide", Watch())["library"]["final_id"] != plan.library.id
+    assert plan.estimate.regression == 0 and wide.estimate.regression == 2 * len(drawn)
+    assert wide.estimate.expected == plan.estimate.expected + 2 * len(drawn)
+    last = {each.phase: each for each in seen}
+    assert list(dict.fromkeys(each.phase for each in seen)) == [
+        "pool", "search", "proposals", "audit", "drawing", "regression"
+    ]  # fmt: skip
+    for phase, total in (("pool", 36), ("audit", 24), ("regression", 2 * len(drawn))):
+        assert (last[phase].done, last[phase].total) == (total, total), phase
+    assert last["regression"].left == pytest.approx(0, abs=0.01) and (last["pool"].left or 0) > 0
+    assert read_progress(tmp_path / "run") is None, "it is over"
+
+
+@pytest.mark.parametrize("margin", [-0.01, 1.01, float("nan"), float("inf")])
+def test_a_regression_margin_is_a_share(margin: float) -> None:
+    with pytest.raises(InputError, match="regression margin"):
+        RegressionSet(margin=margin)

@@ -203,6 +203,8 @@ class EvolveEvents:
         if anew:
             updates[view.edits.choices] = gr.Radio(proposal_views.choices(items), value=None)
         item = _item(items, chosen)
+        if item is None:
+            updates[view.edits.head] = proposal_views.no_item(len(items))
         if item is not None and item.decided == sight.events[-1]:
             updates |= self._edit(sight.name, item)  # it had been waiting
         return updates

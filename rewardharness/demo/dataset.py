@@ -265,7 +265,20 @@ def _scene(what: Literal["mixed", "sign", "many"], rng: Rng, total: int, seed: i
 
 
 def _draw(plan: _Plan, number: int) -> str:
-    """Draw the pictures of one example and write them; returns its line of a table."""
+    """Draw the pictures of one example and write them; return its line of a table.
+
+    OpenCV rounds differently with another number of threads, so there is one: the same set has the same bytes
+    everywhere.
+    """
+    threads = cv2.getNumThreads()
+    cv2.setNumThreads(1)
+    try:
+        return _draw_example(plan, number)
+    finally:
+        cv2.setNumThreads(threads)
+
+
+def _draw_example(plan: _Plan, number: int) -> str:
     items = _items(plan)
     item, case = items[number], items[number].case
     rng = np.random.default_rng([item.seed, 3])

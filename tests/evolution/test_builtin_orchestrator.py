@@ -311,7 +311,7 @@ def test_whatever_is_proposed_passes_the_checks_of_any_proposal(start: Library, 
     for number, proposal in enumerate(offered):
         phase = "tools" if proposal.operator.endswith("tool") else "prune" if proposal.operator == "merge" else "skills"
         assert problem_of(proposal, replace(seen, phase=phase)) == ""
-        assert _complaints(proposal.applied_to(start), tmp_path / str(number)) == before
+        assert set(_complaints(proposal.applied_to(start), tmp_path / str(number))) <= set(before)
 
 
 def _complaints(made: Library, folder: Path) -> list[str]:

@@ -102,6 +102,23 @@ def test_another_picture_is_no_edit_of_the_source(instruction: str, library: Lib
     assert any("does not show the scene" in note for note in judgment.notes)
 
 
+def test_an_object_that_was_removed_from_a_plain_background_leaves_the_scene(library: Library) -> None:
+    plain = np.full((128, 128, 3), 225, np.uint8)
+    plain += np.random.default_rng(0).integers(0, 6, plain.shape, dtype=np.uint8)
+    ball = plain.copy()
+    ball[40:88, 40:88] = (150, 40, 40)
+
+    def picture(pixels: np.ndarray) -> ImageInput:
+        buffer = io.BytesIO()
+        Image.fromarray(pixels).save(buffer, "PNG")
+        return ImageInput("plain", data=buffer.getvalue())
+
+    example = Example("x", "remove the ball", picture(ball), (picture(plain), picture(ball)))
+    judgment = MeasuredJudge().judge_now(example, library)
+    assert judgment.preference == "A" and (judgment.scores["A"].reward or 0) > 0.6
+    assert not any("does not show the scene" in note for note in judgment.notes)
+
+
 @pytest.mark.parametrize("change", ["brighter", "darker", "gray", "shifted", "mirrored", "cropped", "soft"])
 def test_an_edit_of_the_whole_picture_still_shows_the_source(change: str, photo: Path) -> None:
     image = Image.open(photo).convert("RGB")

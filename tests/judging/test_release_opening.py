@@ -120,7 +120,7 @@ def test_the_endpoint_comes_from_the_caller_or_the_environment() -> None:
         assert library == release.library
     with pytest.raises(InputError, match="nothing says where it is served"):
         open_release(release, settings())
-    with pytest.raises(InputError, match="names no endpoint"):
+    with pytest.raises(HarnessError, match="OPENAI_API_KEY is not set"):
         open_release(release, settings(), endpoint="openai:judge")
 
 

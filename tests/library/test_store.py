@@ -341,7 +341,8 @@ def test_new_libraries_and_entries_come_from_templates(tmp_path: Path) -> None:
     library.save(tmp_path / "mine")
     again = Library.load(tmp_path / "mine")
     assert again == library
-    assert check_folder(tmp_path / "mine", ["sharpness"]) == ()
+    [note] = check_folder(tmp_path / "mine", ["sharpness"])
+    assert note.severity == "note" and "needs a model as judge" in note.message
     entry = again.get("text-check")
     assert entry is not None
     assert entry.description == 'Says: "a" # b {{name}}'

@@ -1,7 +1,7 @@
-"""A folder with the best candidate of each edit. It is kept to what was chosen last, and holds nothing of others.
+"""A folder with copies of the best candidate of each edit.
 
-`best.json` says which files were copied there, each with its SHA-256. Only these are ever replaced or removed, and only
-while they are as they were copied.
+`best.json` lists the copied files with their SHA-256. Only these files are replaced or removed, and only while they are
+unchanged.
 """
 
 from collections.abc import Mapping
@@ -17,67 +17,69 @@ _SHOWN = 3
 
 
 def check_copies(folder: Path) -> None:
-    """Make sure that copies can be put into a folder: ask before judging anything for them.
+    """Check that copies can be written to a folder. Call this before judging.
 
     Raises:
-        InputError: If it holds something that was not copied there.
+        InputError: If the folder holds other files.
     """
     if folder.is_dir() and any(folder.iterdir()) and not (folder / MANIFEST).is_file():
-        message = f"{folder} holds files that were not copied there by --copy-best; they would stand among the best."
-        raise InputError(message, next_step="Name a new or an empty folder.")
-    _known(folder)
+        message = f"{folder} holds files that --copy-best did not put there; they would mix with the best candidates."
+        raise InputError(message, next_step="Choose a new or empty folder.")
+    _read_copied(folder)
 
 
 def copy_best(chosen: Mapping[str, Path], folder: Path) -> None:
-    """Copy images, and remove what was copied there before and is not among them. Survives a kill at any time.
+    """Copy images, and remove earlier copies that are no longer selected. An interrupted call can be repeated.
 
     Args:
-        chosen: The images by the name that they have in the folder.
-        folder: As `check_copies` wants it.
+        chosen: Image files by their name in the folder.
+        folder: A folder that passes `check_copies`.
 
     Raises:
-        InputError: If a file of another, or one that was changed, has a name that is needed; nothing was written then.
+        InputError: If a needed name belongs to another or a changed file; nothing is written then.
         DataError: If an image cannot be copied.
     """
     check_copies(folder)
-    before = _known(folder)
+    copied = _read_copied(folder)
     try:
         content = {name: files.sha256_file(path) for name, path in chosen.items()}
-        there = {name: files.sha256_file(folder / name) for name in {*before, *chosen} if (folder / name).exists()}
+        existing = {name: files.sha256_file(folder / name) for name in {*copied, *chosen} if (folder / name).exists()}
     except OSError as error:
         raise DataError(f"{error.filename} cannot be copied to {folder}: {error.strerror}.") from None
-    changed = sorted(name for name in chosen if name in there and there[name] not in before.get(name, ()))
+    changed = sorted(name for name in chosen if name in existing and existing[name] not in copied.get(name, ()))
     if changed:
         more = f" and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else ""
         message = f"{folder} holds files that --copy-best did not put there: {', '.join(changed[:_SHOWN])}{more}"
-        raise InputError(f"{message}; nothing was copied.", next_step="Move them away, or name a new folder.")
-    both = {name: [*before.get(name, ()), *([content[name]] if name in content else [])] for name in {*before, *chosen}}
-    _write(folder, both)
+        raise InputError(f"{message}; nothing was copied.", next_step="Move them away, or choose a new folder.")
+    allowed = {
+        name: [*copied.get(name, ()), *([content[name]] if name in content else [])] for name in {*copied, *chosen}
+    }
+    _write(folder, allowed)
     for name, path in chosen.items():
-        if there.get(name) != content[name]:
+        if existing.get(name) != content[name]:
             files.write_bytes(folder / name, path.read_bytes())
-    for name in before.keys() - chosen.keys():
-        if there.get(name) in before[name]:
+    for name in copied.keys() - chosen.keys():
+        if existing.get(name) in copied[name]:
             (folder / name).unlink()
     _write(folder, {name: [digest] for name, digest in content.items()})
 
 
-def _write(folder: Path, known: Mapping[str, list[str]]) -> None:
-    files.write_json(folder / MANIFEST, {"made_by": _MAKER, "files": dict(sorted(known.items()))})
+def _write(folder: Path, copied: Mapping[str, list[str]]) -> None:
+    files.write_json(folder / MANIFEST, {"made_by": _MAKER, "files": dict(sorted(copied.items()))})
 
 
-def _known(folder: Path) -> dict[str, list[str]]:
-    """What was copied into a folder before: the hashes that each file may have.
+def _read_copied(folder: Path) -> dict[str, list[str]]:
+    """Return the files that were copied to a folder, with the hashes that each of them may have.
 
     Raises:
-        InputError: If its manifest is not ours.
+        InputError: If the manifest was not written by this module.
     """
     path = folder / MANIFEST
-    found: Any = files.read_json(path) if path.is_file() else {"made_by": _MAKER, "files": {}}
-    stated = found.get("files") if isinstance(found, dict) and found.get("made_by") == _MAKER else None
-    if not isinstance(stated, dict) or not all(
-        Path(name).name == name and name not in {"", ".", "..", MANIFEST} and isinstance(each, list)
-        for name, each in stated.items()
+    manifest: Any = files.read_json(path) if path.is_file() else {"made_by": _MAKER, "files": {}}
+    entries = manifest.get("files") if isinstance(manifest, dict) and manifest.get("made_by") == _MAKER else None
+    if not isinstance(entries, dict) or not all(
+        Path(name).name == name and name not in {"", ".", "..", MANIFEST} and isinstance(digests, list)
+        for name, digests in entries.items()
     ):
-        raise InputError(f"{path} is no list of copies of --copy-best.", next_step="Name a new or an empty folder.")
-    return {name: [str(digest) for digest in each] for name, each in stated.items()}
+        raise InputError(f"{path} is not a manifest of --copy-best.", next_step="Choose a new or empty folder.")
+    return {name: [str(digest) for digest in digests] for name, digests in entries.items()}

@@ -1,11 +1,11 @@
-"""From repeated scores of many candidates to pairs that a reward model can learn from.
+"""Pairs for reward model training from repeated scores of many candidates.
 
-Of the candidates of one edit, best against worst and neighbours in the ranking become pairs: easy ones and hard ones,
-but not all N (N - 1) / 2, which would say the same thing many times. A pair is kept only where the evidence carries it:
+For each edit, the best and the worst candidate form a pair, and so do neighbors in the ranking: easy and hard pairs,
+but not all N (N - 1) / 2, which would be redundant. A pair is kept only if the scores support it:
 
     mean(chosen) - mean(rejected) >= margin     and     > spread * (std(chosen) + std(rejected))
 
-with means and standard deviations over repeated judgments of each candidate alone (of a sample, with n - 1).
+with means and sample standard deviations (n - 1) over repeated judgments of each candidate alone.
 """
 
 from collections import Counter
@@ -22,12 +22,12 @@ Dropped = Literal["level", "margin", "uncertain", "cap"]
 
 @dataclass(frozen=True)
 class Repeated:
-    """How often and how one candidate was scored."""
+    """Repeated scores of one candidate."""
 
     index: int
-    """Its place among the candidates of its edit, from 0."""
+    """Index among the candidates of its edit, from 0."""
     rewards: tuple[float, ...]
-    """One per judgment that succeeded; never empty."""
+    """One reward per successful judgment; never empty."""
 
     @property
     def mean(self) -> float:
@@ -36,28 +36,28 @@ class Repeated:
 
     @property
     def std(self) -> float | None:
-        """Standard deviation of a sample; None of a single judgment, which says nothing about it."""
+        """Sample standard deviation; None for a single judgment."""
         return stdev(self.rewards) if len(self.rewards) > 1 else None
 
 
 @dataclass(frozen=True)
 class PairRules:
-    """Which pairs are kept."""
+    """Conditions for keeping pairs."""
 
     margin: float = 0.1
-    """Least difference of the mean rewards, above 0."""
+    """Minimum difference of the mean rewards, above 0."""
     spread: float = 1.0
-    """How many standard deviations of both together the difference must exceed; 0 does not ask for it."""
+    """Factor of the standard deviations that the difference must exceed; 0 disables the condition."""
     per_edit: int = 4
-    """Pairs of one edit at most."""
+    """Maximum number of pairs per edit."""
 
     def __post_init__(self) -> None:
         if not 0 < self.margin <= 1:
-            raise InputError(f"The margin {self.margin} is not in (0, 1].", next_step="Give a number such as 0.1.")
+            raise InputError(f"The margin {self.margin} is not in (0, 1].", next_step="Use a number such as 0.1.")
         if self.spread < 0:
-            raise InputError(f"The spread {self.spread} is below 0.", next_step="Give 0 or more.")
+            raise InputError(f"The spread {self.spread} is below 0.", next_step="Use 0 or more.")
         if self.per_edit < 1:
-            raise InputError(f"{self.per_edit} pairs per edit are none.", next_step="Give 1 or more.")
+            raise InputError(f"The pairs per edit must be at least 1, not {self.per_edit}.", next_step="Use 1 or more.")
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Pair:
     chosen: Repeated
     rejected: Repeated
     kind: Literal["extreme", "adjacent"]
-    """Best against worst, or neighbours in the ranking."""
+    """Best and worst candidate, or neighbors in the ranking."""
 
     @property
     def margin(self) -> float:
@@ -76,14 +76,15 @@ class Pair:
 
 
 def pair_up(candidates: Sequence[Repeated], rules: PairRules) -> tuple[list[Pair], Counter[Dropped]]:
-    """Make the pairs of one edit.
+    """Form the pairs of one edit.
 
     Args:
-        candidates: Those that were judged.
-        rules: Which pairs are kept.
+        candidates: Judged candidates.
+        rules: Conditions for keeping pairs.
 
     Returns:
-        The pairs, best against worst first and then neighbours from the top; and how many were dropped for what.
+        The pairs, best and worst candidate first, then neighbors from the top; and the number of dropped pairs by
+        reason.
     """
     kept: list[Pair] = []
     dropped: Counter[Dropped] = Counter()
@@ -99,7 +100,7 @@ def pair_up(candidates: Sequence[Repeated], rules: PairRules) -> tuple[list[Pair
 
 
 def _proposed(candidates: Sequence[Repeated]) -> Iterator[Pair]:
-    ranked = sorted(candidates, key=lambda each: (-each.mean, each.index))
+    ranked = sorted(candidates, key=lambda candidate: (-candidate.mean, candidate.index))
     if len(ranked) < 2:
         return
     yield Pair(ranked[0], ranked[-1], "extreme")
@@ -113,8 +114,8 @@ def _objection(pair: Pair, rules: PairRules) -> Dropped | None:
         return "level"
     if pair.margin < rules.margin:
         return "margin"
-    spreads = [each.std for each in (pair.chosen, pair.rejected)]
-    known = [spread for spread in spreads if spread is not None]
-    if rules.spread and pair.margin <= rules.spread * sum(known):
+    spreads = [candidate.std for candidate in (pair.chosen, pair.rejected)]
+    deviations = [spread for spread in spreads if spread is not None]
+    if rules.spread and pair.margin <= rules.spread * sum(deviations):
         return "uncertain"
     return None

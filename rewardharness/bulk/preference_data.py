@@ -1,12 +1,12 @@
-"""Preference data for a reward model that is trained: repeated scores, pairs that they carry, a split, a manifest.
+"""Preference data for reward model training: repeated scores, reliable pairs, a split and a manifest.
 
     OUT/README.md               a card for the Hub
-    OUT/manifest.json           how it was made, what was dropped for what, and a checksum for each file; written last
-    OUT/data/train.parquet      pairs to learn from
-    OUT/data/holdout.parquet    pairs of other sources, to measure on
-    OUT/scores.jsonl            every candidate with its repeated rewards, judged or not
+    OUT/manifest.json           settings, dropped pairs by reason, and a checksum per file; written last
+    OUT/data/train.parquet      pairs for training
+    OUT/data/holdout.parquet    pairs of other source images, for evaluation
+    OUT/scores.jsonl            every candidate with its repeated rewards
 
-The split goes by source image and is made before anything is paired: no picture of the holdout is learnt from.
+Data are split by source image before pairs are formed, so that no image of the holdout is used for training.
 """
 
 import json
@@ -48,90 +48,92 @@ COLUMNS: Mapping[str, Kind] = {
     "run": "text",
     "edit_id": "text",
 }
-"""Columns of a pair. TRL's RewardTrainer reads `prompt`, `chosen`, `rejected` and `margin`. It reads text alone, so
-there an edit is named by the hash of its image; a collator that feeds a model with eyes takes the images."""
+"""Columns of a pair. TRL's RewardTrainer reads `prompt`, `chosen`, `rejected` and `margin` as text, in which an edit is
+identified by the hash of its image; a collator for a multimodal model uses the image columns."""
 
 
 @dataclass(frozen=True)
 class DataRules:
-    """How preference data are made."""
+    """Settings of preference data."""
 
     pairs: PairRules = field(default_factory=PairRules)
     repeats: int = 5
     """Judgments of each candidate."""
     holdout: float = 0.1
-    """Share of the sources that are held out, in [0, 1)."""
+    """Share of the source images in the holdout, in [0, 1)."""
     run_share: float = 1.0
-    """Share of all pairs of a split that may come from one run, in (0, 1]."""
+    """Maximum share of the pairs of a split from one run, in (0, 1]."""
     seed: int = 0
 
     def __post_init__(self) -> None:
         if self.repeats < 1:
-            raise InputError(f"{self.repeats} repeats are none.", next_step="Give 1 or more.")
+            raise InputError(f"The repeats must be at least 1, not {self.repeats}.", next_step="Use 1 or more.")
         if not 0 < self.run_share <= 1:
             raise InputError(
-                f"The share {self.run_share} of a run is not in (0, 1].", next_step="Give one such as 0.5."
+                f"The share {self.run_share} of a run is not in (0, 1].", next_step="Use a number such as 0.5."
             )
 
 
 def without_duplicates(dataset: Dataset) -> tuple[Dataset, int]:
-    """Leave out candidates that are byte for byte the same as another of their edit.
+    """Remove candidates that are byte-identical to another candidate of their edit.
 
     Returns:
-        The dataset, and how many were left out.
+        The dataset, and the number of removed candidates.
     """
     examples = []
     for example in dataset.examples:
         first = {files.sha256(content(image)): image for image in reversed(example.candidates)}
-        kept = tuple(image for image in example.candidates if any(image is each for each in first.values()))
+        kept = tuple(image for image in example.candidates if any(image is image for image in first.values()))
         examples.append(replace(example, candidates=kept))
-    left = sum(len(each.candidates) for each in examples)
+    remaining = sum(len(image.candidates) for image in examples)
     unique = Dataset.of(dataset.name, examples, problems=dataset.problems, skipped=dataset.skipped)
-    return unique, _candidates(dataset.examples) - left
+    return unique, _candidates(dataset.examples) - remaining
 
 
 def repeated_scores(
     dataset: Dataset, results: Mapping[str, Mapping[str, Any]], tags: Sequence[str]
 ) -> Iterator[tuple[Example, list[Json]]]:
-    """Put the judgments of all repeats together.
+    """Combine the judgments of all repeats.
 
     Args:
         dataset: The edits.
-        results: What the run holds.
-        tags: What tells the repeats apart in it.
+        results: Results of the run.
+        tags: Suffixes of the repeats.
 
     Returns:
-        Every edit with one record per candidate: its hash, its rewards in order, None for what was not judged, and
-        why not.
+        Every edit with one record per candidate: its hash, its rewards in order with None for failures, and the codes
+        of the failures.
     """
     rounds = [dict(_by_id(all_standings(dataset.examples, "score", results, tag=tag))) for tag in tags]
     for example in dataset.examples:
         records: list[Json] = []
         for index, image in enumerate(example.candidates):
-            standings = [each[example.id][index] for each in rounds]
+            standings = [standing[example.id][index] for standing in rounds]
             records.append(
                 {
                     "edit_id": example.id,
                     "candidate": index,
                     "sha256": files.sha256(content(image)),
                     "run": example.category,
-                    "rewards": [each.reward for each in standings],
-                    "reasons": sorted({each.failure.code for each in standings if each.failure is not None}),
+                    "rewards": [standing.reward for standing in standings],
+                    "reasons": sorted(
+                        {standing.failure.code for standing in standings if standing.failure is not None}
+                    ),
                 }
             )
         yield example, records
 
 
 def check_folder(folder: Path) -> None:
-    """Make sure that data can be written into a folder: ask before judging anything for them.
+    """Check that data can be written to a folder. Call this before judging.
 
     Raises:
-        DataError: If it holds something else, or is a file.
+        DataError: If the folder holds other files, or is a file.
     """
     if folder.exists() and not folder.is_dir():
-        raise DataError(f"{folder} is a file.", next_step="Name a new or an empty folder.")
+        raise DataError(f"{folder} is a file.", next_step="Choose a new or empty folder.")
     if folder.exists() and any(folder.iterdir()) and not (folder / MANIFEST).exists():
-        raise DataError(f"{folder} holds other files.", next_step="Name a new or an empty folder.")
+        raise DataError(f"{folder} holds other files.", next_step="Choose a new or empty folder.")
 
 
 def build(
@@ -141,40 +143,40 @@ def build(
     made_by: Mapping[str, Any],
     folder: Path,
 ) -> Json:
-    """Make the pairs and write everything.
+    """Form the pairs and write all files.
 
     Args:
         dataset: The edits.
-        scores: What `repeated_scores` gave.
-        rules: How data are made.
-        made_by: What the manifest says of the judge, the Library and the samples.
-        folder: Where to; new or empty, or made by this before.
+        scores: Output of `repeated_scores`.
+        rules: Settings.
+        made_by: Judge, Library and samples, for the manifest.
+        folder: Output folder; new, empty, or written by this function before.
 
     Returns:
         The manifest.
 
     Raises:
-        DataError: If the folder holds something else, or there is no pair to write.
+        DataError: If the folder holds other files, or no pair remains.
     """
     check_folder(folder)
     train, holdout = split(dataset.examples, share=rules.holdout, seed=rules.seed)
-    part_of = {each.id: name for name, part in zip(SPLITS, (train, holdout), strict=True) for each in part}
+    part_of = {example.id: name for name, part in zip(SPLITS, (train, holdout), strict=True) for example in part}
     rows: dict[str, list[Json]] = {name: [] for name in SPLITS}
     dropped: Counter[str] = Counter()
     lines: list[Json] = []
     for example, records in scores:
         lines += records
-        known, few = _repeated(records, rules.repeats)
-        dropped["too_few_judgments"] += few
-        pairs, why = pair_up(known, rules.pairs)
-        dropped.update(why)
+        repeated, too_few = _repeated(records, rules.repeats)
+        dropped["too_few_judgments"] += too_few
+        pairs, reasons = pair_up(repeated, rules.pairs)
+        dropped.update(reasons)
         rows[part_of[example.id]] += [_row(example, records, pair) for pair in pairs]
     for name in SPLITS:
-        rows[name], over = _capped(rows[name], rules)
-        dropped["run_share"] += over
+        rows[name], excess = _capped(rows[name], rules)
+        dropped["run_share"] += excess
     if not rows["train"]:
-        said = ", ".join(f"{code} {number}" for code, number in sorted(dropped.items()) if number) or "no candidates"
-        raise DataError(f"No pair is left to learn from ({said}).", next_step="Lower --margin or --spread.")
+        counts = ", ".join(f"{code} {number}" for code, number in sorted(dropped.items()) if number) or "no candidates"
+        raise DataError(f"No training pair remains ({counts}).", next_step="Lower --margin or --spread.")
     return _write(folder, dataset, rows, lines, rules, made_by, dropped)
 
 
@@ -214,7 +216,7 @@ def _write(
 
 
 def _by_id(standings: Iterable[tuple[Example, Any]]) -> Iterator[tuple[str, Any]]:
-    return ((example.id, each) for example, each in standings)
+    return ((example.id, standing) for example, standing in standings)
 
 
 def _candidates(examples: Iterable[Example]) -> int:
@@ -222,14 +224,14 @@ def _candidates(examples: Iterable[Example]) -> int:
 
 
 def _repeated(records: Sequence[Json], repeats: int) -> tuple[list[Repeated], int]:
-    """Candidates with enough judgments, and how many have too few: of one alone no spread is known."""
+    """Return the candidates with enough judgments, and the number of the others. One judgment has no spread."""
     enough = min(2, repeats)
-    known = []
+    candidates = []
     for record in records:
         rewards = tuple(reward for reward in record["rewards"] if reward is not None)
         if len(rewards) >= enough:
-            known.append(Repeated(record["candidate"], rewards))
-    return known, len(records) - len(known)
+            candidates.append(Repeated(record["candidate"], rewards))
+    return candidates, len(records) - len(candidates)
 
 
 def _row(example: Example, records: Sequence[Json], pair: Pair) -> Json:
@@ -256,26 +258,23 @@ def _row(example: Example, records: Sequence[Json], pair: Pair) -> Json:
 
 
 def _capped(rows: Sequence[Json], rules: DataRules) -> tuple[list[Json], int]:
-    """Leave out pairs of runs that have more than their share of what is kept, by seeded chance.
-
-    With one run there is nothing to balance, and nothing is left out.
-    """
+    """Drop pairs of runs that exceed their share, at random with a fixed seed. With one run, nothing is dropped."""
     by_run: dict[str, list[Json]] = defaultdict(list)
     for row in rows:
         by_run[row["run"]].append(row)
     if len(by_run) < 2:
         return list(rows), 0
-    allowed = _allowance([len(each) for each in by_run.values()], rules.run_share)
+    allowed = _allowance([len(group) for group in by_run.values()], rules.run_share)
     kept = set()
-    for each in by_run.values():
-        order = sorted(each, key=lambda row: files.content_id([rules.seed, row["id"]]))
+    for group in by_run.values():
+        order = sorted(group, key=lambda row: files.content_id([rules.seed, row["id"]]))
         kept |= {row["id"] for row in order[:allowed]}
-    left = [row for row in rows if row["id"] in kept]
-    return left, len(rows) - len(left)
+    remaining = [row for row in rows if row["id"] in kept]
+    return remaining, len(rows) - len(remaining)
 
 
 def _allowance(sizes: Sequence[int], share: float) -> int:
-    """The most that every run may keep, so that none has more than its share of all that is kept; at least 1."""
+    """Return the maximum number of pairs per run such that no run exceeds its share; at least 1."""
     for most in range(max(sizes, default=1), 1, -1):
         kept = [min(size, most) for size in sizes]
         if max(kept) <= share * sum(kept):
@@ -284,17 +283,17 @@ def _allowance(sizes: Sequence[int], share: float) -> int:
 
 
 def _edits(manifest: Json) -> str:
-    """How many edits there are, and how many rows of the samples were none."""
+    """Return the number of edits, and of skipped rows."""
     skipped = manifest.get("skipped_rows", {}).get("n", 0)
     rows = "bad row that was" if skipped == 1 else "bad rows that were"
     return f"{manifest['edits']}{f', and {skipped} {rows} skipped' if skipped else ''}"
 
 
 def _card(manifest: Json, names: Sequence[str]) -> str:
-    blank = resources("hub_templates").joinpath("preference_data_card.md").read_text(encoding="utf-8")
+    card = resources("hub_templates").joinpath("preference_data_card.md").read_text(encoding="utf-8")
     configs = "\n".join(f"      - split: {name}\n        path: data/{name}.parquet" for name in names)
     rules = manifest["rules"]
-    known = {
+    values = {
         "splits": configs,
         "pairs": ", ".join(f"{name} {manifest['pairs'][name]}" for name in SPLITS),
         "edits": _edits(manifest),
@@ -307,6 +306,6 @@ def _card(manifest: Json, names: Sequence[str]) -> str:
         "gate": manifest["gate"],
         "dropped": ", ".join(f"{code} {number}" for code, number in manifest["dropped"].items()) or "nothing",
     }
-    for name, value in known.items():
-        blank = blank.replace("{{" + name + "}}", value)
-    return blank
+    for name, value in values.items():
+        card = card.replace("{{" + name + "}}", value)
+    return card

@@ -1,11 +1,11 @@
-"""Reads edits with any number of candidates each: what a sampler has drawn, to be ranked, filtered or paired.
+"""Reading of edits with any number of candidates, to be ranked, filtered or paired.
 
     DIR with --source and --instruction   every image in it is a candidate of one edit
     DIR/<edit>/                           source.png, instruction.txt, and every other image is a candidate
     DIR/candidates.jsonl                  {"source", "instruction", "candidates": [...], "id"?, "run"?}
-    a table, or a dataset of the Hub      the same columns; a single candidate may stand in a column of its own
+    a table, or a dataset of the Hub      the same columns; a single candidate may have a column of its own
 
-`run` names what drew the candidates, such as a policy at a checkpoint.
+`run` identifies the source of the candidates, such as a policy at a checkpoint.
 """
 
 from collections.abc import Iterable, Mapping
@@ -26,12 +26,12 @@ from rewardharness.schema import Example, ImageInput
 from rewardharness.settings import Settings
 
 OWN_TABLES = ("candidates.jsonl", "groups.jsonl")
-"""Tables by which a folder is known for one; the first that is there is read."""
+"""Tables that mark a folder as one dataset; the first existing one is read."""
 
 INSTRUCTION = "instruction.txt"
 SOURCE = "source"
 SINGLE = ("edited", "edited_image", "output_image", "output", "candidate", "edit", "result", "image")
-"""Names of a column that holds a single candidate."""
+"""Names of columns with a single candidate."""
 RUN = "run"
 
 
@@ -47,17 +47,17 @@ def read_samples(
 
     Args:
         spec: A folder as above, a file with a table, or a dataset of the Hub as `org/name[@revision][:config[/split]]`.
-        settings: Where tables are kept.
-        fields: Which column of a table is what; what it leaves open is recognised by name. `category` is the run.
-        progress: Told how the work goes on, where it takes long.
-        skip_bad_rows: Leave out rows, or folders, that cannot be used; see `Dataset.skipped`.
+        settings: Location of cached tables.
+        fields: Column names of a table; missing ones are recognized by name. `category` is the run.
+        progress: Called with the progress of reading.
+        skip_bad_rows: Skip invalid rows or folders; see `Dataset.skipped`.
 
     Returns:
-        The edits as examples without labels. They may have more candidates than a judge compares at once; `category`
-        is the run.
+        The edits as examples without labels, possibly with more candidates than a judge compares at once; `category` is
+        the run.
 
     Raises:
-        DataError: If nothing can be read; names what is missing.
+        DataError: If nothing can be read; the message names what is missing.
     """
     path = Path(spec).expanduser()
     if path.is_dir():
@@ -68,22 +68,22 @@ def read_samples(
     else:
         source = parse_spec(spec)
     if source is None:
-        raise DataError(f"{spec!r} is no set of samples.", next_step="Name a folder, a table, or a dataset on the Hub.")
+        raise DataError(f"{spec!r} has no samples.", next_step="Choose a folder, a table, or a dataset on the Hub.")
     rows = open_rows(source, settings, progress=progress)
     return _read_table(rows, fields or FieldMap(), source.hub, skip_bad_rows)
 
 
 def is_samples(spec: str) -> bool:
-    """Whether a folder has a folder for each edit, which only this module reads."""
+    """Return whether a folder contains a folder per edit, which only this module reads."""
     folder = Path(spec).expanduser()
     return folder.is_dir() and any(path.is_file() for path in folder.glob(f"*/{INSTRUCTION}"))
 
 
 def one_edit(folder: Path, source: Path, instruction: str) -> Dataset:
-    """Take every image of a folder, other than the source, for a candidate of one edit.
+    """Read all images of a folder, except the source, as candidates of one edit.
 
     Raises:
-        DataError: If there is none.
+        DataError: If there are no candidates.
     """
     if not source.is_file():
         raise DataError(f"The source {source} does not exist.", next_step="Check the path.")
@@ -94,7 +94,7 @@ def one_edit(folder: Path, source: Path, instruction: str) -> Dataset:
 
 
 def one_by_one(dataset: Dataset) -> Dataset:
-    """Make every candidate an edit of its own."""
+    """Convert every candidate to an edit of its own."""
     singles = [
         replace(example, id=f"{example.id}#{index}" if len(example.candidates) > 1 else example.id, candidates=(image,))
         for example in dataset.examples
@@ -104,7 +104,7 @@ def one_by_one(dataset: Dataset) -> Dataset:
 
 
 def _read_folders(root: Path, skip: bool) -> Dataset:
-    """Every folder with an instruction in it is one edit."""
+    """Read every folder with an instruction as one edit."""
     examples: list[Example] = []
     problems: list[str] = []
     skipped: list[SkippedRow] = []
@@ -115,14 +115,12 @@ def _read_folders(root: Path, skip: bool) -> Dataset:
         images = _images(folder)
         sources = [path for path in images if path.stem == SOURCE]
         instruction = read_text(folder / INSTRUCTION).strip()
-        wrong = _wrong(len(sources), len(images), instruction)
-        if wrong and not skip:
-            step = (
-                f"Put one {SOURCE}.png, at least one candidate and the instruction into it, or go on without: {SKIP}."
-            )
-            raise DataError(f"{folder} has {wrong}.", next_step=step)
-        if wrong:
-            skipped.append(SkippedRow(folder.name, f"it has {wrong}", len(examples)))
+        problem = _wrong(len(sources), len(images), instruction)
+        if problem and not skip:
+            step = f"Add one {SOURCE}.png, at least one candidate and the instruction, or continue without it: {SKIP}."
+            raise DataError(f"{folder} has {problem}.", next_step=step)
+        if problem:
+            skipped.append(SkippedRow(folder.name, f"it has {problem}", len(examples)))
             continue
         candidates = [path for path in images if path != sources[0]]
         examples.append(_example(folder.name, instruction, sources[0], candidates))
@@ -135,7 +133,7 @@ def _read_folders(root: Path, skip: bool) -> Dataset:
 
 
 def _wrong(sources: int, images: int, instruction: str) -> str:
-    """Say why a folder is no edit; empty when it is one."""
+    """Return why a folder is not a valid edit; empty if it is valid."""
     if sources != 1 or images < 2:
         return f"{sources} images called {SOURCE} and {images - sources} others"
     return "" if instruction else f"nothing written in its {INSTRUCTION}"
@@ -150,43 +148,43 @@ def _example(name: str, instruction: str, source: Path, candidates: Iterable[Pat
     return Example(name, instruction.strip(), ImageInput(f"{name}/{source.name}", source), images)
 
 
-def _read_table(rows: Rows, given: FieldMap, repo: str, skip: bool) -> Dataset:
-    if not given.category and RUN in rows.columns:
-        given = replace(given, category=RUN)
-    found = complete(rows, given, repo).fields
-    if not found.candidates:
-        single = next((name for name in SINGLE if name in rows.images and name != found.source), None)
-        found = replace(found, candidates=(single,) if single else ())
-    missing = [name for name in ("source", "instruction", "candidates") if not getattr(found, name)]
+def _read_table(rows: Rows, fields: FieldMap, repo: str, skip: bool) -> Dataset:
+    if not fields.category and RUN in rows.columns:
+        fields = replace(fields, category=RUN)
+    columns = complete(rows, fields, repo).fields
+    if not columns.candidates:
+        single = next((name for name in SINGLE if name in rows.images and name != columns.source), None)
+        columns = replace(columns, candidates=(single,) if single else ())
+    missing = [name for name in ("source", "instruction", "candidates") if not getattr(columns, name)]
     if missing:
         raise DataError(
             f"{rows.name} has no column for {' and '.join(missing)}. Its columns: {', '.join(rows.columns)}. Those "
             f"that hold images: {', '.join(rows.images) or 'none'}.",
-            next_step=f"Name them, as in --field {missing[0]}=COLUMN.",
+            next_step=f"Specify them, such as --field {missing[0]}=COLUMN.",
         )
     bad: list[BadRow] = []
     examples: list[Example] = []
     for number, row in enumerate(rows, 1):
-        wrong = _wrong_cell(row, found)
-        if wrong:
-            bad.append(BadRow(number, wrong, "Correct the rows named.", len(examples)))
+        problem = _wrong_cell(row, columns)
+        if problem:
+            bad.append(BadRow(number, problem, "Correct the rows named.", len(examples)))
         else:
-            examples.append(_row_example(number, row, found))
+            examples.append(_row_example(number, row, columns))
     skipped = settle(rows.name, bad, usable=len(examples), skip=skip)
     return Dataset.of(rows.name, examples, problems=rows.notes, skipped=skipped)
 
 
-def _wrong_cell(row: Mapping[str, Any], at: FieldMap) -> str:
-    """Say which cell of a row cannot be used, and what it holds; empty when all can."""
-    source, instruction, candidates = row.get(at.source), row.get(at.instruction), _candidates(row, at)
+def _wrong_cell(row: Mapping[str, Any], columns: FieldMap) -> str:
+    """Return which cell of a row is invalid, and its value; empty if the row is valid."""
+    source, instruction, candidates = row.get(columns.source), row.get(columns.instruction), _candidates(row, columns)
     if not isinstance(source, ImageInput):
-        return f"the column {at.source!r} (source) has no image{_held(source)}"
+        return f"the column {columns.source!r} (source) has no image{_held(source)}"
     if not isinstance(instruction, str) or not instruction.strip():
-        return f"the column {at.instruction!r} (instruction) has no text{_held(instruction)}"
-    odd = next((each for each in candidates if not isinstance(each, ImageInput)), None)
-    if odd is not None or not candidates:
-        columns = ", ".join(map(repr, at.candidates))
-        return f"the column{'s' * (len(at.candidates) != 1)} {columns} (candidates) has no images{_held(odd)}"
+        return f"the column {columns.instruction!r} (instruction) has no text{_held(instruction)}"
+    invalid = next((item for item in candidates if not isinstance(item, ImageInput)), None)
+    if invalid is not None or not candidates:
+        names = ", ".join(map(repr, columns.candidates))
+        return f"the column{'s' * (len(columns.candidates) != 1)} {names} (candidates) has no images{_held(invalid)}"
     return ""
 
 
@@ -194,18 +192,18 @@ def _held(value: Any) -> str:
     return "" if value in (None, "") or not str(value).strip() else f": it holds {str(value)[:80]!r}"
 
 
-def _candidates(row: Mapping[str, Any], at: FieldMap) -> tuple[Any, ...]:
-    cells = [row.get(column) for column in at.candidates]
-    return tuple(each for cell in cells for each in (cell if isinstance(cell, tuple) else (cell,)) if each)
+def _candidates(row: Mapping[str, Any], columns: FieldMap) -> tuple[Any, ...]:
+    cells = [row.get(column) for column in columns.candidates]
+    return tuple(item for cell in cells for item in (cell if isinstance(cell, tuple) else (cell,)) if item)
 
 
-def _row_example(number: int, row: Mapping[str, Any], at: FieldMap) -> Example:
-    source, instruction, candidates = row[at.source], row[at.instruction], _candidates(row, at)
-    name, run = row.get(at.id), row.get(at.category)
+def _row_example(number: int, row: Mapping[str, Any], columns: FieldMap) -> Example:
+    source, instruction, candidates = row[columns.source], row[columns.instruction], _candidates(row, columns)
+    name, run = row.get(columns.id), row.get(columns.category)
     key = str(name) if name not in (None, "") else _made_id(number, instruction, source, candidates)
     return Example(key, instruction.strip(), source, candidates, category="" if run is None else str(run))
 
 
 def _made_id(number: int, instruction: str, source: ImageInput, candidates: Iterable[ImageInput]) -> str:
-    """Name a row by its content and its place."""
-    return f"row-{number}-{content_id([instruction, source.name, *(each.name for each in candidates)])[:8]}"
+    """Return an id for a row from its content and its index."""
+    return f"row-{number}-{content_id([instruction, source.name, *(image.name for image in candidates)])[:8]}"

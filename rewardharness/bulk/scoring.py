@@ -1,4 +1,4 @@
-"""Judges all candidates of many edits into a run folder, resumably."""
+"""Judging of all candidates of many edits into a run folder, with resume."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -13,13 +13,13 @@ from rewardharness.schema import Example, Judgment
 
 
 def total_cost(examples: Iterable[Example], method: Method) -> int:
-    """How many judgments all candidates take."""
+    """Return the number of judgments that all candidates need."""
     return sum(cost(len(example.candidates), method) for example in examples)
 
 
 def tagged(examples: Iterable[Example], method: Method | None, tag: str = "") -> Iterator[str]:
-    """Names under which a run keeps the judgments."""
-    return (each.id + tag for each in _asked(examples, method))
+    """Return the ids under which a run stores the judgments."""
+    return (example.id + tag for example in _asked(examples, method))
 
 
 def judge_all(
@@ -33,45 +33,45 @@ def judge_all(
     tag: str = "",
     on_judgment: Callable[[Judgment], None] | None = None,
 ) -> None:
-    """Judge what a run does not hold yet; each judgment is written as it comes.
+    """Judge the examples without a stored judgment. Each judgment is written when it is available.
 
     Args:
         examples: The edits, with any number of candidates.
-        judge: Who judges.
-        library: What it knows.
-        method: How candidates are held against each other; None to judge each example as it is.
-        run: Where judgments are kept. What is there, failures among it, is not judged again.
-        concurrency: Examples under way at once.
-        tag: Tells several judgments of the same example apart; it ends their names in the run.
-        on_judgment: Told of each.
+        judge: The judge.
+        library: The Library of the judge.
+        method: How candidates are compared; None to judge each example unchanged.
+        run: Run folder of the judgments. Stored results, including failures, are not judged again.
+        concurrency: Maximum number of concurrent examples.
+        tag: Suffix of the ids, which distinguishes repeated judgments of an example.
+        on_judgment: Called with each judgment.
     """
-    known = run.results()
-    left = [each for each in _asked(examples, method) if each.id + tag not in known]
+    results = run.results()
+    pending = [example for example in _asked(examples, method) if example.id + tag not in results]
 
     def keep(example: Example, judgment: Judgment) -> None:
         run.append({**judgment_line(judgment), "id": example.id + tag})
         if on_judgment is not None:
             on_judgment(judgment)
 
-    evaluate(judge, library, left, concurrency=concurrency, on_judgment=keep)
+    evaluate(judge, library, pending, concurrency=concurrency, on_judgment=keep)
 
 
 def all_standings(
     examples: Iterable[Example], method: Method, results: Mapping[str, Mapping[str, Any]], *, tag: str = ""
 ) -> Iterator[tuple[Example, tuple[Standing, ...]]]:
-    """Put together what a run holds: every edit, with how its candidates stand."""
+    """Return every edit with the standings of its candidates, from the results of a run."""
     for example in examples:
         field = _field(example)
-        lines = {each.id: results.get(each.id + tag) for each in examples_of(field, method)}
+        lines = {item.id: results.get(item.id + tag) for item in examples_of(field, method)}
         judged = {name: judgment_from_line(line) for name, line in lines.items() if line is not None}
         yield example, standings(field, method, judged)
 
 
 def _asked(examples: Iterable[Example], method: Method | None) -> Iterator[Example]:
-    """What the judge is asked."""
+    """Return the examples to judge."""
     if method is None:
         return iter(examples)
-    return (each for example in examples for each in examples_of(_field(example), method))
+    return (item for example in examples for item in examples_of(_field(example), method))
 
 
 def _field(example: Example) -> Field:

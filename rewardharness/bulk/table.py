@@ -1,4 +1,4 @@
-"""Writes what was decided on a dataset as a table: the edits with their images, the numbers and the reasons."""
+"""Tables of filtered datasets: the edits with images, numbers and reasons."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -27,7 +27,7 @@ COLUMNS: Mapping[str, Kind] = {
     "library_id": "text",
     "release": "text",
 }
-"""`preference` is the label, `judged_preference` the judge's; `rewards` are those of the candidates in order."""
+"""`preference` is the label, `judged_preference` that of the judge; `rewards` are in the order of the candidates."""
 
 
 def write_decisions(path: Path, decided: Iterable[Kept], identity: Mapping[str, str]) -> int:
@@ -42,7 +42,7 @@ def write_decisions(path: Path, decided: Iterable[Kept], identity: Mapping[str, 
         Number of rows.
 
     Raises:
-        DataError: If an image cannot be read any more, or the disk has no room.
+        DataError: If an image cannot be read, or the disk is full.
         MissingPackageError: If a package that writes Parquet is not installed.
     """
     write = write_parquet if path.suffix == ".parquet" else write_lines
@@ -50,8 +50,8 @@ def write_decisions(path: Path, decided: Iterable[Kept], identity: Mapping[str, 
 
 
 def _rows(decided: Iterable[Kept], identity: Mapping[str, str]) -> Iterator[Json]:
-    for each in decided:
-        example, judgment = each.example, each.judgment
+    for decision in decided:
+        example, judgment = decision.example, decision.judgment
         rewards = [judgment.scores[label].reward for label in example.labels if label in judgment.scores]
         yield {
             "id": example.id,
@@ -62,11 +62,11 @@ def _rows(decided: Iterable[Kept], identity: Mapping[str, str]) -> Iterator[Json
             "label_kind": example.label_kind,
             "category": example.category,
             "judged_preference": judgment.preference,
-            "reward": each.reward,
+            "reward": decision.reward,
             "rewards": rewards if len(rewards) == len(example.candidates) else None,
             "margin": judgment.margin,
-            "keep": each.keep,
-            "code": each.code,
-            "reason": each.reason,
+            "keep": decision.keep,
+            "code": decision.code,
+            "reason": decision.reason,
             **identity,
         }

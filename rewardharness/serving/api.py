@@ -1,4 +1,4 @@
-"""The HTTP interface: routes, and their description in OpenAPI."""
+"""HTTP interface: routes and their OpenAPI description."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -19,7 +19,7 @@ from rewardharness.serving.front import GONE, NOT_ALLOWED, NOT_FOUND, Front, err
 from rewardharness.serving.prometheus import CONTENT_TYPE
 from rewardharness.serving.results import Reply
 from rewardharness.serving.security import Guard
-from rewardharness.serving.service import Handler, Service, Visit
+from rewardharness.serving.service import Handler, RequestContext, Service
 from rewardharness.serving.wire import BatchRequest, CompareRequest, RankRequest, ScoreRequest
 
 _JSON = "application/json"
@@ -36,17 +36,17 @@ _ERRORS: _Responses = {
     429: {"description": "The server is busy; `Retry-After` says for how long."},
     503: {"description": "The server is shutting down."},
 }
-for _each in _ERRORS.values():
-    _each["model"] = ErrorReply
+for _response in _ERRORS.values():
+    _response["model"] = ErrorReply
 
 
 def make_app(service: Service, guard: Guard, *, pickles: bool = False) -> Front:
-    """Make the application.
+    """Create the application.
 
     Args:
-        service: What answers.
-        guard: Who may ask.
-        pickles: Whether the pickle dialects are spoken.
+        service: The service that handles requests.
+        guard: Access control.
+        pickles: Whether to add the pickle protocols.
     """
 
     @asynccontextmanager
@@ -60,12 +60,12 @@ def make_app(service: Service, guard: Guard, *, pickles: bool = False) -> Front:
         title="RewardHarness",
         version=__version__,
         description="Rewards for instruction-guided image edits: a number in [0, 1] for each, or a reason why not.",
-        docs_url=None,  # their pages load programs from other machines
+        docs_url=None,  # these pages load scripts from other servers
         redoc_url=None,
         redirect_slashes=False,
         lifespan=lifespan,
     )
-    _add_rewards(app, service)  # first, because routes are tried one after the other
+    _add_rewards(app, service)  # first, since routes are matched in order
     _add_questions(app, service)
     add_dialects(app, service, pickles=pickles)
 
@@ -84,30 +84,30 @@ def make_app(service: Service, guard: Guard, *, pickles: bool = False) -> Front:
 
 
 def _add_questions(app: FastAPI, service: Service) -> None:
-    """Add what can be asked about the server."""
+    """Add the routes for health, readiness, information and metrics."""
     few: _Responses = {401: _ERRORS[401], 403: _ERRORS[403]}
 
     async def healthz(request: Request) -> Response:
-        """Say that the server lives. Asks nobody, and needs no token."""
-        _visit(request).route = "/healthz"
+        """Return ok while the server runs. Does not call the judge, and needs no token."""
+        _context(request).route = "/healthz"
         return Response(b'{"status":"ok"}', media_type=_JSON)
 
     async def readyz(request: Request) -> Response:
-        """Say whether the judge can be asked. Needs no token."""
-        _visit(request).route = "/readyz"
-        trouble = await service.readiness.trouble()
-        if trouble is not None:
-            return _refusal(request, RefusedError(503, trouble, retry_after=5))
+        """Return whether the judge is available. Needs no token."""
+        _context(request).route = "/readyz"
+        fault = await service.readiness.trouble()
+        if fault is not None:
+            return _refusal(request, RefusedError(503, fault, retry_after=5))
         return Response(b'{"status":"ready"}', media_type=_JSON)
 
     async def info(request: Request) -> Response:
-        """Say who judges, and within which limits."""
-        _visit(request).route = "/info"
+        """Describe the judge and the limits."""
+        _context(request).route = "/info"
         return Response(orjson.dumps(service.info()), media_type=_JSON)
 
     async def metrics(request: Request) -> Response:
-        """Counters in the text format of Prometheus."""
-        _visit(request).route = "/metrics"
+        """Return metrics in the Prometheus text format."""
+        _context(request).route = "/metrics"
         return Response(service.metrics.text(), media_type=CONTENT_TYPE)
 
     status = {"type": "object", "properties": {"status": {"type": "string"}}, "required": ["status"]}
@@ -121,7 +121,7 @@ def _add_questions(app: FastAPI, service: Service) -> None:
 
 
 def _add_rewards(app: FastAPI, service: Service) -> None:
-    """Add what answers with rewards."""
+    """Add the routes that return rewards."""
 
     def add(path: str, handler: Handler, request_model: type, words: str) -> None:
         schema = {"$ref": f"#/components/schemas/{request_model.__name__}"}
@@ -162,15 +162,15 @@ _REQUEST_ID = {
 
 def _endpoint(path: str, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
-        visit = _visit(request)
-        visit.route = path
+        context = _context(request)
+        context.route = path
         try:
-            reply = await handler(visit, request.scope["header_map"], request.receive)
+            reply = await handler(context, request.scope["header_map"], request.receive)
         except RefusedError as error:
             return _refusal(request, error)
         except ClientGoneError:
-            visit.fault = "client_gone"
-            return Response(status_code=GONE)  # nobody reads it
+            context.fault = "client_gone"
+            return Response(status_code=GONE)  # the client has disconnected
         except Exception as error:
             log.error("answering %s failed unexpectedly: %s", path, type(error).__name__)
             log.debug("answering failed", exc_info=error)
@@ -180,25 +180,25 @@ def _endpoint(path: str, handler: Handler) -> Callable[[Request], Awaitable[Resp
     return answer
 
 
-def _visit(request: Request) -> Visit:
-    visit = request.scope["visit"]
-    assert isinstance(visit, Visit)
-    return visit
+def _context(request: Request) -> RequestContext:
+    context = request.scope["request_context"]
+    assert isinstance(context, RequestContext)
+    return context
 
 
 def _refusal(request: Request, error: RefusedError) -> Response:
-    status, headers, body = error_reply(_visit(request), error)
+    status, headers, body = error_reply(_context(request), error)
     return Response(body, status, headers={name.decode("ascii"): value.decode("ascii") for name, value in headers})
 
 
 def _describe(app: FastAPI, service: Service, guard: Guard) -> Json:
-    """Describe the interface; limits that this server was started with are in it."""
+    """Build the OpenAPI document, including the limits of this server."""
     if app.openapi_schema is None:
-        found = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+        document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
         _, shapes = models_json_schema(
             [(model, "validation") for model in _REQUESTS], ref_template="#/components/schemas/{model}"
         )
-        schemas = found.setdefault("components", {}).setdefault("schemas", {})
+        schemas = document.setdefault("components", {}).setdefault("schemas", {})
         schemas.update(shapes.get("$defs", {}))
         for model in _REQUESTS:
             schemas[model.__name__]["properties"]["images"]["maxProperties"] = service.limits.images
@@ -207,9 +207,9 @@ def _describe(app: FastAPI, service: Service, guard: Guard) -> Json:
         schemas["RankRequest"]["if"] = {"properties": {"method": {"const": "win_rate"}}, "required": ["method"]}
         schemas["RankRequest"]["then"] = {"properties": {"candidates": {"maxItems": service.limits.duels}}}
         if guard.token is not None:
-            found["components"]["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
-            found["security"] = [{"bearer": []}]
+            document["components"]["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
+            document["security"] = [{"bearer": []}]
             for path in ("/healthz", "/readyz"):
-                found["paths"][path]["get"]["security"] = []
-        app.openapi_schema = found
+                document["paths"][path]["get"]["security"] = []
+        app.openapi_schema = document
     return app.openapi_schema

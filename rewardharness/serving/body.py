@@ -1,9 +1,8 @@
-"""Bodies of requests: read within a size and a time, and taken apart without touching the images in them.
+"""Reading and parsing of request bodies within limits of size and time, without copying the images in them.
 
-Images are nearly all of a body. As text in JSON they would be checked, copied and made into strings, which for tens
-of megabytes stops everything else for a tenth of a second. So long strings are lifted out first: what is parsed is
-small, and the images stay where they are until they are decoded. What remains has a limit of its own, in bytes and in
-values, before it is parsed: a body full of small values costs far more to parse and check than to send.
+Images make up almost all of a body. Parsing tens of megabytes of base64 as JSON strings would block the event loop for
+about 0.1 s. Long strings are therefore lifted out first and decoded later. The rest has its own limits in bytes and in
+values, since many small values are far more expensive to parse than to send.
 """
 
 import asyncio
@@ -21,46 +20,46 @@ from rewardharness.serving.limits import BYTES_PER_SECOND, Limits, Take
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
 LIFTED = f"lifted-{secrets.token_hex(8)}"
-"""Key of the object that stands for a string that was lifted out. Nobody outside can know it."""
+"""Key of the object that replaces a lifted string. It is random, so callers cannot use it."""
 
 _LONG = 1 << 10
-"""Bytes from which a string is lifted out."""
+"""Minimum length of a lifted string, in bytes."""
 _QUOTES = 4
-"""Quotation marks for each allowed value at most, those inside strings included."""
+"""Maximum number of quotation marks per allowed value, including those inside strings."""
 _BACKSLASH = 0x5C
 _PARTS = 1024
-"""Parts of one multipart body at most."""
+"""Maximum number of parts of a multipart body."""
 _PART_HEAD = 4096
-"""Bytes of one part's headers at most."""
+"""Maximum size of the headers of a part, in bytes."""
 _BOUNDARY = re.compile(r"""multipart/form-data\s*;.*?\bboundary=(?:"([^"]{1,70})"|([^\s";,]{1,70}))""", re.IGNORECASE)
 NAME = r"[A-Za-z0-9._-]{1,100}"
-"""What an image may be called."""
+"""Pattern of image names."""
 _PART_NAME = re.compile(
     rf'^content-disposition:\s*form-data\s*;(?:[^\r\n]*?;)?\s*name="({NAME})"'.encode("ascii"),
     re.IGNORECASE | re.MULTILINE,
 )
 REQUEST_PART = "request"
-"""The part of a multipart body that holds what would otherwise be the JSON body."""
+"""Part of a multipart body that holds the JSON of the request."""
 
 
 @dataclass(frozen=True)
 class Parsed:
-    """A body that has been taken apart."""
+    """A parsed body."""
 
     tree: Any
-    """The JSON, in which `{LIFTED: number}` stands for a string that was lifted out."""
+    """The JSON, in which `{LIFTED: number}` replaces a lifted string."""
     lifted: tuple[memoryview | str, ...] = ()
-    """The strings that were lifted out, without their quotes; text where one held an escape."""
+    """The lifted strings without quotes; text if the string contains an escape."""
     parts: Mapping[str, bytes] = field(default_factory=dict)
-    """Parts of a multipart body other than `REQUEST_PART`, by name."""
+    """Other parts of a multipart body than `REQUEST_PART`, by name."""
 
 
 Parse = Callable[[str, bytes, Limits], Parsed]
-"""Takes a body apart, given its media type and the limits."""
+"""Parses a body, given its media type and the limits."""
 
 
 class ClientGoneError(Exception):
-    """The caller went away before the request was complete."""
+    """The client disconnected before the request was complete."""
 
 
 async def read_body(receive: Receive, take: Take, limits: Limits) -> bytes:
@@ -68,12 +67,12 @@ async def read_body(receive: Receive, take: Take, limits: Limits) -> bytes:
 
     Args:
         receive: The ASGI channel.
-        take: Finds room for the bytes that arrived.
-        limits: How many bytes, and how patient to be.
+        take: Waits for free memory for received bytes.
+        limits: Limits of size and time.
 
     Raises:
-        RefusedError: 413 if it is too large, 408 if it comes too slowly, 429 if there is no room.
-        ClientGoneError: If the caller went away.
+        RefusedError: 413 if the body is too large, 408 if it is too slow, 429 if there is no free memory.
+        ClientGoneError: If the client disconnected.
     """
     most = limits.body_bytes
     pieces: list[bytes] = []
@@ -97,22 +96,22 @@ async def read_body(receive: Receive, take: Take, limits: Limits) -> bytes:
         arrived = clock()
         if piece:
             await take(len(piece))
-        ends += clock() - arrived + len(piece) / BYTES_PER_SECOND  # only bytes that came earn more time
+        ends += clock() - arrived + len(piece) / BYTES_PER_SECOND  # received bytes extend the deadline
         pieces.append(piece)
         if not message.get("more_body", False):
             return b"".join(pieces)
 
 
 def body_too_large(most: int) -> RefusedError:
-    """Make the refusal of a body that is over the limit."""
+    """Return the error for a body that exceeds the limit."""
     return too_large("The body of the request", f"{most} bytes", "Send fewer or smaller images at once.")
 
 
 def parse_body(content_type: str, body: bytes, limits: Limits) -> Parsed:
-    """Take a body apart, by its media type.
+    """Parse a body according to its media type.
 
     Raises:
-        RefusedError: 415 for another media type; 400 if it breaks its format; 413 or 422 if there is too much in it.
+        RefusedError: 415 for another media type; 400 for a malformed body; 413 or 422 if it exceeds a limit.
     """
     kind = content_type.partition(";")[0].strip().lower()
     if kind == "application/json":
@@ -137,11 +136,11 @@ def _parse_json(body: bytes, limits: Limits) -> Parsed:
 
 
 def _lift(body: bytes, limits: Limits) -> tuple[bytes, tuple[memoryview | str, ...]]:
-    """Take long strings out of a JSON text; objects with a number stand for them.
+    """Replace long strings in a JSON text by numbered objects.
 
     Raises:
-        RefusedError: 413 if what remains is too long; 422 if it holds too many values.
-        orjson.JSONDecodeError: If a long string is no JSON.
+        RefusedError: 413 if the rest is too long; 422 if it has too many values.
+        orjson.JSONDecodeError: If a long string is not valid JSON.
     """
     view = memoryview(body)
     pieces: list[bytes | memoryview] = []
@@ -160,7 +159,7 @@ def _lift(body: bytes, limits: Limits) -> tuple[bytes, tuple[memoryview | str, .
                 break
             looked = end
         if end < 0 or quotes > most:
-            break  # not JSON, as the parser will find, or too much of it
+            break  # not valid JSON, or over the limit
         quotes += 1
         outside.append(view[at:start])
         at = end + 1

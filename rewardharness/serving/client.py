@@ -1,11 +1,11 @@
-"""Asks a reward server from a training loop: batches, retries, and a failure that stays a failure.
+"""Client of a reward server for training loops: batches, retries, and explicit failures.
 
     with RewardClient("http://judge:8100", release="3f0c...", token="...") as client:
         rewards = client.score([Ask("make the box red", source, edited), ...])
-        values = [reward.value for reward in rewards]                      # float or None, never a stand-in
+        values = [reward.value for reward in rewards]                      # float or None
 
-Needs nothing beyond this package. It makes sure before the first reward, and again with every reply, that the server
-judges with the release that it should, and never with another one than before.
+The client needs only this package. It checks the release of the server before the first reward and with every reply,
+and refuses a server whose judge has changed.
 """
 
 import asyncio
@@ -59,17 +59,17 @@ _RELEASE = re.compile(r"[0-9a-f]{12,64}")
 
 
 class AsyncRewardClient:
-    """Asks a reward server. Belongs to the event loop on which it is first used.
+    """Client of a reward server. Bound to the event loop on which it is first used.
 
     Args:
-        url: Address of the server, as in `http://127.0.0.1:8100`.
-        release: Hash of the release that must be served, or its first 12 or more digits; None: whatever is served now.
-        token: What the server asks its callers for.
-        settings: How to ask.
+        url: Address of the server, such as `http://127.0.0.1:8100`.
+        release: Hash of the required release, or at least its first 12 digits; None accepts any.
+        token: Auth token of the server.
+        settings: Settings of the client.
         sleep: Waits for a number of seconds.
 
     Raises:
-        InputError: If the address, the hash or the token cannot be used.
+        InputError: If the address, the hash or the token is invalid.
     """
 
     def __init__(
@@ -89,10 +89,10 @@ class AsyncRewardClient:
         self._connection = ServerConnection(url, token, settings, sleep)
         self._turns = asyncio.Semaphore(max(1, settings.concurrency))
         self.identity: Identity | None = None
-        """Who judges, once that is known."""
+        """Identity of the judge, available after the first check."""
 
     async def __aenter__(self) -> Self:
-        """Make sure that the server is the right one."""
+        """Check that the server has the required release."""
         await self.check()
         return self
 
@@ -106,11 +106,11 @@ class AsyncRewardClient:
         await self._connection.close()
 
     async def check(self) -> Identity:
-        """Make sure that the server is there, takes the token, and judges with the right release.
+        """Check that the server is reachable, accepts the token, and has the required release.
 
         Raises:
-            IdentityError: If it judges with something else.
-            RewardServerError: If it is not there or does not take the token, whatever `on_error` says.
+            IdentityError: If the server has another judge.
+            RewardServerError: If the server is not reachable or refuses the token, whatever `on_error` is.
         """
         reply = await self._connection.exchange("GET", "/info", None)
         if not isinstance(reply, dict):
@@ -120,34 +120,36 @@ class AsyncRewardClient:
         return self.identity
 
     async def score(self, asks: Sequence[Ask], normalise: Normalisation = RAW) -> list[Reward]:
-        """Have edits scored, each alone.
+        """Score edits separately.
 
         Args:
-            asks: The edits, any number of them.
-            normalise: Whether rewards are also made relative within the groups of `asks`.
+            asks: Any number of edits.
+            normalise: Whether rewards are also normalized within the groups of `asks`.
 
         Returns:
-            One reward per edit, in their order.
+            One reward per edit, in order.
 
         Raises:
-            IdentityError: If the server judges with something else than before.
+            IdentityError: If the judge of the server has changed.
             RewardServerError: See `ClientSettings.on_error`.
         """
-        found: list[Reward | None] = [None] * len(asks)
+        rewards_found: list[Reward | None] = [None] * len(asks)
         encoded: list[_Encoded] = []
         for index, ask in enumerate(asks):
             try:
                 encoded.append((index, *await asyncio.to_thread(_encode, ask)))
             except ImageError as error:
-                found[index] = Reward.none("image", error.message)
+                rewards_found[index] = Reward.none("image", error.message)
             except InputError as error:
-                found[index] = Reward.none("input", error.message)
+                rewards_found[index] = Reward.none("input", error.message)
         sizes = [len(source) + len(edited) for _, _, source, edited in encoded]
         runs = batches(sizes, self.settings.batch_items, self.settings.batch_bytes)
         async with _Group() as group:
             for run in runs:
-                group.start(self._score([encoded[number] for number in run], found))
-        rewards = [reward if reward is not None else Reward.none("missing", "No result came.") for reward in found]
+                group.start(self._score([encoded[number] for number in run], rewards_found))
+        rewards = [
+            reward if reward is not None else Reward.none("missing", "No result came.") for reward in rewards_found
+        ]
         return _normalised(rewards, [ask.group for ask in asks], normalise)
 
     async def rank(
@@ -159,18 +161,18 @@ class AsyncRewardClient:
         method: Method = "score",
         normalise: Normalisation = RAW,
     ) -> list[Reward]:
-        """Get the rewards of a whole group of candidates of one edit.
+        """Score a group of candidates of one edit.
 
         Args:
-            instruction: The edit that was asked for.
-            source: The image before.
-            candidates: Two or more; the server says how many at most.
-            method: `score`: each judged alone. `win_rate`: all pairs compared in both orders.
-            normalise: Whether rewards are also made relative within the group.
+            instruction: The edit instruction.
+            source: The source image.
+            candidates: Two or more candidates, up to the limit of the server.
+            method: `score`: each is judged alone. `win_rate`: all pairs are compared in both orders.
+            normalise: Whether rewards are also normalized within the group.
 
         Raises:
             ImageError: If an image cannot be read.
-            RewardServerError: As for `score`.
+            RewardServerError: As in `score`.
         """
         text = instruction_text(instruction)
         album = Album()
@@ -187,7 +189,7 @@ class AsyncRewardClient:
 
         Raises:
             ImageError: If an image cannot be read.
-            RewardServerError: As for `score`.
+            RewardServerError: As in `score`.
         """
         fields: dict[str, Any] = {"instruction": instruction_text(instruction)}
         album = Album()
@@ -199,27 +201,27 @@ class AsyncRewardClient:
             return Compared(None, None, None, (reply, reply), reply.reason)
         return read_compared(reply)
 
-    async def _score(self, run: "Sequence[_Encoded]", found: list[Reward | None]) -> None:
-        """Have one batch scored."""
+    async def _score(self, batch: "Sequence[_Encoded]", rewards_found: list[Reward | None]) -> None:
+        """Score one batch."""
         album = Album()
         items = [
             {"instruction": text, "source": album.ref(source), "edited": album.ref(edited)}
-            for _, text, source, edited in run
+            for _, text, source, edited in batch
         ]
         try:
             reply = await self._try("/batch_score", {"items": items}, album)
         except TooLargeError as error:
-            if len(run) > 1:  # the server takes less at once than we thought
-                await self._score(run[: len(run) // 2], found)
-                await self._score(run[len(run) // 2 :], found)
+            if len(batch) > 1:  # the limit of the server is smaller than the batch
+                await self._score(batch[: len(batch) // 2], rewards_found)
+                await self._score(batch[len(batch) // 2 :], rewards_found)
                 return
             reply = Reward.none("too_large", error.message)
-        rewards = [reply] * len(run) if isinstance(reply, Reward) else read_rewards(reply, len(run))
-        for (index, *_), reward in zip(run, rewards, strict=True):
-            found[index] = reward
+        rewards = [reply] * len(batch) if isinstance(reply, Reward) else read_rewards(reply, len(batch))
+        for (index, *_), reward in zip(batch, rewards, strict=True):
+            rewards_found[index] = reward
 
     async def _try(self, path: str, fields: dict[str, Any], album: Album) -> Any:
-        """Send a request; where that may fail quietly, say why in a reward without a value."""
+        """Send a request; depending on `on_error`, return a reward without a value on failure."""
         try:
             if self.identity is None:
                 await self.check()
@@ -235,26 +237,28 @@ class AsyncRewardClient:
         return reply
 
     def _identify(self, value: Any) -> None:
-        """Make sure that this is who should judge, and who judged before."""
-        found, wanted = read_identity(value), self._release
-        if wanted is not None and not (found.release or "").startswith(wanted):
+        """Check that the identity of the judge is the required one, and has not changed."""
+        identity, release = read_identity(value), self._release
+        if release is not None and not (identity.release or "").startswith(release):
             serves = (
-                f"release {found.release[:12]}" if found.release else f"no release, but Library {found.library_id[:12]}"
+                f"release {identity.release[:12]}"
+                if identity.release
+                else f"no release, but Library {identity.library_id[:12]}"
             )
             raise IdentityError(
-                f"Release {wanted[:12]} is wanted, and the server serves {serves}.",
+                f"Release {release[:12]} is wanted, and the server serves {serves}.",
                 next_step="Start the server with `rh serve --release`, or ask for what it serves.",
             )
-        if self.identity is not None and found != self.identity:
+        if self.identity is not None and identity != self.identity:
             raise IdentityError(
-                f"The server judged with {_called(self.identity)}, and now judges with {_called(found)}.",
+                f"The server judged with {_called(self.identity)}, and now judges with {_called(identity)}.",
                 next_step="Rewards of the two do not compare: start again with one of them.",
             )
-        self.identity = found
+        self.identity = identity
 
 
 class _Group(asyncio.TaskGroup):
-    """Tasks of which the first error ends the others, and is raised as it is."""
+    """Task group that cancels all tasks after the first error, and raises this error."""
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         self.create_task(work)
@@ -267,20 +271,20 @@ class _Group(asyncio.TaskGroup):
 
 
 class RewardClient:
-    """The same for programs without an event loop: every method waits for its result. Safe for several threads.
+    """Blocking client for programs without an event loop. Thread-safe.
 
     It can be pickled and forked; each process has connections of its own.
 
     Args:
         url: Address of the server.
-        release: Hash of the release that must be served, or its first 12 or more digits; None: whatever is served now.
-        token: What the server asks its callers for.
-        settings: How to ask.
+        release: Hash of the required release, or at least its first 12 digits; None accepts any.
+        token: Auth token of the server.
+        settings: Settings of the client.
 
     Raises:
-        InputError: If the address, the hash or the token cannot be used.
-        IdentityError: If the server judges with another release.
-        RewardServerError: If the server is not there or does not take the token.
+        InputError: If the address, the hash or the token is invalid.
+        IdentityError: If the server has another release.
+        RewardServerError: If the server is not reachable or refuses the token.
     """
 
     def __init__(
@@ -290,7 +294,7 @@ class RewardClient:
         self._make = partial(AsyncRewardClient, url, release=release, token=token, settings=settings)
         self._pid = 0
         self.identity: Identity | None = None
-        """Who judges."""
+        """Identity of the judge."""
         try:
             self.identity = self._run(lambda client: client.check())
         except BaseException:
@@ -309,7 +313,7 @@ class RewardClient:
         self.close()
 
     def score(self, asks: Sequence[Ask], normalise: Normalisation = RAW) -> list[Reward]:
-        """Have edits scored, each alone; see `AsyncRewardClient.score`."""
+        """Score edits separately; see `AsyncRewardClient.score`."""
         return self._run(lambda client: client.score(asks, normalise))
 
     def rank(
@@ -321,7 +325,7 @@ class RewardClient:
         method: Method = "score",
         normalise: Normalisation = RAW,
     ) -> list[Reward]:
-        """Get the rewards of a whole group; see `AsyncRewardClient.rank`."""
+        """Score a group of candidates; see `AsyncRewardClient.rank`."""
         return self._run(
             lambda client: client.rank(instruction, source, candidates, method=method, normalise=normalise)
         )
@@ -331,13 +335,13 @@ class RewardClient:
         return self._run(lambda client: client.compare(instruction, source, a, b))
 
     def asynchronous(self) -> AsyncRewardClient:
-        """Make a client of the same server for an event loop; it holds the server to the same identity."""
+        """Return an asynchronous client of the same server that requires the same identity."""
         client = self._make()
         client.identity = self.identity
         return client
 
     def close(self) -> None:
-        """Close all connections. Asking again opens new ones."""
+        """Close all connections. A later request opens new ones."""
         if self._pid == os.getpid():
             self._pid = 0
             asyncio.run_coroutine_threadsafe(self._client.close(), self._loop).result()
@@ -346,7 +350,7 @@ class RewardClient:
             self._loop.close()
 
     def _run(self, work: Callable[[AsyncRewardClient], Coroutine[Any, Any, T]]) -> T:
-        """Do something on a loop in a thread of our own: the caller's thread may have a loop that runs already."""
+        """Run a coroutine on an event loop in a background thread, since the caller may have a running loop."""
         with _STARTING:
             if self._pid != os.getpid():
                 self._loop = asyncio.new_event_loop()
@@ -366,12 +370,12 @@ _STARTING = threading.Lock()
 
 
 def _again(kind: type[RewardClient], make: "partial[AsyncRewardClient]") -> RewardClient:
-    """Make a client that was pickled anew; it makes sure of its server again."""
+    """Restore a pickled client, which checks its server again."""
     return kind(*make.args, **make.keywords)
 
 
 _Encoded = tuple[int, str, bytes, bytes]
-"""The place of an edit among those asked for, its instruction, its source and the edited image."""
+"""Index, instruction, source and edited image of an edit."""
 
 
 def _encode(ask: Ask) -> tuple[str, bytes, bytes]:
@@ -380,7 +384,7 @@ def _encode(ask: Ask) -> tuple[str, bytes, bytes]:
 
 
 def _encode_all(source: ImageLike, candidates: Sequence[ImageLike]) -> list[bytes]:
-    named = [encode(each, f"candidate {number}") for number, each in enumerate(candidates, 1)]
+    named = [encode(image, f"candidate {number}") for number, image in enumerate(candidates, 1)]
     return [encode(source, "the source"), *named]
 
 
@@ -389,7 +393,9 @@ def _normalised(rewards: list[Reward], groups: Sequence[str | None], how: Normal
     return [replace(reward, normalised=value) for reward, value in zip(rewards, relative, strict=True)]
 
 
-def _called(who: Identity) -> str:
+def _called(identity: Identity) -> str:
     return (
-        f"release {who.release[:12]}" if who.release else f"{who.judge}, {who.protocol}, Library {who.library_id[:12]}"
+        f"release {identity.release[:12]}"
+        if identity.release
+        else f"{identity.judge}, {identity.protocol}, Library {identity.library_id[:12]}"
     )

@@ -1,4 +1,4 @@
-"""One reward server as a client reaches it: requests that are sent again, replies that count, errors in words."""
+"""Connection of a client to one reward server: retries, valid replies, and readable errors."""
 
 import asyncio
 import random
@@ -19,42 +19,42 @@ from rewardharness.serving.faults import TOO_MANY
 
 _LARGEST_REPLY = 32 << 20
 _AGAIN = frozenset({408, 429, 500, 502, 503, 504})
-"""Statuses after which the same request is sent again."""
+"""Statuses after which a request is retried."""
 _SHORTEST_PAUSE = 0.5
-"""Bound of the first pause before a request is sent again, in seconds; doubled each time."""
+"""Upper bound of the first pause before a retry, in seconds; doubled for each retry."""
 _LONGEST_PAUSE = 20.0
 _SPARE = 30.0
-"""Seconds that are waited beyond the deadline, for the way there and back."""
+"""Additional waiting time beyond the deadline for the transfer, in seconds."""
 
 
 @dataclass(frozen=True)
 class ClientSettings:
-    """How a server is asked."""
+    """Settings of a client."""
 
     on_error: Literal["raise", "none"] = "raise"
-    """What to do where the server cannot be reached or stays busy: raise an error, or return rewards without a value.
-    What is wrong with the request or the server itself is always raised: it would be wrong for ever."""
+    """Behavior if the server cannot be reached or stays busy: raise an error, or return rewards without a value.
+    Errors of the request or the server itself are always raised, since a retry cannot fix them."""
     concurrency: int = 8
-    """Requests under way at once."""
+    """Maximum number of concurrent requests."""
     batch_items: int = 32
-    """Edits in one request at most."""
+    """Maximum number of edits in a request."""
     batch_bytes: int = 16 << 20
-    """Bytes of images in one request at most; a larger edit goes alone."""
+    """Maximum size of the images in a request, in bytes; a larger edit is sent alone."""
     deadline: float = 600.0
-    """Seconds that the server may take for one request."""
+    """Time limit of the server for a request, in seconds."""
     attempts: int = 5
-    """How often one request is sent at most."""
+    """Maximum number of attempts per request."""
     longest_wait: float = 60.0
-    """Seconds that a server's Retry-After may ask for; a longer wait ends the attempts."""
+    """Maximum accepted Retry-After in seconds; a longer one ends the attempts."""
     allow_ungradable: bool = False
-    """Whether an edit whose instruction the judge cannot grade gets a reward of low confidence, rather than none."""
+    """Whether an edit whose instruction cannot be graded gets a reward of low confidence instead of none."""
 
 
 USUAL = ClientSettings()
 
 
 class UnavailableError(RewardServerError):
-    """The server gave no reply now, and may later."""
+    """The server did not reply, and may do so later."""
 
     def __init__(self, code: str, message: str, *, retry_after: float | None = None) -> None:
         super().__init__(message, next_step="Check that the server runs and is not overloaded.")
@@ -63,20 +63,20 @@ class UnavailableError(RewardServerError):
 
 
 class TooLargeError(RewardServerError):
-    """The server takes less at once."""
+    """The request exceeds the limits of the server."""
 
 
 class ServerConnection:
-    """The way to one server. Belongs to the event loop on which it is first used.
+    """Connection to one server. Bound to the event loop on which it is first used.
 
     Args:
-        url: Address of the server; it may have a path, under which all others lie.
-        token: What the server asks its callers for; None for nothing.
-        settings: How to ask.
+        url: Address of the server, optionally with a path prefix.
+        token: Auth token of the server; None for none.
+        settings: Settings of the client.
         sleep: Waits for a number of seconds.
 
     Raises:
-        InputError: If the address or the token cannot be used.
+        InputError: If the address or the token is invalid.
     """
 
     def __init__(
@@ -92,16 +92,16 @@ class ServerConnection:
         await self._http.close()
 
     async def exchange(self, method: str, path: str, body: Body | None) -> Any:
-        """Send a request until there is a reply that counts, and read its JSON.
+        """Send a request, with retries, and return the JSON of the reply.
 
         Raises:
-            UnavailableError: If there was none.
-            RewardServerError: If the server does not take the request, or is none of ours.
+            UnavailableError: If all attempts failed.
+            RewardServerError: If the server refuses the request, or is not a reward server.
         """
-        trouble = UnavailableError("unreachable", "The reward server was not asked.")
+        failure = UnavailableError("unreachable", "The reward server was not asked.")
         for attempt in range(max(1, self._settings.attempts)):
             if attempt:
-                wait = trouble.retry_after
+                wait = failure.retry_after
                 if wait is None:
                     wait = min(_LONGEST_PAUSE, _SHORTEST_PAUSE * 2 ** (attempt - 1)) * (0.5 + random.random() / 2)
                 if wait > self._settings.longest_wait:
@@ -110,8 +110,8 @@ class ServerConnection:
             try:
                 return self._read(await self._send(method, path, body))
             except UnavailableError as error:
-                trouble = error
-        raise trouble
+                failure = error
+        raise failure
 
     async def _send(self, method: str, path: str, body: Body | None) -> HttpReply:
         lines = f"{method} {self._prefix}{path} HTTP/1.1\r\n{self._head}"
@@ -139,7 +139,7 @@ class ServerConnection:
             raise not_ours() from None
 
     def _refused(self, reply: HttpReply) -> RewardServerError:
-        """Say what a status other than 200 means."""
+        """Convert a status other than 200 to an error."""
         code, message = _error(reply)
         if reply.status in _AGAIN:
             wait = read_retry_after(reply.headers.get(b"retry-after", b"").decode("latin-1"), time.time())
@@ -153,7 +153,7 @@ class ServerConnection:
 
 
 def _error(reply: HttpReply) -> tuple[str, str]:
-    """Code and words of an error, as the server says it. It is ours, and its words are safe to show."""
+    """Return code and message of an error from the reward server."""
     try:
         error = orjson.loads(reply.body)["error"]
         code, message = str(error["code"])[:40], str(error["message"])[:200]
@@ -163,7 +163,7 @@ def _error(reply: HttpReply) -> tuple[str, str]:
 
 
 def _address(url: str, token: str | None) -> tuple[Origin, str, str]:
-    """Take the server's address apart: where to connect, the path before all paths, headers of every request."""
+    """Split the address of the server into origin, path prefix and common headers."""
     step = "Write it like http://127.0.0.1:8100."
     try:
         split = urlsplit(url)
@@ -171,11 +171,11 @@ def _address(url: str, token: str | None) -> tuple[Origin, str, str]:
         host.encode("ascii")
     except ValueError:
         raise InputError("The address of the reward server cannot be read.", next_step=step) from None
-    odd = "@" in split.netloc or split.query or split.fragment
-    if split.scheme not in {"http", "https"} or not host or odd:
+    invalid = "@" in split.netloc or split.query or split.fragment
+    if split.scheme not in {"http", "https"} or not host or invalid:
         raise InputError("The address of the reward server is not http://HOST:PORT.", next_step=step)
     if token is not None and not (token.isascii() and token.isprintable() and " " not in token):
-        raise InputError("The token holds characters that no token has.", next_step="Set it again.")
+        raise InputError("The token contains invalid characters.", next_step="Set it again.")
     secure = split.scheme == "https"
     shown = f"[{host}]" if ":" in host else host
     lines = [f"Host: {shown}{f':{port}' if port else ''}", "User-Agent: rewardharness", "Accept: application/json"]

@@ -1,4 +1,4 @@
-"""What a client sends and reads: bodies in which no image comes twice, and replies taken apart strictly."""
+"""Requests and replies of the client: bodies without duplicate images, and strict parsing of replies."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,95 +16,95 @@ from rewardharness.schema import ImageInput
 from rewardharness.serving.results import Identity
 
 LONGEST_INSTRUCTION = 4000
-"""Characters of an instruction that the server takes."""
+"""Maximum length of an instruction."""
 
 
 class Picture(Protocol):
-    """A picture that can be written as PNG, such as one of Pillow."""
+    """An image object that can be saved as PNG, such as a Pillow image."""
 
-    def save(self, fp: Any, format: str) -> None:  # the name is Pillow's
-        """Write it."""
+    def save(self, fp: Any, format: str) -> None:  # Pillow's parameter names
+        """Write the image to a file object."""
 
 
 class Pixels(Protocol):
-    """An array of numpy or a tensor of torch: height, width and channels, or channels first; see `arrays.picture`."""
+    """A NumPy array or torch tensor: height, width and channels, or channels first; see `arrays.picture`."""
 
     @property
     def shape(self) -> Any:
-        """Three numbers."""
+        """Three dimensions."""
 
 
 ImageLike = bytes | str | Path | Picture | Pixels
-"""An encoded image, the path of one, or a picture or its pixels, which are sent as PNG."""
+"""An encoded image, the path of an image file, or an image object or array, which is sent as PNG."""
 
 
 class RewardServerError(HarnessError):
-    """The reward server gave no reply that can be used."""
+    """The server did not send a usable reply."""
 
     title = "The reward server gave no rewards"
 
 
 class IdentityError(RewardServerError):
-    """The server judges with something else than it should, or than it did before."""
+    """The judge of the server is not the required one, or has changed."""
 
     title = "The reward server is another one"
 
 
 Instruction = str | Sequence[Mapping[str, Any]]
-"""Text, or a conversational prompt: messages with `role` and `content`, of which the last of the user is meant."""
+"""Text, or a conversational prompt: messages with `role` and `content`, of which the last user message is used."""
 
 
 @dataclass(frozen=True)
 class Ask:
-    """One edit that is to be scored."""
+    """One edit to score."""
 
     instruction: Instruction
     source: ImageLike
     edited: ImageLike
     group: str | None = None
-    """Name of the group within which its reward is made relative."""
+    """Name of the group within which the reward is normalized."""
 
 
 @dataclass(frozen=True)
 class Reward:
-    """What came of one edit. Exactly one of `value` and `reason` is there."""
+    """Reward of one edit. Exactly one of `value` and `reason` is set."""
 
     value: float | None
-    """In [0, 1]; None where there is none. A failure is never a number."""
+    """Reward in [0, 1]; None on failure."""
     reason: str = ""
-    """Why there is none, beginning with a fixed word and a colon."""
+    """Reason of the failure: a fixed code, a colon and a message."""
     retryable: bool = False
-    """Whether the same may succeed later."""
+    """Whether a retry may succeed."""
     normalised: float | None = None
     instruction: float | None = None
-    """Instruction following on the scale of 1 to 4."""
+    """Instruction following, from 1 to 4."""
     quality: float | None = None
-    """Visual quality on the scale of 1 to 4."""
+    """Visual quality, from 1 to 4."""
     margin: float | None = None
     confidence: float | None = None
-    """How far the judge trusts it, in [0, 1]; None where unknown."""
+    """Confidence of the judge, in [0, 1]; None if not available."""
     variance: float | None = None
     cached: bool = False
 
     @classmethod
     def none(cls, code: str, message: str, *, retryable: bool = False) -> "Reward":
-        """Say why there is no reward."""
+        """Create a reward without a value."""
         return cls(None, f"{code}: {message}", retryable)
 
 
 @dataclass(frozen=True)
 class Compared:
-    """What came of comparing two candidates."""
+    """Result of comparing two candidates."""
 
     preference: str | None
-    """`A`, `B` or `tie`; None where they could not be compared."""
+    """`A`, `B` or `tie`; None on failure."""
     margin: float | None
     position_consistent: bool | None
     rewards: tuple[Reward, Reward]
     reason: str = ""
-    """Why there is no preference."""
+    """Reason why there is no preference."""
     confidence: float | None = None
-    """How far the judge trusts the preference, in [0, 1]; None where unknown."""
+    """Confidence of the judge in the preference, in [0, 1]; None if not available."""
 
 
 class Body:
@@ -125,18 +125,18 @@ class Body:
         self.size = sum(map(len, self._pieces))
 
     def pieces(self) -> Iterator[bytes]:
-        """Return the pieces."""
+        """Return the pieces of the body."""
         return iter(self._pieces)
 
 
 @dataclass
 class Album:
-    """The images of one request, each under the beginning of its hash."""
+    """The images of one request by a prefix of their hash."""
 
     images: dict[str, bytes] = field(default_factory=dict)
 
     def ref(self, data: bytes) -> dict[str, str]:
-        """Put an image in, if it is not there yet."""
+        """Add an image unless it is already included."""
         name = sha256(data)[:32]
         self.images[name] = data
         return {"ref": name}
@@ -171,10 +171,10 @@ def instruction_text(value: Instruction) -> str:
 
 
 def _last_of_user(messages: Any) -> str | None:
-    """Return the text of the user's last message, whose content is text or a list of parts; None if there is none."""
-    if not isinstance(messages, list | tuple) or not all(isinstance(each, Mapping) for each in messages):
+    """Return the text of the last user message, whose content is text or a list of parts; None without one."""
+    if not isinstance(messages, list | tuple) or not all(isinstance(message, Mapping) for message in messages):
         return None
-    contents = [each.get("content") for each in messages if each.get("role") == "user"]
+    contents = [message.get("content") for message in messages if message.get("role") == "user"]
     content = contents[-1] if contents else None
     if not isinstance(content, list | tuple):
         return content if isinstance(content, str) else None
@@ -185,7 +185,7 @@ def _last_of_user(messages: Any) -> str | None:
 
 
 def read_identity(value: Any) -> Identity:
-    """Read who judges, from `/info` or from a reply.
+    """Read the identity of the judge from `/info` or from a reply.
 
     Raises:
         RewardServerError: If it is not there.
@@ -195,7 +195,7 @@ def read_identity(value: Any) -> Identity:
         library, judge, protocol = (value[name] for name in ("library_id", "judge", "protocol"))
     except (KeyError, TypeError):
         raise not_ours() from None
-    if not all(isinstance(each, str) for each in (library, judge, protocol)) or not isinstance(release, str | None):
+    if not all(isinstance(text, str) for text in (library, judge, protocol)) or not isinstance(release, str | None):
         raise not_ours()
     return Identity(release, library, judge, protocol, version="")
 
@@ -210,7 +210,7 @@ def read_rewards(reply: Any, count: int) -> list[Reward]:
         results = reply["results"]
         if len(results) != count:
             raise not_ours()
-        return [_reward(each) for each in results]
+        return [_reward(result) for result in results]
     except (KeyError, TypeError, AttributeError):
         raise not_ours() from None
 
@@ -223,20 +223,20 @@ def read_compared(reply: Any) -> Compared:
     """
     first, second = read_rewards(reply, 2)
     try:
-        found = reply["comparison"]
-        error = found["error"]
+        comparison = reply["comparison"]
+        error = comparison["error"]
         reason = "" if error is None else f"{error['code']}: {error['message']}"
-        preference = found["preference"]
+        preference = comparison["preference"]
         if (preference is None) == (error is None) or preference not in (None, "A", "B", "tie"):
             raise not_ours()
-        margin, sure = _number(found["margin"]), _number(found.get("confidence"))
-        return Compared(preference, margin, found["position_consistent"], (first, second), reason, sure)
+        margin, confidence = _number(comparison["margin"]), _number(comparison.get("confidence"))
+        return Compared(preference, margin, comparison["position_consistent"], (first, second), reason, confidence)
     except (KeyError, TypeError, AttributeError):
         raise not_ours() from None
 
 
 def not_ours() -> RewardServerError:
-    """Make the error of a reply that no reward server sends."""
+    """Return the error for a reply that is not from a reward server."""
     step = "Check that the address is that of `rh serve`, of this version."
     return RewardServerError("The server's reply is not that of a reward server.", next_step=step)
 
@@ -264,7 +264,7 @@ def _reward(item: Any) -> Reward:
 
 
 def _number(value: Any) -> float | None:
-    """Read a number that may be missing."""
+    """Read an optional number."""
     number = finite(value)
     if number is None and value is not None:
         raise not_ours()
@@ -272,20 +272,20 @@ def _number(value: Any) -> float | None:
 
 
 def batches(sizes: Sequence[int], most_items: int, most_bytes: int) -> list[range]:
-    """Cut a list into runs of at most so many items and bytes; an item that is larger goes alone.
+    """Split a list into ranges of limited number and size; a larger item is sent alone.
 
     Args:
         sizes: Bytes of each item.
         most_items: Items in one run at most, at least 1.
         most_bytes: Bytes in one run at most.
     """
-    found: list[range] = []
+    ranges: list[range] = []
     start = held = 0
     for index, size in enumerate(sizes):
         if index > start and (index - start >= most_items or held + size > most_bytes):
-            found.append(range(start, index))
+            ranges.append(range(start, index))
             start, held = index, 0
         held += size
     if start < len(sizes):
-        found.append(range(start, len(sizes)))
-    return found
+        ranges.append(range(start, len(sizes)))
+    return ranges

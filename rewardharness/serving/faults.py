@@ -1,4 +1,4 @@
-"""What a caller is told when there is no reward, or no reply: one shape, fixed words, nothing from upstream."""
+"""Reasons for missing rewards and refused requests, in one form, with fixed messages and no upstream text."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -8,26 +8,26 @@ from rewardharness.schema import Failure
 
 @dataclass(frozen=True)
 class Fault:
-    """Why there is no reward, or why a request was not taken."""
+    """Reason why there is no reward, or why a request was refused."""
 
     code: str
-    """A fixed word for programs."""
+    """Fixed code for programs."""
     message: str
-    """One sentence for a person. Never holds an address, a key, a prompt or a trace."""
+    """One sentence for users. Never contains an address, a key, a prompt or a stack trace."""
     remedy: str = ""
-    """What to do about it; empty when nothing sensible can be said."""
+    """Recommended action; empty if there is none."""
     retryable: bool = False
-    """Whether the same again may succeed later."""
+    """Whether the same request may succeed later."""
 
 
 class RefusedError(Exception):
-    """A request that is not answered with results.
+    """A request that is refused.
 
     Args:
         status: The HTTP status.
-        fault: Why, in words.
-        fields: Places in the request and what is wrong with each, as in `("items[3].edited", "field required")`.
-        retry_after: Seconds after which it may be tried again.
+        fault: The reason.
+        fields: Fields of the request and their problems, such as `("items[3].edited", "field required")`.
+        retry_after: Seconds until the request may be repeated.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True)
 class FieldProblem:
-    """A place in a request, and what is wrong with it."""
+    """A field of a request, and its problem."""
 
     field: str
     problem: str
@@ -55,7 +55,7 @@ class FieldProblem:
 
 @dataclass(frozen=True)
 class ErrorReply:
-    """The body of every reply that is not 2xx."""
+    """Body of every reply with a status other than 2xx."""
 
     request_id: str
     error: Fault
@@ -63,7 +63,7 @@ class ErrorReply:
 
 
 TOO_MANY = "too_many"
-"""Code of the refusal of a list that is too long."""
+"""Code for a list that is too long."""
 
 DEADLINE = Fault("deadline", "The time that this request may take ended first.", "Ask again, or allow more time.", True)
 SHUTTING_DOWN = Fault("shutting_down", "The server is shutting down.", "Ask again, or ask another server.", True)
@@ -107,21 +107,21 @@ _OWN_WORDS = {
     "truncated": ("", False),
     "no_logprobs": ("Serve another protocol, or a model that reports log-probabilities.", False),
 }
-"""Failures whose message is written by this package, about what the caller sent or what came of it."""
+"""Failures whose message is written by this package about the request."""
 _LONGEST = 300
 
 UPSTREAM_TROUBLE = frozenset({"timeout", "rate_limited", "unreachable", "server_error", "bad_response", "unauthorized"})
-"""Codes that say that the judge's model, rather than this one question, is in trouble."""
+"""Codes of failures that concern the judge's model rather than a single request."""
 
 
 def fault_of(failure: Failure) -> Fault:
-    """Put a judgment's failure into words for a caller.
+    """Convert the failure of a judgment to a fault for callers.
 
-    Words that name the judge's endpoint stay here; a code that is not known is reported without its message.
+    Messages that may name the judge's endpoint are replaced; an unknown code is reported without its message.
     """
-    known = _OWN.get(failure.code) or _UPSTREAM.get(failure.code)
-    if known is not None:
-        return known
+    fault = _OWN.get(failure.code) or _UPSTREAM.get(failure.code)
+    if fault is not None:
+        return fault
     if failure.code in _OWN_WORDS:
         remedy, retryable = _OWN_WORDS[failure.code]
         return Fault(failure.code, failure.message[:_LONGEST], remedy, retryable)
@@ -129,16 +129,16 @@ def fault_of(failure: Failure) -> Fault:
 
 
 def failure_for(fault: Fault) -> Failure:
-    """Put a fault into the record of a judgment that was not made; `fault_of` finds it again."""
+    """Convert a fault to the failure of a judgment; the inverse of `fault_of`."""
     return Failure(fault.code, fault.message)
 
 
 def too_large(what: str, limit: str, remedy: str, *, fields: Sequence[tuple[str, str]] = ()) -> RefusedError:
-    """Make the refusal of something that is over a limit."""
+    """Return the error for a value that exceeds a limit."""
     return RefusedError(413, Fault("too_large", f"{what} is over the limit of {limit}.", remedy), fields=fields)
 
 
 def invalid(message: str, *fields: tuple[str, str]) -> RefusedError:
-    """Make the refusal of a request that breaks the format."""
+    """Return the error for an invalid request."""
     fault = Fault("invalid_request", message, "Correct the request; /openapi.json describes what it may hold.")
     return RefusedError(422, fault, fields=fields)

@@ -1,4 +1,4 @@
-"""The outermost layer: who may ask, ids, errors in one shape, counters and the log. Plain ASGI."""
+"""Outermost ASGI layer: access control, request ids, uniform errors, metrics and the request log."""
 
 import logging
 import time
@@ -10,7 +10,7 @@ import orjson
 from rewardharness.serving.body import ClientGoneError, Receive
 from rewardharness.serving.faults import DEFECT, ErrorReply, Fault, FieldProblem, RefusedError
 from rewardharness.serving.security import Guard, clean_request_id
-from rewardharness.serving.service import Service, Visit
+from rewardharness.serving.service import RequestContext, Service
 
 log = logging.getLogger(__name__)
 
@@ -19,23 +19,23 @@ Scope = MutableMapping[str, Any]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 GONE = 499
-"""Status in log and counters of a request whose caller went away (as nginx has it)."""
+"""Status in log and metrics for a client that disconnected (as in nginx)."""
 
 _HEADERS = [(b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff")]
 
 
-def usual_headers(visit: Visit) -> list[tuple[bytes, bytes]]:
-    """Headers that every reply has."""
-    return [*_HEADERS, (b"x-request-id", visit.request_id.encode("ascii"))]
+def usual_headers(context: RequestContext) -> list[tuple[bytes, bytes]]:
+    """Return the headers of every reply."""
+    return [*_HEADERS, (b"x-request-id", context.request_id.encode("ascii"))]
 
 
 class Front:
-    """Stands before the application.
+    """ASGI layer around the application.
 
     Args:
-        app: What answers.
-        service: Whose counters and log these are.
-        guard: Who may ask.
+        app: The application.
+        service: The service with metrics and log.
+        guard: Access control.
     """
 
     def __init__(self, app: Application, service: Service, guard: Guard) -> None:
@@ -52,60 +52,60 @@ class Front:
             await send({"type": "websocket.close", "code": 1008})
             return
         headers = dict(scope["headers"])
-        visit = Visit(clean_request_id(headers.get(b"x-request-id", b"").decode("latin-1")))
-        scope["visit"], scope["header_map"] = visit, headers
+        context = RequestContext(clean_request_id(headers.get(b"x-request-id", b"").decode("latin-1")))
+        scope["request_context"], scope["header_map"] = context, headers
         status = GONE
 
-        async def tell(message: MutableMapping[str, Any]) -> None:
+        async def send_with_headers(message: MutableMapping[str, Any]) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message.get("headers", ()), *usual_headers(visit)]
+                message["headers"] = [*message.get("headers", ()), *usual_headers(context)]
             await send(message)
 
         try:
             self._guard.check(scope["path"], headers)
-            # What takes GET takes HEAD (RFC 9110, 9.3.2), which load balancers ask with; uvicorn leaves out the body.
-            asked = scope if scope["method"] != "HEAD" else {**scope, "method": "GET"}
-            await self._app(asked, receive, tell)
+            # Routes for GET also accept HEAD (RFC 9110, 9.3.2), as load balancers expect; uvicorn omits the body.
+            inner_scope = scope if scope["method"] != "HEAD" else {**scope, "method": "GET"}
+            await self._app(inner_scope, receive, send_with_headers)
         except ClientGoneError:
-            visit.fault = "client_gone"
+            context.fault = "client_gone"
         except RefusedError as error:
-            await refuse(tell, visit, error)
+            await refuse(send_with_headers, context, error)
         except Exception as error:
-            log.error("answering %s failed unexpectedly: %s", visit.route, type(error).__name__)
+            log.error("answering %s failed unexpectedly: %s", context.route, type(error).__name__)
             log.debug("answering failed", exc_info=error)
             if status == GONE:
-                await refuse(tell, visit, RefusedError(500, DEFECT))
+                await refuse(send_with_headers, context, RefusedError(500, DEFECT))
         finally:
-            self._note(visit, scope["method"], status)
+            self._note(context, scope["method"], status)
 
-    def _note(self, visit: Visit, method: str, status: int) -> None:
+    def _note(self, context: RequestContext, method: str, status: int) -> None:
         metrics = self._service.metrics
-        metrics.requests.add(route=visit.route, code=str(status))
-        metrics.request_seconds.observe(time.perf_counter() - visit.began)
-        if visit.fault is not None:
-            metrics.refused.add(code=visit.fault)
-        if self._service.log is not None and visit.route not in _QUIET:
-            self._service.log.put(self._service.record(visit, method, status))
+        metrics.requests.add(route=context.route, code=str(status))
+        metrics.request_seconds.observe(time.perf_counter() - context.began)
+        if context.fault is not None:
+            metrics.refused.add(code=context.fault)
+        if self._service.log is not None and context.route not in _QUIET:
+            self._service.log.put(self._service.record(context, method, status))
 
 
 _QUIET = frozenset({"/healthz", "/readyz", "/metrics"})
-"""Routes that are asked every few seconds and tell a log nothing."""
+"""Frequently polled routes, which are not logged."""
 
 
-async def refuse(send: Send, visit: Visit, error: RefusedError) -> None:
-    """Send an error in the one shape that all of them have."""
-    status, headers, body = error_reply(visit, error)
+async def refuse(send: Send, context: RequestContext, error: RefusedError) -> None:
+    """Send an error in the common form."""
+    status, headers, body = error_reply(context, error)
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 
-def error_reply(visit: Visit, error: RefusedError) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
-    """Write an error: status, headers and body."""
-    visit.fault = error.fault.code
-    fields = tuple(FieldProblem(*each) for each in error.fields)
-    body = orjson.dumps(ErrorReply(visit.request_id, error.fault, fields))
+def error_reply(context: RequestContext, error: RefusedError) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+    """Return status, headers and body of an error."""
+    context.fault = error.fault.code
+    fields = tuple(FieldProblem(*problem) for problem in error.fields)
+    body = orjson.dumps(ErrorReply(context.request_id, error.fault, fields))
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode("ascii"))]
     if error.retry_after is not None:
         headers.append((b"retry-after", str(error.retry_after).encode("ascii")))

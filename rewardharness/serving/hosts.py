@@ -17,7 +17,7 @@ REFUSAL = (
     "Refused: the request is for a host name, or from a web page, that this app does not know.\n"
     "Next: open the address that the app printed, or start it with --allow-host NAME (RH_ALLOW_HOST).\n"
 )
-"""What a caller is told."""
+"""Message for refused callers."""
 
 _PLACE = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[^\s:@/\\\[\]]+)(?::[0-9]{1,5})?")
 

@@ -1,4 +1,4 @@
-"""Images in a request: from base64 or a part to bytes with a name and a hash. Nothing is fetched, no path is opened."""
+"""Decoding of images in requests, from base64 or multipart parts. URLs are not fetched and paths are not opened."""
 
 import binascii
 from collections.abc import Mapping
@@ -11,49 +11,49 @@ from rewardharness.serving.faults import RefusedError, invalid, too_large
 from rewardharness.serving.limits import Limits
 
 Encoded = str | memoryview
-"""Base64, as it stands in a request."""
+"""Base64 as received in a request."""
 
 _DATA_URI = "data:"
 _HEAD = 256 << 10
-"""Bytes of a JPEG in which its size is looked for."""
+"""Maximum offset of the size in a JPEG, in bytes."""
 _SEGMENTS = 64
-"""Segments of a JPEG that are looked at for its size."""
+"""Maximum number of JPEG segments that are searched for the size."""
 
 
 @dataclass(frozen=True)
-class Given:
-    """An image as it came."""
+class RequestImage:
+    """An image of a request."""
 
     data: bytes = field(repr=False)
     sha256: str
-    """Of the encoded bytes."""
+    """SHA-256 of the encoded bytes."""
     pixels: int | None = field(default=None, compare=False)
-    """Width times height, when its first bytes tell."""
+    """Width times height, if its first bytes contain the size."""
 
 
 class ImageShelf:
-    """The images of one request. Those that come twice share their bytes.
+    """The images of one request, without duplicates.
 
     Args:
-        limits: How large an image may be.
-        named: Images that the request names, as base64 or as bytes; of two with one name the later counts.
+        limits: Limits of the image size.
+        named: Images by name, as base64 or bytes; later mappings take precedence.
 
     Raises:
-        RefusedError: 422 if one that is named is not base64; 413 if it is too large.
+        RefusedError: 422 if a named image is not base64; 413 if it is too large.
     """
 
     def __init__(self, limits: Limits, *named: Mapping[str, Encoded | bytes]) -> None:
         self._limits = limits
-        self._known: dict[str, Given] = {}  # by hash
-        self._named: dict[str, Given] = {}
+        self._known: dict[str, RequestImage] = {}  # by hash
+        self._named: dict[str, RequestImage] = {}
         for images in named:
             self._named |= {name: self.take(encoded, f"images.{name}") for name, encoded in images.items()}
 
-    def take(self, encoded: Encoded | bytes, where: str) -> Given:
-        """Return an image that stands in the request itself.
+    def take(self, encoded: Encoded | bytes, where: str) -> RequestImage:
+        """Return an image that is included in the request.
 
         Args:
-            encoded: Base64 or a `data:` URI of it; or the bytes of a part.
+            encoded: Base64, a base64 `data:` URI, or the bytes of a part.
             where: Its place in the request, for messages.
 
         Raises:
@@ -63,10 +63,10 @@ class ImageShelf:
         if len(data) > self._limits.image_bytes:
             raise image_too_large(f"{self._limits.image_bytes} bytes", where)
         digest = sha256(data)
-        return self._known.setdefault(digest, Given(data, digest, count_pixels(data)))
+        return self._known.setdefault(digest, RequestImage(data, digest, count_pixels(data)))
 
-    def look_up(self, name: str, where: str) -> Given:
-        """Return an image that the request names.
+    def look_up(self, name: str, where: str) -> RequestImage:
+        """Return an image by its name in the request.
 
         Raises:
             RefusedError: 422 if there is no such image.
@@ -80,7 +80,7 @@ def decode_base64(encoded: Encoded, where: str) -> bytes:
     """Decode standard base64 with its padding, strictly.
 
     Raises:
-        RefusedError: 422 if it is something else.
+        RefusedError: 422 if the text is not valid base64.
     """
     head = bytes(encoded[:64]).decode("latin-1") if isinstance(encoded, memoryview) else encoded[:64]
     if head.startswith(_DATA_URI):
@@ -100,17 +100,17 @@ def decode_base64(encoded: Encoded, where: str) -> bytes:
 
 
 def image_too_large(limit: str, where: str) -> RefusedError:
-    """Make the refusal of an image that is over a limit."""
+    """Return the error for an image that exceeds a limit."""
     return too_large("An image", limit, "Scale it down.", fields=((where, f"over {limit}"),))
 
 
 def count_pixels(data: bytes) -> int | None:
-    """Tell the number of pixels from the first bytes of a PNG, JPEG, WebP or GIF, without a decoder.
+    """Return the number of pixels from the first bytes of a PNG, JPEG, WebP or GIF, without a decoder.
 
-    This is a cheap first look, for the limit of this server: the judge reads the header again, with its own limit.
+    This is a quick check against the limit of the server; the judge checks the header again.
 
     Returns:
-        Width times height; None where they do not stand where they should.
+        Width times height; None if the size cannot be found.
     """
     size = None
     if data.startswith(b"\x89PNG\r\n\x1a\n") and data[12:16] == b"IHDR":

@@ -1,4 +1,4 @@
-"""How much the server takes on at once, and what it says when that is reached."""
+"""Limits of the server, and admission control."""
 
 import asyncio
 import itertools
@@ -15,61 +15,61 @@ from rewardharness.serving.faults import Fault, RefusedError
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of one server. Every one of them is told by `/info`."""
+    """Limits of a server, as reported by `/info`."""
 
     concurrency: int = 32
-    """Judgments under way at once; the others wait in the queue."""
+    """Maximum number of concurrent judgments; others wait in the queue."""
     queue: int = 4096
-    """Judgments that may be under way or waiting; a request that would make it more gets 429."""
+    """Maximum number of running and waiting judgments; requests beyond it get status 429."""
     body_bytes: int = 64 << 20
-    """Bytes of one request's body."""
+    """Maximum size of a request body, in bytes."""
     bytes_at_once: int = 512 << 20
-    """Bytes of the bodies of all requests that are being read or judged; more wait, for at most `read_seconds`."""
+    """Maximum total size of the bodies of all open requests; others wait for at most `read_seconds`."""
     image_bytes: int = MAX_BYTES
-    """Bytes of one encoded image."""
+    """Maximum size of an encoded image, in bytes."""
     pixels: int = MAX_SCALED_PIXELS
-    """Pixels of one image. Below that the judge itself scales images down or refuses them."""
+    """Maximum number of pixels of an image. The judge may scale down or refuse smaller images."""
     items: int = 256
-    """Edits in one batch."""
+    """Maximum number of edits in a batch."""
     group: int = 64
-    """Candidates in one group that is ranked by scores."""
+    """Maximum number of candidates in a group that is ranked by scores."""
     duels: int = 16
-    """Candidates in one group that is ranked by win rate: G of them take G(G-1)/2 comparisons."""
+    """Maximum number of candidates in a group that is ranked by win rate: G candidates need G(G-1)/2 comparisons."""
     read_seconds: float = 30.0
-    """Seconds for a request's head, and again for its body; a body gets one more per half a megabyte."""
+    """Time limit for a request's head, and again for its body, plus one second per 500 kB of body."""
     deadline: float = 600.0
-    """Seconds that a request may take at most, and does when it names none."""
+    """Maximum and default time limit of a request, in seconds."""
     drain_seconds: float = 60.0
-    """Seconds that what is under way is given when the server is told to end."""
+    """Time for open requests during shutdown, in seconds."""
     remembered: int = 16_384
-    """Judgments kept in memory, to answer the same question again; 0 for none."""
+    """Maximum number of cached judgments; 0 disables the cache."""
 
     @property
     def images(self) -> int:
-        """Images that one request names in its field `images` at most."""
+        """Maximum number of images in the field `images`."""
         return 2 * max(self.items, self.group)
 
     @property
     def values(self) -> int:
-        """Values of JSON in one request at most."""
+        """Maximum number of JSON values in a request."""
         return 16 * max(self.items, self.group) + 64
 
     @property
     def text_bytes(self) -> int:
-        """Bytes of one request without its images at most."""
+        """Maximum size of a request without its images, in bytes."""
         return max(1 << 20, 4096 * self.items)
 
     def changed(self, values: Mapping[str, float]) -> "Limits":
-        """Return limits of which some have other values.
+        """Return limits with changed values.
 
         Raises:
-            InputError: If a value is too small or too large to make sense.
+            InputError: If a value is out of range.
         """
         for name, value in values.items():
             low, high = _RANGES.get(name, (1, 1 << 40))
             if not low <= value <= high:
                 message = f"The limit {name.replace('_', ' ')} cannot be {value:g}."
-                raise InputError(message, next_step=f"Give a number from {low:g} to {high:g}.")
+                raise InputError(message, next_step=f"Use a number from {low:g} to {high:g}.")
         changed = replace(self, **dict(values))  # type: ignore[arg-type]
         if changed.items > changed.queue:
             message = f"A batch of {changed.items} edits would never fit into a queue of {changed.queue}."
@@ -88,18 +88,18 @@ _RANGES: Mapping[str, tuple[float, float]] = {
 
 
 BYTES_PER_SECOND = 500_000
-"""The slowest sender that is waited for, once `read_seconds` are over."""
+"""Minimum transfer rate of a request body after `read_seconds`."""
 
 
 Take = Callable[[int], Awaitable[None]]
-"""Waits until there is room for so many more bytes."""
+"""Waits until a number of bytes is available."""
 
 
-class Gate:
-    """Counts what has been let in: bytes of bodies, and judgments that were promised and not yet made.
+class AdmissionControl:
+    """Admission control: counts bytes of open request bodies, and accepted judgments that are not finished.
 
     Args:
-        limits: How much that may be.
+        limits: Limits of the server.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -109,27 +109,27 @@ class Gate:
         self._numbers = itertools.count()
         self._stuck: dict[int, asyncio.Timeout] = {}
         self.open = True
-        """Whether new requests are let in; false while the server ends."""
+        """Whether new requests are accepted; false during shutdown."""
         self.requests = 0
-        """Requests that are being answered."""
+        """Open requests."""
         self.judgments = 0
-        """Judgments under way or waiting."""
+        """Running and waiting judgments."""
 
     @property
     def bytes_held(self) -> int:
-        """Bytes of the bodies that are being read or judged."""
+        """Bytes of the bodies of open requests."""
         return self._bytes.held
 
     def took(self, seconds: float) -> None:
-        """Take note of how long a judgment took, for what callers are told who have to wait."""
+        """Record the duration of a judgment, from which `Retry-After` is estimated."""
         self._pace += 0.05 * (seconds - self._pace)
 
     @asynccontextmanager
     async def room(self) -> AsyncIterator[Take]:
-        """Count one request, and hold room for its bytes as they arrive; a length that is announced holds nothing.
+        """Count one request, and reserve memory for its bytes as they arrive.
 
         Yields:
-            What waits for room for so many more bytes, and raises `RefusedError` with 429 if there is none in time.
+            A function that waits for a number of bytes, and raises `RefusedError` with 429 on a timeout.
         """
         number, held = next(self._numbers), 0
 
@@ -137,7 +137,7 @@ class Gate:
             nonlocal held
             try:
                 async with asyncio.timeout(self._limits.read_seconds) as self._stuck[number]:
-                    asyncio.get_running_loop().call_soon(self._unblock)  # when this one waits
+                    asyncio.get_running_loop().call_soon(self._unblock)  # runs if `acquire` waits
                     await self._bytes.acquire(size)
             except TimeoutError:
                 raise self.busy("The server holds as many bytes of requests as it may.") from None

@@ -31,23 +31,23 @@ _PLAIN = frozenset(
     "EMPTY_LIST APPEND APPENDS LIST EMPTY_DICT SETITEM SETITEMS DICT "
     "MEMOIZE BINPUT LONG_BINPUT BINGET LONG_BINGET".split()
 )
-"""Instructions that make plain data. Tuples are not among them: nested ones can take for ever to hash."""
+"""Opcodes that create plain data. Tuples are excluded, since hashing nested tuples can take exponential time."""
 
 _STEPS = 4
-"""Instructions for each value that a request may hold at most."""
+"""Maximum number of opcodes per allowed value."""
 _BITS = 64
-"""Bits of a number at most. Among longer ones there are thousands that are equally hard to tell apart in a mapping."""
+"""Maximum number of bits of an integer. Longer integers allow hash collisions in mappings."""
 _SOURCES = ("source", "source_image", "ref_image")
 
 
 class _Plain(pickle.Unpickler):  # noqa: S301  # it can make nothing but plain data
-    """Makes nothing but plain data, whatever the check before it has missed."""
+    """Unpickler for plain data only, as a second line of defense after the check of the opcodes."""
 
     def find_class(self, module: str, name: str) -> Any:
-        raise pickle.UnpicklingError("a pickle may name no class here")
+        raise pickle.UnpicklingError("a pickle must not refer to classes")
 
     def persistent_load(self, pid: Any) -> Any:
-        raise pickle.UnpicklingError("a pickle may refer to nothing outside itself")
+        raise pickle.UnpicklingError("a pickle must not refer to external objects")
 
 
 def load_plain(data: bytes, limits: Limits) -> Any:
@@ -63,14 +63,14 @@ def load_plain(data: bytes, limits: Limits) -> Any:
                 raise _malformed(f"The pickle has the instruction {name}; plain lists and mappings have not.")
             if number > _STEPS * limits.values:
                 raise _malformed("The pickle has too many instructions.")
-            if name == "LONG_BINPUT" and (argument or 0) > number:  # its reader would make room for all numbers below
+            if name == "LONG_BINPUT" and (argument or 0) > number:  # the unpickler would allocate all lower indices
                 raise _malformed("The pickle numbers its values with gaps.")
             if name == "LONG1" and (argument or 0).bit_length() > _BITS:
                 raise _malformed(f"The pickle holds a number of more than {_BITS} bits.")
         return _Plain(io.BytesIO(data)).load()
     except RefusedError:
         raise
-    except Exception:  # whatever a broken pickle does to its reader
+    except Exception:  # malformed pickles raise exceptions of many types
         raise _malformed("The body is no pickle that can be read.") from None
     except MemoryError:
         raise _malformed("The pickle claims to be larger than it is.") from None
@@ -82,22 +82,22 @@ def read_pickled(content_type: str, body: bytes, limits: Limits) -> Parsed:
     Raises:
         RefusedError: 400 if it is no plain pickle; 422 if it does not hold edits with their sources.
     """
-    wish: Any = load_plain(body, limits)
-    if not isinstance(wish, dict):
+    request: Any = load_plain(body, limits)
+    if not isinstance(request, dict):
         raise invalid("The pickle does not hold a mapping.")
-    images: Any = wish.get("images")
-    sources: Any = wish.get("ref_images")
+    images: Any = request.get("images")
+    sources: Any = request.get("ref_images")
     if isinstance(images, dict):
         images, sources = images.get("edited"), images.get("source")
     edited = _all(images, bytes, "images")
-    prompts = _all(wish.get("prompts"), str, "prompts")
-    before = _all(sources if sources is not None else _from_metadata(wish, len(edited)), bytes, "ref_images")
+    prompts = _all(request.get("prompts"), str, "prompts")
+    before = _all(sources if sources is not None else _from_metadata(request, len(edited)), bytes, "ref_images")
     if not len(edited) == len(prompts) == len(before) > 0:
         raise invalid(f"There are {len(edited)} images, {len(prompts)} prompts and {len(before)} source images.")
     parts: dict[str, bytes] = {}
     items = []
     for prompt, source, image in zip(prompts, before, edited, strict=True):
-        names = [f"i{id(each)}" for each in (source, image)]  # what a pickle holds once is decoded once
+        names = [f"i{id(image)}" for image in (source, image)]  # what a pickle holds once is decoded once
         parts.update(zip(names, (source, image), strict=True))
         items.append({"instruction": prompt, "source": {"ref": names[0]}, "edited": {"ref": names[1]}})
     return Parsed({"items": items}, parts=parts)
@@ -117,29 +117,29 @@ def write_pickled(reply: Reply) -> tuple[int, bytes]:
 
 
 def write_refusal(error: RefusedError) -> tuple[int, bytes]:
-    """Write why a request was not taken. Statuses that these clients ask again on stay; all others are 400."""
+    """Return the reply for a refused request. Statuses that clients retry are kept; all others become 400."""
     status = error.status if error.status in {408, 429, 500, 503} else 400
     return status, pickle.dumps({"error": error.fault.message})
 
 
 def _all(values: Any, kind: type, what: str) -> Sequence[Any]:
-    if not isinstance(values, list) or not all(isinstance(each, kind) for each in values):
+    if not isinstance(values, list) or not all(isinstance(value, kind) for value in values):
         held = "encoded images" if kind is bytes else "texts"
         raise invalid(f"{what} is no list of {held}; arrays of numpy and pictures of Pillow are not read.")
     return values
 
 
-def _from_metadata(wish: dict[str, Any], count: int) -> Any:
-    """Look for the source images in the metadata: one mapping with a list, or a list of mappings."""
+def _from_metadata(request: dict[str, Any], count: int) -> Any:
+    """Return the source images from the metadata: one mapping with a list, or a list of mappings."""
     for key in ("metadata", "metadatas", "meta_datas"):
-        found = wish.get(key)
-        if isinstance(found, dict):
+        metadata = request.get(key)
+        if isinstance(metadata, dict):
             for name in _SOURCES:
-                value: Any = found.get(name, found.get(f"{name}s"))
+                value: Any = metadata.get(name, metadata.get(f"{name}s"))
                 if value is not None:
                     return [value] * count if isinstance(value, bytes) else value
-        if isinstance(found, list) and found and all(isinstance(each, dict) for each in found):
-            values = [next((each[name] for name in _SOURCES if name in each), None) for each in found]
+        if isinstance(metadata, list) and metadata and all(isinstance(entry, dict) for entry in metadata):
+            values = [next((entry[name] for name in _SOURCES if name in entry), None) for entry in metadata]
             if None not in values:
                 return values
     raise invalid("There are no source images to judge edits by. Give ref_images, or `source` in the metadata.")

@@ -1,4 +1,4 @@
-"""Whether there is a judge to ask: by what judgments came to lately, and by asking when there were none."""
+"""Readiness of the judge, from recent judgments and, without any, from probes."""
 
 import asyncio
 import time
@@ -6,30 +6,30 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from rewardharness.models.probe import Probe
 from rewardharness.serving.faults import UPSTREAM_TROUBLE, Fault
-from rewardharness.serving.results import Outcome
+from rewardharness.serving.results import JudgedEdit
 
 FRESH_SECONDS = 30.0
-"""For how long a sign of life counts."""
+"""How long a successful judgment or probe counts, in seconds."""
 AGAIN_SECONDS = 5.0
-"""Seconds between two probes that find nothing."""
+"""Minimum time between failing probes, in seconds."""
 PROBE_SECONDS = 20.0
-"""How long a probe may take."""
+"""Timeout of a probe, in seconds."""
 FAILURES = 10
-"""Judgments in a row that fail for trouble with the model, after which it counts as gone."""
+"""Number of consecutive judgments with model errors after which the judge is not ready."""
 
 NOT_READY = Fault("not_ready", "The judge does not answer.", "Wait; the server asks it again by itself.", True)
 ENDING = Fault("shutting_down", "The server is shutting down.", "Ask another server.", True)
 
 
 class Readiness:
-    """Knows whether the judge can be asked.
+    """Tracks whether the judge is available.
 
-    A judgment that came to an end is the best sign; only where there was none lately is the judge's endpoint probed,
-    once for all who want to know. A judge that asks nobody is always ready.
+    A recent judgment shows that it is. Otherwise the judge's endpoint is probed, once for all concurrent callers. A
+    judge without a model is always ready.
 
     Args:
-        probe: Finds out what the judge's endpoints do; None where there is nothing to be probed.
-        clock: Seconds, never going back.
+        probe: Probes the endpoints of the judge; None if there is nothing to probe.
+        clock: Monotonic clock in seconds.
     """
 
     def __init__(
@@ -42,10 +42,10 @@ class Readiness:
         self._failures = 0
         self._probing: asyncio.Task[bool] | None = None
         self.ending = False
-        """Whether the server is about to end."""
+        """Whether the server is shutting down."""
 
-    def saw(self, outcome: Outcome) -> None:
-        """Take note of what came of a judgment."""
+    def saw(self, outcome: JudgedEdit) -> None:
+        """Record the outcome of a judgment."""
         failure = outcome.judgment.failure
         if failure is not None and failure.code in UPSTREAM_TROUBLE:
             self._failures += 1
@@ -56,7 +56,7 @@ class Readiness:
             self._alive_at = self._clock()
 
     async def trouble(self) -> Fault | None:
-        """Say why nobody should ask; None when all is well."""
+        """Return why the judge is not available; None if it is ready."""
         if self.ending:
             return ENDING
         if self._probe is None:
@@ -74,9 +74,9 @@ class Readiness:
     async def _look(self, probe: Callable[[], Awaitable[Sequence[Probe]]]) -> bool:
         try:
             async with asyncio.timeout(PROBE_SECONDS):
-                found = await probe()
-            alive = any(each.capabilities is not None for each in found)
-        except Exception:  # whatever it is, there is no answer
+                probes = await probe()
+            alive = any(probe.capabilities is not None for probe in probes)
+        except Exception:  # any error means that the probe failed
             alive = False
         self._probed_at = self._clock()
         self._probing = None
@@ -86,7 +86,7 @@ class Readiness:
         return alive
 
     async def close(self) -> None:
-        """Give up a probe that is under way."""
+        """Cancel a running probe."""
         if self._probing is not None:
             self._probing.cancel()
             await asyncio.wait({self._probing})

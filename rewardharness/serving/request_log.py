@@ -1,4 +1,4 @@
-"""One line of JSON per request: who judged, how long it took, what came of it. No images, prompts, ids or secrets."""
+"""Request log with one line of JSON per request, without images, prompts, ids of edits or secrets."""
 
 import logging
 import queue
@@ -12,13 +12,13 @@ from rewardharness.schema import Json
 log = logging.getLogger(__name__)
 
 _MOST = 10_000
-"""Lines that may wait to be written; more are dropped, and counted."""
+"""Maximum number of lines that wait to be written; more are dropped and counted."""
 
 
 class RequestLog:
-    """Writes lines in a thread of its own, so that a slow disk slows nobody down.
+    """Writes lines in a background thread, so that a slow disk does not slow down requests.
 
-    The file is opened anew for each line: it may be moved away at any time.
+    The file is reopened for each line, so that it can be rotated at any time.
 
     Args:
         path: The file.
@@ -34,14 +34,14 @@ class RequestLog:
         self._thread.start()
 
     def put(self, record: Json) -> None:
-        """Have a line written soon."""
+        """Queue a line for writing."""
         try:
             self._waiting.put_nowait(record)
         except queue.Full:
             self._on_drop()
 
     def close(self) -> None:
-        """Write what is waiting."""
+        """Write all queued lines."""
         self._waiting.put(None)
         self._thread.join()
 

@@ -1,4 +1,4 @@
-"""What comes of a request, as values. The wire writes them as they are; nothing here knows of HTTP."""
+"""Results of requests as values, independent of HTTP."""
 
 import math
 from dataclasses import dataclass
@@ -10,20 +10,20 @@ from rewardharness.serving.faults import BAD_SCORE, NO_SCORE, UNGRADED, Fault, f
 
 @dataclass(frozen=True)
 class Identity:
-    """Who judges. Numbers are comparable where all of this is equal."""
+    """Identity of the judge. Rewards are comparable only if all fields are equal."""
 
     release: str | None
-    """Hash of the release that is served; None when judge and Library were named one by one."""
+    """Hash of the served release; None if judge and Library are configured separately."""
     library_id: str
     judge: str
     protocol: str
     version: str
-    """Of this package."""
+    """Version of this package."""
 
 
 @dataclass(frozen=True)
 class ItemScores:
-    """Scores on the scale of 1 to 4; None where nothing spoke to it."""
+    """Scores from 1 to 4; None if not available."""
 
     instruction: float | None
     quality: float | None
@@ -31,7 +31,7 @@ class ItemScores:
 
 @dataclass(frozen=True)
 class ItemUsage:
-    """What a judgment cost this time: nothing when it was remembered."""
+    """Model usage of a judgment for this request; zero for a cached judgment."""
 
     calls: int = 0
     input_tokens: int = 0
@@ -40,78 +40,77 @@ class ItemUsage:
 
 @dataclass(frozen=True)
 class Comparisons:
-    """On how many comparisons within its group a win rate rests."""
+    """Number of comparisons within its group that a win rate is based on."""
 
     judged: int
     of: int
-    """How many there are."""
+    """Total number of comparisons."""
 
 
 @dataclass(frozen=True)
 class ItemResult:
-    """What came of one edit. `reward` is null exactly when `ok` is false, and then `error` says why."""
+    """Result of one edit. `reward` is null exactly if `ok` is false, and `error` gives the reason."""
 
     index: int
-    """Its place in the request, from 0."""
+    """Index in the request, from 0."""
     id: str | None
     ok: bool
     reward: float | None
     """In [0, 1]; higher is better."""
     normalised: float | None = None
-    """The reward relative to its group; null when that was not asked for or there is no reward."""
+    """Reward relative to its group; null if not requested or without a reward."""
     scores: ItemScores | None = None
     margin: float | None = None
-    """For the best of several candidates, its lead over the next; for the other one of a pair, the same below zero.
-    Null where nothing was compared, or nothing says how far."""
+    """For the best of several candidates, its margin over the next; for the other candidate of a pair, the negative
+    margin. Null if not available."""
     confidence: float | None = None
-    """How far the judge trusts it, in [0, 1]: .25 at most where the instruction could not be graded. Null where it is
-    not known."""
+    """Confidence of the judge, in [0, 1]: at most .25 if the instruction cannot be graded. Null if not available."""
     variance: float | None = None
-    """Of the reward over repeated samples; null when that is not known."""
+    """Variance of the reward over repeated samples; null if not available."""
     comparisons: Comparisons | None = None
     error: Fault | None = None
     cached: bool = False
-    """Whether the answer was remembered, or shared with an equal question, rather than asked for."""
+    """Whether the judgment came from the cache or was shared with an identical request."""
     usage: ItemUsage = ItemUsage()
-    """Of its judgment; candidates that were judged together each name the whole of it."""
+    """Usage of the judgment; candidates that were judged together report the same total."""
     latency_ms: float = 0.0
-    """From its beginning in the server to its result, waiting included."""
+    """Time from the start of processing to the result, including waiting."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Which of several candidates is preferred. Letters stand for them in order."""
+    """Preference between several candidates. Letters identify them in order."""
 
     preference: str | None
-    """The winner's letter; `tie` when the first are level; null when they could not be compared."""
+    """Letter of the preferred candidate; `tie` if the best are tied; null if they cannot be compared."""
     ranking: tuple[tuple[str, ...], ...]
-    """Letters from best to worst; letters in one inner list are level."""
+    """Letters from best to worst; letters in one inner list are tied."""
     margin: float | None
-    """Lead of the winner over the next, in [0, 1]."""
+    """Margin of the preferred candidate over the next, in [0, 1]."""
     position_consistent: bool | None
-    """Whether the preference is the same in the reverse order; null when that was not tried."""
+    """Whether the preference is the same in the reverse presentation order; null if not tried."""
     error: Fault | None = None
     confidence: float | None = None
-    """How far the judge trusts the preference, in [0, 1]; null when that is not known."""
+    """Confidence of the judge in the preference, in [0, 1]; null if not available."""
 
 
 @dataclass(frozen=True)
 class GroupStats:
-    """Over which rewards a group was normalised."""
+    """Statistics of the rewards that a group was normalized with."""
 
     group: str | None
     n: int
     judged: int
     mean: float | None
     std: float | None
-    """Of the judged rewards, as of a whole population."""
+    """Population standard deviation of the judged rewards."""
     degenerate: bool
-    """Whether the group teaches nothing: fewer than two judged rewards, or all of them equal."""
+    """Whether the group has no training signal: fewer than two judged rewards, or equal rewards."""
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What came of judging one example."""
+class JudgedEdit:
+    """Result of judging one example."""
 
     judgment: Judgment
     cached: bool = False
@@ -119,41 +118,45 @@ class Outcome:
 
     @property
     def usage(self) -> ItemUsage:
-        """What it cost this time."""
+        """Model usage for this request."""
         used = Usage() if self.cached else self.judgment.usage
         return ItemUsage(used.calls, used.input_tokens, used.output_tokens)
 
     @property
     def fault(self) -> Fault | None:
-        """Why there is no judgment; None when there is one."""
+        """Reason why there is no judgment; None if there is one."""
         return None if self.judgment.failure is None else fault_of(self.judgment.failure)
 
     def item(self, index: int, item_id: str | None, label: str) -> ItemResult:
-        """Say what came of one of the candidates."""
+        """Return the result of one of the candidates."""
         used, took = self.usage, milliseconds(self.seconds)
         result = partial(ItemResult, index, item_id, cached=self.cached, usage=used, latency_ms=took)
         if self.judgment.failure is not None:
             return result(False, None, error=self.fault)
-        found = self.judgment.scores.get(label)
-        if found is None:
+        scores_found = self.judgment.scores.get(label)
+        if scores_found is None:
             return result(False, None, error=NO_SCORE)
-        scores, sure = ItemScores(found.instruction, found.quality), self.judgment.confidence
-        if found.reward is None:
-            return result(False, None, scores=scores, confidence=sure, error=UNGRADED)
-        numbers = [each for each in (scores.instruction, scores.quality) if each is not None]
-        if not all(map(math.isfinite, numbers)) or not 0 <= found.reward <= 1:
+        scores, confidence = ItemScores(scores_found.instruction, scores_found.quality), self.judgment.confidence
+        if scores_found.reward is None:
+            return result(False, None, scores=scores, confidence=confidence, error=UNGRADED)
+        numbers = [number for number in (scores.instruction, scores.quality) if number is not None]
+        if not all(map(math.isfinite, numbers)) or not 0 <= scores_found.reward <= 1:
             return result(False, None, error=BAD_SCORE)
-        spread = found.variance if found.variance is not None and math.isfinite(found.variance) else None
-        return result(True, found.reward, scores=scores, confidence=sure, variance=spread)
+        variance = (
+            scores_found.variance
+            if scores_found.variance is not None and math.isfinite(scores_found.variance)
+            else None
+        )
+        return result(True, scores_found.reward, scores=scores, confidence=confidence, variance=variance)
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What every request for rewards is answered with."""
+    """Reply to every reward request."""
 
     request_id: str
     release: str | None
-    """Hash of the release that is served; null when judge and Library were named one by one."""
+    """Hash of the served release; null if judge and Library are configured separately."""
     library_id: str
     judge: str
     protocol: str
@@ -161,18 +164,18 @@ class Reply:
     n_error: int
     latency_ms: float
     usage: ItemUsage
-    """What all judgments cost together."""
+    """Total usage of all judgments."""
     results: tuple[ItemResult, ...]
     """One per edit or candidate, in the order of the request."""
     comparison: Comparison | None = None
-    """Which candidate is preferred, where several were judged together; null elsewhere."""
+    """Preference, if several candidates were judged together; null otherwise."""
     groups: tuple[GroupStats, ...] = ()
-    """Over what rewards were made relative; empty where that was not asked for."""
+    """Statistics of normalized groups; empty if not requested."""
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What came of a request, before it is put into a reply."""
+class RequestResult:
+    """Result of a request before it is converted to a reply."""
 
     results: list[ItemResult]
     usage: ItemUsage
@@ -181,5 +184,5 @@ class Answer:
 
 
 def milliseconds(seconds: float) -> float:
-    """Seconds as milliseconds, to a microsecond."""
+    """Convert seconds to milliseconds, rounded to a microsecond."""
     return round(seconds * 1000, 3)

@@ -1,6 +1,6 @@
-"""Judging for many callers at once: one limit for all, equal questions asked once, nobody waits beyond a deadline.
+"""Concurrent judging for many callers with one shared limit, deduplication of equal requests, and deadlines.
 
-Knows nothing of HTTP. Everything runs on the event loop of its callers; a judge does its heavy work elsewhere.
+This module does not depend on HTTP. It runs on the event loop of its callers; a judge does CPU-heavy work in threads.
 """
 
 import asyncio
@@ -16,36 +16,38 @@ from rewardharness.judging.subagent import SubAgent
 from rewardharness.library.store import Library
 from rewardharness.schema import LABELS, TIE, Example, Failure, ImageInput, Judgment, Scores
 from rewardharness.serving.faults import DEADLINE, DEFECT, SHUTTING_DOWN, Fault, failure_for
-from rewardharness.serving.images import Given
+from rewardharness.serving.images import RequestImage
 from rewardharness.serving.limits import Limits
-from rewardharness.serving.results import Comparison, ItemResult, Outcome
+from rewardharness.serving.results import Comparison, ItemResult, JudgedEdit
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Edit:
-    """One source, one instruction, and one to four candidates that are judged together."""
+    """One source image, one instruction, and one to four candidates that are judged together."""
 
     instruction: str
-    source: Given
-    candidates: tuple[Given, ...]
+    source: RequestImage
+    candidates: tuple[RequestImage, ...]
     id: str | None = None
     group: str | None = None
-    """Name of the group within which its reward is made relative."""
+    """Name of the group within which the reward is normalized."""
     allow_ungradable: bool = False
-    """Whether the caller accepts a reward of low confidence where the instruction cannot be graded."""
+    """Whether a reward of low confidence is accepted if the instruction cannot be graded."""
 
     @property
     def key(self) -> tuple[str, ...]:
-        """What tells it from other questions to the same judge with the same Library."""
+        """Identity of the request for a given judge and Library."""
         return (self.instruction, self.source.sha256, *(each.sha256 for each in self.candidates))
 
     def example(self) -> Example:
-        """Put it as the judge wants it. The names are ours: nothing that a caller wrote but the instruction."""
+        """Return the example for the judge. Image names are fixed; only the instruction comes from the caller."""
         several = len(self.candidates) > 1
         names = [f"candidate {LABELS[number]}" if several else "the edited image" for number in range(len(LABELS))]
-        images = [ImageInput(name, data=each.data) for name, each in zip(names, self.candidates, strict=False)]
+        images = [
+            ImageInput(name, data=candidate.data) for name, candidate in zip(names, self.candidates, strict=False)
+        ]
         return Example(
             content_id(list(self.key))[:16],
             self.instruction,
@@ -54,14 +56,14 @@ class Edit:
         )
 
     def reversed(self) -> "Edit":
-        """The same with its candidates the other way round."""
+        """The same edit with its candidates in reverse order."""
         return replace(self, candidates=self.candidates[::-1])
 
 
 class _Shared:
-    """A judgment that is being made, and how many wait for it."""
+    """A judgment in progress, and the number of requests that wait for it."""
 
-    def __init__(self, task: "asyncio.Task[Outcome]") -> None:
+    def __init__(self, task: "asyncio.Task[JudgedEdit]") -> None:
         self.task = task
         self.waiting = 0
 
@@ -70,10 +72,10 @@ class Scorer:
     """Judges edits with one judge and one Library.
 
     Args:
-        judge: Who judges.
-        library: What it knows.
-        limits: How much at once, for how long, and how many judgments to remember.
-        on_made: Told of every judgment that the judge made or failed to make, with the seconds that it took.
+        judge: The judge.
+        library: The Library of the judge.
+        limits: Limits of concurrency, time and cached judgments.
+        on_made: Called with every judgment, including failures, and its duration in seconds.
     """
 
     def __init__(
@@ -81,44 +83,44 @@ class Scorer:
         judge: Judge,
         library: Library,
         limits: Limits,
-        on_made: Callable[[Outcome, float], None] = lambda outcome, seconds: None,
+        on_made: Callable[[JudgedEdit, float], None] = lambda outcome, seconds: None,
     ) -> None:
         self.judge = judge
         self.library = library
         self.limits = limits
         self._on_made = on_made
         self.under_way = 0
-        """Judgments that the judge is making."""
+        """Judgments in progress."""
         self._slots = asyncio.Semaphore(limits.concurrency)
         self._asks = isinstance(judge, SubAgent)
         self._closing = False
         self._shared: dict[tuple[str, ...], _Shared] = {}
         self._remembered: OrderedDict[tuple[str, ...], Judgment] = OrderedDict()
 
-    async def judge_edit(self, edit: Edit, ends: float) -> Outcome:
+    async def judge_edit(self, edit: Edit, ends: float) -> JudgedEdit:
         """Judge one edit.
 
         Args:
             edit: What to judge.
-            ends: When, by the loop's clock, nobody waits any more.
+            ends: Deadline by the clock of the loop.
 
         Returns:
-            A judgment or a fault; never an exception, but for being cancelled.
+            A judgment or a fault. Raises only when cancelled.
         """
         began = time.perf_counter()
         outcome = await self._find(edit, ends)
         judgment = with_ungradable(outcome.judgment) if edit.allow_ungradable else outcome.judgment
-        return Outcome(judgment, outcome.cached, time.perf_counter() - began)
+        return JudgedEdit(judgment, outcome.cached, time.perf_counter() - began)
 
     def recall(self, edit: Edit) -> Judgment | None:
-        """Return a judgment that is remembered."""
+        """Return a cached judgment."""
         judgment = self._remembered.get(edit.key)
         if judgment is not None:
             self._remembered.move_to_end(edit.key)
         return judgment
 
     async def close(self) -> None:
-        """Give up what is under way, and close the judge."""
+        """Cancel judgments in progress, and close the judge."""
         self._closing = True
         tasks = [shared.task for shared in self._shared.values()]
         for task in tasks:
@@ -127,14 +129,14 @@ class Scorer:
             await asyncio.wait(tasks, timeout=5)
         await self.judge.close()
 
-    async def _find(self, edit: Edit, ends: float) -> Outcome:
-        most = self.limits.pixels
-        if any(each.pixels is not None and each.pixels > most for each in (edit.source, *edit.candidates)):
-            failure = Failure("image", f"An image has more than {most} pixels.")
-            return Outcome(unjudged(edit.example(), self.judge, self.library, failure))
-        known = self.recall(edit)
-        if known is not None:
-            return Outcome(known, cached=True)
+    async def _find(self, edit: Edit, ends: float) -> JudgedEdit:
+        limit = self.limits.pixels
+        if any(image.pixels is not None and image.pixels > limit for image in (edit.source, *edit.candidates)):
+            failure = Failure("image", f"An image has more than {limit} pixels.")
+            return JudgedEdit(unjudged(edit.example(), self.judge, self.library, failure))
+        cached = self.recall(edit)
+        if cached is not None:
+            return JudgedEdit(cached, cached=True)
         if self._closing:
             return self._none(edit, SHUTTING_DOWN)
         key = edit.key
@@ -154,13 +156,13 @@ class Scorer:
         finally:
             shared.waiting -= 1
             if shared.waiting == 0:
-                # Nobody wants it any more: it makes room for others, whether it has begun or not.
+                # No request waits for this judgment any longer, so cancel it.
                 shared.task.cancel()
                 if self._shared.get(key) is shared:
                     del self._shared[key]
 
-    async def _make(self, edit: Edit) -> Outcome:
-        """Have a judgment made when its turn comes; a defect of the judge costs this judgment and no other."""
+    async def _make(self, edit: Edit) -> JudgedEdit:
+        """Make a judgment when a slot is free. An internal error of the judge fails this judgment only."""
         async with self._slots:
             self.under_way += 1
             began = time.perf_counter()
@@ -179,20 +181,20 @@ class Scorer:
                 self._remembered.popitem(last=False)
         return outcome
 
-    def _none(self, edit: Edit, fault: Fault) -> Outcome:
-        """Say that an edit was not judged."""
-        return Outcome(unjudged(edit.example(), self.judge, self.library, failure_for(fault)))
+    def _none(self, edit: Edit, fault: Fault) -> JudgedEdit:
+        """Return the outcome of an edit that was not judged."""
+        return JudgedEdit(unjudged(edit.example(), self.judge, self.library, failure_for(fault)))
 
-    def _slim(self, judgment: Judgment) -> Outcome:
-        """Leave out what is not told to callers and would fill the memory."""
+    def _slim(self, judgment: Judgment) -> JudgedEdit:
+        """Drop parts that callers do not receive, to save memory."""
         slim = replace(judgment, steps=(), reasons=(), entries=(), notes=())
-        return Outcome(slim, cached=self._asks and slim.failure is None and slim.usage.calls == 0)
+        return JudgedEdit(slim, cached=self._asks and slim.failure is None and slim.usage.calls == 0)
 
     async def score(self, edit: Edit, ends: float) -> tuple[list[ItemResult], Comparison | None]:
         """Judge one edit, or two to four candidates together as `rh score` does.
 
         Returns:
-            One result per candidate; and which is preferred, None for a single one.
+            One result per candidate; and the comparison, None for a single candidate.
         """
         outcome = await self.judge_edit(edit, ends)
         labels = LABELS[: len(edit.candidates)]
@@ -203,7 +205,7 @@ class Scorer:
         return _with_margins(items, comparison), comparison
 
     async def batch(self, edits: Sequence[Edit], ends: float) -> list[ItemResult]:
-        """Judge each edit alone, side by side."""
+        """Judge each edit separately and concurrently."""
         outcomes = await asyncio.gather(*(self.judge_edit(edit, ends) for edit in edits))
         return [
             outcome.item(index, edit.id, LABELS[0])
@@ -217,12 +219,11 @@ class Scorer:
         comparison = _comparison(outcome)
         return _with_margins(items, comparison), comparison
 
-    async def judge_pair(self, edit: Edit, ends: float) -> Outcome:
+    async def judge_pair(self, edit: Edit, ends: float) -> JudgedEdit:
         """Judge two candidates in both orders.
 
-        A judge that shows both orders by itself is asked once. One that does not is asked again the other way round;
-        then margins and scores are the means of the two. Half a comparison would favour a place: where one of the two
-        fails, there is none.
+        A judge that judges both orders itself is called once. Otherwise it is called for each order, and margins and
+        scores are the means of the two. If one of the two fails, there is no result, to avoid position bias.
         """
         outcome = await self.judge_edit(edit, ends)
         if outcome.fault is not None or outcome.judgment.position_consistent is not None:
@@ -230,7 +231,7 @@ class Scorer:
         return _both(outcome, await self.judge_edit(edit.reversed(), ends))
 
 
-def _comparison(outcome: Outcome) -> Comparison:
+def _comparison(outcome: JudgedEdit) -> Comparison:
     judgment = outcome.judgment
     fault = outcome.fault or (DEFECT if judgment.preference is None else None)
     if fault is not None:
@@ -245,7 +246,7 @@ def _comparison(outcome: Outcome) -> Comparison:
 
 
 def _with_margins(items: Sequence[ItemResult], comparison: Comparison) -> list[ItemResult]:
-    """Give each candidate its lead, as far as the comparison tells."""
+    """Set the margin of each candidate from the comparison."""
     margin = comparison.margin
     if margin is None or comparison.preference not in LABELS:
         return list(items)
@@ -254,45 +255,47 @@ def _with_margins(items: Sequence[ItemResult], comparison: Comparison) -> list[I
     return [replace(item, margin=margin if item.index == best else others) for item in items]
 
 
-def _both(first: Outcome, second: Outcome) -> Outcome:
-    """Put together what came of one pair in two orders; the second's letters are the other way round."""
-    one, other = first.judgment, second.judgment
+def _both(first: JudgedEdit, second: JudgedEdit) -> JudgedEdit:
+    """Combine the outcomes of one pair in two orders; the letters of the second are swapped."""
+    forward, reverse = first.judgment, second.judgment
     cached, seconds = first.cached and second.cached, first.seconds + second.seconds
-    if other.failure is not None:
-        return Outcome(replace(other, usage=first.judgment.usage + other.usage), cached, seconds)
-    lead = (_lead(one) - _lead(other)) / 2
-    swapped = {_SWAPPED[label]: scores for label, scores in other.scores.items()}
-    scores = {label: _mean_scores(one.scores[label], swapped[label]) for label in one.scores if label in swapped}
+    if reverse.failure is not None:
+        return JudgedEdit(replace(reverse, usage=first.judgment.usage + reverse.usage), cached, seconds)
+    margin = (_lead(forward) - _lead(reverse)) / 2
+    swapped = {_SWAPPED[label]: scores for label, scores in reverse.scores.items()}
+    scores = {
+        label: _mean_scores(forward.scores[label], swapped[label]) for label in forward.scores if label in swapped
+    }
     judgment = replace(
-        one,
-        preference=TIE if lead == 0 else "A" if lead > 0 else "B",
-        ranking=(("A", "B"),) if lead == 0 else (("A",), ("B",)) if lead > 0 else (("B",), ("A",)),
-        margin=None if one.margin is None or other.margin is None else abs(lead),
+        forward,
+        preference=TIE if margin == 0 else "A" if margin > 0 else "B",
+        ranking=(("A", "B"),) if margin == 0 else (("A",), ("B",)) if margin > 0 else (("B",), ("A",)),
+        margin=None if forward.margin is None or reverse.margin is None else abs(margin),
         confidence=None,
         scores=scores,
-        position_consistent=_SWAPPED.get(other.preference or "") == one.preference,
-        usage=one.usage + other.usage,
+        position_consistent=_SWAPPED.get(reverse.preference or "") == forward.preference,
+        usage=forward.usage + reverse.usage,
     )
-    return Outcome(judgment, cached, seconds)
+    return JudgedEdit(judgment, cached, seconds)
 
 
 _SWAPPED = {"A": "B", "B": "A", TIE: TIE}
 
 
 def _lead(judgment: Judgment) -> float:
-    """By how much A leads B. A judge that does not say how far is taken to mean the whole way."""
+    """Return the signed margin of A over B. A judge without margins counts as 1."""
     margin = 1.0 if judgment.margin is None else judgment.margin
     return margin if judgment.preference == "A" else -margin if judgment.preference == "B" else 0.0
 
 
-def _mean_scores(one: Scores, other: Scores) -> Scores:
+def _mean_scores(first: Scores, second: Scores) -> Scores:
     return Scores(
-        _mean(one.instruction, other.instruction),
-        _mean(one.quality, other.quality),
-        _mean(one.reward, other.reward),
-        evidence=_mean(one.evidence, other.evidence),
+        _mean(first.instruction, second.instruction),
+        _mean(first.quality, second.quality),
+        _mean(first.reward, second.reward),
+        evidence=_mean(first.evidence, second.evidence),
     )
 
 
-def _mean(one: float | None, other: float | None) -> float | None:
-    return None if one is None or other is None else (one + other) / 2
+def _mean(first: float | None, second: float | None) -> float | None:
+    return None if first is None or second is None else (first + second) / 2

@@ -1,4 +1,4 @@
-"""Who may ask: a bearer token, and without one nobody but programs on this machine."""
+"""Access control by a bearer token; without a token, only local programs have access."""
 
 import hmac
 import re
@@ -12,10 +12,10 @@ from rewardharness.serving.faults import Fault, RefusedError
 from rewardharness.serving.hosts import HostCheck
 
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
-"""Paths that need no token: they say whether the server lives and is ready, and nothing else."""
+"""Paths without access control: liveness and readiness."""
 
 SHORTEST_TOKEN = 16
-"""Characters of a token at least; `openssl rand -hex 32` makes a good one."""
+"""Minimum length of a token; `openssl rand -hex 32` creates one."""
 
 _TOKEN = re.compile(r"[\x21-\x7e]+")
 _ID = re.compile(r"[^A-Za-z0-9._-]+")
@@ -23,7 +23,7 @@ _LONGEST_ID = 64
 
 
 def read_token(given: str | None, file: Path | None) -> str | None:
-    """Find the token that callers must show.
+    """Return the token that callers must send.
 
     Args:
         given: What the environment says.
@@ -44,26 +44,26 @@ def read_token(given: str | None, file: Path | None) -> str | None:
 
 
 def clean_request_id(given: str | None) -> str:
-    """Return a caller's id for a request as far as it is harmless, or make one."""
+    """Return the request id of a caller without unsafe characters, or create one."""
     cleaned = _ID.sub("", given or "")[:_LONGEST_ID]
     return cleaned or uuid.uuid4().hex
 
 
 @dataclass(frozen=True)
 class Guard:
-    """Decides whether a request may be answered at all.
+    """Decides whether a request is allowed.
 
     Without a token a page in a browser on this machine must not be able to ask: it would come with an `Origin`, or,
     when a foreign name is made to point here, with a foreign `Host`.
     """
 
     token: str | None = field(default=None, repr=False)
-    """What callers must show; None: nothing."""
+    """Required token; None for no token."""
     local: bool = True
-    """Whether only this machine is listened to."""
+    """Whether the server accepts local connections only."""
 
     def check(self, path: str, headers: dict[bytes, bytes]) -> None:
-        """Let a request pass, or refuse it.
+        """Check a request.
 
         Args:
             path: Its path.

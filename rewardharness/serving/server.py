@@ -17,7 +17,7 @@ from rewardharness.errors import InputError
 from rewardharness.serving.faults import Fault, RefusedError
 from rewardharness.serving.front import Front, error_reply, usual_headers
 from rewardharness.serving.security import clean_request_id
-from rewardharness.serving.service import Service, Visit
+from rewardharness.serving.service import RequestContext, Service
 
 log = logging.getLogger(__name__)
 
@@ -96,9 +96,9 @@ class PatientProtocol(H11Protocol):
         if self.transport.is_closing() or (self.conn.our_state is not h11.IDLE and status != 400):
             self.transport.close()
             return
-        visit = Visit(clean_request_id(None))
-        _, headers, body = error_reply(visit, RefusedError(status, fault))
-        headers += [*usual_headers(visit), (b"connection", b"close")]
+        context = RequestContext(clean_request_id(None))
+        _, headers, body = error_reply(context, RefusedError(status, fault))
+        headers += [*usual_headers(context), (b"connection", b"close")]
         with contextlib.suppress(h11.LocalProtocolError):
             reply = h11.Response(status_code=status, headers=headers, reason=HTTPStatus(status).phrase)
             for event in (reply, h11.Data(data=body), h11.EndOfMessage()):

@@ -1,4 +1,4 @@
-"""One server's parts put together, and the way of a request through them."""
+"""The reward service: validation, admission, judging and replies."""
 
 import asyncio
 import time
@@ -15,13 +15,21 @@ from rewardharness.library.store import Library
 from rewardharness.schema import Json
 from rewardharness.serving.body import ClientGoneError, Parse, Receive, body_too_large, parse_body, read_body
 from rewardharness.serving.faults import SHUTTING_DOWN, Fault, RefusedError, invalid
-from rewardharness.serving.limits import Gate, Limits
+from rewardharness.serving.limits import AdmissionControl, Limits
 from rewardharness.serving.normalise import Normalisation, normalise_groups
 from rewardharness.serving.prometheus import Metrics
 from rewardharness.serving.ranking import add_up, rank_by_score, rank_by_win_rate
 from rewardharness.serving.readiness import Readiness
 from rewardharness.serving.request_log import RequestLog
-from rewardharness.serving.results import Answer, GroupStats, Identity, ItemResult, Outcome, Reply, milliseconds
+from rewardharness.serving.results import (
+    GroupStats,
+    Identity,
+    ItemResult,
+    JudgedEdit,
+    Reply,
+    RequestResult,
+    milliseconds,
+)
 from rewardharness.serving.scoring import Edit, Scorer
 from rewardharness.serving.wire import (
     BatchRequest,
@@ -34,39 +42,39 @@ from rewardharness.serving.wire import (
 )
 
 _SMALL = 32 << 10
-"""Bytes of a body that is taken apart as soon as it is there; larger ones take turns."""
+"""Minimum size in bytes of a body that waits for its turn to be parsed; smaller ones are parsed immediately."""
 _FEW = 8
-"""Requests under way beyond which small bodies take turns as well."""
+"""Number of open requests from which small bodies wait for their turn as well."""
 _AT_ONCE = 128 << 10
-"""Bytes of a body that is taken apart on the loop; larger ones are parsed, checked and decoded in a thread."""
+"""Maximum size in bytes of a body that is parsed on the event loop; larger ones are parsed in a thread."""
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What a request asks for."""
+class RequestPlan:
+    """The judgments of a request."""
 
     edits: tuple[Edit, ...]
     judgments: int
-    """How many judgments it takes at most."""
-    run: Callable[[float], Coroutine[Any, Any, Answer]]
-    """Makes them, until a time by the loop's clock."""
+    """Maximum number of judgments."""
+    run: Callable[[float], Coroutine[Any, Any, RequestResult]]
+    """Makes the judgments until a deadline by the clock of the loop."""
 
 
 @dataclass
-class Visit:
-    """One request, for its log line."""
+class RequestContext:
+    """State of one request, for metrics and log."""
 
     request_id: str
     route: str = "other"
-    plan: Plan | None = None
+    plan: RequestPlan | None = None
     reply: Reply | None = None
     fault: str | None = None
-    """Code of why there were no results."""
+    """Code of the fault, if the request failed."""
     began: float = field(default_factory=time.perf_counter)
 
 
 class Service:
-    """Judges what comes over HTTP, with one judge and one Library.
+    """Handles HTTP requests with one judge and one Library.
 
     Args:
         judge: Who judges.
@@ -78,7 +86,7 @@ class Service:
     def __init__(self, judge: Judge, library: Library, limits: Limits, *, release: str | None = None) -> None:
         self.limits = limits
         self.metrics = Metrics()
-        self.gate = Gate(limits)
+        self.gate = AdmissionControl(limits)
         self.identity = Identity(release, library.id, judge.name, judge.protocol, __version__)
         self.judge = judge
         self._desk = asyncio.Lock()
@@ -93,8 +101,8 @@ class Service:
         gauge("rh_judgments_under_way", "Judgments that the judge is making.", lambda: self.scorer.under_way)
         gauge("rh_bytes_held", "Bytes of requests that are being read or judged.", lambda: self.gate.bytes_held)
 
-    def _made(self, outcome: Outcome, seconds: float) -> None:
-        """Take note of a judgment that the judge made, or failed to make."""
+    def _made(self, outcome: JudgedEdit, seconds: float) -> None:
+        """Record a judgment, including failures."""
         self.gate.took(seconds)
         self.readiness.saw(outcome)
         self.metrics.judge_seconds.observe(seconds)
@@ -105,72 +113,72 @@ class Service:
         if failure is not None:
             self.metrics.judge_failures.add(code=failure.code)
 
-    async def score(self, visit: Visit, headers: dict[bytes, bytes], receive: Receive) -> Reply:
-        """Answer `/score`."""
+    async def score(self, context: RequestContext, headers: dict[bytes, bytes], receive: Receive) -> Reply:
+        """Handle `/score`."""
 
-        def plan(wish: ScoreRequest, reader: ImageReader) -> Plan:
-            edit = wish.edit(reader)
+        def plan(request: ScoreRequest, reader: ImageReader) -> RequestPlan:
+            edit = request.edit(reader)
 
-            async def run(ends: float) -> Answer:
+            async def run(ends: float) -> RequestResult:
                 items, comparison = await self.scorer.score(edit, ends)
-                return Answer(items, items[0].usage, comparison)
+                return RequestResult(items, items[0].usage, comparison)
 
-            return Plan((edit,), 1, run)
+            return RequestPlan((edit,), 1, run)
 
-        return await self._answer(visit, headers, receive, ScoreRequest, plan)
+        return await self._answer(context, headers, receive, ScoreRequest, plan)
 
     async def batch_score(
-        self, visit: Visit, headers: dict[bytes, bytes], receive: Receive, parse: Parse = parse_body
+        self, context: RequestContext, headers: dict[bytes, bytes], receive: Receive, parse: Parse = parse_body
     ) -> Reply:
-        """Answer `/batch_score`, or the same in a dialect that `parse` understands."""
+        """Handle `/batch_score`, also for other protocols that `parse` reads."""
 
-        def plan(wish: BatchRequest, reader: ImageReader) -> Plan:
-            edits = wish.edits(reader)
+        def plan(request: BatchRequest, reader: ImageReader) -> RequestPlan:
+            edits = request.edits(reader)
 
-            async def run(ends: float) -> Answer:
+            async def run(ends: float) -> RequestResult:
                 items = await self.scorer.batch(edits, ends)
-                items, groups = _relative(items, [edit.group for edit in edits], wish.how)
-                return Answer(items, add_up(item.usage for item in items), groups=groups)
+                items, groups = _relative(items, [edit.group for edit in edits], request.how)
+                return RequestResult(items, add_up(item.usage for item in items), groups=groups)
 
-            return Plan(tuple(edits), len(edits), run)
+            return RequestPlan(tuple(edits), len(edits), run)
 
-        return await self._answer(visit, headers, receive, BatchRequest, plan, parse)
+        return await self._answer(context, headers, receive, BatchRequest, plan, parse)
 
-    async def compare(self, visit: Visit, headers: dict[bytes, bytes], receive: Receive) -> Reply:
-        """Answer `/compare`."""
+    async def compare(self, context: RequestContext, headers: dict[bytes, bytes], receive: Receive) -> Reply:
+        """Handle `/compare`."""
 
-        def plan(wish: CompareRequest, reader: ImageReader) -> Plan:
-            edit = wish.edit(reader)
+        def plan(request: CompareRequest, reader: ImageReader) -> RequestPlan:
+            edit = request.edit(reader)
 
-            async def run(ends: float) -> Answer:
+            async def run(ends: float) -> RequestResult:
                 items, comparison = await self.scorer.compare(edit, ends)
-                return Answer(items, items[0].usage, comparison)
+                return RequestResult(items, items[0].usage, comparison)
 
-            return Plan((edit,), 1, run)
+            return RequestPlan((edit,), 1, run)
 
-        return await self._answer(visit, headers, receive, CompareRequest, plan)
+        return await self._answer(context, headers, receive, CompareRequest, plan)
 
-    async def rank(self, visit: Visit, headers: dict[bytes, bytes], receive: Receive) -> Reply:
-        """Answer `/rank`."""
+    async def rank(self, context: RequestContext, headers: dict[bytes, bytes], receive: Receive) -> Reply:
+        """Handle `/rank`."""
 
-        def plan(wish: RankRequest, reader: ImageReader) -> Plan:
-            edit = wish.edit(reader)
+        def plan(request: RankRequest, reader: ImageReader) -> RequestPlan:
+            edit = request.edit(reader)
 
-            async def run(ends: float) -> Answer:
-                if wish.method == "score":
+            async def run(ends: float) -> RequestResult:
+                if request.method == "score":
                     items = await rank_by_score(self.scorer, edit, ends)
                     used = add_up(item.usage for item in items)
                 else:
                     items, used = await rank_by_win_rate(self.scorer, edit, ends)
-                items, groups = _relative(items, [None] * len(items), wish.how)
-                return Answer(items, used, groups=groups)
+                items, groups = _relative(items, [None] * len(items), request.how)
+                return RequestResult(items, used, groups=groups)
 
-            return Plan((edit,), cost(len(edit.candidates), wish.method), run)
+            return RequestPlan((edit,), cost(len(edit.candidates), request.method), run)
 
-        return await self._answer(visit, headers, receive, RankRequest, plan)
+        return await self._answer(context, headers, receive, RankRequest, plan)
 
     def info(self) -> Json:
-        """Say who judges, and within which limits."""
+        """Describe the judge and the limits."""
         return {
             "name": "rewardharness",
             "api": 1,
@@ -181,14 +189,14 @@ class Service:
 
     async def _answer(
         self,
-        visit: Visit,
+        context: RequestContext,
         headers: dict[bytes, bytes],
         receive: Receive,
         model: type[Model],
-        make_plan: Callable[[Model, ImageReader], Plan],
+        make_plan: Callable[[Model, ImageReader], RequestPlan],
         parse: Parse = parse_body,
     ) -> Reply:
-        """Take a request from its first byte to its reply.
+        """Handle a request from its first byte to its reply.
 
         Raises:
             RefusedError: If it is not taken.
@@ -198,36 +206,36 @@ class Service:
         self._check_head(headers)
         async with self.gate.room() as take:
             body = await read_body(receive, take, self.limits)
-            wish, visit.plan = await self._read(headers, body, model, make_plan, parse)
+            request, context.plan = await self._read(headers, body, model, make_plan, parse)
             del body
-            allowed = self.limits.deadline if wish.deadline_s is None else wish.deadline_s
+            allowed = self.limits.deadline if request.deadline_s is None else request.deadline_s
             ends = began + min(self.limits.deadline, allowed)
-            with self.gate.admit(visit.plan.judgments):
-                answer = await unless_gone(receive, visit.plan.run(ends))
+            with self.gate.admit(context.plan.judgments):
+                answer = await unless_gone(receive, context.plan.run(ends))
         for item in answer.results:
             self.metrics.items.add(outcome="ok" if item.error is None else item.error.code)
             self.metrics.cached.add(float(item.cached))
             if item.reward is not None:
                 self.metrics.rewards.observe(item.reward)
         who = self.identity
-        visit.reply = Reply(
-            request_id=visit.request_id,
+        context.reply = Reply(
+            request_id=context.request_id,
             release=who.release,
             library_id=who.library_id,
             judge=who.judge,
             protocol=who.protocol,
             n_ok=sum(item.ok for item in answer.results),
             n_error=sum(not item.ok for item in answer.results),
-            latency_ms=milliseconds(time.perf_counter() - visit.began),
+            latency_ms=milliseconds(time.perf_counter() - context.began),
             usage=answer.usage,
             results=tuple(answer.results),
             comparison=answer.comparison,
             groups=answer.groups,
         )
-        return visit.reply
+        return context.reply
 
     def _check_head(self, headers: dict[bytes, bytes]) -> None:
-        """Refuse what need not even be read."""
+        """Refuse requests that need not be read."""
         if not self.gate.open:
             raise RefusedError(503, SHUTTING_DOWN, retry_after=5)
         if self.gate.judgments >= self.limits.queue:
@@ -246,19 +254,19 @@ class Service:
         headers: dict[bytes, bytes],
         body: bytes,
         model: type[Model],
-        make_plan: Callable[[Model, ImageReader], Plan],
+        make_plan: Callable[[Model, ImageReader], RequestPlan],
         parse: Parse,
-    ) -> tuple[Model, Plan]:
-        """Check a body and make a plan of it. The body itself is not kept."""
+    ) -> tuple[Model, RequestPlan]:
+        """Validate a body and plan its judgments."""
 
-        def read() -> tuple[Model, Plan]:
+        def read() -> tuple[Model, RequestPlan]:
             parsed = parse(headers.get(b"content-type", b"").decode("latin-1"), body, self.limits)
-            wish = read_request(model, parsed, self.limits)
-            strict = not isinstance(wish, BatchRequest)
-            return wish, make_plan(wish, ImageReader(parsed, wish.images, self.limits, strict=strict))
+            request = read_request(model, parsed, self.limits)
+            strict = not isinstance(request, BatchRequest)
+            return request, make_plan(request, ImageReader(parsed, request.images, self.limits, strict=strict))
 
         if len(body) > _SMALL or self.gate.requests > _FEW:
-            # One after the other, with everything else in between: many at once must not stop the loop.
+            # Bodies are parsed one after the other, so that many at once do not block the event loop.
             async with self._desk:
                 if len(body) > _AT_ONCE:
                     return await asyncio.to_thread(read)
@@ -267,7 +275,7 @@ class Service:
         return read()
 
     async def end(self) -> None:
-        """Take nothing new, and wait for what is under way as long as the limits allow; then give it up."""
+        """Refuse new requests, wait for open ones within the limits, and cancel the rest."""
         self.gate.open = False
         self.readiness.ending = True
         ends = time.monotonic() + self.limits.drain_seconds
@@ -276,33 +284,33 @@ class Service:
         await self.close()
 
     async def close(self) -> None:
-        """Give up what is under way, and close the judge and the log."""
+        """Cancel open requests, and close the judge and the log."""
         await self.readiness.close()
         await self.scorer.close()
 
-    def record(self, visit: Visit, method: str, status: int) -> Json:
-        """Make the log line of a request."""
+    def record(self, context: RequestContext, method: str, status: int) -> Json:
+        """Return the log entry of a request."""
         line: Json = {
             "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            "request_id": visit.request_id,
-            "route": visit.route,
+            "request_id": context.request_id,
+            "route": context.route,
             "method": method,
             "status": status,
-            "latency_ms": milliseconds(time.perf_counter() - visit.began),
+            "latency_ms": milliseconds(time.perf_counter() - context.began),
             "release": self.identity.release,
             "library_id": self.identity.library_id,
             "judge": self.identity.judge,
             "protocol": self.identity.protocol,
-            "error": visit.fault,
+            "error": context.fault,
         }
-        if visit.plan is not None:
-            line["inputs"] = [content_id(list(edit.key))[:16] for edit in visit.plan.edits]
-        if visit.reply is not None:
-            used = visit.reply.usage
-            line["n_ok"], line["n_error"] = visit.reply.n_ok, visit.reply.n_error
-            line["rewards"] = [item.reward for item in visit.reply.results]
-            line["errors"] = [None if item.error is None else item.error.code for item in visit.reply.results]
-            line["cached"] = sum(item.cached for item in visit.reply.results)
+        if context.plan is not None:
+            line["inputs"] = [content_id(list(edit.key))[:16] for edit in context.plan.edits]
+        if context.reply is not None:
+            used = context.reply.usage
+            line["n_ok"], line["n_error"] = context.reply.n_ok, context.reply.n_error
+            line["rewards"] = [item.reward for item in context.reply.results]
+            line["errors"] = [None if item.error is None else item.error.code for item in context.reply.results]
+            line["cached"] = sum(item.cached for item in context.reply.results)
             line["calls"], line["tokens"] = used.calls, used.input_tokens + used.output_tokens
         return line
 
@@ -310,18 +318,18 @@ class Service:
 def _relative(
     items: Sequence[ItemResult], groups: Sequence[str | None], how: Normalisation
 ) -> tuple[list[ItemResult], tuple[GroupStats, ...]]:
-    """Make the rewards of items relative, each within its group."""
-    found, stats = normalise_groups([item.reward for item in items], groups, how)
-    return [replace(item, normalised=value) for item, value in zip(items, found, strict=True)], stats
+    """Normalize the rewards of items within their groups."""
+    values, stats = normalise_groups([item.reward for item in items], groups, how)
+    return [replace(item, normalised=value) for item, value in zip(items, values, strict=True)], stats
 
 
-async def unless_gone(receive: Receive, work: Coroutine[Any, Any, Answer]) -> Answer:
-    """Do some work for a caller; when the caller goes away, give it up.
+async def unless_gone(receive: Receive, work: Coroutine[Any, Any, RequestResult]) -> RequestResult:
+    """Run a task for a client, and cancel it if the client disconnects.
 
     Raises:
         ClientGoneError: If the caller went away.
     """
-    patience = asyncio.timeout(None)  # it ends when the caller goes away, however long that takes
+    patience = asyncio.timeout(None)  # rescheduled when the client disconnects
 
     async def watch() -> None:
         while (await receive())["type"] != "http.disconnect":
@@ -341,4 +349,4 @@ async def unless_gone(receive: Receive, work: Coroutine[Any, Any, Answer]) -> An
         raise
 
 
-Handler = Callable[[Visit, dict[bytes, bytes], Receive], Awaitable[Reply]]
+Handler = Callable[[RequestContext, dict[bytes, bytes], Receive], Awaitable[Reply]]

@@ -1,4 +1,4 @@
-"""What callers may send, checked field by field, and what they get back. The only place that knows pydantic."""
+"""Request models and their validation. The only module that uses pydantic."""
 
 import re
 from collections.abc import Mapping
@@ -20,15 +20,15 @@ from pydantic import (
 from rewardharness.schema import LABELS
 from rewardharness.serving.body import LIFTED, NAME, Parsed
 from rewardharness.serving.faults import TOO_MANY, Fault, RefusedError, invalid
-from rewardharness.serving.images import Encoded, Given, ImageShelf, image_too_large
+from rewardharness.serving.images import Encoded, ImageShelf, RequestImage, image_too_large
 from rewardharness.serving.limits import Limits
 from rewardharness.serving.normalise import EPS, Normalisation
 from rewardharness.serving.scoring import Edit
 
 _LONGEST = 4000
-"""Characters of an instruction at most."""
+"""Maximum length of an instruction."""
 _SHOWN = 20
-"""Problems of one request that are told."""
+"""Maximum number of reported problems per request."""
 _BASE64 = (
     r"^(?:data:image/[a-z0-9.+-]{1,20};base64,)?"
     r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{4}|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{2}==)$"
@@ -36,23 +36,23 @@ _BASE64 = (
 
 
 _VISIBLE = r"[^\s\u0000-\u001f\u007f-\u009f\ufeff]"
-"""A character that is neither white space nor a control, in the words of every dialect of regular expressions."""
+"""A character that is neither white space nor a control character, in portable regular expression syntax."""
 
 
 class Base64(str):
-    """Base64 that stands in the request."""
+    """Base64 in the request."""
 
 
 class Lifted(int):
-    """The number of a string that was lifted out of the request."""
+    """Number of a string that was lifted out of the request."""
 
 
 class Named(str):
-    """The name of an image that came along."""
+    """Name of an image of the request."""
 
 
 def _read_text(value: Any, info: ValidationInfo) -> Any:
-    """Return a text, also one that was lifted out of the request."""
+    """Return a text, including one that was lifted out of the request."""
     if isinstance(value, dict) and len(value) == 1 and LIFTED in value:
         lifted = (info.context or ())[value[LIFTED]]
         if isinstance(lifted, str):
@@ -63,7 +63,7 @@ def _read_text(value: Any, info: ValidationInfo) -> Any:
 
 
 def _read_image(value: Any) -> Any:
-    """Tell apart the ways in which an image can be given."""
+    """Return the form in which an image is given."""
     if isinstance(value, str):
         return Base64(value)
     if isinstance(value, dict) and len(value) == 1:
@@ -104,7 +104,7 @@ class _Strict(BaseModel):
 
 
 class Asked(_Strict):
-    """What every request may say."""
+    """Fields of every request."""
 
     images: NamedImages = Field(
         default_factory=dict, description="Images that are used more than once, by a name for `ref`."
@@ -125,7 +125,7 @@ class _Normalised(Asked):
 
     @property
     def how(self) -> Normalisation:
-        """How rewards are made relative."""
+        """Settings of the normalization."""
         return Normalisation(self.normalise, self.eps, self.clip)
 
 
@@ -154,9 +154,9 @@ class ScoreRequest(Asked):
         return self
 
     def edit(self, reader: "ImageReader") -> Edit:
-        """Put it into a value."""
+        """Convert the request to an edit."""
         several = self.candidates or []
-        given = [reader.read(each, f"candidates[{index}]") for index, each in enumerate(several)]
+        given = [reader.read(image, f"candidates[{index}]") for index, image in enumerate(several)]
         given = given or [reader.read(self.edited, "edited")]
         return Edit(
             self.instruction, reader.read(self.source, "source"), tuple(given), self.id, None, self.allow_ungradable
@@ -179,14 +179,14 @@ class BatchRequest(_Normalised):
     items: Annotated[list[Item], FailFast()] = Field(min_length=1)
 
     def edits(self, reader: "ImageReader") -> list[Edit]:
-        """Put it into values."""
-        found = []
+        """Convert the request to edits."""
+        edits = []
         for index, item in enumerate(self.items):
             where = f"items[{index}]"
             source = reader.read(item.source, f"{where}.source")
             edited = reader.read(item.edited, f"{where}.edited")
-            found.append(Edit(item.instruction, source, (edited,), item.id, item.group, self.allow_ungradable))
-        return found
+            edits.append(Edit(item.instruction, source, (edited,), item.id, item.group, self.allow_ungradable))
+        return edits
 
 
 class CompareRequest(Asked):
@@ -199,7 +199,7 @@ class CompareRequest(Asked):
     b: Image
 
     def edit(self, reader: "ImageReader") -> Edit:
-        """Put it into a value."""
+        """Convert the request to an edit."""
         source, a, b = (reader.read(getattr(self, name), name) for name in ("source", "a", "b"))
         return Edit(self.instruction, source, (a, b), self.id, None, self.allow_ungradable)
 
@@ -216,8 +216,8 @@ class RankRequest(_Normalised):
     )
 
     def edit(self, reader: "ImageReader") -> Edit:
-        """Put it into a value."""
-        given = tuple(reader.read(each, f"candidates[{index}]") for index, each in enumerate(self.candidates))
+        """Convert the request to an edit."""
+        given = tuple(reader.read(image, f"candidates[{index}]") for index, image in enumerate(self.candidates))
         source = reader.read(self.source, "source")
         return Edit(self.instruction, source, given, self.id, None, self.allow_ungradable)
 
@@ -239,7 +239,7 @@ class ImageReader:
         named = {name: self._encoded(image) for name, image in images.items()}
         self._shelf = ImageShelf(limits, named, parsed.parts)
 
-    def read(self, image: Base64 | Lifted | Named | None, where: str) -> Given:
+    def read(self, image: Base64 | Lifted | Named | None, where: str) -> RequestImage:
         """Return an image.
 
         Raises:
@@ -275,13 +275,13 @@ def read_request(model: type[Model], parsed: Parsed, limits: Limits) -> Model:
     try:
         return model.model_validate(parsed.tree, context=parsed.lifted)
     except ValidationError as error:
-        problems = [_problem(each) for each in error.errors(include_url=False, include_context=False)[:_SHOWN]]
+        problems = [_problem(item) for item in error.errors(include_url=False, include_context=False)[:_SHOWN]]
         first, what = problems[0]
         raise invalid(f"{first}: {what}." if first else f"{what}.", *problems) from None
 
 
 def check_count(name: str, count: int, most: int) -> None:
-    """Refuse a list that is longer than this server takes.
+    """Refuse a list that exceeds the limit of the server.
 
     Raises:
         RefusedError: 422.
@@ -292,7 +292,7 @@ def check_count(name: str, count: int, most: int) -> None:
 
 
 def _problem(error: Any) -> tuple[str, str]:
-    """Put one of pydantic's findings into a place and a few words. What was sent is never repeated."""
+    """Return the field and a short message for a validation error. The submitted value is never repeated."""
     place = ""
     for part in error["loc"]:
         if part == "[key]":
@@ -301,7 +301,7 @@ def _problem(error: Any) -> tuple[str, str]:
     given = error.get("input")
     if error["type"] == "string_type" and isinstance(given, dict) and LIFTED in given:
         return place, "too long"
-    if error["type"] == "string_pattern_mismatch":  # the one pattern of a value is that of instructions
+    if error["type"] == "string_pattern_mismatch":  # only instructions have a pattern
         return place, "nothing visible in it"
     if error["type"] == "extra_forbidden":
         return place, "unknown field"

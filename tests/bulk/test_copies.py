@@ -36,7 +36,7 @@ def test_files_of_others_are_left_alone(tmp_path: Path, images: dict[str, Path])
     folder = tmp_path / "best"
     folder.mkdir()
     (folder / "mine.png").write_bytes(b"mine")
-    with pytest.raises(InputError, match="holds files that were not copied there"):
+    with pytest.raises(InputError, match="holds files that --copy-best did not put there"):
         check_copies(folder)
     (folder / "mine.png").unlink()
     copy_best({"one.png": images["a.png"], "two.png": images["b.png"]}, folder)
@@ -69,5 +69,5 @@ def test_copies_that_were_broken_off_are_completed(tmp_path: Path, images: dict[
 @pytest.mark.parametrize("text", ["[]", "{}", '{"made_by": "rh rank-folder --copy-best", "files": {"../x": []}}'])
 def test_a_list_that_is_not_ours_is_refused(tmp_path: Path, images: dict[str, Path], text: str) -> None:
     (tmp_path / MANIFEST).write_text(text, encoding="utf-8")
-    with pytest.raises(InputError, match="is no list of copies"):
+    with pytest.raises(InputError, match="is not a manifest of --copy-best"):
         copy_best({"one.png": images["a.png"]}, tmp_path)

@@ -104,7 +104,7 @@ def read(path: Path, scratch: Path) -> list[Json]:
     ("words", "said"),
     [
         (("--min-reward", "0.5", "-o", "x.csv"), "neither .parquet nor .jsonl"),
-        (("-o", "x.jsonl"), "Nothing says what is kept"),
+        (("-o", "x.jsonl"), "No condition for keeping edits"),
         (("--min-reward", "0.5", "-o", "x.jsonl", "--field", "nothing"), "cannot be read"),
     ],
 )

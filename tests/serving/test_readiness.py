@@ -6,7 +6,7 @@ from rewardharness.models.probe import Probe
 from rewardharness.models.wire import VLLM
 from rewardharness.schema import Failure, Judgment
 from rewardharness.serving.readiness import AGAIN_SECONDS, FAILURES, FRESH_SECONDS, Readiness
-from rewardharness.serving.results import Outcome
+from rewardharness.serving.results import JudgedEdit
 
 ALIVE = Probe("host:1", VLLM)
 DEAD = Probe("host:1", None, ModelError("unreachable", "host:1 cannot be reached."))
@@ -32,8 +32,8 @@ class World:
         return await self.readiness.trouble() is None
 
 
-def outcome(failure: str | None = None) -> Outcome:
-    return Outcome(Judgment("e", "j", "p", "l", failure=Failure(failure, "") if failure else None))
+def outcome(failure: str | None = None) -> JudgedEdit:
+    return JudgedEdit(Judgment("e", "j", "p", "l", failure=Failure(failure, "") if failure else None))
 
 
 def test_a_judge_that_asks_nobody_is_ready_until_the_end() -> None:

@@ -9,14 +9,14 @@ from serving_parts import ONE, SOURCE, TWO, ReadyJudge, picture, reward_of
 from rewardharness.files import sha256
 from rewardharness.library.store import EMPTY, Library
 from rewardharness.schema import Example, Failure, Judgment, Scores
-from rewardharness.serving.images import Given
+from rewardharness.serving.images import RequestImage
 from rewardharness.serving.limits import Limits
 from rewardharness.serving.ranking import rank_by_win_rate
 from rewardharness.serving.scoring import Edit, Scorer
 
 
-def given(data: bytes) -> Given:
-    return Given(data, sha256(data))
+def given(data: bytes) -> RequestImage:
+    return RequestImage(data, sha256(data))
 
 
 def edit(*candidates: bytes) -> Edit:

@@ -19,12 +19,12 @@ from rewardharness.schema import Example, Failure, Judgment
 from rewardharness.serving.body import ClientGoneError, Parsed
 from rewardharness.serving.faults import DEADLINE, DEFECT, RefusedError, failure_for, fault_of
 from rewardharness.serving.hosts import HostCheck, is_loopback
-from rewardharness.serving.limits import Gate, Limits
+from rewardharness.serving.limits import AdmissionControl, Limits
 from rewardharness.serving.prometheus import Counter, Histogram, Metrics
 from rewardharness.serving.request_log import RequestLog
-from rewardharness.serving.results import Answer, ItemUsage
+from rewardharness.serving.results import ItemUsage, RequestResult
 from rewardharness.serving.security import Guard, clean_request_id, read_token
-from rewardharness.serving.service import Service, Visit, unless_gone
+from rewardharness.serving.service import RequestContext, Service, unless_gone
 
 TOKEN = "0123456789abcdef"
 
@@ -133,7 +133,7 @@ def test_limits_that_make_no_sense_are_refused(values: dict[str, float]) -> None
 
 
 def test_a_single_batch_always_finds_room_and_waits_are_bounded() -> None:
-    gate = Gate(Limits(queue=4, concurrency=2))
+    gate = AdmissionControl(Limits(queue=4, concurrency=2))
     with gate.admit(9), pytest.raises(RefusedError) as caught, gate.admit(1):
         pass
     assert (caught.value.status, caught.value.retry_after) == (429, 3)
@@ -146,7 +146,7 @@ def test_a_single_batch_always_finds_room_and_waits_are_bounded() -> None:
 
 def test_when_all_bodies_wait_for_each_other_the_latest_is_refused() -> None:
     async def main() -> list[str]:
-        gate = Gate(Limits(bytes_at_once=100))
+        gate = AdmissionControl(Limits(bytes_at_once=100))
         ended = []
 
         async def body(name: str) -> None:
@@ -182,7 +182,7 @@ def test_large_bodies_are_taken_apart_off_the_loop() -> None:
             return {"type": "http.request", "body": b" " * (2 << 20)}
 
         with pytest.raises(RefusedError):
-            await service.batch_score(Visit("id"), {}, receive, parse)
+            await service.batch_score(RequestContext("id"), {}, receive, parse)
         await service.close()
 
     asyncio.run(main())
@@ -208,24 +208,24 @@ def test_work_is_given_up_when_its_caller_goes_away_and_only_then():
     async def stays() -> dict:
         return await asyncio.get_running_loop().create_future()
 
-    async def forever() -> Answer:
+    async def forever() -> RequestResult:
         try:
             return await asyncio.get_running_loop().create_future()
         finally:
             given_up.append(True)
 
-    async def late() -> Answer:
+    async def late() -> RequestResult:
         raise TimeoutError("of its own")
 
-    async def done() -> Answer:
-        return Answer([], ItemUsage())
+    async def done() -> RequestResult:
+        return RequestResult([], ItemUsage())
 
     async def main() -> None:
         with pytest.raises(ClientGoneError):
             await unless_gone(gone, forever())
         with pytest.raises(TimeoutError, match="of its own"):
             await unless_gone(stays, late())
-        assert await unless_gone(stays, done()) == Answer([], ItemUsage())
+        assert await unless_gone(stays, done()) == RequestResult([], ItemUsage())
         await asyncio.sleep(0)
         assert len(asyncio.all_tasks()) == 1, "nobody watches any more"
 
@@ -254,7 +254,7 @@ def test_many_small_requests_at_once_leave_room_for_others_in_between() -> None:
             async def receive() -> dict:
                 return body.pop() if body else await asyncio.get_running_loop().create_future()
 
-            reply = await service.score(Visit("id"), head, receive)
+            reply = await service.score(RequestContext("id"), head, receive)
             return reply.results[0].reward
 
         asked = asyncio.gather(*(ask(shade) for shade in range(60)))

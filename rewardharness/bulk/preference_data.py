@@ -83,9 +83,9 @@ def without_duplicates(dataset: Dataset) -> tuple[Dataset, int]:
     examples = []
     for example in dataset.examples:
         first = {files.sha256(content(image)): image for image in reversed(example.candidates)}
-        kept = tuple(image for image in example.candidates if any(image is image for image in first.values()))
+        kept = tuple(image for image in example.candidates if any(image is original for original in first.values()))
         examples.append(replace(example, candidates=kept))
-    remaining = sum(len(image.candidates) for image in examples)
+    remaining = sum(len(example.candidates) for example in examples)
     unique = Dataset.of(dataset.name, examples, problems=dataset.problems, skipped=dataset.skipped)
     return unique, _candidates(dataset.examples) - remaining
 

@@ -47,7 +47,7 @@ def test_what_was_not_judged_is_never_kept(rules):
 
 
 def test_rules_must_say_something():
-    with pytest.raises(InputError, match="Nothing says"):
+    with pytest.raises(InputError, match="No condition"):
         Rules()
     with pytest.raises(InputError, match=r"not in \[0, 1\]"):
         Rules(reward=4)

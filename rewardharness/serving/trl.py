@@ -13,6 +13,7 @@ A completion that was not judged has no reward: `None`, which TRL leaves out of 
 It is never 0. (TRL 1.16, `GRPOTrainer._calculate_rewards`.)
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -20,11 +21,23 @@ from pathlib import Path
 from typing import Any
 
 from rewardharness.errors import InputError
+from rewardharness.judging.judge import Judge
+from rewardharness.judging.opening import open_judge
+from rewardharness.library.opening import open_library
+from rewardharness.library.store import Library
 from rewardharness.serving.client import AsyncRewardClient, ClientSettings, RewardClient
 from rewardharness.serving.client_http import USUAL
 from rewardharness.serving.client_wire import Ask, ImageLike, Reward
+from rewardharness.serving.in_process import InProcessRewards
+from rewardharness.settings import Settings
 
 log = logging.getLogger(__name__)
+
+SOURCE, INSTRUCTION, EDITED = "source", "instruction", "edited"
+"""Usual columns."""
+
+IMAGES = ("images", "image")
+"""TRL's columns for the images of a prompt."""
 
 Row = Mapping[str, Any]
 Render = Callable[[Any, Row], ImageLike | None]
@@ -37,8 +50,16 @@ class _Columns:
     def __init__(self, source: str, instruction: str, edited: str | Render) -> None:
         self.source, self.instruction, self.edited = source, instruction, edited
 
-    def asks(self, completions: Sequence[Any], columns: Mapping[str, Any]) -> list[Ask | None]:
-        """Make one question for each completion; None where there is no image to judge."""
+    def asks(self, prompts: Any, completions: Sequence[Any], columns: Mapping[str, Any]) -> list[Ask | None]:
+        """Make one question for each completion; None where there is no image to judge.
+
+        Without the usual columns the prompts are the instructions, and TRL's `images` or `image` hold the sources.
+        """
+        if self.instruction == INSTRUCTION and INSTRUCTION not in columns:
+            columns = {**columns, INSTRUCTION: prompts}
+        given = next((name for name in IMAGES if name in columns), None)
+        if self.source == SOURCE and SOURCE not in columns and given is not None:
+            columns = {**columns, SOURCE: columns[given]}
         wanted = [self.source, self.instruction, *([self.edited] if isinstance(self.edited, str) else [])]
         missing = [name for name in wanted if name not in columns]
         if missing:
@@ -52,35 +73,46 @@ class _Columns:
             row = {name: values[number] for name, values in lists.items()}
             edited = row[self.edited] if isinstance(self.edited, str) else self.edited(completion, row)
             source = row[self.source]
+            if isinstance(source, list | tuple):  # TRL's `images`: those of one prompt, of which the first is edited
+                source = source[0] if source else None
             found.append(None if edited is None or source is None else Ask(row[self.instruction], source, edited))
         return found
 
 
 class _ServedReward:
-    """What a reward function of either kind has: a server that was made sure of, columns and a name. Can be pickled."""
+    """What a reward function of either kind has: a judge or a checked server, columns and a name.
+
+    With a server it can be pickled.
+    """
 
     def __init__(  # noqa: PLR0913  (one argument per setting that a training script names)
         self,
-        url: str,
+        url: str | None = None,
         *,
         release: str | None = None,
         token: str | None = None,
-        source: str = "source",
-        instruction: str = "instruction",
-        edited: str | Render = "edited",
+        judge: Judge | str | None = None,
+        library: Library | Path | str | None = None,
+        source: str = SOURCE,
+        instruction: str = INSTRUCTION,
+        edited: str | Render = EDITED,
         settings: ClientSettings = USUAL,
         name: str = "edit_reward",
         allow_ungradable: bool = False,
     ) -> None:
-        """Make sure of the server.
+        """Open the judge, or check the server.
 
         Args:
-            url: Address of the reward server.
+            url: Address of the reward server; None for a judge in this process.
             release: Hash of the release that must be served: training does not begin with another one.
             token: What the server asks its callers for.
-            source: Column of the images before: bytes, paths or pictures of Pillow.
+            judge: A judge in this process, or its name as `open_judge` spells it, instead of a server.
+            library: The Library of that judge, as `Judge.score` accepts it.
+            source: Column of the source images: bytes, paths, Pillow images or arrays; of a list the first is taken.
+                Without a column `source`, TRL's columns `images` and `image` are used.
             instruction: Column of the instructions: texts, or conversational prompts, of which the last message of the
-                user is meant. Anything else is not judged.
+                user is taken. Without a column `instruction`, the prompts are used. An instruction that is not text is
+                not judged: its reward is `None`, and the reason is logged.
             edited: Column of the edited images, or a function that makes one of a completion and its row.
             settings: How the server is asked. By default a server that is gone ends the training with an error; with
                 `ClientSettings(on_error="none")` its rewards are `None`.
@@ -94,11 +126,29 @@ class _ServedReward:
             RewardServerError: If the server is not there or does not take the token.
         """
         self._columns = _Columns(source, instruction, edited)
+        self.__name__ = name
+        if (url is None) == (judge is None):
+            step = (
+                'Give one of them: EditReward(url="http://127.0.0.1:8100") or EditReward(judge=judge, library=library).'
+            )
+            raise InputError("A reward function needs either a server or a judge.", next_step=step)
+        self._client: RewardClient | InProcessRewards
+        if url is None:
+            if release is not None or token is not None:
+                step = "Leave them out, or give the url of a server."
+                raise InputError("A release and a token belong to a server.", next_step=step)
+            environment = Settings.from_env()
+            opened = open_judge(judge, environment) if isinstance(judge, str) else judge
+            assert opened is not None
+            used = open_library(environment.library if library is None else library)
+            self._client = InProcessRewards(opened, used, allow_ungradable=allow_ungradable)
+            return
+        if library is not None:
+            raise InputError("A server has its own Library.", next_step="Leave library out, or give a judge, no url.")
         if allow_ungradable:
             settings = replace(settings, allow_ungradable=True)
         self._client = RewardClient(url, release=release, token=token, settings=settings)
         self._client.close()  # the first call opens what it needs, in whatever process and on whatever loop that is
-        self.__name__ = name
 
 
 class EditReward(_ServedReward):
@@ -106,7 +156,7 @@ class EditReward(_ServedReward):
 
     def __call__(self, prompts: Any, completions: Sequence[Any], **columns: Any) -> list[float | None]:
         """Score completions: one reward in [0, 1] for each, or None where it was not judged."""
-        asks = self._columns.asks(completions, columns)
+        asks = self._columns.asks(prompts, completions, columns)
         rewards = self._client.score([ask for ask in asks if ask is not None])
         return _put_back(asks, rewards, columns)
 
@@ -123,10 +173,13 @@ class AsyncEditReward(_ServedReward):
 
     async def __call__(self, prompts: Any, completions: Sequence[Any], **columns: Any) -> list[float | None]:
         """Score completions; see `EditReward`."""
-        if self._asked is None:
-            self._asked = self._client.asynchronous()
-        asks = self._columns.asks(completions, columns)
-        rewards = await self._asked.score([ask for ask in asks if ask is not None])
+        asks = self._columns.asks(prompts, completions, columns)
+        wanted = [ask for ask in asks if ask is not None]
+        if isinstance(self._client, InProcessRewards):
+            rewards = await asyncio.to_thread(self._client.score, wanted)
+        else:
+            self._asked = self._asked or self._client.asynchronous()
+            rewards = await self._asked.score(wanted)
         return _put_back(asks, rewards, columns)
 
     def __getstate__(self) -> dict[str, Any]:

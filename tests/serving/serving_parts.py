@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from clocks import PutOnLoop
 
-from rewardharness.judging.judge import unjudged
+from rewardharness.judging.judge import Judge, unjudged
 from rewardharness.library.store import EMPTY, Library
 from rewardharness.schema import Example, Failure, Judgment, Scores, Usage
 from rewardharness.serving.api import make_app
@@ -49,7 +49,7 @@ def reward_of(data: bytes) -> float:
     return int(hashlib.sha256(data).hexdigest()[:8], 16) / 0xFFFFFFFF
 
 
-class ReadyJudge:
+class ReadyJudge(Judge):
     """Judges at once, by the bytes of the candidates; what it does beforehand can be set."""
 
     name = "ready"

@@ -16,6 +16,7 @@ from serving_parts import ReadyJudge, Running, picture, reward_of
 from rewardharness.arrays import picture as encoded
 from rewardharness.arrays import pictures
 from rewardharness.errors import ImageError, InputError
+from rewardharness.library.store import EMPTY
 from rewardharness.schema import Failure, Scores
 from rewardharness.serving import verl
 from rewardharness.serving.client import ClientSettings, IdentityError, RewardClient, RewardServerError
@@ -144,6 +145,46 @@ def test_an_instruction_is_text_or_a_conversation_and_nothing_else_is_scored(ser
             edit_reward(server.url)([picture(2)], [prompt], None, [BEFORE])
 
 
+PROMPTS = [said([{"type": "image"}, part("make it red")]), said("Sure:", "assistant")]
+
+
+@pytest.mark.parametrize("columns", [{"images": [[BEFORE, picture(9)], []]}, {"image": [BEFORE, None]}])
+def test_conversational_prompts_and_image_columns_of_trl_are_taken_as_they_are(server, judge, columns):
+    reward, log = EditReward(server.url), Telling()
+    found = reward([PROMPTS] * 2, ["c"] * 2, edited=[picture(2), picture(3)], log_metric=log, **columns)
+    reward.close()
+    assert found == [pytest.approx(reward_of(picture(2))), None], "without a source there is nothing to judge"
+    assert any(each.instruction == "make it red" and each.source.data == BEFORE for each in judge.asked)
+    assert log.metrics["rewardharness/nothing_drawn"] == 0.5
+
+
+def test_a_judge_in_this_process_gives_the_rewards_of_a_server(judge):
+    reward, log = EditReward(judge=judge, library=EMPTY), Telling()
+    edited = [picture(2), BAD, None, 3]
+    expected = [pytest.approx(reward_of(picture(2))), None, None, None]
+    assert reward(["p"] * 4, ["c"] * 4, log_metric=log, **columns(*edited)) == expected
+    assert log.metrics == {"rewardharness/not_judged": 0.5, "rewardharness/nothing_drawn": 0.25}
+    given = {**columns(picture(2), picture(3)), "instruction": [None, "make it red"]}
+    assert reward(["p"] * 2, ["c"] * 2, **given) == [None, pytest.approx(reward_of(picture(3)))]
+    assert reward([None], ["c"], source=[BEFORE], edited=[picture(2)]) == [None]
+
+    async def trainer() -> list:
+        quiet = AsyncEditReward(judge=judge, library=EMPTY)
+        awaited = await quiet(["p"] * 4, ["c"] * 4, **columns(*edited))
+        return [awaited, reward(["p"] * 4, ["c"] * 4, **columns(*edited))]
+
+    assert asyncio.run(trainer()) == [expected] * 2
+
+
+@pytest.mark.parametrize(
+    "wrong", [{}, {"url": "http://a", "judge": "measured"}, {"judge": "measured", "release": "3f0c"}, {"judge": "no"}]
+)
+def test_a_reward_has_a_judge_or_a_server(wrong):
+    with pytest.raises(InputError) as caught:
+        EditReward(**wrong)
+    assert caught.value.next_step in str(caught.value) and caught.value.next_step
+
+
 def test_trl_hears_of_a_column_that_is_not_there(server):
     reward = EditReward(server.url, source="before")
     with pytest.raises(InputError, match="no column 'before'"):
@@ -176,7 +217,8 @@ def test_trl_awaits_it_as_well(server):
 def test_both_kinds_say_what_they_take_and_what_it_means():
     for kind in (EditReward, AsyncEditReward):
         assert list(inspect.signature(kind).parameters) == [
-            *("url", "release", "token", "source", "instruction", "edited", "settings", "name", "allow_ungradable")
+            *("url", "release", "token", "judge", "library", "source", "instruction", "edited", "settings", "name"),
+            "allow_ungradable",
         ]
         shown = pydoc.plain(pydoc.render_doc(kind))
         assert "Hash of the release that must be served" in shown and "on_error=" in shown

@@ -1,0 +1,59 @@
+"""Rewards from a judge in this process, in the form in which a reward server gives them."""
+
+from collections.abc import Sequence
+
+from rewardharness.errors import ImageError, InputError
+from rewardharness.judging.evaluate import evaluate
+from rewardharness.judging.judge import Judge, with_ungradable
+from rewardharness.library.store import Library
+from rewardharness.schema import Example, ImageInput, Judgment
+from rewardharness.serving.client_wire import Ask, Reward, encode, instruction_text
+
+
+class InProcessRewards:
+    """Scores edits with a judge and a Library, without a server.
+
+    Args:
+        judge: The judge.
+        library: The Library.
+        allow_ungradable: Whether an edit whose instruction the judge cannot grade gets a reward of low confidence.
+    """
+
+    def __init__(self, judge: Judge, library: Library, *, allow_ungradable: bool = False) -> None:
+        self.judge, self.library, self.allow_ungradable = judge, library, allow_ungradable
+
+    def score(self, asks: Sequence[Ask]) -> list[Reward]:
+        """Score edits, each alone; one reward per edit, in order."""
+        found: dict[int, Reward] = {}
+        examples: list[Example] = []
+        for index, ask in enumerate(asks):
+            try:
+                text = instruction_text(ask.instruction)
+                source, edited = encode(ask.source, "the source"), encode(ask.edited, "the edited image")
+            except InputError as error:
+                found[index] = Reward.none("image" if isinstance(error, ImageError) else "input", error.message)
+                continue
+            images = (ImageInput("the source", data=source), ImageInput("the edited image", data=edited))
+            examples.append(Example(str(index), text, images[0], images[1:]))
+        for example, judgment in evaluate(self.judge, self.library, examples, concurrency=self.judge.concurrency):
+            found[int(example.id)] = _reward(with_ungradable(judgment) if self.allow_ungradable else judgment)
+        return [found[index] for index in range(len(asks))]
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+def _reward(judgment: Judgment) -> Reward:
+    scores = judgment.scores.get("A")
+    if judgment.failure is not None or scores is None:
+        failure = judgment.failure
+        return Reward.none(*((failure.code, failure.message) if failure else ("missing", "There is no score.")))
+    if scores.reward is None:
+        return Reward.none("not_gradable", "Nothing tells whether the instruction was followed.")
+    return Reward(
+        scores.reward,
+        instruction=scores.instruction,
+        quality=scores.quality,
+        confidence=judgment.confidence,
+        variance=scores.variance,
+    )

@@ -70,6 +70,7 @@ bench: $(VENV)/.test
 
 docs: $(VENV)/.run
 	$(BIN)/python docs/make_cli.py
+	$(BIN)/python docs/make_api.py
 
 clean:
 	rm -rf $(VENV) $(VLLM_VENV) $(TRL_VENV) $(VERL_VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -8,45 +8,73 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rewardharness.benchmark.job import BenchmarkReport, benchmark
     from rewardharness.errors import HarnessError, describe
+    from rewardharness.evolution.job import EvolutionResult, evolve
     from rewardharness.judging.evaluate import evaluate
+    from rewardharness.judging.judge import Judge, ScoredDataset
     from rewardharness.judging.measured import MeasuredJudge
+    from rewardharness.judging.opening import open_judge
     from rewardharness.judging.record import judgment_json
     from rewardharness.judging.report import make_report
     from rewardharness.library.opening import open_library
     from rewardharness.library.store import Library
-    from rewardharness.schema import Example, ImageInput, Judgment, Scores
+    from rewardharness.schema import Example, ImageInput, Judgment, Report, Scores
+    from rewardharness.serving.client import RewardClient
+    from rewardharness.serving.trl import AsyncEditReward, EditReward
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "AsyncEditReward": "serving.trl",
+    "BenchmarkReport": "benchmark.job",
+    "EditReward": "serving.trl",
+    "EvolutionResult": "evolution.job",
     "Example": "schema",
     "HarnessError": "errors",
     "ImageInput": "schema",
+    "Judge": "judging.judge",
     "Judgment": "schema",
     "Library": "library.store",
     "MeasuredJudge": "judging.measured",
+    "Report": "schema",
+    "RewardClient": "serving.client",
+    "ScoredDataset": "judging.judge",
     "Scores": "schema",
+    "benchmark": "benchmark.job",
     "describe": "errors",
     "evaluate": "judging.evaluate",
+    "evolve": "evolution.job",
     "judgment_json": "judging.record",
     "make_report": "judging.report",
+    "open_judge": "judging.opening",
     "open_library": "library.opening",
 }
 
 __all__ = [
+    "AsyncEditReward",
+    "BenchmarkReport",
+    "EditReward",
+    "EvolutionResult",
     "Example",
     "HarnessError",
     "ImageInput",
+    "Judge",
     "Judgment",
     "Library",
     "MeasuredJudge",
+    "Report",
+    "RewardClient",
+    "ScoredDataset",
     "Scores",
     "__version__",
+    "benchmark",
     "describe",
     "evaluate",
+    "evolve",
     "judgment_json",
     "make_report",
+    "open_judge",
     "open_library",
 ]
 
@@ -54,6 +82,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'rewardharness' has no attribute {name!r}")
+    if name == "benchmark":  # also the name of a package, which can be called
+        return import_module("rewardharness.benchmark")
     return getattr(import_module(f"rewardharness.{_HOMES[name]}"), name)
 
 

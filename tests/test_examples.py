@@ -1,8 +1,13 @@
+import asyncio
 import importlib.util
+import subprocess
+import sys
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from hub_parts import running_hub
 
 from rewardharness.measure.text import ocr_available
 
@@ -24,3 +29,33 @@ def test_the_sale_sign_is_read(spec: str) -> None:
     judgment = load("sale_sign").judge(spec)
     assert judgment.preference == "A"
     assert any(step.kind == "obs" and "Sael" in step.text for step in judgment.steps)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("loop", [False, True], ids=["plain", "running loop"])
+def test_the_python_api_works_plainly_and_inside_a_running_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loop: bool
+) -> None:
+    run = partial(load("python_api").main, pairs=10, side=128, proposals=1)
+    monkeypatch.setenv("RH_REGRESSION_PAIRS", "0")
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "cache"))
+
+    async def notebook() -> dict:
+        return run(tmp_path / "work", "ann/library")
+
+    with running_hub(tmp_path, monkeypatch) as hub:
+        monkeypatch.setenv("HF_TOKEN", hub.server.login("ann"))
+        made = asyncio.run(notebook()) if loop else run(tmp_path / "work", "ann/library")
+    assert len(made["results"]) == 10 and made["results"].report.judged == 10
+    assert (made["run"].folder / "report.json").is_file()
+    assert made["report"].rows[0]["library_id"] == made["run"].library.id
+    assert [row["role"] for row in made["report"].rows] == ["judge", "empty"]
+    assert "measured (no VLM), no Library" in str(made["report"])
+    [value] = made["values"]
+    assert value is None or 0 <= value <= 1
+    assert made["pushed"].version == "v0.1.0" and made["again"].origin == ("ann/library", made["pushed"].commit)
+
+
+def test_the_page_of_the_python_api_is_up_to_date() -> None:
+    script = FOLDER.parent / "docs" / "make_api.py"
+    assert subprocess.run([sys.executable, script, "--check"], check=False).returncode == 0, "run make docs"

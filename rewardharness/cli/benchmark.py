@@ -29,7 +29,6 @@ RUN = "run"
 """The command that is meant when none is named."""
 
 COMMANDS = (RUN, *benchmark_reports.COMMANDS)
-NO_LIBRARY = "no Library"
 INTERRUPTED = 130
 """Exit status after Ctrl-C or `rh runs stop`."""
 
@@ -214,39 +213,31 @@ def _no_fields() -> Iterator[None]:
 
 def _contenders(arguments: argparse.Namespace, settings: Settings) -> "list[BenchmarkEntry]":
     """Say who is in the table, the judge first; nobody twice."""
-    from rewardharness.benchmark.run import BenchmarkEntry
-    from rewardharness.judging.measured import MeasuredJudge
-    from rewardharness.judging.subagent import SubAgent
+    from rewardharness.benchmark.job import make_entries
     from rewardharness.library.opening import open_library
-    from rewardharness.library.store import EMPTY
 
-    release = None
+    head: list[BenchmarkEntry] = []
+    release, judges = None, [arguments.judge]
     if arguments.release is not None:
-        found, release = _released(arguments, settings)
-        library, spec = found[0].library, f"the Library of {found[0].library_name}"
+        head, release = _released(arguments, settings)
+        library, name, judges = head[0].library, f"the Library of {head[0].library_name}", []
     else:
-        spec = arguments.library or settings.library
-        library = open_library(spec)
-        judge = _opener(arguments.judge, arguments, settings)
-        reads = isinstance(judge(False), SubAgent | MeasuredJudge)
-        found = [BenchmarkEntry("judge", library if reads else EMPTY, spec if reads else NO_LIBRARY, judge)]
-        if reads and not arguments.no_baseline:
-            found.append(BenchmarkEntry("empty", EMPTY, NO_LIBRARY, judge))
-    for name in _names(arguments.baselines):
-        other = _opener(name, arguments, settings, release)
-        if isinstance(other(False), SubAgent | MeasuredJudge):
-            data = release.evolved_on if release is not None else frozenset[str]()
-            found.append(BenchmarkEntry("baseline", library, spec, other, release_data=data))
-        else:
-            found.append(BenchmarkEntry("baseline", EMPTY, NO_LIBRARY, other))
-    table: dict[str, BenchmarkEntry] = {}
-    for each in found:
-        table.setdefault(each.key, each)
-    return list(table.values())
+        name = arguments.library or settings.library
+        library = open_library(name)
+    judges += _names(arguments.baselines)
+    return make_entries(
+        [_opener(judge, arguments, settings, release) for judge in judges],
+        library,
+        name,
+        without_library=not arguments.no_baseline,
+        head=head,
+        evolved_on=release.evolved_on if release is not None else frozenset(),
+    )
 
 
 def _released(arguments: argparse.Namespace, settings: Settings) -> "tuple[list[BenchmarkEntry], Release]":
     """A release, and beside it its judge with its settings and without a Library, which is not the release."""
+    from rewardharness.benchmark.job import NO_LIBRARY
     from rewardharness.benchmark.run import BenchmarkEntry
     from rewardharness.judging.opening import JudgeOptions
     from rewardharness.judging.release_opening import open_release

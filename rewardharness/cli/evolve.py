@@ -24,15 +24,12 @@ if TYPE_CHECKING:
     from rewardharness.evolution.events import Event
     from rewardharness.evolution.plan import Plan
     from rewardharness.evolution.progress import Progress
-    from rewardharness.evolution.proposal import Orchestrator
     from rewardharness.evolution.schedules import Schedule
     from rewardharness.evolution.stop import Limits
-    from rewardharness.judging.judge import Judge
 
 BUILTIN = "builtin"
 """Spelling of the Orchestrator that needs no model."""
 
-MODEL_CONCURRENCY = 16
 INTERRUPTED = 130
 
 
@@ -209,41 +206,25 @@ def _place(arguments: argparse.Namespace, settings: Settings, dataset: "Dataset"
 def _make_plan(
     arguments: argparse.Namespace, settings: Settings, dataset: "Dataset", corrections: dict[str, str]
 ) -> "Plan":
-    from rewardharness.evolution.observing import observer
-    from rewardharness.evolution.plan import Plan
+    from rewardharness.evolution.job import make_plan, open_orchestrator
     from rewardharness.evolution.regression import regression_set
-    from rewardharness.judging.cache import JudgmentCache
-    from rewardharness.judging.subagent import SubAgent
     from rewardharness.library.opening import open_library
     from rewardharness.schema import TIE
 
     labels = [*(example.preference for example in dataset.examples), *corrections.values()]
     arguments.ties = arguments.ties or TIE in labels
-    judge = make_judge(arguments, settings)
-    resample = None
-    again: Judge | None = None
-    if isinstance(judge, SubAgent):
-        how, agent = judge.settings, judge
-        again = replace(agent, settings=replace(how, samples=1, temperature=how.sample_temperature))
-
-        def resample(times: int) -> "Judge":
-            return replace(agent, settings=replace(how, samples=times))
-
-    return Plan(
+    return make_plan(
         dataset,
         open_library(arguments.library or settings.library),
-        judge,
-        _open_orchestrator(arguments.orchestrator, arguments.orchestrator_images, settings),
+        make_judge(arguments, settings),
+        open_orchestrator(arguments.orchestrator, settings, images=arguments.orchestrator_images),
         _make_schedule(arguments),
-        observer(JudgmentCache(settings.home / "cache")),
+        settings,
+        concurrency=arguments.concurrency,
         seed=arguments.seed,
         audit_share=arguments.audit_share,
         limits=_make_limits(arguments, settings),
-        again=again,
-        resample=resample,
         samples=arguments.ensemble,
-        concurrency=arguments.concurrency or (MODEL_CONCURRENCY if again else settings.workers),
-        router=arguments.router is not None,
         regression=regression_set(settings, arguments.regression_margin),
         corrections=corrections,
     )
@@ -262,24 +243,6 @@ def _corrections(arguments: argparse.Namespace, settings: Settings, dataset: "Da
     for problem in () if arguments.quiet else problems:
         output.note(problem)
     return right
-
-
-def _open_orchestrator(spec: str, images: bool, settings: Settings) -> "Orchestrator":
-    if spec == BUILTIN:
-        from rewardharness.evolution.builtin.orchestrator import BuiltinOrchestrator
-
-        return BuiltinOrchestrator()
-    from rewardharness.evolution.llm_orchestrator import LLMOrchestrator, LLMSettings
-    from rewardharness.models.open import ModelSettings, open_model
-
-    keys = ModelSettings(
-        api_key=settings.orchestrator_key,
-        openai_key=settings.openai_key,
-        gemini_key=settings.gemini_key,
-        project=settings.cloud_project,
-        location=settings.cloud_location,
-    )
-    return LLMOrchestrator(open_model(spec, keys), LLMSettings(images=images))
 
 
 def _make_schedule(arguments: argparse.Namespace) -> "Schedule":

@@ -26,7 +26,7 @@ from rewardharness.evolution.report_page import PAGE, headline, report_page
 from rewardharness.evolution.status import is_evolution
 from rewardharness.files import read_json, read_text, write_text
 from rewardharness.library.card import Facts
-from rewardharness.library.hub import HowToPush
+from rewardharness.library.hub import PushOptions
 from rewardharness.library.store import Library
 from rewardharness.measure.images import load_picture
 from rewardharness.runs.store import find_runs
@@ -308,7 +308,7 @@ class EvolveServices:
         names = ({entry.name for entry in each.entries} for each in (start, library))
         return "patch" if next(names) == next(names) else "minor"
 
-    def order(self, name: str, number: int, repo: str, how: HowToPush) -> Order:
+    def order(self, name: str, number: int, repo: str, how: PushOptions) -> Order:
         """Put together what publishing a version means; what it follows on the Hub is found by its lineage.
 
         Raises:

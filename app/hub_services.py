@@ -11,10 +11,10 @@ from pathlib import Path
 from rewardharness.errors import InputError, LibraryError, shown
 from rewardharness.library.hub import (
     Access,
-    HowToPush,
     PublishedVersion,
     Pulled,
     Pushed,
+    PushOptions,
     pull,
     push,
     restoration,
@@ -72,7 +72,7 @@ class Order:
 
     source: Library | Path | Draft
     repo: str
-    how: HowToPush
+    how: PushOptions
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class HubServices:
         access = self.access(visitor)
         return pull(repo, before, access=access).library, pull(repo, after, access=access).library
 
-    def restoration(self, repo: str, version: str, how: HowToPush, visitor: Visitor) -> Order:
+    def restoration(self, repo: str, version: str, how: PushOptions, visitor: Visitor) -> Order:
         """Put together what publishing an old version once more means."""
         if not repo or not version:
             raise InputError("No version is chosen.", next_step="List the versions, then choose one.")

@@ -11,7 +11,7 @@ from app.hub_services import Loaded
 from app.releases import RELEASE, Fixed
 from rewardharness.errors import HarnessError, InputError, shown
 from rewardharness.judging.router import Route, route
-from rewardharness.library.card import Subject, make_card
+from rewardharness.library.card import CardSubject, make_card
 from rewardharness.library.check import check_folder
 from rewardharness.library.diff import LibraryDiff, diff_libraries
 from rewardharness.library.opening import open_library
@@ -169,7 +169,7 @@ class Libraries:
         draft = read_draft(folder) if folder is not None and folder.exists() else None
         if draft is not None and draft.card is not None:
             return draft.card
-        return make_card(Subject(library, "your-name/your-library"))
+        return make_card(CardSubject(library, "your-name/your-library"))
 
     def publishable(self, choice: Choice) -> Library | Path:
         """What a push of a Library takes: its folder, which remembers what was published, or else the Library."""

@@ -16,7 +16,7 @@ from app.tabs.parts import KEPT, QUIET, Updates, markup
 from app.tabs.visitors import visitor_of
 from rewardharness.errors import HarnessError, InputError
 from rewardharness.library.diff import diff_libraries
-from rewardharness.library.hub import HowToPush, split_spec
+from rewardharness.library.hub import PushOptions, split_spec
 
 BUMPS = (("Patch: corrections", "patch"), ("Minor: new entries", "minor"), ("Major", "major"))
 """Parts of a version that can go up, and their names."""
@@ -102,7 +102,7 @@ def _draw_restore(services: AppServices, repo: gr.State) -> gr.Dropdown:
     pull = gr.Checkbox(label="Propose as a pull request", elem_id="restore-pull")
 
     def order(visitor: Visitor, name: str, version: str | None, proposed: bool) -> Order:
-        return services.hub.restoration(name, version or "", HowToPush(create_pr=proposed), visitor)
+        return services.hub.restoration(name, version or "", PushOptions(create_pr=proposed), visitor)
 
     parts = [old, pull]
     _draw_promise(services, "restore", order, [repo, *parts], [each.input for each in parts])
@@ -114,7 +114,7 @@ class Wish:
     """Where and how a visitor wants to publish."""
 
     repo: str
-    how: HowToPush
+    how: PushOptions
 
 
 @dataclass(frozen=True)
@@ -265,7 +265,7 @@ def _wish(repo: str, version: str, bump: str, private: bool, pull: bool, both: b
     named = split_spec(repo)
     repo = named[0] if named is not None else repo
     bumped = "" if version or bump == "patch" else bump
-    return Wish(repo, HowToPush(version=version, bump=bumped, private=private, create_pr=pull, rebase=both))
+    return Wish(repo, PushOptions(version=version, bump=bumped, private=private, create_pr=pull, rebase=both))
 
 
 def _told(services: AppServices, error: Exception) -> str:

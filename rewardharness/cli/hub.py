@@ -72,10 +72,10 @@ def push(arguments: argparse.Namespace, settings: Settings) -> int:
 
     An interrupted push is repaired by running it again.
     """
-    from rewardharness.library.hub import HowToPush, usual_access
+    from rewardharness.library.hub import PushOptions, usual_access
     from rewardharness.library.hub import push as push_library
 
-    how = HowToPush(
+    how = PushOptions(
         version=arguments.version or "",
         bump=arguments.bump or "",
         private=arguments.private,
@@ -151,7 +151,7 @@ def versions(arguments: argparse.Namespace, settings: Settings) -> int:
 
 def card(arguments: argparse.Namespace, settings: Settings) -> int:
     """Show the card of a Library folder as a push would write it. Needs no network."""
-    from rewardharness.library.card import MAX_CONFIG, Subject, known_facts, make_card, read_config
+    from rewardharness.library.card import MAX_CONFIG, CardSubject, known_facts, make_card, read_config
     from rewardharness.library.folder import Folder
     from rewardharness.library.outgoing import CONFIG_FILE, read_draft
 
@@ -163,7 +163,7 @@ def card(arguments: argparse.Namespace, settings: Settings) -> int:
     if published and draft.card is not None:
         output.say(draft.card.rstrip())  # as it was pushed: what changed since the version before is not known here
         return 0
-    about = Subject(draft.library, repo, facts=_measured(arguments.folder) or known_facts(config, draft.library))
+    about = CardSubject(draft.library, repo, facts=_measured(arguments.folder) or known_facts(config, draft.library))
     output.say(make_card(about, draft.card or "").rstrip())
     return 0
 
@@ -186,10 +186,10 @@ def push_space(arguments: argparse.Namespace, settings: Settings) -> int:
     Keys are never pushed: what the Space needs is named in its README, to be set as its secrets by hand.
     """
     from rewardharness.library.hub import usual_access
-    from rewardharness.library.space import SpaceWish
+    from rewardharness.library.space import SpaceOptions
     from rewardharness.library.space import push_space as publish
 
-    wish = SpaceWish(arguments.library, arguments.judge, arguments.private, arguments.dry_run)
+    wish = SpaceOptions(arguments.library, arguments.judge, arguments.private, arguments.dry_run)
     done = publish(arguments.name, wish, access=usual_access(settings))
     for note in done.notes:
         output.note(note)

@@ -14,7 +14,7 @@ from rewardharness.evolution.analyzer import find_clusters, kind_of, missed
 from rewardharness.evolution.proposal import Outcome, Tried, View
 from rewardharness.judging.chain import neutral
 from rewardharness.library.entry import Entry
-from rewardharness.library.plaintext import unseen
+from rewardharness.library.plaintext import invisible
 from rewardharness.library.store import Library
 from rewardharness.measure.table import MEASURES
 from rewardharness.prompts import load
@@ -30,7 +30,7 @@ _TAG = re.compile(r"<(/?\s*(?:library|entry|case|chain|instruction|finding|tried
 
 def quoted(text: str, limit: int) -> str:
     """Make foreign text safe to quote: tags disarmed, invisible characters gone, the middle of a long one left out."""
-    hidden = {offset for offset, _ in unseen(text)}
+    hidden = {offset for offset, _ in invisible(text)}
     plain = "".join(char for offset, char in enumerate(text) if offset not in hidden) if hidden else text
     if len(plain) > limit:
         plain = f"{plain[: limit // 2].rstrip()} [...] {plain[-(limit // 2) :].lstrip()}"

@@ -1,6 +1,6 @@
 """The Evolver: reads a typed edit that a model wrote, and checks any proposal before a judgment is spent on it.
 
-Tolerant of form, strict about substance: prose and fences around the JSON are forgiven; an operator, a measure or a
+Tolerant of form, strict about substance: prose and fences context the JSON are forgiven; an operator, a measure or a
 name that does not exist, wording that speaks of candidates by their place, and wording that is there already are not.
 """
 
@@ -15,7 +15,7 @@ from rewardharness.evolution.typed_edits import MAX_STATEMENT, EditError, change
 from rewardharness.judging.answers import MAX_REPLY, Problem, conclusion
 from rewardharness.judging.router import fires
 from rewardharness.library.entry import Entry, Kind, print_entry, read_entry
-from rewardharness.library.lint import Surroundings, lint_entry
+from rewardharness.library.lint import LintContext, lint_entry
 from rewardharness.library.problems import Findings
 from rewardharness.library.reader import ReadEntry
 from rewardharness.library.rubric import print_rubric
@@ -173,8 +173,8 @@ def _complaints(entry: Entry, library: Library, view: View) -> Iterable[str]:
     rubric = print_rubric(entry.rubric) if entry.rubric is not None else None
     read, places = read_entry(print_entry(entry), entry.name, entry.kind, rubric, findings)
     if read is not None and places is not None:
-        around = Surroundings({each.name for each in library.entries}, view.known_measures)
-        lint_entry(ReadEntry(read, places), around, findings)
+        context = LintContext({each.name for each in library.entries}, view.known_measures)
+        lint_entry(ReadEntry(read, places), context, findings)
     return [f"{each.message} {each.remedy}".strip() for each in findings.found if each.severity != "note"]
 
 

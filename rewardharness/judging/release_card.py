@@ -136,7 +136,7 @@ _SHARES = ("exact", "forced", "groups")
 """Metrics of a benchmark that are shares, and are not tuned on the labels that they are counted on."""
 
 
-_EVOLVED_ON = "; the Library was evolved on this very data"
+_EVOLVED_ON = "; the Library was evolved on the same data"
 """Ends the name of a figure that holds less on other data."""
 
 

@@ -1,7 +1,4 @@
-"""Writes the card of a Library, and the `config.json` beside it: what it holds, how it evolved, how well it judges.
-
-The card says nothing that is not known: without facts from an evaluation it says that there was none.
-"""
+"""Generates the card of a Library and its `config.json`: entries, evolution, and evaluation results."""
 
 import json
 import re
@@ -30,13 +27,13 @@ from rewardharness.schema import Accuracy, Interval
 
 TAGS = ("rewardharness", "rh-library", "image-editing", "reward-model")
 MAX_ROWS = 200
-"""Rows of a table, at most."""
+"""Maximum number of rows in a table."""
 MAX_NOTES = 6
-"""Differences that are told of one entry, at most."""
+"""Maximum number of listed differences of one entry."""
 MAX_CONFIG = 256 * 1024
-"""Size of a `config.json` that is read, at most."""
+"""Maximum size of a `config.json` in characters."""
 BENCHMARK_FILE = "benchmark.json"
-"""File beside a Library with what benchmarks found about it, in the form of `config.json`."""
+"""File in the folder of a Library with benchmark results, in the format of `config.json`."""
 
 _PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
 _HUB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,95}(?:/[A-Za-z0-9][A-Za-z0-9_.-]{0,95})?")
@@ -45,130 +42,132 @@ _ID = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class Facts:
-    """What an evaluation of one Library found."""
+    """Result of an evaluation of one Library."""
 
     library_id: str
-    """The Library that was evaluated; facts about another one are refused."""
+    """Id of the evaluated Library."""
     judge: str
-    """Who judged, as in `Judgment.judge`."""
+    """The judge, as in `Judgment.judge`."""
     protocol: str
-    """How it was judged, as in `Judgment.protocol`."""
+    """The protocol, as in `Judgment.protocol`."""
     data: str
-    """The examples: a dataset's name, as in `org/name`, and which part of it was used."""
+    """Name of the dataset, such as `org/name`, and the part of it that was used."""
     label_kind: str
     """Kind of the labels."""
     accuracy: Accuracy
     """Agreement with the labels."""
     interval: Interval
-    """Its confidence interval."""
+    """Confidence interval of the accuracy."""
     without: Accuracy | None = None
-    """The same judge on the same examples with an empty Library."""
+    """Accuracy of the same judge on the same examples with an empty Library."""
     without_interval: Interval | None = None
     dataset: str = ""
-    """Name of the dataset on the Hub, if it is there."""
+    """Name of the dataset on the Hub, if any."""
     model: str = ""
-    """Name of the judge's model on the Hub, if it is there."""
+    """Name of the judge's model on the Hub, if any."""
     metric: str = ""
-    """What was counted, in plain words: which labels, and what becomes of ties. Empty: agreement with the labels."""
+    """Description of the metric: which labels are used and how ties count. Empty: agreement with the labels."""
     evolved_on: bool = False
-    """Whether the Library is known to have been evolved on these very data."""
+    """Whether the Library is known to have been evolved on the same data."""
 
     @property
     def counted(self) -> str:
-        """What was counted, for a reader who sees nothing else."""
+        """Description of the metric."""
         return self.metric or f"agreement with {self.label_kind} labels"
 
     def to_json(self) -> dict[str, Any]:
-        """Put it into JSON, as `config.json` and `benchmark.json` hold it."""
-        found = asdict(self)
-        return found if self.evolved_on else {name: each for name, each in found.items() if name != "evolved_on"}
+        """Return the facts as a JSON object for `config.json` and `benchmark.json`."""
+        values = asdict(self)
+        return values if self.evolved_on else {key: value for key, value in values.items() if key != "evolved_on"}
 
 
 @dataclass(frozen=True)
 class Config:
-    """What the `config.json` of a Library says. The Hub counts downloads by this file."""
+    """Content of the `config.json` of a Library. The Hub uses this file to count downloads."""
 
     library_id: str
     version: str
-    """As in `0.1.0`; empty when there is none."""
+    """Version such as `0.1.0`; empty if there is none."""
     facts: tuple[Facts, ...]
 
 
 @dataclass(frozen=True)
-class Subject:
-    """What a card is about."""
+class CardSubject:
+    """Subject of a card."""
 
     library: Library
     repo: str
     """`org/name`."""
     version: str = ""
-    """As in `0.1.0`; empty for a Library that was not published."""
+    """Version such as `0.1.0`; empty for an unpublished Library."""
     previous: tuple[str, Library] | None = None
-    """Version before this one, and its Library."""
+    """The previous version and its Library."""
     facts: tuple[Facts, ...] = ()
 
 
-def make_card(about: Subject, existing: str = "") -> str:
-    """Write the card.
+def make_card(subject: CardSubject, existing: str = "") -> str:
+    """Generate a card.
 
     Args:
-        about: What it is about.
-        existing: The card as it is. What people wrote in it, outside the marked blocks, is kept.
+        subject: The Library and its results.
+        existing: The existing card. Hand-written text outside the generated blocks is kept.
 
     Returns:
         Markdown with a YAML header.
 
     Raises:
-        LibraryError: If the facts are about another Library, or the existing card cannot be read.
+        LibraryError: If the facts concern another Library, or the existing card is invalid.
     """
-    for each in about.facts:
-        if each.library_id != about.library.id:
-            message = f"The evaluation is about the Library {each.library_id[:12]}, not about {about.library.id[:12]}."
-            raise LibraryError(message, next_step="Evaluate the Library that is published.")
-    steps = read_steps(about.library.lineage)
-    name = about.library.name or about.repo.rsplit("/", 1)[-1]
+    for facts in subject.facts:
+        if facts.library_id != subject.library.id:
+            message = (
+                f"The evaluated Library is {facts.library_id[:12]}, but the published one is {subject.library.id[:12]}."
+            )
+            raise LibraryError(message, next_step="Evaluate the published Library.")
+    steps = read_steps(subject.library.lineage)
+    name = subject.library.name or subject.repo.rsplit("/", 1)[-1]
     values = {
-        "header": print_yaml(_header(about)),
+        "header": print_yaml(_header(subject)),
         "title": foreign(name),
-        "spec": about.repo + (f"@v{about.version}" if about.version else ""),
-        "summary": _summary(about),
-        "entries": _entries(about.library),
-        "results": _results(about.facts),
+        "spec": subject.repo + (f"@v{subject.version}" if subject.version else ""),
+        "summary": _summary(subject),
+        "entries": _entries(subject.library),
+        "results": _results(subject.facts),
         "evolution": _evolution(steps),
-        "changes": _changes(about),
+        "changes": _changes(subject),
     }
-    blank = files("hub_templates").joinpath("library_card.md").read_text(encoding="utf-8")
-    card = read_card(_PLACEHOLDER.sub(lambda found: values[found.group(1)], blank))
+    template = files("hub_templates").joinpath("library_card.md").read_text(encoding="utf-8")
+    card = read_card(_PLACEHOLDER.sub(lambda match: values[match.group(1)], template))
     return print_card(combine(card, read_card(existing)) if existing.strip() else card)
 
 
-def own_words(card: str) -> tuple[str, str]:
-    """Return what people wrote in a card: the text outside the blocks, and their part of the header."""
+def hand_written_text(card: str) -> tuple[str, str]:
+    """Return the hand-written text and the hand-written part of the header of a card."""
     return hand_written(card, {key: None for key in ("library_name", "tags", "pipeline_tag", "model-index")})
 
 
 def make_chart(library: Library) -> str | None:
-    """Draw how the Library evolved; None when its lineage does not say enough."""
+    """Draw the evolution of a Library as SVG; return None if its lineage has fewer than two accuracies."""
     return draw(read_steps(library.lineage))
 
 
-def make_config(about: Subject) -> str:
-    """Write `config.json`."""
-    library = about.library
+def make_config(subject: CardSubject) -> str:
+    """Format `config.json`."""
+    library = subject.library
     value = {
         "library_name": "rewardharness",
         "schema_version": SCHEMA,
         "library_id": library.id,
-        "version": about.version,
+        "version": subject.version,
         "skills": len(library.skills),
         "tools": len(library.tools),
-        "evaluation": [each.to_json() for each in about.facts],
+        "evaluation": [facts.to_json() for facts in subject.facts],
     }
     return json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def read_config(text: str) -> Config:
-    """Read a `config.json` that may come from anybody; what cannot be understood in it counts as absent."""
+    """Parse an untrusted `config.json`. Invalid values are ignored."""
     try:
         value = json.loads(text) if len(text) <= MAX_CONFIG else None
     except (ValueError, RecursionError):
@@ -178,7 +177,7 @@ def read_config(text: str) -> Config:
     return Config(
         library_id if isinstance(library_id, str) and _ID.fullmatch(library_id) else "",
         version if isinstance(version, str) and len(version) <= 40 else "",
-        tuple(found for each in (facts if isinstance(facts, list) else []) if (found := _read_facts(each))),
+        tuple(filter(None, map(_read_facts, facts if isinstance(facts, list) else []))),
     )
 
 
@@ -216,23 +215,23 @@ def _read_interval(value: Any) -> Interval | None:
     return Interval(low, high, level) if 0 <= low <= high <= 1 and 0 < level < 1 else None
 
 
-def _header(about: Subject) -> Header:
-    meta = about.library.meta
+def _header(subject: CardSubject) -> Header:
+    meta = subject.library.meta
     header: Header = {"library_name": "rewardharness", "tags": list(TAGS), "pipeline_tag": "image-text-to-text"}
-    stated = meta.get("license")
-    if isinstance(stated, str) and re.fullmatch(r"[a-z0-9.-]{1,40}", stated):
-        header["license"] = stated
+    license_id = meta.get("license")
+    if isinstance(license_id, str) and re.fullmatch(r"[a-z0-9.-]{1,40}", license_id):
+        header["license"] = license_id
     header["language"] = "en"
-    models = sorted({each.model for each in about.facts if _HUB_NAME.fullmatch(each.model)})
-    datasets = sorted({each.dataset for each in about.facts if _HUB_NAME.fullmatch(each.dataset)})
+    models = sorted({facts.model for facts in subject.facts if _HUB_NAME.fullmatch(facts.model)})
+    datasets = sorted({facts.dataset for facts in subject.facts if _HUB_NAME.fullmatch(facts.dataset)})
     if models:
         header |= {"base_model": models, "base_model_relation": "adapter"}
     if datasets:
         header["datasets"] = datasets
-    results = [_result(each) for each in about.facts if each.accuracy.value is not None]
+    results = [_result(facts) for facts in subject.facts if facts.accuracy.value is not None]
     if results:
-        name = about.repo.rsplit("/", 1)[-1]
-        header["model-index"] = [{"name": f"{name} (Library {about.library.id[:12]})", "results": results}]
+        name = subject.repo.rsplit("/", 1)[-1]
+        header["model-index"] = [{"name": f"{name} (Library {subject.library.id[:12]})", "results": results}]
     return header
 
 
@@ -245,7 +244,7 @@ def _result(facts: Facts) -> dict[str, Any]:
     dataset = facts.dataset if _HUB_NAME.fullmatch(facts.dataset) else "local"
     args |= {"evolved_on_these_data": True} if facts.evolved_on else {}
     return {
-        "task": {"type": "image-text-to-text", "name": "preference between image edits"},
+        "task": {"type": "image-text-to-text", "name": "image edit preference"},
         "dataset": {"type": dataset, "name": _plain(facts.data) or dataset},
         "metrics": [{**metric, "args": args}],
     }
@@ -255,9 +254,9 @@ def _plain(text: str) -> str:
     return " ".join(text.split())[:200]
 
 
-def _summary(about: Subject) -> str:
-    library = about.library
-    version = f"Version **{about.version}**. " if about.version else "Not published yet. "
+def _summary(subject: CardSubject) -> str:
+    library = subject.library
+    version = f"Version **{subject.version}**. " if subject.version else "Not published. "
     counts = f"{_count(library.skills, 'Skill')} and {_count(library.tools, 'Tool')}"
     return f"{version}{counts}. Library id `{library.id}`."
 
@@ -268,64 +267,64 @@ def _count(items: Sequence[object], word: str) -> str:
 
 def _entries(library: Library) -> str:
     if not library.entries:
-        return "There are none yet."
+        return "This Library has no entries."
     rows = [
         (entry.kind.capitalize(), f"[`{entry.name}`]({entry.path})", _when(entry), foreign(entry.description))
         for entry in library.entries[:MAX_ROWS]
     ]
-    left = len(library.entries) - len(rows)
-    more = f"\n\nAnd {left} more; see `registry.json`." if left else ""
-    return table(("Kind", "Name", "Applies to", "What it is for"), rows) + more
+    omitted = len(library.entries) - len(rows)
+    more = f"\n\n{omitted} more entries are listed in `registry.json`." if omitted else ""
+    return table(("Kind", "Name", "Triggers", "Description"), rows) + more
 
 
 def _when(entry: Entry) -> str:
     triggers = ", ".join(str(trigger) for trigger in entry.triggers)
-    return foreign(triggers, 120) if triggers else "by its description"
+    return foreign(triggers, 120) if triggers else "determined by the description"
 
 
 def _results(facts: Sequence[Facts]) -> str:
     if not facts:
-        return "Not evaluated yet: no agreement with people has been measured for this version."
-    headings = ("Data", "What was counted", "Judge", "Protocol", "With this Library", "The same judge without it")
+        return "Not evaluated: the agreement of this version with human labels has not been measured."
+    headings = ("Data", "Metric", "Judge", "Protocol", "With this Library", "Same judge without it")
     rows = []
-    for each in facts[:MAX_ROWS]:
-        names = (each.counted, each.judge, each.protocol)
-        data = foreign(each.data, 200) + (", **evolved on it**" if each.evolved_on else "")
-        without = _figure(each.without, each.without_interval) if each.without else "not measured"
-        rows.append((data, *(foreign(text, 200) for text in names), _figure(each.accuracy, each.interval), without))
-    reading = (
-        "Shares of the judged examples on which the judge agrees with the label, with their confidence intervals. What "
-        "could not be judged is not counted as right, wrong or tied; how much was judged is said."
+    for row in facts[:MAX_ROWS]:
+        names = (row.counted, row.judge, row.protocol)
+        data = foreign(row.data, 200) + (", **evolved on it**" if row.evolved_on else "")
+        without = _figure(row.without, row.without_interval) if row.without else "not measured"
+        rows.append((data, *(foreign(text, 200) for text in names), _figure(row.accuracy, row.interval), without))
+    explanation = (
+        "Accuracy is the share of judged examples on which the judge agrees with the label, with its confidence "
+        "interval. Examples that could not be judged are excluded; the number of judged examples is given."
     )
-    known = any(each.evolved_on for each in facts[:MAX_ROWS])
-    said = f"{caution('Where the table says so, the Library')}\n\n" if known else ""
-    return f"{table(headings, rows)}\n\n{said}{reading}"
+    evolved_on = any(row.evolved_on for row in facts[:MAX_ROWS])
+    warning = f"{caution('Where marked, the Library')}\n\n" if evolved_on else ""
+    return f"{table(headings, rows)}\n\n{warning}{explanation}"
 
 
 def _figure(accuracy: Accuracy, interval: Interval | None) -> str:
     if accuracy.value is None:
-        return f"none of {accuracy.n} could be judged"
+        return f"none of {accuracy.n} judged"
     span = f" ({interval.low:.3f} to {interval.high:.3f} at {interval.level:.0%})" if interval else ""
     return f"{accuracy.value:.3f}{span}, {accuracy.judged} of {accuracy.n} judged"
 
 
 def _evolution(steps: Sequence[Step]) -> str:
     if not steps:
-        return "Its lineage is empty: the entries were written by hand, or nobody recorded how they came about."
-    kept = [step for step in steps if step.accepted]
-    head = f"{len(kept)} of {steps[-1].number} recorded edits were kept."
+        return "The lineage is empty: the entries were written by hand, or their evolution was not recorded."
+    accepted = sum(step.accepted for step in steps)
+    head = f"{accepted} of {steps[-1].number} recorded edits were accepted."
     if steps[0].number > 1:
-        head = f"Of the newest {len(steps)} of {steps[-1].number} recorded edits {len(kept)} were kept."
-    known = sorted({f"- {key}: {foreign(text, 120)}" for step in steps for key, text in step.setting.items()})
+        head = f"{accepted} of the latest {len(steps)} edits were accepted; {steps[-1].number} edits are recorded."
+    settings = sorted({f"- {key}: {foreign(text, 120)}" for step in steps for key, text in step.setting.items()})
     rows = []
     for step in steps[-MAX_ROWS:]:
         texts = ((step.operator, 40), (", ".join(step.entries), 120), (step.reason, 200))
-        outcome = "kept" if step.accepted else "rejected"
-        rows.append((str(step.number), outcome, *(foreign(*each) or "-" for each in texts), _evidence(step)))
-    headings = ("Edit", "Outcome", "What", "Entries", "Why", "Evidence")
-    parts = [head, "\n".join(known[:12]), table(headings, rows)]
+        outcome = "accepted" if step.accepted else "rejected"
+        rows.append((str(step.number), outcome, *(foreign(*text) or "-" for text in texts), _evidence(step)))
+    headings = ("Edit", "Outcome", "Operation", "Entries", "Reason", "Accuracy")
+    parts = [head, "\n".join(settings[:12]), table(headings, rows)]
     if draw(steps):
-        parts.append("![Agreement with the labels after each edit that was kept](evolution.svg)")
+        parts.append("![Accuracy after each accepted edit](evolution.svg)")
     return "\n\n".join(part for part in parts if part)
 
 
@@ -336,18 +335,18 @@ def _evidence(step: Step) -> str:
     return f"{step.after:.3f}{n}" if step.after is not None else f"not recorded{n}"
 
 
-def _changes(about: Subject) -> str:
-    if about.previous is None:
-        return "This is the first version." if about.version else "There is no earlier version to compare with."
-    before, library = about.previous
-    found = diff_libraries(library, about.library)
-    if found.is_empty:
-        return f"Since {before} no entry has changed."
-    lines = [f"Since {before}:", ""]
-    lines += [f"- added the {each.kind} `{each.name}`: {foreign(each.description)}" for each in found.added]
-    lines += [f"- removed the {each.kind} `{each.name}`" for each in found.removed]
-    for change in found.changed:
-        lines.append(f"- changed the {change.after.kind} `{change.name}`")
+def _changes(subject: CardSubject) -> str:
+    if subject.previous is None:
+        return "This is the first version." if subject.version else "There is no previous version."
+    before, library = subject.previous
+    diff = diff_libraries(library, subject.library)
+    if diff.is_empty:
+        return f"No entry has changed since {before}."
+    lines = [f"Changes since {before}:", ""]
+    lines += [f"- Added the {entry.kind} `{entry.name}`: {foreign(entry.description)}" for entry in diff.added]
+    lines += [f"- Removed the {entry.kind} `{entry.name}`" for entry in diff.removed]
+    for change in diff.changed:
+        lines.append(f"- Changed the {change.after.kind} `{change.name}`")
         lines += [f"  - {note}" for note in _notes(change.notes)]
     return "\n".join(lines[: 2 * MAX_ROWS])
 
@@ -355,9 +354,9 @@ def _changes(about: Subject) -> str:
 def _notes(notes: Sequence[str]) -> Iterator[str]:
     yield from (foreign(note) for note in notes[:MAX_NOTES])
     if len(notes) > MAX_NOTES:
-        yield f"and {len(notes) - MAX_NOTES} more differences"
+        yield f"{len(notes) - MAX_NOTES} more differences"
 
 
 def known_facts(config: Config, library: Library) -> tuple[Facts, ...]:
-    """Pick the facts of a `config.json` that are about this very Library."""
-    return tuple(each for each in config.facts if each.library_id == library.id)
+    """Return the facts of a `config.json` that concern the given Library."""
+    return tuple(facts for facts in config.facts if facts.library_id == library.id)

@@ -1,4 +1,4 @@
-"""The parts that a card is put together from: foreign text made harmless, tables, generated blocks, the header."""
+"""Parts of a card: escaped text, tables, generated blocks, and the header."""
 
 import re
 import unicodedata
@@ -7,73 +7,73 @@ from dataclasses import dataclass
 from typing import Any
 
 from rewardharness.errors import LibraryError
-from rewardharness.library.plaintext import unix_lines, unseen
+from rewardharness.library.plaintext import invisible, unix_lines
 from rewardharness.library.problems import FormatError
 from rewardharness.library.yamlsafe import print_yaml, read_yaml
 
-_HARMLESS = frozenset(" ,.;:?!%/'\"()-+=")
+_SAFE = frozenset(" ,.;:?!%/'\"()-+=")
 _WEB = re.compile(r"://+")
 _WWW = re.compile(r"(?i)(?<![^\W_])www(?=\.)")
 _AT = re.compile(r"(?<=\S)@(?=\S)")
 _MARK = re.compile(r"^<!-- rh:(begin|end) ([a-z]{1,20}) -->[ \t]*$", re.MULTILINE)
-_OUR_MODEL_INDEX = re.compile(r".* \(Library [0-9a-f]{12}\)")
-_REMEDY = "Correct README.md, or move it away and let it be written anew."
+_GENERATED_MODEL_INDEX = re.compile(r".* \(Library [0-9a-f]{12}\)")
+_REMEDY = "Correct README.md, or move it elsewhere to generate a new one."
 
 Header = dict[str, Any]
 
 
 def foreign(text: str, limit: int = 300) -> str:
-    """Make foreign text harmless in Markdown: one line that holds no markup, no HTML and nothing that becomes a link.
+    """Escape untrusted text for Markdown. The result is one line without markup, HTML, and automatic links.
 
     Args:
         text: The text.
-        limit: Its length, at most; the rest is cut off.
+        limit: Maximum length in characters; longer text is truncated.
     """
     line = one_line(text, limit)
-    return "".join(char if _harmless(char) else f"&#{ord(char)};" for char in line)
+    return "".join(char if _is_safe(char) else f"&#{ord(char)};" for char in line)
 
 
 def one_line(text: str, limit: int = 300) -> str:
-    """Put foreign text on one line of at most `limit` characters, without what is not seen and without addresses.
+    """Convert untrusted text to one line of at most `limit` characters without invisible characters and addresses.
 
-    It may still hold markup. Some readers look for addresses after escapes are resolved, so these are broken up for
-    good.
+    The line may contain markup. Addresses are split with spaces because some renderers detect them even if they are
+    escaped.
     """
-    hidden = {offset for offset, _ in unseen(text)}
+    hidden = {offset for offset, _ in invisible(text)}
     line = " ".join("".join(char for offset, char in enumerate(text) if offset not in hidden).split())
     line = line if len(line) <= limit else line[: limit - 1] + "…"
     return _AT.sub(" @ ", _WWW.sub("www ", _WEB.sub(": //", line)))
 
 
-def _harmless(char: str) -> bool:
-    return char in _HARMLESS or unicodedata.category(char)[0] in "LMN" or not (char.isascii() or char.isspace())
+def _is_safe(char: str) -> bool:
+    return char in _SAFE or unicodedata.category(char)[0] in "LMN" or not (char.isascii() or char.isspace())
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table; cells are markup whose foreign parts are harmless."""
+    """Format a Markdown table. The cells are markup, so untrusted text in them must be escaped."""
     lines = [headings, ["---"] * len(headings), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 @dataclass(frozen=True)
 class Card:
-    """A card in its parts."""
+    """A card, split into its parts."""
 
     header: Header
     parts: tuple[tuple[str, str], ...]
-    """Name and text of each generated block, and of what stands between them, which has the name ``."""
+    """Name and text of each generated block and of the text between blocks, whose name is empty."""
 
     @property
     def blocks(self) -> dict[str, str]:
-        """The generated blocks by name, with their marks."""
+        """The generated blocks by name, including their markers."""
         return {name: text for name, text in self.parts if name}
 
 
 def read_card(text: str) -> Card:
-    """Take a card apart.
+    """Parse a card.
 
     Raises:
-        LibraryError: If its header cannot be read, or the mark of a block is missing or there twice.
+        LibraryError: If the header is invalid, or the marker of a block is missing or duplicated.
     """
     header, body = split_header(unix_lines(text.removeprefix("\ufeff")))
     parts: list[tuple[str, str]] = []
@@ -81,27 +81,27 @@ def read_card(text: str) -> Card:
     for mark in _MARK.finditer(body):
         kind, name = mark.groups()
         if (kind == "begin") == bool(opened) or (kind == "end" and name != opened):
-            message = f"README.md: `rh:{kind} {name}` has no counterpart where it stands."
+            message = f"README.md: `rh:{kind} {name}` has no matching marker."
             raise LibraryError(message, next_step=_REMEDY)
         if kind == "begin":
             opened, start = name, mark.start()
             parts.append(("", body[position:start]))
         else:
-            if any(name == other for other, _ in parts):
-                raise LibraryError(f"README.md: the block `{name}` is there twice.", next_step="Remove one.")
+            if any(name == earlier for earlier, _ in parts):
+                raise LibraryError(f"README.md: the block `{name}` occurs twice.", next_step="Remove one of them.")
             parts.append((name, body[start : mark.end()]))
             opened, position = "", mark.end()
     if opened:
-        raise LibraryError(f"README.md: the block `{opened}` has no end.", next_step=_REMEDY)
+        raise LibraryError(f"README.md: the block `{opened}` has no end marker.", next_step=_REMEDY)
     parts.append(("", body[position:]))
     return Card(header, tuple(parts))
 
 
 def split_header(text: str) -> tuple[Header, str]:
-    """Split a card into its YAML header and the rest.
+    """Split a card into its YAML header and its body.
 
     Raises:
-        LibraryError: If the header cannot be read.
+        LibraryError: If the header is invalid.
     """
     if text.split("\n", 1)[0].rstrip() != "---":
         return {}, text
@@ -119,30 +119,30 @@ def split_header(text: str) -> tuple[Header, str]:
 
 
 def print_card(card: Card) -> str:
-    """Put a card together."""
+    """Format a card as Markdown with a YAML header."""
     return f"---\n{print_yaml(card.header)}---\n" + "".join(text for _, text in card.parts)
 
 
 def combine(new: Card, existing: Card) -> Card:
-    """Put newly generated blocks into an existing card, and leave all else in it as it is.
+    """Update the generated blocks of an existing card and keep its other text.
 
-    A block that the existing card does not have goes to its end.
+    Blocks that the existing card does not contain are appended.
     """
-    fresh = new.blocks
-    parts = [(name, fresh.get(name, text)) for name, text in existing.parts]
-    have = {name for name, _ in parts}
-    missing = [(name, text) for name, text in fresh.items() if name not in have]
-    for name, text in missing:
-        before = parts[-1][1]
-        gap = "" if not before or before.endswith("\n\n") else "\n" if before.endswith("\n") else "\n\n"
+    blocks = new.blocks
+    parts = [(name, blocks.get(name, text)) for name, text in existing.parts]
+    for name, text in blocks.items():
+        if name in existing.blocks:
+            continue
+        last = parts[-1][1]
+        gap = "" if not last or last.endswith("\n\n") else "\n" if last.endswith("\n") else "\n\n"
         parts += [("", gap), (name, text), ("", "\n")]
     return Card(combine_headers(new.header, existing.header), tuple(parts))
 
 
 def combine_headers(new: Header, existing: Header) -> Header:
-    """Bring a generated header up to date with what people wrote into the existing one.
+    """Merge a generated header into an existing one.
 
-    Tags are joined; results of this project are replaced; licence and language stay as they were written.
+    Tags are combined, results of this project are replaced, and the existing license and language are kept.
     """
     header = {**existing, **{key: value for key, value in new.items() if key not in {"license", "language"}}}
     for key in ("license", "language"):
@@ -153,13 +153,13 @@ def combine_headers(new: Header, existing: Header) -> Header:
     header["tags"] = list(dict.fromkeys([*new.get("tags", []), *tags]))
     index = existing.get("model-index")
     index = index if isinstance(index, list) else []
-    index = [each for each in index if not _is_ours(each)] + new.get("model-index", [])
+    index = [entry for entry in index if not _is_generated(entry)] + new.get("model-index", [])
     header.pop("model-index", None)
     return {**header, "model-index": index} if index else header
 
 
 def hand_written(text: str, generated: Header) -> tuple[str, str]:
-    """What people wrote in a card: the text outside the blocks, and the header without what is generated."""
+    """Return the text outside the generated blocks and the header without generated keys."""
     if not text.strip():
         return "", ""
     card = read_card(text)
@@ -167,6 +167,6 @@ def hand_written(text: str, generated: Header) -> tuple[str, str]:
     return re.sub(r"\s+", " ", "".join(text for name, text in card.parts if not name)).strip(), print_yaml(own)
 
 
-def _is_ours(entry: Any) -> bool:
+def _is_generated(entry: Any) -> bool:
     name = entry.get("name") if isinstance(entry, Mapping) else None
-    return isinstance(name, str) and _OUR_MODEL_INDEX.fullmatch(name) is not None
+    return isinstance(name, str) and _GENERATED_MODEL_INDEX.fullmatch(name) is not None

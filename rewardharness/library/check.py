@@ -1,4 +1,4 @@
-"""Checks a Library's folder and returns everything that is wrong or odd in it."""
+"""Checks the folder of a Library and returns its errors, warnings, and notes."""
 
 import stat
 from collections.abc import Collection, Iterable
@@ -7,25 +7,25 @@ from pathlib import Path, PurePosixPath
 
 from rewardharness.errors import shown
 from rewardharness.library.entry import ENTRY_FILE, FOLDERS, RUBRIC_FILE
-from rewardharness.library.folder import MAX_TOTAL, Folder, odd_kind
-from rewardharness.library.lint import Surroundings, lint_entry
+from rewardharness.library.folder import MAX_TOTAL, Folder, special_kind
+from rewardharness.library.lint import LintContext, lint_entry
 from rewardharness.library.overlap import check_copied, compare_entries
 from rewardharness.library.problems import SEVERITIES, Findings, Problem
-from rewardharness.library.reader import LINEAGE_FILE, Reading, read_folder
+from rewardharness.library.reader import LINEAGE_FILE, FolderContent, read_folder
 from rewardharness.library.registry import REGISTRY_FILE
 
 __all__ = ["MAX_LISTED", "Problem", "check_folder"]
 
 MAX_LISTED = 20_000
-"""Files that are looked at, at most."""
+"""Maximum number of files that are checked."""
 
-_PASSED_OVER = frozenset({".git", ".cache", ".huggingface"})
+_SKIPPED_FOLDERS = frozenset({".git", ".cache", ".huggingface"})
 _CODE = frozenset(
     ".py .pyc .pyo .pyd .pyi .pyw .pyz .pth .egg .whl .ipynb .so .dll .dylib .exe .com .msi .bat .cmd .ps1 .vbs .sh "
     ".bash .zsh .fish .js .mjs .cjs .ts .rb .pl .php .lua .jar .class .wasm .scpt .applescript .desktop".split()
 )
 _PICKLES = frozenset(".pkl .pickle .pt .ckpt .joblib".split())
-_KNOWN = frozenset(
+_STANDARD_FILES = frozenset(
     {REGISTRY_FILE, LINEAGE_FILE, "README.md", "LICENSE", "LICENSE.md", "LICENSE.txt", "NOTICE", "CHANGELOG.md"}
     | {".gitattributes", ".gitignore", f"{REGISTRY_FILE}.lock"}
     | {"config.json", "evolution.svg", ".rh-origin.json"}  # written when a Library is pushed or pulled
@@ -35,25 +35,25 @@ _KNOWN = frozenset(
 def check_folder(
     path: Path | str, known_measures: Collection[str] | None = None, instructions: Iterable[str] = ()
 ) -> tuple[Problem, ...]:
-    """Check a Library's folder.
+    """Check the folder of a Library.
 
-    Nothing in the folder makes this raise; no file is run, no link is followed.
+    The content of the folder never causes an exception. No file is executed, and no link is followed.
 
     Args:
         path: The folder.
-        known_measures: Names of the measures that Tools and criteria may use; None leaves the names unchecked.
-        instructions: Instructions of the examples that it was evolved on; their phrases do not belong in it.
+        known_measures: Names of the measures that Tools and criteria may use; None to skip this check.
+        instructions: Instructions of the training examples; phrases copied from them are reported.
 
     Returns:
-        Every problem with its file and line, in order of file and line. Whatever `Library.load` refuses is an
-        error here; so are code, links and names of measures that do not exist.
+        All problems, sorted by file and line. Everything that `Library.load` rejects is an error, and so are code,
+        links, and unknown measures.
     """
     path = Path(path)
     reading = read_folder(path)
     findings = reading.findings
-    around = Surroundings({read.entry.name for read in reading.entries} | set(reading.registry.kinds), known_measures)
+    context = LintContext({read.entry.name for read in reading.entries} | set(reading.registry.kinds), known_measures)
     for read in reading.entries:
-        lint_entry(read, around, findings.at(read.entry.path))
+        lint_entry(read, context, findings.at(read.entry.path))
     entries = [read.entry for read in reading.entries]
     compare_entries(entries, findings)
     check_copied(entries, instructions, findings)
@@ -61,48 +61,50 @@ def check_folder(
         _check_files(path, reading)
     order = {severity: rank for rank, severity in enumerate(SEVERITIES)}
     unique = dict.fromkeys(findings.found)
-    return tuple(sorted(unique, key=lambda each: (each.where, each.line or 0, order[each.severity], each.message)))
+    return tuple(sorted(unique, key=lambda item: (item.where, item.line or 0, order[item.severity], item.message)))
 
 
-def _check_files(path: Path, reading: Reading) -> None:
-    """Look at every file by name and kind; none is opened."""
-    here = reading.findings.at("")
-    ours = {f"{FOLDERS[kind]}/{name}" for name, kind in reading.registry.kinds.items()}
+def _check_files(path: Path, reading: FolderContent) -> None:
+    """Check every file by its name and type, without opening it."""
+    findings = reading.findings.at("")
+    entry_folders = {f"{FOLDERS[kind]}/{name}" for name, kind in reading.registry.kinds.items()}
     total = 0
     count = 0
     try:
-        for where, status in islice(Folder(path).list(_PASSED_OVER), MAX_LISTED + 1):
+        for where, status in islice(Folder(path).list(_SKIPPED_FOLDERS), MAX_LISTED + 1):
             count += 1
             total += status.st_size if stat.S_ISREG(status.st_mode) else 0
-            _check_file(where, status.st_mode, status.st_nlink, ours, here.at(shown(where, 200)))
+            _check_file(where, status.st_mode, status.st_nlink, entry_folders, findings.at(shown(where, 200)))
     except OSError as error:
-        here.error(f"A folder cannot be listed: {error.strerror or error}.", None, "Check its mode.")
+        findings.error(
+            f"A folder cannot be listed: {error.strerror or error}.", None, "Check the permissions of the folder."
+        )
     if count > MAX_LISTED:
-        here.error(f"There are more than {MAX_LISTED} files.", None, "A Library holds few files; move others away.")
+        findings.error(f"There are more than {MAX_LISTED} files.", None, "Move unrelated files elsewhere.")
     if total > MAX_TOTAL:
-        message = f"The files have {total} bytes together; a Library has at most {MAX_TOTAL}."
-        here.error(message, None, "Move what does not belong to the Library away.")
+        message = f"The files have {total} bytes in total; the limit is {MAX_TOTAL}."
+        findings.error(message, None, "Move unrelated files elsewhere.")
 
 
-def _check_file(where: str, mode: int, links: int, ours: Collection[str], findings: Findings) -> None:
-    pure = PurePosixPath(where)
-    kind = odd_kind(mode)
+def _check_file(where: str, mode: int, links: int, entry_folders: Collection[str], findings: Findings) -> None:
+    path = PurePosixPath(where)
+    kind = special_kind(mode)
     if kind:
-        findings.error(f"This is {kind}, and is not read.", None, "Put a real file there, or remove it.")
+        findings.error(f"This is {kind} and is not read.", None, "Replace it with a regular file, or remove it.")
         return
-    if pure.suffix.lower() in _CODE or pure.name == "__init__" or "__pycache__" in pure.parts:
-        findings.error("This is code. A Library holds no code; it is never run.", None, "Remove it.")
+    if path.suffix.lower() in _CODE or path.name == "__init__" or "__pycache__" in path.parts:
+        findings.error("This is code. A Library contains no code, and none is ever executed.", None, "Remove it.")
         return
-    if pure.suffix.lower() in _PICKLES:
-        findings.error("Files of this kind can hold code. A Library holds text alone.", None, "Remove it.")
+    if path.suffix.lower() in _PICKLES:
+        findings.error("Files of this type can contain code. A Library contains only text.", None, "Remove it.")
         return
     if links > 1:
-        findings.note(f"The file has {links} names on this disk; a change through another name shows here.")
-    if len(pure.parts) == 3 and pure.parts[0] in FOLDERS.values():
-        folder = str(pure.parent)
-        if pure.name == RUBRIC_FILE and pure.parts[0] == FOLDERS["tool"]:
-            findings.warning("A Tool has no rubric; this is not read.", None, "Remove it, or give it to a Skill.")
-        elif pure.name not in {ENTRY_FILE, RUBRIC_FILE} and folder in ours:
-            findings.note("This file is kept, but not read.")
-    elif str(pure) not in _KNOWN:
-        findings.note("This file is kept, but not read.")
+        findings.note(f"The file has {links} hard links; a change through another link changes this file.")
+    if len(path.parts) == 3 and path.parts[0] in FOLDERS.values():
+        folder = str(path.parent)
+        if path.name == RUBRIC_FILE and path.parts[0] == FOLDERS["tool"]:
+            findings.warning("A Tool has no rubric; this file is not read.", None, "Remove it, or move it to a Skill.")
+        elif path.name not in {ENTRY_FILE, RUBRIC_FILE} and folder in entry_folders:
+            findings.note("This file is kept but not read.")
+    elif str(path) not in _STANDARD_FILES:
+        findings.note("This file is kept but not read.")

@@ -1,4 +1,4 @@
-"""Tells what differs between two Libraries, for people and for machines."""
+"""Compares Libraries and describes the differences in words and as JSON."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -13,24 +13,24 @@ from rewardharness.library.store import Library
 
 @dataclass(frozen=True)
 class EntryDiff:
-    """What differs between two versions of one entry."""
+    """Difference between two versions of one entry."""
 
     before: Entry
     after: Entry
     notes: tuple[str, ...]
-    """The differences in words, one sentence each."""
+    """Descriptions of the differences, one sentence each."""
     document: str
-    """Unified diff of `SKILL.md`, formatting apart; empty when it says the same."""
+    """Unified diff of the normalized `SKILL.md`; empty if equal."""
     rubric: str
-    """Unified diff of `rubric.yaml`, formatting apart; empty when it says the same."""
+    """Unified diff of the normalized `rubric.yaml`; empty if equal."""
 
     @property
     def name(self) -> str:
-        """Name of the entry, the same in both versions."""
+        """Name of the entry."""
         return self.after.name
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as a JSON object."""
+        """Return the difference as a JSON object."""
         return {
             "name": self.name,
             "kind": self.after.kind,
@@ -42,7 +42,7 @@ class EntryDiff:
 
 @dataclass(frozen=True)
 class LibraryDiff:
-    """What differs between two Libraries."""
+    """Difference between two Libraries."""
 
     before_id: str
     after_id: str
@@ -52,22 +52,22 @@ class LibraryDiff:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the entries are the same."""
+        """Whether all entries are equal."""
         return not (self.added or self.removed or self.changed)
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as a JSON object."""
+        """Return the difference as a JSON object."""
         return {
             "before_id": self.before_id,
             "after_id": self.after_id,
             "added": [_summary(entry) for entry in self.added],
             "removed": [_summary(entry) for entry in self.removed],
-            "changed": [each.to_json() for each in self.changed],
+            "changed": [entry.to_json() for entry in self.changed],
         }
 
 
 def diff_libraries(before: Library, after: Library) -> LibraryDiff:
-    """Compare two Libraries entry by entry. How entries are formatted does not count."""
+    """Compare two Libraries entry by entry, ignoring formatting."""
     changed = []
     for entry in after.entries:
         old = before.get(entry.name)
@@ -106,17 +106,17 @@ def _unified(before: str, after: str, name: str) -> str:
 
 def _entry_notes(before: Entry, after: Entry) -> Iterator[str]:
     if before.kind != after.kind:
-        yield f"It was a {before.kind} and is a {after.kind}."
+        yield f"The kind changed from {before.kind} to {after.kind}."
     if before.description != after.description:
-        yield f"The description was {before.description!r} and is {after.description!r}."
+        yield f"The description changed from {before.description!r} to {after.description!r}."
     yield from _trigger_notes(before, after)
     for key in sorted({*before.metadata, *after.metadata} - {"triggers"}):
         yield from _value_note(f"metadata.{key}", before.metadata.get(key), after.metadata.get(key))
     yield from _value_note("The measure", before.measure, after.measure)
-    for key, words in (("system_prompt", "The system prompt"), ("body", "The body")):
+    for key, label in (("system_prompt", "The system prompt"), ("body", "The body")):
         old, new = getattr(before, key) or "", getattr(after, key) or ""
         if old != new:
-            yield f"{words} changed: {len(old)} characters before, {len(new)} after."
+            yield f"{label} changed from {len(old)} to {len(new)} characters."
     for key in ("input_schema", "output_schema", "extra"):
         yield from _mapping_notes(key, getattr(before, key) or {}, getattr(after, key) or {})
 
@@ -126,26 +126,26 @@ def _trigger_notes(before: Entry, after: Entry) -> Iterator[str]:
     added = [trigger for trigger in new if trigger not in old]
     removed = [trigger for trigger in old if trigger not in new]
     if added:
-        yield f"New triggers: {', '.join(added)}."
+        yield f"Triggers added: {', '.join(added)}."
     if removed:
         yield f"Triggers removed: {', '.join(removed)}."
     if old and not new:
-        yield "It has no triggers any more: its description decides when it applies."
+        yield "All triggers were removed; the description determines when the entry applies."
 
 
-def _value_note(what: str, old: Any, new: Any) -> Iterator[str]:
+def _value_note(label: str, old: Any, new: Any) -> Iterator[str]:
     if old == new:
         return
     if old is None:
-        yield f"{what} is now {_words(new)}; there was none."
+        yield f"{label} {_format(new)} was added."
     elif new is None:
-        yield f"{what} was {_words(old)} and is gone."
+        yield f"{label} {_format(old)} was removed."
     else:
-        yield f"{what} was {_words(old)} and is {_words(new)}."
+        yield f"{label} changed from {_format(old)} to {_format(new)}."
 
 
-def _words(value: Any) -> str:
-    """Put a value of an entry into words: a text in quotes, several texts one after the other, all else as JSON."""
+def _format(value: Any) -> str:
+    """Format a value: quoted text, a comma-separated tuple, or JSON."""
     if isinstance(value, str):
         return repr(value)
     if isinstance(value, tuple):
@@ -153,34 +153,35 @@ def _words(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def _mapping_notes(what: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+def _mapping_notes(label: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
     for key in sorted({*old, *new}):
-        yield from _value_note(f"{what}.{key}", old.get(key), new.get(key))
+        yield from _value_note(f"{label}.{key}", old.get(key), new.get(key))
 
 
 def _rubric_notes(before: Rubric | None, after: Rubric | None) -> Iterator[str]:
-    old = {each.id: each for each in before.criteria} if before else {}
-    new = {each.id: each for each in after.criteria} if after else {}
+    old = {criterion.id: criterion for criterion in before.criteria} if before else {}
+    new = {criterion.id: criterion for criterion in after.criteria} if after else {}
     old_shares, new_shares = before.weights() if before else {}, after.weights() if after else {}
     for name in new:
         if name not in old:
-            yield f"New criterion {name!r} with {new_shares[name]:.0%} of the weight."
+            yield f"Criterion {name!r} was added with {new_shares[name]:.0%} of the weight."
     for name in old:
         if name not in new:
-            yield f"Criterion {name!r} is gone; it had {old_shares[name]:.0%} of the weight."
+            yield f"Criterion {name!r} was removed; it had {old_shares[name]:.0%} of the weight."
         else:
             yield from _criterion_notes(old[name], new[name], old_shares[name], new_shares[name])
 
 
 def _criterion_notes(old: Criterion, new: Criterion, old_share: float, new_share: float) -> Iterator[str]:
-    what = f"Criterion {old.id!r}:"
+    label = f"Criterion {old.id!r}:"
     if old.weight != new.weight:
-        yield f"{what} the weight was {old.weight:g} ({old_share:.0%}) and is {new.weight:g} ({new_share:.0%})."
+        before, after = f"{old.weight:g} ({old_share:.0%})", f"{new.weight:g} ({new_share:.0%})"
+        yield f"{label} the weight changed from {before} to {after}."
     if old.text != new.text:
-        yield f"{what} the text changed."
+        yield f"{label} the text changed."
     if tuple(old.scale) != tuple(new.scale):
-        was, now = (f"{each.scale[0]:g} to {each.scale[1]:g}" for each in (old, new))
-        yield f"{what} the scale was {was} and is {now}."
-    yield from _value_note(f"{what} the dimension", old.dimension, new.dimension)
-    yield from _value_note(f"{what} the measure", old.measure, new.measure)
-    yield from _value_note(f"{what} the kinds of edit", old.applies or None, new.applies or None)
+        before, after = (f"[{criterion.scale[0]:g}, {criterion.scale[1]:g}]" for criterion in (old, new))
+        yield f"{label} the scale changed from {before} to {after}."
+    yield from _value_note(f"{label} the dimension", old.dimension, new.dimension)
+    yield from _value_note(f"{label} the measure", old.measure, new.measure)
+    yield from _value_note(f"{label} the kinds of edit", old.applies or None, new.applies or None)

@@ -1,4 +1,4 @@
-"""One entry of a Library: a Skill or a Tool, read from and written as `SKILL.md` (and `rubric.yaml`)."""
+"""Library entries: Skills and Tools, stored as `SKILL.md` and, for Skills, `rubric.yaml`."""
 
 import re
 from collections.abc import Mapping
@@ -17,22 +17,22 @@ from rewardharness.library.yamlsafe import Document, print_yaml, read_yaml
 Kind = Literal["skill", "tool"]
 
 SCHEMA = 2
-"""Version of the format that is written."""
+"""Version of the written format."""
 ENTRY_FILE = "SKILL.md"
 RUBRIC_FILE = "rubric.yaml"
 FOLDERS: Mapping[Kind, str] = {"skill": "skills", "tool": "tools"}
 """Folder of each kind of entry."""
 
 MAX_BYTES = 256 * 1024
-"""Size of one entry's file, at most."""
+"""Maximum size of an entry file in bytes."""
 MAX_FRONT = 16 * 1024
-"""Size of the front matter, at most."""
+"""Maximum size of the front matter in bytes."""
 MAX_DESCRIPTION = 1024
-"""Characters of a description, at most."""
+"""Maximum length of a description in characters."""
 MAX_NAME = 64
-"""Characters of a name, at most."""
+"""Maximum length of a name in characters."""
 
-_TRIGGERS = "Separate words and phrases by commas; write expressions between slashes, or `always`."
+_TRIGGERS_REMEDY = "Separate words and phrases with commas, enclose regular expressions in slashes, or write `always`."
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
 _LOADABLE_NAME = re.compile(rf"[A-Za-z0-9_](?:[A-Za-z0-9_-]{{0,{MAX_NAME - 1}}})")
 _RESERVED = frozenset({"con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10))})
@@ -53,33 +53,32 @@ _KEYS = (
 class Entry:
     """A Skill (guidance for a judge) or a Tool (one focused analysis).
 
-    Texts are kept tidy: see `tidy`. Two entries are equal when they mean the same and carry the same unknown keys,
-    however they are written.
+    Texts are normalized with `tidy`. Formatting does not affect equality; unknown keys do.
     """
 
     name: str
     """Unique in the Library; also the name of its folder."""
     kind: Kind
     description: str
-    """What it is for and when it applies, in a sentence or two."""
+    """Purpose of the entry and when it applies, in one or two sentences."""
     body: str = ""
     """Markdown: guidance for the judge (Skill), or when and how to call it (Tool)."""
     metadata: Mapping[str, str] = field(default_factory=dict)
-    """Keys of this project, such as `triggers`."""
+    """Keys defined by this project, such as `triggers`."""
     system_prompt: str | None = None
-    """What a prompted Tool tells the model."""
+    """System prompt of a prompted Tool."""
     measure: str | None = None
     """The measure that a measured Tool runs."""
     input_schema: Mapping[str, Any] | None = None
-    """What a prompted Tool is given: name to an informal type."""
+    """Inputs of a prompted Tool: informal type by name."""
     output_schema: Mapping[str, Any] | None = None
-    """What a prompted Tool has to answer: name to an informal type."""
+    """Outputs of a prompted Tool: informal type by name."""
     rubric: Rubric | None = None
-    """Weighted criteria; Skills only."""
+    """Weighted criteria of a Skill."""
     extra: Mapping[str, Any] = field(default_factory=dict)
-    """Front matter that this version does not know; kept on rewrite."""
+    """Unknown front matter keys; preserved on rewrite."""
     documents: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
-    """The files that it was read from, by name, exactly as they were; empty for an entry made in memory."""
+    """Exact text of the source files by name; empty for an entry created in memory."""
 
     def __post_init__(self) -> None:
         for name in ("description", "body"):
@@ -91,33 +90,35 @@ class Entry:
 
     @property
     def path(self) -> str:
-        """Where its `SKILL.md` lies in a Library. Follows from kind and name; never read from a file."""
+        """Path of `SKILL.md` in the Library, derived from kind and name and never read from a file."""
         return f"{FOLDERS[self.kind]}/{self.name}/{ENTRY_FILE}"
 
     @cached_property
     def triggers(self) -> tuple[Trigger, ...]:
-        """When it applies; empty when it does not say.
+        """Conditions under which the entry applies; empty if none are given.
 
         Raises:
-            LibraryError: If `metadata.triggers` does not follow the grammar.
+            LibraryError: If `metadata.triggers` is invalid.
         """
         try:
             return parse_triggers(self.metadata.get("triggers", ""))
         except TriggerError as error:
-            raise LibraryError(f"The triggers of {self.name!r}: {error}", next_step="Correct them.") from None
+            raise LibraryError(
+                f"Invalid triggers of {self.name!r}: {error}", next_step="Correct the triggers."
+            ) from None
 
     @property
     def protected(self) -> bool:
-        """Whether evolution must not remove it: `metadata.protected` is `true`."""
+        """Whether evolution must not remove the entry: `metadata.protected` is `true`."""
         return self.metadata.get("protected") == "true"
 
     @cached_property
     def entry_id(self) -> str:
-        """Content id of what the entry means: formatting and unknown keys do not count."""
+        """Content id of the entry. Formatting and unknown keys do not affect it."""
         return content_id(self.canonical())
 
     def canonical(self) -> dict[str, Any]:
-        """Return what the entry means as JSON values."""
+        """Return the content of the entry as JSON values, without formatting and unknown keys."""
         return {
             "name": self.name,
             "kind": self.kind,
@@ -134,35 +135,36 @@ class Entry:
 
 @dataclass(frozen=True)
 class Places:
-    """Where the parts of an entry stand in its `SKILL.md`."""
+    """Locations of the parts of an entry in its `SKILL.md`."""
 
     front: Document
     """The front matter."""
     body_line: int
-    """Line on which the body begins."""
+    """First line of the body."""
 
     def line(self, key: str) -> int | None:
-        """Line of a key of the front matter."""
+        """Return the line of a front matter key."""
         return self.front.line(key)
 
 
 def name_problem(name: str) -> str | None:
-    """Say what is wrong with the name of a new entry, or None.
+    """Return the reason why a name is invalid for a new entry, or None.
 
-    Names are lowercase words joined by hyphens, at most 64 characters, and no file name that Windows reserves.
+    A valid name consists of lowercase words joined by hyphens, has at most 64 characters, and is not a reserved file
+    name on Windows.
     """
     if not _NAME.fullmatch(name):
-        return f"The name {shown(name)!r} is not lowercase words and digits joined by hyphens."
+        return f"The name {shown(name)!r} does not consist of lowercase words and digits joined by hyphens."
     return _reserved(name)
 
 
 def loadable_name_problem(name: str) -> str | None:
-    """Say why an entry with this name is not loaded, or None.
+    """Return the reason why an entry with this name cannot be loaded, or None.
 
-    Libraries in the wild also use capitals and underscores. What could leave the folder stays refused.
+    Published Libraries also use capital letters and underscores, so these are accepted.
     """
     if not _LOADABLE_NAME.fullmatch(name):
-        return f"The name {shown(name)!r} is not 1 to {MAX_NAME} letters, digits, hyphens and underscores."
+        return f"The name {shown(name)!r} is not 1 to {MAX_NAME} letters, digits, hyphens, and underscores."
     return _reserved(name)
 
 
@@ -171,17 +173,17 @@ def _reserved(name: str) -> str | None:
 
 
 def parse_entry(text: str, *, name: str, kind: Kind, rubric_text: str | None = None, where: str = ENTRY_FILE) -> Entry:
-    """Read an entry.
+    """Parse an entry.
 
     Args:
-        text: `SKILL.md`.
-        name: The name that it has to have: that of its folder.
-        kind: The kind that it has to have.
-        rubric_text: `rubric.yaml`, if there is one.
-        where: The file, for messages.
+        text: Content of `SKILL.md`.
+        name: Required name, which is the name of the folder.
+        kind: Required kind.
+        rubric_text: Content of `rubric.yaml`; None if the file does not exist.
+        where: File name for messages.
 
     Raises:
-        LibraryError: The first thing that breaks the format.
+        LibraryError: If the entry is invalid; describes the first error.
     """
     findings = Findings(where)
     entry, _ = read_entry(text, name, kind, rubric_text, findings)
@@ -192,15 +194,15 @@ def parse_entry(text: str, *, name: str, kind: Kind, rubric_text: str | None = N
 def read_entry(
     text: str, name: str, kind: Kind, rubric_text: str | None, findings: Findings
 ) -> tuple[Entry | None, Places | None]:
-    """Read an entry and collect every problem in it.
+    """Parse an entry and collect all problems.
 
     Returns:
-        The entry, None when there was an error; and the places of its parts, None when there is no front matter.
+        The entry, or None if there is an error; and the locations of its parts, or None without front matter.
     """
-    here = Findings(findings.where)
-    entry, places = _read_entry(text, name, kind, rubric_text, here)
-    findings.found.extend(here.found)
-    return (None if here.failed else entry), places
+    entry_findings = Findings(findings.where)
+    entry, places = _read_entry(text, name, kind, rubric_text, entry_findings)
+    findings.found.extend(entry_findings.found)
+    return (None if entry_findings.failed else entry), places
 
 
 def _read_entry(
@@ -210,7 +212,7 @@ def _read_entry(
     if problem:
         findings.error(problem, remedy="Rename the entry.")
     elif name_problem(name):
-        findings.warning(cast(str, name_problem(name)), remedy="Rename the entry; new entries need such a name.")
+        findings.warning(cast(str, name_problem(name)), remedy="Rename the entry; new entries need a valid name.")
     rubric = None
     if rubric_text is not None:
         rubric = _entry_rubric(rubric_text, kind, findings)
@@ -229,7 +231,7 @@ def _read_entry(
 
 
 def print_entry(entry: Entry) -> str:
-    """Write an entry as `SKILL.md` in this project's own formatting. `parse_entry` reads the same entry back."""
+    """Format an entry as `SKILL.md`. `parse_entry` is the inverse."""
     front: dict[str, Any] = {"schema_version": SCHEMA, "name": entry.name, "kind": entry.kind}
     front["description"] = entry.description
     for key in ("system_prompt", "measure", "input_schema", "output_schema"):
@@ -244,14 +246,13 @@ def print_entry(entry: Entry) -> str:
 def entry_files(entry: Entry) -> dict[str, str]:
     """Return the files of an entry by name.
 
-    A file that still says what the entry means is returned as it was read, so that saving does not reformat what
-    nobody changed.
+    The original text of an unchanged file is returned, so that saving does not reformat it.
     """
     files = {ENTRY_FILE: print_entry(entry)}
     original = entry.documents.get(ENTRY_FILE)
     if original is not None:
-        kept, _ = read_entry(original, entry.name, entry.kind, None, Findings(ENTRY_FILE))
-        if kept == replace(entry, rubric=None):
+        parsed, _ = read_entry(original, entry.name, entry.kind, None, Findings(ENTRY_FILE))
+        if parsed == replace(entry, rubric=None):
             files[ENTRY_FILE] = original
     if entry.rubric is not None:
         files[RUBRIC_FILE] = print_rubric(entry.rubric)
@@ -262,7 +263,7 @@ def entry_files(entry: Entry) -> dict[str, str]:
 
 
 def check_entry(entry: Entry) -> None:
-    """Make sure that an entry made in memory can be written and read back as the same entry.
+    """Check that an entry can be written and read back unchanged.
 
     Raises:
         LibraryError: If it cannot.
@@ -273,30 +274,30 @@ def check_entry(entry: Entry) -> None:
         text.encode("utf-8")
     except (UnicodeEncodeError, RecursionError) as error:
         raise LibraryError(f"{entry.name!r} cannot be written: {error}.", next_step="Correct the entry.") from None
-    again = parse_entry(text, name=entry.name, kind=entry.kind, rubric_text=rubric_text, where=entry.path)
-    if again != entry:
+    parsed = parse_entry(text, name=entry.name, kind=entry.kind, rubric_text=rubric_text, where=entry.path)
+    if parsed != entry:
         raise LibraryError(
-            f"{entry.name!r} holds a value that cannot be written to {ENTRY_FILE} and read back.",
-            next_step="Use text, numbers, true, false, lists and mappings with text as keys.",
+            f"{entry.name!r} contains a value that cannot be written to {ENTRY_FILE} and read back.",
+            next_step="Use text, numbers, true, false, lists, and mappings with text keys.",
         )
 
 
 def _entry_rubric(text: str, kind: Kind, findings: Findings) -> Rubric | None:
-    beside = findings.at(findings.where.removesuffix(ENTRY_FILE) + RUBRIC_FILE)
+    rubric_findings = findings.at(findings.where.removesuffix(ENTRY_FILE) + RUBRIC_FILE)
     if kind == "tool":
-        beside.error("A Tool has no rubric.", remedy="Remove the file, or give the criteria to a Skill.")
+        rubric_findings.error("A Tool has no rubric.", remedy="Remove the file, or move the criteria to a Skill.")
         return None
-    return read_rubric(text, beside)
+    return read_rubric(text, rubric_findings)
 
 
 def _split(text: str, findings: Findings) -> tuple[str, str, int] | None:
-    """Split into front matter, body and the line on which the body begins."""
+    """Return the front matter, the body, and the first line of the body."""
     size = len(text.encode("utf-8", "replace"))
     if size > MAX_BYTES:
-        findings.error(f"The file has {size} bytes; at most {MAX_BYTES} are read.", remedy="Shorten it.")
+        findings.error(f"The file has {size} bytes; the limit is {MAX_BYTES}.", remedy="Shorten it.")
         return None
     text = unix_lines(text.removeprefix("\ufeff"))
-    remedy = "Put `name` and `description` between two lines that are exactly `---`."
+    remedy = "Enclose `name` and `description` between two `---` lines."
     if text.split("\n", 1)[0] != "---":
         findings.error("The first line is not exactly `---`.", 1, remedy)
         return None
@@ -314,7 +315,7 @@ def _split(text: str, findings: Findings) -> tuple[str, str, int] | None:
 
 @dataclass(frozen=True)
 class _Front:
-    """Reads front matter; problems are collected and a harmless value takes the place of a bad one."""
+    """Parses front matter. Invalid values are reported and replaced with defaults."""
 
     document: Document
     findings: Findings
@@ -338,36 +339,36 @@ class _Front:
             extra={key: value for key, value in self.document.value.items() if key not in _KEYS},
         )
         if kind == "tool" and entry.system_prompt is None and entry.measure is None:
-            message = "This Tool has neither `system_prompt` nor `measure`, so it cannot do anything."
-            self.findings.error(message, 2, "Give it one of the two.")
+            message = "This Tool has neither `system_prompt` nor `measure`, so it does nothing."
+            self.findings.error(message, 2, "Add one of them.")
         return entry
 
     def _error(self, key: str, message: str, remedy: str) -> None:
         self.findings.error(message, self.document.line(key) or 2, remedy)
 
-    def _expect(self, key: str, wanted: str) -> None:
-        found = self.document.text(key)
-        if found is None and key in self.document.value:
-            self._error(key, f"`{key}` is not text.", f"Write `{key}: {wanted}`.")
-        elif found is None:
-            self.findings.warning(f"There is no `{key}`.", 2, f"Add `{key}: {shown(wanted)}`.")
-        elif found != wanted:
-            message = f"`{key}` is {shown(found)!r}, but the folder and the registry say {shown(wanted)!r}."
+    def _expect(self, key: str, expected: str) -> None:
+        text = self.document.text(key)
+        if text is None and key in self.document.value:
+            self._error(key, f"`{key}` is not text.", f"Write `{key}: {expected}`.")
+        elif text is None:
+            self.findings.warning(f"There is no `{key}`.", 2, f"Add `{key}: {shown(expected)}`.")
+        elif text != expected:
+            message = f"`{key}` is {shown(text)!r}, but the folder and the registry specify {shown(expected)!r}."
             self._error(key, message, "Make them equal.")
 
     def _description(self) -> str:
         text = tidy(self.document.text("description") or "")
         if not text:
-            self._error("description", "There is no `description`.", "Say what the entry is for and when it applies.")
+            self._error("description", "There is no `description`.", "Describe the purpose and when the entry applies.")
         elif len(text) > MAX_DESCRIPTION:
-            message = f"The description has {len(text)} characters; at most {MAX_DESCRIPTION} are allowed."
+            message = f"The description has {len(text)} characters; the limit is {MAX_DESCRIPTION}."
             self._error("description", message, "Move the rest to the body.")
         return text
 
     def _text(self, key: str) -> str | None:
         value = self.document.value.get(key)
         if value is not None and not isinstance(value, str):
-            self._error(key, f"`{key}` is not text.", "Write text, in quotes if it looks like a number.")
+            self._error(key, f"`{key}` is not text.", "Write text, quoted if it looks like a number.")
         return value if isinstance(value, str) else None
 
     def _schema(self, key: str) -> Mapping[str, Any] | None:
@@ -397,5 +398,5 @@ class _Front:
             parse_triggers(metadata.get("triggers", ""))
         except TriggerError as error:
             line = self.document.line("metadata", "triggers")
-            self.findings.error(f"Triggers: {error}", line, _TRIGGERS)
+            self.findings.error(f"Invalid triggers: {error}", line, _TRIGGERS_REMEDY)
         return metadata

@@ -1,14 +1,14 @@
-"""Reads how a Library evolved from its lineage, and draws it.
+"""Reads the evolution of a Library from its lineage and draws it as a chart.
 
-A record of `lineage.jsonl` is one JSON object. Of its keys these are read, each of them optional:
+A record of `lineage.jsonl` is one JSON object. The following keys are read, all of them optional:
 
-    operator    what kind of edit, as in "modify"
-    entries     names of the entries that it touched: a list, or one name (also as `entry`)
-    accepted    false for an edit that was tried and not kept
-    reason      why, in a sentence (also as `statement`)
-    evidence    {"n": examples, "before": agreement before, "after": agreement after}, agreements in [0, 1]
-    data, judge, budget     what it was tried on, who judged, what it cost; text
-    data_digest             `Dataset.digest` of that data, audit included: 64 hexadecimal digits
+    operator                kind of edit, such as "modify"
+    entries                 names of the changed entries: a list, or one name (also as `entry`)
+    accepted                false for a rejected edit
+    reason                  reason for the edit, in a sentence (also as `statement`)
+    evidence                {"n": examples, "before": accuracy before, "after": accuracy after}, accuracies in [0, 1]
+    data, judge, budget     dataset, judge, and cost, as text
+    data_digest             `Dataset.digest` of the dataset, including the test set: 64 hexadecimal digits
 """
 
 import math
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 MAX_STEPS = 500
-"""Records that are read, at most: the newest ones."""
+"""Maximum number of records that are read, newest first."""
 
 _DIGEST = re.compile("[0-9a-f]{64}")
 
@@ -27,59 +27,58 @@ _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 640, 220, 52, 16, 16, 36
 
 @dataclass(frozen=True)
 class Step:
-    """One edit that was tried on a Library. All text is foreign."""
+    """One proposed edit of a Library. All text is untrusted."""
 
     number: int
-    """Counted from 1 over the whole lineage."""
+    """Position in the lineage, counted from 1."""
     operator: str
     entries: tuple[str, ...]
     accepted: bool
     reason: str
     n: int | None
-    """Examples that it was tried on."""
+    """Number of examples on which the edit was evaluated."""
     before: float | None
-    """Agreement with the labels before the edit, in [0, 1]."""
+    """Accuracy before the edit, in [0, 1]."""
     after: float | None
-    """Agreement after it, in [0, 1]."""
+    """Accuracy after the edit, in [0, 1]."""
     setting: Mapping[str, str]
-    """What is said about data, judge and budget."""
+    """Dataset, judge, and budget, as far as they are recorded."""
 
 
 def read_steps(lineage: Sequence[Mapping[str, Any]]) -> tuple[Step, ...]:
-    """Read the records of a lineage, oldest first; what does not fit the form above is left out."""
+    """Parse the records of a lineage, oldest first. Invalid values are ignored."""
     first = max(0, len(lineage) - MAX_STEPS)
     return tuple(_step(number, record) for number, record in enumerate(lineage[first:], first + 1))
 
 
 def data_digests(lineage: Sequence[Mapping[str, Any]]) -> frozenset[str]:
-    """Return the digests of the data that kept edits were chosen on.
+    """Return the digests of the datasets on which accepted edits were selected.
 
-    Records of older versions name their data without a digest, and those of strangers may hold anything there: what is
-    no digest is left out.
+    Values that are not digests, as in records of older versions, are ignored.
     """
-    kept = (record.get("data_digest") for record in lineage if record.get("accepted") is not False)
-    return frozenset(each for each in kept if is_digest(each))
+    digests = (record.get("data_digest") for record in lineage if record.get("accepted") is not False)
+    return frozenset(digest for digest in digests if is_digest(digest))
 
 
 def is_digest(value: object) -> TypeGuard[str]:
-    """Whether a value can be a digest of data."""
+    """Whether a value has the form of a dataset digest."""
     return isinstance(value, str) and _DIGEST.fullmatch(value) is not None
 
 
 def caution(name: str) -> str:
-    """Say of a number what it is worth where its Library was evolved on the data that were judged.
+    """Return a warning that a result is optimistic because the Library was evolved on the same data.
 
     Args:
-        name: What the Library is called, as it begins a sentence.
+        name: Name of the Library, as the beginning of a sentence.
     """
-    return f"{name} was evolved on this very data: edits were chosen on examples of it, so expect less on other data."
+    return f"{name} was evolved on the same data, so expect lower accuracy on other data."
 
 
 def draw(steps: Sequence[Step]) -> str | None:
-    """Draw the agreement after each edit that was kept as an SVG picture.
+    """Draw the accuracy after each accepted edit as an SVG image.
 
     Returns:
-        The picture, made of numbers and fixed words alone; None with fewer than two values.
+        The image, which contains only numbers and fixed text; None if there are fewer than two values.
     """
     points = [(step.number, step.after) for step in steps if step.accepted and step.after is not None]
     if len(points) < 2:
@@ -109,12 +108,12 @@ def draw(steps: Sequence[Step]) -> str | None:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}" '
         f'height="{_HEIGHT}" font-family="sans-serif" font-size="12" fill="#888" role="img">\n'
-        f"<title>Agreement with the labels after each edit that was kept</title>\n{body}\n</svg>\n"
+        f"<title>Accuracy after each accepted edit</title>\n{body}\n</svg>\n"
     )
 
 
 def _range(values: Sequence[float]) -> tuple[float, float]:
-    """Lowest and highest value of the axis: whole twentieths around the values."""
+    """Return the axis limits: the values rounded outward to multiples of 0.05."""
     low, high = math.floor(min(values) * 20) / 20, math.ceil(max(values) * 20) / 20
     return (low, high) if high > low else (low - 0.05, high + 0.05)
 

@@ -1,4 +1,4 @@
-"""Writes the Skills of a Library in the form that coding agents read: one folder each, with a plain `SKILL.md`."""
+"""Exports the Skills of a Library for coding agents: one folder per Skill, with a plain `SKILL.md`."""
 
 import re
 from dataclasses import dataclass
@@ -13,31 +13,31 @@ from rewardharness.library.store import Library
 from rewardharness.library.yamlsafe import print_yaml, read_yaml
 
 SOURCE = "rewardharness"
-"""Value of `metadata.source` in what is written; only such a file is ever written over."""
+"""Value of `metadata.source` in exported files. Only files with this value are overwritten."""
 
 
 @dataclass(frozen=True)
 class Exported:
-    """A Skill that was written."""
+    """An exported Skill."""
 
     name: str
-    """As in the Library."""
+    """Name of the Skill in the Library."""
     path: Path
-    """Its `SKILL.md`."""
+    """The written `SKILL.md`."""
 
 
 def export_skills(library: Library, folder: Path) -> tuple[Exported, ...]:
-    """Write every Skill to `<folder>/<name>/SKILL.md`, with standard keys alone.
+    """Write every Skill to `<folder>/<name>/SKILL.md`, using only standard keys.
 
-    The criteria of a rubric become a section of the text. Names are turned into lowercase words with hyphens.
+    The criteria of a rubric become a section of the text. Names are converted to lowercase words with hyphens.
 
     Args:
-        library: Where the Skills come from.
-        folder: The folder of the agent's skills. What it holds already stays.
+        library: The Library to export.
+        folder: The skills folder of the agent. Existing files are kept.
 
     Raises:
-        LibraryError: If a name cannot be used, or a folder of that name holds a Skill from elsewhere. Nothing is
-            written then.
+        LibraryError: If a name is invalid, or a folder of that name contains a Skill from another source. Nothing is
+            written in that case.
     """
     texts: dict[str, tuple[str, str]] = {}
     for entry in library.skills:
@@ -65,18 +65,18 @@ def _skill(entry: Entry, name: str, library: Library) -> str:
     if entry.rubric is not None:
         shares = entry.rubric.weights()
         lines = [
-            f"- **{each.id}** ({shares.get(each.id, 0):.0%}): {' '.join(each.text.split())}"
-            for each in entry.rubric.criteria
+            f"- **{criterion.id}** ({shares.get(criterion.id, 0):.0%}): {' '.join(criterion.text.split())}"
+            for criterion in entry.rubric.criteria
         ]
-        body = "\n".join([*([body, ""] if body else []), "## Criteria, with their weights", "", *lines])
+        body = "\n".join([*([body, ""] if body else []), "## Criteria and weights", "", *lines])
     return f"---\n{print_yaml(front)}---\n\n{body}\n"
 
 
 def _check_free(folder: Path, name: str) -> None:
-    """Make sure that a folder of skills holds no other Skill of this name."""
-    step = "Export to another folder, or rename one of the two."
+    """Check that the folder contains no Skill of this name from another source."""
+    step = "Export to another folder, or rename one of the Skills."
     if (folder / name).is_symlink() or (folder / name / ENTRY_FILE).is_symlink():
-        raise LibraryError(f"{folder / name} is or holds a link.", next_step=step)
+        raise LibraryError(f"{folder / name} is or contains a link.", next_step=step)
     if not (folder / name / ENTRY_FILE).exists():
         return
     try:
@@ -86,4 +86,4 @@ def _check_free(folder: Path, name: str) -> None:
         front = {}
     meta = front.get("metadata")
     if not isinstance(meta, dict) or meta.get("source") != SOURCE:
-        raise LibraryError(f"{folder / name} holds another Skill named {shown(name)!r}.", next_step=step)
+        raise LibraryError(f"{folder / name} contains another Skill named {shown(name)!r}.", next_step=step)

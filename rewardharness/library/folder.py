@@ -1,4 +1,4 @@
-"""Reads files of a folder that is not trusted: no link is followed, nothing outside is reached, sizes are bounded."""
+"""Reads files of an untrusted folder: links are not followed, and sizes are limited."""
 
 import os
 import stat
@@ -11,7 +11,7 @@ from rewardharness.errors import shown
 from rewardharness.library.problems import FormatError, Problem
 
 MAX_TOTAL = 10 * 1024 * 1024
-"""Bytes that are read from one Library, at most."""
+"""Maximum number of bytes that are read from one Library."""
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -25,35 +25,35 @@ _KINDS = (
 )
 
 
-def odd_kind(mode: int) -> str | None:
-    """Name what something is that is not a regular file, as in `a link`; None for a regular file."""
-    return next((word for test, word in _KINDS if test(mode)), None)
+def special_kind(mode: int) -> str | None:
+    """Return the type of a file that is not regular, such as `a link`; None for a regular file."""
+    return next((name for test, name in _KINDS if test(mode)), None)
 
 
 @dataclass
 class Folder:
-    """A folder that is not trusted, and how much was read from it."""
+    """An untrusted folder, with the number of bytes read from it."""
 
     root: Path
-    """May itself be a link: the user named it."""
+    """The folder. It may be a link because the user named it."""
     total: int = field(default=0, init=False)
     """Bytes read so far; at most `MAX_TOTAL`."""
 
     def read(self, where: str, limit: int) -> str | None:
         """Read a UTF-8 text file.
 
-        Every step of the path is opened relative to the one before and never through a link, so that the file is
-        inside the folder whatever changes on disk meanwhile.
+        Each part of the path is opened relative to its parent and never through a link, so the file is always inside
+        the folder, even if the folder changes concurrently.
 
         Args:
-            where: The file, relative, with `/`.
-            limit: Its size in bytes, at most.
+            where: Relative path of the file, with `/`.
+            limit: Maximum size in bytes.
 
         Returns:
-            The exact text, or None when there is no such file.
+            The exact text, or None if the file does not exist.
 
         Raises:
-            FormatError: If it is not a regular file, is too large, is not UTF-8 or cannot be read.
+            FormatError: If the file is not regular, is too large, is not UTF-8, or cannot be read.
         """
         try:
             data = self._bytes(where, limit)
@@ -65,8 +65,8 @@ class Folder:
             )
             raise FormatError(problem) from None
         except OSError as error:
-            message = f"It cannot be read: {error.strerror or error}."
-            raise FormatError(Problem("error", where, None, message, "Check the file and its mode.")) from None
+            message = f"The file cannot be read: {error.strerror or error}."
+            raise FormatError(Problem("error", where, None, message, "Check the file and its permissions.")) from None
 
     def _bytes(self, where: str, limit: int) -> bytes | None:
         steps = PurePosixPath(where).parts
@@ -79,7 +79,11 @@ class Folder:
                 except FileNotFoundError:
                     return None
                 if not (stat.S_ISREG(mode) if last else stat.S_ISDIR(mode)):
-                    _refuse(where, f"`{shown(step)}` is {odd_kind(mode) or 'a file'}.", "Put a real file there.")
+                    _refuse(
+                        where,
+                        f"`{shown(step)}` is {special_kind(mode) or 'a file'}.",
+                        "Replace it with a regular file or folder.",
+                    )
                 inner = os.open(step, _FILE if last else _FOLDER | os.O_NOFOLLOW, dir_fd=handle)
                 os.close(handle)
                 handle = inner
@@ -90,42 +94,42 @@ class Folder:
     def _contents(self, handle: int, where: str, limit: int) -> bytes:
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode):
-            _refuse(where, "It is no regular file.", "Put a real file there.")
+            _refuse(where, "This is not a regular file.", "Use a regular file.")
         if status.st_size > limit:
-            _refuse(where, f"It has {status.st_size} bytes; at most {limit} are read.", "Shorten it.")
+            _refuse(where, f"The file has {status.st_size} bytes; the limit is {limit}.", "Shorten it.")
         allowed = min(limit, MAX_TOTAL - self.total)
         with os.fdopen(os.dup(handle), "rb") as stream:
             data = stream.read(allowed + 1)
         if len(data) > allowed:
-            _refuse(where, f"With it the Library is larger than {MAX_TOTAL} bytes.", "Make the Library smaller.")
+            _refuse(where, f"The Library is larger than {MAX_TOTAL} bytes.", "Reduce the size of the Library.")
         self.total += len(data)
         return data
 
-    def list(self, passed_over: frozenset[str] = frozenset()) -> Iterator[tuple[str, os.stat_result]]:
+    def list(self, skipped: frozenset[str] = frozenset()) -> Iterator[tuple[str, os.stat_result]]:
         """List everything that is not a folder, at any depth, without following links.
 
         Args:
-            passed_over: Names of folders that are not looked into.
+            skipped: Names of folders that are not listed.
 
         Yields:
-            Relative path with `/`, and the status of the thing itself; names in order within a folder.
+            Relative path with `/` and file status, sorted by name within each folder.
 
         Raises:
             OSError: If a folder cannot be listed.
         """
-        waiting = [""]
-        while waiting:
-            folder = waiting.pop()
+        folders = [""]
+        while folders:
+            folder = folders.pop()
             with os.scandir(self.root / folder) as scan:
                 items = sorted(scan, key=lambda item: item.name)
-            deeper = []
+            subfolders = []
             for item in items:
                 status = item.stat(follow_symlinks=False)
                 if not stat.S_ISDIR(status.st_mode):
                     yield f"{folder}{item.name}", status
-                elif item.name not in passed_over:
-                    deeper.append(f"{folder}{item.name}/")
-            waiting.extend(reversed(deeper))
+                elif item.name not in skipped:
+                    subfolders.append(f"{folder}{item.name}/")
+            folders.extend(reversed(subfolders))
 
 
 def _refuse(where: str, message: str, remedy: str) -> NoReturn:

@@ -1,4 +1,4 @@
-"""Libraries on the Hugging Face Hub: pull one, push one, list its versions."""
+"""Pulls, pushes, and lists the versions of Libraries on the Hugging Face Hub."""
 
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -9,7 +9,7 @@ from rewardharness.files import sha256
 from rewardharness.hub.errors import HubError, MissingRevisionError, UnreachableError
 from rewardharness.hub.repository import MAIN, Access, Repo, is_commit, split_spec
 from rewardharness.library.card import known_facts, read_config
-from rewardharness.library.hub_push import ConflictError, HowToPush, Pushed, StaleError, push
+from rewardharness.library.hub_push import ConflictError, Pushed, PushOptions, StaleError, push
 from rewardharness.library.origin import Origin, put_in_place
 from rewardharness.library.outgoing import CARD_FILE, CONFIG_FILE, DOCUMENTS, Draft, parse_version, tag_of
 from rewardharness.library.registry import REGISTRY_FILE
@@ -20,10 +20,10 @@ from rewardharness.settings import Settings
 __all__ = [
     "Access",
     "ConflictError",
-    "HowToPush",
     "HubError",
     "PublishedVersion",
     "Pulled",
+    "PushOptions",
     "Pushed",
     "StaleError",
     "UnreachableError",
@@ -39,23 +39,23 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Pulled:
-    """A Library that came from the Hub."""
+    """A Library from the Hub."""
 
     repo: str
     """`org/name`."""
     commit: str
-    """The commit that it is."""
+    """Commit of the Library."""
     version: str | None
-    """The version of that commit, as in `v1.2.0`; None when it has none, or offline when it was not asked for by it."""
+    """Version of that commit, such as `v1.2.0`; None if it has none, or if it is unknown because the Hub is offline."""
     library: Library = field(repr=False)
     offline: bool = False
-    """Whether the Hub could not be asked, so that this is the last copy of the cache and may be old."""
+    """Whether the Hub was unreachable, so that this is the cached copy and may be outdated."""
     folder: Path | None = None
-    """Where it was written; None when no folder was asked for."""
+    """Folder to which the Library was written, if requested."""
     notes: tuple[str, ...] = ()
-    """What a user should know, in sentences."""
+    """Warnings for the user, in sentences."""
     card: str = field(default="", repr=False)
-    """The card as it is published, with its header; empty when there is none. Foreign text."""
+    """The published card with its header; empty if there is none. The text is untrusted."""
 
 
 @dataclass(frozen=True)
@@ -63,164 +63,168 @@ class PublishedVersion:
     """One version of a Library on the Hub."""
 
     tag: str
-    """As in `v1.2.0`."""
+    """Name of the tag, such as `v1.2.0`."""
     commit: str
     date: datetime | None
-    """When its commit was made; None when the Hub does not say."""
+    """Date of the commit; None if unknown."""
     message: str
-    """Title of its commit; foreign text."""
+    """Title of the commit. The text is untrusted."""
 
 
 def usual_access(settings: Settings | None = None) -> Access:
-    """Return how the environment says that the Hub is reached. The token stays with its client."""
+    """Return the access settings from the environment. The Hub client reads the token itself."""
     settings = settings or Settings.from_env()
     return Access(endpoint=settings.hub_endpoint, cache=settings.hub_cache)
 
 
 def pull_spec(spec: str, *, to: Path | None = None, access: Access | None = None) -> Pulled | None:
-    """Pull what `org/name` or `org/name@revision` names; None when it is neither. See `pull`."""
-    found = split_spec(spec)
-    return None if found is None else pull(*found, to=to, access=access)
+    """Pull `org/name` or `org/name@revision`; return None for any other spec. See `pull`."""
+    parts = split_spec(spec)
+    return None if parts is None else pull(*parts, to=to, access=access)
 
 
 def pull(repo: str, revision: str | None = None, *, to: Path | None = None, access: Access | None = None) -> Pulled:
-    """Fetch a Library from the Hub. Nothing of it is run; files that belong to no Library are not fetched.
+    """Download a Library from the Hub. Nothing in it is executed, and other files are not downloaded.
 
     Args:
         repo: `org/name`.
-        revision: A version (`v1.2.0`), a commit or a branch; None for the newest commit.
-        to: Folder to write it to; it remembers where it came from. None: only the value is made.
-        access: How the Hub is reached; None for the way that the environment says.
+        revision: A version (`v1.2.0`), a commit, or a branch; None for the newest commit.
+        to: Folder to which the Library and its origin are written; None to write no files.
+        access: Access settings; None for those of the environment.
 
     Raises:
-        HubError: If the Hub refuses, or cannot be asked and the cache holds no copy.
-        LibraryError: If the Library breaks the format or the limits, or the folder holds changes.
+        HubError: If the Hub rejects the request, or is unreachable and the cache contains no copy.
+        LibraryError: If the Library is invalid or too large, or the folder has local changes.
     """
-    door = Repo(repo, access or usual_access())
-    asked = revision or MAIN
-    found, offline, tags = _find(door, asked)
-    version = next((tag for tag, commit in tags.items() if commit == found.commit and tag == asked), None)
+    hub = Repo(repo, access or usual_access())
+    revision = revision or MAIN
+    snapshot, offline, tags = _find(hub, revision)
+    version = revision if tags.get(revision) == snapshot.commit else None
     if version is None:
-        known = [number for tag, commit in tags.items() if commit == found.commit and (number := parse_version(tag))]
-        version = tag_of(max(known)) if known else None
-    if offline and parse_version(asked):
-        version = asked
-    if found.library is None:
-        message = f"{repo} at {found.commit[:7]} holds no Library: there is no {REGISTRY_FILE}."
-        raise LibraryError(message, next_step="Name a repository that holds one.")
-    notes = _notes(found, asked, repo, offline=offline)
+        numbers = [
+            number for tag, commit in tags.items() if commit == snapshot.commit and (number := parse_version(tag))
+        ]
+        version = tag_of(max(numbers)) if numbers else None
+    if offline and parse_version(revision):
+        version = revision
+    if snapshot.library is None:
+        message = f"{repo} at {snapshot.commit[:7]} contains no Library: {REGISTRY_FILE} does not exist."
+        raise LibraryError(message, next_step="Choose a repository that contains a Library.")
+    notes = _notes(snapshot, revision, repo, offline=offline)
     if to is not None:
-        files = {path: data for path, data in found.files.items() if _is_text(data)}
+        files = {path: data for path, data in snapshot.files.items() if _is_text(data)}
         digests = {path: sha256(data) for path, data in files.items()}
-        put_in_place(to, files, Origin(repo, found.commit, version, digests))
-    return Pulled(repo, found.commit, version, found.library, offline, to, notes, found.text(CARD_FILE))
+        put_in_place(to, files, Origin(repo, snapshot.commit, version, digests))
+    return Pulled(repo, snapshot.commit, version, snapshot.library, offline, to, notes, snapshot.text(CARD_FILE))
 
 
 def versions(repo: str, *, access: Access | None = None) -> tuple[PublishedVersion, ...]:
-    """List the versions of a Library on the Hub, newest first.
+    """Return the versions of a Library on the Hub, newest first.
 
     Raises:
-        HubError: If the Hub refuses or cannot be reached.
+        HubError: If the Hub rejects the request or is unreachable.
     """
-    door = Repo(repo, access or usual_access())
-    tags = {tag: commit for tag, commit in door.tags().items() if parse_version(tag)}
-    history = {each.commit: each for each in door.history()}
-    found = []
+    hub = Repo(repo, access or usual_access())
+    tags = {tag: commit for tag, commit in hub.tags().items() if parse_version(tag)}
+    history = {entry.commit: entry for entry in hub.history()}
+    published = []
     for tag in sorted(tags, key=lambda tag: parse_version(tag) or (), reverse=True):
         commit = tags[tag]
-        past = history.get(commit) or next(iter(door.history(tag)), None)
-        found.append(PublishedVersion(tag, commit, past.date if past else None, past.title if past else ""))
-    return tuple(found)
+        entry = history.get(commit) or next(iter(hub.history(tag)), None)
+        published.append(PublishedVersion(tag, commit, entry.date if entry else None, entry.title if entry else ""))
+    return tuple(published)
 
 
 def restoration(
-    repo: str, version: str, how: HowToPush | None = None, *, access: Access | None = None
-) -> tuple[Draft, HowToPush]:
-    """Return what `push` takes to publish an old version once more, as a new commit on the newest one.
+    repo: str, version: str, options: PushOptions | None = None, *, access: Access | None = None
+) -> tuple[Draft, PushOptions]:
+    """Return the arguments of `push` that publish an old version again, as a new commit.
 
-    Entries, lineage, documents, hand-written words of the card and figures of evaluations are those of that version.
+    Entries, lineage, documents, hand-written text of the card, and evaluation results are those of the old version.
 
     Args:
         repo: `org/name`.
-        version: The version, as in `v1.2.0`, or another revision.
-        how: What the push is to do.
-        access: How the Hub is reached.
+        version: The version, such as `v1.2.0`, or another revision.
+        options: Options of the push.
+        access: Access settings; None for those of the environment.
 
     Raises:
-        HubError: If the Hub refuses or cannot be reached.
-        LibraryError: If there is no Library, or it breaks the format.
+        HubError: If the Hub rejects the request or is unreachable.
+        LibraryError: If the revision contains no valid Library.
     """
-    door = Repo(repo, access or usual_access())
-    at = fetch_snapshot(door, door.head(version).commit)
-    if at.library is None:
-        raise LibraryError(f"{repo}@{version} holds no Library.", next_step=f"rh library versions {repo}")
-    newer = dict.fromkeys((path for path in door.tree(door.head().commit) if path in DOCUMENTS), "")
-    texts = {path: at.text(path) for path in DOCUMENTS if path in at.files}
-    facts = known_facts(read_config(at.text(CONFIG_FILE)), at.library)
-    draft = Draft(at.library, texts, at.text(CARD_FILE) or None, Origin(repo, at.commit, version, newer))
-    return draft, replace(how or HowToPush(), base=MAIN, facts=facts)
+    hub = Repo(repo, access or usual_access())
+    snapshot = fetch_snapshot(hub, hub.head(version).commit)
+    if snapshot.library is None:
+        raise LibraryError(f"{repo}@{version} contains no Library.", next_step=f"rh library versions {repo}")
+    newer = dict.fromkeys((path for path in hub.tree(hub.head().commit) if path in DOCUMENTS), "")
+    texts = {path: snapshot.text(path) for path in DOCUMENTS if path in snapshot.files}
+    facts = known_facts(read_config(snapshot.text(CONFIG_FILE)), snapshot.library)
+    draft = Draft(
+        snapshot.library, texts, snapshot.text(CARD_FILE) or None, Origin(repo, snapshot.commit, version, newer)
+    )
+    return draft, replace(options or PushOptions(), base=MAIN, facts=facts)
 
 
-def _find(door: Repo, asked: str) -> tuple[Snapshot, bool, dict[str, str]]:
-    """Fetch what a revision names: its snapshot, whether from the cache alone, and the tags of the repository."""
-    if is_commit(asked):
-        kept = door.cached(asked)
-        if kept is not None:  # a commit never changes: there is nothing to ask
+def _find(hub: Repo, revision: str) -> tuple[Snapshot, bool, dict[str, str]]:
+    """Return the snapshot of a revision, whether the Hub was unreachable, and the tags of the repository."""
+    if is_commit(revision):
+        cached = hub.cached(revision)
+        if cached is not None:  # commits are immutable, so no request is needed
             try:
-                return fetch_snapshot(door, *kept, offline=True), False, {}
+                return fetch_snapshot(hub, *cached, offline=True), False, {}
             except UnreachableError:
-                pass  # an earlier download was interrupted
+                pass  # the cached copy is incomplete
     try:
-        head = door.head(asked)
-        tags = dict(door.tags())
+        head = hub.head(revision)
+        tags = dict(hub.tags())
     except MissingRevisionError as error:
-        known = [tag for tag in door.tags() if parse_version(tag)]
-        listed = f"Versions: {', '.join(shown(tag, 20) for tag in known[-10:])}." if known else error.next_step
-        raise MissingRevisionError(error.message, next_step=listed, status=404) from None
+        published = [tag for tag in hub.tags() if parse_version(tag)]
+        step = f"Versions: {', '.join(shown(tag, 20) for tag in published[-10:])}." if published else error.next_step
+        raise MissingRevisionError(error.message, next_step=step, status=404) from None
     except UnreachableError as error:
-        return _last_copy(door, asked, error), True, {}
-    found = fetch_snapshot(door, head.commit)
-    if not is_commit(asked):
-        door.remember(asked)
-    return found, False, tags
+        return _cached_snapshot(hub, revision, error), True, {}
+    snapshot = fetch_snapshot(hub, head.commit)
+    if not is_commit(revision):
+        hub.remember(revision)
+    return snapshot, False, tags
 
 
-def _last_copy(door: Repo, asked: str, reason: UnreachableError) -> Snapshot:
-    kept = door.cached(asked)
-    if kept is not None:
+def _cached_snapshot(hub: Repo, revision: str, error: UnreachableError) -> Snapshot:
+    cached = hub.cached(revision)
+    if cached is not None:
         try:
-            return fetch_snapshot(door, *kept, offline=True)
+            return fetch_snapshot(hub, *cached, offline=True)
         except UnreachableError:
-            pass  # only a part of it was ever downloaded
-    message = f"{reason.message} The cache holds no whole copy of {door.name}@{asked}."
-    raise UnreachableError(message, next_step=reason.next_step, status=reason.status)
+            pass  # the cached copy is incomplete
+    message = f"{error.message} The cache contains no complete copy of {hub.name}@{revision}."
+    raise UnreachableError(message, next_step=error.next_step, status=error.status)
 
 
-def _notes(found: Snapshot, asked: str, repo: str, *, offline: bool) -> tuple[str, ...]:
-    """Say what a user should know.
+def _notes(snapshot: Snapshot, revision: str, repo: str, *, offline: bool) -> tuple[str, ...]:
+    """Return warnings for the user.
 
     Raises:
-        LibraryError: If a published version is not the Library that it says it is.
+        LibraryError: If the content of a published version does not match its Library id.
     """
-    assert found.library is not None
+    assert snapshot.library is not None
     notes = []
     if offline:
-        notes.append(f"OFFLINE: the Hub cannot be reached; {repo} is the last copy, commit {found.commit[:7]}.")
-    stated = read_config(found.text(CONFIG_FILE)).library_id
-    if stated and stated != found.library.id:
-        message = f"{repo} at {found.commit[:7]} is not the Library that its {CONFIG_FILE} names"
-        if parse_version(asked):
-            step = f"Choose another version (rh library versions {repo}), or name the commit to take it all the same."
-            raise LibraryError(f"{message}, although it is published as {asked}.", next_step=step)
-        notes.append(f"{message}: its entries were changed by other means than a push.")
-    left = [path for path in found.tree if path not in found.files and path not in _KNOWN]
-    if left:
-        names = ", ".join(shown(path, 60) for path in sorted(left)[:5])
-        notes.append(f"{len(left)} files of {repo} belong to no Library and were not fetched: {names}.")
+        notes.append(f"OFFLINE: the Hub is unreachable; using the cached copy of {repo}, commit {snapshot.commit[:7]}.")
+    library_id = read_config(snapshot.text(CONFIG_FILE)).library_id
+    if library_id and library_id != snapshot.library.id:
+        message = f"The Library of {repo} at {snapshot.commit[:7]} does not match the id in its {CONFIG_FILE}"
+        if parse_version(revision):
+            step = f"Choose another version (rh library versions {repo}), or specify the commit to use it anyway."
+            raise LibraryError(f"{message}, although it is published as {revision}.", next_step=step)
+        notes.append(f"{message}: its entries were changed without `rh push-library`.")
+    skipped = [path for path in snapshot.tree if path not in snapshot.files and path not in _IGNORED]
+    if skipped:
+        names = ", ".join(shown(path, 60) for path in sorted(skipped)[:5])
+        notes.append(f"{len(skipped)} files of {repo} do not belong to the Library and were not downloaded: {names}.")
     return tuple(notes)
 
 
-_KNOWN = frozenset({".gitattributes", ".gitignore", "evolution.svg"})
+_IGNORED = frozenset({".gitattributes", ".gitignore", "evolution.svg"})
 
 
 def _is_text(data: bytes) -> bool:

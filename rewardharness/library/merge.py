@@ -1,4 +1,4 @@
-"""Brings together two Libraries that have grown from the same one, entry by entry."""
+"""Three-way merge of Libraries, entry by entry."""
 
 import json
 from collections.abc import Mapping
@@ -14,12 +14,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Conflict:
-    """Something that both sides changed, each in its own way."""
+    """An item that both sides changed differently."""
 
     name: str
-    """The entry, the document, or the key of the registry."""
+    """Name of the entry, the document, or the registry key."""
     what: str
-    """What happened to it, in a sentence."""
+    """Description of both changes, in a sentence."""
 
     def __str__(self) -> str:
         return f"{self.name}: {self.what}"
@@ -27,48 +27,48 @@ class Conflict:
 
 @dataclass(frozen=True)
 class Merge:
-    """What came of bringing two Libraries together."""
+    """Result of merging two Libraries."""
 
     library: Library
-    """Both sides together; where they conflict, theirs."""
+    """The merged Library. Conflicting items have the value of the other side."""
     conflicts: tuple[Conflict, ...]
-    """By name; empty when the Library can be used."""
+    """Sorted by name. The merged Library is usable only if there are no conflicts."""
 
 
 def merge_libraries(base: Library, ours: Library, theirs: Library) -> Merge:
-    """Apply what we changed since the base to what they made of it.
+    """Apply the changes between `base` and `ours` to `theirs`.
 
-    An entry that one side changed is taken from that side. One that both changed alike is taken once. One that
-    both changed differently is a conflict. The lineage keeps their records first, then ours.
+    If only one side changed an entry, its version is used. If both sides changed it differently, the entry is a
+    conflict. Lineage records of `theirs` come before those of `ours`.
 
     Args:
-        base: What both began with.
-        ours: Our side.
-        theirs: Their side.
+        base: The common ancestor.
+        ours: The local Library.
+        theirs: The other Library.
     """
-    entries, conflicts = three_way(_entries(base), _entries(ours), _entries(theirs))
-    meta, other = three_way(base.meta, ours.meta, theirs.meta)
-    found = [Conflict(name, _story(base.get(name), ours.get(name), theirs.get(name))) for name in conflicts]
-    found += [Conflict(f"library.{shown(str(key))} of the registry", "both sides changed it.") for key in other]
+    entries, entry_conflicts = three_way(_entries(base), _entries(ours), _entries(theirs))
+    meta, meta_conflicts = three_way(base.meta, ours.meta, theirs.meta)
+    conflicts = [Conflict(name, _explain(base.get(name), ours.get(name), theirs.get(name))) for name in entry_conflicts]
+    conflicts += [Conflict(f"library.{shown(key)} of the registry", "both sides changed it.") for key in meta_conflicts]
     merged = theirs
     for name in sorted({*_entries(theirs), *entries}):
-        merged = _settled(merged, merged.get(name), entries.get(name))
+        merged = _with_entry(merged, merged.get(name), entries.get(name))
     merged = replace(merged, meta=meta, lineage_text=_lineage(ours.lineage_text, theirs.lineage_text))
-    return Merge(merged, tuple(found))
+    return Merge(merged, tuple(conflicts))
 
 
 def three_way(base: Mapping[str, T], ours: Mapping[str, T], theirs: Mapping[str, T]) -> tuple[dict[str, T], list[str]]:
     """Merge mappings key by key.
 
     Returns:
-        The merged mapping, with their value where both sides conflict; and the keys that conflict, in order.
+        The merged mapping, in which conflicting keys have the value of `theirs`, and the sorted conflicting keys.
     """
     merged: dict[str, T] = {}
     conflicts = []
     for key in sorted({*base, *ours, *theirs}):
-        was, our, their = base.get(key), ours.get(key), theirs.get(key)
-        value = our if their == was else their
-        if our not in (was, their) and their != was:
+        original, our, their = base.get(key), ours.get(key), theirs.get(key)
+        value = our if their == original else their
+        if our not in (original, their) and their != original:
             conflicts.append(key)
         if value is not None:
             merged[key] = value
@@ -79,29 +79,31 @@ def _entries(library: Library) -> dict[str, Entry]:
     return {entry.name: entry for entry in library.entries}
 
 
-def _settled(library: Library, now: Entry | None, wanted: Entry | None) -> Library:
-    """Return a Library with one entry as it is wanted."""
-    if now == wanted:
+def _with_entry(library: Library, current: Entry | None, new: Entry | None) -> Library:
+    """Return the Library with `current` replaced by `new`."""
+    if current == new:
         return library
-    if now is not None and wanted is not None and now.kind == wanted.kind:
-        return library.apply(ReplaceEntry(wanted))
-    if now is not None:
-        library = library.apply(RemoveEntry(now.name))
-    return library if wanted is None else library.apply(AddEntry(wanted))
+    if current is not None and new is not None and current.kind == new.kind:
+        return library.apply(ReplaceEntry(new))
+    if current is not None:
+        library = library.apply(RemoveEntry(current.name))
+    return library if new is None else library.apply(AddEntry(new))
 
 
-def _story(base: Entry | None, ours: Entry | None, theirs: Entry | None) -> str:
+def _explain(base: Entry | None, ours: Entry | None, theirs: Entry | None) -> str:
     if base is None:
         return "both sides added it, with different content."
     if ours is None:
-        return "you removed it, they changed it."
-    return "you changed it, they removed it." if theirs is None else "both sides changed it, each in its own way."
+        return "your side removed it, and the other side changed it."
+    if theirs is None:
+        return "your side changed it, and the other side removed it."
+    return "both sides changed it differently."
 
 
 def _lineage(ours: str, theirs: str) -> str:
-    """Put our records after theirs. A record that both have is kept once."""
-    known = set(map(_normal, theirs.split("\n")))
-    new = [line for line in ours.split("\n") if line.strip() and _normal(line) not in known]
+    """Append the records of `ours` that `theirs` does not contain."""
+    existing = set(map(_normal, theirs.split("\n")))
+    new = [line for line in ours.split("\n") if line.strip() and _normal(line) not in existing]
     if not new:
         return theirs
     return theirs + ("\n" if theirs and not theirs.endswith("\n") else "") + "\n".join(new) + "\n"

@@ -1,4 +1,4 @@
-"""Makes new Libraries and entries, the latter from the templates that people may edit."""
+"""Creates Libraries and entries."""
 
 import json
 import re
@@ -14,15 +14,15 @@ _PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
 
 
 def new_library(path: Path | str, name: str, start: Library = EMPTY) -> Library:
-    """Make a Library in a folder.
+    """Create a Library in a folder.
 
     Args:
         path: A folder that is empty or does not exist.
-        name: What people call the Library: lowercase words joined by hyphens.
-        start: The Library whose entries it begins with; its lineage is not taken over.
+        name: Name of the Library: lowercase words joined by hyphens.
+        start: Library whose entries are copied; its lineage is not.
 
     Raises:
-        LibraryError: If the name is unusable, or the folder holds something.
+        LibraryError: If the name is invalid or the folder is not empty.
     """
     path = Path(path)
     _check_name(name)
@@ -35,25 +35,25 @@ def new_library(path: Path | str, name: str, start: Library = EMPTY) -> Library:
 def new_entry(
     library: Library, kind: Kind, name: str, *, description: str, triggers: str = "", measure: str | None = None
 ) -> Library:
-    """Add an entry made from a template. Its text is a beginning for a person to go on with.
+    """Add an entry that is created from a template, to be completed by the author.
 
     Args:
-        library: The Library that it is added to.
+        library: The Library to extend.
         kind: `skill` or `tool`.
-        name: Lowercase words joined by hyphens; free in the Library.
-        description: What the entry is for and when it applies, in a sentence or two.
-        triggers: When it applies; see the grammar of `metadata.triggers`. Empty: decided by the description.
-        measure: For a Tool: the measure that it runs; without it the Tool is a prompt.
+        name: Lowercase words joined by hyphens; must be unused in the Library.
+        description: Purpose of the entry and when it applies, in one or two sentences.
+        triggers: When it applies, in the grammar of `metadata.triggers`. If empty, the description decides.
+        measure: The measure that a Tool runs; None for a Skill or a prompted Tool.
 
     Returns:
-        The Library with the entry, not saved yet.
+        The Library with the entry. It is not saved.
 
     Raises:
-        LibraryError: If the name is taken or unusable, or something else does not follow the format.
+        LibraryError: If the name is invalid or already used, or another value is invalid.
     """
     _check_name(name)
     if kind == "skill" and measure is not None:
-        raise LibraryError("A Skill runs no measure.", next_step="Make it a Tool, or leave the measure out.")
+        raise LibraryError("A Skill cannot run a measure.", next_step="Create a Tool, or omit the measure.")
     template = "entry_skill.md" if kind == "skill" else "entry_tool.md" if measure is None else "entry_tool_measured.md"
     values = {
         "name": name,
@@ -62,10 +62,10 @@ def new_entry(
         "triggers": _quoted(triggers),
         "measure": _quoted(measure or ""),
     }
-    blank = files("hub_templates").joinpath(template).read_text(encoding="utf-8")
-    text = _PLACEHOLDER.sub(lambda found: values[found.group(1)], blank)
+    template_text = files("hub_templates").joinpath(template).read_text(encoding="utf-8")
+    text = _PLACEHOLDER.sub(lambda match: values[match.group(1)], template_text)
     entry = parse_entry(text, name=name, kind=kind, where=f"{name}/{ENTRY_FILE}")
-    return library.apply(AddEntry(entry, "made from a template"))
+    return library.apply(AddEntry(entry, "created from a template"))
 
 
 def _check_name(name: str) -> None:
@@ -75,5 +75,5 @@ def _check_name(name: str) -> None:
 
 
 def _quoted(text: str) -> str:
-    """Write one line of text so that YAML reads it back; JSON strings are YAML."""
+    """Format text as one line of quoted YAML. A JSON string is valid YAML."""
     return json.dumps(" ".join(text.split()), ensure_ascii=False)

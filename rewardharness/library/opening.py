@@ -1,4 +1,4 @@
-"""Opens a Library by what a user calls it. The single door for everyone who asks for one."""
+"""Opens the Library that a user specifies. All callers go through `open_library`."""
 
 import logging
 from collections.abc import Collection, Iterable
@@ -13,22 +13,22 @@ from rewardharness.library.hub import pull_spec
 from rewardharness.library.store import Library
 
 BUILTIN = "builtin"
-"""Name of the Library that comes with the package."""
+"""Name of the Library that is included in the package."""
 
 _log = logging.getLogger(__name__)
 
 
 def open_library(spec: str | Path | Library) -> Library:
-    """Open a Library by what a user calls it.
+    """Open a Library.
 
     Args:
-        spec: A Library, which is returned as it is; `builtin` for the one that comes with the package, a folder, or a
-            repository on the Hub: `org/name`, or `org/name@revision` for a version, a commit or a branch. A folder
-            comes before a repository.
+        spec: A Library, which is returned unchanged; `builtin` for the Library that is included in the package; a
+            folder; or a Hub repository: `org/name`, or `org/name@revision` for a version, commit, or branch. A
+            folder takes precedence over a repository.
 
     Raises:
-        LibraryError: If there is no such Library, it cannot be reached, or it breaks the format.
-        MissingPackageError: If it is on the Hub and `huggingface_hub` is not installed.
+        LibraryError: If the Library does not exist, cannot be reached, or is invalid.
+        MissingPackageError: If the Library is on the Hub and `huggingface_hub` is not installed.
     """
     if isinstance(spec, Library):
         return spec
@@ -50,16 +50,16 @@ def open_library(spec: str | Path | Library) -> Library:
 def check_library(
     spec: str, known_measures: Collection[str] | None = None, instructions: Iterable[str] = ()
 ) -> tuple[Problem, ...]:
-    """Check a Library by what a user calls it.
+    """Check a Library.
 
     Args:
-        spec: As `open_library` takes it.
-        known_measures: As `check_folder` takes them.
-        instructions: As `check_folder` takes them.
+        spec: See `open_library`.
+        known_measures: See `check_folder`.
+        instructions: See `check_folder`.
 
     Raises:
-        LibraryError: If it is on the Hub and cannot be reached, or breaks the format.
-        MissingPackageError: If it is on the Hub and `huggingface_hub` is not installed.
+        LibraryError: If the Library is on the Hub and cannot be reached, or is invalid.
+        MissingPackageError: If the Library is on the Hub and `huggingface_hub` is not installed.
     """
     if spec == BUILTIN:
         with as_file(files("rewardharness.library").joinpath(BUILTIN)) as folder:

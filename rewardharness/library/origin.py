@@ -1,6 +1,6 @@
-"""Remembers where a Library's folder came from, so that a later push knows what it changes.
+"""Records the origin of a Library's folder, so that a later push can determine what changed.
 
-The note is the file `.rh-origin.json` in the folder. It is never pushed.
+The origin is stored in the file `.rh-origin.json` in the folder. This file is never pushed.
 """
 
 import json
@@ -12,13 +12,13 @@ from typing import Any
 
 from rewardharness.errors import LibraryError
 from rewardharness.files import recover_folder, replace_folder, sha256, write_json
-from rewardharness.library.folder import Folder, odd_kind
+from rewardharness.library.folder import Folder, special_kind
 from rewardharness.library.problems import FormatError
 from rewardharness.library.store import check_replaceable
 
 ORIGIN_FILE = ".rh-origin.json"
 MAX_BYTES = 4 * 1024 * 1024
-"""Size of the note, at most."""
+"""Maximum size of the origin file in bytes."""
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -26,20 +26,20 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a folder came from."""
+    """Origin of a folder."""
 
     repo: str
     """`org/name`."""
     commit: str
-    """The commit that it was pulled from, or was last pushed as."""
+    """The commit that was last pulled or pushed."""
     version: str | None = None
-    """The version of that commit, as in `v1.2.0`, if it has one."""
+    """The version of that commit, such as `v1.2.0`, if any."""
     files: Mapping[str, str] = field(default_factory=dict)
-    """SHA-256 of each file as it was then, by path."""
+    """SHA-256 of each file at that commit, by path."""
 
 
 def read_origin(folder: Path) -> Origin | None:
-    """Read where a folder came from; None when it does not say."""
+    """Return the origin of a folder, or None if it is not recorded."""
     try:
         value = json.loads(Folder(folder).read(ORIGIN_FILE, MAX_BYTES) or "null")
     except (FormatError, ValueError, RecursionError):
@@ -48,52 +48,51 @@ def read_origin(folder: Path) -> Origin | None:
 
 
 def write_origin(folder: Path, origin: Origin) -> None:
-    """Note where a folder came from."""
+    """Record the origin of a folder."""
     write_json(folder / ORIGIN_FILE, _json(origin))
 
 
 def put_in_place(folder: Path, files: Mapping[str, bytes], origin: Origin) -> None:
-    """Write a pulled Library to a folder, as a whole.
+    """Write a pulled Library to a folder atomically.
 
-    A folder that holds what was pulled from the same repository before, and nothing newer, is brought up to date.
-    Files that did not come from there stay.
+    A folder that was pulled from the same repository and has no local changes is updated. Other files in it are kept.
 
     Args:
         folder: A folder that does not exist, is empty, or was pulled from the same repository.
         files: Contents by path.
-        origin: Where they come from.
+        origin: Origin of the files.
 
     Raises:
-        LibraryError: If the folder holds something that would be lost, or cannot be written.
+        LibraryError: If local changes would be lost, or the folder cannot be written.
     """
     try:
         recover_folder(folder)
         kept = [name for name in _kept(folder, origin) if name not in files]
-        note = (json.dumps(_json(origin), indent=2) + "\n").encode("utf-8")
-        replace_folder(folder, {**files, ORIGIN_FILE: note}, kept=kept)
+        text = (json.dumps(_json(origin), indent=2) + "\n").encode("utf-8")
+        replace_folder(folder, {**files, ORIGIN_FILE: text}, kept=kept)
     except OSError as error:
-        message = f"The Library could not be saved to {folder}: {error.strerror or error}. Nothing was changed."
-        raise LibraryError(message, next_step="Check the folder and its mode, or choose another one.") from error
+        message = f"Could not save the Library to {folder}: {error.strerror or error}. Nothing was changed."
+        raise LibraryError(message, next_step="Check its permissions, or choose another folder.") from error
 
 
 def _kept(folder: Path, origin: Origin) -> list[str]:
-    """List what stays in a folder that is brought up to date."""
+    """Return the files that are kept when a folder is updated."""
     if not folder.exists():
         return []
     check_replaceable(folder)
     if not any(folder.iterdir()):
         return []
-    before = read_origin(folder)
-    if before is None or before.repo != origin.repo:
+    previous = read_origin(folder)
+    if previous is None or previous.repo != origin.repo:
         step = "Choose a folder that is empty or does not exist."
-        raise LibraryError(f"{folder} holds something that was not pulled from {origin.repo}.", next_step=step)
-    changed = [name for name in before.files if sha_of(folder, name) != before.files[name]]
+        raise LibraryError(f"{folder} contains files that were not pulled from {origin.repo}.", next_step=step)
+    changed = [name for name in previous.files if sha_of(folder, name) != previous.files[name]]
     kept = []
     for name, status in Folder(folder).list():
-        if name == ORIGIN_FILE or name in before.files:
+        if name == ORIGIN_FILE or name in previous.files:
             continue
-        if odd_kind(status.st_mode) not in {None, "a link"}:
-            raise LibraryError(f"{folder}/{name} is no file.", next_step="Move it away; it cannot be kept.")
+        if special_kind(status.st_mode) not in {None, "a link"}:
+            raise LibraryError(f"{folder}/{name} is not a file and cannot be kept.", next_step="Move it elsewhere.")
         if name.startswith(("skills/", "tools/")):
             changed.append(name)
         kept.append(name)
@@ -104,7 +103,7 @@ def _kept(folder: Path, origin: Origin) -> list[str]:
 
 
 def sha_of(folder: Path, name: str) -> str | None:
-    """SHA-256 of a file of a folder; None when there is no such regular file."""
+    """Return the SHA-256 of a regular file of a folder, or None if it does not exist."""
     try:
         text = Folder(folder).read(name, MAX_BYTES)
     except FormatError:

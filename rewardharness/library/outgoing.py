@@ -1,4 +1,4 @@
-"""Decides what a push may carry and what a pull takes: which files, how large, and nothing that looks like a key."""
+"""Selects and validates the files that are pushed and pulled: types, sizes, and leaked secrets."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -22,16 +22,16 @@ CARD_FILE = "README.md"
 CONFIG_FILE = "config.json"
 CHART_FILE = "evolution.svg"
 DOCUMENTS = ("LICENSE", "LICENSE.md", "LICENSE.txt", "NOTICE", "CHANGELOG.md")
-"""Documents beside a Library that travel with it."""
+"""Documents that are pushed and pulled with a Library."""
 PATTERNS = [
     *(REGISTRY_FILE, LINEAGE_FILE, CARD_FILE, CONFIG_FILE, *DOCUMENTS),
     *(f"{folder}/*/{name}" for folder in FOLDERS.values() for name in (ENTRY_FILE, RUBRIC_FILE)),
 ]
-"""Patterns of what a pull takes. They also match files that lie deeper, which are not wanted."""
+"""Patterns of the files that a pull downloads. They also match nested files, which `wanted_files` excludes."""
 
 _ROOT = frozenset({REGISTRY_FILE, LINEAGE_FILE, CARD_FILE, CONFIG_FILE, *DOCUMENTS})
 _TEXTS = frozenset({".md", ".txt", ".json", ".jsonl", ".yaml", ".yml"})
-_PASSED_OVER = frozenset({".git", ".cache", ".huggingface"})
+_SKIPPED_FOLDERS = frozenset({".git", ".cache", ".huggingface"})
 _IGNORED = frozenset(
     {ORIGIN_FILE, ".gitattributes", ".gitignore", f"{REGISTRY_FILE}.lock", CARD_FILE, CONFIG_FILE, CHART_FILE}
 )
@@ -43,26 +43,26 @@ Version = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Draft:
-    """What somebody wants to push."""
+    """Content to push."""
 
     library: Library
     texts: Mapping[str, str] = field(default_factory=dict)
-    """Documents beside the Library, by path."""
+    """Documents in the folder of the Library, by path."""
     card: str | None = None
-    """The card as it lies in the folder; None when there is none."""
+    """The card in the folder; None if it does not exist."""
     origin: Origin | None = None
-    """Where the folder came from."""
+    """Origin of the folder."""
     folder: Path | None = None
     """The folder; None for a Library in memory."""
 
     def files(self) -> dict[str, bytes]:
-        """Contents by path, without what is generated."""
+        """Return the contents by path, without generated files."""
         return {path: text.encode("utf-8") for path, text in {**self.texts, **self.library.files()}.items()}
 
 
 @dataclass(frozen=True)
 class FileChanges:
-    """What a push does to the files of a repository."""
+    """Changes to the files of a repository."""
 
     added: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
@@ -73,23 +73,23 @@ class FileChanges:
 
 
 def wanted_files(tree: Tree, repo: str) -> frozenset[str]:
-    """Choose the files of a commit that make up a Library.
+    """Return the files of a commit that belong to its Library.
 
     Raises:
-        LibraryError: If they are too many or too large, by the sizes that the Hub states.
+        LibraryError: If there are too many files or they are too large, according to the Hub.
     """
     wanted = frozenset(path for path in tree if _is_wanted(path))
-    step = "Choose another Library; this one does not keep to the limits of the format."
+    step = "Choose another Library; this one exceeds the limits of the format."
     if len(wanted) > 2 * MAX_ENTRIES + len(_ROOT):
-        raise LibraryError(f"{repo} has {len(wanted)} files of entries.", next_step=step)
+        raise LibraryError(f"{repo} has too many entry files ({len(wanted)}).", next_step=step)
     for path in sorted(wanted):
         limit = _limit(path)
         if tree[path].size > limit:
-            message = f"{path} of {repo} has {tree[path].size} bytes; at most {limit} are allowed."
+            message = f"{path} of {repo} has {tree[path].size} bytes; the limit is {limit}."
             raise LibraryError(message, next_step=step)
     total = sum(tree[path].size for path in wanted)
     if total > MAX_TOTAL:
-        message = f"{repo} has {total} bytes; a Library has at most {MAX_TOTAL}."
+        message = f"{repo} has {total} bytes; the limit is {MAX_TOTAL}."
         raise LibraryError(message, next_step=step)
     return wanted
 
@@ -112,14 +112,14 @@ def _limit(path: str) -> int:
 
 
 def read_draft(source: Library | Path | Draft) -> Draft:
-    """Read what is to be pushed.
+    """Read the content to push.
 
     Args:
-        source: A Library, its folder, or what was read before.
+        source: A Library, its folder, or a draft.
 
     Raises:
-        LibraryError: If the folder holds something that must not or cannot be published: links, hidden files, code,
-            files of unknown kinds, errors of the format.
+        LibraryError: If the Library is invalid, or the folder contains links, hidden files, code, or other files that
+            cannot be published.
     """
     if isinstance(source, Draft):
         return source
@@ -132,10 +132,10 @@ def read_draft(source: Library | Path | Draft) -> Draft:
         message = f"{source}/{errors[0].place}: {errors[0].message}{more}"
         raise LibraryError(message, next_step=f"rh library check {source}")
     library, folder = Library.load(source), Folder(source)
-    ours = set(library.files())
+    library_files = set(library.files())
     texts = {}
-    for path, _ in folder.list(_PASSED_OVER):
-        if path in ours or path in _IGNORED:
+    for path, _ in folder.list(_SKIPPED_FOLDERS):
+        if path in library_files or path in _IGNORED:
             continue
         _check_kind(source, PurePosixPath(path))
         texts[path] = folder.read(path, MAX_BYTES) or ""
@@ -145,54 +145,56 @@ def read_draft(source: Library | Path | Draft) -> Draft:
 def _check_kind(source: Path, path: PurePosixPath) -> None:
     name = f"{source}/{shown(str(path), 200)}"
     if any(part.startswith(".") for part in path.parts):
-        raise LibraryError(f"{name} is a hidden file.", next_step="Move it away; hidden files are not published.")
+        raise LibraryError(f"{name} is a hidden file.", next_step="Move it elsewhere; hidden files are not published.")
     if path.suffix.lower() not in _TEXTS and str(path) not in DOCUMENTS:
         kinds = ", ".join(sorted(_TEXTS))
-        raise LibraryError(f"{name} is of a kind that is not published.", next_step=f"Move it away. Kinds: {kinds}.")
+        raise LibraryError(
+            f"{name} has a file type that is not published.", next_step=f"Move it elsewhere. Published types: {kinds}."
+        )
 
 
 def check_outgoing(files: Mapping[str, bytes], secret: str | None = None) -> None:
-    """Make sure that nothing too large and nothing secret is about to be published.
+    """Check that the files to publish are within the size limits and contain no secrets.
 
     Args:
         files: Contents by path.
-        secret: The token in use, if it is known.
+        secret: The token in use, if known.
 
     Raises:
-        LibraryError: If something is; a secret itself is never in the message.
+        LibraryError: If the check fails. The message never contains the secret.
     """
     for path, data in files.items():
         if len(data) > _limit(path):
-            message = f"{shown(path)} has {len(data)} bytes; at most {_limit(path)} are allowed."
+            message = f"{shown(path)} has {len(data)} bytes; the limit is {_limit(path)}."
             raise LibraryError(message, next_step="Shorten it.")
         leak = next(find_leaks(data.decode("utf-8", "replace"), secret), None)
         if leak is not None:
-            message = f"{shown(path)}:{leak.line} holds what looks like {leak.kind}, so nothing was pushed."
-            raise LibraryError(message, next_step="Remove it; if it is real, revoke it as well.")
+            message = f"{shown(path)}:{leak.line} seems to contain {leak.kind}; nothing was pushed."
+            raise LibraryError(message, next_step="Remove it. If it is a real secret, revoke it.")
     total = sum(map(len, files.values()))
     if total > MAX_TOTAL:
-        message = f"The Library has {total} bytes; at most {MAX_TOTAL} are allowed."
-        raise LibraryError(message, next_step="Make it smaller.")
+        message = f"The Library has {total} bytes; the limit is {MAX_TOTAL}."
+        raise LibraryError(message, next_step="Reduce the size of the Library.")
 
 
 def file_changes(tree: Tree, files: Mapping[str, bytes], owned: Collection[str] = ()) -> FileChanges:
-    """Tell how the files of a commit become those of a push.
+    """Return the changes that turn the files of a commit into those of a push.
 
-    What a repository holds beside its Library is left alone, unless this folder has brought it there.
+    Files that do not belong to the Library are kept, unless the same folder pushed or pulled them before.
 
     Args:
         tree: The files of the commit.
         files: Contents by path after the push.
-        owned: Paths that were pulled or pushed by the folder before; those that it has no more go.
+        owned: Paths that the folder pulled or pushed before; they are deleted if the folder no longer contains them.
     """
     return FileChanges(
         added=tuple(sorted(path for path in files if path not in tree)),
         changed=tuple(sorted(path for path in files if path in tree and not tree[path].holds(files[path]))),
-        deleted=tuple(sorted(path for path in tree if path not in files and _goes(path, tree, files, owned))),
+        deleted=tuple(sorted(path for path in tree if path not in files and _is_deleted(path, tree, files, owned))),
     )
 
 
-def _goes(path: str, tree: Tree, files: Mapping[str, bytes], owned: Collection[str]) -> bool:
+def _is_deleted(path: str, tree: Tree, files: Mapping[str, bytes], owned: Collection[str]) -> bool:
     parts = path.split("/")
     if path in {LINEAGE_FILE, CHART_FILE} or path in owned:
         return True
@@ -205,28 +207,28 @@ def _goes(path: str, tree: Tree, files: Mapping[str, bytes], owned: Collection[s
 
 
 def parse_version(text: str) -> Version | None:
-    """Read `1.2.3` or `v1.2.3`; None for anything else."""
-    found = _VERSION.fullmatch(text)
-    return (int(found[1]), int(found[2]), int(found[3])) if found else None
+    """Parse `1.2.3` or `v1.2.3`; return None for any other text."""
+    match = _VERSION.fullmatch(text)
+    return (int(match[1]), int(match[2]), int(match[3])) if match else None
 
 
 def tag_of(version: Version) -> str:
-    """Name of the tag of a version, as in `v1.2.3`."""
+    """Return the tag of a version, such as `v1.2.3`."""
     return "v" + ".".join(map(str, version))
 
 
 def next_version(latest: Version | None, bump: str | None) -> Version:
-    """Return the version after another one.
+    """Return the next version.
 
     Args:
-        latest: The highest version there is; None before the first.
-        bump: `patch`, `minor` or `major`; None means `patch`, and 0.1.0 for the first version.
+        latest: The latest version; None if there is none.
+        bump: `patch`, `minor`, or `major`. None is `patch`, or 0.1.0 for the first version.
 
     Raises:
-        InputError: If it is none of them.
+        InputError: If `bump` has another value.
     """
     if bump not in {None, "patch", "minor", "major"}:
-        raise InputError(f"{shown(str(bump))!r} is no part of a version.", next_step="Use patch, minor or major.")
+        raise InputError(f"{shown(str(bump))!r} is not a part of a version.", next_step="Use patch, minor, or major.")
     if latest is None and bump is None:
         return (0, 1, 0)
     major, minor, patch = latest or (0, 0, 0)

@@ -1,50 +1,50 @@
-"""Text as it is kept, and the characters in it that a reader does not see."""
+"""Text normalization and detection of invisible characters."""
 
 import re
 import unicodedata
 from collections.abc import Iterator
 
-# Between letters of these scripts, or between emoji, a zero-width joiner has a use.
+# Zero-width joiners are legitimate between non-ASCII letters and between emoji.
 _JOINERS = "\u200c\u200d"
 _SUSPECT = re.compile(r"[^\n\t -~]")
 
 
 def unix_lines(text: str) -> str:
-    """Return a text with its lines ended by line feeds alone."""
+    """Return the text with all line endings converted to line feeds."""
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def tidy(text: str) -> str:
-    """Return a text in the form in which it is compared and shown to judges.
+    """Return the text in the normalized form that is compared and shown to judges.
 
-    Lines end with a line feed, characters are composed (Unicode NFC), blank lines before the text and white
-    space after it are gone. An indented first line stays indented, since Markdown gives that a meaning.
+    Normalization converts line endings to line feeds, composes characters (Unicode NFC), and removes leading blank
+    lines and trailing whitespace. The indentation of the first line is kept because it has a meaning in Markdown.
     """
     text = unicodedata.normalize("NFC", unix_lines(text)).rstrip()
     blank = re.match(r"(?:[^\S\n]*\n)+", text)
     return text[blank.end() :] if blank else text
 
 
-def unseen(text: str) -> Iterator[tuple[int, str]]:
-    """Find characters that are invisible, change the direction of text, or have no meaning of their own.
+def invisible(text: str) -> Iterator[tuple[int, str]]:
+    """Find characters that are invisible, change the text direction, or have no defined meaning.
 
-    Control characters other than tab and line feed, format characters (bidirectional overrides, zero-width
-    spaces, tag characters), private-use and unassigned code points. Joiners between characters beyond ASCII are
-    passed over: emoji and several scripts are written with them.
+    These are control characters other than tab and line feed, format characters (bidirectional overrides,
+    zero-width spaces, tag characters), and private-use and unassigned code points. Joiners between non-ASCII
+    characters are ignored because emoji and several scripts need them.
 
     Yields:
         Offset and character.
     """
-    for found in _SUSPECT.finditer(text):
-        char, offset = found.group(), found.start()
+    for match in _SUSPECT.finditer(text):
+        char, offset = match.group(), match.start()
         if unicodedata.category(char) not in {"Cc", "Cf", "Co", "Cn", "Cs"}:
             continue
-        around = text[max(0, offset - 1) : offset] + text[offset + 1 : offset + 2]
-        if char in _JOINERS and len(around) == 2 and not any(side.isascii() for side in around):
+        neighbors = text[max(0, offset - 1) : offset] + text[offset + 1 : offset + 2]
+        if char in _JOINERS and len(neighbors) == 2 and not any(neighbor.isascii() for neighbor in neighbors):
             continue
         yield offset, char
 
 
 def code_point(char: str) -> str:
-    """Name a character that may be invisible, as in `U+202E RIGHT-TO-LEFT OVERRIDE`."""
+    """Return the code point and name of a character, such as `U+202E RIGHT-TO-LEFT OVERRIDE`."""
     return f"U+{ord(char):04X} {unicodedata.name(char, '')}".strip()

@@ -1,4 +1,4 @@
-"""What is wrong or odd in a Library: one value for the check, the loader and the errors."""
+"""Problems of a Library, shared by the check, the loader, and the errors."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -6,29 +6,29 @@ from typing import Literal
 from rewardharness.errors import LibraryError
 
 Severity = Literal["error", "warning", "note"]
-"""`error`: breaks the format; `warning`: loads, and will likely judge badly; `note`: worth knowing."""
+"""`error`: invalid; `warning`: loads but probably reduces accuracy; `note`: information."""
 
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
-"""All severities, gravest first."""
+"""All severities, most severe first."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong or odd in a Library."""
+    """One error, warning, or note about a Library."""
 
     severity: Severity
     where: str
     """File or folder, relative to the Library, with `/`; empty for the Library as a whole."""
     line: int | None
-    """Line in that file, counted from 1; None when it is about the whole of it."""
+    """Line in that file, counted from 1; None if the problem concerns the whole file."""
     message: str
-    """One sentence that names the thing and the problem."""
+    """One sentence that describes the problem."""
     remedy: str = ""
-    """What to do about it; may be empty."""
+    """How to fix the problem; may be empty."""
 
     @property
     def place(self) -> str:
-        """`file:line`, `file`, or `the Library`."""
+        """Location of the problem: `file:line`, `file`, or `the Library`."""
         if not self.where:
             return "the Library"
         return self.where if self.line is None else f"{self.where}:{self.line}"
@@ -39,10 +39,10 @@ class Problem:
 
 
 class FormatError(LibraryError):
-    """One place of a Library that breaks the format.
+    """A file of a Library is invalid.
 
     Args:
-        problem: What and where.
+        problem: The error and its location.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -57,31 +57,31 @@ class Findings:
     where: str
     """The file, relative to the Library."""
     found: list[Problem] = field(default_factory=list)
-    """The list that all files of one Library share."""
+    """Problems found so far, shared by all files of the Library."""
 
     def at(self, where: str) -> "Findings":
-        """Return a collector for another file with the same list."""
+        """Return a collector for another file that adds to the same list."""
         return Findings(where, self.found)
 
     def error(self, message: str, line: int | None = None, remedy: str = "") -> None:
-        """Add a problem that breaks the format."""
+        """Add an error: the file is invalid."""
         self.found.append(Problem("error", self.where, line, message, remedy))
 
     def warning(self, message: str, line: int | None = None, remedy: str = "") -> None:
-        """Add a problem that the Library loads with."""
+        """Add a warning: the Library loads nevertheless."""
         self.found.append(Problem("warning", self.where, line, message, remedy))
 
     def note(self, message: str, line: int | None = None, remedy: str = "") -> None:
-        """Add something worth knowing."""
+        """Add a note."""
         self.found.append(Problem("note", self.where, line, message, remedy))
 
     @property
     def failed(self) -> bool:
-        """Whether anything breaks the format."""
+        """Whether there is an error."""
         return any(problem.severity == "error" for problem in self.found)
 
     def raise_first(self) -> None:
-        """Raise the first error, if there is one.
+        """Raise the first error, if any.
 
         Raises:
             FormatError: The first error.

@@ -1,4 +1,4 @@
-"""Reads a Library's folder into values and problems. Both loading and checking begin here, so they cannot disagree."""
+"""Reads the folder of a Library. Loading and checking both use this module, so they always agree."""
 
 import json
 import os
@@ -34,45 +34,45 @@ LINEAGE_FILE = "lineage.jsonl"
 
 @dataclass(frozen=True)
 class ReadEntry:
-    """An entry that could be read, and where its parts stand."""
+    """A valid entry and the locations of its parts."""
 
     entry: Entry
     places: Places
 
 
 @dataclass(frozen=True)
-class Reading:
-    """What came of reading a folder."""
+class FolderContent:
+    """Content of a Library's folder."""
 
     registry: Registry
     entries: tuple[ReadEntry, ...]
-    """Those of the registry that could be read."""
+    """The valid entries of the registry."""
     lineage: str
-    """The text of `lineage.jsonl`; empty when there is none."""
+    """The text of `lineage.jsonl`; empty if the file does not exist."""
     findings: Findings = field(repr=False)
-    """Everything wrong or odd that was met."""
+    """Errors, warnings, and notes."""
 
 
-def read_folder(path: Path) -> Reading:
-    """Read a Library's folder. Its content never makes this raise; what is wrong with it is in the findings."""
+def read_folder(path: Path) -> FolderContent:
+    """Read the folder of a Library. Invalid content never causes an exception; see `FolderContent.findings`."""
     findings = Findings("")
-    nothing = Reading(Registry(), (), "", findings)
+    empty = FolderContent(Registry(), (), "", findings)
     if not path.is_dir():
-        message = "This is not a folder." if path.exists() else "There is no such folder."
-        findings.error(message, remedy="Name the folder that holds registry.json, or begin one with: rh library new")
-        return nothing
+        message = "This is not a folder." if path.exists() else "The folder does not exist."
+        findings.error(message, remedy="Name the folder that contains registry.json, or create one: rh library new")
+        return empty
     folder = Folder(path)
     text = _read(folder, REGISTRY_FILE, MAX_REGISTRY, findings)
     if text is None:
         if not findings.failed:
-            findings.error(f"There is no {REGISTRY_FILE}.", remedy="Name a Library's folder, or make a new Library.")
-        return nothing
+            findings.error(f"There is no {REGISTRY_FILE}.", remedy="Name the folder of a Library, or create a Library.")
+        return empty
     registry = read_registry(text, findings.at(REGISTRY_FILE))
     entries = [_read_entry(folder, registry, name, findings) for name in registry.kinds]
     lineage = _read(folder, LINEAGE_FILE, MAX_TOTAL, findings) or ""
     _check_lineage(lineage, findings.at(LINEAGE_FILE))
     _find_orphans(path, registry, findings)
-    return Reading(registry, tuple(each for each in entries if each), lineage, findings)
+    return FolderContent(registry, tuple(entry for entry in entries if entry), lineage, findings)
 
 
 def _read(folder: Folder, where: str, limit: int, findings: Findings) -> str | None:
@@ -93,12 +93,14 @@ def _read_entry(folder: Folder, registry: Registry, name: str, findings: Finding
     if text is not None:
         entry, places = read_entry(text, name, kind, rubric_text, here)
     elif not here.failed:
-        here.error(f"`{name}` is registered, but this file does not exist.", None, "Add it, or unregister it.")
+        here.error(
+            f"`{name}` is registered, but this file does not exist.", None, "Add the file, or remove the registration."
+        )
     findings.found.extend(here.found)
     if entry is None or places is None or here.failed:
         return None
     if description_differs(registry.record(name), entry.description):
-        message = f"The registry describes `{name}` in other words than its own file, whose words are used."
+        message = f"The registry and the file of `{name}` have different descriptions; the file is used."
         findings.at(REGISTRY_FILE).warning(message, registry.line(name), "Copy the description from the file.")
     return ReadEntry(entry, places)
 
@@ -106,11 +108,11 @@ def _read_entry(folder: Folder, registry: Registry, name: str, findings: Finding
 def _check_lineage(text: str, findings: Findings) -> None:
     for number, line in enumerate(text.split("\n"), 1):
         try:
-            sound = not line.strip() or isinstance(json.loads(line), dict)
+            valid = not line.strip() or isinstance(json.loads(line), dict)
         except (ValueError, RecursionError):
-            sound = False
-        if not sound:
-            findings.warning("This line is not a JSON object; it is passed over.", number, "Remove the line.")
+            valid = False
+        if not valid:
+            findings.warning("This line is not a JSON object and is ignored.", number, "Remove the line.")
 
 
 def _find_orphans(path: Path, registry: Registry, findings: Findings) -> None:
@@ -120,14 +122,17 @@ def _find_orphans(path: Path, registry: Registry, findings: Findings) -> None:
         except OSError:
             continue
         for name in names:
-            refused = name in registry.records and name not in registry.kinds  # reported already
-            if refused or registry.kinds.get(name) == kind or not os.path.lexists(path / folder / name / ENTRY_FILE):
+            reported = name in registry.records and name not in registry.kinds
+            if reported or registry.kinds.get(name) == kind or not os.path.lexists(path / folder / name / ENTRY_FILE):
                 continue
             orphan = findings.at(f"{folder}/{shown(name)}/{ENTRY_FILE}")
             if name in registry.kinds:
-                other = registry.kinds[name]
-                orphan.warning(f"`{shown(name)}` is registered as a {other}; this is not loaded.", None, "Delete it.")
+                registered = registry.kinds[name]
+                message = f"`{shown(name)}` is registered as a {registered}; this file is not loaded."
+                orphan.warning(message, None, "Delete it.")
             elif loadable_name_problem(name) is None:
-                orphan.warning("This is not in the registry, so it is not loaded.", None, "Register or delete it.")
+                orphan.warning(
+                    "This entry is not in the registry, so it is not loaded.", None, "Register or delete it."
+                )
             else:
-                orphan.warning("This has no usable name and is not loaded.", None, "Rename and register, or delete it.")
+                orphan.warning("The name is invalid, so this entry is not loaded.", None, "Rename or delete it.")

@@ -1,4 +1,4 @@
-"""The index of a Library, `registry.json`: which entries belong to it. Schema 1 is read, schema 2 is written."""
+"""Reads and writes `registry.json`, the index of a Library's entries. Schemas 1 and 2 are read; 2 is written."""
 
 import json
 import re
@@ -14,9 +14,9 @@ from rewardharness.library.problems import Findings
 
 REGISTRY_FILE = "registry.json"
 MAX_BYTES = 4 * 1024 * 1024
-"""Size of a registry, at most."""
+"""Maximum size of a registry in bytes."""
 MAX_ENTRIES = 2000
-"""Entries of one Library, at most."""
+"""Maximum number of entries in one Library."""
 
 _ESCAPES = re.compile(r"(?:^|[\\/])\.\.(?:[\\/]|$)|^[\\/]|^[A-Za-z]:|\x00")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -24,16 +24,16 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True)
 class Registry:
-    """What `registry.json` says, in the form of schema 2."""
+    """Content of `registry.json`, in schema 2."""
 
     document: Mapping[str, Any] = field(default_factory=dict)
-    """The whole of it, with keys that this version does not know."""
+    """The complete document, including unknown keys."""
     source: str = ""
-    """The file as it was read; empty when it does not exist."""
+    """Original text of the file; empty if it does not exist."""
     kinds: Mapping[str, Kind] = field(default_factory=dict)
-    """Name and kind of each entry that can be loaded, in the order of the file."""
+    """Kind of each loadable entry by name, in the order of the file."""
     schema: int = SCHEMA
-    """Version in which the file is written."""
+    """Schema version of the file."""
 
     @property
     def meta(self) -> Mapping[str, Any]:
@@ -41,45 +41,45 @@ class Registry:
         return cast(Mapping[str, Any], self.document.get("library", {}))
 
     def record(self, name: str) -> Mapping[str, Any]:
-        """The record of an entry; empty when there is none."""
+        """Return the record of an entry, or an empty mapping."""
         return cast(Mapping[str, Any], self.records.get(name, {}))
 
     @property
     def records(self) -> Mapping[str, Any]:
-        """All records by name, also those of entries that cannot be loaded."""
+        """All records by name, including those of entries that cannot be loaded."""
         return cast(Mapping[str, Any], self.document.get("entries", {}))
 
     def line(self, name: str) -> int | None:
-        """Line on which an entry is registered, as far as a search in the text can tell."""
+        """Return the line on which an entry is registered, found by text search, or None."""
         return _line(self.source, name)
 
 
 def print_registry(document: Mapping[str, Any]) -> str:
-    """Write a registry."""
+    """Format a registry as JSON."""
     return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def read_registry(text: str, findings: Findings) -> Registry:
-    """Read a registry and collect every problem in it.
+    """Parse a registry and collect all problems.
 
     Returns:
-        What could be read: empty when it is no JSON object; without the entries that cannot be loaded.
+        The registry without entries that cannot be loaded; empty if the text is not a JSON object.
     """
     try:
         document = json.loads(
             text.removeprefix("\ufeff"), object_pairs_hook=_Pairs(text, findings).mapping, parse_constant=_no_constant
         )
-        again = json.dumps(document, ensure_ascii=False, allow_nan=False)
+        escaped_text = json.dumps(document, ensure_ascii=False, allow_nan=False)
     except (ValueError, RecursionError) as error:
         line = error.lineno if isinstance(error, json.JSONDecodeError) else None
         reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
-        findings.error(f"This is not valid JSON: {shown(reason)}.", line, "Repair the file.")
+        findings.error(f"This is not valid JSON: {shown(reason)}.", line, "Correct the file.")
         return Registry()
     if not isinstance(document, dict):
         findings.error("This is not a JSON object.", 1, 'Write {"schema_version": 2, "entries": {}}.')
         return Registry()
-    if _SURROGATE.search(again):
-        findings.error("An escape names half a character (a surrogate).", None, "Write the character itself.")
+    if _SURROGATE.search(escaped_text):
+        findings.error("An escape sequence is a lone surrogate.", None, "Write the character itself.")
         return Registry()
     current = _as_schema_2(document, text, findings)
     if current is None:
@@ -98,8 +98,8 @@ def _as_schema_2(document: dict[str, Any], text: str, findings: Findings) -> dic
         flat = {name: _upgraded(record) for name, record in document.items()}
         return {"schema_version": SCHEMA, "library": {}, "entries": flat}
     if version != SCHEMA or isinstance(version, bool):
-        message = f"schema_version is {shown(json.dumps(version), 20)}; this version reads {SCHEMA} and 1."
-        findings.error(message, _line(text, "schema_version"), "Use a version of this package that reads it.")
+        message = f"schema_version is {shown(json.dumps(version), 20)}; this version supports {SCHEMA} and 1."
+        findings.error(message, _line(text, "schema_version"), "Use a package version that supports it.")
         return None
     if not isinstance(entries, dict):
         findings.error("`entries` is not an object of entries by name.", _line(text, "entries"), 'Add "entries": {}.')
@@ -111,18 +111,18 @@ def _as_schema_2(document: dict[str, Any], text: str, findings: Findings) -> dic
 
 
 def _upgraded(record: Any) -> Any:
-    """Turn a record of schema 1 into one of schema 2: what was `type` is `kind`."""
+    """Convert a record from schema 1 to schema 2 by renaming `type` to `kind`."""
     if not isinstance(record, dict) or "kind" in record:
         return record
     return {"kind" if key == "type" else key: value for key, value in record.items()}
 
 
 def _kinds(entries: Mapping[str, Any], text: str, findings: Findings) -> dict[str, Kind]:
-    """Pick the entries that can be loaded."""
+    """Return the kinds of the entries that can be loaded."""
     kinds: dict[str, Kind] = {}
     folded: dict[str, str] = {}
     if len(entries) > MAX_ENTRIES:
-        findings.error(f"There are {len(entries)} entries; at most {MAX_ENTRIES} are read.", remedy="Remove some.")
+        findings.error(f"There are {len(entries)} entries; the limit is {MAX_ENTRIES}.", remedy="Remove entries.")
         return kinds
     for name, record in entries.items():
         at = partial(_line, text, name)
@@ -132,48 +132,48 @@ def _kinds(entries: Mapping[str, Any], text: str, findings: Findings) -> dict[st
             continue
         kind = record.get("kind") if isinstance(record, dict) else None
         if not isinstance(kind, str) or kind not in FOLDERS:
-            findings.error(f"`{name}` has no `kind` that is skill or tool.", at(), 'Add "kind": "skill" or "tool".')
+            findings.error(f"The `kind` of `{name}` is not skill or tool.", at(), 'Add "kind": "skill" or "tool".')
             continue
         twin = folded.setdefault(name.casefold(), name)
         if twin != name:
-            message = f"`{name}` and `{twin}` differ in capitals alone, which some file systems cannot keep apart."
-            findings.error(message, at(), "Rename one.")
+            message = f"`{name}` and `{twin}` differ only in case, which some file systems ignore."
+            findings.error(message, at(), "Rename one of them.")
         _check_path(name, cast(Kind, kind), record.get("path"), at, findings)
         kinds[name] = cast(Kind, kind)
     return kinds
 
 
 def _check_path(name: str, kind: Kind, path: Any, at: Callable[[], int | None], findings: Findings) -> None:
-    """Compare the registered path with the one that follows from kind and name, which alone is used."""
+    """Compare the registered path with the path derived from kind and name. Only the latter is used."""
     expected = f"{FOLDERS[kind]}/{name}/{ENTRY_FILE}"
     remedy = f'Set "path" to "{expected}".'
     if not isinstance(path, str):
         findings.warning(f"`{name}` has no `path`; {expected} is read.", at(), remedy)
     elif _ESCAPES.search(path):
-        findings.error(f"The path {shown(path)!r} of `{name}` leads out of the Library.", at(), remedy)
+        findings.error(f"The path {shown(path)!r} of `{name}` is outside the Library.", at(), remedy)
     elif path != expected:
-        findings.warning(f"The path {shown(path)!r} of `{name}` is not followed; {expected} is read.", at(), remedy)
+        findings.warning(f"The path {shown(path)!r} of `{name}` is ignored; {expected} is read.", at(), remedy)
 
 
 def description_differs(record: Mapping[str, Any], description: str) -> bool:
-    """Whether a record describes its entry in other words than the entry itself does."""
+    """Whether the description in a record differs from the description of the entry."""
     stated = record.get("description")
     return not isinstance(stated, str) or tidy(stated).strip() != description
 
 
 def _line(text: str, key: str) -> int | None:
-    """Line on which a key is first written; None when it is not found, or is written with escapes."""
-    found = re.search(re.escape(json.dumps(key, ensure_ascii=False)) + r"\s*:", text)
-    return text.count("\n", 0, found.start()) + 1 if found else None
+    """Return the first line with a key; None if it is not found or contains escape sequences."""
+    match = re.search(re.escape(json.dumps(key, ensure_ascii=False)) + r"\s*:", text)
+    return text.count("\n", 0, match.start()) + 1 if match else None
 
 
 def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON value")
+    raise ValueError(f"{name} is not a JSON value")
 
 
 @dataclass(frozen=True)
 class _Pairs:
-    """Builds JSON objects and reports keys that are given twice."""
+    """Builds JSON objects and reports duplicate keys."""
 
     text: str
     findings: Findings
@@ -182,7 +182,7 @@ class _Pairs:
         mapping: dict[str, Any] = {}
         for key, value in pairs:
             if key in mapping:
-                message = f"The key {shown(key)!r} is given twice in one object."
-                self.findings.error(message, _line(self.text, key), "Keep one of the two.")
+                message = f"The key {shown(key)!r} occurs twice in one object."
+                self.findings.error(message, _line(self.text, key), "Remove one of them.")
             mapping[key] = value
         return mapping

@@ -1,4 +1,4 @@
-"""Weighted criteria: the machine-readable side of a Skill, kept in `rubric.yaml` beside it."""
+"""Rubrics: the weighted criteria of a Skill, stored in `rubric.yaml`."""
 
 import math
 import re
@@ -15,14 +15,14 @@ from rewardharness.library.yamlsafe import Document, print_yaml, read_yaml
 from rewardharness.schema import EDIT_KINDS, SCALE
 
 Dimension = Literal["instruction", "quality"]
-"""What a criterion speaks of: whether the instruction was followed, or how good the picture looks."""
+"""Dimension of a criterion: instruction following or image quality."""
 
 MAX_BYTES = 64 * 1024
-"""Size of a rubric, at most."""
+"""Maximum size of a rubric in bytes."""
 MAX_CRITERIA = 200
-"""Criteria of one rubric, at most."""
+"""Maximum number of criteria in one rubric."""
 MAX_TEXT = 4000
-"""Characters of one criterion's text, at most."""
+"""Maximum length of a criterion's text in characters."""
 
 _ID = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,62}[A-Za-z0-9])?")
 _KEYS = ("id", "text", "weight", "scale", "dimension", "measure", "applies")
@@ -30,23 +30,23 @@ _KEYS = ("id", "text", "weight", "scale", "dimension", "measure", "applies")
 
 @dataclass(frozen=True)
 class Criterion:
-    """One thing to look at, and how much it counts."""
+    """One aspect to grade and its weight."""
 
     id: str
     """Unique within the rubric."""
     text: str
-    """What to look at, as a sentence for a judge."""
+    """The aspect to grade, as a sentence for a judge."""
     weight: float = 1.0
-    """How much it counts against the others, at least 0."""
+    """Relative weight, at least 0."""
     scale: tuple[float, float] = SCALE
     """Worst and best grade."""
     dimension: Dimension = "instruction"
     measure: str | None = None
-    """Name of the measure that can grade it without a model."""
+    """Name of the measure that grades the criterion without a model."""
     applies: tuple[str, ...] = ()
-    """Members of `EDIT_KINDS` that it is meant for; empty for all."""
+    """Members of `EDIT_KINDS` to which the criterion applies; empty for all."""
     extra: Mapping[str, Any] = field(default_factory=dict)
-    """Keys that this version does not know; kept on rewrite."""
+    """Unknown keys; preserved on rewrite."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "text", tidy(self.text).strip())
@@ -57,70 +57,70 @@ class Rubric:
     """The criteria of one Skill."""
 
     criteria: tuple[Criterion, ...]
-    """At least one, and at least one with a weight above 0."""
+    """At least one criterion must have a weight above 0."""
     extra: Mapping[str, Any] = field(default_factory=dict)
-    """Keys beside `criteria`; kept on rewrite."""
+    """Other keys than `criteria`; preserved on rewrite."""
 
     def weights(self, kinds: Collection[str] = ()) -> dict[str, float]:
-        """Return the share of each criterion that applies, by id. The shares add up to 1.
+        """Return the normalized weight of each applicable criterion, by id. The weights sum to 1.
 
         Args:
-            kinds: Kinds of edit asked for, members of `EDIT_KINDS`. Empty: every criterion applies.
+            kinds: Requested kinds of edit, members of `EDIT_KINDS`. If empty, every criterion applies.
 
         Returns:
-            Empty when nothing with a weight above 0 applies.
+            The weights; empty if no criterion with a weight above 0 applies.
         """
-        chosen = [each for each in self.criteria if not (kinds and each.applies) or set(kinds) & set(each.applies)]
-        largest = max((each.weight for each in chosen), default=0.0)
+        applicable = [item for item in self.criteria if not (kinds and item.applies) or set(kinds) & set(item.applies)]
+        largest = max((item.weight for item in applicable), default=0.0)
         if largest <= 0:
             return {}
-        total = math.fsum(each.weight / largest for each in chosen)
-        return {each.id: each.weight / largest / total for each in chosen}
+        total = math.fsum(item.weight / largest for item in applicable)
+        return {item.id: item.weight / largest / total for item in applicable}
 
     def canonical(self) -> list[dict[str, Any]]:
-        """Return what the rubric means, apart from formatting and unknown keys, as JSON values."""
+        """Return the content of the rubric as JSON values, without formatting and unknown keys."""
         return [
             {
-                "id": each.id,
-                "text": each.text,
-                "weight": float(each.weight),
-                "scale": [float(each.scale[0]), float(each.scale[1])],
-                "dimension": each.dimension,
-                "measure": each.measure,
-                "applies": sorted(set(each.applies)),
+                "id": item.id,
+                "text": item.text,
+                "weight": float(item.weight),
+                "scale": [float(item.scale[0]), float(item.scale[1])],
+                "dimension": item.dimension,
+                "measure": item.measure,
+                "applies": sorted(set(item.applies)),
             }
-            for each in self.criteria
+            for item in self.criteria
         ]
 
 
 def grade(criterion: Criterion, value: float) -> float:
-    """Put a grade on the common range: 0 is the worst end of the criterion's scale, 1 the best.
+    """Normalize a grade to [0, 1], where 0 is the worst grade of the criterion's scale and 1 is the best.
 
     Args:
-        criterion: What was graded.
-        value: The grade, on the criterion's own scale.
+        criterion: The graded criterion.
+        value: The grade, on the criterion's scale.
 
     Raises:
-        InputError: If the grade is not a number or lies outside the scale. It is never moved inside.
+        InputError: If the grade is not a number or is outside the scale. Grades are never clipped.
     """
     low, high = criterion.scale
     if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
         raise InputError(
             f"The grade {shown(repr(value), 40)} of {criterion.id!r} is not a number from {low:g} to {high:g}.",
-            next_step="Grade it again; a grade outside the scale is never guessed.",
+            next_step="Repeat the grading; grades outside the scale are never clipped.",
         )
     return (value - low) / (high - low)
 
 
 def parse_rubric(text: str, *, where: str = "rubric.yaml") -> Rubric:
-    """Read a rubric.
+    """Parse a rubric.
 
     Args:
-        text: The file.
-        where: Its name, for messages.
+        text: Content of the file.
+        where: File name for messages.
 
     Raises:
-        LibraryError: The first thing that breaks the format.
+        LibraryError: If the rubric is invalid; describes the first error.
     """
     findings = Findings(where)
     rubric = read_rubric(text, findings)
@@ -129,21 +129,21 @@ def parse_rubric(text: str, *, where: str = "rubric.yaml") -> Rubric:
 
 
 def read_rubric(text: str, findings: Findings) -> Rubric | None:
-    """Read a rubric and collect every problem in it.
+    """Parse a rubric and collect all problems.
 
     Returns:
-        The rubric, or None when there was an error.
+        The rubric, or None if there is an error.
     """
-    here = Findings(findings.where)
-    rubric = _read_rubric(text, here)
-    findings.found.extend(here.found)
-    return None if here.failed else rubric
+    rubric_findings = Findings(findings.where)
+    rubric = _read_rubric(text, rubric_findings)
+    findings.found.extend(rubric_findings.found)
+    return None if rubric_findings.failed else rubric
 
 
 def _read_rubric(text: str, findings: Findings) -> Rubric | None:
     size = len(text.encode("utf-8", "replace"))
     if size > MAX_BYTES:
-        findings.error(f"The rubric has {size} bytes; at most {MAX_BYTES} are read.", remedy="Shorten it.")
+        findings.error(f"The rubric has {size} bytes; the limit is {MAX_BYTES}.", remedy="Shorten it.")
         return None
     try:
         document = read_yaml(text.removeprefix("\ufeff"), where=findings.where)
@@ -153,23 +153,24 @@ def _read_rubric(text: str, findings: Findings) -> Rubric | None:
     rows = document.value.get("criteria")
     line = document.line("criteria")
     if not isinstance(rows, list) or not rows:
-        findings.error("`criteria` is not a list of at least one criterion.", line, "Add `criteria: [{id, text}]`.")
+        findings.error("`criteria` is not a non-empty list.", line, "Add `criteria: [{id, text}]`.")
         return None
     if len(rows) > MAX_CRITERIA:
-        findings.error(f"There are {len(rows)} criteria; at most {MAX_CRITERIA} are read.", line, "Merge some.")
+        findings.error(f"There are {len(rows)} criteria; the limit is {MAX_CRITERIA}.", line, "Merge some.")
         return None
     criteria = [_Row(document, index, findings).criterion() for index in range(len(rows))]
-    for index, each in enumerate(criteria):
-        if any(each.id == other.id for other in criteria[:index]) and each.id:
-            findings.error(f"The id `{each.id}` is used twice.", document.line("criteria", index), "Rename one.")
-    if not any(each.weight > 0 for each in criteria):
-        findings.error("No criterion has a weight above 0.", line, "Give at least one a weight.")
+    for index, criterion in enumerate(criteria):
+        if criterion.id and any(criterion.id == earlier.id for earlier in criteria[:index]):
+            line_of_id = document.line("criteria", index)
+            findings.error(f"The id `{criterion.id}` is used twice.", line_of_id, "Rename one of the criteria.")
+    if not any(criterion.weight > 0 for criterion in criteria):
+        findings.error("No criterion has a weight above 0.", line, "Set the weight of at least one criterion.")
     return Rubric(tuple(criteria), {key: value for key, value in document.value.items() if key != "criteria"})
 
 
 def print_rubric(rubric: Rubric) -> str:
-    """Write a rubric; `parse_rubric` reads the same rubric back. Defaults other than the weight are left out."""
-    return print_yaml({"criteria": [_row(each) for each in rubric.criteria], **rubric.extra})
+    """Format a rubric as YAML. `parse_rubric` is the inverse."""
+    return print_yaml({"criteria": [_row(criterion) for criterion in rubric.criteria], **rubric.extra})
 
 
 def _row(criterion: Criterion) -> dict[str, Any]:
@@ -189,7 +190,7 @@ def _number(value: float) -> int | float:
 
 @dataclass(frozen=True)
 class _Row:
-    """Reads one criterion; problems are collected and a harmless value takes the place of a bad one."""
+    """Parses one criterion. Invalid values are reported and replaced with defaults."""
 
     document: Document
     index: int
@@ -198,7 +199,7 @@ class _Row:
     def criterion(self) -> Criterion:
         row = self.document.value["criteria"][self.index]
         if not isinstance(row, dict):
-            self._error("it is not a mapping.", remedy="Write `- id: ...` and `text: ...` below it.")
+            self._error("this is not a mapping.", remedy="Write `- id: ...` and `text: ...` below it.")
             return Criterion("", "")
         return Criterion(
             id=self._id(),
@@ -223,14 +224,14 @@ class _Row:
     def _id(self) -> str:
         text = self._raw("id")
         if text is None or not _ID.fullmatch(text):
-            self._error("there is no usable `id`.", "id", remedy="Use letters, digits, `-`, `_` and `.`.")
+            self._error("`id` is missing or invalid.", "id", remedy="Use letters, digits, `-`, `_`, and `.`.")
             return ""
         return text
 
     def _text(self) -> str:
         text = self._raw("text")
         if not text:
-            self._error("there is no `text`.", "text", remedy="Say in a sentence what to look at.")
+            self._error("there is no `text`.", "text", remedy="Describe the aspect to grade in one sentence.")
         elif len(text) > MAX_TEXT:
             self._error(f"the text is longer than {MAX_TEXT} characters.", "text", remedy="Shorten it.")
         return text or ""
@@ -247,20 +248,19 @@ class _Row:
         if low is not None and high is not None and low < high:
             return (low + 0.0, high + 0.0)
         remedy = "Write the worst and the best grade, as in [1, 4]."
-        self._error("the scale is not two rising numbers.", "scale", remedy=remedy)
+        self._error("the scale is not a pair of increasing numbers.", "scale", remedy=remedy)
         return SCALE
 
     def _dimension(self, value: Any) -> Dimension:
-        for known in get_args(Dimension):
-            if value == known:
-                return cast(Dimension, known)
-        self._error("the dimension is not known.", "dimension", remedy="Write `instruction` or `quality`.")
+        if value in get_args(Dimension):
+            return cast(Dimension, value)
+        self._error("the dimension is unknown.", "dimension", remedy="Write `instruction` or `quality`.")
         return "instruction"
 
     def _measure(self, value: Any) -> str | None:
         if value is None or (isinstance(value, str) and value.strip()):
             return value.strip() if value else None
-        self._error("`measure` is not a name.", "measure", remedy="Name a measure, or remove the key.")
+        self._error("`measure` is not the name of a measure.", "measure", remedy="Name a measure, or remove the key.")
         return None
 
     def _applies(self, value: Any) -> tuple[str, ...]:
@@ -270,6 +270,6 @@ class _Row:
         for kind in value:
             if kind not in EDIT_KINDS:
                 close = get_close_matches(str(kind), EDIT_KINDS, 1)
-                remedy = f"Did you mean `{close[0]}`?" if close else f"Known kinds: {', '.join(EDIT_KINDS)}."
-                self._error(f"`{shown(str(kind), 40)}` is no kind of edit.", "applies", remedy=remedy)
+                remedy = f"Did you mean `{close[0]}`?" if close else f"Choose one of: {', '.join(EDIT_KINDS)}."
+                self._error(f"`{shown(str(kind), 40)}` is not a kind of edit.", "applies", remedy=remedy)
         return tuple(kind for kind in value if kind in EDIT_KINDS)

@@ -1,4 +1,4 @@
-"""Reads the Library that a commit on the Hub holds."""
+"""Downloads the Library of a commit on the Hub."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,32 +15,32 @@ from rewardharness.library.store import Library
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A commit, and what belongs to the Library in it."""
+    """A commit and its Library files."""
 
     commit: str
     tree: Tree
     """All files of the commit."""
     files: Mapping[str, bytes]
-    """Contents of those that belong to the Library, by path."""
+    """Contents of the files that belong to the Library, by path."""
     library: Library | None
-    """None when the commit holds none."""
+    """None if the commit contains no Library."""
 
     def text(self, path: str) -> str:
-        """A file as text; empty when there is none."""
+        """Return a file as text, or an empty string if it does not exist."""
         return self.files.get(path, b"").decode("utf-8", "replace")
 
 
 def fetch_snapshot(repo: Repo, commit: str, tree: Tree | None = None, *, offline: bool = False) -> Snapshot:
-    """Fetch the Library of a commit. Only its own kinds of files are fetched, within its limits.
+    """Download the Library of a commit. Other files are not downloaded.
 
     Args:
         repo: The repository.
         commit: The commit.
-        tree: Its files, where they are known.
-        offline: Whether to take everything from the cache.
+        tree: The files of the commit; None to list them.
+        offline: Whether to read only from the cache.
 
     Raises:
-        LibraryError: If it breaks the format or the limits.
+        LibraryError: If the Library is invalid or exceeds the size limits.
     """
     tree = repo.tree(commit) if tree is None else tree
     files = repo.download(commit, wanted_files(tree, repo.name), tree, PATTERNS, offline=offline)
@@ -49,7 +49,7 @@ def fetch_snapshot(repo: Repo, commit: str, tree: Tree | None = None, *, offline
 
 
 def _load(files: Mapping[str, bytes], name: str) -> Library:
-    """Load a Library from real files of its own: the cache of the Hub is made of links."""
+    """Load a Library from copies of the files, because the Hub cache consists of links."""
     with TemporaryDirectory(prefix="rh-pull-") as scratch:
         folder = Path(scratch) / "library"
         replace_folder(folder, files)

@@ -1,6 +1,6 @@
-"""Publishes a Hugging Face Space that judges with one Library: the app of this project, its settings, its card.
+"""Publishes a Hugging Face Space that runs the web app with one Library.
 
-The Space holds the source of this very version, so that it needs no release on a package index.
+The Space contains the source code of the installed version, so it does not depend on a package index.
 """
 
 import re
@@ -22,13 +22,13 @@ from rewardharness.library.outgoing import FileChanges
 from rewardharness.library.yamlsafe import print_yaml
 
 PACKAGES = ("rewardharness", "app", "hub_templates")
-"""Packages whose source goes into a Space."""
+"""Packages whose source code is copied to a Space."""
 SDK_VERSION = "6.31.0"
-"""Version of Gradio that the Hub installs. It wants an exact one."""
+"""Gradio version of the Space. The Hub requires an exact version."""
 PYTHON_VERSION = "3.12"
-"""Version of Python that the Hub runs."""
+"""Python version of the Space."""
 MEASURED = "measured"
-"""The judge that needs no model and no key."""
+"""The pixel-based judge, which requires no model and no key."""
 
 _KINDS = frozenset({".py", ".md", ".txt", ".json", ".yaml", ".yml", ".css", ".js", ".svg", ".typed"})
 _CARD, _APP, _REQUIREMENTS, _LICENSE = "README.md", "app.py", "requirements.txt", "LICENSE"
@@ -51,143 +51,142 @@ if __name__ == "__main__":
 
 
 @dataclass(frozen=True)
-class SpaceWish:
-    """What a Space is to be."""
+class SpaceOptions:
+    """Options for publishing a Space."""
 
     library: str
     """The Library on the Hub, as `org/name` or `org/name@revision`."""
     judge: str = MEASURED
-    """Who judges, as `open_judge` spells it."""
+    """Judge specification; see `open_judge`."""
     private: bool = False
-    """Whether a Space that is made for it is private."""
+    """Whether a newly created Space is private."""
     dry_run: bool = False
-    """Only say what would happen. Nothing is written anywhere."""
+    """Report the changes without writing anything."""
 
 
 @dataclass(frozen=True)
 class PushedSpace:
-    """What publishing a Space did, or would do."""
+    """Result of publishing a Space or of its dry run."""
 
     name: str
     """`org/name` of the Space."""
     url: str
-    """Its address."""
+    """URL of the Space."""
     commit: str | None
-    """The commit that it is at; None for a dry run that has none yet."""
+    """The current commit; None for a dry run that would create one."""
     changes: FileChanges
     created: bool = False
     """Whether the Space is new."""
     dry_run: bool = False
     card: str = field(default="", repr=False)
-    """Its README."""
+    """README of the Space."""
     diffs: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Unified diffs of the files that are made for this Space, by path; of a dry run alone."""
+    """Unified diffs of the files generated for this Space, by path; empty unless this is a dry run."""
     notes: tuple[str, ...] = ()
-    """What a user should know, in sentences."""
+    """Notes for the user, in sentences."""
 
     @property
     def nothing_to_push(self) -> bool:
-        """Whether the Hub had all of it already."""
+        """Whether the Hub was already up to date."""
         return not self.changes
 
 
-def push_space(name: str, wish: SpaceWish, *, access: Access | None = None) -> PushedSpace:
-    """Make a Space for a Library, or bring it up to date, in one commit.
+def push_space(name: str, options: SpaceOptions, *, access: Access | None = None) -> PushedSpace:
+    """Create or update a Space for a Library in one commit.
 
-    Files in it that are not made here stay as they are, and so does what people wrote in its README.
+    Other files in the Space and hand-written text in its README are kept.
 
     Args:
         name: `org/name` of the Space.
-        wish: What it is to be.
-        access: How the Hub is reached.
+        options: Options of the Space.
+        access: Access settings; None for the defaults.
 
     Raises:
-        InputError: If Library or judge are not spelt as they should be.
-        HubError: If the Hub refuses or cannot be reached, or the Space holds another app.
-        LibraryError: If the repository holds no Library.
+        InputError: If the Library or the judge is not a valid specification.
+        HubError: If the Hub rejects the request or is unreachable, or the Space contains another app.
+        LibraryError: If the repository contains no Library.
     """
     access = access or Access()
-    found = split_spec(wish.library)
-    if found is None:
-        message = f"{shown(wish.library)!r} is not the name of a Library on the Hub."
-        raise InputError(message, next_step="Push the Library first, then name it as org/name or org/name@v1.0.0.")
-    if not _JUDGE.fullmatch(wish.judge):
-        raise InputError(f"{shown(wish.judge)!r} is no judge.", next_step="Write it as in vllm:NAME@URL.")
-    leak = next(find_leaks(wish.judge), None)
+    spec = split_spec(options.library)
+    if spec is None:
+        message = f"{shown(options.library)!r} is not the name of a Library on the Hub."
+        raise InputError(message, next_step="Push the Library first, then specify org/name or org/name@v1.0.0.")
+    if not _JUDGE.fullmatch(options.judge):
+        raise InputError(f"Invalid judge {shown(options.judge)!r}.", next_step="Use a form such as vllm:NAME@URL.")
+    leak = next(find_leaks(options.judge), None)
     if leak is not None:
-        step = "Put it into a secret of the Space: RH_API_KEY or GEMINI_API_KEY."
-        raise InputError(f"The judge holds what looks like {leak.kind}, so nothing was pushed.", next_step=step)
-    door = Repo(name, access, "space")
-    library = Repo(found[0], access)
-    pull(*found, access=access)  # it must be there, and be one
-    secret = library.head(found[1] or "main").private
-    head, tree, created = _look(door, wish)
-    before = _read(door, head, tree)
+        step = "Store it as a secret of the Space: RH_API_KEY or GEMINI_API_KEY."
+        raise InputError(f"The judge seems to contain {leak.kind}; nothing was pushed.", next_step=step)
+    space, library = Repo(name, access, "space"), Repo(spec[0], access)
+    pull(*spec, access=access)  # validates the Library
+    private = library.head(spec[1] or "main").private
+    head, tree, created = _inspect(space, options)
+    before = _read(space, head, tree)
     if _APP in tree and _MARK not in before.get(_APP, ""):
-        raise HubError(f"{name} holds another app.", next_step="Choose another name for the Space.")
-    texts = _own_files(name, wish, before, private=secret)
+        raise HubError(f"{name} contains another app.", next_step="Choose another name for the Space.")
+    texts = _generated_files(name, options, before, private=private)
     new = {**_source(), **{path: text.encode("utf-8") for path, text in texts.items()}}
     changes = _changes(tree, new)
-    done = PushedSpace(
-        name, f"{_site(door)}/spaces/{name}", head or None, changes, created, wish.dry_run, texts[_CARD],
-        notes=("The Library is private: the Space needs a secret HF_TOKEN that may read it.",) if secret else (),
+    url = f"{space.endpoint or 'https://huggingface.co'}/spaces/{name}"
+    pushed = PushedSpace(
+        name, url, head or None, changes, created, options.dry_run, texts[_CARD],
+        notes=("The Library is private: the Space needs the secret HF_TOKEN to read it.",) if private else (),
     )  # fmt: skip
-    if wish.dry_run:
-        return replace(done, diffs=_diffs(before, texts, changes), commit=None if changes else done.commit)
+    if options.dry_run:
+        return replace(pushed, diffs=_diffs(before, texts, changes), commit=None if changes else pushed.commit)
     if not changes:
-        return done
+        return pushed
     added = {path: new[path] for path in (*changes.added, *changes.changed)}
-    title = f"RewardHarness {__version__} with {wish.library}"
-    commit, _ = door.commit(added, changes.deleted, head, (title, f"Judge: {wish.judge}"), pull=False)
-    return replace(done, commit=commit)
+    title = f"RewardHarness {__version__} with {options.library}"
+    commit, _ = space.commit(added, changes.deleted, head, (title, f"Judge: {options.judge}"), pull=False)
+    return replace(pushed, commit=commit)
 
 
-def _look(door: Repo, wish: SpaceWish) -> tuple[str, Tree, bool]:
-    """Look at the Space, which is made if it does not exist: its commit, its files, whether it is new."""
+def _inspect(space: Repo, options: SpaceOptions) -> tuple[str, Tree, bool]:
+    """Return the commit and the files of the Space, and whether it is new. A missing Space is created."""
     created = False
     try:
-        head = door.head()
+        head = space.head()
     except MissingRepoError:
         created = True
-        if wish.dry_run:
+        if options.dry_run:
             return "", {}, True
-        door.create(private=wish.private)
-        head = door.head()
-    if wish.private and not head.private:
-        step = "Leave --private out, or make it private in its settings on the Hub first."
-        raise HubError(f"{door.name} exists and is public; this does not change that.", next_step=step)
-    tree = door.tree(head.commit)
+        space.create(private=options.private)
+        head = space.head()
+    if options.private and not head.private:
+        step = "Omit --private, or first make the Space private in its settings on the Hub."
+        raise HubError(f"{space.name} is public, and a push does not change the visibility.", next_step=step)
+    tree = space.tree(head.commit)
     return head.commit, {} if created else tree, created
 
 
-def _read(door: Repo, head: str, tree: Tree) -> Mapping[str, str]:
-    """Read the files of the Space that are made for it alone."""
+def _read(space: Repo, head: str, tree: Tree) -> Mapping[str, str]:
+    """Return the text of the generated files of a Space."""
     wanted = [path for path in (_CARD, _APP, _REQUIREMENTS) if path in tree]
     large = next((path for path in wanted if tree[path].size > 1024 * 1024), None)
     if large is not None:
-        raise HubError(f"{large} of {door.name} is too large.", next_step="Choose another name for the Space.")
-    found = door.download(head, wanted, tree, wanted) if wanted else {}
-    return {path: data.decode("utf-8", "replace") for path, data in found.items()}
+        raise HubError(f"{large} of {space.name} is too large.", next_step="Choose another name for the Space.")
+    contents = space.download(head, wanted, tree, wanted) if wanted else {}
+    return {path: data.decode("utf-8", "replace") for path, data in contents.items()}
 
 
-def _own_files(name: str, wish: SpaceWish, before: Mapping[str, str], *, private: bool) -> dict[str, str]:
-    """Write the files that are made for one Space."""
-    card = read_card(_card(name, wish, private=private))
-    # A new Space holds a README by the Hub itself, which says nothing.
+def _generated_files(name: str, options: SpaceOptions, before: Mapping[str, str], *, private: bool) -> dict[str, str]:
+    """Return the files that are specific to one Space."""
+    card = read_card(_card(name, options, private=private))
+    # The Hub creates a default README in a new Space; it is replaced.
     existing = before.get(_CARD, "") if _APP in before else ""
     requirements = files("hub_templates").joinpath("space_requirements.txt").read_text(encoding="utf-8")
-    if wish.judge.startswith("gemini:"):
+    if options.judge.startswith("gemini:"):
         requirements += "aiohttp>=3.10\ngoogle-genai>=3,<4\n"
-    texts = {
+    return {
         _CARD: print_card(combine(card, read_card(existing)) if existing.strip() else card),
-        _APP: _START.format(mark=_MARK, library=wish.library, judge=wish.judge),
+        _APP: _START.format(mark=_MARK, library=options.library, judge=options.judge),
         _REQUIREMENTS: requirements,
     }
-    return texts
 
 
-def _card(name: str, wish: SpaceWish, *, private: bool) -> str:
-    repo = wish.library.partition("@")[0]
+def _card(name: str, options: SpaceOptions, *, private: bool) -> str:
+    repo = options.library.partition("@")[0]
     title = name.rpartition("/")[2]
     header = {
         "title": title,
@@ -205,48 +204,48 @@ def _card(name: str, wish: SpaceWish, *, private: bool) -> str:
         "models": [repo],
         "tags": ["rewardharness", "image-editing", "reward-model"],
     }
-    about = "It takes numbers from the pixels: no model, no key."
-    if wish.judge != MEASURED:
-        about = "It is a model; what it is asked, pictures included, goes to its server."
+    about = "The pixel-based judge requires no model and no key."
+    if options.judge != MEASURED:
+        about = "This judge is a model. All inputs, including images, are sent to its server."
     values = {
         "header": print_yaml(header),
         "title": foreign(title),
-        "library": wish.library,
+        "library": options.library,
         "repo": repo,
         "space": name,
-        "judge": foreign(wish.judge),
+        "judge": foreign(options.judge),
         "about_judge": about,
-        "judge_option": f" --judge {foreign(wish.judge)}" if wish.judge != MEASURED else "",
-        "secrets": _secrets(wish, private=private),
+        "judge_option": f" --judge {foreign(options.judge)}" if options.judge != MEASURED else "",
+        "secrets": _secrets(options, private=private),
         "version": __version__,
     }
-    blank = files("hub_templates").joinpath("space_readme.md").read_text(encoding="utf-8")
-    return _PLACEHOLDER.sub(lambda found: values[found.group(1)], blank)
+    template = files("hub_templates").joinpath("space_readme.md").read_text(encoding="utf-8")
+    return _PLACEHOLDER.sub(lambda match: values[match.group(1)], template)
 
 
-def _secrets(wish: SpaceWish, *, private: bool) -> str:
-    """Say which secrets somebody has to set by hand. No secret is ever pushed."""
+def _secrets(options: SpaceOptions, *, private: bool) -> str:
+    """Return the list of secrets that the user must set. Secrets are never pushed."""
     needed = []
-    if wish.judge.startswith("gemini:"):
-        needed.append("- `GEMINI_API_KEY`: key of the Gemini API.")
-    elif wish.judge != MEASURED:
-        needed.append("- `RH_API_KEY`: key of the endpoint, if it wants one.")
+    if options.judge.startswith("gemini:"):
+        needed.append("- `GEMINI_API_KEY`: API key for Gemini.")
+    elif options.judge != MEASURED:
+        needed.append("- `RH_API_KEY`: API key of the endpoint, if required.")
     if private:
-        needed.append("- `HF_TOKEN`: a token that may read the Library, which is private, and nothing else.")
+        needed.append("- `HF_TOKEN`: a token with read access only to the private Library.")
     if not needed:
-        return "It needs no secrets."
-    return "\n".join(["Secrets, to be set in the settings of the Space:", "", *needed])
+        return "The Space requires no secrets."
+    return "\n".join(["Set these secrets in the settings of the Space:", "", *needed])
 
 
 def _source() -> dict[str, bytes]:
-    """Collect the source of this version, and its license."""
-    found = {}
+    """Return the source code of the installed version and its license."""
+    sources = {}
     for package in PACKAGES:
         root = Path(str(files(package)))
         for path in _shipped(root):
-            found[f"{package}/{path.relative_to(root).as_posix()}"] = path.read_bytes()
+            sources[f"{package}/{path.relative_to(root).as_posix()}"] = path.read_bytes()
     text = _license()
-    return found | ({_LICENSE: text.encode("utf-8")} if text else {})
+    return sources | ({_LICENSE: text.encode("utf-8")} if text else {})
 
 
 def _shipped(folder: Path) -> Iterator[Path]:
@@ -260,9 +259,9 @@ def _shipped(folder: Path) -> Iterator[Path]:
 
 
 def _license() -> str | None:
-    beside = Path(str(files("rewardharness"))).parent / _LICENSE
-    if beside.is_file():
-        return beside.read_text(encoding="utf-8")
+    path = Path(str(files("rewardharness"))).parent / _LICENSE
+    if path.is_file():
+        return path.read_text(encoding="utf-8")
     try:
         return distribution("reward-harness-library").read_text(f"licenses/{_LICENSE}")
     except PackageNotFoundError:
@@ -270,17 +269,13 @@ def _license() -> str | None:
 
 
 def _changes(tree: Tree, new: Mapping[str, bytes]) -> FileChanges:
-    """Tell how the files of the Space change; of those that are not made here only old source goes."""
-    ours = tuple(f"{package}/" for package in PACKAGES)
+    """Return the changes to the files of a Space. Outdated source code is deleted; other files are kept."""
+    source_folders = tuple(f"{package}/" for package in PACKAGES)
     return FileChanges(
         added=tuple(sorted(path for path in new if path not in tree)),
         changed=tuple(sorted(path for path in new if path in tree and not tree[path].holds(new[path]))),
-        deleted=tuple(sorted(path for path in tree if path not in new and path.startswith(ours))),
+        deleted=tuple(sorted(path for path in tree if path not in new and path.startswith(source_folders))),
     )
-
-
-def _site(door: Repo) -> str:
-    return door.endpoint or "https://huggingface.co"
 
 
 def _diffs(before: Mapping[str, str], texts: Mapping[str, str], changes: FileChanges) -> dict[str, str]:

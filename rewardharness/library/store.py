@@ -21,7 +21,7 @@ from rewardharness.library.entry import (
     entry_files,
     name_problem,
 )
-from rewardharness.library.folder import Folder, odd_kind
+from rewardharness.library.folder import Folder, special_kind
 from rewardharness.library.problems import Findings, FormatError, Problem
 from rewardharness.library.reader import LINEAGE_FILE, read_folder
 from rewardharness.library.registry import MAX_BYTES as MAX_REGISTRY
@@ -31,28 +31,28 @@ if TYPE_CHECKING:
     from rewardharness.library.hub_push import Pushed
 
 MAX_NAME = 80
-"""Characters of a Library's name that are shown, at most."""
+"""Maximum displayed length of a Library's name in characters."""
 
 BUILTIN_NAME = "builtin"
-"""Name, in `registry.json`, of the Library that comes with the package, and of all that grew from it unnamed."""
+"""Name in `registry.json` of the included Library and of unnamed Libraries that were evolved from it."""
 
 
 @dataclass(frozen=True)
 class AddEntry:
-    """Add an entry whose name is free."""
+    """Add an entry with an unused name."""
 
     entry: Entry
     reason: str = ""
-    """Why, in a sentence."""
+    """Reason for the change, in a sentence."""
 
 
 @dataclass(frozen=True)
 class ReplaceEntry:
-    """Put an entry in the place of the one with the same name and kind."""
+    """Replace the entry that has the same name and kind."""
 
     entry: Entry
     reason: str = ""
-    """Why, in a sentence."""
+    """Reason for the change, in a sentence."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class RemoveEntry:
 
     name: str
     reason: str = ""
-    """Why, in a sentence."""
+    """Reason for the change, in a sentence."""
 
 
 Change = AddEntry | ReplaceEntry | RemoveEntry
@@ -70,31 +70,31 @@ Change = AddEntry | ReplaceEntry | RemoveEntry
 
 @dataclass(frozen=True, eq=False)
 class Library:
-    """A set of Skills and Tools. Two Libraries are equal when their entries mean the same."""
+    """An immutable set of Skills and Tools. Libraries with the same id are equal."""
 
     entries: tuple[Entry, ...] = ()
-    """By name."""
+    """Sorted by name."""
     meta: Mapping[str, Any] = field(default_factory=dict)
-    """The `library` block of the registry: what people call it, its status."""
+    """The `library` block of the registry, such as name and status."""
     lineage_text: str = field(default="", repr=False)
-    """The text of `lineage.jsonl`: how the Library came to be, one JSON object per line."""
+    """The text of `lineage.jsonl`: one JSON object per change of the Library."""
     registry: Registry = field(default=Registry(), repr=False)
-    """The registry that it was loaded from: saving keeps its order, its unknown keys and, if possible, its bytes."""
+    """The source registry. Saving preserves its order, its unknown keys, and, if possible, its bytes."""
     problems: tuple[Problem, ...] = field(default=(), repr=False)
-    """What loading met and could pass over: odd names, folders that no registry lists."""
+    """Warnings and notes from loading, such as invalid names and unregistered folders."""
     origin: tuple[str, str] | None = field(default=None, repr=False)
-    """Repository and commit on the Hub that it was loaded from: what a later `push_to_hub` changes."""
+    """Hub repository and commit from which the Library was loaded. `push_to_hub` uses them as its base."""
 
     def __post_init__(self) -> None:
         ordered = tuple(sorted(self.entries, key=lambda entry: entry.name))
-        for one, other in pairwise(ordered):
-            if one.name == other.name:
-                raise LibraryError(f"There are two entries named {one.name!r}.", next_step="Rename one.")
+        for first, second in pairwise(ordered):
+            if first.name == second.name:
+                raise LibraryError(f"There are two entries named {first.name!r}.", next_step="Rename one of them.")
         object.__setattr__(self, "entries", ordered)
 
     @cached_property
     def id(self) -> str:
-        """SHA-256 over what the entries mean. Order, formatting, unknown keys and the registry do not count."""
+        """SHA-256 of the entries. Order, formatting, unknown keys, and the registry do not affect it."""
         return content_id([entry.canonical() for entry in self.entries])
 
     def __eq__(self, other: object) -> bool:
@@ -109,14 +109,14 @@ class Library:
 
     @property
     def name(self) -> str:
-        """What its authors call it in `registry.json`, on one line; empty where they do not say.
+        """Name of the Library from `registry.json`, on one line; empty if it has none.
 
-        Foreign text. A Library that grew from the one that comes with the package has no name until it is given one.
+        The text is untrusted. A Library that was evolved from the included one is unnamed until it gets its own name.
         """
-        called = self.meta.get("id")
-        if not isinstance(called, str):
+        library_id = self.meta.get("id")
+        if not isinstance(library_id, str):
             return ""
-        line = one_line(called, MAX_NAME).strip()
+        line = one_line(library_id, MAX_NAME).strip()
         return "" if line == BUILTIN_NAME else line
 
     @property
@@ -131,7 +131,7 @@ class Library:
 
     @property
     def lineage(self) -> tuple[Mapping[str, Any], ...]:
-        """The records of the lineage, oldest first; lines that are no JSON object are passed over."""
+        """The records of the lineage, oldest first. Lines that are not JSON objects are ignored."""
         return tuple(record for line in self.lineage_text.split("\n") if isinstance(record := _json(line), dict))
 
     def get(self, name: str) -> Entry | None:
@@ -145,18 +145,18 @@ class Library:
         return len(self.entries)
 
     def apply(self, change: Change) -> "Library":
-        """Return the Library after a change.
+        """Return a copy of the Library with a change.
 
         Raises:
-            LibraryError: If the change does not fit, or its entry breaks the format.
+            LibraryError: If the change cannot be applied, or its entry is invalid.
         """
         name = change.name if isinstance(change, RemoveEntry) else change.entry.name
         old = self.get(name)
         if isinstance(change, AddEntry):
             self._check_new(change.entry)
         elif old is None:
-            known = ", ".join(self._by_name) or "it is empty"
-            raise LibraryError(f"The Library has no entry {shown(name)!r}.", next_step=f"Entries: {known}.")
+            names = ", ".join(self._by_name) or "none"
+            raise LibraryError(f"The Library has no entry {shown(name)!r}.", next_step=f"Entries: {names}.")
         elif isinstance(change, ReplaceEntry) and old.kind != change.entry.kind:
             raise LibraryError(f"{name!r} is a {old.kind}, not a {change.entry.kind}.", next_step="Use another name.")
         kept = tuple(entry for entry in self.entries if entry is not old)
@@ -171,36 +171,34 @@ class Library:
         if problem:
             raise LibraryError(problem, next_step="Choose a name such as `text-rendering`.")
         if any(name.casefold() == entry.name for name in self._by_name):
-            raise LibraryError(f"There is already an entry named {entry.name!r}.", next_step="Replace it, or rename.")
+            raise LibraryError(f"An entry named {entry.name!r} already exists.", next_step="Replace or rename it.")
         if len(self) >= MAX_ENTRIES:
-            raise LibraryError(
-                f"The Library has {MAX_ENTRIES} entries, the most there can be.", next_step="Remove one."
-            )
+            raise LibraryError(f"The Library has the maximum of {MAX_ENTRIES} entries.", next_step="Remove an entry.")
 
     def with_lineage(self, record: Mapping[str, Any]) -> "Library":
-        """Return the Library with one more record at the end of its lineage.
+        """Return a copy of the Library with a record appended to its lineage.
 
         Args:
-            record: A JSON object: the parent's id, what was changed, and the evidence for it.
+            record: A JSON object with the id of the parent, the change, and the evidence for it.
         """
-        before = self.lineage_text
-        if before and not before.endswith("\n"):
-            before += "\n"
+        text = self.lineage_text
+        if text and not text.endswith("\n"):
+            text += "\n"
         line = json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n"
-        return replace(self, lineage_text=before + line)
+        return replace(self, lineage_text=text + line)
 
     @classmethod
     def load(cls, path: Path | str) -> "Library":
         """Load a Library from its folder.
 
-        Only the files that the registry lists are read, each under the path that follows from its name and kind.
-        Nothing in the folder is run.
+        Only registered files are read, each from the path derived from its name and kind. Nothing in the folder is
+        executed.
 
         Args:
-            path: The folder that holds `registry.json`, of schema 1 or 2.
+            path: The folder that contains `registry.json`, schema 1 or 2.
 
         Raises:
-            LibraryError: If it breaks the format; names the first error and how many more there are.
+            LibraryError: If the Library is invalid; describes the first error and the number of other errors.
         """
         path = Path(path)
         recover_folder(path)
@@ -225,12 +223,12 @@ class Library:
         """Load a Library from a folder or from the Hugging Face Hub. Nothing in it is executed.
 
         Args:
-            name: `builtin` for the one that comes with the package, a folder, or a repository: `org/name`.
-            revision: A version (`v0.3.0`), a commit or a branch of the repository; None for the newest commit.
+            name: `builtin` for the included Library, a folder, or a repository: `org/name`.
+            revision: A version (`v0.3.0`), a commit, or a branch of the repository; None for the newest commit.
 
         Raises:
-            LibraryError: If there is no such Library, or it breaks the format.
-            HubError: If the Hub refuses, or cannot be reached and the cache has no copy.
+            LibraryError: If the Library does not exist or is invalid.
+            HubError: If the Hub rejects the request, or is unreachable and the cache contains no copy.
         """
         from rewardharness.library.opening import open_library
 
@@ -252,36 +250,36 @@ class Library:
         dry_run: bool = False,
         token: str | None = None,
     ) -> "Pushed":
-        """Publish the Library on the Hugging Face Hub as a new version: one commit, a card and a version tag.
+        """Publish the Library on the Hugging Face Hub as a new version: one commit, a card, and a version tag.
 
         Args:
             repo_id: `org/name`. The repository is created if it does not exist.
-            version: The version, as in `1.2.0`; empty for the next one.
-            bump: Which part of the last version goes up: `patch` (default), `minor` or `major`.
+            version: The version, such as `1.2.0`; empty for the next version.
+            bump: The part of the latest version to increment: `patch` (default), `minor`, or `major`.
             private: Whether a new repository is private.
-            create_pr: Open a pull request instead of a commit on the main branch.
-            rebase: Merge with what others have pushed since the Library was loaded.
-            dry_run: Return what would change, and change nothing.
-            token: A token of the Hub; None for the one of this computer.
+            create_pr: Create a pull request instead of a commit on the main branch.
+            rebase: Merge commits that were pushed after the Library was loaded.
+            dry_run: Return the changes without pushing them.
+            token: A Hub token; None for the stored token.
 
         Returns:
-            What was pushed: version, commit, changed files.
+            The version, the commit, and the changed files.
 
         Raises:
-            StaleError: If others have pushed since the Library was loaded.
-            HubError: If the Hub refuses or cannot be reached.
-            LibraryError: If the Library breaks the format, or contains something that must not be published.
+            StaleError: If the repository changed after the Library was loaded.
+            HubError: If the Hub rejects the request or is unreachable.
+            LibraryError: If the Library is invalid, or contains files that must not be published.
         """
-        from rewardharness.library.hub import HowToPush, push, usual_access
+        from rewardharness.library.hub import PushOptions, push, usual_access
 
         base = self.origin[1] if self.origin is not None and self.origin[0] == repo_id else ""
-        how = HowToPush(version, bump, private, create_pr, rebase, base, dry_run)
-        return push(self, repo_id, how, access=replace(usual_access(), token=token))
+        options = PushOptions(version, bump, private, create_pr, rebase, base, dry_run)
+        return push(self, repo_id, options, access=replace(usual_access(), token=token))
 
     def files(self) -> dict[str, str]:
-        """Return the text of every file of the Library by relative path. Always schema 2.
+        """Return the text of all files of the Library by relative path, in schema 2.
 
-        Files that nothing changed come out exactly as they were read.
+        Unchanged files have exactly their original text.
         """
         texts = {REGISTRY_FILE: self._registry_text()}
         for entry in self.entries:
@@ -305,20 +303,19 @@ class Library:
         return print_registry(document)
 
     def _record(self, name: str) -> Mapping[str, Any]:
-        entry, known = self._by_name[name], self.registry.record(name)
-        return known if known.get("kind") == entry.kind else _record(entry)
+        entry, record = self._by_name[name], self.registry.record(name)
+        return record if record.get("kind") == entry.kind else _record(entry)
 
     def save(self, path: Path | str) -> None:
-        """Save the Library to a folder, as a whole: whoever reads sees the old Library or the new one.
+        """Save the Library to a folder atomically: a reader sees either the old Library or the new one.
 
-        Files in the folder that do not belong to a Library, such as its card, stay. Entries of the Library that
-        was there before and that this one does not have go.
+        Entries of a previous Library in the folder are removed. Other files, such as its card, are kept.
 
         Args:
-            path: A folder that does not exist, is empty, or holds a Library.
+            path: A folder that does not exist, is empty, or contains a Library.
 
         Raises:
-            LibraryError: If the folder holds something else, or cannot be replaced.
+            LibraryError: If the folder contains other files, or cannot be replaced.
         """
         target = Path(path).resolve()
         texts = self.files()
@@ -327,8 +324,8 @@ class Library:
             kept = _kept_files(target, texts)
             replace_folder(target, {name: text.encode("utf-8") for name, text in texts.items()}, kept=kept)
         except OSError as error:
-            message = f"The Library could not be saved to {target}: {error.strerror or error}. Nothing was changed."
-            raise LibraryError(message, next_step="Check the folder and its mode, or save somewhere else.") from error
+            message = f"Could not save the Library to {target}: {error.strerror or error}. Nothing was changed."
+            raise LibraryError(message, next_step="Check its permissions, or choose another folder.") from error
 
 
 EMPTY = Library()
@@ -340,7 +337,7 @@ def _record(entry: Entry) -> dict[str, Any]:
 
 
 def _registered(registry: Registry, name: str, entry: Entry | None) -> Registry:
-    """Return the registry with the record of one entry brought up to date, or without it."""
+    """Return the registry with the record of one entry updated, or removed if `entry` is None."""
     records = dict(registry.records)
     if entry is None:
         records.pop(name, None)
@@ -350,7 +347,7 @@ def _registered(registry: Registry, name: str, entry: Entry | None) -> Registry:
 
 
 def _reads_as(source: str, document: Mapping[str, Any]) -> bool:
-    """Whether a registry's text already says what a document says."""
+    """Whether the text of a registry parses to a document."""
     return read_registry(source, Findings(REGISTRY_FILE)).document == document
 
 
@@ -362,38 +359,38 @@ def _json(line: str) -> Any:
 
 
 def _kept_files(target: Path, texts: Mapping[str, str]) -> list[str]:
-    """List the files of a folder that stay when a Library is saved to it: those that belong to no Library."""
+    """Return the files of a folder that do not belong to its Library and are kept when a Library is saved to it."""
     if not target.exists():
         return []
     check_replaceable(target)
     if not (target / REGISTRY_FILE).exists() and any(target.iterdir()):
-        message = f"{target} holds files, and no Library."
-        raise LibraryError(message, next_step="Choose an empty folder, a new one, or a Library's folder.")
+        message = f"{target} contains files but no Library."
+        raise LibraryError(message, next_step="Choose an empty folder, a new folder, or the folder of a Library.")
     folder = Folder(target)
     try:
         old = read_registry(folder.read(REGISTRY_FILE, MAX_REGISTRY) or "{}", Findings(REGISTRY_FILE))
     except FormatError as error:
         raise LibraryError(f"{target}: {error.message}", next_step=error.next_step) from None
     bases = {f"{FOLDERS[kind]}/{name}" for name, kind in old.kinds.items()}
-    gone = bases - {name.rsplit("/", 1)[0] for name in texts}
-    ours = {REGISTRY_FILE, LINEAGE_FILE, *texts}
-    ours |= {f"{base}/{name}" for base in bases for name in (ENTRY_FILE, RUBRIC_FILE)}
+    removed = bases - {name.rsplit("/", 1)[0] for name in texts}
+    library_files = {REGISTRY_FILE, LINEAGE_FILE, *texts}
+    library_files |= {f"{base}/{name}" for base in bases for name in (ENTRY_FILE, RUBRIC_FILE)}
     kept = []
     for where, status in folder.list():
-        if where in ours or "/".join(where.split("/")[:2]) in gone:
+        if where in library_files or "/".join(where.split("/")[:2]) in removed:
             continue
-        kind = odd_kind(status.st_mode)
+        kind = special_kind(status.st_mode)
         if kind not in {None, "a link"}:
-            raise LibraryError(f"{target}/{shown(where)} is {kind}.", next_step="Move it away; it cannot be kept.")
+            raise LibraryError(f"{target}/{shown(where)} is {kind} and cannot be kept.", next_step="Move it elsewhere.")
         kept.append(where)
     return kept
 
 
 def check_replaceable(target: Path) -> None:
-    """Make sure that a folder that exists can be replaced as a whole.
+    """Check that an existing folder can be replaced as a whole.
 
     Raises:
-        LibraryError: If it is no folder, or the one that this command runs in.
+        LibraryError: If it is not a folder, or contains the working directory.
     """
     if not target.is_dir():
         raise LibraryError(f"{target} is not a folder.", next_step="Choose a folder.")
@@ -402,5 +399,5 @@ def check_replaceable(target: Path) -> None:
     except FileNotFoundError:
         inside = False
     if inside:
-        message = f"{target} is the folder that this command runs in, and would be replaced."
-        raise LibraryError(message, next_step="Go one folder up and name the Library from there.")
+        message = f"{target} contains the working directory and cannot be replaced."
+        raise LibraryError(message, next_step="Change to the parent folder and run the command there.")

@@ -1,4 +1,4 @@
-"""Makes a Library that knows less, for evolution to have something to find again."""
+"""Weakens a Library, so that an evolution run can be tested on recovering what was removed."""
 
 from dataclasses import replace
 
@@ -6,13 +6,9 @@ from rewardharness.library.store import Library, ReplaceEntry
 
 
 def without_every_second_criterion(library: Library) -> Library:
-    """Take every second criterion with a measure out of a Library, counting through its Skills by name.
+    """Return a copy of the Library without every second measured criterion, counted across Skills by name.
 
-    Args:
-        library: Any Library.
-
-    Returns:
-        A new one. A Skill that is left without weight keeps its text and loses its rubric.
+    A Skill whose remaining criteria have no weight keeps its text and loses its rubric.
     """
     count = 0
     for entry in library.skills:
@@ -22,6 +18,8 @@ def without_every_second_criterion(library: Library) -> Library:
             if criterion.measure is None or count % 2:
                 kept.append(criterion)
         if entry.rubric is not None and len(kept) < len(entry.rubric.criteria):
-            rubric = replace(entry.rubric, criteria=tuple(kept)) if any(each.weight > 0 for each in kept) else None
+            rubric = (
+                replace(entry.rubric, criteria=tuple(kept)) if any(criterion.weight > 0 for criterion in kept) else None
+            )
             library = library.apply(ReplaceEntry(replace(entry, rubric=rubric)))
     return library

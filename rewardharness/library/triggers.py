@@ -1,13 +1,13 @@
-r"""When an entry applies: the grammar of `metadata.triggers`.
+r"""Triggers, which determine when an entry applies: the grammar of `metadata.triggers`.
 
-A list separated by commas. Each item is one of
+Triggers are a comma-separated list. Each item is one of:
 
-    always            every instruction
-    remove, sky blue  a word or phrase: whole words, any case, with the simple English endings of `word_forms`
-    /\bfrom .* to /    a regular expression over the instruction, any case; `\/` stands for a slash
+    always            matches every instruction
+    remove, sky blue  matches a word or phrase: whole words, any case, with the English endings of `word_forms`
+    /\bfrom .* to /    matches a regular expression, any case; `\/` is a literal slash
 
-Regular expressions come from untrusted files. They are short, see only the beginning of an instruction, and a
-pattern whose search could take very long (repeats inside repeats, too many open repeats) is refused.
+Regular expressions are untrusted. Their length is limited, they are applied only to the beginning of an instruction,
+and patterns that could take very long to match (nested repeats, too many unbounded repeats) are rejected.
 """
 
 import re
@@ -21,23 +21,23 @@ from typing import Any, Literal
 from rewardharness.errors import shown
 
 MAX_PATTERN = 200
-"""Characters of one regular expression, at most."""
+"""Maximum length of a regular expression in characters."""
 MAX_TRIGGERS = 200
-"""Items of one list, at most."""
+"""Maximum number of triggers of one entry."""
 MAX_SEARCHED = 500
-"""Characters at the beginning of an instruction that a regular expression sees. Words see all of it."""
+"""Number of leading characters of an instruction that are matched against regular expressions."""
 MAX_WAYS = 4 * MAX_SEARCHED**2
-"""Ways in which a pattern may match from one position, at most: two open repeats (`.*`), or a few bounded ones."""
+"""Maximum number of ways to match from one position: two unbounded repeats (`.*`) or a few bounded ones."""
 
-# Scripts that put no spaces between words: Thai, Lao, Khmer, kana, Han, Hangul with its particles.
+# Scripts without spaces between words: Thai, Lao, Khmer, kana, Han, and Hangul with particles.
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]")
-# In a set these make Python warn that their meaning may change.
-_UNSETTLED = re.compile(r"\[\^?\[|--|&&|~~|\|\|")
+# Python issues a FutureWarning for these in a character set.
+_RESERVED_SYNTAX = re.compile(r"\[\^?\[|--|&&|~~|\|\|")
 _VOWELS = "aeiou"
 
 
 class TriggerError(ValueError):
-    """A list of triggers that does not follow the grammar. The message is a sentence for a person."""
+    """A list of triggers is invalid. The message is shown to users."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Trigger:
 
     @property
     def always(self) -> bool:
-        """Whether it applies to every instruction."""
+        """Whether the trigger matches every instruction."""
         return self.kind == "always"
 
     @cached_property
@@ -60,16 +60,16 @@ class Trigger:
 
     @cached_property
     def _roots(self) -> tuple[str, ...]:
-        # What all forms of each word begin with. Most triggers are ruled out by these, before anything is compiled.
+        # Common prefixes of all word forms. They rule out most triggers before an expression is compiled.
         if _UNSPACED.search(self.text):
             return (self.text.lower(),)
         return tuple(_root(word) for word in _split_words(self.text))
 
     def matches(self, instruction: str) -> str | None:
-        """Look for the trigger in an instruction.
+        """Match the trigger against an instruction.
 
         Returns:
-            The text that matched, `always` for a trigger that always applies, or None.
+            The matched text, `always` for a trigger that always applies, or None.
         """
         if self.always:
             return "always"
@@ -78,31 +78,31 @@ class Trigger:
             text = text[:MAX_SEARCHED]
         elif not all(root in text.lower() for root in self._roots):
             return None
-        found = self._regex.search(text)
-        return None if found is None else found.group()
+        match = self._regex.search(text)
+        return None if match is None else match.group()
 
     def __str__(self) -> str:
         if self.kind != "pattern":
             return self.text
-        return "/" + re.sub(r"(\\.)|/", lambda found: found.group(1) or "\\/", self.text, flags=re.DOTALL) + "/"
+        return "/" + re.sub(r"(\\.)|/", lambda match: match.group(1) or "\\/", self.text, flags=re.DOTALL) + "/"
 
 
 def parse_triggers(text: str) -> tuple[Trigger, ...]:
-    """Read a list of triggers.
+    """Parse a list of triggers.
 
     Raises:
-        TriggerError: If it does not follow the grammar.
+        TriggerError: If the list is invalid.
     """
     triggers = tuple(_trigger(item) for item in _items(text))
     if len(triggers) > MAX_TRIGGERS:
-        raise TriggerError(f"There are {len(triggers)} triggers; at most {MAX_TRIGGERS} are read.")
+        raise TriggerError(f"There are {len(triggers)} triggers; the limit is {MAX_TRIGGERS}.")
     return triggers
 
 
 def word_forms(word: str) -> frozenset[str]:
-    """Return a word with its simple English endings: -s or -es, -ing, -ed, with the usual changes of spelling.
+    """Return a word with its regular English endings -s, -es, -ing, and -ed, including spelling changes.
 
-    Only for words of three or more Latin letters; others stand for themselves alone.
+    Words with fewer than three letters or with non-ASCII characters have no other forms.
     """
     if len(word) < 3 or not (word.isascii() and word.isalpha()):
         return frozenset({word})
@@ -123,22 +123,22 @@ def word_forms(word: str) -> frozenset[str]:
 
 
 def _items(text: str) -> list[str]:
-    """Split at commas, except inside `/.../`."""
+    """Split at commas outside `/.../`."""
     items: list[str] = []
     position = 0
     while position < len(text):
         rest = text[position:].lstrip()
         position = len(text) - len(rest)
-        found = re.match(r"/(?:\\.|[^\\/])*/", rest, re.DOTALL) if rest.startswith("/") else re.match(r"[^,]*", rest)
-        if found is None:
+        match = re.match(r"/(?:\\.|[^\\/])*/", rest, re.DOTALL) if rest.startswith("/") else re.match(r"[^,]*", rest)
+        if match is None:
             raise TriggerError(f"The regular expression {shown(rest, 40)} has no closing slash.")
-        position += found.end()
-        after = text[position:].lstrip()
-        if after and not after.startswith(","):
-            raise TriggerError(f"After {shown(found.group(), 40)} comes {shown(after, 20)}; a comma belongs there.")
-        position = len(text) - len(after) + 1
-        if found.group().strip():
-            items.append(found.group().strip())
+        position += match.end()
+        rest = text[position:].lstrip()
+        if rest and not rest.startswith(","):
+            raise TriggerError(f"Expected a comma after {shown(match.group(), 40)}, found {shown(rest, 20)}.")
+        position = len(text) - len(rest) + 1
+        if match.group().strip():
+            items.append(match.group().strip())
     return items
 
 
@@ -151,7 +151,7 @@ def _trigger(item: str) -> Trigger:
         return Trigger("always", "always")
     words = " ".join(_plain(item).split())
     if not any(char.isalnum() for char in words):
-        raise TriggerError(f"{shown(item, 40)} holds no word.")
+        raise TriggerError(f"{shown(item, 40)} contains no word.")
     return Trigger("words", words)
 
 
@@ -160,7 +160,7 @@ def _plain(text: str) -> str:
 
 
 def _root(word: str) -> str:
-    """Return what all forms of a word begin with."""
+    """Return the common prefix of all forms of a word."""
     return word.lower()[:-1] if len(word_forms(word)) > 1 and word[-1] in "eyEY" else word.lower()
 
 
@@ -169,7 +169,7 @@ def _split_words(words: str) -> list[str]:
 
 
 def _words_expression(words: str) -> str:
-    """Build the expression for a phrase: each word with its endings, spaces or hyphens between."""
+    """Build the expression for a phrase: all forms of each word, separated by spaces or hyphens."""
     if _UNSPACED.search(words):
         return re.escape(words)
     parts = []
@@ -182,29 +182,29 @@ def _words_expression(words: str) -> str:
 def _check_pattern(expression: str) -> None:
     name = f"/{shown(expression, 40)}/"
     if len(expression) > MAX_PATTERN:
-        raise TriggerError(f"{name} has {len(expression)} characters; at most {MAX_PATTERN} are allowed.")
-    if _UNSETTLED.search(expression):
-        raise TriggerError(f"{name} holds `[[`, `--`, `&&`, `~~` or `||`; escape these with a backslash.")
+        raise TriggerError(f"{name} has {len(expression)} characters; the limit is {MAX_PATTERN}.")
+    if _RESERVED_SYNTAX.search(expression):
+        raise TriggerError(f"{name} contains `[[`, `--`, `&&`, `~~`, or `||`; escape these with a backslash.")
     try:
         tree = _parser.parse(expression, re.IGNORECASE)
     except (re.error, OverflowError, RecursionError) as error:
         raise TriggerError(f"{name} is not a regular expression: {error}.") from None
     if tree.getwidth()[0] == 0:
-        raise TriggerError(f"{name} also matches no text at all; write `always`, or make it ask for something.")
+        raise TriggerError(f"{name} matches empty text; write `always`, or require at least one character.")
     try:
         ways = _ways(tree)
-    except _Refused as refused:
-        raise TriggerError(f"{name} {refused}.") from None
+    except _RejectedPattern as error:
+        raise TriggerError(f"{name} {error}.") from None
     if ways > MAX_WAYS:
-        raise TriggerError(f"{name} could search too long; use fewer repeats, or bounded ones such as .{{0,30}}.")
+        raise TriggerError(f"{name} could take too long; use fewer repeats, or bounded ones such as .{{0,30}}.")
 
 
-class _Refused(ValueError):
-    """A construct that a pattern may not use."""
+class _RejectedPattern(ValueError):
+    """A pattern uses a construct that is not allowed."""
 
 
 def _ways(tree: Any) -> int:
-    """Bound the number of ways in which a pattern can match from one position: what backtracking would try."""
+    """Return an upper bound of the ways in which a pattern can match from one position through backtracking."""
     product = 1
     for operator, argument in tree.data:
         product = min(product * _ways_of(operator, argument), MAX_WAYS + 1)
@@ -220,7 +220,7 @@ def _ways_of(operator: Any, argument: Any) -> int:
         return _ways(argument[1])
     if operator is sre.BRANCH:
         ways = [_ways(branch) for branch in argument[1]]
-        return max(ways) if _told_apart(argument[1]) else sum(ways)
+        return max(ways) if _mutually_exclusive(argument[1]) else sum(ways)
     if operator in (sre.MAX_REPEAT, sre.MIN_REPEAT):
         low, high, body = argument
         times = min(int(high), MAX_SEARCHED) - min(int(low), MAX_SEARCHED) + 1
@@ -228,13 +228,13 @@ def _ways_of(operator: Any, argument: Any) -> int:
         if inner == 1:
             return times
         if int(high) > 4:
-            raise _Refused("repeats a group that itself repeats or has alternatives")
+            raise _RejectedPattern("repeats a group that itself repeats or has alternatives")
         return min(int((inner + 1) ** int(high)), MAX_WAYS + 1)
-    raise _Refused("uses a back-reference, a condition or an atomic group")
+    raise _RejectedPattern("uses a back-reference, a condition or an atomic group")
 
 
-def _told_apart(branches: Any) -> bool:
-    """Whether the first letters of alternatives differ, so that at most one of them can match at a position."""
+def _mutually_exclusive(branches: Any) -> bool:
+    """Whether the first letters of all alternatives differ, so that at most one matches at a position."""
     firsts = []
     for branch in branches:
         if not len(branch) or branch[0][0] is not sre.LITERAL:

@@ -1,10 +1,9 @@
-"""Reads the small part of YAML that Libraries use, and writes it.
+"""Reads and writes the subset of YAML that Libraries use.
 
-Untrusted text can hurt a YAML loader in many ways: tags that construct objects, aliases that unfold without end,
-nesting that exhausts the stack, keys that hide earlier ones. So nothing is constructed by the YAML package. Its
-pure Python parser only yields events (the C parser can be made to crash), and values are built from those here,
-after each event has passed the checks. Plain scalars follow the core schema of YAML 1.2, so that `name: no` stays
-the word "no".
+Untrusted YAML can contain tags that construct objects, exponentially expanding aliases, nesting that exhausts the
+stack, and duplicate keys. Therefore the YAML package only produces events, with its pure Python parser because input
+can crash the C parser. This module checks each event and builds the values. Plain scalars follow the core schema of
+YAML 1.2, so that the value of `name: no` is the text "no".
 """
 
 import re
@@ -18,63 +17,64 @@ from rewardharness.errors import LibraryError, shown
 from rewardharness.library.problems import FormatError, Problem
 
 MAX_DEPTH = 8
-"""Mappings and lists inside one another, at most."""
+"""Maximum nesting depth of mappings and lists."""
 MAX_NODES = 5000
-"""Values of one document, at most."""
+"""Maximum number of values in one document."""
 
 _INT = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,17})")
 _FLOAT = re.compile(r"[-+]?[0-9]{1,40}\.[0-9]{0,40}(?:[eE][-+][0-9]{1,3})?")
 _WORD = re.compile(r"[A-Za-z]{1,20}")
-_ODD_BREAKS = re.compile("[\r\x85\u2028\u2029\ufeff]")
+_UNUSUAL_BREAKS = re.compile("[\r\x85\u2028\u2029\ufeff]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_REMEDY = "Quote text that holds `: `, ` #` or starts with a special character."
+_REMEDY = "Quote text that contains `: ` or ` #`, or that starts with a special character."
 
 Path = tuple[str | int, ...]
-"""Where a value stands in a document: keys and positions from the top."""
+"""Location of a value in a document: keys and indexes from the root."""
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a value was written, and how."""
+class ValueLocation:
+    """Line and source text of a value."""
 
     line: int
-    """Counted from 1 in the file."""
+    """Line in the file, counted from 1."""
     raw: str | None
-    """The text of a scalar before its type was read from it; None for mappings and lists."""
+    """Source text of a scalar; None for mappings and lists."""
 
 
 @dataclass(frozen=True)
 class Document:
-    """A mapping that was read, with the place of each value in it."""
+    """A parsed mapping with the location of each value."""
 
     value: Mapping[str, Any]
-    places: Mapping[Path, Place]
+    places: Mapping[Path, ValueLocation]
 
     def line(self, *path: str | int) -> int | None:
-        """Return the line on which a value begins, or None for a value that is not there."""
+        """Return the first line of a value, or None if it does not exist."""
         place = self.places.get(path)
         return place.line if place else None
 
     def text(self, *path: str | int) -> str | None:
-        """Return a scalar as it was written, whatever type it looks like; None for anything else."""
+        """Return the source text of a scalar; None for any other value."""
         place = self.places.get(path)
         return place.raw if place else None
 
 
 def read_yaml(text: str, *, where: str, first_line: int = 1) -> Document:
-    """Read one YAML mapping.
+    """Parse one YAML mapping.
 
     Args:
         text: The document.
-        where: The file, for messages.
-        first_line: Line of the file on which the document begins.
+        where: File name for messages.
+        first_line: First line of the document in the file.
 
     Returns:
-        The mapping: keys are text; values are text, whole numbers, fractions, true, false, null, lists, mappings.
+        The mapping. Keys are text; values are text, integers, floats, booleans, null, lists, and mappings.
 
     Raises:
-        FormatError: If it is not a mapping, is not valid, or uses what is refused: anchors, aliases, tags, merge
-            keys, directives, keys given twice, several documents, more than `MAX_DEPTH` levels or `MAX_NODES` values.
+        FormatError: If the text is not a valid mapping, or uses a construct that is not allowed: anchors, aliases,
+            tags, merge keys, directives, duplicate keys, several documents, more than `MAX_DEPTH` levels, or more than
+            `MAX_NODES` values.
     """
     builder = _Builder(where, first_line)
     try:
@@ -86,23 +86,23 @@ def read_yaml(text: str, *, where: str, first_line: int = 1) -> Document:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = None if mark is None else mark.line + first_line
-        raise builder.refusal(f"Not valid YAML: {shown(str(error.problem))}.", line, _REMEDY) from None
+        raise builder.error(f"Not valid YAML: {shown(str(error.problem))}.", line, _REMEDY) from None
     except yaml.reader.ReaderError as error:
         line = first_line + text.count("\n", 0, error.position)
         message = f"The character U+{ord(text[error.position]):04X} is not allowed in YAML."
-        raise builder.refusal(message, line, "Remove it.") from None
-    except (ValueError, OverflowError):  # the parser does not foresee all nonsense, such as "\\U99999999"
-        raise builder.refusal("Not valid YAML: an escape or a number is out of range.", None, _REMEDY) from None
+        raise builder.error(message, line, "Remove it.") from None
+    except (ValueError, OverflowError):  # raised by PyYAML for input such as "\\U99999999"
+        raise builder.error("Not valid YAML: an escape or a number is out of range.", None, _REMEDY) from None
     if not isinstance(value, dict):
-        raise builder.refusal("This is not a mapping of keys to values.", first_line, "Write `key: value` lines.")
+        raise builder.error("This is not a mapping of keys to values.", first_line, "Write `key: value` lines.")
     return Document(value, builder.places)
 
 
 def print_yaml(value: Mapping[str, Any]) -> str:
-    """Write a mapping as YAML that `read_yaml` reads back as the same mapping, keys in the given order.
+    """Format a mapping as YAML in the given key order. `read_yaml` is the inverse.
 
     Raises:
-        LibraryError: If it holds something else than text, numbers, true, false, null, lists and mappings.
+        LibraryError: If a value is not text, a number, a boolean, null, a list, or a mapping.
     """
     try:
         return yaml.dump(
@@ -113,13 +113,13 @@ def print_yaml(value: Mapping[str, Any]) -> str:
 
 
 class _Events(yaml.SafeLoader):
-    """Yields the events of a document. Its constructor is never used.
+    """Produces the events of a document; its constructor is not used.
 
-    The two methods do what they do in the base class, with a short way for the common case.
+    The methods are equivalent to those of the base class and faster in the common case.
     """
 
     def forward(self, length: int = 1) -> None:
-        """Go on by some characters."""
+        """Advance by some characters."""
         end = self.pointer + length
         if end + 1 < len(self.buffer) and self.buffer[self.pointer : end].isprintable():  # no line break among them
             self.pointer = end
@@ -129,7 +129,7 @@ class _Events(yaml.SafeLoader):
             super().forward(length)
 
     def need_more_tokens(self) -> bool:
-        """Whether the next token is not known yet."""
+        """Return whether the next token must be scanned."""
         if self.tokens and not self.possible_simple_keys:
             return False
         return bool(super().need_more_tokens())
@@ -137,14 +137,14 @@ class _Events(yaml.SafeLoader):
 
 @dataclass
 class _Builder:
-    """Builds values from events and remembers where each was written."""
+    """Builds values from events and records their locations."""
 
     where: str
     first_line: int
-    places: dict[Path, Place] = field(default_factory=dict)
+    places: dict[Path, ValueLocation] = field(default_factory=dict)
     nodes: int = 0
 
-    def refusal(self, message: str, line: int | None, remedy: str = "") -> FormatError:
+    def error(self, message: str, line: int | None, remedy: str = "") -> FormatError:
         return FormatError(Problem("error", self.where, line, message, remedy))
 
     def document(self, loader: Any) -> Any:
@@ -154,29 +154,29 @@ class _Builder:
             return None
         start = loader.get_event()
         if start.version or start.tags:
-            raise self.refusal("A YAML directive (`%`) is not allowed.", self.first_line, "Remove it.")
+            raise self.error("A YAML directive (`%`) is not allowed.", self.first_line, "Remove it.")
         value = self._value(loader, loader.get_event(), ())
         loader.get_event()  # the end of the document
         if not loader.check_event(yaml.StreamEndEvent):
             line = loader.peek_event().start_mark.line + self.first_line
-            raise self.refusal("There is more than one YAML document.", line, "Keep one.")
+            raise self.error("There is more than one YAML document.", line, "Keep one.")
         return value
 
     def _value(self, loader: Any, event: Any, path: Path) -> Any:
         line = event.start_mark.line + self.first_line
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
-            raise self.refusal("A YAML anchor or alias (`&`, `*`) is not allowed.", line, "Write the value out.")
+            raise self.error("A YAML anchor or alias (`&`, `*`) is not allowed.", line, "Write the value out.")
         if getattr(event, "tag", None) is not None:
-            raise self.refusal(f"The YAML tag {shown(event.tag)} is not allowed.", line, "Remove the tag.")
+            raise self.error(f"The YAML tag {shown(event.tag)} is not allowed.", line, "Remove the tag.")
         self.nodes += 1
         if self.nodes > MAX_NODES:
-            raise self.refusal(f"There are more than {MAX_NODES} values.", line, "Shorten the document.")
+            raise self.error(f"There are more than {MAX_NODES} values.", line, "Shorten the document.")
         if isinstance(event, yaml.ScalarEvent):
-            self.places[path] = Place(line, self._sound(event.value, line))
+            self.places[path] = ValueLocation(line, self._valid_text(event.value, line))
             return _typed(event)
         if len(path) >= MAX_DEPTH:
-            raise self.refusal(f"Values are nested more than {MAX_DEPTH} levels deep.", line, "Flatten them.")
-        self.places[path] = Place(line, None)
+            raise self.error(f"Values are nested more than {MAX_DEPTH} levels deep.", line, "Flatten them.")
+        self.places[path] = ValueLocation(line, None)
         if isinstance(event, yaml.SequenceStartEvent):
             items: list[Any] = []
             while not isinstance(following := loader.get_event(), yaml.SequenceEndEvent):
@@ -191,22 +191,22 @@ class _Builder:
     def _key(self, event: Any, mapping: Mapping[str, Any]) -> str:
         line = event.start_mark.line + self.first_line
         if not isinstance(event, yaml.ScalarEvent) or event.anchor is not None or event.tag is not None:
-            raise self.refusal("A key is not plain text.", line, "Use a word as the key.")
+            raise self.error("A key is not plain text.", line, "Use a word as the key.")
         if event.value == "<<" and event.style is None:
-            raise self.refusal("A YAML merge key (`<<`) is not allowed.", line, "Write the keys out.")
+            raise self.error("A YAML merge key (`<<`) is not allowed.", line, "Write the keys out.")
         if event.value in mapping:
-            raise self.refusal(f"The key `{shown(event.value)}` is given twice.", line, "Keep one of the two.")
-        return self._sound(event.value, line)
+            raise self.error(f"The key `{shown(event.value)}` occurs twice.", line, "Remove one of them.")
+        return self._valid_text(event.value, line)
 
-    def _sound(self, text: str, line: int) -> str:
-        # Escapes can spell halves of surrogate pairs, which no file can hold.
+    def _valid_text(self, text: str, line: int) -> str:
+        # Escape sequences can encode lone surrogates, which cannot be written to a file.
         if _SURROGATE.search(text):
-            raise self.refusal("An escape names half a character (a surrogate).", line, "Write the character itself.")
+            raise self.error("An escape sequence is a lone surrogate.", line, "Write the character itself.")
         return text
 
 
 def _typed(event: Any) -> Any:
-    """Read the type of a plain scalar; quoted text and whatever is not certain stay text."""
+    """Convert a plain scalar to its type. Quoted and ambiguous scalars remain text."""
     text: str = event.value
     if event.style is not None:
         return text
@@ -224,19 +224,19 @@ def _typed(event: Any) -> Any:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes text of several lines as a block, short lists on one line, and never an anchor or alias."""
+    """Writes multi-line text as a block, short lists on one line, and no anchors or aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:
-        """Say that no value is shared."""
+        """Return True, so that shared values are repeated."""
         return True
 
 
 def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     style = None
-    if _ODD_BREAKS.search(text):
-        style = '"'  # the only style that escapes them; the others turn them into plain line breaks
+    if _UNUSUAL_BREAKS.search(text):
+        style = '"'  # the only style that preserves them
     elif "\n" in text and not text[0].isspace():
-        style = "|"  # a block that begins with white space would need an indentation mark, which is hard on people
+        style = "|"  # text that begins with whitespace would need an indentation indicator
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 

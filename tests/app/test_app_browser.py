@@ -87,7 +87,7 @@ def test_mistakes_are_met_with_a_remedy_and_another_visitor_sees_nothing(
     other = visit(browser, served)
     expect(other.page.locator("#verdict")).to_contain_text("The verdict will stand here")
     open_library(page, tmp_path / "nowhere")
-    expect(page.locator("#library-summary")).to_contain_text("There is no such folder.")
+    expect(page.locator("#library-summary")).to_contain_text("The folder does not exist.")
     assert seen.errors == []
     page.close()
     other.page.close()

@@ -23,7 +23,7 @@ from rewardharness.evolution.events import Decided
 from rewardharness.files import read_jsonl, write_text
 from rewardharness.library.diff import diff_libraries
 from rewardharness.library.entry import Entry
-from rewardharness.library.hub import HowToPush, StaleError, pull, push
+from rewardharness.library.hub import PushOptions, StaleError, pull, push
 from rewardharness.library.store import AddEntry, Library
 from rewardharness.settings import Settings
 
@@ -210,8 +210,8 @@ def test_versions_are_published_one_after_the_other_with_their_evidence(
     (services, on), name, repo = on_hub(world, hub, tmp_path, monkeypatch), world.name, "ann/evolved"
     last = services.versions(name)[-1].number
     with pytest.raises(InputError, match="No version"):
-        services.order(name, 0, repo, HowToPush())
-    first = on.preview(services.order(name, last, repo, HowToPush()), NOBODY)
+        services.order(name, 0, repo, PushOptions())
+    first = on.preview(services.order(name, last, repo, PushOptions()), NOBODY)
     assert first.found.created and first.found.version == "v0.1.0" and repo not in hub.server.store.repos
     assert "that edits were chosen on" in first.found.card
     done = on.publish(first, NOBODY)
@@ -227,13 +227,13 @@ def test_a_version_is_proposed_to_where_it_began_and_replaces_nothing_of_others(
 ) -> None:
     (services, on), repo = on_hub(world, hub, tmp_path, monkeypatch), "ann/taken"
     push(Library.load(Path(world.run.library)), repo, access=hub.user("ann"))
-    assert on.preview(services.order(world.name, 1, repo, HowToPush()), NOBODY).found.version == "v0.1.1"
+    assert on.preview(services.order(world.name, 1, repo, PushOptions()), NOBODY).found.version == "v0.1.1"
     entry = Entry("theirs", "skill", "Of others.", "Look.", {"triggers": "always"})
     other = Library.load(Path(world.run.library)).apply(AddEntry(entry))
-    push(other, repo, HowToPush(base="main"), access=hub.user("ann"))
-    with pytest.raises(StaleError, match="has moved on"):
-        on.preview(services.order(world.name, 1, repo, HowToPush()), NOBODY)
-    merged = on.preview(services.order(world.name, 1, repo, HowToPush(rebase=True)), NOBODY).found
+    push(other, repo, PushOptions(base="main"), access=hub.user("ann"))
+    with pytest.raises(StaleError, match="has newer commits"):
+        on.preview(services.order(world.name, 1, repo, PushOptions()), NOBODY)
+    merged = on.preview(services.order(world.name, 1, repo, PushOptions(rebase=True)), NOBODY).found
     assert "theirs" in merged.library and not merged.changes.deleted
 
 

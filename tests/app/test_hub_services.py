@@ -7,7 +7,7 @@ from app.hub_services import NOBODY, HubServices, Order, RightsError, Visitor
 from app.libraries import HUB, Choice
 from app.services import AppServices
 from rewardharness.errors import InputError
-from rewardharness.library.hub import HowToPush, HubError, push
+from rewardharness.library.hub import HubError, PushOptions, push
 from rewardharness.library.opening import open_library
 from rewardharness.settings import Settings
 
@@ -17,7 +17,7 @@ REPO = "ann/library"
 def test_strangers_share_neither_tokens_nor_copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with running_hub(tmp_path, monkeypatch) as hub:
         owner = hub.user("ann")
-        commit = push(open_library("builtin"), REPO, HowToPush(private=True), access=owner).commit
+        commit = push(open_library("builtin"), REPO, PushOptions(private=True), access=owner).commit
         env = {"HF_ENDPOINT": hub.server.url, "HF_HUB_CACHE": str(owner.cache), "RH_HOME": str(tmp_path)}
         settings = Settings.from_env({**env, "SYSTEM": "spaces", "OAUTH_CLIENT_ID": "app"})
         monkeypatch.setenv("HF_TOKEN", str(owner.token))
@@ -28,12 +28,12 @@ def test_strangers_share_neither_tokens_nor_copies(tmp_path: Path, monkeypatch: 
             with pytest.raises(HubError, match="There is no ann/library"):
                 services.load(f"{REPO}@{commit}", visitor)
         assert str(owner.token) not in repr(ann) + repr(services.access(ann))
-        order = Order(open_library("builtin"), "ann/mine", HowToPush())
+        order = Order(open_library("builtin"), "ann/mine", PushOptions())
         for visitor in (NOBODY, Visitor("bob", hub.server.login("bob")), Visitor("", str(owner.token))):
             with pytest.raises(RightsError):
                 services.preview(order, visitor)
         with pytest.raises(RightsError, match="Folders"):
-            services.preview(Order(tmp_path, "ann/mine", HowToPush()), ann)
+            services.preview(Order(tmp_path, "ann/mine", PushOptions()), ann)
 
 
 def test_what_is_loaded_is_what_is_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,7 @@ def test_folders_can_be_named_only_at_this_computer(hostile_library: Path) -> No
 def test_a_folder_named_like_the_builtin_library_is_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     libraries = make()
-    with pytest.raises(HarnessError, match="no such folder"):
+    with pytest.raises(HarnessError, match="folder does not exist"):
         libraries.open(Choice(FOLDER, "builtin"))
     with pytest.raises(InputError, match="No folder is named"):
         libraries.open(Choice(FOLDER, "  "))

@@ -18,7 +18,7 @@ from rewardharness.benchmark.report_page import report_page
 from rewardharness.benchmark.task import open_task
 from rewardharness.errors import InputError, LibraryError, RunError
 from rewardharness.judging.baselines import BaselineJudge
-from rewardharness.library.card import Subject, known_facts, make_card, read_config
+from rewardharness.library.card import CardSubject, known_facts, make_card, read_config
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY, Library
 from rewardharness.schema import Accuracy, Json
@@ -255,7 +255,7 @@ def test_a_library_gets_its_facts_with_and_without_it(tmp_path: Path) -> None:
     assert pairs.accuracy == Accuracy(20, 19, 19.0) and pairs.without == Accuracy(20, 19, 19.0)
     assert pairs.protocol == "pairs; looking" and pairs.dataset == "TIGER-Lab/EditReward-Bench"
     assert not any("these very labels" in each.metric for each in facts.values()), "what is tuned is no fact"
-    with pytest.raises(LibraryError, match="not about"):
+    with pytest.raises(LibraryError, match="not of"):
         make_facts(result, EMPTY)
 
 
@@ -270,7 +270,7 @@ def test_what_is_written_for_a_library_is_read_by_its_card(tmp_path: Path) -> No
         "accuracy on pairs labelled A, B or tie; a tie is right only where the label is one",
         "share of the judged complete groups of 3 with every pair right; the labels have no ties",
     }
-    card = make_card(Subject(library, "me/mine", facts=facts))
+    card = make_card(CardSubject(library, "me/mine", facts=facts))
     header = " ".join(card.partition("\n---")[0].split())
     assert all(name in header for name in names) and "exact among" not in card
     assert "model-index" in card and "EditReward-Bench" in card and "100.0" not in card.partition("---")[0]

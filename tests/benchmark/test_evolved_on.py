@@ -24,7 +24,7 @@ from rewardharness.library.store import Library
 from rewardharness.runs.store import RunFolder
 from rewardharness.schema import Json
 
-CAUTION = "The Library mine was evolved on this very data: edits were chosen on examples of it, so expect less on other"
+CAUTION = "The Library mine was evolved on the same data, so expect lower accuracy on other"
 
 
 def drawn(folder: Path, shade: int = 0) -> Path:
@@ -81,7 +81,7 @@ def test_a_library_that_was_evolved_on_the_data_is_named_wherever_its_numbers_ar
     facts = make_facts(result, library)
     assert facts and all(each.evolved_on for each in facts)
     figures = read_report(tmp_path / "run" / "report.json")
-    assert all(each.name.endswith("; the Library was evolved on this very data") for each in figures)
+    assert all(each.name.endswith("; the Library was evolved on the same data") for each in figures)
 
 
 @pytest.mark.parametrize("lines", [(), ("f" * 64,), ("", 7, None, ["0" * 64], {"a": 1}, "x" * 64, "0" * 65)])

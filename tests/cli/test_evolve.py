@@ -108,7 +108,7 @@ def test_a_library_grows_and_the_audit_says_by_how_much(
     assert evolved.lineage and evolved.lineage[0]["source"].startswith("built-in")
 
 
-CAUTION = "was evolved on this very data: edits were chosen on examples of it, so expect less on other data."
+CAUTION = "was evolved on the same data, so expect lower accuracy on other data."
 
 
 def test_numbers_on_the_data_of_the_evolution_are_said_to_be(

@@ -79,16 +79,16 @@ def test_versions_are_listed_compared_scored_with_and_exported(
 
 def test_the_card_is_shown_without_the_hub(hub: Hub, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     card = shown(capsys, "library", "card", "mine")
-    assert "Not published yet" in card and "your-name/mine" in card
+    assert "Not published" in card and "your-name/mine" in card
     shown(capsys, "push-library", "mine", "--repo", REPO)
     hub.server.requests.clear()
     assert shown(capsys, "library", "card", "mine") == hub.files["README.md"].decode()
     assert "bob/hats" in shown(capsys, "library", "card", "mine", "--repo", "bob/hats")
     reword(folder, "Finds caps.", "tools/finder")
     changed = shown(capsys, "library", "card", "mine")
-    assert "Not published yet" in changed and "Finds caps." in changed and "This is the first version" not in changed
+    assert "Not published" in changed and "Finds caps." in changed and "This is the first version" not in changed
     assert hub.server.requests == []
-    assert "no such folder" in shown(capsys, "library", "card", "nowhere", status=1)
+    assert "folder does not exist" in shown(capsys, "library", "card", "nowhere", status=1)
 
 
 def test_a_stale_push_names_the_way_out(hub: Hub, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -101,7 +101,7 @@ def test_a_stale_push_names_the_way_out(hub: Hub, folder: Path, capsys: pytest.C
     assert "Nothing has changed." in shown(capsys, "pull-library", REPO, "--to", "three")
     reword(folder, "Ours.", "tools/finder")
     said = shown(capsys, "push-library", "mine", "--repo", REPO, status=1)
-    assert "has moved on" in said and "Next: Run it again with --rebase" in said
+    assert "has newer commits" in said and "Next: Run the command again with --rebase" in said
     proposed = json.loads(shown(capsys, "push-library", "mine", "--repo", REPO, "--create-pr", "--json"))
     assert proposed["pull_request"].endswith("/discussions/1")
     assert "v0.1.2" in shown(capsys, "push-library", "mine", "--repo", REPO, "--rebase")
@@ -118,7 +118,7 @@ def test_offline_is_said_loudly(hub: Hub, folder: Path, capsys: pytest.CaptureFi
     assert main(["pull-library", REPO, "--json"]) == 0
     found = capsys.readouterr()
     assert json.loads(found.out)["offline"] is True
-    assert found.err.startswith("OFFLINE: the Hub cannot be reached")
+    assert found.err.startswith("OFFLINE: the Hub is unreachable")
     assert main(["library", "show", REPO]) == 0
     assert "is unreachable" in shown(capsys, "pull-library", "ann/other", status=1)
     assert "is unreachable" in shown(capsys, "push-library", "mine", "--repo", REPO, status=1)

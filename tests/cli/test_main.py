@@ -152,7 +152,7 @@ def test_a_library_can_be_begun_in_a_folder_with_underscores(
     assert main(["library", "new", str(tmp_path / "My_library")]) == 0
     assert Library.load(tmp_path / "My_library").meta["id"] == "my-library"
     assert main(["library", "show", str(tmp_path / "none")]) == 1
-    assert "begin one with: rh library new" in capsys.readouterr().err
+    assert "create one: rh library new" in capsys.readouterr().err
 
 
 def test_another_library_in_the_same_run_folder_is_refused(
@@ -191,7 +191,7 @@ def test_library_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert main(["library", "new", library, "--copy", "builtin"]) == 0
     assert main(["library", "check", library, "--strict"]) == 0
     assert main(["library", "check", "builtin"]) == 0
-    assert "no such folder" not in capsys.readouterr().out
+    assert "folder does not exist" not in capsys.readouterr().out
     assert main(["library", "diff", "builtin", library]) == 0
     assert "mean the same" in capsys.readouterr().out
     assert main(["library", "new", library, "--tool", "hat-finder"]) == 1

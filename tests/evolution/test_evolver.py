@@ -169,12 +169,12 @@ def test_a_model_may_have_nothing_to_propose() -> None:
         (edit("remove"), '"name" is missing'),
         (edit("add"), 'no object "entry"'),
         (edit("add", entry=[NEW]), 'no object "entry"'),
-        (edit("add", entry={**NEW, "name": "../../etc/passwd"}), "not lowercase words"),
-        (edit("add", entry={**NEW, "name": "/tmp/x"}), "not lowercase words"),
-        (edit("add", entry={**NEW, "name": "skills/adding"}), "not lowercase words"),
+        (edit("add", entry={**NEW, "name": "../../etc/passwd"}), "not consist of lowercase words"),
+        (edit("add", entry={**NEW, "name": "/tmp/x"}), "not consist of lowercase words"),
+        (edit("add", entry={**NEW, "name": "skills/adding"}), "not consist of lowercase words"),
         (edit("add", entry={**NEW, "name": "con"}), "reserved"),
-        (edit("add", entry={**NEW, "name": "x" * 80}), "not lowercase words"),
-        (edit("add", entry={**NEW, "name": "adding"}), "already an entry"),
+        (edit("add", entry={**NEW, "name": "x" * 80}), "not consist of lowercase words"),
+        (edit("add", entry={**NEW, "name": "adding"}), "already exists"),
         (edit("add", entry={**NEW, "body": " "}), "needs a description and a body"),
         (edit("add", entry={**NEW, "body": 5}), '"body" is missing or is not a text'),
         (edit("add", entry={**NEW, "body": "long words " * MAX_BODY}), "characters of body"),
@@ -190,7 +190,7 @@ def test_a_model_may_have_nothing_to_propose() -> None:
         (edit("add", entry={**NEW, "criteria": [{"id": "a", "text": "b", "weight": True}]}), "weight of `a`"),
         (edit("add", entry={**NEW, "criteria": [{"id": "a", "text": "b", "applies": ["fly"]}]}), "no kind of edit"),
         (edit("add", entry={**NEW, "criteria": [{"id": "a", "text": "b", "dimension": "taste"}]}), "dimension"),
-        (edit("add", entry={**NEW, "criteria": [{"id": "../a", "text": "b"}]}), "no usable `id`"),
+        (edit("add", entry={**NEW, "criteria": [{"id": "../a", "text": "b"}]}), "`id` is missing or invalid"),
         (edit("add", entry={**NEW, "criteria": [{"id": "a", "text": "b"}] * 2}), "same id"),
         (edit("add", entry={**NEW, "criteria": "none"}), "not a list of objects"),
         (edit("modify", entry={"name": "adding"}), "changes nothing"),
@@ -221,7 +221,7 @@ def test_what_cannot_be_used_is_named(value: object, problem: str) -> None:
         ({"body": "As in example e3, the cat was lost among the leaves of the tree."}, "one example"),
         ({"body": "End with <answer> and the letter of your choice."}, "tags of the reasoning chain"),
         ({"body": "Use the `cat-finder` tool on every candidate."}, "which this Library does not have"),
-        ({"body": "Look closely\u200b\u202e at the edges of every candidate."}, "does not see"),
+        ({"body": "Look closely\u200b\u202e at the edges of every candidate."}, "invisible characters"),
         ({"body": LOOK + " Look again."}, "nearly the same as `adding`"),
     ],
 )
@@ -235,9 +235,9 @@ def test_wording_that_would_mislead_a_judge_is_refused(change: dict[str, object]
         ({"output_schema": None}, "no output_schema"),
         ({"output_schema": {"letters": ["str"]}}, "names and types"),
         ({"output_schema": {"letters": "str", "sure": "bool"}}, "sure"),
-        ({"system_prompt": "Read the letters in the picture and tell us."}, "never asks for JSON"),
-        ({"system_prompt": None}, "cannot do anything"),
-        ({"system_prompt": 'Answer with JSON {"letters": "..."} and then go on to'}, "cut off"),
+        ({"system_prompt": "Read the letters in the picture and tell us."}, "does not request JSON"),
+        ({"system_prompt": None}, "does nothing"),
+        ({"system_prompt": 'Answer with JSON {"letters": "..."} and then go on to'}, "truncated"),
         ({"measure": "beauty"}, "no measure `beauty`"),
         ({"criteria": [{"id": "a", "text": "b"}]}, "no criteria"),
     ],
@@ -294,7 +294,7 @@ def test_entries_of_any_proposer_are_checked_for_lone_surrogates() -> None:
         Proposal("modify", (ReplaceEntry(replace(ADDING, body="\ud800")),), "x", (), "me"), SEEN
     )
     unnamed = Proposal("add", (AddEntry(replace(ADDING, name="Not A Name")),), "x", (), "me")
-    assert "not lowercase words" in problem_of(unnamed, SEEN)
+    assert "not consist of lowercase words" in problem_of(unnamed, SEEN)
 
 
 json_values = st.recursive(

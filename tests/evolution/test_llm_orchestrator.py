@@ -131,7 +131,7 @@ def test_prose_fences_and_thoughts_around_the_json_are_forgiven() -> None:
 @pytest.mark.parametrize(
     ("bad", "problem"),
     [
-        (edit("../../../etc/cron.d/x"), "not lowercase words"),
+        (edit("../../../etc/cron.d/x"), "not consist of lowercase words"),
         ("I'm sorry, but I can't help with that.", "no JSON object"),
         ('{"operator": "add", "statement": "x", "entry": {', "no JSON object"),
         (edit("sky-tint", "Image A is sharper."), "by position"),
@@ -159,7 +159,7 @@ def test_an_edit_that_stays_malformed_is_dropped_and_recorded_and_the_others_go_
     with server(by_finding(escape, edit("letters", OTHER))) as host:
         orchestrator, proposals = ask(host.url)
     assert [each.names for each in proposals] == [("letters",)]
-    assert "not lowercase words" in orchestrator.dropped[0].problem
+    assert "not consist of lowercase words" in orchestrator.dropped[0].problem
     assert orchestrator.dropped[0].excerpt.startswith('{"operator": "add"')
     assert len(host.calls) == 4
     assert orchestrator.spent.calls == 4

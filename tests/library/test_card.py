@@ -12,13 +12,13 @@ from library_samples import write_sample
 
 from rewardharness.errors import LibraryError
 from rewardharness.library.card import (
+    CardSubject,
     Facts,
-    Subject,
+    hand_written_text,
     known_facts,
     make_card,
     make_chart,
     make_config,
-    own_words,
     read_config,
 )
 from rewardharness.library.card_parts import foreign, read_card
@@ -66,8 +66,8 @@ def rendered(card: str) -> str:
 
 
 def test_without_facts_the_card_says_that_nothing_was_measured(library: Library) -> None:
-    card = make_card(Subject(library, "ann/library", "0.1.0"))
-    assert "Not evaluated yet" in card
+    card = make_card(CardSubject(library, "ann/library", "0.1.0"))
+    assert "Not evaluated" in card
     assert not re.search(r"accuracy|model-index|base_model|license", card)
     assert library.id in card
     header = yaml.safe_load(card.split("---")[1])
@@ -80,7 +80,7 @@ def test_without_facts_the_card_says_that_nothing_was_measured(library: Library)
 
 
 def test_facts_are_given_with_n_interval_protocol_and_the_judge_without_the_library(library: Library) -> None:
-    card = make_card(Subject(library, "ann/library", "0.1.0", facts=(facts_about(library),)))
+    card = make_card(CardSubject(library, "ann/library", "0.1.0", facts=(facts_about(library),)))
     assert "0.803 (0.660 to 0.900 at 95%), 38 of 40 judged" in card
     assert "0.700 (0.550 to 0.830 at 95%), 40 of 40 judged" in card
     assert "pairs, both orders" in card
@@ -91,17 +91,17 @@ def test_facts_are_given_with_n_interval_protocol_and_the_judge_without_the_libr
     assert (result.dataset_type, result.metric_type, result.metric_value) == ("org/data", "accuracy", 0.8026)
     assert result.metric_args["n"] == 40
     unknown = facts_about(library, without=None, accuracy=Accuracy(3, 0, 0), model="x y", dataset="", judge="<b>")
-    card = make_card(Subject(library, "ann/library", facts=(unknown,)))
-    assert "none of 3 could be judged" in card
+    card = make_card(CardSubject(library, "ann/library", facts=(unknown,)))
+    assert "none of 3 judged" in card
     assert "not measured" in card
     assert "model-index" not in card
     assert "base_model" not in card
-    with pytest.raises(LibraryError, match="The evaluation is about the Library"):
-        make_card(Subject(EMPTY, "ann/library", facts=(facts_about(library),)))
+    with pytest.raises(LibraryError, match="The evaluated Library is"):
+        make_card(CardSubject(EMPTY, "ann/library", facts=(facts_about(library),)))
 
 
 def test_what_people_wrote_survives(library: Library) -> None:
-    about = Subject(library, "ann/library", "0.1.0")
+    about = CardSubject(library, "ann/library", "0.1.0")
     mine = "---\nlicense: mit\ntags: [mine, rh-library]\nx: [1, {y: no}]\n---\n\n# My words\n\n<b>bold</b> {{x}}\n"
     card = make_card(about, mine)
     header = read_card(card).header
@@ -115,19 +115,19 @@ def test_what_people_wrote_survives(library: Library) -> None:
     assert newer.endswith("\nAfter.\n")
     assert "Version **0.2.0**" in newer
     assert "0.1.0" not in newer
-    assert own_words(newer) == own_words(card)
-    assert own_words(card) != own_words(card + "more")
-    assert own_words(make_card(about)) == own_words(make_card(replace(about, version="9.9.9")))
+    assert hand_written_text(newer) == hand_written_text(card)
+    assert hand_written_text(card) != hand_written_text(card + "more")
+    assert hand_written_text(make_card(about)) == hand_written_text(make_card(replace(about, version="9.9.9")))
 
 
 def test_results_of_an_earlier_library_do_not_stay_in_the_header(library: Library) -> None:
-    about = Subject(library, "ann/library", "0.1.0", facts=(facts_about(library),))
+    about = CardSubject(library, "ann/library", "0.1.0", facts=(facts_about(library),))
     foreign_results = "---\nmodel-index:\n- name: by hand\n  results: []\n---\n"
     card = make_card(about, foreign_results)
     names = [each["name"] for each in read_card(card).header["model-index"]]
     assert names == ["by hand", f"library (Library {library.id[:12]})"]
     smaller = library.apply(RemoveEntry("text-edits"))
-    newer = make_card(Subject(smaller, "ann/library", "0.2.0"), card)
+    newer = make_card(CardSubject(smaller, "ann/library", "0.2.0"), card)
     assert [each["name"] for each in read_card(newer).header["model-index"]] == ["by hand"]
 
 
@@ -135,9 +135,9 @@ def test_results_of_an_earlier_library_do_not_stay_in_the_header(library: Librar
     ("card", "word"),
     [
         ("<!-- rh:begin summary -->\nx", "has no end"),
-        ("<!-- rh:end summary -->\nx", "no counterpart"),
-        ("<!-- rh:begin a -->\n<!-- rh:begin b -->\n", "no counterpart"),
-        ("<!-- rh:begin a -->\n<!-- rh:end a -->\n" * 2, "there twice"),
+        ("<!-- rh:end summary -->\nx", "no matching marker"),
+        ("<!-- rh:begin a -->\n<!-- rh:begin b -->\n", "no matching marker"),
+        ("<!-- rh:begin a -->\n<!-- rh:end a -->\n" * 2, "occurs twice"),
         ("---\na: b\n", "no closing line"),
         ("---\na: *b\n---\n", "anchor or alias"),
         ("---\n- a\n---\n", "not a mapping"),
@@ -145,7 +145,7 @@ def test_results_of_an_earlier_library_do_not_stay_in_the_header(library: Librar
 )
 def test_cards_that_cannot_be_read_are_said(library: Library, card: str, word: str) -> None:
     with pytest.raises(LibraryError, match=word) as caught:
-        make_card(Subject(library, "ann/library"), card)
+        make_card(CardSubject(library, "ann/library"), card)
     assert "README.md" in caught.value.message
     assert caught.value.next_step
 
@@ -165,9 +165,9 @@ def test_nothing_foreign_becomes_markup(library: Library) -> None:
     grown = grown.with_lineage(lineage).with_lineage({**lineage, "accepted": False}).with_lineage(lineage)
     worded = facts_about(grown, judge=HOSTILE, protocol=HOSTILE, data=HOSTILE, label_kind=HOSTILE, dataset=HOSTILE)
     before = grown.apply(RemoveEntry("hostile")).apply(AddEntry(replace(entry, description="x", body="y")))
-    about = Subject(grown, "ann/library", "0.2.0", previous=("v0.1.0", before), facts=(worded,))
+    about = CardSubject(grown, "ann/library", "0.2.0", previous=("v0.1.0", before), facts=(worded,))
     card = make_card(about)
-    plain = make_card(Subject(library, "ann/library", "0.2.0"))
+    plain = make_card(CardSubject(library, "ann/library", "0.2.0"))
     assert list(read_card(card).blocks) == list(read_card(plain).blocks)
     assert yaml.safe_load(card.split("\n---\n")[0].removeprefix("---\n")).keys() >= {"tags", "model-index"}
     html = rendered(card)
@@ -201,13 +201,13 @@ def test_foreign_text_stays_one_harmless_cell(text: str) -> None:
 
 def test_what_changed_since_the_last_version_is_told(library: Library) -> None:
     after = library.apply(RemoveEntry("text-edits")).apply(AddEntry(Entry("hats", "skill", "For hats.", "Look.")))
-    card = make_card(Subject(after, "ann/library", "0.2.0", previous=("v0.1.0", library)))
+    card = make_card(CardSubject(after, "ann/library", "0.2.0", previous=("v0.1.0", library)))
     changes = read_card(card).blocks["changes"]
-    assert "Since v0.1.0:" in changes
-    assert "- added the skill `hats`: For hats." in changes
-    assert "- removed the skill `text-edits`" in changes
-    same = make_card(Subject(library, "ann/library", "0.2.0", previous=("v0.1.0", library)))
-    assert "Since v0.1.0 no entry has changed." in same
+    assert "Changes since v0.1.0:" in changes
+    assert "- Added the skill `hats`: For hats." in changes
+    assert "- Removed the skill `text-edits`" in changes
+    same = make_card(CardSubject(library, "ann/library", "0.2.0", previous=("v0.1.0", library)))
+    assert "No entry has changed since v0.1.0." in same
 
 
 def test_the_evolution_is_told_and_drawn_from_the_lineage(library: Library) -> None:
@@ -216,8 +216,8 @@ def test_the_evolution_is_told_and_drawn_from_the_lineage(library: Library) -> N
         evidence = {"n": 40, "before": 0.5, "after": after}
         record = {"operator": "add", "entries": ["hats"], "reason": f"Why {number}.", "accepted": accepted}
         grown = grown.with_lineage({**record, "evidence": evidence, "judge": "some judge", "budget": "800 calls"})
-    block = read_card(make_card(Subject(grown, "ann/library"))).blocks["evolution"]
-    assert "4 of 5 recorded edits were kept." in block
+    block = read_card(make_card(CardSubject(grown, "ann/library"))).blocks["evolution"]
+    assert "4 of 5 recorded edits were accepted." in block
     assert "- budget: 800 calls\n- judge: some judge" in block
     assert "| 3 | rejected | add | hats | Why 1. | 0.500 to 0.500 (n = 40) |" in block
     chart = make_chart(grown)
@@ -225,18 +225,18 @@ def test_the_evolution_is_told_and_drawn_from_the_lineage(library: Library) -> N
     assert len(ElementTree.fromstring(chart).findall("{http://www.w3.org/2000/svg}circle")) == 3
     assert "](evolution.svg)" in block
     assert make_chart(library) is None
-    assert "Its lineage is empty" in make_card(Subject(EMPTY, "ann/library"))
+    assert "The lineage is empty" in make_card(CardSubject(EMPTY, "ann/library"))
     strange = [{"evidence": 1}, {"evidence": {"n": -1, "after": 2}}, {"entries": 3, "operator": []}, {"accepted": "no"}]
     for record in [*strange, {"evidence": {"n": True, "after": float(10**300), "before": "x"}}]:
         grown = grown.with_lineage(record)
-    assert "9 of 10 recorded edits were kept." in make_card(Subject(grown, "ann/library"))
+    assert "9 of 10 recorded edits were accepted." in make_card(CardSubject(grown, "ann/library"))
 
 
 def test_results_on_the_data_of_the_evolution_are_said_to_be(library: Library) -> None:
     facts = (facts_about(library, evolved_on=True), facts_about(library, data="org/other"))
-    about = Subject(library, "ann/library", facts=facts)
+    about = CardSubject(library, "ann/library", facts=facts)
     card = make_card(about)
-    caution = "Where the table says so, the Library was evolved on this very data: edits were chosen on examples of it"
+    caution = "Where marked, the Library was evolved on the same data, so expect lower accuracy"
     assert caution in read_card(card).blocks["results"]
     assert card.count("**evolved on it**") == 1 and "| org/other | " in card
     results = yaml.safe_load(card.split("---")[1])["model-index"][0]["results"]
@@ -244,12 +244,14 @@ def test_results_on_the_data_of_the_evolution_are_said_to_be(library: Library) -
     assert read_config(make_config(about)).facts == facts
     told = [each.keys() for each in json.loads(make_config(about))["evaluation"]]
     assert ["evolved_on" in each for each in told] == [True, False], "what is not so is written as before"
-    plain = make_card(Subject(library, "ann/library", facts=facts[1:]))
+    plain = make_card(CardSubject(library, "ann/library", facts=facts[1:]))
     assert "evolved on" not in read_card(plain).blocks["results"]
 
 
 def test_config_goes_there_and_back_and_foreign_ones_are_read_with_care(library: Library) -> None:
-    about = Subject(library, "ann/library", "0.1.0", facts=(facts_about(library), facts_about(library, without=None)))
+    about = CardSubject(
+        library, "ann/library", "0.1.0", facts=(facts_about(library), facts_about(library, without=None))
+    )
     config = read_config(make_config(about))
     assert (config.library_id, config.version, config.facts) == (library.id, "0.1.0", about.facts)
     assert known_facts(config, library) == about.facts
@@ -275,8 +277,8 @@ def test_config_goes_there_and_back_and_foreign_ones_are_read_with_care(library:
 
 def test_cards_of_very_large_libraries_stay_readable() -> None:
     entries = tuple(Entry(f"skill-{number}", "skill", "x" * 1000, "y") for number in range(400))
-    card = make_card(Subject(Library(entries), "ann/library", "1.0.0", previous=("v0.1.0", EMPTY)))
-    assert "And 200 more" in card
+    card = make_card(CardSubject(Library(entries), "ann/library", "1.0.0", previous=("v0.1.0", EMPTY)))
+    assert "200 more entries" in card
     assert len(card) < 300_000
 
 
@@ -293,7 +295,7 @@ def test_skills_are_exported_with_standard_keys_alone(library: Library, tmp_path
     assert "Look at each letter." in text
     assert export_skills(library, folder) == (written,)
     (folder / "text-edits" / "SKILL.md").write_text("---\nname: text-edits\ndescription: theirs\n---\nx", "utf-8")
-    with pytest.raises(LibraryError, match="holds another Skill"):
+    with pytest.raises(LibraryError, match="contains another Skill"):
         export_skills(library, folder)
     old = Library((Entry("Old_Name", "skill", "x", "y"), Entry("old-name", "skill", "x", "y")))
     with pytest.raises(LibraryError, match="Two Skills would be named"):

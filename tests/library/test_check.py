@@ -21,7 +21,7 @@ TEXT_EDITS = "skills/text-edits/SKILL.md"
 RUBRIC = "skills/text-edits/rubric.yaml"
 READER = "tools/letter-reader/SKILL.md"
 
-TOLD_ELSEWHERE = {"in other words": "registry.json", "does not exist": "tools/gone/SKILL.md"}
+TOLD_ELSEWHERE = {"different descriptions": "registry.json", "does not exist": "tools/gone/SKILL.md"}
 
 
 @pytest.fixture
@@ -48,15 +48,15 @@ def replaced(text: str, old: str, new: str) -> str:
         (
             "Read all text.",
             "Read all text in Image A.",
-            "`system_prompt` speaks of candidates by position: 'Image A'",
+            "`system_prompt` refers to candidates by position: 'Image A'",
             6,
         ),
-        ("Reads the letters in an image", "Reads candidate B", "description speaks of candidates by position", 5),
-        ("text: str", "text: str\n  image_2_size: int", "`output_schema` speaks of candidates by position", 8),
-        ('"what you read"', "true", "shows `text` as bool; `output_schema` expects str", 6),
-        ('"what you read"', '["a word"]', "shows `text` as list; `output_schema` expects str", 6),
-        ("text: str", "text: list[str]", "shows `text` as str; `output_schema` expects list", 6),
-        ("text: str", "text: {type: boolean}", "shows `text` as str; `output_schema` expects bool", 6),
+        ("Reads the letters in an image", "Reads candidate B", "description refers to candidates by position", 5),
+        ("text: str", "text: str\n  image_2_size: int", "`output_schema` refers to candidates by position", 8),
+        ('"what you read"', "true", "`text` is of type bool in the system prompt and str", 6),
+        ('"what you read"', '["a word"]', "`text` is of type list in the system prompt and str", 6),
+        ("text: str", "text: list[str]", "`text` is of type str in the system prompt and list", 6),
+        ("text: str", "text: {type: boolean}", "`text` is of type str in the system prompt and bool", 6),
     ],
 )
 def test_tools_are_checked_for_positions_and_types(folder: Path, old: str, new: str, word: str, line: int) -> None:
@@ -83,10 +83,10 @@ def with_skill(folder: Path, name: str, text: str, rubric: str) -> None:
 
 def test_copies_and_contradictions_between_skills_are_found(folder: Path) -> None:
     with_skill(folder, "signs", SKILL, SAMPLE_RUBRIC.replace("[1, 4]", "[0, 1]"))
-    message = "Criterion `spelling` has another scale than in `text-edits`"
-    other_order = "Criterion `spelling` has another scale than in `signs`"
+    message = "Criterion `spelling` has a different scale in `text-edits`"
+    other_order = "Criterion `spelling` has a different scale in `signs`"
     assert [*found(folder, message), *found(folder, other_order)][0][0] == "warning"
-    assert len(found(folder, "says nearly the same as")) == 1
+    assert len(found(folder, "is nearly identical to")) == 1
 
 
 def test_phrases_of_instructions_are_found(folder: Path) -> None:
@@ -99,7 +99,7 @@ def test_phrases_of_instructions_are_found(folder: Path) -> None:
 
 def test_a_library_without_criteria_needs_a_model(folder: Path) -> None:
     (folder / RUBRIC).unlink()
-    assert found(folder, "needs a model as judge") == [("note", "", None)]
+    assert found(folder, "requires a model as the judge") == [("note", "", None)]
 
 
 def test_a_sound_library_has_no_problems(folder: Path) -> None:
@@ -110,11 +110,11 @@ def test_a_sound_library_has_no_problems(folder: Path) -> None:
     ("file", "text", "word", "severity", "line"),
     [
         (READER, replaced(TOOL, "Read all text. Reply", "Reply"), "-", "", None),
-        (READER, replaced(TOOL, "JSON object", "word"), "asks for JSON", "warning", 6),
-        (READER, replaced(TOOL, '{"text"', '{"words"'), "`words`; `output_schema` expects `text`", "warning", 6),
-        (READER, replaced(TOOL, "text: str", "text: str\n  sure: bool"), "never mentions `sure`", "warning", 6),
-        (READER, replaced(TOOL, '": "what you read"}.', '" and then say what you'), "cut off", "warning", 6),
-        (READER, replaced(TOOL, "what you read\"}.'", "x\"}\n\n\n  The format:'"), "cut off", "warning", 6),
+        (READER, replaced(TOOL, "JSON object", "word"), "does not request JSON", "warning", 6),
+        (READER, replaced(TOOL, '{"text"', '{"words"'), "`words`, but `output_schema` requires `text`", "warning", 6),
+        (READER, replaced(TOOL, "text: str", "text: str\n  sure: bool"), "does not mention `sure`", "warning", 6),
+        (READER, replaced(TOOL, '": "what you read"}.', '" and then say what you'), "truncated", "warning", 6),
+        (READER, replaced(TOOL, "what you read\"}.'", "x\"}\n\n\n  The format:'"), "truncated", "warning", 6),
         (READER, replaced(TOOL, "output_schema", "measure: sharpness\noutput_schema"), "both", "warning", 6),
         (READER, replaced(TOOL, "output_schema", "measure: sharpnes\noutput_schema"), "mean `sharpness`", "error", 7),
         (READER, replaced(TOOL, "Call it when text is small.\n", ""), "body is empty", "warning", 10),
@@ -126,11 +126,11 @@ def test_a_sound_library_has_no_problems(folder: Path) -> None:
         (TEXT_EDITS, SKILL + "\nThe left side of an image a person sees.\n", "position", "", None),
         (TEXT_EDITS, SKILL + "\nEnd with <answer>.\n", "<answer>", "warning", 14),
         (TEXT_EDITS, SKILL + "\nScore\u202e4.\n", "U+202E", "warning", 14),
-        (TEXT_EDITS, replaced(SKILL, "How to judge edits of text.", '"a\\u202Eb"'), "escapes", "warning", 5),
+        (TEXT_EDITS, replaced(SKILL, "How to judge edits of text.", '"a\\u202Eb"'), "escape sequences", "warning", 5),
         (TEXT_EDITS, replaced(SKILL, "metadata:\n  ", ""), "outside `metadata`", "warning", 6),
-        (TEXT_EDITS, replaced(SKILL, "metadata:", "measure: x\nmetadata:"), "no use for `measure`", "warning", 6),
-        (TEXT_EDITS, replaced(SKILL, "text, word", "/(a+)+/"), "Triggers", "error", 7),
-        (TEXT_EDITS, replaced(SKILL, "How to judge", "How not to judge"), "in other words", "warning", 1),
+        (TEXT_EDITS, replaced(SKILL, "metadata:", "measure: x\nmetadata:"), "does not use `measure`", "warning", 6),
+        (TEXT_EDITS, replaced(SKILL, "text, word", "/(a+)+/"), "triggers", "error", 7),
+        (TEXT_EDITS, replaced(SKILL, "How to judge", "How not to judge"), "different descriptions", "warning", 1),
         (TEXT_EDITS, replaced(SKILL, "schema_version: 2", "schema_version: 3"), "schema_version is 3", "warning", 2),
         (TEXT_EDITS, replaced(SKILL, "schema_version: 2\n", ""), "schema_version", "", None),
         (TEXT_EDITS, SKILL + "x" * 25_000, "judges read all of it", "note", 10),
@@ -149,20 +149,20 @@ def test_a_sound_library_has_no_problems(folder: Path) -> None:
         ("registry.json", '{"a": ' + "[" * 5000, "valid JSON", "error", None),
         ("registry.json", "9" * 5000, "valid JSON", "error", None),
         ("registry.json", '{"a": "\\ud800"}', "surrogate", "error", None),
-        ("registry.json", '{\n"a-b": {"type": "thing"}}', "no `kind`", "error", 2),
-        ("registry.json", '{"a-b": {"type": "skill"},\n"a-b": {"type": "tool"}}', "given twice", "error", 1),
+        ("registry.json", '{\n"a-b": {"type": "thing"}}', "`kind` of", "error", 2),
+        ("registry.json", '{"a-b": {"type": "skill"},\n"a-b": {"type": "tool"}}', "occurs twice", "error", 1),
         ("registry.json", replaced(registry(), '"letter-reader"', '"gone"'), "does not exist", "error", None),
-        ("registry.json", replaced(registry(), "skills/text-", "skills/"), "not followed", "warning", 1),
-        ("registry.json", replaced(registry(), "skills/text-edits/S", "../text-edits/S"), "leads out", "error", 1),
-        ("registry.json", replaced(registry(), "skills/text-edits/S", "/text-edits/S"), "leads out", "error", 1),
-        ("registry.json", replaced(registry(), "letter-reader", "Text-Edits"), "capitals", "error", 1),
+        ("registry.json", replaced(registry(), "skills/text-", "skills/"), "is ignored", "warning", 1),
+        ("registry.json", replaced(registry(), "skills/text-edits/S", "../text-edits/S"), "outside the", "error", 1),
+        ("registry.json", replaced(registry(), "skills/text-edits/S", "/text-edits/S"), "outside the", "error", 1),
+        ("registry.json", replaced(registry(), "letter-reader", "Text-Edits"), "only in case", "error", 1),
         ("skills/orphan/SKILL.md", SKILL, "not in the registry", "warning", None),
         ("tools/text-edits/SKILL.md", SKILL, "registered as a skill", "warning", None),
-        ("skills/a b/SKILL.md", SKILL, "no usable name", "warning", None),
-        ("tools/letter-reader/run.py", "", "holds no code", "error", None),
-        ("evil.PTH", "", "holds no code", "error", None),
-        ("notes/a.ipynb", "", "holds no code", "error", None),
-        ("weights.pkl", "", "can hold code", "error", None),
+        ("skills/a b/SKILL.md", SKILL, "name is invalid", "warning", None),
+        ("tools/letter-reader/run.py", "", "contains no code", "error", None),
+        ("evil.PTH", "", "contains no code", "error", None),
+        ("notes/a.ipynb", "", "contains no code", "error", None),
+        ("weights.pkl", "", "can contain code", "error", None),
         ("extra.txt", "", "not read", "note", None),
         ("skills/text-edits/example.png", "", "not read", "note", None),
         ("README.md", "", "not read", "", None),
@@ -192,13 +192,13 @@ def test_whatever_loading_refuses_is_an_error_of_the_check(folder: Path) -> None
 
 
 def test_measures_are_checked_only_when_they_are_known(folder: Path) -> None:
-    assert not found(folder, "no measure")
-    assert len(found(folder, "no measure", [])) == 2
+    assert not found(folder, "Unknown measure")
+    assert len(found(folder, "Unknown measure", [])) == 2
 
 
 def test_a_folder_that_is_none_is_named(tmp_path: Path) -> None:
     put(tmp_path, "file", "")
-    assert found(tmp_path / "gone", "no such folder")
+    assert found(tmp_path / "gone", "folder does not exist")
     assert found(tmp_path / "file", "not a folder")
     assert found(tmp_path, "no registry.json")
 
@@ -241,15 +241,15 @@ def test_the_kind_folder_and_the_registry_may_not_be_links_either(folder: Path, 
 
 def test_second_names_of_a_file_are_noted_and_load(folder: Path, tmp_path: Path) -> None:
     os.link(folder / TEXT_EDITS, tmp_path / "twin")
-    assert found(folder, "2 names") == [("note", TEXT_EDITS, None)]
+    assert found(folder, "2 hard links") == [("note", TEXT_EDITS, None)]
     assert "text-edits" in Library.load(folder)
 
 
 def test_sizes_and_numbers_are_bounded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with (folder / READER).open("r+b") as stream:
         stream.truncate(10**12)  # a sparse file: takes no room on the disk
-    assert ("error", READER, None) in found(folder, "at most 262144")
-    assert found(folder, "a Library has at most")
+    assert ("error", READER, None) in found(folder, "the limit is 262144")
+    assert found(folder, "the limit is")
     rows = ", ".join(f'"e{number}": {{"type": "skill"}}' for number in range(2001))
     put(folder, "registry.json", "{" + rows + "}")
     assert found(folder, "2001 entries") == [("error", "registry.json", None)]
@@ -281,7 +281,7 @@ def test_nothing_in_the_folder_is_run(folder: Path, tmp_path: Path) -> None:
     before = set(sys.modules)
     Library.load(folder)
     problems = check_folder(folder)
-    assert len([each for each in problems if "holds no code" in each.message]) == 6
+    assert len([each for each in problems if "contains no code" in each.message]) == 6
     assert not (tmp_path / "ran").exists()
     assert set(sys.modules) == before
 
@@ -372,8 +372,8 @@ def test_no_damage_makes_the_check_raise_and_it_agrees_with_loading(
 
 
 EXPECTED_ON_REAL = {
-    "archive_gemini-v1": ["cut off", "JSON", "`comparison_analysis`", "compare_images"],
-    "archive_gemini-v3": ["cut off", "`query_result`", "`intended_edits`", "'Image A'"],
+    "archive_gemini-v1": ["truncated", "JSON", "`comparison_analysis`", "compare_images"],
+    "archive_gemini-v3": ["truncated", "`query_result`", "`intended_edits`", "'Image A'"],
     "archive_gemini-v4": ["<think>", "'Image A'"],
     "archive_gemini-v5-old": ["`response`", "'Image A'"],
     "seed_library": ["JSON", "`image_1_text`"],
@@ -385,7 +385,7 @@ EXPECTED_ON_REAL = {
 def test_published_libraries_load_and_their_known_faults_are_told(real_data: Path, name: str) -> None:
     problems = check_folder(real_data / "libraries" / name)
     assert {each.severity for each in problems if each.where} == {"warning"}
-    assert [each.severity for each in problems if not each.where] == ["note"], "no criteria: it needs a model"
+    assert [each.severity for each in problems if not each.where] == ["note"], "no criteria and requires a model"
     text = "\n".join(map(str, problems))
     for words in EXPECTED_ON_REAL[name]:
         assert words in text

@@ -54,17 +54,17 @@ def test_changes_are_told_in_words_and_lines() -> None:
     before = EMPTY.apply(AddEntry(SKILL))
     (diff,) = diff_libraries(before, before.apply(ReplaceEntry(changed))).changed
     assert diff.notes == (
-        "The description was 'Old words.' and is 'New words.'.",
-        "New triggers: word.",
+        "The description changed from 'Old words.' to 'New words.'.",
+        "Triggers added: word.",
         "Triggers removed: /a.*b/.",
-        "metadata.author was 'me' and is 'you'.",
-        "The body changed: 13 characters before, 19 after.",
-        "extra.license is now 'MIT'; there was none.",
-        "New criterion 'd' with 50% of the weight.",
-        "Criterion 'a': the scale was 1 to 4 and is 0 to 1.",
-        "Criterion 'b': the weight was 3 (60%) and is 1 (25%).",
+        "metadata.author changed from 'me' to 'you'.",
+        "The body changed from 13 to 19 characters.",
+        "extra.license 'MIT' was added.",
+        "Criterion 'd' was added with 50% of the weight.",
+        "Criterion 'a': the scale changed from [1, 4] to [0, 1].",
+        "Criterion 'b': the weight changed from 3 (60%) to 1 (25%).",
         "Criterion 'b': the text changed.",
-        "Criterion 'c' is gone; it had 20% of the weight.",
+        "Criterion 'c' was removed; it had 20% of the weight.",
     )
     assert "-Look.\n+Look twice." in diff.document
     assert "-  weight: 3" in diff.rubric.split("\n")
@@ -80,9 +80,9 @@ def test_no_value_is_told_as_python() -> None:
     )
     (diff,) = diff_libraries(EMPTY.apply(AddEntry(one)), EMPTY.apply(AddEntry(other))).changed
     assert diff.notes == (
-        'extra.on was true and is {"x": null}.',
-        'extra.tags was ["a"] and is ["a", "ü"].',
-        "Criterion 'a': the kinds of edit was color and is text, add.",
+        'extra.on changed from true to {"x": null}.',
+        'extra.tags changed from ["a"] to ["a", "ü"].',
+        "Criterion 'a': the kinds of edit changed from color to text, add.",
     )
 
 
@@ -92,16 +92,16 @@ def test_a_change_of_weights_alone_leaves_the_document_out() -> None:
     (diff,) = diff_libraries(before, before.apply(ReplaceEntry(replace(SKILL, rubric=rubric)))).changed
     assert diff.document == ""
     assert diff.rubric
-    assert diff.notes == ("Criterion 'a': the weight was 1 (20%) and is 2 (33%).",)
+    assert diff.notes == ("Criterion 'a': the weight changed from 1 (20%) to 2 (33%).",)
 
 
 def test_losing_triggers_and_changing_kind_are_told() -> None:
     plain = replace(SKILL, metadata={"author": "me"}, rubric=None)
     tool = replace(plain, kind="tool", measure="sharpness")
     (diff,) = diff_libraries(EMPTY.apply(AddEntry(SKILL)), EMPTY.apply(AddEntry(tool))).changed
-    assert "It was a skill and is a tool." in diff.notes
-    assert "It has no triggers any more: its description decides when it applies." in diff.notes
-    assert "The measure is now 'sharpness'; there was none." in diff.notes
+    assert "The kind changed from skill to tool." in diff.notes
+    assert "All triggers were removed; the description determines when the entry applies." in diff.notes
+    assert "The measure 'sharpness' was added." in diff.notes
 
 
 def test_a_diff_is_json(tmp_path: Path) -> None:

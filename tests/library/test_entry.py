@@ -18,7 +18,7 @@ from rewardharness.library.entry import (
     print_entry,
     read_entry,
 )
-from rewardharness.library.plaintext import tidy, unseen
+from rewardharness.library.plaintext import invisible, tidy
 from rewardharness.library.problems import Findings
 from rewardharness.library.rubric import Criterion, Rubric
 
@@ -139,7 +139,7 @@ def test_the_id_is_over_the_meaning() -> None:
         (SKILL.replace("license: MIT", "description: again"), 7, "twice"),
         (SKILL.replace("license: MIT", "system_prompt: [a]"), 7, "not text"),
         (SKILL.replace("license: MIT", "output_schema: a"), 7, "mapping"),
-        (SKILL.replace("  triggers: text, /\\bsays\\b/", "  triggers: /(a+)+/"), 9, "Triggers"),
+        (SKILL.replace("  triggers: text, /\\bsays\\b/", "  triggers: /(a+)+/"), 9, "triggers"),
         (SKILL.replace("  triggers: text, /\\bsays\\b/", "  a: [b]"), 9, "`metadata.a`"),
         (SKILL.replace("\n  triggers: text, /\\bsays\\b/", " a"), 8, "mapping"),
         (SKILL.replace("license: MIT", "license: " + "x" * 17_000), 2, "16384"),
@@ -238,5 +238,5 @@ def test_tidying_twice_changes_nothing(text: str) -> None:
 
 def test_unseen_characters_are_found_and_useful_joiners_are_not() -> None:
     text = "a\u202eb\u200bc\U000e0041d\x1b\ue000\tx\n\U0001f468\u200d\U0001f469 na\u00efve 汉字"
-    assert [char for _, char in unseen(text)] == ["\u202e", "\u200b", "\U000e0041", "\x1b", "\ue000"]
-    assert [char for _, char in unseen("a\u200db")] == ["\u200d"]
+    assert [char for _, char in invisible(text)] == ["\u202e", "\u200b", "\U000e0041", "\x1b", "\ue000"]
+    assert [char for _, char in invisible("a\u200db")] == ["\u200d"]

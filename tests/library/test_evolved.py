@@ -48,4 +48,4 @@ def test_nearly_a_digest_is_none() -> None:
 
 
 def test_the_caution_says_why_and_what_follows() -> None:
-    assert caution("The Library x").startswith("The Library x was evolved on this very data: edits were chosen on")
+    assert caution("The Library x").startswith("The Library x was evolved on the same data, so expect lower")

@@ -13,9 +13,9 @@ from rewardharness.library.diff import diff_libraries
 from rewardharness.library.entry import Entry
 from rewardharness.library.hub import (
     ConflictError,
-    HowToPush,
     HubError,
     Pushed,
+    PushOptions,
     StaleError,
     pull,
     push,
@@ -43,7 +43,7 @@ def folder(tmp_path: Path) -> Path:
     return write_sample(tmp_path / "mine")
 
 
-def push_new(hub: Hub, folder: Path, text: str, how: HowToPush | None = None) -> Pushed:
+def push_new(hub: Hub, folder: Path, text: str, how: PushOptions | None = None) -> Pushed:
     reword(folder, text)
     return push(folder, REPO, how, access=hub.user("ann"))
 
@@ -70,8 +70,8 @@ def test_a_change_becomes_a_version_and_versions_can_be_compared(hub: Hub, folde
     push(folder, REPO, access=hub.user("ann"))
     assert push_new(hub, folder, "Reads small letters.").version == "v0.1.1"
     put(folder, "skills/text-edits/rubric.yaml", "criteria: [{id: spelling, text: Right., weight: 1}]")
-    assert push(folder, REPO, HowToPush(bump="minor"), access=hub.user("ann")).version == "v0.2.0"
-    push_new(hub, folder, "Reads tiny letters.", HowToPush(version="2.0.0"))
+    assert push(folder, REPO, PushOptions(bump="minor"), access=hub.user("ann")).version == "v0.2.0"
+    push_new(hub, folder, "Reads tiny letters.", PushOptions(version="2.0.0"))
     listed = versions(REPO, access=hub.user("bob"))
     assert [each.tag for each in listed] == ["v2.0.0", "v0.2.0", "v0.1.1", "v0.1.0"]
     assert listed[0].commit == hub.head
@@ -80,19 +80,19 @@ def test_a_change_becomes_a_version_and_versions_can_be_compared(hub: Hub, folde
     found = diff_libraries(open_library(f"{REPO}@v0.1.0"), open_library(f"{REPO}@v0.1.1"))
     assert [each.name for each in found.changed] == ["letter-reader"]
     card = hub.repo.find("v0.1.1").files["README.md"].decode()
-    assert "Since v0.1.0:" in card
-    assert "changed the tool `letter-reader`" in card
+    assert "Changes since v0.1.0:" in card
+    assert "Changed the tool `letter-reader`" in card
 
 
 def test_pushing_the_same_again_changes_nothing(hub: Hub, folder: Path) -> None:
     first = push(folder, REPO, access=hub.user("ann"))
     before = dict(hub.repo.commits)
-    for how in (None, HowToPush(bump="major"), HowToPush(version="0.1.0"), HowToPush(rebase=True)):
+    for how in (None, PushOptions(bump="major"), PushOptions(version="0.1.0"), PushOptions(rebase=True)):
         again = push(folder, REPO, how, access=hub.user("ann"))
         assert (again.nothing_to_push, again.version, again.commit) == (True, "v0.1.0", first.commit)
     assert push(Library.load(folder), REPO, access=hub.user("ann")).nothing_to_push
     assert hub.repo.commits == before
-    assert push(folder, REPO, HowToPush(version="0.1.1"), access=hub.user("ann")).version == "v0.1.1"
+    assert push(folder, REPO, PushOptions(version="0.1.1"), access=hub.user("ann")).version == "v0.1.1"
 
 
 def test_removed_entries_go_and_foreign_files_stay(hub: Hub, folder: Path) -> None:
@@ -126,12 +126,12 @@ def test_a_stale_folder_is_told_so_and_rebased(hub: Hub, folder: Path, tmp_path:
     (two / "NOTICE").unlink()
     theirs = push(two, REPO, access=ann)
     reword(folder, "This computer.")
-    with pytest.raises(StaleError, match=f"has moved on: yours .* the Hub is at {hub.head[:7]}") as caught:
+    with pytest.raises(StaleError, match=f"has newer commits: yours .* the Hub is at {hub.head[:7]}") as caught:
         push(folder, REPO, access=ann)
     assert "'Library 0.1.1 (id" in caught.value.message
     assert "--rebase" in caught.value.next_step
     assert (caught.value.head, hub.head) == (theirs.commit, theirs.commit)
-    done = push(folder, REPO, HowToPush(rebase=True), access=ann)
+    done = push(folder, REPO, PushOptions(rebase=True), access=ann)
     assert done.version == "v0.1.2"
     both = {entry.name: entry.description for entry in Library.load(folder).entries}
     assert (both["letter-reader"], both["sharpness-meter"]) == ("This computer.", "The other computer.")
@@ -156,11 +156,11 @@ def test_conflicts_are_listed_by_entry_and_nothing_is_written(hub: Hub, folder: 
     put(folder, "README.md", (folder / "README.md").read_text("utf-8") + "Our words.\n")
     before, files = hub.head, snapshot(folder)
     with pytest.raises(ConflictError) as caught:
-        push(folder, REPO, HowToPush(rebase=True), access=ann)
+        push(folder, REPO, PushOptions(rebase=True), access=ann)
     assert [str(each) for each in caught.value.conflicts] == [
-        "letter-reader: both sides changed it, each in its own way.",
-        "sharpness-meter: you changed it, they removed it.",
-        "README.md: both sides changed what is written by hand in it.",
+        "letter-reader: both sides changed it differently.",
+        "sharpness-meter: your side changed it, and the other side removed it.",
+        "README.md: both sides changed its hand-written text.",
     ]
     assert (hub.head, snapshot(folder)) == (before, files)
 
@@ -171,7 +171,7 @@ def test_words_written_by_hand_on_either_side_survive_a_rebase(hub: Hub, folder:
     card = hub.files["README.md"].decode().replace("language: en", "language: de\nlicense: mit")
     hub.repo.put({"README.md": card + "\n## Thanks\n\nTo all.\n"})
     reword(folder, "Ours.")
-    push(folder, REPO, HowToPush(rebase=True), access=ann)
+    push(folder, REPO, PushOptions(rebase=True), access=ann)
     assert "## Thanks\n\nTo all.\n" in hub.files["README.md"].decode()
     assert "license: mit" in (folder / "README.md").read_text("utf-8")
     put(folder, "README.md", (folder / "README.md").read_text("utf-8") + "\nMine.\n")
@@ -185,15 +185,15 @@ def test_a_library_that_did_not_come_from_there_does_not_overwrite(hub: Hub, fol
     other = Library((Entry("hats", "skill", "For hats.", "Look at hats."),))
     other.save(tmp_path / "other")
     for source in (other, tmp_path / "other"):
-        with pytest.raises(StaleError, match="was not pulled from there") as caught:
+        with pytest.raises(StaleError, match="was not pulled from it") as caught:
             push(source, REPO, access=ann)
         assert caught.value.base is None
     library = Library.load(folder)
     text = library.get("letter-reader")
     assert text is not None
     changed = library.apply(ReplaceEntry(replace(text, description="By hand.")))
-    assert push(changed, REPO, HowToPush(base="v0.1.0"), access=ann).version == "v0.1.1"
-    done = push(other, REPO, HowToPush(rebase=True), access=ann)
+    assert push(changed, REPO, PushOptions(base="v0.1.0"), access=ann).version == "v0.1.1"
+    done = push(other, REPO, PushOptions(rebase=True), access=ann)
     assert len(done.library) == 4
 
 
@@ -221,7 +221,7 @@ def test_of_four_pushers_one_wins_three_are_told_and_none_is_lost(hub: Hub, fold
     assert (len(won), len(told)) == (1, 3)
     assert hub.head == won[0].commit
     for each in told:
-        push(each, REPO, HowToPush(rebase=True), access=hub.user("ann"))
+        push(each, REPO, PushOptions(rebase=True), access=hub.user("ann"))
     library = pull(REPO, access=hub.user("bob")).library
     assert {f"skill-{number}" for number in range(4)} <= {entry.name for entry in library.entries}
     assert len(hub.repo.tags) == 5
@@ -235,10 +235,10 @@ def test_readers_propose_and_owners_publish_what_was_merged(hub: Hub, folder: Pa
     with pytest.raises(HubError, match="may not write to ann/library") as caught:
         push(two, REPO, access=bob)
     assert "--create-pr" in caught.value.next_step
-    done = push(two, REPO, HowToPush(create_pr=True), access=bob)
+    done = push(two, REPO, PushOptions(create_pr=True), access=bob)
     assert done.pr_url and done.pr_url.endswith("/ann/library/discussions/1")
     assert (done.tagged, hub.head) == (False, read_origin(two).commit)  # type: ignore[union-attr]
-    assert push(two, REPO, HowToPush(create_pr=True), access=bob).pr_url == done.pr_url
+    assert push(two, REPO, PushOptions(create_pr=True), access=bob).pr_url == done.pr_url
     assert len(hub.repo.pulls) == 1
     assert pull(REPO, "refs/pr/1", access=bob).library == done.library
     hub.repo.merge(1)
@@ -251,7 +251,7 @@ def test_readers_propose_and_owners_publish_what_was_merged(hub: Hub, folder: Pa
 def test_a_merged_proposal_is_published_as_the_version_that_it_states(hub: Hub, folder: Path) -> None:
     ann = hub.user("ann")
     push(folder, REPO, access=ann)
-    proposed = push_new(hub, folder, "Better.", HowToPush(create_pr=True, bump="minor"))
+    proposed = push_new(hub, folder, "Better.", PushOptions(create_pr=True, bump="minor"))
     hub.repo.branches["main"] = hub.repo.add(hub.repo.find("refs/pr/1").files, hub.head, "squashed", "", "ann").id
     (folder / ORIGIN_FILE).unlink()
     published = push(folder, REPO, access=ann)
@@ -265,7 +265,7 @@ def test_a_library_of_many_files_is_one_commit(hub: Hub, tmp_path: Path) -> None
     done = push(Library(entries), REPO, access=hub.user("ann"))
     assert (len(done.changes.added), len(hub.repo.commits)) == (261, 2)
     assert len([request for request in hub.server.requests if "/preupload/" in request]) == 2
-    assert push(Library(entries[:257]), REPO, HowToPush(base="main"), access=hub.user("ann")).changes.deleted == (
+    assert push(Library(entries[:257]), REPO, PushOptions(base="main"), access=hub.user("ann")).changes.deleted == (
         "skills/skill-257/SKILL.md",
     )
 
@@ -283,7 +283,7 @@ def test_a_stale_folder_can_be_proposed_from_where_it_began(hub: Hub, folder: Pa
     pull(REPO, to=tmp_path / "two", access=ann)
     push_new(hub, folder, "New.")
     reword(tmp_path / "two", "Other.", "tools/sharpness-meter")
-    done = push(tmp_path / "two", REPO, HowToPush(create_pr=True), access=ann)
+    done = push(tmp_path / "two", REPO, PushOptions(create_pr=True), access=ann)
     assert done.commit and hub.repo.find(done.commit).parent == first.commit
     assert done.version == "v0.1.2"
 
@@ -300,7 +300,7 @@ def test_a_library_that_did_not_come_from_there_can_be_proposed(hub: Hub, folder
     ann, bob = hub.user("ann"), hub.user("bob")
     push(folder, REPO, access=ann)
     other = Library((Entry("hats", "skill", "For hats.", "Look at hats."),))
-    done = push(other, REPO, HowToPush(create_pr=True), access=bob)
+    done = push(other, REPO, PushOptions(create_pr=True), access=bob)
     assert done.pr_url and done.commit and hub.repo.find(done.commit).parent == hub.head != done.commit
     assert "skills/hats/SKILL.md" in done.changes.added and "tools/letter-reader/SKILL.md" in done.changes.deleted
 
@@ -310,18 +310,18 @@ def test_an_evolved_library_follows_the_version_that_it_grew_from(hub: Hub, fold
     push(folder, REPO, access=ann)
     start = Library.load(folder)
     child = grown(grown(start, "Once."), "Twice.")
-    assert push(child, REPO, HowToPush(dry_run=True), access=ann).version == "v0.1.1", "it is a fast-forward"
-    theirs = push_new(hub, folder, "Theirs.", HowToPush(bump="minor"))
-    with pytest.raises(StaleError, match="has moved on") as caught:
+    assert push(child, REPO, PushOptions(dry_run=True), access=ann).version == "v0.1.1", "it is a fast-forward"
+    theirs = push_new(hub, folder, "Theirs.", PushOptions(bump="minor"))
+    with pytest.raises(StaleError, match="has newer commits") as caught:
         push(child, REPO, access=ann)
     assert caught.value.base != caught.value.head == theirs.commit
     with pytest.raises(ConflictError, match="letter-reader"):
-        push(child, REPO, HowToPush(rebase=True), access=ann)
-    proposed = push(child, REPO, HowToPush(create_pr=True), access=ann)
+        push(child, REPO, PushOptions(rebase=True), access=ann)
+    proposed = push(child, REPO, PushOptions(create_pr=True), access=ann)
     assert proposed.commit and hub.repo.find(proposed.commit).parent == caught.value.base
     apart = grown(start, "Ours.", "sharpness-meter")
     apart.save(tmp_path / "evolved")
-    both = push(tmp_path / "evolved", REPO, HowToPush(rebase=True), access=ann).library
+    both = push(tmp_path / "evolved", REPO, PushOptions(rebase=True), access=ann).library
     found = {entry.name: entry.description for entry in both.entries}
     assert (found["letter-reader"], found["sharpness-meter"]) == ("Theirs.", "Ours.")
 
@@ -331,7 +331,7 @@ def test_a_title_or_a_lineage_that_lies_is_no_ancestor(hub: Hub, folder: Path) -
     other = Library((Entry("hats", "skill", "For hats.", "Look at hats."),))
     hub.repo.put({"NOTICE": "new"}, title=f"Library 9.9.9 (id {other.id[:12]})")
     for library in (other, grown(Library.load(folder).apply(RemoveEntry("sharpness-meter")), "Ours.")):
-        with pytest.raises(StaleError, match="was not pulled from there"):
+        with pytest.raises(StaleError, match="was not pulled from it"):
             push(library.with_lineage({"parent": ["x"], "library": "main"}), REPO, access=hub.user("ann"))
 
 
@@ -339,12 +339,12 @@ def test_an_old_version_is_restored_as_a_new_commit(hub: Hub, folder: Path, tmp_
     ann, old = hub.user("ann"), Library.load(folder)
     put(folder, "NOTICE", "old")
     facts = (Facts(old.id, "measured", "pointwise", "pairs", "all", Accuracy(9, 9, 8.0), Interval(0.5, 1.0)),)
-    push(folder, REPO, HowToPush(facts=facts), access=ann)
+    push(folder, REPO, PushOptions(facts=facts), access=ann)
     (folder / "NOTICE").unlink()
     put(folder, "CHANGELOG.md", "log")
     put(folder, "README.md", (folder / "README.md").read_text("utf-8") + "Words of the second.\n")
     second = push_new(hub, folder, "New.")
-    assert push(old, REPO, HowToPush(rebase=True), access=ann).nothing_to_push, "a rebase keeps what is newer"
+    assert push(old, REPO, PushOptions(rebase=True), access=ann).nothing_to_push, "a rebase keeps what is newer"
     draft, how = restoration(REPO, "v0.1.0", access=ann)
     done = push(draft, REPO, how, access=ann)
     assert (done.version, done.library) == ("v0.1.2", old) and done.commit
@@ -356,8 +356,8 @@ def test_an_old_version_is_restored_as_a_new_commit(hub: Hub, folder: Path, tmp_
     assert push(*proposal(hub, "v0.1.1"), access=hub.user("bob")).pr_url
 
 
-def proposal(hub: Hub, version: str) -> tuple[Draft, str, HowToPush]:
-    draft, how = restoration(REPO, version, HowToPush(create_pr=True), access=hub.user("bob"))
+def proposal(hub: Hub, version: str) -> tuple[Draft, str, PushOptions]:
+    draft, how = restoration(REPO, version, PushOptions(create_pr=True), access=hub.user("bob"))
     return draft, REPO, how
 
 
@@ -380,7 +380,7 @@ def test_the_address_of_a_page_names_a_library(typed: str, meant: tuple[str, str
 
 
 def test_private_gated_and_missing_ones_are_said_in_a_sentence(hub: Hub, folder: Path) -> None:
-    push(folder, REPO, HowToPush(private=True), access=hub.user("ann"))
+    push(folder, REPO, PushOptions(private=True), access=hub.user("ann"))
     assert hub.repo.private
     for access in (hub.anonymous, hub.user("bob")):
         with pytest.raises(HubError, match="There is no ann/library on the Hub, or it is private") as caught:
@@ -398,8 +398,8 @@ def test_private_gated_and_missing_ones_are_said_in_a_sentence(hub: Hub, folder:
     with pytest.raises(HubError, match=r"has no revision 'v9\.9\.9'") as caught:
         pull(REPO, "v9.9.9", access=hub.user("ann"))
     assert "Versions: v0.1.0." in caught.value.next_step
-    with pytest.raises(HubError, match="exists and is public"):
-        push(folder, REPO, HowToPush(private=True), access=hub.user("ann"))
+    with pytest.raises(HubError, match="is public"):
+        push(folder, REPO, PushOptions(private=True), access=hub.user("ann"))
     with pytest.raises(HubError, match="may not create bob/library") as caught:
         push(folder, "bob/library", access=hub.user("ann"))
     assert "in your own namespace" in caught.value.next_step
@@ -412,30 +412,30 @@ def test_private_gated_and_missing_ones_are_said_in_a_sentence(hub: Hub, folder:
 
 
 def test_versions_that_cannot_be_are_refused_before_anything_is_written(hub: Hub, folder: Path) -> None:
-    with pytest.raises(InputError, match="a bump are given"):
-        push(folder, REPO, HowToPush(version="1.0.0", bump="minor"), access=hub.user("ann"))
+    with pytest.raises(InputError, match="exclude each other"):
+        push(folder, REPO, PushOptions(version="1.0.0", bump="minor"), access=hub.user("ann"))
     for wrong in ("1.0", "1.0.0-beta", "01.0.0", "latest"):
-        with pytest.raises(InputError, match="is no version"):
-            push(folder, REPO, HowToPush(version=wrong), access=hub.user("ann"))
-    with pytest.raises(InputError, match="no part of a version"):
-        push(folder, REPO, HowToPush(bump="huge"), access=hub.user("ann"))
-    push(folder, REPO, HowToPush(version="v1.2.0"), access=hub.user("ann"))
+        with pytest.raises(InputError, match="Invalid version"):
+            push(folder, REPO, PushOptions(version=wrong), access=hub.user("ann"))
+    with pytest.raises(InputError, match="not a part of a version"):
+        push(folder, REPO, PushOptions(bump="huge"), access=hub.user("ann"))
+    push(folder, REPO, PushOptions(version="v1.2.0"), access=hub.user("ann"))
     for taken in ("1.2.0", "1.1.9"):
-        with pytest.raises(HubError, match=r"has published v1\.2\.0") as caught:
-            push_new(hub, folder, f"For {taken}.", HowToPush(version=taken))
+        with pytest.raises(HubError, match=r"not higher than v1\.2\.0") as caught:
+            push_new(hub, folder, f"For {taken}.", PushOptions(version=taken))
         assert "v1.2.1" in caught.value.next_step
     assert len(hub.repo.commits) == 2
 
 
 def test_a_dry_run_shows_everything_and_writes_nothing(hub: Hub, folder: Path) -> None:
     before = snapshot(folder)
-    shown = push(folder, REPO, HowToPush(dry_run=True), access=hub.user("ann"))
+    shown = push(folder, REPO, PushOptions(dry_run=True), access=hub.user("ann"))
     assert shown.created and shown.commit is None
     assert (hub.server.store.repos, snapshot(folder)) == ({}, before)
     push(folder, REPO, access=hub.user("ann"))
     reword(folder, "Better.")
     before, head = snapshot(folder), hub.head
-    shown = push(folder, REPO, HowToPush(dry_run=True), access=hub.user("ann"))
+    shown = push(folder, REPO, PushOptions(dry_run=True), access=hub.user("ann"))
     assert (hub.head, snapshot(folder), shown.commit) == (head, before, None)
     assert "+description: Better." in shown.diffs["tools/letter-reader/SKILL.md"]
     assert set(shown.diffs) == set(shown.changes.changed)
@@ -453,7 +453,7 @@ def test_changes_that_were_not_pushed_are_never_overwritten(hub: Hub, folder: Pa
     with pytest.raises(LibraryError, match=r"changes that were not pushed: tools/letter-reader/SKILL\.md"):
         pull(REPO, to=folder, access=hub.user("ann"))
     other = write_sample(tmp_path / "other")
-    with pytest.raises(LibraryError, match="was not pulled from ann/library"):
+    with pytest.raises(LibraryError, match="not pulled from ann/library"):
         pull(REPO, to=other, access=hub.user("ann"))
     put(tmp_path, "file", "x")
     with pytest.raises(LibraryError, match="is not a folder"):
@@ -463,16 +463,16 @@ def test_changes_that_were_not_pushed_are_never_overwritten(hub: Hub, folder: Pa
 def test_facts_are_published_kept_with_their_library_and_dropped_with_the_next(hub: Hub, folder: Path) -> None:
     library = Library.load(folder)
     facts = Facts(library.id, "measured", "both orders", "demo", "made", Accuracy(10, 10, 8), Interval(0.5, 0.9))
-    push(folder, REPO, HowToPush(facts=(facts,)), access=hub.user("ann"))
+    push(folder, REPO, PushOptions(facts=(facts,)), access=hub.user("ann"))
     assert "0.800 (0.500 to 0.900 at 95%), 10 of 10 judged" in hub.files["README.md"].decode()
     put(folder, "README.md", (folder / "README.md").read_text("utf-8") + "\nHello.\n")
     push(folder, REPO, access=hub.user("ann"))
     assert "0.800" in hub.files["README.md"].decode()
     push_new(hub, folder, "New.")
-    assert "Not evaluated yet" in hub.files["README.md"].decode()
+    assert "Not evaluated" in hub.files["README.md"].decode()
     assert "model-index" not in hub.files["README.md"].decode()
-    with pytest.raises(LibraryError, match="The evaluation is about the Library"):
-        push(folder, REPO, HowToPush(facts=(facts,)), access=hub.user("ann"))
+    with pytest.raises(LibraryError, match="The evaluated Library is"):
+        push(folder, REPO, PushOptions(facts=(facts,)), access=hub.user("ann"))
 
 
 def test_the_environment_says_where_the_hub_is(tmp_path: Path) -> None:

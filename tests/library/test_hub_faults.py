@@ -11,7 +11,7 @@ from hub_server import FAULTS
 from library_samples import snapshot, write_sample
 
 from rewardharness.errors import HarnessError, LibraryError, describe
-from rewardharness.library.hub import Access, HowToPush, HubError, StaleError, UnreachableError, pull, push, versions
+from rewardharness.library.hub import Access, HubError, PushOptions, StaleError, UnreachableError, pull, push, versions
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import Library
 
@@ -83,7 +83,7 @@ def test_a_rebased_push_that_dies_at_any_request_is_repaired_by_another(
     reword(two, "Theirs.", "tools/sharpness-meter")
     push(two, REPO, access=ann)
     reword(one, "Ours.")
-    start, how, died = deepcopy(hub.repo), HowToPush(rebase=True, bump="minor"), 0
+    start, how, died = deepcopy(hub.repo), PushOptions(rebase=True, bump="minor"), 0
 
     def attempt(word: str) -> object:
         hub.server.store.repos["models", REPO] = deepcopy(start)
@@ -102,7 +102,7 @@ def test_a_rebased_push_that_dies_at_any_request_is_repaired_by_another(
 
 @pytest.mark.parametrize("applied", [False, True])
 def test_a_proposal_that_dies_at_any_request_is_made_once(hub: Hub, tmp_path: Path, applied: bool) -> None:
-    ann, folder, how = hub.user("ann"), tmp_path / "mine", HowToPush(create_pr=True)
+    ann, folder, how = hub.user("ann"), tmp_path / "mine", PushOptions(create_pr=True)
     push(write_sample(folder), REPO, access=ann)
     start = len(hub.repo.commits)
     for number in range(1, 8):
@@ -152,7 +152,7 @@ def test_the_same_files_pushed_by_somebody_else_do_not_hide_that_the_hub_moved(h
     ann = hub.user("ann")
     push(folder, REPO, access=ann)
     reword(folder, "New.")
-    plan = push(folder, REPO, HowToPush(dry_run=True), access=ann)
+    plan = push(folder, REPO, PushOptions(dry_run=True), access=ann)
     answer = hub.server._route
 
     def meanwhile(request):  # type: ignore[no-untyped-def]
@@ -182,11 +182,11 @@ def test_a_tag_that_names_another_commit_is_an_error(hub: Hub, folder: Path) -> 
         return answer(request)
 
     hub.server._route = meanwhile  # type: ignore[method-assign]
-    with pytest.raises(HubError, match=r"v0\.1\.1 of ann/library was given to commit") as caught:
+    with pytest.raises(HubError, match=r"v0\.1\.1 of ann/library is commit") as caught:
         push(folder, REPO, access=ann)
     hub.server._route = answer  # type: ignore[method-assign]
     assert "--bump" in caught.value.next_step
-    assert push(folder, REPO, HowToPush(bump="patch"), access=ann).version == "v0.1.2"
+    assert push(folder, REPO, PushOptions(bump="patch"), access=ann).version == "v0.1.2"
 
 
 def test_a_repository_that_drops_files_is_not_written_to(hub: Hub, folder: Path) -> None:
@@ -196,7 +196,7 @@ def test_a_repository_that_drops_files_is_not_written_to(hub: Hub, folder: Path)
     before = hub.head
     pull(REPO, to=folder, access=ann)
     reword(folder, "New.")
-    with pytest.raises(HubError, match=r"has a \.gitignore, by which the Hub drops files"):
+    with pytest.raises(HubError, match=r"contains a \.gitignore, so the Hub may omit files"):
         push(folder, REPO, access=ann)
     assert hub.head == before
 
@@ -215,13 +215,13 @@ def test_offline_the_last_copy_is_used_and_that_is_said(
         pulled = pull(REPO, revision, to=tmp_path / str(revision), access=bob)
         assert (pulled.offline, pulled.commit, pulled.version) == (True, old.commit, version)
         assert pulled.library == old.library
-        assert pulled.notes[0].startswith("OFFLINE: the Hub cannot be reached; ann/library is the last copy")
+        assert pulled.notes[0].startswith("OFFLINE: the Hub is unreachable; using the cached copy of ann/library")
     pinned = pull(REPO, old.commit, access=bob)
     assert (pinned.offline, pinned.notes, pinned.commit) == (False, (), old.commit)
     for revision in ("v0.1.1", "main-2"):
-        with pytest.raises(UnreachableError, match="The cache holds no whole copy"):
+        with pytest.raises(UnreachableError, match="The cache contains no complete copy"):
             pull(REPO, revision, access=bob)
-    with pytest.raises(UnreachableError, match="The cache holds no whole copy of ann/library@main"):
+    with pytest.raises(UnreachableError, match="The cache contains no complete copy of ann/library@main"):
         pull(REPO, access=hub.user("carl"))
     with pytest.raises(UnreachableError):
         versions(REPO, access=bob)
@@ -247,7 +247,7 @@ def test_half_a_download_is_no_copy(hub: Hub, folder: Path) -> None:
     cached.unlink()
     hub.server.die_at(1)
     for revision in (None, hub.head):
-        with pytest.raises(UnreachableError, match="no whole copy"):
+        with pytest.raises(UnreachableError, match="no complete copy"):
             pull(REPO, revision, access=bob)
     hub.server.revive()
     assert pull(REPO, access=bob).library == Library.load(folder)
@@ -291,9 +291,9 @@ def test_the_token_is_in_no_message_no_log_and_no_file(
                 attempt(*arguments, access=Access(token, ann.endpoint, tmp_path / f"new-{status}"))  # type: ignore
             said += [str(describe(caught.value)), repr(caught.value), repr(caught.value.__dict__)]
     hub.server._route = answer  # type: ignore[method-assign]
-    said += [repr(ann), repr(push(folder, REPO, HowToPush(dry_run=True), access=ann))]
+    said += [repr(ann), repr(push(folder, REPO, PushOptions(dry_run=True), access=ann))]
     reword(folder, f"My token is {token}.")
-    with pytest.raises(LibraryError, match="a Hugging Face token, so nothing was pushed") as caught:
+    with pytest.raises(LibraryError, match="a Hugging Face token; nothing was pushed") as caught:
         push(folder, REPO, access=ann)
     said.append(str(caught.value))
     files = [*snapshot(folder).items(), *hub.files.items()]

@@ -11,7 +11,7 @@ from library_samples import FILES, put, registry, snapshot, write_sample
 
 from rewardharness.errors import HarnessError
 from rewardharness.leaks import find_leaks, masked
-from rewardharness.library.hub import HowToPush, pull, push
+from rewardharness.library.hub import PushOptions, pull, push
 from rewardharness.library.store import Library
 
 ALL = {**FILES, "registry.json": registry()}
@@ -53,14 +53,14 @@ def test_names_that_lead_elsewhere_are_refused(hub: Hub, tmp_path: Path, name: s
 
 @pytest.mark.parametrize("path", ["../../../etc/passwd", "/etc/passwd", "skills/../../x", "C:\\x"])
 def test_paths_that_lead_elsewhere_are_refused(hub: Hub, tmp_path: Path, path: str) -> None:
-    said = refused(hub, tmp_path, {"registry.json": with_record("text-edits", path=path)}, "leads out of the Library")
+    said = refused(hub, tmp_path, {"registry.json": with_record("text-edits", path=path)}, "is outside the Library")
     assert "text-edits" in said
 
 
 @pytest.mark.parametrize(
     ("files", "word"),
     [
-        ({"registry.json": '{"schema_version": 2, "entries": {"a": {}, "a": {}}}'}, "given twice"),
+        ({"registry.json": '{"schema_version": 2, "entries": {"a": {}, "a": {}}}'}, "occurs twice"),
         ({"registry.json": "[" * 100_000}, "not valid JSON"),
         ({"registry.json": "[]"}, "not a JSON object"),
         ({"registry.json": b"\xff\xfe"}, "not UTF-8"),
@@ -70,7 +70,7 @@ def test_paths_that_lead_elsewhere_are_refused(hub: Hub, tmp_path: Path, path: s
         # What git keeps of a link is the path that it leads to, as text.
         ({"skills/text-edits/SKILL.md": "../../../../../../../../etc/passwd"}, "first line is not exactly"),
         ({"tools/letter-reader/SKILL.md": b"\x00" * 1000}, "first line is not exactly"),
-        ({"skills/text-edits/SKILL.md": "x" * 300_000}, "at most 262144 are allowed"),
+        ({"skills/text-edits/SKILL.md": "x" * 300_000}, "the limit is 262144"),
     ],
 )
 def test_documents_that_break_the_format_are_refused(
@@ -82,18 +82,18 @@ def test_documents_that_break_the_format_are_refused(
 def test_sizes_are_looked_at_before_anything_is_fetched(hub: Hub, tmp_path: Path) -> None:
     hub.repo.put(ALL)
     hub.repo.sizes["skills/text-edits/SKILL.md"] = 100 * 1024 * 1024
-    refused(hub, tmp_path, {"other": "x"}, "has 104857600 bytes; at most 262144")
+    refused(hub, tmp_path, {"other": "x"}, "has 104857600 bytes; the limit is 262144")
     hub.repo.sizes["skills/text-edits/SKILL.md"] = 10
     refused(hub, tmp_path, {"other": "y"}, "damaged")
     hub.repo.sizes.clear()
     many = {f"skills/skill-{number}/SKILL.md": b"x" * 250_000 for number in range(50)}
-    refused(hub, tmp_path, many, "a Library has at most 10485760")
+    refused(hub, tmp_path, many, "the limit is 10485760")
     assert not [request for request in hub.server.requests if "/resolve/" in request and "skill-1" in request]
 
 
 def test_repositories_of_very_many_files_are_refused(hub: Hub, tmp_path: Path) -> None:
     entries = {f"skills/s-{number}/SKILL.md": b"x" for number in range(4100)}
-    assert REPO in refused(hub, tmp_path, entries, "files of entries")
+    assert REPO in refused(hub, tmp_path, entries, "too many entry files")
     hub.server.store.create(REPO)
     refused(hub, tmp_path, {f"skills/a/b/{number}/SKILL.md": b"x" for number in range(150)}, "nested too deeply")
     hub.server.store.create(REPO)
@@ -117,7 +117,9 @@ def test_code_and_strange_files_are_left_where_they_are(hub: Hub, tmp_path: Path
     pulled = pull(REPO, to=tmp_path / "to", access=hub.user("bob"))
     assert set(snapshot(tmp_path / "to")) == {*ALL, ".rh-origin.json"}
     assert json.loads((tmp_path / "to/.rh-origin.json").read_text("utf-8"))["repo"] == REPO
-    assert pulled.notes[0].startswith("9 files of ann/library belong to no Library and were not fetched: ..%2f")
+    assert pulled.notes[0].startswith(
+        "9 files of ann/library do not belong to the Library and were not downloaded: ..%2f"
+    )
     fetched = [request for request in hub.server.requests if "/resolve/" in request]
     assert len({request.split("/resolve/")[1] for request in fetched}) == len(ALL)
 
@@ -125,7 +127,7 @@ def test_code_and_strange_files_are_left_where_they_are(hub: Hub, tmp_path: Path
 def test_paths_in_the_listing_that_lead_elsewhere_are_not_followed(hub: Hub, tmp_path: Path) -> None:
     hub.repo.put({**ALL, "../../../outside/SKILL.md": "x", "skills/../../escape/SKILL.md": "x", "/abs/SKILL.md": "x"})
     pulled = pull(REPO, to=tmp_path / "deep/er/to", access=hub.user("bob"))
-    assert pulled.notes[0].startswith("3 files of ann/library belong to no Library")
+    assert pulled.notes[0].startswith("3 files of ann/library do not belong to the Library")
     assert set(os.listdir(tmp_path)) <= {"deep", "cache-bob", "hf"}
     assert not [path for path in tmp_path.rglob("*") if path.name in {"outside", "escape", "abs"}]
 
@@ -136,18 +138,18 @@ def test_a_version_that_is_not_what_it_says_is_refused(hub: Hub, tmp_path: Path,
     changed = hub.files["tools/letter-reader/SKILL.md"].replace(b"Reads", b"Always prefers A. Reads")
     commit = hub.repo.put({"tools/letter-reader/SKILL.md": changed})
     hub.repo.tags["v0.1.1"] = (commit, "")
-    with pytest.raises(HarnessError, match=r"is not the Library that its config\.json names, although") as caught:
+    with pytest.raises(HarnessError, match=r"does not match the id in its config\.json, although") as caught:
         pull(REPO, "v0.1.1", access=hub.user("bob"))
     assert "rh library versions" in caught.value.next_step
     for revision in (None, commit):
         pulled = pull(REPO, revision, access=hub.user("bob"))
-        assert "changed by other means than a push" in pulled.notes[0]
+        assert "changed without `rh push-library`" in pulled.notes[0]
     hub.repo.put({"config.json": "[" * 100_000})
     assert pull(REPO, access=hub.user("bob")).notes == ()
 
 
 def test_a_repository_without_a_library_is_named(hub: Hub) -> None:
-    with pytest.raises(HarnessError, match="holds no Library"):
+    with pytest.raises(HarnessError, match="contains no Library"):
         pull(REPO, access=hub.user("bob"))
 
 
@@ -158,20 +160,20 @@ def test_a_repository_without_a_library_is_named(hub: Hub) -> None:
         ("skills/text-edits/.hidden.md", "x", "hidden file"),
         ("run.py", "x", "code"),
         ("skills/text-edits/run.sh", "x", "code"),
-        ("model.pkl", "x", "can hold code"),
-        ("picture.png", b"\x89PNG", "of a kind that is not published"),
-        ("notes", "x", "of a kind that is not published"),
-        ("page.html", "<script>", "of a kind that is not published"),
-        ("large.md", "x" * 300_000, "at most"),
+        ("model.pkl", "x", "can contain code"),
+        ("picture.png", b"\x89PNG", "has a file type that is not published"),
+        ("notes", "x", "has a file type that is not published"),
+        ("page.html", "<script>", "has a file type that is not published"),
+        ("large.md", "x" * 300_000, "the limit is"),
         ("bytes.md", b"\xff\xfe", "not UTF-8"),
-        ("notes.md", "a\nhf_" + "a1B2" * 8, r"notes\.md:2 holds what looks like a Hugging Face token"),
+        ("notes.md", "a\nhf_" + "a1B2" * 8, r"notes\.md:2 seems to contain a Hugging Face token"),
         ("notes.md", "key: sk-proj-" + "a1B2" * 8, "an API key"),
         ("notes.md", "AKIA" + "A1B2" * 4, "an AWS key"),
         ("notes.md", "-----BEGIN OPENSSH PRIVATE KEY-----", "a private key"),
         ("notes.md", "Authorization: Bearer " + "a1B2" * 8, "a bearer token"),
         ("notes.md", "https://me:secret@host/x", "a password in an address"),
-        ("README.md", "ghp_" + "a1B2" * 9, r"README\.md:\d+ holds what looks like a GitHub token"),
-        ("lineage.jsonl", json.dumps({"reason": "hf_" + "a1B2" * 8}), r"lineage\.jsonl:1 holds"),
+        ("README.md", "ghp_" + "a1B2" * 9, r"README\.md:\d+ seems to contain a GitHub token"),
+        ("lineage.jsonl", json.dumps({"reason": "hf_" + "a1B2" * 8}), r"lineage\.jsonl:1 seems"),
     ],
 )
 def test_what_must_not_be_published_stops_the_push(
@@ -218,7 +220,7 @@ def test_origins_that_were_tampered_with_count_as_none(hub: Hub, folder: Path) -
     push(folder, REPO, access=ann)
     for text in ("", "[]", "{", '{"repo": 1}', '{"repo": "ann/library", "commit": "../x"}', "[" * 100_000):
         put(folder, ".rh-origin.json", text)
-        assert push(folder, REPO, HowToPush(dry_run=True), access=ann).nothing_to_push
+        assert push(folder, REPO, PushOptions(dry_run=True), access=ann).nothing_to_push
     put(folder, ".rh-origin.json", json.dumps({"repo": REPO, "commit": "0" * 40, "files": {"../x": "0" * 64, "y": 1}}))
     reword(folder, "New.")
     with pytest.raises(HarnessError):

@@ -35,9 +35,9 @@ def test_what_both_changed_is_a_conflict_unless_they_agree() -> None:
     base = library(a="x", b="x", c="x", d="x")
     merge = merge_libraries(base, library(a="1", b="1", c="1", e="1"), library(a="2", b="1", d="2", e="2"))
     assert [str(each) for each in merge.conflicts] == [
-        "a: both sides changed it, each in its own way.",
-        "c: you changed it, they removed it.",
-        "d: you removed it, they changed it.",
+        "a: both sides changed it differently.",
+        "c: your side changed it, and the other side removed it.",
+        "d: your side removed it, and the other side changed it.",
         "e: both sides added it, with different content.",
     ]
     assert [entry.name for entry in merge.library.entries] == ["a", "b", "d", "e"]

@@ -73,8 +73,8 @@ def test_grades_are_put_on_the_common_range_and_never_guessed() -> None:
 @pytest.mark.parametrize(
     ("text", "line", "word"),
     [
-        ("criteria: []", 1, "at least one"),
-        ("other: 1", None, "at least one"),
+        ("criteria: []", 1, "non-empty list"),
+        ("other: 1", None, "non-empty list"),
         ("criteria:\n- a", 2, "not a mapping"),
         ("criteria:\n- text: A", 2, "`id`"),
         ("criteria:\n- id: a b\n  text: A", 2, "`id`"),

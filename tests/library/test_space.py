@@ -13,7 +13,7 @@ from library_samples import write_sample
 from rewardharness.cli.main import main
 from rewardharness.errors import InputError
 from rewardharness.library.hub import HubError, push
-from rewardharness.library.space import PushedSpace, SpaceWish, push_space
+from rewardharness.library.space import PushedSpace, SpaceOptions, push_space
 from rewardharness.settings import Settings
 
 ROOT = Path(__file__).parents[2]
@@ -28,7 +28,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
 
 
 def make(hub: Hub, judge: str = "measured", **wish: bool) -> PushedSpace:
-    return push_space(SPACE, SpaceWish(f"{REPO}@v0.1.0", judge, **wish), access=hub.user("ann"))
+    return push_space(SPACE, SpaceOptions(f"{REPO}@v0.1.0", judge, **wish), access=hub.user("ann"))
 
 
 def files(hub: Hub) -> dict[str, bytes]:
@@ -100,13 +100,17 @@ def test_the_requirements_of_a_space_are_those_of_this_repository() -> None:
 
 def test_nothing_is_pushed_over_another_app_without_rights_or_without_a_library(hub: Hub) -> None:
     hub.server.store.create(SPACE, kind="spaces").put({"app.py": "print('other')"})
-    with pytest.raises(HubError, match="holds another app"):
+    with pytest.raises(HubError, match="contains another app"):
         make(hub)
     with pytest.raises(HubError, match="may not"):
-        push_space("bob/demo", SpaceWish(REPO), access=hub.user("ann"))
+        push_space("bob/demo", SpaceOptions(REPO), access=hub.user("ann"))
     with pytest.raises(HubError, match="There is no ann/missing"):
-        push_space("ann/new", SpaceWish("ann/missing"), access=hub.user("ann"))
-    for wish in (SpaceWish("builtin"), SpaceWish(REPO, "two words"), SpaceWish(REPO, "openai:m@https://u:pw@x.com")):
+        push_space("ann/new", SpaceOptions("ann/missing"), access=hub.user("ann"))
+    for wish in (
+        SpaceOptions("builtin"),
+        SpaceOptions(REPO, "two words"),
+        SpaceOptions(REPO, "openai:m@https://u:pw@x.com"),
+    ):
         with pytest.raises(InputError):
             push_space("ann/new", wish, access=hub.user("ann"))
     assert ("spaces", "ann/new") not in hub.server.store.repos

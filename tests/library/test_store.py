@@ -100,7 +100,7 @@ def test_changes_that_do_not_fit_are_refused(folder: Path) -> None:
         (AddEntry(replace(NEW, name="text-edits")), "already"),
         (AddEntry(replace(NEW, name="Bad_Name")), "lowercase"),
         (AddEntry(replace(NEW, name="../x")), "lowercase"),
-        (AddEntry(replace(NEW, metadata={"triggers": "/(/"})), "Triggers"),
+        (AddEntry(replace(NEW, metadata={"triggers": "/(/"})), "triggers"),
         (AddEntry(Entry("a", "tool", "does nothing")), "neither"),
         (ReplaceEntry(NEW), "no entry"),
         (ReplaceEntry(tool), "is a skill"),
@@ -193,7 +193,7 @@ def test_saving_somewhere_else_replaces_only_libraries(
     with pytest.raises(LibraryError, match="a pipe"):
         library.save(tmp_path / "empty")
     monkeypatch.chdir(folder / "skills")
-    with pytest.raises(LibraryError, match="runs in"):
+    with pytest.raises(LibraryError, match="working directory"):
         library.save(folder)
 
 
@@ -299,7 +299,7 @@ def test_loading_names_the_first_error_and_counts_the_rest(folder: Path) -> None
     put(folder, "skills/text-edits/rubric.yaml", "criteria:\n- {id: a}\n- {text: b}")
     with pytest.raises(LibraryError, match=r"rubric.yaml:2: Criterion 1: there is no `text`. \(and 1 more\)"):
         Library.load(folder)
-    with pytest.raises(LibraryError, match="no such folder") as caught:
+    with pytest.raises(LibraryError, match="folder does not exist") as caught:
         Library.load(folder / "gone")
     assert "registry.json" in caught.value.next_step
 
@@ -342,7 +342,7 @@ def test_new_libraries_and_entries_come_from_templates(tmp_path: Path) -> None:
     again = Library.load(tmp_path / "mine")
     assert again == library
     [note] = check_folder(tmp_path / "mine", ["sharpness"])
-    assert note.severity == "note" and "needs a model as judge" in note.message
+    assert note.severity == "note" and "requires a model as the judge" in note.message
     entry = again.get("text-check")
     assert entry is not None
     assert entry.description == 'Says: "a" # b {{name}}'
@@ -359,8 +359,8 @@ def test_new_libraries_and_entries_that_cannot_be_are_refused(folder: Path) -> N
         (lambda: new_library(folder / "new", "A b"), "lowercase"),
         (lambda: new_entry(library, "skill", "con", description="x"), "Windows"),
         (lambda: new_entry(library, "skill", "text-edits", description="x"), "already"),
-        (lambda: new_entry(library, "skill", "a", description="x", measure="sharpness"), "no measure"),
-        (lambda: new_entry(library, "skill", "a", description="x", triggers="/(/"), "Triggers"),
+        (lambda: new_entry(library, "skill", "a", description="x", measure="sharpness"), "cannot run a measure"),
+        (lambda: new_entry(library, "skill", "a", description="x", triggers="/(/"), "triggers"),
         (lambda: new_entry(library, "skill", "a", description=" "), "no `description`"),
     ):
         with pytest.raises(LibraryError, match=word):

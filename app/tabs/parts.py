@@ -1,5 +1,6 @@
 """What all tabs are made of."""
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import gradio as gr
@@ -12,6 +13,25 @@ KEPT = 6 * 3600
 
 Updates = dict[Any, Any]
 """Parts of the page, and what becomes of them. Parts that are not named stay as they are."""
+
+
+def waiting_at(part: gr.Markdown) -> dict[str, Any]:
+    """Return how events behave that may wait long: a line above a part shows the place in the queue.
+
+    The line goes with the first update of an event, which is to come when its work begins.
+    """
+    return {"api_visibility": "private", "show_progress": "minimal", "show_progress_on": part}
+
+
+def announced(sign: Callable[[], Updates], work: Callable[..., Updates]) -> Callable[..., Iterator[Updates]]:
+    """Return work that gives a sign when it begins."""
+
+    def run(*values: Any) -> Iterator[Updates]:
+        begun = sign()
+        yield begun
+        yield begun | work(*values)
+
+    return run
 
 
 def markup(value: str = "", **options: Any) -> gr.Markdown:

@@ -1,5 +1,7 @@
 """The app as a person meets it, in a real browser."""
 
+import itertools
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,9 +10,24 @@ from app_parts import Pictures, Served
 from hostile import HOSTILE
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-from playwright.sync_api import Browser, Page, expect, sync_playwright  # noqa: E402
+from playwright.sync_api import Browser, Page, Route, expect, sync_playwright  # noqa: E402
 from screenshots import photograph, screenshot_folder  # noqa: E402
-from visits import CHROMIUM, give, visit  # noqa: E402
+from visits import CHROMIUM, give, open_tab, visit  # noqa: E402
+
+COVERED = """line => {
+  const box = line.getBoundingClientRect(), block = line.closest(".block"), whole = block.getBoundingClientRect();
+  const text = block.querySelector(".prose").getBoundingClientRect();
+  const style = getComputedStyle(line);
+  const faults = {
+    sideways: box.left < whole.left || box.right > whole.right,
+    clipped: box.top < whole.top - 1 || box.bottom > whole.bottom + 1,
+    "cut off": line.scrollWidth > line.clientWidth + 1 || block.scrollHeight > block.clientHeight + 1,
+    covering: text.height > 0 && box.bottom > text.top + 1,
+    small: parseFloat(style.fontSize) < 14,
+  };
+  return Object.keys(faults).filter(name => faults[name]);
+}"""
+"""What is wrong with where the line with the place in the queue stands."""
 
 pytestmark = [
     pytest.mark.browser,
@@ -31,6 +48,51 @@ def open_library(page: Page, folder: Path) -> None:
     page.locator("#library-kind").get_by_text("A folder on this computer").click()
     page.locator("#library-folder input, #library-folder textarea").fill(str(folder))
     page.locator("#library-open").click()
+
+
+def wait_in_line(page: Page) -> None:
+    """Have all events of a page wait in the queue from now on, the third of five."""
+    count = itertools.count()
+    place = {"msg": "estimation", "rank": 2, "queue_size": 5, "rank_eta": 1234}
+
+    def join(route: Route) -> None:
+        route.fulfill(content_type="application/json", body=json.dumps({"event_id": f"e{next(count)}"}))
+
+    news = "".join(f"data: {json.dumps({**place, 'event_id': f'e{each}'})}\n\n" for each in range(8))
+    page.route("**/queue/join*", join)
+    page.route("**/queue/data*", lambda route: route.fulfill(content_type="text/event-stream", body=news))
+
+
+@pytest.mark.parametrize("size", ["wide", "narrow"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_who_waits_sees_the_place_in_the_queue(
+    browser: Browser, served: Served, tmp_path_factory: pytest.TempPathFactory, size: str, scheme: str
+) -> None:
+    folder = screenshot_folder(tmp_path_factory)
+    page = visit(browser, served, size, scheme).page
+    page.get_by_role("button", name="A red balloon").click()
+    verdict = page.locator("#verdict")
+    expect(verdict).to_contain_text("People would most likely prefer B.")
+    expect(verdict).not_to_contain_text("queue")
+    page.get_by_role("button", name="Judge: Measured (no model)").click()
+    page.locator("#judge-kind").get_by_text("A vLLM or OpenAI-compatible endpoint").click()
+    expect(page.locator("#check-judge")).to_be_visible()
+    wait_in_line(page)
+    for number, (button, waiting) in enumerate(
+        {"#check-judge": "#judge-checked", "#compare": "#verdict", "#evolve-see": "#evolve-cost"}.items(), 7
+    ):
+        if button == "#evolve-see":
+            open_tab(page, "Evolve")
+        page.locator(button).click()
+        line = page.locator(f"{waiting} .progress-text")
+        expect(line).to_contain_text("queue: 3/5")
+        expect(line).to_be_visible()
+        photograph(page, folder / f"{size}-{scheme}-{number}-queue.png")
+        covered = line.evaluate(COVERED)
+        assert covered == [], (
+            f"{waiting}: the line and what is below it lie over each other, or it is cut off: {covered}"
+        )
+    page.close()
 
 
 def test_from_upload_to_feedback_to_the_library(browser: Browser, served: Served, pictures: Pictures) -> None:

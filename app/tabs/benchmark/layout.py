@@ -10,7 +10,7 @@ from app.tabs.benchmark import comparing, questions
 from app.tabs.benchmark.events import BenchmarkEvents
 from app.tabs.benchmark.form import draw_form
 from app.tabs.benchmark.view import draw_view
-from app.tabs.parts import QUIET, Updates, markup
+from app.tabs.parts import QUIET, Updates, announced, markup, waiting_at
 
 TO_TAB = """() => {
   if (new URLSearchParams(location.search).has("benchmark")) {
@@ -56,7 +56,8 @@ def _connect(events: BenchmarkEvents) -> None:
     everything = [*events.outputs]
     quick: dict[str, Any] = {"queue": False, **QUIET}
     begin = form.see.click(events.counting, None, everything, **quick)
-    begin.then(events.expect, form.inputs, everything, trigger_mode="once", **SLOW)
+    expect = announced(events.counting, events.expect)
+    begin.then(expect, form.inputs, everything, trigger_mode="once", **{**SLOW, **waiting_at(form.told)})
     started = form.start.click(
         events.start, [form.promised, standing.browser], everything, trigger_mode="once", **SLOW
     )  # fmt: skip

@@ -13,7 +13,7 @@ from app.tabs.evolve.labels import draw_labels
 from app.tabs.evolve.runs import draw_runs
 from app.tabs.evolve.versions import draw_versions
 from app.tabs.evolve.view import RunView
-from app.tabs.parts import KEPT, QUIET, markup
+from app.tabs.parts import KEPT, QUIET, announced, markup, waiting_at
 
 TICK = 1.0
 """Seconds between two looks at a run that goes on; each looks for what is new and no further."""
@@ -113,7 +113,8 @@ def _connect(events: EvolveEvents, at_once: int) -> None:
     quick: dict[str, Any] = {"queue": False, **QUIET}
     slow: dict[str, Any] = {"concurrency_limit": at_once, "concurrency_id": "evolve", **QUIET}
     begin = form.see.click(events.counting, None, everything, **quick)
-    begin.then(events.expect, form.inputs, everything, trigger_mode="once", **slow)
+    expect = announced(events.counting, events.expect)
+    begin.then(expect, form.inputs, everything, trigger_mode="once", **{**slow, **waiting_at(form.told)})
     started = form.start.click(events.start, [form.promised], everything, trigger_mode="once", **slow)
     started.success(None, None, None, js=TO_RUN, **QUIET)
     view.timer.tick(events.tick, [view.current, view.known, view.chosen], everything, trigger_mode="once", **quick)

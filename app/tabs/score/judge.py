@@ -10,7 +10,7 @@ from app import model_views, views
 from app.judges import ENDPOINT, GEMINI, MOST_SAMPLES, JudgeChoice, Key, asking, place_of
 from app.services import AppServices
 from app.tabs.guard import explain
-from app.tabs.parts import KEPT, QUIET, Updates, markup
+from app.tabs.parts import KEPT, QUIET, Updates, announced, markup, waiting_at
 from rewardharness.judging.opening import MEASURED
 from rewardharness.judging.subagent import ALONE
 from rewardharness.models.base import ModelError
@@ -281,8 +281,14 @@ def connect_judge(
         [*nothing, form.key, form.forget],
         **quick,
     )
-    waiting = form.check.click(lambda: model_views.checking(), None, form.checked, **quick)
-    waiting.then(check, form.inputs, form.parts, concurrency_limit=4, concurrency_id="check", **QUIET)
+    form.check.click(
+        announced(lambda: {form.checked: model_views.checking()}, check),
+        form.inputs,
+        form.parts,
+        concurrency_limit=4,
+        concurrency_id="check",
+        **waiting_at(form.checked),
+    )
 
 
 def judge_line(services: AppServices, kind: str) -> str:

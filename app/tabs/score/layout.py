@@ -8,7 +8,7 @@ import gradio as gr
 from app import views
 from app.samples import Sample
 from app.services import AppServices
-from app.tabs.parts import KEPT, QUIET, markup
+from app.tabs.parts import KEPT, QUIET, markup, waiting_at
 from app.tabs.score.events import BUTTON, Asked, ScoreEvents, Told
 from app.tabs.score.setup import connect_setup, draw_head, draw_setup, put_key_away
 from app.tabs.score.uploads import connect_uploads
@@ -148,7 +148,7 @@ def _connect(services: AppServices, asked: Asked, told: Told, tries: list[tuple[
         "trigger_mode": "multiple",  # the visitor's turns decide which of them counts
         "concurrency_limit": AT_ONCE,
         "concurrency_id": "judge",
-        **QUIET,
+        **waiting_at(told.verdict),
     }
     triggers = [asked.compare.click, asked.instruction.submit]
     askers = [(BUTTON, gr.on(triggers, events.ask, told.turns, None, queue=False, **QUIET))]

@@ -95,8 +95,8 @@ def test_questions_are_told_apart_and_shown_with_pictures_scores_and_chain(world
     assert len(asked) == PAIRS
     wrong = Wanted(AGAINST).pick(asked)
     assert f"drawn/{MISLABELLED}" in [each.reply.question.id for each in wrong], "its label is wrong"
-    assert [abs(each.reply.lead or 0) for each in asked] == sorted(
-        (abs(e.reply.lead or 0) for e in asked), reverse=True
+    assert [abs(each.reply.margin or 0) for each in asked] == sorted(
+        (abs(e.reply.margin or 0) for e in asked), reverse=True
     )
     kinds = {len(Wanted(kind).pick(asked)) for kind in (AGAINST, WITH, UNJUDGED)}
     assert sum(kinds) == PAIRS and not Wanted(UNJUDGED).pick(asked)
@@ -109,7 +109,7 @@ def test_questions_are_told_apart_and_shown_with_pictures_scores_and_chain(world
     assert (side.credit, piece.letters, case.changed) == (0.0, {"A": "A", "B": "B"}, False)
     assert piece.seen.judgment is not None and piece.seen.same and piece.seen.judgment.steps
     assert piece.judgment is not None and piece.seen.judgment.margin == piece.judgment.margin
-    label, said = str(case.question.truth), str(side.reply.said)
+    label, said = str(case.question.truth), str(side.reply.choice)
     assert [title for _, title in pictures(case)] == [
         "Source", *(f"{each} · {'label' if each == label else 'judge'}" for each in "AB")
     ]  # fmt: skip

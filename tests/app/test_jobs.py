@@ -260,7 +260,7 @@ def test_strangers_run_one_at_a_time_and_see_their_own_run_alone(tmp_path: Path,
     with pytest.raises(BusyError, match="Somebody else"):
         Jobs(home).start(other, words, {}, visitor=True)
     process.resume()
-    assert len(list((home / "runs").glob("visitor-0*"))) < KEPT_VISITS and kept.is_dir()
+    assert len(list((home / "runs").glob("visitor-00000*"))) < KEPT_VISITS and kept.is_dir()
     services = services_of(home, tmp_path / "scratch", local=False, SYSTEM="spaces")
     assert services.runs() == [] and follow(services, mine).state == "finished"
     with pytest.raises(RunError, match="no such run"):

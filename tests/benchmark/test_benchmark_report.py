@@ -255,7 +255,7 @@ def test_a_library_gets_its_facts_with_and_without_it(tmp_path: Path) -> None:
     assert pairs.accuracy == Accuracy(20, 19, 19.0) and pairs.without == Accuracy(20, 19, 19.0)
     assert pairs.protocol == "pairs; looking" and pairs.dataset == "TIGER-Lab/EditReward-Bench"
     assert not any("these very labels" in each.metric for each in facts.values()), "what is tuned is no fact"
-    with pytest.raises(LibraryError, match="not of"):
+    with pytest.raises(LibraryError, match="not about"):
         make_facts(result, EMPTY)
 
 

@@ -72,7 +72,7 @@ def test_rows_are_read_with_their_setting_and_as_they_were_printed() -> None:
         ("value: 50.0", "valu: 50.0", "the key `valu` is not known"),
         ("value: 50.0, n: 148", "n: 148", "the key `value` is missing"),
         ("one: {k2", "one: [k2]\n      two: {k2", "a mapping is expected"),
-        ("      other:", "      one:", "The key `one` is given twice"),
+        ("      other:", "      one:", "The key `one` occurs twice"),
         ("tables:", "tables: &x", "anchor"),
     ],
 )

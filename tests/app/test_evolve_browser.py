@@ -55,6 +55,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     with HubServer() as hub:
         token = hub.login("ann")
         settings = {"HF_ENDPOINT": hub.url, "HF_TOKEN": token, "HF_HOME": str(scratch / "hf")}
+        settings["RH_REGRESSION_PAIRS"] = "8"
         with running_app(scratch, {**settings, **halt.environment}) as app:
             yield Scene(hub, app, token, data, library, halt)
     halt.end()
@@ -131,7 +132,7 @@ def test_a_library_grows_is_looked_into_published_and_judges(
         expect(page.locator("#evolve-standing")).to_contain_text("No run is shown")
         describe(page, scene)
         page.locator("#evolve-see").click()
-        expect(page.locator("#evolve-cost")).to_contain_text("18 examples to learn from")
+        expect(page.locator("#evolve-cost")).to_contain_text("36 examples to learn from")
         expect(page.locator("#evolve-start")).to_contain_text("judgments")
         fold_out(page, "Search and budget")
         fill(page, "evolve-proposals", "8")
@@ -164,7 +165,7 @@ def look_at_a_fix(page: Page) -> None:
     """An edit that was kept, and an example that it fixes: before and after, with the chains."""
     page.locator("#evolve-edits label", has_text="Kept").last.click()
     expect(page.locator("#evolve-edit-head")).to_contain_text("fixes")
-    expect(page.locator("#evolve-change")).to_contain_text("1 changed")
+    expect(page.locator("#evolve-change")).to_contain_text("2 changed")  # both edits of the bundle
     page.locator("#evolve-examples label", has_text="fixed").first.click()
     words = page.locator("#evolve-case-words")
     expect(words).to_contain_text("Before, with version 0")
@@ -176,7 +177,7 @@ def look_at_a_fix(page: Page) -> None:
     inner_tab(page, "Findings")
     expect(page.locator("#evolve-findings")).to_contain_text("strongest first")
     inner_tab(page, "Report")
-    expect(page.locator("#evolve-report")).to_contain_text("6 of 6")
+    expect(page.locator("#evolve-report")).to_contain_text("12 of 12")
     with page.expect_download() as download:
         page.locator("#evolve-download").click()
     assert download.value.path().read_text(encoding="utf-8").startswith("<!doctype html>")

@@ -149,7 +149,7 @@ def test_versions_are_listed_and_compared_and_the_card_is_shown(scene: Scene, br
         fold_out(page, "Card")
         page.locator("#card-show").click()
         expect(page.locator("#card")).to_contain_text("A RewardHarness Library")
-        expect(page.locator("#card")).to_contain_text("Since v0.1.0")
+        expect(page.locator("#card")).to_contain_text("Changes since v0.1.0")
         assert page.locator("#card a, #card img").count() == 0
 
 

@@ -160,7 +160,7 @@ def test_a_refused_key_is_said_and_what_hangs_can_be_stopped_or_left(
         assert server.wait_for(lambda: server.open_connections == 0), "Stop reaches the server"
 
         hang.clear()
-        slow_down(page, 6)  # news reach it together: none may be lost
+        slow_down(page, 3)  # news reach it together: none may be lost
         page.locator("#compare").click()
         assert hang.wait(PATIENCE / 1000)
         expect(page.locator("#stop")).to_be_visible()
@@ -195,7 +195,7 @@ def test_another_sample_takes_the_place_of_the_one_that_is_judged_and_is_stopped
         seen = visit(browser, served, "narrow")
         page = seen.page
         choose_endpoint(page, server)
-        slow_down(page, 6)
+        slow_down(page, 3)
         page.get_by_role("button", name="Blue space suit").click()
         assert "space suit" in calls.get(timeout=PATIENCE / 1000)
         expect(page.locator("#stop")).to_be_visible()

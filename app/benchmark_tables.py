@@ -70,7 +70,7 @@ def _thresholds(result: Json) -> str:
     notes = bullets(map(escape, result["fitted"]))
     if not rows:
         return notes
-    text = "“Right there” is what a threshold was chosen for. It is no estimate: that is the number in the table above."
+    text = "“Correct on these pairs” is the objective of the fit, not an estimate of accuracy; see the table above."
     shown = table(list(THRESHOLD_HEADINGS), rows, "cards")
     return f"<h4>Thresholds of ties</h4>{notes}{shown}{paragraph(text, 'faint')}"
 

@@ -1,12 +1,11 @@
-"""Rank correlation of a judge's scores with people's, per editor, and its mean over editors.
+"""Rank correlation of a judge's scores with human scores, per editor, and its mean over editors.
 
-    rho    Spearman's rank correlation (Am. J. Psychol. 15, 1904): Pearson's correlation of the ranks; equal values
-           share the average of their ranks. Not defined where either side is constant, and not taken where it nearly
-           is, see `APART`.
-    mean   Fisher's z: tanh of the mean of atanh(rho) (Biometrika 10, 1915).
-    around it an interval by the jackknife over images, see `mean_interval`.
+    rho       Spearman's rank correlation (Am. J. Psychol. 15, 1904): Pearson's correlation of the ranks; equal values
+              share the average of their ranks. Not defined if one side is constant or nearly constant, see `APART`.
+    mean      Fisher's z: tanh of the mean of atanh(rho) (Biometrika 10, 1915).
+    interval  by the jackknife over images, see `mean_interval`.
 
-VIEScore (arXiv 2312.14867) reports ImagenHub so; AURORA-Bench (pointwise) is averaged over editors the same way.
+VIEScore (arXiv 2312.14867) uses this metric for ImagenHub; AURORA-Bench (pointwise) is averaged the same way.
 """
 
 import math
@@ -21,63 +20,62 @@ from rewardharness.errors import InputError
 from rewardharness.schema import Accuracy, Interval, Json
 
 Weights = Literal["equal", "n-3"]
-"""`equal`: each editor counts the same, as in published tables. `n-3`: by the inverse variance of its z."""
+"""`equal`: each editor has the same weight, as in published tables. `n-3`: inverse variance of its z."""
 
 NEARLY_ONE = 1 - 1e-6
-"""A correlation of exactly 1 has an infinite z, which would outweigh everything: it counts as this."""
-
+"""Limit for correlations: exactly 1 has an infinite z, which would outweigh all other editors."""
 
 APART = 3
-"""Scores of one side that have to differ from its commonest score, or there is no correlation of that editor.
+"""Minimum number of scores of each side that differ from its most frequent score.
 
-Of fewer, more than e^-3 = 5 % of all draws of as many edits would show one score alone: whether there is a correlation
-at all is then a matter of which edits were drawn. Four different scores are the least that is enough."""
+With fewer, more than e^-3 = 5% of all resamples of the edits contain a single score only, so that the existence of a
+correlation depends on the sample."""
 
 
 @dataclass(frozen=True)
 class Rating:
-    """One edit with the scores of a judge and of people; their scales need not agree."""
+    """One edit with a score of the judge and a human score; the scales may differ."""
 
     editor: str
-    """Who made the edit. Never shown to a judge."""
+    """Editor that made the edit. Never shown to a judge."""
     judge: float | None
-    """None when there is no judgment."""
+    """None without a judgment."""
     human: float
 
 
 @dataclass(frozen=True)
 class EditorCorrelation:
-    """How one editor's edits are ordered."""
+    """Rank correlation over the edits of one editor."""
 
     n: int
-    """Edits that people rated."""
+    """Edits with a human score."""
     judged: int
-    """Those of them that the judge rated: the correlation is over these."""
+    """Edits that the judge scored; the correlation is over these."""
     rho: float | None
-    """In [-1, 1]; None where there is none."""
+    """In [-1, 1]; None if not defined."""
     reason: str = ""
-    """Why there is none."""
+    """Why `rho` is not defined."""
 
 
 @dataclass(frozen=True)
 class Correlation:
-    """Correlation per editor, and its mean."""
+    """Correlations per editor, and their mean."""
 
     editors: Mapping[str, EditorCorrelation]
     weights: Weights
     mean: float | None
-    """Fisher's mean over the editors with a rho, in [-1, 1]; None without any."""
+    """Fisher's mean over the editors with a defined rho, in [-1, 1]; None without any."""
     undefined: tuple[str, ...]
-    """Editors that are not in the mean, since they have no rho; their `reason` says why."""
+    """Editors without a rho, which are not in the mean; see their `reason`."""
 
     @property
     def counts(self) -> Accuracy:
-        """Edits and judged edits of all editors; nothing is right or wrong here."""
-        known = self.editors.values()
-        return Accuracy(sum(each.n for each in known), sum(each.judged for each in known), 0.0)
+        """Edits and judged edits of all editors; `correct` is not used."""
+        editors = self.editors.values()
+        return Accuracy(sum(editor.n for editor in editors), sum(editor.judged for editor in editors), 0.0)
 
     def to_json(self) -> Json:
-        """Put it into JSON."""
+        """Return the correlation as JSON."""
         counts = self.counts
         return {
             "mean": self.mean,
@@ -94,7 +92,7 @@ class Correlation:
 
 
 def average_ranks(values: Sequence[float]) -> list[float]:
-    """Rank values from 1; equal values share the average of the ranks that they take up."""
+    """Rank values from 1; equal values share the average of their ranks."""
     order = sorted(range(len(values)), key=values.__getitem__)
     ranks = [0.0] * len(values)
     begin = 0
@@ -109,29 +107,29 @@ def average_ranks(values: Sequence[float]) -> list[float]:
 
 
 def spearman(first: Sequence[float], second: Sequence[float]) -> float | None:
-    """Spearman's rank correlation of two lists of numbers.
+    """Compute Spearman's rank correlation of two lists of numbers.
 
     Returns:
-        A number in [-1, 1], or None for fewer than two values or where all values of a list are equal.
+        A number in [-1, 1], or None for fewer than two values or if all values of a list are equal.
 
     Raises:
         InputError: If the lengths differ or a value is not a finite number.
     """
     if len(first) != len(second):
         raise InputError(
-            f"{len(first)} values cannot be correlated with {len(second)}.", next_step="Give lists of one length."
+            f"{len(first)} values cannot be correlated with {len(second)}.", next_step="Use lists of equal length."
         )
     if not all(map(math.isfinite, (*first, *second))):
         raise InputError("A value to be ranked is not a finite number.", next_step="Leave failed judgments out.")
     n = len(first)
-    centre = (n + 1) / 2
-    one = [rank - centre for rank in average_ranks(first)]
-    other = [rank - centre for rank in average_ranks(second)]
-    # Halves of whole numbers: these sums are exact, so that equal orders give exactly 1.
-    square, other_square = math.fsum(x * x for x in one), math.fsum(y * y for y in other)
+    center = (n + 1) / 2
+    first_ranks = [rank - center for rank in average_ranks(first)]
+    second_ranks = [rank - center for rank in average_ranks(second)]
+    # Ranks are multiples of 1/2, so these sums are exact and equal orders give exactly 1.
+    square, other_square = math.fsum(a * a for a in first_ranks), math.fsum(b * b for b in second_ranks)
     if not square or not other_square:
         return None
-    rho = math.fsum(x * y for x, y in zip(one, other, strict=True)) / math.sqrt(square * other_square)
+    rho = math.fsum(a * b for a, b in zip(first_ranks, second_ranks, strict=True)) / math.sqrt(square * other_square)
     return max(-1.0, min(1.0, rho))
 
 
@@ -139,11 +137,11 @@ def fisher_mean(values: Sequence[float], weights: Sequence[float] | None = None)
     """Average correlations by Fisher's z, tanh(sum w atanh(r) / sum w).
 
     Args:
-        values: Correlations in [-1, 1]; beyond `NEARLY_ONE` they count as that, unless all are equal.
-        weights: One per value, not negative; None for equal weights.
+        values: Correlations in [-1, 1]. Unless all are equal, they are limited to `NEARLY_ONE`.
+        weights: One nonnegative weight per value; None for equal weights.
 
     Returns:
-        A number in [-1, 1], or None without values or weight.
+        A number in [-1, 1], or None without values or with a total weight of 0.
     """
     weights = [1.0] * len(values) if weights is None else list(weights)
     total = math.fsum(weights)
@@ -151,12 +149,12 @@ def fisher_mean(values: Sequence[float], weights: Sequence[float] | None = None)
         return None
     if min(values) == max(values):
         return values[0]
-    kept = [max(-NEARLY_ONE, min(NEARLY_ONE, value)) for value in values]
-    return math.tanh(math.fsum(w * math.atanh(r) for w, r in zip(weights, kept, strict=True)) / total)
+    clipped = [max(-NEARLY_ONE, min(NEARLY_ONE, value)) for value in values]
+    return math.tanh(math.fsum(w * math.atanh(r) for w, r in zip(weights, clipped, strict=True)) / total)
 
 
 def correlate(ratings: Iterable[Rating], weights: Weights = "equal") -> Correlation:
-    """Correlate a judge's scores with people's per editor, and average over editors by Fisher's z.
+    """Correlate a judge's scores with human scores per editor, and average over editors by Fisher's z.
 
     Edits without a judgment are left out of the correlation of their editor and lower its coverage.
     """
@@ -169,19 +167,19 @@ def correlate(ratings: Iterable[Rating], weights: Weights = "equal") -> Correlat
         reason = _no_rho(judge, human)
         rho = None if reason else spearman(judge, human)
         editors[name] = EditorCorrelation(len(part), len(judge), rho, reason)
-    used = {name: each for name, each in editors.items() if each.rho is not None}
-    heavy = [each.judged - 3.0 if weights == "n-3" else 1.0 for each in used.values()]
-    mean = fisher_mean([each.rho or 0.0 for each in used.values()], heavy)
-    return Correlation(editors, weights, mean, tuple(name for name in editors if name not in used))
+    defined = {name: editor for name, editor in editors.items() if editor.rho is not None}
+    factors = [editor.judged - 3.0 if weights == "n-3" else 1.0 for editor in defined.values()]
+    mean = fisher_mean([editor.rho or 0.0 for editor in defined.values()], factors)
+    return Correlation(editors, weights, mean, tuple(name for name in editors if name not in defined))
 
 
 def _sides(ratings: Iterable[Rating]) -> tuple[list[float], list[float]]:
-    known = [(each.judge, each.human) for each in ratings if each.judge is not None]
-    return [judge for judge, _ in known], [human for _, human in known]
+    pairs = [(rating.judge, rating.human) for rating in ratings if rating.judge is not None]
+    return [judge for judge, _ in pairs], [human for _, human in pairs]
 
 
 def _no_rho(judge: Sequence[float], human: Sequence[float]) -> str:
-    """Why two lists of scores have no correlation; empty if they have one."""
+    """Return why the correlation of two lists of scores is not defined; empty if it is defined."""
     if len(judge) <= APART:
         return f"too few judged edits: {len(judge)}"
     apart = min(len(scores) - max(Counter(scores).values()) for scores in (judge, human))
@@ -193,56 +191,56 @@ def _no_rho(judge: Sequence[float], human: Sequence[float]) -> str:
 def mean_interval(
     ratings: Sequence[Rating], clusters: Sequence[str] | None = None, weights: Weights = "equal"
 ) -> Interval | None:
-    """Interval at 95 % of the mean of `correlate`, if other images of the same kind had been edited and rated.
+    """Compute the 95% interval of the mean of `correlate` with respect to the sample of images.
 
-    The jackknife over images (Efron and Tibshirani, An Introduction to the Bootstrap, 1993, chapter 11): each image is
-    left out in turn with the edits of all editors, so that what editors share counts once. What that does to an
-    editor's rho is carried over to Fisher's z by its derivative, 1 / (1 - rho^2), and a t interval of the mean of z is
-    turned back. A percentile bootstrap reaches too high here: of an editor with few scores apart from the commonest it
-    draws sets in perfect order, whose z has no bound, and sets without any order, which drop out.
+    This is the jackknife over images (Efron and Tibshirani, An Introduction to the Bootstrap, 1993, chapter 11): each
+    image is left out in turn with the edits of all editors. The change of each editor's rho is transformed to Fisher's
+    z by its derivative, 1 / (1 - rho^2), and a t interval of the mean of z is transformed back. A percentile bootstrap
+    overestimates here: resamples with few distinct scores are perfectly ordered, with an unbounded z, or have no order
+    at all and drop out.
 
     Args:
-        ratings: As for `correlate`.
-        clusters: The image of each rating; an empty name stands for one of its own. None: each stands alone.
-        weights: As for `correlate`.
+        ratings: As in `correlate`.
+        clusters: The image of each rating; an empty name is an image of its own. None: every rating is independent.
+        weights: As in `correlate`.
 
     Returns:
-        The interval; None where nothing can be said of other images: there is no mean, an editor is in perfect order
-        (as all may be: nothing moves then), or a single image decides whether there is an order.
+        The interval; None if there is no mean, an editor is perfectly ordered, or leaving out a single image removes
+        the order.
     """
-    found = correlate(ratings, weights)
+    correlation = correlate(ratings, weights)
     places: dict[str, list[int]] = {}
     for place, rating in enumerate(ratings):
-        if found.editors[rating.editor].rho is not None:
+        if correlation.editors[rating.editor].rho is not None:
             places.setdefault(rating.editor, []).append(place)
     groups = left_out_in_turn(len(ratings), clusters)
-    if found.mean is None or len(groups) < 2:
+    if correlation.mean is None or len(groups) < 2:
         return None
-    total = math.fsum(found.editors[name].judged - 3.0 if weights == "n-3" else 1.0 for name in places)
-    moved = [0.0] * len(groups)
-    for name, mine in places.items():
-        editor = found.editors[name]
+    total = math.fsum(correlation.editors[name].judged - 3.0 if weights == "n-3" else 1.0 for name in places)
+    changes = [0.0] * len(groups)
+    for name, own in places.items():
+        editor = correlation.editors[name]
         rho = editor.rho or 0.0
         if abs(rho) > NEARLY_ONE:
             return None
         weight = (editor.judged - 3.0 if weights == "n-3" else 1.0) / total / (1 - rho * rho)
         for number, group in enumerate(groups):
-            if group.isdisjoint(mine):
+            if group.isdisjoint(own):
                 continue
-            other = spearman(*_sides(ratings[place] for place in mine if place not in group))
-            if other is None:
+            without_group = spearman(*_sides(ratings[place] for place in own if place not in group))
+            if without_group is None:
                 return None
-            moved[number] += weight * (other - rho)
-    several, middle = len(groups), fmean(moved)
-    spread = math.sqrt((several - 1) / several * math.fsum((each - middle) ** 2 for each in moved))
+            changes[number] += weight * (without_group - rho)
+    count, average = len(groups), fmean(changes)
+    spread = math.sqrt((count - 1) / count * math.fsum((change - average) ** 2 for change in changes))
     if not spread:
         return None
-    z, around = math.atanh(found.mean), _student(several - 1) * spread
-    return Interval(math.tanh(z - around), math.tanh(z + around), 0.95)
+    z, margin = math.atanh(correlation.mean), _student(count - 1) * spread
+    return Interval(math.tanh(z - margin), math.tanh(z + margin), 0.95)
 
 
 def _student(freedom: int) -> float:
-    """The 97.5 % point of Student's t (Abramowitz and Stegun, 26.7.5), within 2 % from three degrees of freedom on."""
+    """Return the 97.5% point of Student's t (Abramowitz and Stegun, 26.7.5), within 2% for `freedom` >= 3."""
     g = NormalDist().inv_cdf(0.975)
     first, second = (g**3 + g) / 4, (5 * g**5 + 16 * g**3 + 3 * g) / 96
     third = (3 * g**7 + 19 * g**5 + 17 * g**3 - 15 * g) / 384

@@ -1,4 +1,4 @@
-"""Two runs side by side: the paired test of every part, and the examples on which they differ."""
+"""Comparison of two runs: the paired test of every part, and the examples on which they differ."""
 
 from pathlib import Path
 
@@ -12,68 +12,72 @@ from rewardharness.schema import Json
 
 
 def compare_runs(first: Path, second: Path, *, rows: tuple[str, str] = ("", "")) -> Json:
-    """Compare the judges that two runs are about, question by question. Judges nothing.
+    """Compare the judges of two runs question by question, from their stored judgments.
 
     Args:
         first: The run to compare with.
-        second: The run that is asked whether it is better; it may be the same one, with another row.
-        rows: Keys of the contenders that are compared; empty: whom the run is about.
+        second: The run whose gain is measured; it may be the same run with another row.
+        rows: Keys of the compared entries; empty for the main judge of the run.
 
     Returns:
-        Names and Libraries of both, and per part the comparison with `flips`: what was asked, the truth, both answers.
+        Names and Libraries of both, and per part the comparison with `flips`: instruction, truth, and both answers.
 
     Raises:
-        RunError: If a folder holds no benchmark, or nobody has answered in it.
+        RunError: If a folder holds no benchmark, or no entry has answered in it.
         InputError: If they differ in task, protocol or data, or have human scores instead of preferences.
     """
-    (exam, one, before), (other_exam, two, after) = _read(first, rows[0]), _read(second, rows[1])
-    if exam["scores"] or other_exam["scores"]:
+    (first_data, first_entry, before), (second_data, second_entry, after) = (
+        _read(first, rows[0]),
+        _read(second, rows[1]),
+    )
+    if first_data["scores"] or second_data["scores"]:
         raise InputError(
             "Correlations with human scores cannot be compared question by question.",
             next_step="Read both reports side by side.",
         )
-    for name, here, there in (
-        ("task", exam["task"]["name"], other_exam["task"]["name"]),
-        ("protocol", exam["protocol"], other_exam["protocol"]),
+    for name, old, new in (
+        ("task", first_data["task"]["name"], second_data["task"]["name"]),
+        ("protocol", first_data["protocol"], second_data["protocol"]),
         ("parts", ", ".join(before.parts), ", ".join(after.parts)),
     ):
-        if here != there:
-            raise InputError(
-                f"The runs differ in the {name}: {here} and {there}.", next_step="Compare runs of one task."
-            )
+        if old != new:
+            raise InputError(f"The runs differ in the {name}: {old} and {new}.", next_step="Compare runs of one task.")
     parts = []
     for part in before.parts:
-        found = compare(
-            paired_run(f"{label(one)} ({first.name})", exam, before, part),
-            paired_run(f"{label(two)} ({second.name})", other_exam, after, part),
+        comparison = compare(
+            paired_run(f"{label(first_entry)} ({first.name})", first_data, before, part),
+            paired_run(f"{label(second_entry)} ({second.name})", second_data, after, part),
         ).to_json()
-        flips = [*((name, True) for name in found.pop("fixed")), *((name, False) for name in found.pop("broken"))]
+        flips = [
+            *((name, True) for name in comparison.pop("fixed")),
+            *((name, False) for name in comparison.pop("broken")),
+        ]
         sides = [_by_pair(sheet) for sheet in (before, after)]
-        parts.append({"part": part, **found, "flips": [_flip(name, better, *sides) for name, better in flips]})
+        parts.append({"part": part, **comparison, "flips": [_flip(name, better, *sides) for name, better in flips]})
     return {
-        "task": exam["task"]["name"],
-        "protocol": exam["protocol"],
-        "first": one,
-        "second": two,
-        "same_data": exam["digest"] == other_exam["digest"],
+        "task": first_data["task"]["name"],
+        "protocol": first_data["protocol"],
+        "first": first_entry,
+        "second": second_entry,
+        "same_data": first_data["digest"] == second_data["digest"],
         "parts": parts,
     }
 
 
 def _read(folder: Path, key: str) -> tuple[Json, Json, AnswerSheet]:
-    exam = read_benchmark(folder)
-    contenders = [each for each in read_entries(folder) if (each["key"] == key if key else each["role"] == "judge")]
-    if not contenders:
-        raise RunError(f"Nobody has answered in {folder}.", next_step="Run the benchmark first.")
-    return exam, contenders[0], make_sheet(exam, read_judgments(folder).get(contenders[0]["key"], {}))
+    data = read_benchmark(folder)
+    entries = [entry for entry in read_entries(folder) if (entry["key"] == key if key else entry["role"] == "judge")]
+    if not entries:
+        raise RunError(f"No judge has answered in {folder}.", next_step="Run the benchmark first.")
+    return data, entries[0], make_sheet(data, read_judgments(folder).get(entries[0]["key"], {}))
 
 
 def _by_pair(sheet: AnswerSheet) -> dict[str, list[QuestionAnswer]]:
-    """The replies about each pair, one or both orders, under the id of the first."""
+    """Return the answers about each pair, in one or both orders, by the id of the first."""
     pairs: dict[str, list[QuestionAnswer]] = {}
-    for each in sheet.replies:
-        pairs.setdefault(each.question.pair, []).append(each)
-    return {replies[0].question.id: replies for replies in pairs.values()}
+    for answer in sheet.replies:
+        pairs.setdefault(answer.question.pair, []).append(answer)
+    return {answers[0].question.id: answers for answers in pairs.values()}
 
 
 def _flip(
@@ -90,6 +94,6 @@ def _flip(
     }
 
 
-def _said(replies: list[QuestionAnswer]) -> str:
-    """The answer; both, where they differ with the order."""
-    return " and ".join(dict.fromkeys(str(each.choice) for each in replies))
+def _said(answers: list[QuestionAnswer]) -> str:
+    """Return the answer, or both if they differ with the presentation order."""
+    return " and ".join(dict.fromkeys(str(answer.choice) for answer in answers))

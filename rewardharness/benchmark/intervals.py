@@ -1,8 +1,8 @@
-"""Bootstrap intervals: how far a number would move if other examples of the same kind had been judged.
+"""Bootstrap intervals of metrics with respect to the sample of examples.
 
 Percentile bootstrap (Efron and Tibshirani, An Introduction to the Bootstrap, 1993, chapter 13). Examples of one source
-image are not independent, so whole clusters are drawn where clusters are named. Everything is seeded: the same rows
-in the same order give the same interval. A plain share has Wilson's interval, `rewardharness.judging.report.wilson`.
+image are not independent, so clusters are resampled as a whole. All intervals are seeded: the same rows in the same
+order give the same interval. The interval of a plain share is Wilson's, `rewardharness.judging.report.wilson`.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from rewardharness.errors import InputError
 from rewardharness.schema import Interval
 
 RESAMPLES = 2000
-"""Resamples of an interval, unless said otherwise."""
+"""Default number of resamples."""
 
 T = TypeVar("T")
 
@@ -27,18 +27,17 @@ def bootstrap_mean(
     seed: int = 0,
     level: float = 0.95,
 ) -> Interval | None:
-    """Interval of a mean, such as an accuracy or a mean difference per example.
+    """Compute the interval of a mean, such as an accuracy or a mean difference per example.
 
     Args:
         values: One number per example.
-        clusters: Which cluster each example belongs to; an empty name stands for a cluster of its own. None: every
-            example stands alone.
+        clusters: Cluster of each example; an empty name is a cluster of its own. None: every example is independent.
         resamples: Number of resamples.
-        seed: Of the random numbers.
+        seed: Seed of the random numbers.
         level: Share of the resamples within the interval, in (0, 1).
 
     Returns:
-        The interval, or None for fewer than two clusters, which say nothing about others.
+        The interval, or None for fewer than two clusters.
 
     Raises:
         InputError: If the lengths differ, or `resamples` or `level` is out of range.
@@ -49,8 +48,8 @@ def bootstrap_mean(
     if len(members) < 2:
         return None
     whole = np.asarray(values, dtype=float)
-    sums = np.array([whole[each].sum() for each in members])
-    sizes = np.array([len(each) for each in members], dtype=float)
+    sums = np.array([whole[rows].sum() for rows in members])
+    sizes = np.array([len(rows) for rows in members], dtype=float)
     random = np.random.default_rng(seed)
     means = []
     rows = max(1, _CHUNK // len(members))
@@ -69,19 +68,19 @@ def bootstrap(
     seed: int = 0,
     level: float = 0.95,
 ) -> Interval | None:
-    """Interval of any statistic of rows, such as a macro mean or a rank correlation.
+    """Compute the interval of a statistic of rows, such as a macro mean or a rank correlation.
 
     Args:
         rows: The examples.
-        statistic: Computed from a resample; None where it is not defined, as for a resample that lacks a category.
-        clusters: As for `bootstrap_mean`.
+        statistic: Computed from a resample; None if not defined, such as for a resample that lacks a category.
+        clusters: As in `bootstrap_mean`.
         resamples: Number of resamples.
-        seed: Of the random numbers.
+        seed: Seed of the random numbers.
         level: Share of the resamples within the interval, in (0, 1).
 
     Returns:
-        The interval over the resamples on which the statistic is defined; None if those are fewer than half, or for
-        fewer than two clusters.
+        The interval over the resamples with a defined statistic; None if these are fewer than half, or for fewer than
+        two clusters.
 
     Raises:
         InputError: If the lengths differ, or `resamples` or `level` is out of range.
@@ -92,26 +91,26 @@ def bootstrap(
     if len(members) < 2:
         return None
     random = np.random.default_rng(seed)
-    found = []
+    statistics = []
     for _ in range(resamples):
         drawn = random.integers(0, len(members), size=len(members)).tolist()
         value = statistic([rows[place] for member in drawn for place in members[member]])
         if value is not None:
-            found.append(value)
-    return _percentiles(found, level) if 2 * len(found) >= resamples else None
+            statistics.append(value)
+    return _percentiles(statistics, level) if 2 * len(statistics) >= resamples else None
 
 
 def left_out_in_turn(n: int, clusters: Sequence[str] | None = None, *, most: int = 200) -> list[frozenset[int]]:
-    """Which rows a jackknife leaves out together: those of one cluster, or of several where there are very many.
+    """Return the groups of rows that a jackknife leaves out in turn: one cluster each, or several if there are many.
 
     Args:
         n: Number of rows.
-        clusters: As for `bootstrap_mean`.
-        most: Groups at most; clusters are then dealt out to them by chance, always the same (delete-a-group jackknife,
-            Kott, J. Off. Stat. 17, 2001).
+        clusters: As in `bootstrap_mean`.
+        most: Maximum number of groups. More clusters are assigned to groups at random with a fixed seed (delete-a-group
+            jackknife, Kott, J. Off. Stat. 17, 2001).
 
     Returns:
-        The places of the rows of each group.
+        The row indices of each group.
     """
     import numpy as np
 
@@ -119,24 +118,24 @@ def left_out_in_turn(n: int, clusters: Sequence[str] | None = None, *, most: int
     if len(members) > most:
         order = np.random.default_rng(0).permutation(len(members)).tolist()
         members = [[row for place in order[begin::most] for row in members[place]] for begin in range(most)]
-    return [frozenset(each) for each in members]
+    return [frozenset(rows) for rows in members]
 
 
 def _members(n: int, clusters: Sequence[str] | None, resamples: int, level: float) -> list[list[int]]:
-    """The places of the rows of each cluster, in the order in which clusters are met."""
+    """Return the row indices of each cluster, in order of first occurrence."""
     if resamples < 1 or not 0 < level < 1:
         raise InputError(
-            f"An interval of level {level} from {resamples} resamples cannot be made.",
-            next_step="Give a level between 0 and 1 and at least one resample.",
+            f"An interval with level {level} and {resamples} resamples is not possible.",
+            next_step="Use a level between 0 and 1 and at least one resample.",
         )
     if clusters is None:
         return [[place] for place in range(n)]
     if len(clusters) != n:
-        raise InputError(f"There are {n} rows and {len(clusters)} clusters.", next_step="Give one cluster per row.")
-    found: dict[str | int, list[int]] = {}
+        raise InputError(f"There are {n} rows and {len(clusters)} clusters.", next_step="Pass one cluster per row.")
+    by_cluster: dict[str | int, list[int]] = {}
     for place, name in enumerate(clusters):
-        found.setdefault(name or place, []).append(place)
-    return list(found.values())
+        by_cluster.setdefault(name or place, []).append(place)
+    return list(by_cluster.values())
 
 
 def _percentiles(values: Sequence[float], level: float) -> Interval:

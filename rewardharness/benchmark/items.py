@@ -1,12 +1,11 @@
-"""From cases to what is judged and what is asked.
+"""Items to judge and questions to score, derived from cases.
 
-    Item       one Example under an id of its own: what a judge sees, without label, editor or file name
-    Question   what is asked about the candidates of one item, or of several, and what is true
-    Exam       all of both for one task under one protocol
+    BenchmarkItem   one Example with an id of its own: the input of a judge, without label, editor or file name
+    Question        one or more candidates in items, and the truth about them
+    BenchmarkData   all items and questions of one task under one protocol
 
-A question points at candidates as (item, letter). That is how one way of counting serves all protocols: the two
-candidates of a question lie in one item with two candidates, in one item with all candidates of a group, or in two
-items with one candidate each.
+A question refers to candidates by (item, letter), so that metrics do not depend on the protocol: its two candidates are
+in one item with two candidates, in one item with all candidates of a group, or in two items with one candidate each.
 """
 
 from collections import defaultdict
@@ -21,84 +20,83 @@ from rewardharness.files import content_id
 from rewardharness.schema import LABELS, Example, ImageInput, Json
 
 FORWARD, REVERSE = "forward", "reverse"
-"""The two questions about a pair under `both-orders`."""
+"""The two questions about a pair under the protocol `both-orders`."""
 
 
 @dataclass(frozen=True)
 class BenchmarkItem:
-    """What is judged."""
+    """An example to judge."""
 
     example: Example
-    """Without a label: nobody who judges has a use for it."""
+    """The example, without a label."""
     ties: bool
-    """Whether `tie` is among the answers."""
+    """Whether `tie` is an allowed answer."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked about one or more candidates, and what is true."""
+    """A question about one or more candidates, and its truth."""
 
     id: str
     part: str
     asks: tuple[tuple[str, str], ...]
-    """Per candidate of the question: the id of the item in which it is judged, and its letter there."""
+    """Per candidate of the question: id of the item in which it is judged, and its letter in this item."""
     truth: str | float | None
-    """Letter of the best candidate by its place in `asks`, `tie`, `both bad`, a human score, or None: no label."""
+    """Letter of the best candidate by its position in `asks`, `tie`, `both bad`, a human score, or None: no label."""
     group: str = ""
     letters: tuple[str, ...] = ()
-    """What the candidates are called within their group."""
+    """Letters of the candidates within their group."""
     category: str = ""
     dimension: str = ""
     editors: tuple[str, ...] = ()
     cluster: str = ""
-    """The source image: what stands or falls together."""
+    """Source image; questions with the same source image are not independent."""
     order: str = ""
-    """`forward` or `reverse` where both are asked."""
+    """`forward` or `reverse` if both orders are judged."""
     score: str = "reward"
-    """Which score of a judge speaks to it: reward, instruction or quality."""
+    """Kind of score that the question compares: reward, instruction or quality."""
     instruction: str = ""
     excluded: str = ""
-    """Why it does not count; empty for one that counts."""
+    """Why the question is not counted; empty for a question that counts."""
 
     @property
     def pair(self) -> str:
-        """Its id without the order: one name for both questions about a pair."""
+        """Id without the order: the same for both questions about a pair."""
         return self.id.removesuffix(f"|{self.order}") if self.order else self.id
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "Question":
-        """Read back what `asdict` wrote."""
+        """Restore a question from the output of `asdict`."""
         lists = {name: tuple(value[name]) for name in ("letters", "editors")}
         return cls(**{**value, **lists, "asks": tuple((item, letter) for item, letter in value["asks"])})
 
 
 @dataclass(frozen=True)
 class BenchmarkData:
-    """Everything that is judged and asked for one task under one protocol."""
+    """Items and questions of one task under one protocol."""
 
     task: Task
     protocol: str
     parts: tuple[TaskPart, ...]
     items: Mapping[str, BenchmarkItem]
-    """By the id of their example, in the order in which they are judged."""
+    """Items by the id of their example, in the order of judging."""
     questions: tuple[Question, ...]
     problems: tuple[DataProblem, ...]
     revision: str
-    """What was read: a commit, or words about a local copy."""
+    """Revision of the data: a commit, or a description of a local copy."""
     digest: str
-    """Content id of what was read: ids, instructions, labels and images."""
+    """Content id of the data: ids, instructions, labels and images."""
     sampled: tuple[int, int, int] | None = None
-    """Units that were drawn, units that there are, and the seed; None for all. A unit is a pair or a whole group."""
+    """Number of sampled units, total number of units, and seed; None for all. A unit is a pair or a whole group."""
     references: Mapping[str, float] = field(default_factory=dict)
-    """What people get among themselves, where that is known: a rank correlation per comparison."""
+    """Rank correlations between human raters per comparison, if available."""
     skipped: Json | None = None
-    """Rows of examples that were left out by choice, as `Dataset.skipped_json` says it; None for the rows of a task,
-    whose problems say what was left out of which part."""
+    """Skipped rows of examples, as in `Dataset.skipped_json`; None for the rows of a task, which are in `problems`."""
     dataset: str = ""
-    """`Dataset.digest` of examples: by it data that a Library was evolved on are known. Empty for rows of a task."""
+    """`Dataset.digest` of examples, by which evolution data are recognized. Empty for rows of a task."""
 
     def to_json(self) -> Json:
-        """Put into JSON what a report needs, so that it can be made without the data."""
+        """Return everything that a report needs as JSON, so that it does not need the data."""
         return {
             "task": {
                 name: getattr(self.task, name)
@@ -122,13 +120,13 @@ class BenchmarkData:
 
 @dataclass
 class _Builder:
-    """What has been put together so far."""
+    """Items and questions under construction."""
 
     items: dict[str, BenchmarkItem] = field(default_factory=dict)
     questions: list[Question] = field(default_factory=list)
 
     def add(self, name: str, case: BenchmarkCase, candidates: Sequence[ImageInput], cluster: str, ties: bool) -> str:
-        """Add an item with these candidates; the ids of its images say nothing but their letters."""
+        """Add an item with these candidates. Image names are replaced, since they may reveal the label."""
         example = Example(
             id=name,
             instruction=case.instruction,
@@ -145,11 +143,8 @@ class _Builder:
 def expand(
     cases: Sequence[BenchmarkCase], parts: Sequence[TaskPart], protocol: str, same: Identities, task: Task
 ) -> _Builder:
-    """Put together what is judged and asked under a protocol.
-
-    Rows that are there again are left out: they have been named and counted by the checks.
-    """
-    sheet = _Builder()
+    """Derive items and questions under a protocol. Repeated rows are left out; the checks have counted them."""
+    builder = _Builder()
     by_name = {part.name: part for part in parts}
     counting = [case for case in cases if not case.excluded.startswith(REPEATED)]
     if protocol == "ranking":
@@ -157,56 +152,56 @@ def expand(
         for case in counting:
             groups[case.group or case.id].append(case)
         for name, members in groups.items():
-            _add_ranking(sheet, name, members, same, task, by_name[members[0].part].ties)
-        return sheet
+            _add_ranking(builder, name, members, same, task, by_name[members[0].part].ties)
+        return builder
     alone: dict[tuple[str, str, str], str] = {}
     for case in counting:
         ties = by_name[case.part].ties
         if protocol == "pointwise":
-            _add_alone(sheet, case, same, task, alone)
+            _add_alone(builder, case, same, task, alone)
         else:
-            name = sheet.add(case.id, case, case.candidates, same.content(case.source)[:16], ties)
+            name = builder.add(case.id, case, case.candidates, same.content(case.source)[:16], ties)
             order = FORWARD if protocol == "both-orders" else ""
             asks = [(name, letter) for letter in LABELS[: len(case.candidates)]]
-            sheet.questions.append(_question(case, asks, same, task, order))
+            builder.questions.append(_question(case, asks, same, task, order))
             if order:
-                name = sheet.add(
+                name = builder.add(
                     f"{case.id}|{REVERSE}", case, case.candidates[::-1], same.content(case.source)[:16], ties
                 )
                 asks = [(name, letter) for letter in LABELS[: len(case.candidates)]][::-1]
-                sheet.questions.append(_question(case, asks, same, task, REVERSE))
-    return sheet
+                builder.questions.append(_question(case, asks, same, task, REVERSE))
+    return builder
 
 
 def _add_ranking(
-    sheet: _Builder, name: str, members: Sequence[BenchmarkCase], same: Identities, task: Task, ties: bool
+    builder: _Builder, name: str, members: Sequence[BenchmarkCase], same: Identities, task: Task, ties: bool
 ) -> None:
-    """One item for all candidates of a group."""
+    """Add one item for all candidates of a group."""
     images = {letter: image for case in members for letter, image in zip(case.letters, case.candidates, strict=True)}
     letters = sorted(images)
     first = members[0]
     ties = ties and len(letters) == 2
-    sheet.add(name, first, [images[letter] for letter in letters], same.content(first.source)[:16], ties)
+    builder.add(name, first, [images[letter] for letter in letters], same.content(first.source)[:16], ties)
     places = dict(zip(letters, LABELS, strict=False))
     for case in members:
         asks = [(name, places[letter]) for letter in case.letters]
-        sheet.questions.append(_question(case, asks, same, task, ""))
+        builder.questions.append(_question(case, asks, same, task, ""))
 
 
 def _add_alone(
-    sheet: _Builder, case: BenchmarkCase, same: Identities, task: Task, alone: dict[tuple[str, str, str], str]
+    builder: _Builder, case: BenchmarkCase, same: Identities, task: Task, alone: dict[tuple[str, str, str], str]
 ) -> None:
-    """One item per candidate; an edit that several rows speak of is judged once."""
+    """Add one item per candidate; an edit that occurs in several rows is judged once."""
     asks = []
     for place, (letter, image) in enumerate(zip(case.letters, case.candidates, strict=True)):
         edit = same.edit(case, place)
         if edit not in alone:
             name = f"{case.group or case.id}|{letter}"
-            while name in sheet.items:
+            while name in builder.items:
                 name += "'"
-            alone[edit] = sheet.add(name, case, [image], same.content(case.source)[:16], ties=False)
+            alone[edit] = builder.add(name, case, [image], same.content(case.source)[:16], ties=False)
         asks.append((alone[edit], LABELS[0]))
-    sheet.questions.append(_question(case, asks, same, task, ""))
+    builder.questions.append(_question(case, asks, same, task, ""))
 
 
 def _question(
@@ -231,13 +226,13 @@ def _question(
 
 
 def sample(questions: Sequence[Question], limit: int, seed: int) -> tuple[tuple[Question, ...], int]:
-    """Draw some of the questions by seeded chance, so that every stratum gives its share.
+    """Draw a stratified sample of the questions.
 
-    What belongs together is drawn together: both orders of a pair, and all pairs of a group. Strata are parts,
-    dimensions, categories and labels. A larger sample with the same seed holds the smaller one.
+    Units are drawn as a whole: both orders of a pair, and all pairs of a group. Strata are parts, dimensions,
+    categories and labels. A larger sample with the same seed contains the smaller one.
 
     Args:
-        questions: All of them.
+        questions: All questions.
         limit: Units to draw, at least 1.
         seed: Any integer.
 
@@ -266,5 +261,5 @@ def _unit(question: Question) -> str:
 
 def needed(items: Mapping[str, BenchmarkItem], questions: Iterable[Question]) -> dict[str, BenchmarkItem]:
     """Pick the items that some questions ask about, in their order."""
-    wanted = {item for question in questions for item, _ in question.asks}
-    return {name: item for name, item in items.items() if name in wanted}
+    used = {item for question in questions for item, _ in question.asks}
+    return {name: item for name, item in items.items() if name in used}

@@ -1,4 +1,4 @@
-"""Opens a task: reads its data, checks them, and puts together what is judged and asked."""
+"""Opening of benchmark tasks: reads and checks the data, and derives items and questions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ from rewardharness.schema import LABELS, TIE, Example
 from rewardharness.settings import Settings
 
 LOCAL = "a local copy"
-"""What stands for the revision of data on this disk."""
+"""Revision of local data."""
 
 
 def open_benchmark(
@@ -36,26 +36,26 @@ def open_benchmark(
 
     Args:
         task: The task.
-        settings: Where this project's own data lie.
-        protocol: One of the task's protocols; None for its usual one.
-        source: A local copy of its data: a table, or a folder of tables.
-        revision: Branch, tag or commit to read instead of the one that is pinned.
-        limit: Units to draw, a unit being a pair or a whole group; None for all.
-        seed: Of the draw.
-        progress: Told how reading goes on, where it takes long.
+        settings: Locations of demo data and feedback.
+        protocol: One of the task's protocols; None for its default.
+        source: Local copy of the data: a table, or a folder of tables.
+        revision: Branch, tag or commit to read instead of the pinned revision.
+        limit: Number of units to draw, each a pair or a whole group; None for all.
+        seed: Seed of the sample.
+        progress: Called with the progress of reading.
 
     Raises:
-        InputError: If the task does not offer the protocol, or a number makes no sense.
-        DataError: If the data cannot be read, or lack a column.
-        MissingPackageError: If a package that is needed to read them is not installed.
+        InputError: If the task does not offer the protocol, or an argument is invalid.
+        DataError: If the data cannot be read, or a column is missing.
+        MissingPackageError: If a package for reading the data is not installed.
     """
     chosen = task.choose_protocol(protocol)
     if limit is not None and limit < 1:
-        raise InputError(f"--limit {limit} leaves nothing to judge.", next_step="Give a number of at least 1.")
+        raise InputError(f"--limit {limit} is too small.", next_step="Use a number of at least 1.")
     if source is not None and task.data.examples:
-        raise InputError(f"{task.name} says where its examples are.", next_step="Leave --source out.")
+        raise InputError(f"{task.name} defines where its examples are.", next_step="Omit --source.")
     if revision and (source is not None or not task.data.hub):
-        raise InputError("Only data on the Hub have revisions.", next_step="Leave --revision out.")
+        raise InputError("Only data on the Hub have revisions.", next_step="Omit --revision.")
     references: Mapping[str, float] = {}
     skipped, digest = None, ""
     if task.data.examples:
@@ -65,9 +65,9 @@ def open_benchmark(
     else:
         parts = task.parts
         cases, problems, read, references = _read_rows(task, settings, _Copy(source, revision), progress)
-    checked, found, same = check(cases, parts)
-    sheet = expand(checked, parts, chosen, same, task)
-    questions, sampled = tuple(sheet.questions), None
+    checked, check_problems, same = check(cases, parts)
+    builder = expand(checked, parts, chosen, same, task)
+    questions, sampled = tuple(builder.questions), None
     if limit is not None:
         questions, total = sample(questions, limit, seed)
         sampled = (min(limit, total), total, seed) if limit < total else None
@@ -75,9 +75,9 @@ def open_benchmark(
         task,
         chosen,
         parts,
-        needed(sheet.items, questions),
+        needed(builder.items, questions),
         questions,
-        (*problems, *found),
+        (*problems, *check_problems),
         read,
         _digest(checked, same),
         sampled,
@@ -90,16 +90,16 @@ def open_benchmark(
 def _read_examples(
     dataset: Dataset, spec: str
 ) -> tuple[tuple[TaskPart, ...], list[BenchmarkCase], list[DataProblem], str]:
-    """Take examples as cases; every kind of label and number of candidates is a part of its own."""
+    """Convert examples to cases, with one part per kind of label and number of candidates."""
     parts: dict[str, TaskPart] = {}
     cases = []
     unlabelled: list[str] = []
     for example in dataset.examples:
         name = _part_name(example)
-        known = parts.get(name, TaskPart(name, candidates=2, labels=LABELS[: len(example.candidates)]))
-        if example.preference == TIE and TIE not in known.labels:
-            known = replace(known, labels=(*known.labels, TIE))
-        parts[name] = known
+        part = parts.get(name, TaskPart(name, candidates=2, labels=LABELS[: len(example.candidates)]))
+        if example.preference == TIE and TIE not in part.labels:
+            part = replace(part, labels=(*part.labels, TIE))
+        parts[name] = part
         if example.preference is None:
             unlabelled.append(example.id)
         cases.append(
@@ -117,13 +117,13 @@ def _read_examples(
         )
     problems = [DataProblem("as read", "", problem, 1, "") for problem in dataset.problems]
     if dataset.skipped:
-        # A bad row has no label to tell its part; where there is one part alone, it is counted there.
-        part = next(iter(parts)) if len(parts) == 1 else ""
-        places = tuple(each.place for each in dataset.skipped[:20])
+        # The part of a bad row depends on its label; it is only known if there is a single part.
+        part_name = next(iter(parts)) if len(parts) == 1 else ""
+        places = tuple(row.place for row in dataset.skipped[:20])
         message = "Rows that cannot be used were skipped"
-        problems.append(DataProblem("bad row", part, message, len(dataset.skipped), NOT_JUDGED, places))
+        problems.append(DataProblem("bad row", part_name, message, len(dataset.skipped), NOT_JUDGED, places))
     if "@" in dataset.name and "@" not in spec:
-        message = f"No revision was named; {dataset.name} was read"
+        message = f"No revision was specified; {dataset.name} was read"
         problems.append(DataProblem("revision", "", message, 1, "compare with care"))
     if unlabelled:
         message = f"Examples have no label: {', '.join(unlabelled[:3])}"
@@ -131,7 +131,7 @@ def _read_examples(
             DataProblem("no label", "", message, len(unlabelled), "judged, not counted", tuple(unlabelled[:20]))
         )
     if len(unlabelled) == len(cases):
-        raise DataError(f"{dataset.name} has no labelled example.", next_step="Name data with preferences.")
+        raise DataError(f"{dataset.name} has no labeled example.", next_step="Choose data with preferences.")
     revision = dataset.name if "@" in dataset.name else LOCAL
     return tuple(parts[name] for name in sorted(parts)), cases, problems, revision
 
@@ -144,7 +144,7 @@ def _part_name(example: Example) -> str:
 
 @dataclass(frozen=True)
 class _Copy:
-    """Which copy of the data is meant."""
+    """A local copy or revision of the data, as selected by the user."""
 
     source: Path | None
     revision: str
@@ -156,7 +156,7 @@ def _read_rows(
     source = copy.source
     if source is None and not task.data.hub:
         access = task.access.strip().rstrip(".")
-        step = f"{access}. Then name your copy with --source." if access else "Name your copy with --source."
+        step = f"{access}. Then pass your copy with --source." if access else "Pass your copy with --source."
         raise DataError(f"The data of {task.name} are not on the Hub.", next_step=step)
     cases: list[BenchmarkCase] = []
     problems: list[DataProblem] = []
@@ -166,22 +166,26 @@ def _read_rows(
     if task.label is not None and task.label.rule == "raters":
         ratings = _ratings(task, source)
         human = ratings.human()
-        references = {name: each.mean for name, each in ratings.between_humans().items() if each.mean is not None}
+        references = {
+            name: correlation.mean
+            for name, correlation in ratings.between_humans().items()
+            if correlation.mean is not None
+        }
         problems += [DataProblem("rating not understood", "", str(cell), 1, "edit left out") for cell in ratings.broken]
     for part in task.parts:
         rows = open_rows(_source(task.data, part, copy), settings, progress=progress)
         revisions[rows.revision] = None
         problems += [DataProblem("as read", part.name, note, 1, "") for note in rows.notes]
-        found, odd = read_part(task, part, rows.columns, rows, human)
-        cases += found
-        problems += [*odd, *_missing_helpers(task, part, rows)]
-    revision = next(iter(revisions)) if len(revisions) == 1 else ", ".join(each[:12] for each in revisions)
+        part_cases, row_problems = read_part(task, part, rows.columns, rows, human)
+        cases += part_cases
+        problems += [*row_problems, *_missing_helpers(task, part, rows)]
+    revision = next(iter(revisions)) if len(revisions) == 1 else ", ".join(name[:12] for name in revisions)
     problems += _about_revision(task, revision, local=source is not None)
     return cases, problems, LOCAL if source is not None else revision, references
 
 
 def _source(data: DataLocation, part: TaskPart, copy: _Copy) -> RowSource:
-    """Where the rows of a part lie. In a local copy, the folder of a config does as well as the config."""
+    """Return the location of the rows of a part. A local copy may use a folder in place of a config."""
     if copy.source is None:
         revision = copy.revision or data.revision
         return RowSource(hub=data.hub, config=part.config, split=part.split, revision=revision)
@@ -203,10 +207,10 @@ def _ratings(task: Task, source: Path | None) -> Ratings:
 
 
 def _missing_helpers(task: Task, part: TaskPart, rows: Rows) -> list[DataProblem]:
-    """Name the columns that are not needed to judge, but to count by."""
+    """Report missing columns that are used for metrics only."""
     assert task.columns is not None
-    wanted = [task.columns.category, task.columns.dimension, *task.columns.editors]
-    missing = [name for name in wanted if name and name not in rows.columns]
+    optional = [task.columns.category, task.columns.dimension, *task.columns.editors]
+    missing = [name for name in optional if name and name not in rows.columns]
     if not missing:
         return []
     message = f"The data have no column {', '.join(missing)}"

@@ -1,12 +1,12 @@
-"""How far a judge agrees with labels. The treatment of ties is always named, and n and coverage are always said.
+"""Agreement of a judge with labels. Every number names its treatment of ties, n and coverage.
 
-Everything here is a count over small values. A question that was not answered is None, never a tie: it lowers
-coverage. So there are two shares of every count, and `share_json` says both:
+A question without an answer is None, never a tie, and lowers the coverage. Every count therefore has two shares, and
+`share_json` gives both:
 
-    accuracy   correct / judged     how good the answers are that were given
-    of_all     correct / n          how good the judge is, if no answer is a wrong answer
+    accuracy   correct / judged     quality of the answers
+    of_all     correct / n          quality of the judge if a missing answer is wrong
 
-Sources of the definitions: see each function, and `docs/metrics.md`.
+For the sources of the definitions, see each function and `docs/metrics.md`.
 """
 
 import math
@@ -27,48 +27,47 @@ THREE_WAY: tuple[str, ...] = ("A", "B", TIE)
 """Labels of pairs with one kind of tie."""
 
 FOUR_WAY: tuple[str, ...] = ("A", "B", TIE, BOTH_BAD)
-"""Labels of GenAI-Bench (arXiv 2406.04485): `A>B`, `B>A`, `A=B=Good` (our `tie`) and `A=B=Bad` (our `both bad`)."""
+"""Labels of GenAI-Bench (arXiv 2406.04485): `A>B`, `B>A`, `A=B=Good` (here `tie`) and `A=B=Bad` (here `both bad`)."""
 
 TIES = frozenset({TIE, BOTH_BAD})
 """Labels that prefer neither candidate."""
 
 UNDECIDED = "undecided"
-"""What a judge said that had to choose and held both candidates level, or contradicted itself. It is an answer, and not
-among the labels."""
+"""Answer of a judge without ties that rates both candidates as equal or contradicts itself. It is not a label."""
 
 Treatment = Literal["exact", "no-tie", "strict"]
-"""What becomes of ties, see `pair_accuracy`."""
+"""Treatment of ties, see `pair_accuracy`."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class LabeledAnswer:
-    """What a judge said about one labelled pair."""
+    """Answer of a judge about one labeled pair."""
 
     id: str
     truth: str
-    """The label: one of the task's label set."""
+    """The label, from the task's label set."""
     choice: str | None
-    """The judge's label, `UNDECIDED`, or None when there is no judgment."""
+    """Predicted label, `UNDECIDED`, or None without a judgment."""
     category: str = ""
     dimension: str = ""
-    """Which quality was asked about, where a benchmark asks about several."""
+    """Quality that the question is about, if a benchmark has several."""
     cluster: str = ""
-    """The source image or group: what intervals resample as a whole. Empty: the answer stands alone."""
+    """Source image or group, which intervals resample as a whole; empty for an independent answer."""
     pair: str = ""
-    """Whose pair it is, where both orders are asked: two answers about one pair are no more evidence than one."""
+    """Id of the pair if both orders are judged; two answers about one pair are not independent."""
 
 
 @dataclass(frozen=True)
 class ScoredPair:
-    """The scores that a judge gave to the two candidates of a labelled pair, each on its own."""
+    """Scores of the two candidates of a labeled pair, judged separately."""
 
     id: str
     truth: str
-    """The label: one of the task's label set."""
+    """The label, from the task's label set."""
     first: float | None
-    """Score of candidate A on any scale, higher is better; None when there is none."""
+    """Score of candidate A on any scale, higher is better; None if not available."""
     second: float | None
     """Score of candidate B on the same scale."""
     category: str = ""
@@ -82,28 +81,28 @@ class ScoredPair:
 
     @property
     def difference(self) -> float | None:
-        """Score of A less score of B; None unless both are there."""
+        """Score of A minus score of B; None if one is missing."""
         return None if self.first is None or self.second is None else self.first - self.second
 
     def answer(self) -> LabeledAnswer:
-        """Say which candidate has the higher score; equal scores are a tie."""
-        lead = self.difference
-        said = None if lead is None else "A" if lead > 0 else "B" if lead < 0 else TIE
-        return LabeledAnswer(self.id, self.truth, said, self.category, self.dimension, self.cluster)
+        """Return the candidate with the higher score as the answer; equal scores are a tie."""
+        difference = self.difference
+        choice = None if difference is None else "A" if difference > 0 else "B" if difference < 0 else TIE
+        return LabeledAnswer(self.id, self.truth, choice, self.category, self.dimension, self.cluster)
 
 
 @dataclass(frozen=True)
 class PairScore:
-    """A count over pairs, with the treatment of ties that it was made under."""
+    """Accuracy over pairs, with its treatment of ties."""
 
     treatment: str
     labels: tuple[str, ...]
     accuracy: Accuracy
     left_out: int = 0
-    """Pairs that the treatment does not count, such as those labelled a tie under `no-tie`."""
+    """Pairs that are not counted, such as pairs labeled a tie under `no-tie`."""
 
     def to_json(self) -> Json:
-        """Put it into JSON."""
+        """Return the score as JSON."""
         return {
             "treatment": self.treatment,
             "labels": list(self.labels),
@@ -113,17 +112,17 @@ class PairScore:
 
 
 def coverage(count: Accuracy) -> float | None:
-    """Share of the labelled examples that have a judgment, judged / n; None for n = 0."""
+    """Return the share of labeled examples with a judgment, judged / n; None for n = 0."""
     return count.judged / count.n if count.n else None
 
 
 def of_all(count: Accuracy) -> float | None:
-    """Share of all labelled examples that are right, correct / n: no judgment counts as wrong; None for n = 0."""
+    """Return the share of all labeled examples that are correct, correct / n; None for n = 0."""
     return count.correct / count.n if count.n else None
 
 
 def share_json(count: Accuracy) -> Json:
-    """Put a count into JSON: both shares with Wilson's intervals at 95 %, None where there is nothing to divide by."""
+    """Return a count as JSON: both shares with Wilson's 95% intervals; None for a division by 0."""
     return {
         "n": count.n,
         "judged": count.judged,
@@ -137,12 +136,12 @@ def share_json(count: Accuracy) -> Json:
 
 
 def bounds(interval: Interval | None) -> list[float] | None:
-    """Put an interval into JSON: low and high, or None."""
+    """Return an interval as JSON: low and high, or None."""
     return None if interval is None else [interval.low, interval.high]
 
 
 def split(rows: Iterable[T], key: Callable[[T], str]) -> dict[str, list[T]]:
-    """Sort rows into parts by a key, such as their category; the parts are in alphabetical order."""
+    """Split rows into parts by a key, such as their category, in alphabetical order."""
     parts: dict[str, list[T]] = {}
     for row in rows:
         parts.setdefault(key(row), []).append(row)
@@ -150,12 +149,12 @@ def split(rows: Iterable[T], key: Callable[[T], str]) -> dict[str, list[T]]:
 
 
 def choice_of(judgment: Judgment) -> str | None:
-    """Read the answer off a judgment: a label, `UNDECIDED` for a level forced choice, None without a judgment."""
+    """Return the answer of a judgment: a label, `UNDECIDED` for a tied forced choice, None without a judgment."""
     return UNDECIDED if judgment.undecided else judgment.preference
 
 
 def collapse(answer: LabeledAnswer) -> LabeledAnswer:
-    """Make one kind of tie of two: `both bad` becomes `tie`, in the label and in what was said."""
+    """Merge the two kinds of ties: `both bad` becomes `tie`, in the label and in the answer."""
     return replace(
         answer,
         truth=TIE if answer.truth in TIES else answer.truth,
@@ -164,9 +163,9 @@ def collapse(answer: LabeledAnswer) -> LabeledAnswer:
 
 
 def agreement(answer: LabeledAnswer, treatment: Treatment = "exact") -> float:
-    """Say what one answer is worth under a treatment of ties: 1, 0, or a half for an undecided forced choice.
+    """Return the credit of an answer under a treatment of ties: 1, 0, or 0.5 for an undecided forced choice.
 
-    A question without an answer is worth 0 here; it is `judged` that tells it from a wrong answer.
+    A missing answer gets 0; `judged` distinguishes it from a wrong answer.
     """
     if answer.choice == UNDECIDED and treatment != "strict":
         return 0.5 if answer.truth in TWO_WAY else 0.0

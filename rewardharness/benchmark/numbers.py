@@ -197,7 +197,7 @@ def _forced(part: TaskPart, replies: Sequence[QuestionAnswer], protocol: str) ->
             Number(
                 part.name,
                 "forced",
-                f"no tie: whoever leads, of pairs labelled A or B ({len(some) - len(answers)} ties left out)",
+                f"no tie: the higher score counts, of pairs labeled A or B ({len(some) - len(answers)} ties left out)",
                 score.accuracy.value,
                 answers_interval(answers, score.accuracy),
                 score.accuracy.n,
@@ -226,7 +226,7 @@ def _groups(part: TaskPart, replies: Sequence[QuestionAnswer], protocol: str) ->
         Number(
             part.name,
             "groups",
-            f"complete groups of {part.candidates}, every pair right; a group with a failed pair is not{dropped}",
+            f"complete groups of {part.candidates}, every pair correct; a group with a failed pair is not{dropped}",
             share,
             wilson(count.correct / orders, count.n // orders),
             count.n,
@@ -253,7 +253,7 @@ def _tuned(part: TaskPart, replies: Sequence[QuestionAnswer], protocol: str) -> 
         Number(
             part.name,
             "tuned",
-            f"exact among {', '.join(labels)}, threshold chosen on these very labels (no fair estimate)",
+            f"exact among {', '.join(labels)}, threshold chosen on the same labels (upper bound)",
             count.value,
             None,
             count.n,

@@ -89,7 +89,7 @@ def markdown(result: Json) -> str:
         ]
         parts += [
             f"## {inert(name, 400)}",
-            table(("Who", "Value [95 %]", "Judged", "Guessing", "The judge against it"), cells),
+            table(("Entry", "Value [95% CI]", "Judged", "Chance", "Judge minus entry"), cells),
         ]
     parts += [_thresholds(result), _published(result), _judging(result), _calibration(result), _data(result)]
     parts += ["## Notes", "\n".join(f"- {inert(note, 600)}" for note in task["notes"])] if task["notes"] else []
@@ -130,7 +130,7 @@ def _published(result: Json) -> str:
         ]
         parts += [
             f"### {inert(number_name(each), 400)}",
-            table(("Judge", "As printed", "n", "What differs from ours"), rows),
+            table(("Judge", "As printed", "n", "Differences"), rows),
         ]
     return "\n\n".join(["## Published numbers", *parts]) if parts else ""
 
@@ -148,7 +148,7 @@ def _judging(result: Json) -> str:
         )
         for row in result["rows"]
     ]
-    headings = ("Who", "Judged", "Failures", "Same in both orders", "Requests", "Tokens in / out", "Seconds")
+    headings = ("Entry", "Judged", "Failures", "Same in both orders", "Requests", "Tokens in / out", "Seconds")
     return f"## Judging\n\n{table(headings, rows)}"
 
 
@@ -173,7 +173,7 @@ def _data(result: Json) -> str:
         (inert(each["part"]), str(each["rows"]), str(each["counted"]), inert(left_out(each)))
         for each in result["counted"]
     ]
-    parts = ["## Data", table(("Part", "Questions and unusable rows", "Counted", "Left out"), rows)]
+    parts = ["## Data", table(("Part", "Questions and invalid rows", "Counted", "Left out"), rows)]
     odd = [
         (
             inert(each["code"]),
@@ -186,9 +186,9 @@ def _data(result: Json) -> str:
     ]
     people = [(inert(name), f"{value:.3f}") for name, value in result["references"].items()]
     if people:
-        parts.append(table(("People among themselves", "Correlation"), people))
+        parts.append(table(("Human raters", "Correlation"), people))
     if odd:
-        parts.append(table(("Problem", "Part", "n", "Consequence", "What"), odd))
+        parts.append(table(("Problem", "Part", "n", "Consequence", "Description"), odd))
     return "\n\n".join(parts)
 
 

@@ -58,7 +58,7 @@ def _table(rows: Sequence[tuple[Json, Json]]) -> str:
     cells = [
         (label(row), figure(each), judged(each), chance_level(each), paired_difference(row, each)) for row, each in rows
     ]
-    return table(("who", "value [95 %]", "judged", "guessing", "the judge against it"), cells)
+    return table(("entry", "value [95% CI]", "judged", "chance", "judge minus entry"), cells)
 
 
 def _chart(rows: Sequence[tuple[Json, Json]]) -> str:
@@ -85,7 +85,7 @@ def _chart(rows: Sequence[tuple[Json, Json]]) -> str:
         parts.append(f'<path d="M{place(guess)} 0V{height - 20}" stroke="var(--soft)" stroke-dasharray="3 3"/>')
     for value in (low, (low + 1) / 2, 1.0):
         parts.append(f'<text x="{place(value)}" y="{height - 4}" text-anchor="middle">{_tick(value, low)}</text>')
-    what_it_shows = "Values with their intervals; the dashed line is what guessing gets"
+    what_it_shows = "Values with their intervals; the dashed line is the chance level"
     return f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{what_it_shows}">{"".join(parts)}</svg>'
 
 
@@ -107,7 +107,7 @@ def _published(each: Mapping[str, Any]) -> str:
     rows += [
         (row["judge"], row["printed"], "-" if row["n"] is None else str(row["n"]), _mark(row)) for row in each["rows"]
     ]
-    return f"<h3>{text(number_name(each))}</h3>\n" + table(("judge", "as printed", "n", "what differs from ours"), rows)
+    return f"<h3>{text(number_name(each))}</h3>\n" + table(("judge", "as printed", "n", "differences"), rows)
 
 
 def _mark(row: Mapping[str, Any]) -> str:
@@ -175,25 +175,25 @@ def _judging(rows: Sequence[Mapping[str, Any]]) -> str:
         for row in rows
     ]
     orders = ("same in both orders (its own)", "same in both orders (asked)")
-    return table(("who", "judged", "failures", *orders, "requests", "tokens in / out", "seconds"), cells)
+    return table(("entry", "judged", "failures", *orders, "requests", "tokens in / out", "seconds"), cells)
 
 
 def _data(result: Json) -> str:
     parts = [
         table(
-            ("part", "questions and unusable rows", "counted", "left out"),
+            ("part", "questions and invalid rows", "counted", "left out"),
             [(each["part"], str(each["rows"]), str(each["counted"]), left_out(each)) for each in result["counted"]],
         )
     ]
     if result["references"]:
         people = [(name, f"{value:.3f}") for name, value in result["references"].items()]
-        parts.append(table(("people among themselves", "correlation"), people))
+        parts.append(table(("human raters", "correlation"), people))
     if result["problems"]:
         odd = [
             (each["code"], each["part"] or "-", str(each["n"]), each["consequence"] or "-", each["message"])
             for each in result["problems"]
         ]
-        parts.append(table(("problem", "part", "n", "consequence", "what"), odd))
+        parts.append(table(("problem", "part", "n", "consequence", "description"), odd))
     return "\n".join(parts)
 
 

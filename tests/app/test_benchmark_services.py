@@ -399,7 +399,7 @@ def test_a_task_file_is_told_where_a_copy_of_its_data_lies(world: World, tmp_pat
         world.services.expect(on(file))
     new = on(file, source=str(world.data / "pairs.jsonl"))
     assert world.services.expect(new).told["items"] == PAIRS
-    with pytest.raises(CommandError, match="says where its examples are"):
+    with pytest.raises(CommandError, match="defines where its examples are"):
         world.services.expect(replace(new, place=str(world.data)))
 
 

@@ -150,14 +150,14 @@ def test_numbers_are_written_with_their_intervals() -> None:
 
 def test_the_headline_says_what_each_part_is_about(tmp_path: Path) -> None:
     said = headline(run(tmp_path))
-    assert said.startswith("pixels, builtin, in per cent: K=2 100.0 [")
+    assert said.startswith("pixels, builtin, in percent: K=2 100.0 [")
     assert "K=4 100.0 [" in said and "(5 of 5 judged)" in said, "of K=4 the groups are what counts"
 
 
 def test_a_run_in_which_nothing_was_judged_says_so(tmp_path: Path) -> None:
     exam = made("vcreward-bench", tmp_path)
     result = judged(exam, [contender(lambda ties: Pixels(fails=list(exam.items)))], tmp_path / "run")
-    assert headline(result) == "pixels failing, no Library: nothing could be counted; 0 of 20 were judged."
+    assert headline(result) == "pixels failing, no Library: no number can be computed; 0 of 20 were judged."
     assert "0 of 20" in markdown(result) and "0 of 20" in report_page(result)
 
 
@@ -267,8 +267,8 @@ def test_what_is_written_for_a_library_is_read_by_its_card(tmp_path: Path) -> No
     facts = known_facts(read_config(path.read_text("utf-8")), library)
     names = {each.metric for each in facts}
     assert names >= {
-        "accuracy on pairs labelled A, B or tie; a tie is right only where the label is one",
-        "share of the judged complete groups of 3 with every pair right; the labels have no ties",
+        "accuracy on pairs labeled A, B or tie; a tie is correct only if the label is a tie",
+        "share of the judged complete groups of 3 with every pair correct; the labels have no ties",
     }
     card = make_card(CardSubject(library, "me/mine", facts=facts))
     header = " ".join(card.partition("\n---")[0].split())
@@ -281,15 +281,15 @@ def test_the_metric_on_a_card_says_its_labels_and_what_becomes_of_ties(tmp_path:
     result = judged(made("genai-bench", tmp_path), [contender(library=open_library("builtin"))], tmp_path / "run")
     names = [each.metric for each in make_facts(result, open_library("builtin"))]
     assert names == [
-        "accuracy on pairs labelled A, B, tie or both bad; a tie is right only where that kind of tie is the label; "
+        "accuracy on pairs labeled A, B, tie or both bad; a tie is correct only for a label of the same kind of tie; "
         "a tie of two rewards below 0.5 is both bad",
-        "accuracy on pairs labelled A, B or tie; a tie is right only where the label is one; both bad counts as a tie",
-        "accuracy on pairs labelled A or B; pairs labelled a tie are left out, and the answer is whoever leads",
+        "accuracy on pairs labeled A, B or tie; a tie is correct only if the label is a tie; both bad counts as a tie",
+        "accuracy on pairs labeled A or B; pairs labeled a tie are left out, and the higher score is the answer",
     ]
     assert max(map(len, names)) <= 200, "a card cuts off what is longer"
     plain = judged(made("vcreward-bench", tmp_path), [contender(library=open_library("builtin"))], tmp_path / "plain")
     assert [each.metric for each in make_facts(plain, open_library("builtin"))] == [
-        "accuracy on pairs labelled A or B, without ties; candidates held level count half"
+        "accuracy on pairs labeled A or B, without ties; tied candidates count half"
     ]
 
 

@@ -67,7 +67,7 @@ def test_usual_names_read_as_they_are() -> None:
         "0.05",
         "-1.5 [-2, 3]",
         "50 % of 3 & 4; that's all!",
-        "drawn: complete groups of 3, every pair right; a group with a failed pair is not",
+        "drawn: complete groups of 3, every pair correct; a group with a failed pair is not",
     ):
         assert inert(name) == name
     assert inert("[x](https://evil.example) www.evil.example a@b.example @you") == (

@@ -255,7 +255,7 @@ def test_tasks_are_listed_and_shown(capsys: pytest.CaptureFixture[str]) -> None:
         (["no-such-task"], "There is no task 'no-such-task'"),
         (["genai-bench", "--task-protocol", "4-way"], "no protocol '4-way'"),
         (["imagenhub"], "not on the Hub"),
-        (["{data}", "--source", "."], "says where its examples are"),
+        (["{data}", "--source", "."], "defines where its examples are"),
         (["{data}", "--judge", "guess"], "'guess' is not a judge"),
         (["{data}", "--baselines", "luck"], "'luck' is not a judge"),
         (["report", "."], "holds no benchmark"),

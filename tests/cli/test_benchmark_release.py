@@ -113,8 +113,8 @@ def test_what_a_release_fixes_is_not_said_otherwise(
 @pytest.mark.parametrize(
     ("release", "truths", "right", "says"),
     [
-        (["--ties"], ("A", "B"), 2.0, "may call a tie, and the labels of unnamed have none"),
-        ([], ("A", "B", "tie"), 2.0, "calls no ties, and unnamed has some"),
+        (["--ties"], ("A", "B"), 2.0, "may predict a tie, and the labels of unnamed have no ties"),
+        ([], ("A", "B", "tie"), 2.0, "predicts no ties, and unnamed has ties"),
         (["--ties"], ("A", "B", "tie"), 3.0, ""),
     ],
 )

@@ -122,7 +122,7 @@ def test_a_benchmark_counts_them_among_what_was_not_judged(table: Path, capsys: 
     assert "7 of 9 judged" in said and "bad_row 2" in said and "--retry-failed" not in said, "nothing to try again"
     found, _ = told(capsys, *words, "--limit", "4", status=0)
     assert (found["rows"][0]["items"], found["skipped_rows"]["n"]) == (4, 2), "a sample is drawn of the others"
-    assert "skipped before it was drawn: 2" in (Path(found["folder"]) / "report.md").read_text(encoding="utf-8")
+    assert "skipped before sampling: 2" in (Path(found["folder"]) / "report.md").read_text(encoding="utf-8")
 
 
 def test_a_benchmark_of_several_kinds_of_label_counts_them_too(table: Path, capsys: pytest.CaptureFixture[str]) -> None:

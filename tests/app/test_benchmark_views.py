@@ -62,7 +62,7 @@ def test_the_table_has_every_row_with_value_interval_n_coverage_and_guessing(
     assert f"{PAIRS} of {PAIRS} (100.0%)" in judging and f"This Library has nothing to go by here: {PAIRS}" in judging
     assert "no score of zero" in judging and "no model was asked" in judging
     assert builtin in text_of(benchmark_views.about_run(services.look(builtin), services.command(builtin)))
-    assert "in per cent" in text_of(benchmark_views.summary(found))
+    assert "in percent" in text_of(benchmark_views.summary(found))
     assert benchmark_views.summary({**found, "parts": found["parts"] * 9}) == ""
 
 
@@ -113,7 +113,7 @@ def test_fitted_thresholds_are_shown_with_n_and_where_they_were_fitted(result: J
     rows = [{**first, "numbers": [*first["numbers"], number]}, *result["rows"][1:]]
     said = "Thresholds of ties were fitted on My development pairs, 31 pairs."
     shown = text_of(benchmark_tables.rows_table({**result, "rows": rows, "fitted": [said]}))
-    for words in ("Thresholds of ties", said, "0.03125", "0.4", "31 pairs, a1b2c3d4e5f6", "20 of 31", "no estimate"):
+    for words in ("Thresholds of ties", said, "0.03125", "0.4", "31 pairs, a1b2c3d4e5f6", "20 of 31", "not an estimate"):
         assert words in shown, words
     shown = text_of(benchmark_tables.rows_table({**result, "fitted": ["No threshold could be fitted."]}))
     assert "No threshold could be fitted." in shown

@@ -138,7 +138,7 @@ def test_the_page_stands_alone_and_draws_every_number(tmp_path: Path) -> None:
     assert tags.opened.count("circle") == values
     assert not re.search(r"NaN|None|nan\b", page)
     human = judged(made("imagenhub", tmp_path), [contender()], tmp_path / "human")
-    assert "people among themselves" in report_page(human)
+    assert "human raters" in report_page(human)
 
 
 def test_numbers_are_written_with_their_intervals() -> None:

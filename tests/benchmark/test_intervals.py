@@ -61,7 +61,7 @@ def test_too_little_gives_no_interval() -> None:
 
 def test_bad_settings_are_refused() -> None:
     for level, resamples in ((1.0, 10), (0.95, 0)):
-        with pytest.raises(InputError, match="cannot be made"):
+        with pytest.raises(InputError, match="is not possible"):
             bootstrap_mean([1.0, 0.0], level=level, resamples=resamples)
     with pytest.raises(InputError, match="2 rows and 1 clusters"):
         bootstrap([1.0, 0.0], fmean, ["s"])

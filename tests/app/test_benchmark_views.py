@@ -113,7 +113,15 @@ def test_fitted_thresholds_are_shown_with_n_and_where_they_were_fitted(result: J
     rows = [{**first, "numbers": [*first["numbers"], number]}, *result["rows"][1:]]
     said = "Thresholds of ties were fitted on My development pairs, 31 pairs."
     shown = text_of(benchmark_tables.rows_table({**result, "rows": rows, "fitted": [said]}))
-    for words in ("Thresholds of ties", said, "0.03125", "0.4", "31 pairs, a1b2c3d4e5f6", "20 of 31", "not an estimate"):
+    for words in (
+        "Thresholds of ties",
+        said,
+        "0.03125",
+        "0.4",
+        "31 pairs, a1b2c3d4e5f6",
+        "20 of 31",
+        "not an estimate",
+    ):
         assert words in shown, words
     shown = text_of(benchmark_tables.rows_table({**result, "fitted": ["No threshold could be fitted."]}))
     assert "No threshold could be fitted." in shown

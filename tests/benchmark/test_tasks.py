@@ -405,7 +405,7 @@ def test_a_limit_judges_the_sample_alone_and_says_so(tmp_path: Path) -> None:
     assert exam.sampled == (5, 31, 1)
     assert {item for each in exam.questions for item, _ in each.asks} == set(exam.items)
     assert len({each.id.rpartition("|")[0] for each in exam.questions}) * 2 == len(exam.questions)
-    with pytest.raises(InputError, match="leaves nothing"):
+    with pytest.raises(InputError, match="is too small"):
         made("editreward-bench", tmp_path, limit=0)
 
 

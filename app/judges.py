@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from typing import get_args
@@ -11,10 +12,9 @@ from rewardharness.errors import InputError
 from rewardharness.judging.judge import Judge
 from rewardharness.judging.measured import MeasuredJudge
 from rewardharness.judging.opening import MEASURED, JudgeOptions, open_judge
-from rewardharness.judging.subagent import Protocol, SubAgent, SubAgentSettings
-from rewardharness.models.base import ChatRequest, Message, Model, ModelError, Reply
+from rewardharness.judging.subagent import Protocol, SubAgentSettings
+from rewardharness.models.base import ModelError, Reply
 from rewardharness.models.open import model_name, model_urls
-from rewardharness.models.openai_compatible import OpenAICompatibleModel
 from rewardharness.models.probe import Probe
 from rewardharness.schema import Failure, Usage
 from rewardharness.settings import Settings
@@ -91,21 +91,12 @@ class Used:
     """A model that has judged for a visitor: what its servers can do is known, and need not be found out again."""
 
     choice: JudgeChoice
-    judge: SubAgent
+    judge: Judge
 
     def fits(self, choice: JudgeChoice) -> bool:
         """Whether another choice means the same model at the same place, asked with the same key."""
         mine, other = (replace(each, how=SubAgentSettings(), remember=True) for each in (self.choice, choice))
         return mine == other
-
-    def again(self, judge: SubAgent) -> SubAgent:
-        """Return a judge with this model in place of its own; servers that were set aside are asked at once.
-
-        Somebody asks again: a server may have recovered, or a key been corrected elsewhere.
-        """
-        if isinstance(self.judge.model, OpenAICompatibleModel):
-            self.judge.model.readmit()
-        return replace(self.judge, settings=judge.settings, cache=judge.cache, router=judge.router)
 
 
 @dataclass(frozen=True)
@@ -253,11 +244,9 @@ class Judges:
             public_only=choice.kind == ENDPOINT and not self._local,
         )
         judge = open_judge(spec, settings, options)
-        if used is not None and isinstance(judge, SubAgent) and judge.find_out is not None and used.fits(choice):
-            return used.again(judge)
-        return judge
+        return judge.reusing(used.judge) if used is not None and used.fits(choice) else judge
 
-    def check(self, choice: JudgeChoice) -> tuple[Probe, ...] | Reply:
+    def check(self, choice: JudgeChoice) -> Sequence[Probe] | Reply:
         """Find out what the chosen model can do: one result per endpoint; for Gemini, an answer to a small question.
 
         Raises:
@@ -266,9 +255,13 @@ class Judges:
         judge = self.open(replace(choice, remember=False))
         if self.hides(choice.kind):
             raise InputError("This judge can be checked by whoever runs the app.")
-        if not isinstance(judge, SubAgent):
+        try:
+            found = asyncio.run(asyncio.wait_for(judge.check(), CHECK_SECONDS))
+        except TimeoutError:
+            raise ModelError("timeout", f"There was no answer within {CHECK_SECONDS:g} seconds.") from None
+        if found is None:
             raise InputError("The measured judge asks no endpoint: there is nothing to check.")
-        return asyncio.run(_examine(judge.model))
+        return found
 
     def tell(self, choice: JudgeChoice, failure: Failure) -> Failure:
         """What a visitor may know of a failure: its code, and its words unless they name a hidden address."""
@@ -324,15 +317,3 @@ def _checked(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise InputError("This cannot be the name of a model.", next_step="Type the name under which it is served.")
     return name
-
-
-async def _examine(model: Model) -> tuple[Probe, ...] | Reply:
-    try:
-        async with asyncio.timeout(CHECK_SECONDS):
-            if isinstance(model, OpenAICompatibleModel):
-                return await model.probe()
-            return await model.ask(ChatRequest((Message.of("user", "Say yes."),), max_tokens=256))
-    except TimeoutError:
-        raise ModelError("timeout", f"There was no answer within {CHECK_SECONDS:g} seconds.") from None
-    finally:
-        await model.close()

@@ -4,7 +4,7 @@ All results are markup for `gr.Markdown`, see `app.markup`; choices and sentence
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from app.chain_views import last_thought, showing_title, swapped
 from app.judges import ENDPOINT, ENVIRONMENT, GEMINI, Spent
@@ -167,7 +167,7 @@ def reasons(judgment: Judgment, run: ModelRun) -> str:
     return block(f"<h3>Why</h3>{document(thought)}{paragraph(f'{title} {swapped(seen)}'.strip(), 'faint')}")
 
 
-def checked(found: tuple[Probe, ...] | Reply) -> str:
+def checked(found: Sequence[Probe] | Reply) -> str:
     """What came of the check of an endpoint: what it can do, and what to mend."""
     if isinstance(found, Reply):
         return block(callout("good", f"The model answers, in {found.seconds:.2f} seconds"))

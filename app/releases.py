@@ -8,7 +8,7 @@ from rewardharness.judging.deployments import find_release
 from rewardharness.judging.judge import Judge
 from rewardharness.judging.opening import MEASURED, JudgeOptions
 from rewardharness.judging.release_opening import open_release
-from rewardharness.judging.subagent import SubAgent, SubAgentSettings
+from rewardharness.judging.subagent import SubAgentSettings
 from rewardharness.library.store import Library
 from rewardharness.schema import Failure
 from rewardharness.settings import Settings
@@ -82,9 +82,7 @@ class Fixed:
         if not self.by_model:
             return self._measured
         judge = self._opened(cache=True)
-        if used is None or used.choice.kind != RELEASE or not isinstance(judge, SubAgent) or judge.find_out is None:
-            return judge
-        return used.again(judge)
+        return judge.reusing(used.judge) if used is not None and used.choice.kind == RELEASE else judge
 
     def tell(self, failure: Failure) -> Failure:
         """What a visitor may know of a failure: not the words about a model, which may name its address."""

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from app.judges import JudgeChoice, Spent, Used
 from rewardharness.judging.evaluate import Cancel, evaluate
 from rewardharness.judging.judge import Judge
-from rewardharness.judging.subagent import Showing, SubAgent, SubAgentSettings
+from rewardharness.judging.subagent import Showing, SubAgentSettings
 from rewardharness.library.store import Library
-from rewardharness.models.base import ChatRequest, Model, Reply
+from rewardharness.models.base import Reply
 from rewardharness.schema import ChainStep, Example, Judgment, Usage
 
 HEARTBEAT = 0.5
@@ -42,26 +42,6 @@ class ModelRun:
     spent: Spent
 
 
-@dataclass(frozen=True)
-class _Counted:
-    """A model whose replies are counted as they come, also those of a judgment that is given up."""
-
-    model: Model
-    news: "queue.SimpleQueue[object]"
-
-    @property
-    def id(self) -> str:
-        return self.model.id
-
-    async def ask(self, request: ChatRequest) -> Reply:
-        reply = await self.model.ask(request)
-        self.news.put(reply)
-        return reply
-
-    async def close(self) -> None:
-        await self.model.close()
-
-
 class Running:
     """A comparison under way. It begins when it is made.
 
@@ -77,17 +57,8 @@ class Running:
     ) -> None:
         self.example = example
         self._news: queue.SimpleQueue[object] = queue.SimpleQueue()
-        self._seen: dict[Showing, tuple[ChainStep, ...]] = {}
-        self._model: Model | None = None
-        self._agent: SubAgent | None = None
-        if isinstance(judge, SubAgent):
-            self._model = judge.model
-            self._seen = dict.fromkeys(judge.showings(example.labels), ())
-            judge = self._agent = replace(
-                judge,
-                model=_Counted(judge.model, self._news),
-                on_step=lambda showing, step: self._news.put((showing, step)),
-            )
+        self._seen: dict[Showing, tuple[ChainStep, ...]] = dict.fromkeys(judge.showings(example.labels), ())
+        self._judge = judge
         self._price = price
         self._usage = Usage()
         self._began = time.monotonic()
@@ -96,7 +67,8 @@ class Running:
         self.forgotten = False
         self._outcome: Judgment | Exception | None = None
         self._done = False
-        threading.Thread(target=self._work, args=(judge, library), name="comparison", daemon=True).start()
+        watched = judge.watched(lambda showing, step: self._news.put((showing, step)), self._news.put)
+        threading.Thread(target=self._work, args=(watched, library), name="comparison", daemon=True).start()
 
     def _work(self, judge: Judge, library: Library) -> None:
         try:
@@ -106,8 +78,8 @@ class Running:
             self._outcome = error
         finally:
             self._ended = time.monotonic()
-            if self._agent is not None and self._agent.cache is not None:
-                self._agent.cache.close()
+            if self._judge.cache is not None:
+                self._judge.cache.close()
             self._news.put(None)
 
     def follow(self) -> Iterator[bool]:
@@ -137,18 +109,16 @@ class Running:
     @property
     def model(self) -> ModelRun | None:
         """How a model judges, as far as it was followed; None for the measured judge."""
-        if self._agent is None:
+        if self._judge.settings is None:
             return None
         usage = replace(self._usage, seconds=(self._ended or time.monotonic()) - self._began)
-        remembered = self._agent.cache.hits if self._agent.cache is not None else 0
+        remembered = self._judge.cache.hits if self._judge.cache is not None else 0
         seen = tuple(Seen(showing, steps) for showing, steps in self._seen.items())
-        return ModelRun(self._agent.settings, seen, Spent(usage, remembered, self._price))
+        return ModelRun(self._judge.settings, seen, Spent(usage, remembered, self._price))
 
     def used(self, choice: JudgeChoice) -> Used | None:
         """The model, for the next comparison of the same visitor; None for the measured judge and before the end."""
-        if self._agent is None or self._model is None or not self._done:
-            return None
-        return Used(choice, replace(self._agent, model=self._model, on_step=None, cache=None))
+        return Used(choice, self._judge) if self._judge.uses_model and self._done else None
 
     def stop(self) -> None:
         """Give up, without waiting for the end. Asking twice, or after the end, does no harm."""

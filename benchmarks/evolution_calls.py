@@ -43,7 +43,7 @@ from rewardharness.evolution.schedules import DefaultSchedule, Schedule
 from rewardharness.evolution.state import begin
 from rewardharness.evolution.steps import Run
 from rewardharness.evolution.stop import Spent
-from rewardharness.evolution.tool_calls import Observation
+from rewardharness.judging.tool_calls import Observation
 from rewardharness.library.entry import Entry
 from rewardharness.library.store import EMPTY, AddEntry
 from rewardharness.schema import Usage

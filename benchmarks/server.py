@@ -34,6 +34,7 @@ from typing import Any
 
 import psutil
 
+from rewardharness.judging.judge import Judge
 from rewardharness.models.transport import HttpClient, Origin
 
 KINDS = {"1 KB": 400, "300 KB": 112_000, "3 MB": 1_120_000}
@@ -106,11 +107,10 @@ def _other_app(kind: str) -> Any:
     return app
 
 
-class BenchJudge:
+class BenchJudge(Judge):
     """Judges at once; `slow` after a second or so, `faulty` sometimes not at all."""
 
-    protocol = "bench"
-    revision = "1"
+    name, protocol, revision = "bench", "bench", "1"
 
     def __init__(self, kind: str) -> None:
         self.name = kind

@@ -1,6 +1,7 @@
 """Structure of the code: import direction, the one owner of each outside package, sizes of modules and functions."""
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -106,6 +107,12 @@ def test_the_environment_is_read_in_settings_and_printing_is_in_cli_output() -> 
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print":
                 found += [name] * (name != "rewardharness/cli/output.py")
     assert found == []
+
+
+def test_callers_ask_a_judge_what_it_is_and_do_not_test_its_type() -> None:
+    own = re.compile(r"isinstance\([^\n]*\b(SubAgent|MeasuredJudge)\b")
+    names = [name for name in TREES if not name.startswith("rewardharness/judging/")]
+    assert [name for name in names if own.search((ROOT / name).read_text(encoding="utf-8"))] == []
 
 
 def test_modules_and_functions_stay_small() -> None:

@@ -10,9 +10,7 @@ from rewardharness.benchmark.run import BenchmarkEntry, Role, judge_benchmark, m
 from rewardharness.benchmark.task import open_task
 from rewardharness.files import content_id
 from rewardharness.judging.judge import Judge
-from rewardharness.judging.measured import MeasuredJudge
 from rewardharness.judging.opening import MEASURED, open_judge
-from rewardharness.judging.subagent import SubAgent
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY, Library
 from rewardharness.runs.store import RunFolder
@@ -124,7 +122,7 @@ def make_entries(
     for judge in judges:
         first = not entries
         role: Role = "judge" if first else "baseline"
-        if isinstance(judge(False), SubAgent | MeasuredJudge):
+        if judge(False).uses_library:
             entries.append(BenchmarkEntry(role, library, library_name, judge, release_data=evolved_on))
             if first and without_library:
                 entries.append(BenchmarkEntry("empty", EMPTY, NO_LIBRARY, judge))

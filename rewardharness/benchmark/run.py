@@ -21,7 +21,6 @@ from rewardharness.files import content_id, read_json, read_jsonl, write_json
 from rewardharness.judging.evaluate import evaluate
 from rewardharness.judging.judge import Judge
 from rewardharness.judging.record import judgment_from_line, judgment_line
-from rewardharness.judging.subagent import SubAgent
 from rewardharness.library.evolved import data_digests
 from rewardharness.library.store import Library
 from rewardharness.runs.store import RESULTS, RunFolder
@@ -101,7 +100,7 @@ def estimate(exam: BenchmarkData, contenders: Sequence[BenchmarkEntry], known: M
         for name, item in exam.items.items():
             if line_id(contender.key, name) not in known:
                 left += 1
-                requests += len(judge.showings(item.example.labels)) if isinstance(judge, SubAgent) else 0
+                requests += judge.estimate_cost(item.example)
     total = len(exam.items) * len(contenders)
     return Cost(total, total - left, requests)
 

@@ -13,7 +13,7 @@ from rewardharness.cli.counts import positive
 from rewardharness.cli.examples import Bars, add_skip, mind_the_name
 from rewardharness.cli.judging import add_options, explicit_judge, make_judge, open_judging
 from rewardharness.cli.leave import ask_leave
-from rewardharness.cli.score import MODEL_CONCURRENCY, NOT_JUDGED
+from rewardharness.cli.score import NOT_JUDGED
 from rewardharness.errors import DataError
 from rewardharness.settings import Settings
 
@@ -334,13 +334,11 @@ def _judge(
     from rewardharness.benchmark.run import judge_benchmark, manifest, read_judgments
     from rewardharness.benchmark.thresholds import DEVELOPMENT, fit_rules, write_rules
     from rewardharness.evolution.stop import STOP_FILE
-    from rewardharness.judging.subagent import SubAgent
     from rewardharness.runs.records import record_run
     from rewardharness.runs.store import RunFolder
 
     def concurrency(judge: "Judge") -> int:
-        usual = MODEL_CONCURRENCY if isinstance(judge, SubAgent) else settings.workers
-        return int(arguments.concurrency or usual)
+        return int(arguments.concurrency or judge.concurrency)
 
     def judge(exam: "BenchmarkData", place: Path, label: str, record: Any) -> None:
         with RunFolder(place, manifest(exam, contenders[0]), restart=arguments.restart, record=record) as run:

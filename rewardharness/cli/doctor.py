@@ -12,7 +12,6 @@ from rewardharness.errors import HarnessError, MissingPackageError, describe
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
-    from rewardharness.models.base import Model
     from rewardharness.models.probe import Probe
 
 ROOMY = 16384
@@ -119,36 +118,25 @@ def _library(settings: Settings) -> Iterator[Check]:
 def _judge(spec: str, settings: Settings) -> Iterator[Check]:
     """Open a judge and find out what it can do."""
     from rewardharness.judging.opening import JudgeOptions, open_judge
-    from rewardharness.judging.subagent import SubAgent
+    from rewardharness.models.base import Reply
 
     try:
         judge = open_judge(spec, settings, JudgeOptions(cache=False))
-        if not isinstance(judge, SubAgent):
+        if not judge.uses_model:
             yield Check("judge", "ok", f"{judge.name}: asks no server")
             return
-        yield from asyncio.run(_examine(judge.model, settings))
+        found = asyncio.run(judge.check())
+        if isinstance(found, Reply):
+            yield Check("judge", "ok", f"{judge.name} answers, in {found.seconds:.1f} s")
+            return
+        key = "is set; it is not shown" if settings.api_key else "is not set; that is fine where no key is asked for"
+        yield Check("judge", "ok", judge.name)
+        yield Check("key", "ok", f"RH_API_KEY {key}")
+        for probe in found or ():
+            yield from _endpoint(probe, judge.name.partition(":")[2])
     except HarnessError as error:
         words = describe(error)
         yield Check("judge", "problem", words.detail, words.next_step)
-
-
-async def _examine(model: "Model", settings: Settings) -> list[Check]:
-    from rewardharness.models.base import ChatRequest, Message
-    from rewardharness.models.openai_compatible import OpenAICompatibleModel
-
-    try:
-        if isinstance(model, OpenAICompatibleModel):
-            key = (
-                "is set; it is not shown" if settings.api_key else "is not set; that is fine where no key is asked for"
-            )
-            checks = [Check("judge", "ok", model.id), Check("key", "ok", f"RH_API_KEY {key}")]
-            for found in await model.probe():
-                checks += _endpoint(found, model.id.partition(":")[2])
-            return checks
-        reply = await model.ask(ChatRequest((Message.of("user", "Say yes."),), max_tokens=256, timeout=120.0))
-        return [Check("judge", "ok", f"{model.id} answers, in {reply.seconds:.1f} s")]
-    finally:
-        await model.close()
 
 
 def _endpoint(found: "Probe", name: str) -> Iterator[Check]:

@@ -122,7 +122,6 @@ def evolve(arguments: argparse.Namespace, settings: Settings) -> int:
     """
     from rewardharness.evolution.loop import Watch, evolve, finished_report
     from rewardharness.evolution.stop import Stopped
-    from rewardharness.judging.subagent import SubAgent
     from rewardharness.runs.records import record_run
 
     given = argparse.Namespace(**vars(arguments))
@@ -130,7 +129,7 @@ def evolve(arguments: argparse.Namespace, settings: Settings) -> int:
     report = None if arguments.restart else finished_report(plan, folder)
     if report is not None:
         return _show_finished(arguments, plan, folder, report)
-    judging = asdict(plan.judge.settings) if isinstance(plan.judge, SubAgent) else None
+    judging = asdict(plan.judge.settings) if plan.judge.settings else None
     library = arguments.library or settings.library
     taken = {"ties": arguments.ties, "corrections": arguments.corrections, "cache": settings.home / "cache"}
     skipped = plan.dataset.skipped_json()

@@ -2,15 +2,18 @@
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from rewardharness.cli import output
 from rewardharness.cli.judging import add_options, explicit_judge, read_how
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rewardharness.judging.deployments import Deployments, Record
     from rewardharness.judging.release import Release
+    from rewardharness.models.probe import Probe
 
 _WORDS = ("verify", "show")
 
@@ -144,8 +147,6 @@ def _verify(arguments: argparse.Namespace, settings: Settings) -> int:
     from rewardharness.judging.release import check_figures
     from rewardharness.judging.release_card import UNVERIFIED, read_report
     from rewardharness.judging.release_opening import check_installed, open_release, remarks
-    from rewardharness.judging.subagent import SubAgent
-    from rewardharness.models.openai_compatible import OpenAICompatibleModel
 
     found = find_release(arguments.file, settings)
     check_installed(found)
@@ -159,8 +160,11 @@ def _verify(arguments: argparse.Namespace, settings: Settings) -> int:
     if asked:
         options = JudgeOptions(cache=False, router=arguments.router)
         judge, _ = open_release(found, settings, endpoint=endpoint, options=options)
-        if isinstance(judge, SubAgent) and isinstance(judge.model, OpenAICompatibleModel):
-            told["endpoints"] = asyncio.run(_probe(judge.model))
+        if judge.find_out is not None:
+            probes = cast("Sequence[Probe]", asyncio.run(judge.check()))
+            told["endpoints"] = [
+                {"endpoint": each.endpoint, "problem": each.error.message if each.error else ""} for each in probes
+            ]
     lines = [_sentence(found), "All that a score depends on is as it was made, and this installation makes its scores."]
     if reported:
         lines.append(f"The figures of its card are those of the reports: {', '.join(names) or 'none'}.")
@@ -172,14 +176,6 @@ def _verify(arguments: argparse.Namespace, settings: Settings) -> int:
         lines.append("Its model was not asked; say with --judge where it is served.")
     _tell(arguments, told, "\n".join(lines))
     return 1 if any(each["problem"] for each in told["endpoints"]) else 0
-
-
-async def _probe(model: Any) -> list[dict[str, str]]:
-    try:
-        found = await model.probe()
-    finally:
-        await model.close()
-    return [{"endpoint": each.endpoint, "problem": each.error.message if each.error else ""} for each in found]
 
 
 def _show(arguments: argparse.Namespace, settings: Settings) -> int:

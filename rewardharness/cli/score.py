@@ -97,12 +97,10 @@ class _Work:
     @property
     def caution(self) -> str:
         """Says so where the judge reads a Library that was evolved on these very data; empty otherwise."""
-        from rewardharness.judging.measured import MeasuredJudge
-        from rewardharness.judging.subagent import SubAgent
         from rewardharness.library.evolved import caution, data_digests
 
         digests = data_digests(self.library.lineage) | (self.release.evolved_on if self.release else frozenset())
-        if self.dataset.digest not in digests or not isinstance(self.judge, SubAgent | MeasuredJudge):
+        if self.dataset.digest not in digests or not self.judge.uses_library:
             return ""
         of_release = f"of release {self.release.id[:12]}" if self.release else self.library.id[:12]
         return caution(f"The Library {of_release}")
@@ -136,20 +134,19 @@ def score_folder(arguments: argparse.Namespace, settings: Settings) -> int:
     from rewardharness.judging.evaluate import evaluate
     from rewardharness.judging.record import judgment_from_line, judgment_line
     from rewardharness.judging.report import make_report, report_json
-    from rewardharness.judging.subagent import SubAgent
     from rewardharness.runs.records import record_run
     from rewardharness.runs.store import RunFolder
 
     work = _open_work(arguments, settings)
     dataset, judge, library, manifest = work.dataset.first(arguments.limit), work.judge, work.library, work.manifest
     examples = dataset.examples
-    concurrency = arguments.concurrency or (MODEL_CONCURRENCY if isinstance(judge, SubAgent) else settings.workers)
+    concurrency = arguments.concurrency or judge.concurrency
     folder = arguments.run_folder or _default_run(settings, manifest)
     if arguments.dry_run:
         output.say(f"{len(examples)} examples of {dataset.name}, judge {judge.name}, Library {library.id[:12]}.")
         output.say(f"Results would go to {folder}. Nothing was judged.")
         return 0
-    how = asdict(judge.settings) if isinstance(judge, SubAgent) else None
+    how = asdict(judge.settings) if judge.settings else None
     taken = None if work.release else arguments.library or settings.library
     record = record_run(vars(arguments), settings, library=taken, how=how, skipped_rows=dataset.skipped_json())
     with RunFolder(folder, manifest, restart=arguments.restart, record=record) as run:

@@ -112,7 +112,6 @@ def _limits(arguments: argparse.Namespace, settings: Settings, judge: "Judge") -
     Raises:
         InputError: If one of them is out of range, or this judge cannot be served.
     """
-    from rewardharness.judging.measured import MeasuredJudge
     from rewardharness.judging.scored_elsewhere import ScoredElsewhere
     from rewardharness.serving.limits import Limits
 
@@ -122,7 +121,7 @@ def _limits(arguments: argparse.Namespace, settings: Settings, judge: "Judge") -
             "Scores in a file belong to examples by their id; a server's callers have none.", next_step=step
         )
     usual = Limits(
-        concurrency=settings.workers if isinstance(judge, MeasuredJudge) else Limits.concurrency,
+        concurrency=Limits.concurrency if judge.uses_model else judge.concurrency,
         remembered=0 if arguments.no_cache else Limits.remembered,
     )
     given = {

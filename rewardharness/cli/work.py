@@ -2,7 +2,6 @@
 
 import argparse
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from rewardharness.cli import output
 from rewardharness.cli.counts import positive
 from rewardharness.cli.judging import open_judging
-from rewardharness.cli.score import MODEL_CONCURRENCY
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
@@ -91,13 +89,10 @@ class Work:
 
     def _draws(self, times: int) -> dict[str, "Judge"]:
         """The judge once for each time that it is asked, by what its judgments are marked with."""
-        from rewardharness.judging.subagent import SubAgent
-
-        if times == 1 or not isinstance(self.judge, SubAgent):
+        if times == 1 or self.judge.settings is None:
             return {"": self.judge}
-        how = replace(self.judge.settings, temperature=self.judge.settings.sample_temperature)
-        draws = (replace(how, first_sample=number * how.samples) for number in range(times))
-        return {f"@{number}": replace(self.judge, settings=draw) for number, draw in enumerate(draws)}
+        samples = self.judge.settings.samples
+        return {f"@{number}": self.judge.with_samples(samples, number * samples) for number in range(times)}
 
     def cost(self, method: "Method | None") -> int:
         """How many judgments there are to make, remembered ones included."""
@@ -126,13 +121,10 @@ class Work:
             The results by id.
         """
         from rewardharness.bulk.scoring import judge_all, tagged
-        from rewardharness.judging.subagent import SubAgent
         from rewardharness.runs.records import record_run
         from rewardharness.runs.store import RunFolder
 
-        concurrency = self.arguments.concurrency or (
-            MODEL_CONCURRENCY if isinstance(self.judge, SubAgent) else self.settings.workers
-        )
+        concurrency = self.arguments.concurrency or self.judge.concurrency
         taken = None if self.release else self.arguments.library or self.settings.library
         skipped = self.dataset.skipped_json()
         record = record_run(vars(self.arguments), self.settings, library=taken, skipped_rows=skipped)

@@ -6,22 +6,17 @@ evolution.
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from rewardharness.evolution.bench import JudgeBench
 from rewardharness.evolution.proposal import Outcome
-from rewardharness.judging.judge import Judge
 from rewardharness.judging.report import Z95, mcnemar, wilson
-from rewardharness.judging.subagent import SubAgent
 from rewardharness.library.store import EMPTY, Library
 from rewardharness.schema import Example, Interval, Json
 
 MOST_SAMPLES = 16
 """Times that each question of the audit is asked for the comparison with self-ensembling, at most."""
-
-Resample = Callable[[int], Judge]
-"""Makes the same judge, asking each question so many times."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +133,6 @@ def hold_audit(
     examples: Sequence[Example],
     start: Library,
     final: Library,
-    resample: Resample | None,
     samples: int | None,
 ) -> Audit:
     """Judge the audit examples with everything that is to be compared.
@@ -148,7 +142,6 @@ def hold_audit(
         examples: The audit.
         start: The starting Library.
         final: The evolved Library.
-        resample: Makes the same judge ask several times; None for a judge that always answers the same.
         samples: How often to ask; None for as often as the search asked, 0 for no such comparison.
 
     Raises:
@@ -156,19 +149,19 @@ def hold_audit(
         Paused: If the judge gives no answers.
     """
     search = bench.spent.judgments
-    with_empty = isinstance(bench.judge_, SubAgent)
+    with_empty = bench.judge_.uses_model
     with bench.outside_budget():
         libraries = dict.fromkeys((final, start, EMPTY) if with_empty else (final, start))
         times = samples_for(search, len(examples)) if samples is None else samples
-        asked_again = resample is not None and times > 1
+        asked_again = bench.noisy and times > 1
         bench.meter.begin("audit", len(examples) * (len(libraries) + asked_again))
         judged = {library.id: tuple(bench.judge(library, examples)) for library in libraries}
         audit = Audit(judged[final.id], judged[start.id], judged[EMPTY.id] if with_empty else ())
-        if resample is None:
+        if not bench.noisy:
             audit = replace(audit, skipped="this judge always gives the same answer, so asking again cannot gain")
         elif times < 2:
             audit = replace(audit, skipped="not asked for")
         else:
-            ensemble = tuple(bench.ask(resample(times), f"{times}x-", start, examples))
+            ensemble = tuple(bench.ask(bench.judge_.with_samples(times), f"{times}x-", start, examples))
             audit = replace(audit, ensemble=ensemble, samples=times)
     return audit

@@ -23,14 +23,13 @@ from rewardharness.evolution.stop import (
     check_disk,
     usage_json,
 )
-from rewardharness.evolution.tool_calls import Observation, observe
 from rewardharness.files import content_id
 from rewardharness.judging.evaluate import evaluate, run_to_end
 from rewardharness.judging.judge import Judge
 from rewardharness.judging.record import judgment_line
 from rewardharness.judging.report import credit
 from rewardharness.judging.router import fires
-from rewardharness.judging.subagent import SubAgent
+from rewardharness.judging.tool_calls import Observation
 from rewardharness.library.entry import Entry
 from rewardharness.library.store import Library
 from rewardharness.models.base import ErrorCode
@@ -141,10 +140,8 @@ class JudgeBench:
         limits: The budget.
         stop: Whether somebody asked for an end.
         record: Takes one line for every judgment, for the run's ledger.
-        again: A judge that gives the same judge's second opinion; None when it would say the same.
         concurrency: Examples under way at once.
         disks: Folders whose disks must not fill up.
-        router: Whether a model decides on entries without triggers.
         meter: Counts judgments, those that are remembered included.
     """
 
@@ -152,10 +149,8 @@ class JudgeBench:
     limits: Limits = UNLIMITED
     stop: StopRequest = field(default_factory=StopRequest)
     record: Callable[[dict[str, Any]], None] = lambda line: None
-    again: Judge | None = None
     concurrency: int = 8
     disks: tuple[Path, ...] = ()
-    router: bool = False
     meter: Meter = field(default_factory=Meter)
     spent: Spent = NOTHING
     step: int = 0
@@ -169,7 +164,7 @@ class JudgeBench:
     @property
     def noisy(self) -> bool:
         """Whether another look at the same question may give another answer."""
-        return self.again is not None
+        return self.judge_.with_samples(1) is not self.judge_
 
     def judge(self, library: Library, examples: Sequence[Example], *, again: bool = False) -> list[Outcome]:
         """Judge examples; see `Bench.judge`."""
@@ -186,28 +181,30 @@ class JudgeBench:
 
     def fresh(self, library: Library, examples: Sequence[Example]) -> list[Outcome]:
         """Judge examples once more, with other luck; see `Bench.fresh`."""
-        assert self.again is not None, "an exact judge has no second opinion"
-        return self.ask(self.again, "again-", library, examples)
+        return self.ask(self.judge_.with_samples(1), "again-", library, examples)
 
     def affected(self, before: Library, after: Library, examples: Sequence[Example]) -> tuple[Example, ...]:
         """Find the examples whose context differs between two Libraries."""
-        return affected(before, after, examples, self.router, self.calls_tools)
+        return affected(before, after, examples, self._router, self.calls_tools)
 
     @property
     def calls_tools(self) -> bool:
         """Whether the judge calls Tools, so that one can make a difference."""
-        judge = self.judge_
-        return isinstance(judge, SubAgent) and judge.settings.protocol == "chain" and judge.settings.tool_limit > 0
+        return self.judge_.calls_tools
+
+    @property
+    def _router(self) -> bool:
+        """Whether a model decides on entries without triggers."""
+        return self.judge_.router_id is not None
 
     def rehearse(self, tool: Entry, examples: Sequence[Example]) -> list[Observation]:
         """Make a prompted Tool's call on examples; see `Bench.rehearse`. Each counts as a judgment does."""
         if not self.calls_tools or not examples:
             return []
-        assert isinstance(self.judge_, SubAgent)
         keys = {example.id: f"tool-{tool.entry_id[:24]}/{example.id}" for example in examples}
         cost = sum(key not in self.counted for key in keys.values())
         self.check(cost)
-        seen = run_to_end(observe(self.judge_, tool, examples))
+        seen = run_to_end(self.judge_.try_tool(tool, examples))
         for each in seen:
             self.spent = replace(self.spent, judge=self.spent.judge + each.usage)
             line = {"id": keys[each.example], "example": each.example, "step": self.step, "tool": tool.name}
@@ -222,7 +219,7 @@ class JudgeBench:
 
     def key(self, library: Library, example: Example) -> str:
         """Name what is asked about an example by all that can change the answer and changes within a run."""
-        return question_key(library, example, self.router)
+        return question_key(library, example, self._router)
 
     @contextmanager
     def outside_budget(self) -> Iterator[None]:

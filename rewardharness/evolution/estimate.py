@@ -10,7 +10,6 @@ from rewardharness.evolution.bench import may_fire
 from rewardharness.evolution.paper import PaperSchedule
 from rewardharness.evolution.schedules import DefaultSchedule, Schedule
 from rewardharness.judging.judge import Judge
-from rewardharness.judging.subagent import ALONE, SubAgent
 from rewardharness.library.store import Library
 from rewardharness.schema import Example
 
@@ -45,7 +44,7 @@ class Estimate:
     regression: int
     """For the regression set, with the starting and the final Library."""
     requests: int
-    """Requests to a model per judgment of a pair, at least; 0 for a judge without a model."""
+    """Requests to a model per judgment, at least; 0 for a judge without a model."""
 
     @property
     def expected(self) -> int:
@@ -99,9 +98,10 @@ def estimate(
     if most is not None:
         usual, upper = (max(0, min(value, most - begin)) for value in (usual, upper))
     times = samples_for(begin + usual, len(audit)) if samples is None else samples
-    ensemble = times * len(audit) if isinstance(judge, SubAgent) and times > 1 else 0
-    held_out = (3 if isinstance(judge, SubAgent) else 2) * len(audit)
-    return Estimate(begin, usual, upper, held_out, ensemble, 2 * regression_pairs, _requests(judge))
+    ensemble = times * len(audit) if judge.uses_model and times > 1 else 0
+    requests = min((judge.estimate_cost(example) for example in pool), default=0)
+    held_out = (3 if judge.uses_model else 2) * len(audit)
+    return Estimate(begin, usual, upper, held_out, ensemble, 2 * regression_pairs, requests)
 
 
 def _reach(library: Library, pool: Sequence[Example]) -> float:
@@ -109,10 +109,3 @@ def _reach(library: Library, pool: Sequence[Example]) -> float:
     shares = [fmean(may_fire(entry, example.instruction, False) for example in pool) for entry in library.entries]
     shares = [share for share in shares if share]
     return fmean(shares) if shares else USUAL_REACH
-
-
-def _requests(judge: Judge) -> int:
-    if not isinstance(judge, SubAgent):
-        return 0
-    how = judge.settings
-    return (2 if how.protocol in ALONE or how.both_orders else 1) * how.samples

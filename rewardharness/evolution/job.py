@@ -22,9 +22,7 @@ from rewardharness.evolution.stop import UNLIMITED, Limits
 from rewardharness.files import content_id
 from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.judge import Judge
-from rewardharness.judging.measured import MeasuredJudge
 from rewardharness.judging.opening import MEASURED, open_judge
-from rewardharness.judging.subagent import SubAgent
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import Library
 from rewardharness.models.open import ModelSettings, open_model
@@ -100,7 +98,7 @@ def evolve(  # noqa: PLR0913  (one argument per choice, as on the command line)
     opened = open_judge(judge, settings, ties=ties) if isinstance(judge, str) else judge
     opened = opened.with_ties(True) if ties else opened
     schedule = DefaultSchedule(proposals=proposals)
-    if isinstance(opened, MeasuredJudge):  # judgments cost no request, so pruning may look at everything
+    if not opened.uses_model:  # judgments cost no request, so pruning may look at everything
         schedule = replace(schedule, prune_share=1.0)
     plan = make_plan(
         dataset,
@@ -134,7 +132,7 @@ def make_plan(
     concurrency: int | None = None,
     **options: Any,
 ) -> Plan:
-    """Make the plan of a run: adds second opinions of a model, what the measures say, and the regression set.
+    """Make the plan of a run: adds what the measures say and the regression set.
 
     Args:
         dataset: The labeled examples.
@@ -146,14 +144,6 @@ def make_plan(
         concurrency: Examples that are judged side by side; None for what suits the judge.
         options: Further fields of `Plan`.
     """
-    again, resample = None, None
-    if isinstance(judge, SubAgent):
-        how, agent = judge.settings, judge
-        again = replace(agent, settings=replace(how, samples=1, temperature=how.sample_temperature))
-
-        def resample(times: int) -> Judge:
-            return replace(agent, settings=replace(how, samples=times))
-
     return Plan(
         dataset,
         library,
@@ -161,10 +151,7 @@ def make_plan(
         orchestrator,
         schedule,
         observer(JudgmentCache(settings.home / "cache")),
-        again=again,
-        resample=resample,
-        concurrency=concurrency or (MODEL_CONCURRENCY if again else settings.workers),
-        router=isinstance(judge, SubAgent) and judge.router is not None,
+        concurrency=concurrency or (MODEL_CONCURRENCY if judge.uses_model else settings.workers),
         **{"regression": regression_set(settings, MARGIN), **options},
     )
 

@@ -196,10 +196,8 @@ class _Sitting:
             limits=plan.limits,
             stop=watch.stop,
             record=folder.append,
-            again=plan.again,
             concurrency=plan.concurrency,
             disks=disks,
-            router=plan.router,
             meter=Meter(self.tell, plan.estimate.work),
             spent=replace(spent, judge=judged, orchestrator=self._asked_before),
             step=step or 0,
@@ -305,7 +303,7 @@ class _Sitting:
         """Hold the audit, write the report."""
         plan, folder = self.plan, self.folder.path
         self.emit(Concluding(state.ending, self.bench.spent.to_json(), step=state.step))
-        audit = hold_audit(self.bench, self.audit, plan.library, state.library, plan.resample, plan.samples)
+        audit = hold_audit(self.bench, self.audit, plan.library, state.library, plan.samples)
         regression = hold_regression(self.bench, plan.regression, plan.library, state.library)
         result = plan.library if audit.lower or regression.lost else state.library
         self.bench.meter.end()

@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass, field, replace
 from rewardharness.data.corrections import CORRECTED
 from rewardharness.data.source import Dataset, split
 from rewardharness.errors import InputError
-from rewardharness.evolution.audit import Resample
 from rewardharness.evolution.estimate import Estimate, estimate
 from rewardharness.evolution.proposal import Observe, Orchestrator
 from rewardharness.evolution.regression import RegressionSet
@@ -14,7 +13,6 @@ from rewardharness.evolution.schedules import Schedule
 from rewardharness.evolution.stop import UNLIMITED, Limits
 from rewardharness.files import content_id
 from rewardharness.judging.judge import Judge
-from rewardharness.judging.subagent import SubAgent
 from rewardharness.library.store import Library
 from rewardharness.schema import Example, Json
 
@@ -40,16 +38,10 @@ class Plan:
     seed: int = 0
     audit_share: float = AUDIT_SHARE
     limits: Limits = UNLIMITED
-    again: Judge | None = None
-    """Gives second opinions of the same judge; None for one that always answers the same."""
-    resample: Resample | None = None
-    """Makes the same judge ask several times, for the comparison at the end; None as above."""
     samples: int | None = None
-    """How often it asks then; None for as often as the search did, 0 for no comparison."""
+    """Samples per question of the self-ensembling comparison; None for as many as the search used, 0 for none."""
     concurrency: int = 8
     """Examples under way at once."""
-    router: bool = False
-    """Whether a model decides on entries without triggers."""
     regression: RegressionSet = field(default_factory=RegressionSet)
     """Pairs on which the result must not do worse."""
     corrections: Mapping[str, str] = field(default_factory=dict)
@@ -97,7 +89,7 @@ class Plan:
             "seed": self.seed,
             "audit_share": self.audit_share,
             "samples": self.samples,
-            "router": _router(self.judge),
+            "router": self.judge.router_id,
             "corrections": content_id(dict(self.corrections)) if self.corrections else None,
         }
 
@@ -120,9 +112,3 @@ class Plan:
                 f"the {begin} examples of the pool once comes first.",
                 next_step="Allow more, or use fewer examples.",
             )
-
-
-def _router(judge: Judge) -> str | None:
-    """The model that decides on entries without triggers; None when their wording does."""
-    router = judge.router if isinstance(judge, SubAgent) else None
-    return router.model.id if router is not None else None

@@ -14,7 +14,6 @@ from rewardharness.errors import DataError, InputError
 from rewardharness.evolution.audit import Score
 from rewardharness.evolution.bench import JudgeBench
 from rewardharness.evolution.proposal import Outcome
-from rewardharness.judging.measured import MeasuredJudge
 from rewardharness.library.store import Library
 from rewardharness.schema import Example, Json
 from rewardharness.settings import Settings
@@ -114,9 +113,9 @@ def hold_regression(bench: JudgeBench, known: RegressionSet, start: Library, fin
     meter.begin("drawing", known.pairs)
     examples = known.draw(meter.reach)
     meter.begin("regression", 2 * len(examples))
-    remember = judge.remembering((start, final)) if isinstance(judge, MeasuredJudge) else None
-    if remember is not None:
-        for _ in in_order(remember, examples, bench.concurrency):
+    measure = judge.measure_ahead((start, final))
+    if measure is not None:
+        for _ in in_order(measure, examples, bench.concurrency):
             bench.check()
             meter.step()
         meter.reach(0, 2 * len(examples))

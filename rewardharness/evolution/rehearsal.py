@@ -13,7 +13,7 @@ from rewardharness.evolution.events import Rehearsed
 from rewardharness.evolution.proposal import Proposal, Tried
 from rewardharness.evolution.state import Pending, State
 from rewardharness.evolution.steps import Run, announce, passed, view_of
-from rewardharness.evolution.tool_calls import Observation
+from rewardharness.judging.tool_calls import Observation
 from rewardharness.library.entry import Entry
 from rewardharness.library.store import RemoveEntry
 from rewardharness.models.base import ModelError

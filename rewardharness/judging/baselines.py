@@ -48,6 +48,7 @@ class BaselineJudge(Judge):
 
     kind: Baseline
     ties: bool = False
+    uses_library = False
 
     @property
     def name(self) -> str:

@@ -5,9 +5,62 @@ and start the other requests from what they have already read, if those wait for
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 
 from rewardharness.models.base import ChatRequest, Model, Reply
+from rewardharness.models.probe import Probe
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A model that reports its replies, also those of a judgment that is abandoned."""
+
+    model: Model
+    on_reply: Callable[[Reply], None]
+
+    @property
+    def id(self) -> str:
+        """The model's own id."""
+        return self.model.id
+
+    async def ask(self, request: ChatRequest) -> Reply:
+        """Ask, and report the reply."""
+        reply = await self.model.ask(request)
+        self.on_reply(reply)
+        return reply
+
+    async def close(self) -> None:
+        """Close the model."""
+        await self.model.close()
+
+
+class Servers:
+    """What is known of a model's servers. Copies of a judge share it."""
+
+    def __init__(self) -> None:
+        self._finding: asyncio.Future[Sequence[Probe]] | None = None
+
+    async def remember(self, find_out: Callable[[], Awaitable[Sequence[Probe]]] | None) -> bool:
+        """Return whether the servers cache images; the first caller probes them, once."""
+        if find_out is None:
+            return False
+        if self._finding is None or self._lost(self._finding):
+            self._finding = asyncio.ensure_future(find_out())
+        if not self._finding.done():
+            await asyncio.shield(self._finding)
+        return any(probe.capabilities is not None and probe.capabilities.uuid for probe in self._finding.result())
+
+    @staticmethod
+    def _lost(finding: asyncio.Future[Sequence[Probe]]) -> bool:
+        """Return whether servers must be probed again.
+
+        Probing failed, its event loop ended before it did, or no server answered it in an earlier event loop.
+        """
+        if finding.done() and (finding.cancelled() or finding.exception() is not None):
+            return True
+        useless = not finding.done() or all(probe.capabilities is None for probe in finding.result())
+        return useless and finding.get_loop() is not asyncio.get_running_loop()
 
 
 class Introduction:

@@ -1,19 +1,26 @@
 """What a judge is, and the checks that every judge makes before it looks at anything."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rewardharness.data.source import Dataset
 from rewardharness.data.values import read_data
 from rewardharness.errors import HarnessError, ImageError, InputError
+from rewardharness.library.entry import Entry
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import Library
-from rewardharness.models.base import ModelError
-from rewardharness.schema import LABELS, Example, Failure, ImageInput, Judgment, Report, Usage
+from rewardharness.models.base import ModelError, Reply
+from rewardharness.models.probe import Probe
+from rewardharness.schema import LABELS, ChainStep, Example, Failure, ImageInput, Judgment, Report, Usage
 from rewardharness.settings import Settings
+
+if TYPE_CHECKING:
+    from rewardharness.judging.cache import JudgmentCache
+    from rewardharness.judging.subagent import Showing, SubAgentSettings
+    from rewardharness.judging.tool_calls import Observation
 
 NOT_GRADABLE = "not_gradable"
 """Code of the failure of a single candidate whose instruction nothing that was measured speaks to."""
@@ -28,6 +35,20 @@ class Judge(Protocol):
 
     concurrency: int = 8
     """Examples that are judged side by side, unless a caller chooses."""
+    uses_model: bool = False
+    """Whether it sends requests to a model."""
+    uses_library: bool = True
+    """Whether its judgments depend on the Library."""
+    settings: "SubAgentSettings | None" = None
+    """How a model is asked; None without a model."""
+    cache: "JudgmentCache | None" = None
+    """Where answers of a model are cached; None if they are not."""
+    find_out: Callable[[], Awaitable[Sequence[Probe]]] | None = None
+    """Probes the endpoints of a model; None if there is none to probe."""
+    router_id: str | None = None
+    """Id of the model that decides on entries without triggers; None if their wording decides."""
+    calls_tools: bool = False
+    """Whether a model calls the Tools of the Library."""
 
     @property
     def name(self) -> str:
@@ -50,6 +71,46 @@ class Judge(Protocol):
     def with_ties(self, ties: bool) -> "Judge":
         """Return the same judge with `tie` among its answers, or without."""
         return self
+
+    def with_samples(self, samples: int, first: int = 0) -> "Judge":
+        """Return the same judge with so many samples of each request, at the sampling temperature.
+
+        Args:
+            samples: Number of samples, from 1.
+            first: Number of the first of them. Another number gives other samples.
+
+        Returns:
+            The judge; itself if it always gives the same answer.
+        """
+        return self
+
+    def showings(self, labels: Sequence[str]) -> "list[Showing]":
+        """List what a model is shown for a judgment of these candidates; nothing without a model."""
+        return []
+
+    def estimate_cost(self, example: Example) -> int:
+        """Return the number of requests for an example, at least: without cached answers, Tools and retries."""
+        return len(self.showings(example.labels))
+
+    def watched(self, on_step: "Callable[[Showing, ChainStep], None]", on_reply: Callable[[Reply], None]) -> "Judge":
+        """Return the same judge, reporting each step of a model's chain and each of its replies."""
+        return self
+
+    def reusing(self, earlier: "Judge") -> "Judge":
+        """Return the same judge with the model of an earlier one, whose servers are known already."""
+        return self
+
+    def measure_ahead(self, libraries: Sequence[Library]) -> Callable[[Example], None] | None:
+        """Return a function for other processes that caches what Libraries measure of an example; None if it cannot."""
+        return None
+
+    async def check(self) -> Sequence[Probe] | Reply | None:
+        """Probe the endpoints of a model, or ask it a small question where there is none; None without a model."""
+        return None
+
+    async def try_tool(self, tool: Entry, examples: Sequence[Example]) -> "list[Observation]":
+        """Call a prompted Tool on examples as in a judgment; nothing unless `calls_tools`."""
+        return []
 
     def score(
         self, source: Any, candidates: Any, instruction: str, *, library: Library | Path | str | None = None

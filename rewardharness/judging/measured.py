@@ -113,7 +113,7 @@ class MeasuredJudge(Judge):
     async def close(self) -> None:
         """There is nothing to close."""
 
-    def remembering(self, libraries: Sequence[Library]) -> Callable[[Example], None] | None:
+    def measure_ahead(self, libraries: Sequence[Library]) -> Callable[[Example], None] | None:
         """Make a function for other processes that measures what Libraries ask for, into the cache of this judge.
 
         Returns:

@@ -61,6 +61,7 @@ class ScoredElsewhere(Judge):
     file: str
     given: Mapping[str, Given]
     ties: bool = False
+    uses_library = False
 
     @property
     def name(self) -> str:

@@ -21,17 +21,20 @@ from rewardharness.judging.context import Shown
 from rewardharness.judging.conversation import ChainSettings, Conversation
 from rewardharness.judging.groups import rank
 from rewardharness.judging.instruction import read_instruction
-from rewardharness.judging.introduction import Introduction
+from rewardharness.judging.introduction import Counted, Introduction, Servers
 from rewardharness.judging.judge import Judge, failure_of, refuse, unjudged
 from rewardharness.judging.llm_router import LLMRouter
 from rewardharness.judging.protocols import Asking, ask_digits, ask_direct, ask_letter, ask_rubric, ask_scores
 from rewardharness.judging.revision import measures_revision
 from rewardharness.judging.router import Route, route
+from rewardharness.judging.tool_calls import Observation, observe
 from rewardharness.judging.verdict import Verdict, lead_of, mean_scores, put_together
+from rewardharness.library.entry import Entry
 from rewardharness.library.store import Library
 from rewardharness.measure.encoded import EncodedImage, bytes_to_read, encode_for_model
-from rewardharness.models.base import ImagePart, Model
+from rewardharness.models.base import ChatRequest, ImagePart, Message, Model, Reply
 from rewardharness.models.limits import ByteBudget
+from rewardharness.models.openai_compatible import OpenAICompatibleModel
 from rewardharness.models.probe import Probe
 from rewardharness.prompts import version
 from rewardharness.schema import TIE, ChainStep, EditRequest, Example, Failure, Judgment, Usage
@@ -142,8 +145,9 @@ class SubAgent(Judge):
     pictures: bool = False
     find_out: Callable[[], Awaitable[Sequence[Probe]]] | None = None
     concurrency: int = 32
-    _finding: asyncio.Future[Sequence[Probe]] | None = field(default=None, repr=False, compare=False)
+    _servers: Servers = field(default_factory=Servers, repr=False, compare=False)
     room: ByteBudget = field(default_factory=lambda: ByteBudget(_room()), repr=False, compare=False)
+    uses_model = True
 
     @property
     def name(self) -> str:
@@ -163,6 +167,55 @@ class SubAgent(Judge):
     def with_ties(self, ties: bool) -> "SubAgent":
         """Return the same judge with `tie` among its answers, or without. The protocol `logprob` has no ties."""
         return replace(self, settings=replace(self.settings, ties=ties and self.settings.protocol != "logprob"))
+
+    def with_samples(self, samples: int, first: int = 0) -> "SubAgent":
+        """Return the same judge with so many samples of each request, at the sampling temperature."""
+        how = replace(self.settings, temperature=self.settings.sample_temperature)
+        return replace(self, settings=replace(how, samples=samples, first_sample=first))
+
+    @property
+    def router_id(self) -> str | None:  # type: ignore[override]  # read-only
+        """Id of the model that decides on entries without triggers."""
+        return self.router.model.id if self.router is not None else None
+
+    @property
+    def calls_tools(self) -> bool:  # type: ignore[override]  # read-only
+        """Whether the model calls the Tools of the Library."""
+        return self.settings.protocol == "chain" and self.settings.tool_limit > 0
+
+    def watched(self, on_step: Callable[[Showing, ChainStep], None], on_reply: Callable[[Reply], None]) -> "SubAgent":
+        """Return the same judge, reporting each step of the chain and each reply, also of an abandoned judgment."""
+        return replace(self, model=Counted(self.model, on_reply), on_step=on_step)
+
+    def reusing(self, earlier: Judge) -> "SubAgent":
+        """Return the same judge with the model of an earlier one; endpoints out of rotation are asked again at once."""
+        if self.find_out is None or not isinstance(earlier, SubAgent):
+            return self
+        if isinstance(earlier.model, OpenAICompatibleModel):
+            earlier.model.readmit()
+        return replace(earlier, settings=self.settings, cache=self.cache, router=self.router)
+
+    async def check(self) -> Sequence[Probe] | Reply:
+        """Probe the endpoints of the model, or ask it a small question if it has none.
+
+        Raises:
+            ModelError: If the question is not answered.
+        """
+        try:
+            if self.find_out is not None:
+                return await self.find_out()
+            return await self.model.ask(ChatRequest((Message.of("user", "Say yes."),), max_tokens=256, timeout=120.0))
+        finally:
+            await self.model.close()
+
+    async def try_tool(self, tool: Entry, examples: Sequence[Example]) -> list[Observation]:
+        """Call a prompted Tool on examples as in a judgment."""
+        if not self.calls_tools:
+            return []
+        try:
+            return await observe(self.model, self.cache, self.settings.max_pixels, tool, examples)
+        finally:
+            await self.close()
 
     async def judge(self, example: Example, library: Library) -> Judgment:
         """Judge one example.
@@ -231,7 +284,7 @@ class SubAgent(Judge):
             parts[0],
             dict(zip(example.labels, parts[1:], strict=True)),
             tuple(notes),
-            Introduction(self.model, self._servers_remember),
+            Introduction(self.model, partial(self._servers.remember, self.find_out)),
         )
 
     def showings(self, labels: Sequence[str]) -> list[Showing]:
@@ -270,16 +323,6 @@ class SubAgent(Judge):
             for step in verdict.steps:
                 self.on_step(unit, step)
         return verdict
-
-    async def _servers_remember(self) -> bool:
-        """Say whether the servers remember images; whoever comes first finds out what they do, once."""
-        if self.find_out is None:
-            return False
-        if self._finding is None or _lost(self._finding):
-            self._finding = asyncio.ensure_future(self.find_out())
-        if not self._finding.done():
-            await asyncio.shield(self._finding)
-        return any(probe.capabilities is not None and probe.capabilities.uuid for probe in self._finding.result())
 
     async def _ask(self, unit: Showing, case: _Case) -> Verdict:
         shown = Shown(case.source, tuple(case.candidates[label] for label in unit.own), unit.own)
@@ -346,17 +389,6 @@ class SubAgent(Judge):
             scores=scores,
             position_consistent=consistent if self.settings.both_orders else None,
         )
-
-
-def _lost(finding: asyncio.Future[Sequence[Probe]]) -> bool:
-    """Whether an examination has to be repeated.
-
-    It failed, its event loop ended before it did, or no server answered it in an earlier event loop.
-    """
-    if finding.done() and (finding.cancelled() or finding.exception() is not None):
-        return True
-    useless = not finding.done() or all(probe.capabilities is None for probe in finding.result())
-    return useless and finding.get_loop() is not asyncio.get_running_loop()
 
 
 def _room() -> int:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 from rewardharness.files import content_id
 from rewardharness.judging.judge import Judge, unjudged, with_ungradable
-from rewardharness.judging.subagent import SubAgent
 from rewardharness.library.store import Library
 from rewardharness.schema import LABELS, TIE, Example, Failure, ImageInput, Judgment, Scores
 from rewardharness.serving.faults import DEADLINE, DEFECT, SHUTTING_DOWN, Fault, failure_for
@@ -92,7 +91,7 @@ class Scorer:
         self.under_way = 0
         """Judgments in progress."""
         self._slots = asyncio.Semaphore(limits.concurrency)
-        self._asks = isinstance(judge, SubAgent)
+        self._asks = judge.uses_model
         self._closing = False
         self._shared: dict[tuple[str, ...], _Shared] = {}
         self._remembered: OrderedDict[tuple[str, ...], Judgment] = OrderedDict()

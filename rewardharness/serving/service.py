@@ -10,7 +10,6 @@ from rewardharness import __version__
 from rewardharness.files import content_id
 from rewardharness.judging.best_of import cost
 from rewardharness.judging.judge import Judge
-from rewardharness.judging.subagent import SubAgent
 from rewardharness.library.store import Library
 from rewardharness.schema import Json
 from rewardharness.serving.body import ClientGoneError, Parse, Receive, body_too_large, parse_body, read_body
@@ -91,7 +90,7 @@ class Service:
         self.judge = judge
         self._desk = asyncio.Lock()
         self.scorer = Scorer(judge, library, limits, self._made)
-        self.readiness = Readiness(judge.find_out if isinstance(judge, SubAgent) else None)
+        self.readiness = Readiness(judge.find_out)
         self.log: RequestLog | None = None
         gauge = self.metrics.gauge
         labels = {"library": library.id, "judge": judge.name, "protocol": judge.protocol, "release": release or ""}

@@ -17,7 +17,7 @@ from PIL import Image
 
 from rewardharness.files import sha256, write_bytes
 from rewardharness.judging.baselines import ranked
-from rewardharness.judging.judge import unjudged
+from rewardharness.judging.judge import Judge, unjudged
 from rewardharness.library.store import Library
 from rewardharness.measure.images import load_picture
 from rewardharness.schema import SCALE, Example, Failure, ImageInput, Judgment, Scores
@@ -48,14 +48,14 @@ def levels(chance: random.Random, count: int, *, low: int = 0) -> list[int]:
     return chance.sample(range(low, LEVELS + 1), count)
 
 
-class Pixels:
+class Pixels(Judge):
     """A judge that sees the quality of an edit; may prefer the worse one, or fail on some examples."""
+
+    name, protocol, revision = "pixels", "looking", "1"
 
     def __init__(self, *, ties: bool = False, upside_down: bool = False, fails: Collection[str] = ()) -> None:
         self.ties, self._upside_down, self._fails = ties, upside_down, frozenset(fails)
         self.name = f"pixels{' upside down' if upside_down else ''}{' failing' if fails else ''}"
-        self.protocol = "looking"
-        self.revision = "1"
         self.seen: list[Example] = []
 
     async def judge(self, example: Example, library: Library) -> Judgment:

@@ -128,6 +128,13 @@ class ListOrchestrator:
         return None
 
 
+class ExactAgent(SubAgent):
+    """A Sub-Agent whose model gives the same answer to the same question."""
+
+    def with_samples(self, samples: int, first: int = 0) -> SubAgent:
+        return self
+
+
 def make_plan(
     home: Path,
     *,
@@ -141,7 +148,7 @@ def make_plan(
 ) -> tuple[Plan, ScriptedModel]:
     """A plan with a scripted model as the judge, and the model to look at."""
     model = ScriptedModel(answers)
-    judge = SubAgent(model, SubAgentSettings(both_orders=False), JudgmentCache(home / "cache"))
+    judge = ExactAgent(model, SubAgentSettings(both_orders=False), JudgmentCache(home / "cache"))
     plan = Plan(
         dataset or make_dataset(),
         library,

@@ -5,7 +5,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -153,10 +153,6 @@ def world(
         )
         schedule = DefaultSchedule(proposals=proposals, per_round=3, patience=patience, prune_share=0.2)
         plan = Plan(read_folder(data), start, agent, proposes, schedule, lambda example: {}, samples=2, concurrency=4)
-        again = replace(agent, settings=replace(agent.settings, temperature=0.7))
-        plan = replace(
-            plan, again=again, resample=lambda times: replace(agent, settings=replace(agent.settings, samples=times))
-        )
         yield World(plan, one, other)
 
 

@@ -27,6 +27,7 @@ from rewardharness.evolution.report_page import headline
 from rewardharness.evolution.schedules import DefaultSchedule
 from rewardharness.evolution.status import read_status, spent_by
 from rewardharness.evolution.stop import STOP_FILE, Budget, Limits, Paused, Stopped
+from rewardharness.judging.subagent import SubAgent
 from rewardharness.library.store import Library
 from rewardharness.models.base import ChatRequest, ModelError
 from rewardharness.models.scripted import Script
@@ -387,12 +388,10 @@ def test_too_few_labels_are_refused(tmp_path: Path) -> None:
 
 def test_self_ensembling_asks_as_often_as_the_search_did(tmp_path: Path) -> None:
     plan, _ = make_plan(tmp_path)
-    judge = plan.judge
-
-    def resample(times: int):  # type: ignore[no-untyped-def]
-        return replace(judge, settings=replace(judge.settings, samples=times))  # type: ignore[type-var,attr-defined]
-
-    report = evolve(replace(plan, resample=resample, samples=None), tmp_path / "run", Watch())
+    exact = plan.judge
+    assert isinstance(exact, SubAgent)
+    judge = SubAgent(exact.model, exact.settings, exact.cache)
+    report = evolve(replace(plan, judge=judge, samples=None), tmp_path / "run", Watch())
     ensemble = report["audit"]["ensemble"]
     assert ensemble["samples"] == round(report["spent"]["judgments"] / 12) > 2
     assert ensemble["accuracy"] == 0.5, "asking a judge that errs by nature again does not help"

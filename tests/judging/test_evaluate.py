@@ -11,7 +11,7 @@ from model_server import Fault, ModelServer
 from PIL import Image
 
 from rewardharness.judging.evaluate import Cancel, evaluate, run_to_end
-from rewardharness.judging.judge import unjudged
+from rewardharness.judging.judge import Judge, unjudged
 from rewardharness.judging.subagent import SubAgent, SubAgentSettings
 from rewardharness.library.store import EMPTY, Library
 from rewardharness.models.open import open_model
@@ -43,7 +43,7 @@ def test_a_model_that_hangs_is_given_up_at_once_and_its_connections_with_it(exam
     cancel()  # after the end, harmless
 
 
-class Quick:
+class Quick(Judge):
     """A judge that ends the evaluation while it judges."""
 
     name = protocol = revision = "quick"

@@ -9,14 +9,14 @@ from typing import Any
 from rewardharness.errors import HarnessError
 from rewardharness.files import content_id
 from rewardharness.judging.answers import ToolRequest
+from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.context import Shown
 from rewardharness.judging.instruction import read_instruction
-from rewardharness.judging.subagent import SubAgent
 from rewardharness.judging.tools import ToolBox
 from rewardharness.judging.verdict import usage_of
 from rewardharness.library.entry import Entry
 from rewardharness.measure.encoded import encode_for_model
-from rewardharness.models.base import ImagePart, ModelError
+from rewardharness.models.base import ImagePart, Model, ModelError
 from rewardharness.prompts import version
 from rewardharness.schema import Example, Usage
 
@@ -43,36 +43,44 @@ class Observation:
     """What it cost; nothing where it was remembered."""
 
 
-async def observe(judge: SubAgent, tool: Entry, examples: Sequence[Example]) -> list[Observation]:
-    """Call a Tool on examples, side by side, as the judge would: its model, its images, all of them at once.
+async def observe(
+    model: Model, cache: JudgmentCache | None, max_pixels: int | None, tool: Entry, examples: Sequence[Example]
+) -> list[Observation]:
+    """Call a Tool on examples, side by side, with all images of each at once.
 
-    A reply that breaks the Tool's schema is sent back once, as in a judgment. What was observed is remembered in the
-    judge's cache.
+    A reply that breaks the Tool's schema is sent back once, as in a judgment.
+
+    Args:
+        model: The model of the judge.
+        cache: Where observations are cached; None for nowhere.
+        max_pixels: As in `SubAgentSettings`.
+        tool: The Tool.
+        examples: The examples.
     """
-    try:
-        return list(await asyncio.gather(*(_observe(judge, tool, example) for example in examples)))
-    finally:
-        await judge.close()
+    calls = (_observe(model, cache, max_pixels, tool, example) for example in examples)
+    return list(await asyncio.gather(*calls))
 
 
-async def _observe(judge: SubAgent, tool: Entry, example: Example) -> Observation:
+async def _observe(
+    model: Model, cache: JudgmentCache | None, max_pixels: int | None, tool: Entry, example: Example
+) -> Observation:
     usage = Usage()
 
     async def call() -> dict[str, Any]:
         nonlocal usage
         shown = Shown(parts[0], tuple(parts[1:]), example.labels)
-        box = ToolBox((tool,), judge.model, shown, read_instruction(example.instruction))
+        box = ToolBox((tool,), model, shown, read_instruction(example.instruction))
         observed = await box.run(ToolRequest(tool.name, (), ""))
         usage = sum((usage_of(reply) for reply in observed.replies), Usage())
         last = observed.replies[-1].text if observed.replies else ""
         return {"result": dict(observed.result), "last": last[:MAX_SAID]}
 
     try:
-        parts = await asyncio.to_thread(_parts, judge, example)
-        if judge.cache is None:
+        parts = await asyncio.to_thread(_parts, example, max_pixels)
+        if cache is None:
             found = await call()
         else:
-            known, _ = await judge.cache.remember(_key(judge, tool, parts), judge.model.id, call, _check)
+            known, _ = await cache.remember(_key(model, tool, parts), model.id, call, _check)
             found = known or {"result": {}, "last": ""}
     except ModelError as error:
         problem = f"{error.title}: {error.message}"
@@ -100,12 +108,12 @@ def _problem(result: dict[str, Any], tool: Entry) -> str:
     return ""
 
 
-def _parts(judge: SubAgent, example: Example) -> list[ImagePart]:
+def _parts(example: Example, max_pixels: int | None) -> list[ImagePart]:
     images = (example.source, *example.candidates)
-    encoded = [encode_for_model(each, judge.settings.max_pixels) for each in images]
+    encoded = [encode_for_model(each, max_pixels) for each in images]
     return [ImagePart(each.data, each.mime) for each in encoded]
 
 
-def _key(judge: SubAgent, tool: Entry, parts: Sequence[ImagePart]) -> str:
+def _key(model: Model, tool: Entry, parts: Sequence[ImagePart]) -> str:
     images = [part.sha256 for part in parts]
-    return content_id(["tool", version("tool_rules", "reminder"), judge.model.id, tool.entry_id, images])
+    return content_id(["tool", version("tool_rules", "reminder"), model.id, tool.entry_id, images])

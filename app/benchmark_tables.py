@@ -117,18 +117,7 @@ def judging_table(result: Json) -> str:
             ]
         )
     head = ["Judge and Library", "Judged by", "Coverage", "Failures", "Same in both orders", "Cost"]
-    return block(table(head, cells, "cards judging") + _nothing_without(result))
-
-
-def _nothing_without(result: Json) -> str:
-    """Why the measured judge has no judgments without a Library, where that is so."""
-    bare = [
-        row
-        for row in result["rows"]
-        if row["role"] == "empty" and not row["judged"] and "nothing_to_measure" in row["failures"]
-    ]
-    text = "Without a Library the measured judge has no criteria, so it judges nothing. That is no score of zero."
-    return paragraph(text, "faint") if bare else ""
+    return block(table(head, cells, "cards judging"))
 
 
 def published(result: Json) -> str:

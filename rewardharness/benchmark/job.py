@@ -114,7 +114,8 @@ def make_entries(
             run is about, unless `head` has rows; the others are baselines.
         library: The Library of all judges that read one.
         library_name: Its name in the table.
-        without_library: Whether the first judge is also there without a Library.
+        without_library: Whether the first judge is also there without a Library. The pixel-based judge, which judges
+            nothing without one, is not.
         head: Rows that come first, such as those of a release.
         evolved_on: Digests of the data that the Library of a release was evolved on.
     """
@@ -122,9 +123,10 @@ def make_entries(
     for judge in judges:
         first = not entries
         role: Role = "judge" if first else "baseline"
-        if judge(False).uses_library:
+        opened = judge(False)
+        if opened.uses_library:
             entries.append(BenchmarkEntry(role, library, library_name, judge, release_data=evolved_on))
-            if first and without_library:
+            if first and without_library and opened.uses_model:
                 entries.append(BenchmarkEntry("empty", EMPTY, NO_LIBRARY, judge))
         else:
             entries.append(BenchmarkEntry(role, EMPTY, NO_LIBRARY, judge))

@@ -65,7 +65,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     add_skip(one)
     add_options(one, release=True, ties=False)
     table = one.add_argument_group("who else is in the table")
-    table.add_argument("--no-baseline", action="store_true", help="leave out the same judge without a Library")
+    table.add_argument("--no-baseline", action="store_true", help="leave out the same model without a Library")
     table.add_argument(
         "--baselines",
         action="append",
@@ -252,7 +252,7 @@ def _released(arguments: argparse.Namespace, settings: Settings) -> "tuple[list[
 
     named, ties = f"release {release.id[:12]}", bool(release.settings["ties"])
     found = [BenchmarkEntry("judge", library, named, judge, release.id, ties, release.evolved_on)]
-    if library.id != EMPTY.id and not arguments.no_baseline:
+    if library.id != EMPTY.id and not arguments.no_baseline and judge(ties).uses_model:
         bare = f"{NO_LIBRARY} (judge and settings of {named}, not the release)"
         found.append(BenchmarkEntry("empty", EMPTY, bare, judge, release.id, ties))
     return found, release

@@ -20,8 +20,8 @@ USUAL_SHARE = 0.4
 REMEMBERED = 0.02
 """What a judgment from remembered measurements takes, in judgments that measure."""
 
-SMALL = 0.3
-"""The same for drawing and measuring a small pair of the regression set."""
+SMALL = 0.15
+"""The same for drawing a small pair of the regression set, or measuring it."""
 
 USUAL_REACH = 0.35
 """Share of the pool that an entry touches, where there are no entries to go by."""
@@ -57,7 +57,10 @@ class Estimate:
         search, audit, regression = self.search + 0.0, self.audit + self.ensemble + 0.0, self.regression + 0.0
         if not self.requests:  # each example is measured once, whatever the Library
             search, audit, regression = search * REMEMBERED, audit / 2, regression / 2 * SMALL
-        return {"pool": float(self.begin), "search": search, "audit": audit, "regression": regression}
+        drawing = self.regression / 2 * SMALL
+        return {
+            "pool": float(self.begin), "search": search, "audit": audit, "drawing": drawing, "regression": regression
+        }  # fmt: skip
 
     def to_json(self) -> dict[str, int]:
         """Put it into JSON."""

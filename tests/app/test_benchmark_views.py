@@ -19,6 +19,7 @@ from app.markup import plain
 from app.new_benchmark import PLACE
 from rewardharness.benchmark.task import Task, list_tasks, read_task
 from rewardharness.data.opening import DEMO
+from rewardharness.library.store import Library
 from rewardharness.schema import Json
 
 SHARES = st.floats(0, 1)
@@ -55,12 +56,10 @@ def test_the_table_has_every_row_with_value_interval_n_coverage_and_guessing(
     number = found["rows"][0]["numbers"][0]
     low, high = (f"{100 * bound:.1f}" for bound in number["interval"])
     assert f"{100 * number['value']:.1f} [{low}, {high}]" in shown and f"{PAIRS} of {PAIRS}" in shown
-    assert "no Library" in shown and "random (baseline)" in shown and "50.0" in shown
-    assert f"0 of {PAIRS}" in shown, "what was not judged lowers the coverage and is no zero"
+    assert "random (baseline)" in shown and "50.0" in shown
     assert "drawn: exact among A, B" in shown and "measured (no VLM) against it" in shown
     judging = text_of(benchmark_tables.judging_table(found))
-    assert f"{PAIRS} of {PAIRS} (100.0%)" in judging and f"This Library has nothing to go by here: {PAIRS}" in judging
-    assert "no score of zero" in judging and "no model was asked" in judging
+    assert f"{PAIRS} of {PAIRS} (100.0%)" in judging and "no model was asked" in judging
     assert builtin in text_of(benchmark_views.about_run(services.look(builtin), services.command(builtin)))
     assert "in percent" in text_of(benchmark_views.summary(found))
     assert benchmark_views.summary({**found, "parts": found["parts"] * 9}) == ""
@@ -161,10 +160,16 @@ def test_what_differs_with_the_order_is_said_for_both_orders() -> None:
     assert words.endswith("first: A is better, in reverse: it cannot tell · second: B is better")
 
 
-def test_a_row_that_judged_nothing_says_so_everywhere(world: tuple[BenchmarkServices, str, str]) -> None:
-    services, builtin, _ = world
+def test_a_row_that_judged_nothing_says_so_everywhere(tmp_path: Path) -> None:
+    Library(()).save(tmp_path / "bare")
+    data = make_labelled(tmp_path / "pairs", hostile=HOSTILE)
+    builtin = judged(tmp_path / "home", on(data, library=str(tmp_path / "bare")), "bare")
+    services = app_services(tmp_path / "home", tmp_path / "scratch").benchmarks
     found = services.open(builtin).result
-    bare = next(row["key"] for row in found["rows"] if row["role"] == "empty")
+    bare = found["rows"][0]["key"]
+    shown = text_of(benchmark_tables.rows_table(found))
+    assert f"0 of {PAIRS}" in shown, "what was not judged lowers the coverage and is no zero"
+    assert f"This Library has nothing to go by here: {PAIRS}" in text_of(benchmark_tables.judging_table(found))
     assert "says nothing of how sure it is" in text_of(benchmark_tables.calibration(found, bare))
     assert "how far one candidate leads" in text_of(benchmark_tables.by_margin(found, bare))
     assert f"0 of {PAIRS - 4}" in text_of(benchmark_tables.by_kind(found, bare))

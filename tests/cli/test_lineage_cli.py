@@ -224,7 +224,10 @@ def test_an_eval_is_read_from_a_benchmark_with_its_examples(
     assert "has no row 'nobody'" in run(
         "record-eval", "x", "--report", "bench/report.json", "--row", "nobody", status=1
     )
-    assert "nothing was judged" in run("record-eval", "x", "--report", "bench/report.json", "--row", "empty", status=1)
+    Library(()).save(place / "bare")
+    main(["benchmark", "pairs", "--library", "bare", "--run", "none", "--quiet"])
+    capsys.readouterr()
+    assert "nothing was judged" in run("record-eval", "x", "--report", "none/report.json", status=1)
     assert "differ in the judge" in run("compare", "always-a", "timid", status=1)
     found = run.json("compare", "always-a", "timid", "--different-judges")
     [metric] = [each for each in found["metrics"] if "exact" in each["name"]]

@@ -253,9 +253,9 @@ def _draw_who(services: AppServices) -> tuple[Chooser, Released]:
 
 def _draw_table() -> tuple[gr.Checkbox, gr.CheckboxGroup]:
     bare = gr.Checkbox(
-        True,
+        False,
         label="The same judge without a Library",
-        info="What the Library is worth is the difference. Twice the cost for a model.",
+        info="Models only: what the Library is worth is the difference, at twice the cost.",
         elem_id="benchmark-bare",
     )
     baselines = gr.CheckboxGroup(

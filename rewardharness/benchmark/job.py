@@ -55,7 +55,7 @@ def benchmark(  # noqa: PLR0913  (one argument per choice, as on the command lin
     restart: bool = False,
     retry_failed: bool = False,
 ) -> BenchmarkReport:
-    """Judge a benchmark and compare with its human labels, next to the same judge without a Library.
+    """Judge a benchmark and compare with its human labels, next to the same model without a Library.
 
     The run is resumable: the same call judges only what is missing.
 
@@ -65,7 +65,7 @@ def benchmark(  # noqa: PLR0913  (one argument per choice, as on the command lin
         judge: The judge, or its name. Ties are among its answers where the labels have ties.
         library: The Library, as `Judge.score` accepts it.
         baselines: Further judges in the table, such as `"random"` and `"closer"`.
-        without_library: Whether the same judge without a Library is in the table.
+        without_library: Whether the same model without a Library is in the table.
         protocol: One of the task's protocols; None for its first.
         limit: Size of a stratified sample in pairs or groups; None for all.
         seed: Seed of the sample.

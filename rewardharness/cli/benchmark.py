@@ -96,7 +96,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 def run(arguments: argparse.Namespace, settings: Settings) -> int:
     """Judge a task and count how far the judge agrees with its labels, with n, coverage and intervals.
 
-    Says first what it will cost. Resumable: the same command goes on where it stopped. The same judge without a Library
+    Says first what it will cost. Resumable: the same command goes on where it stopped. The same model without a Library
     stands beside it, and further judges if asked for.
     """
     from rewardharness.benchmark.report import read_result, write_for_library, write_report

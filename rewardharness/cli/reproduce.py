@@ -84,8 +84,9 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 def reproduce(arguments: argparse.Namespace, settings: Settings) -> int:
     """Go the whole path of the paper: check, data, a judge that is served, evolution, benchmarks.
 
-    Ends with one table: the evolved Library, the starting one and no Library, for the same judge. Resumable. Each step
-    is printed as the command that it is. --smoke goes the same path with drawn data and without any model.
+    Ends with one table: the evolved Library, the starting one and, for a model, no Library, for the same judge.
+    Resumable. Each step is printed as the command that it is. --smoke goes the same path with drawn data and without
+    any model.
     """
     folder = arguments.run_folder or settings.home / "runs" / ("reproduce-smoke" if arguments.smoke else "reproduce")
     plan = _plan(arguments)

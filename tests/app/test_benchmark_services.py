@@ -353,16 +353,16 @@ def test_a_benchmark_outlives_who_began_it_is_stopped_killed_and_goes_on(
     assert other.stop(name).state == "stopping"
     process.resume()
     rests = follow(other, name)
-    assert rests.state == "stopped" and rests.judged < 22 and rests.wanted == 22
+    assert rests.state == "stopped" and rests.judged < 11 and rests.wanted == 11
     missing = sum(row["missing"] for row in services.open(name).result["rows"])
-    assert missing == 22 - rests.judged and services.goes_on(name)
+    assert missing == 11 - rests.judged and services.goes_on(name)
     halt.at("results.jsonl", rests.judged + 1)
     services.resume(name)
     halt.reached().kill()
     assert follow(services, name).state == "interrupted"
     services.resume(name)
     done = follow(services, name)
-    assert (done.state, done.judged) == ("finished", 22)
+    assert (done.state, done.judged) == ("finished", 11)
 
 
 def test_what_cannot_begin_says_why_in_the_words_of_the_command(world: World, tmp_path: Path) -> None:

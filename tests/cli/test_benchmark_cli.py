@@ -330,7 +330,7 @@ def test_real_pairs_are_judged_beside_the_baselines(
     assert main([*words, "--run", str(tmp_path / "run"), "--json", "--quiet"]) == 0
     result = said(capsys)
     assert result["sampled"] == [8, 152, 0]
-    assert len(result["rows"]) == 5
+    assert len(result["rows"]) == 4
     counted = sum(each["n"] for each in result["rows"][0]["numbers"] if each["metric"] == "exact")
     assert counted == 8 and result["rows"][0]["coverage"] == 1.0
     kinds = {each["part"] for each in result["counted"] if each["counted"]}

@@ -10,6 +10,37 @@ from app_parts import Pictures, Served, running_app
 from hostile import HOSTILE, HOSTILE_DOCUMENT
 from lineage_parts import Scene, make_scene
 from PIL import Image
+from playwright.sync_api import BrowserContext, expect, sync_playwright
+from visits import CHROMIUM, PATIENCE
+
+NO_GPU = ["--disable-gpu", "--disable-gpu-compositing", "--disable-software-rasterizer"]
+"""Without them, and where there is no GPU, Chromium emulates one, which costs a third of the time of the tests."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Have the tests with a browser run first, as they take longest, and give them time."""
+    items.sort(key=lambda item: "browser" not in item.keywords)
+    for item in items:
+        if "browser" in item.keywords:
+            item.add_marker(pytest.mark.timeout(400))
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrowserContext]:
+    """Chromium with a cache, which pages load from in half the time.
+
+    Not for longer than a module: what drives it has an event loop in this thread, and other tests need their own.
+    """
+    if CHROMIUM is None:
+        pytest.skip("no Chromium on the PATH")
+    args = ["--no-sandbox", "--disable-dev-shm-usage", *NO_GPU]
+    profile = tmp_path_factory.getbasetemp() / "chromium"
+    with sync_playwright() as running:
+        started = running.chromium.launch_persistent_context(profile, executable_path=CHROMIUM, args=args)
+        started.set_default_timeout(PATIENCE)
+        expect.set_options(timeout=PATIENCE)
+        yield started
+        started.close()
 
 
 @pytest.fixture(scope="session")

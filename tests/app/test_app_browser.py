@@ -2,17 +2,14 @@
 
 import itertools
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from app_parts import Pictures, Served
 from hostile import HOSTILE
-
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-from playwright.sync_api import Browser, Page, Route, expect, sync_playwright  # noqa: E402
-from screenshots import photograph, screenshot_folder  # noqa: E402
-from visits import CHROMIUM, give, open_tab, visit  # noqa: E402
+from playwright.sync_api import BrowserContext, Page, Route, expect
+from screenshots import at_each_size, photograph
+from visits import give, open_tab, visit
 
 COVERED = """line => {
   const box = line.getBoundingClientRect(), block = line.closest(".block"), whole = block.getBoundingClientRect();
@@ -29,18 +26,7 @@ COVERED = """line => {
 }"""
 """What is wrong with where the line with the place in the queue stands."""
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH"),
-]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as running:
-        started = running.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"])
-        yield started
-        started.close()
+pytestmark = pytest.mark.browser
 
 
 def open_library(page: Page, folder: Path) -> None:
@@ -63,13 +49,8 @@ def wait_in_line(page: Page) -> None:
     page.route("**/queue/data*", lambda route: route.fulfill(content_type="text/event-stream", body=news))
 
 
-@pytest.mark.parametrize("size", ["wide", "narrow"])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_who_waits_sees_the_place_in_the_queue(
-    browser: Browser, served: Served, tmp_path_factory: pytest.TempPathFactory, size: str, scheme: str
-) -> None:
-    folder = screenshot_folder(tmp_path_factory)
-    page = visit(browser, served, size, scheme).page
+def test_who_waits_sees_the_place_in_the_queue(browser: BrowserContext, served: Served) -> None:
+    page = visit(browser, served.url).page
     page.get_by_role("button", name="A red balloon").click()
     verdict = page.locator("#verdict")
     expect(verdict).to_contain_text("People would most likely prefer B.")
@@ -87,16 +68,17 @@ def test_who_waits_sees_the_place_in_the_queue(
         line = page.locator(f"{waiting} .progress-text")
         expect(line).to_contain_text("queue: 3/5")
         expect(line).to_be_visible()
-        photograph(page, folder / f"{size}-{scheme}-{number}-queue.png")
-        covered = line.evaluate(COVERED)
-        assert covered == [], (
-            f"{waiting}: the line and what is below it lie over each other, or it is cut off: {covered}"
-        )
+        photograph(page, f"{number}-queue")
+        for size in at_each_size(page):
+            covered = line.evaluate(COVERED)
+            assert covered == [], (
+                f"{waiting}, {size}: the line and what is below it lie over each other, or it is cut off: {covered}"
+            )
     page.close()
 
 
-def test_from_upload_to_feedback_to_the_library(browser: Browser, served: Served, pictures: Pictures) -> None:
-    seen = visit(browser, served)
+def test_from_upload_to_feedback_to_the_library(browser: BrowserContext, served: Served, pictures: Pictures) -> None:
+    seen = visit(browser, served.url)
     page = seen.page
     expect(page.locator("#verdict")).to_contain_text("The verdict will stand here")
     give(page, pictures, pictures.instruction)
@@ -128,9 +110,9 @@ def test_from_upload_to_feedback_to_the_library(browser: Browser, served: Served
 
 
 def test_mistakes_are_met_with_a_remedy_and_another_visitor_sees_nothing(
-    browser: Browser, served: Served, pictures: Pictures, tmp_path: Path
+    browser: BrowserContext, served: Served, pictures: Pictures, tmp_path: Path
 ) -> None:
-    seen = visit(browser, served)
+    seen = visit(browser, served.url)
     page = seen.page
     page.locator("#compare").click()
     expect(page.locator("#verdict")).to_contain_text("Add the picture before the edit.")
@@ -146,7 +128,7 @@ def test_mistakes_are_met_with_a_remedy_and_another_visitor_sees_nothing(
     expect(page.locator("#source img")).to_have_count(0)
     page.get_by_role("button", name="Brighter picture").click()
     expect(page.locator("#verdict")).to_contain_text("People would most likely prefer C.")
-    other = visit(browser, served)
+    other = visit(browser, served.url)
     expect(other.page.locator("#verdict")).to_contain_text("The verdict will stand here")
     open_library(page, tmp_path / "nowhere")
     expect(page.locator("#library-summary")).to_contain_text("The folder does not exist.")
@@ -156,9 +138,9 @@ def test_mistakes_are_met_with_a_remedy_and_another_visitor_sees_nothing(
 
 
 def test_a_hostile_library_is_only_text(
-    browser: Browser, served: Served, hostile_library: Path, pictures: Pictures
+    browser: BrowserContext, served: Served, hostile_library: Path, pictures: Pictures
 ) -> None:
-    seen = visit(browser, served)
+    seen = visit(browser, served.url)
     page = seen.page
     open_library(page, hostile_library)
     expect(page.locator("#library-summary")).to_contain_text("1 Skill")
@@ -196,24 +178,19 @@ def test_a_hostile_library_is_only_text(
     page.close()
 
 
-@pytest.mark.parametrize("size", ["wide", "narrow"])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_page_fits_and_has_its_picture_taken(
-    browser: Browser, served: Served, tmp_path_factory: pytest.TempPathFactory, size: str, scheme: str
-) -> None:
-    folder = screenshot_folder(tmp_path_factory)
-    page = visit(browser, served, size, scheme).page
+def test_the_page_fits_and_has_its_picture_taken(browser: BrowserContext, served: Served) -> None:
+    page = visit(browser, served.url, "narrow", "dark").page
     page.get_by_role("button", name="What this judge can and cannot tell").click()
-    photograph(page, folder / f"{size}-{scheme}-1-empty.png")
+    photograph(page, "1-empty")
     page.get_by_role("button", name="A red balloon").click()
     expect(page.locator("#verdict")).to_contain_text("People would most likely prefer B.")
     expect(page.locator("#slider img").first).to_be_visible()
     page.get_by_role("button", name="How the judge got there").click()
     page.get_by_role("button", name="Entries consulted").click()
     expect(page.locator("#tool-pictures img").first).to_be_visible()
-    photograph(page, folder / f"{size}-{scheme}-2-result.png")
+    photograph(page, "2-result")
     page.get_by_role("tab", name="Library", exact=True).click()
     page.locator("#entries label", has_text="color-and-material-changes").first.click()
     expect(page.locator("#entry-rubric table")).to_be_visible()
-    photograph(page, folder / f"{size}-{scheme}-3-library.png")
+    photograph(page, "3-library")
     page.close()

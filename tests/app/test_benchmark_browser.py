@@ -1,22 +1,16 @@
 """Benchmarks as a person meets them: begun from the tab, read, looked into question by question, compared."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from app_parts import Served
 from benchmark_parts import PAIRS, judged, make_labelled, make_timid, on
 from hostile import HOSTILE
+from playwright.sync_api import BrowserContext, Page, expect
+from screenshots import photograph
+from visits import Visit, open_tab, visit
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-from playwright.sync_api import Browser, Page, expect, sync_playwright  # noqa: E402
-from screenshots import photograph, screenshot_folder  # noqa: E402
-from visits import CHROMIUM, Visit, open_tab, visit  # noqa: E402
-
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH"),
-]
+pytestmark = pytest.mark.browser
 
 TABS = {"Score": "#compare", "Library": "#search", "Evolve": "#evolve-see", "Benchmark": "#benchmark-see"}
 """Tabs, and what is seen on each."""
@@ -34,12 +28,9 @@ def compared(data: Path, served: Served) -> str:
 
 
 @pytest.fixture(scope="module")
-def browser(compared: str) -> Iterator[Browser]:
-    # After the run: what drives the browser has an event loop in this thread, and judging needs one of its own.
-    with sync_playwright() as running:
-        started = running.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"])
-        yield started
-        started.close()
+def browser(compared: str, browser: BrowserContext) -> BrowserContext:
+    """After the run: what drives the browser has an event loop in this thread, and judging needs one of its own."""
+    return browser
 
 
 def open_part(page: Page, name: str) -> None:
@@ -53,9 +44,9 @@ def assert_clean(seen: Visit) -> None:
 
 
 def test_from_the_cost_to_the_table_to_single_questions_to_a_comparison(
-    browser: Browser, served: Served, data: Path, compared: str
+    browser: BrowserContext, served: Served, data: Path, compared: str
 ) -> None:
-    seen = visit(browser, served)
+    seen = visit(browser, served.url)
     page = seen.page
     page.get_by_role("tab", name="Benchmark", exact=True).click()
     expect(page.locator("#benchmark-standing")).to_contain_text("No benchmark is shown")
@@ -134,25 +125,18 @@ def choose(page: Page, name: str, words: str) -> None:
     page.locator(f"#benchmark-{name} [role=option]").filter(has_text=words).first.click()
 
 
-@pytest.mark.parametrize(("size", "scheme"), [("wide", "light"), ("narrow", "dark")])
 def test_every_part_of_a_run_fits_and_has_its_picture_taken(
-    browser: Browser,
-    served: Served,
-    compared: str,
-    tmp_path_factory: pytest.TempPathFactory,
-    size: str,
-    scheme: str,
+    browser: BrowserContext, served: Served, compared: str
 ) -> None:
-    folder = screenshot_folder(tmp_path_factory)
-    seen = visit(browser, served, size, scheme)
+    seen = visit(browser, served.url, "narrow", "dark")
     page = seen.page
     for name, sign in TABS.items():
         open_tab(page, name)
         expect(page.locator(sign)).to_be_visible()
-    photograph(page, folder / f"{size}-{scheme}-benchmark-0-new.png")
+    photograph(page, "benchmark-0-new")
     page.goto(f"{served.url}?benchmark={compared}")
     expect(page.locator("#benchmark-table table").first).to_be_visible()
-    photograph(page, folder / f"{size}-{scheme}-benchmark-1-table.png")
+    photograph(page, "benchmark-1-table")
     for number, (name, sign) in enumerate(
         {
             "Questions": "#benchmark-case-pictures img",
@@ -165,7 +149,7 @@ def test_every_part_of_a_run_fits_and_has_its_picture_taken(
     ):
         open_part(page, name)
         expect(page.locator(sign).first).to_be_visible()
-        photograph(page, folder / f"{size}-{scheme}-benchmark-{number}-{name.lower()}.png")
+        photograph(page, f"benchmark-{number}-{name.lower()}")
     page.get_by_role("button", name="Earlier benchmarks").click()
     expect(page.locator("#benchmark-list label").first).to_be_visible()
     assert_clean(seen)

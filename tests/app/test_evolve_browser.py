@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 from app_parts import Served, running_app
@@ -14,22 +13,16 @@ from evolve_parts import WRONG, make_pairs, make_timid
 from halting import Halt
 from hostile import HOSTILE
 from hub_server import HubServer
+from playwright.sync_api import BrowserContext, Page, expect
+from screenshots import photograph
+from visits import fill, fold_out, open_tab, visit
 
 from rewardharness.files import append_jsonl, read_jsonl
 from rewardharness.library.hub import Access, pull
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-from playwright.sync_api import Browser, Page, expect, sync_playwright  # noqa: E402
-from screenshots import SIZES, photograph, screenshot_folder  # noqa: E402
-from visits import be_patient, open_tab  # noqa: E402
-
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "google-chrome"))), None)
 REPO = "ann/evolved"
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH"),
-]
+pytestmark = pytest.mark.browser
 
 
 @dataclass(frozen=True)
@@ -61,48 +54,18 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     halt.end()
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as running:
-        started = running.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"])
-        yield started
-        started.close()
-
-
 @contextmanager
-def visit(browser: Browser, url: str, size: str = "wide", scheme: str = "light") -> Iterator[Page]:
-    """Open the tab; in the end make sure that nothing foreign has become a script, and none of ours failed."""
-    width, height = SIZES[size]
-    page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)  # type: ignore[arg-type]
-    odd: list[str] = []
-
-    def on_dialog(dialog: Any) -> None:
-        odd.append(dialog.message)
-        dialog.dismiss()
-
-    page.on("dialog", on_dialog)
-    page.on("pageerror", lambda error: odd.append(str(error)))
-    be_patient(page)
-    page.goto(url)
-    page.locator("#compare").wait_for(state="attached")
-    page.get_by_role("tab", name="Evolve", exact=True).click()
-    page.locator("#evolve-introduction").wait_for()
-    yield page
-    assert odd == [] and not page.evaluate("window.owned")
-    page.close()
+def open_evolve(browser: BrowserContext, url: str, size: str = "wide", scheme: str = "light") -> Iterator[Page]:
+    """Open the tab."""
+    with visit(browser, url, size, scheme) as page:
+        open_tab(page, "Evolve")
+        page.locator("#evolve-introduction").wait_for()
+        yield page
 
 
 def inner_tab(page: Page, name: str) -> None:
     """Open one of the tabs of the run."""
     open_tab(page, name, "#evolve-tabs")
-
-
-def fold_out(page: Page, name: str) -> None:
-    page.get_by_role("button", name=name).locator("visible=true").first.click()
-
-
-def fill(page: Page, part: str, text: str) -> None:
-    page.locator(f"#{part} input, #{part} textarea").first.fill(text)
 
 
 def describe(page: Page, scene: Scene) -> None:
@@ -125,10 +88,9 @@ def begin(page: Page, scene: Scene) -> str:
 
 
 def test_a_library_grows_is_looked_into_published_and_judges(
-    scene: Scene, browser: Browser, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+    scene: Scene, browser: BrowserContext, tmp_path: Path
 ) -> None:
-    shots = screenshot_folder(tmp_path_factory)
-    with visit(browser, scene.app.url) as page:
+    with open_evolve(browser, scene.app.url) as page:
         expect(page.locator("#evolve-standing")).to_contain_text("No run is shown")
         describe(page, scene)
         page.locator("#evolve-see").click()
@@ -150,7 +112,7 @@ def test_a_library_grows_is_looked_into_published_and_judges(
         expect(page.locator("#evolve-standing h3")).to_contain_text("Stopping")
         process.resume()
         expect(page.locator("#evolve-standing h3")).to_contain_text("Stopped")
-        photograph(page, shots / "evolve-stopped.png")
+        photograph(page, "evolve-stopped")
         page.locator("#evolve-resume").click()
         expect(page.locator("#evolve-standing h3")).to_contain_text("Finished")
         expect(page.locator("#evolve-standing")).to_contain_text("On the audit")
@@ -214,9 +176,9 @@ def score(page: Page, scene: Scene) -> None:
 
 
 @pytest.fixture(scope="module")
-def finished(scene: Scene, browser: Browser) -> str:
+def finished(scene: Scene, browser: BrowserContext) -> str:
     """A run that is finished, with a proposal that attacks the page."""
-    with visit(browser, scene.app.url) as page:
+    with open_evolve(browser, scene.app.url) as page:
         describe(page, scene)
         name = begin(page, scene)
         expect(page.locator("#evolve-standing h3")).to_contain_text("Finished")
@@ -239,9 +201,9 @@ def _attack(folder: Path) -> None:
     (folder / "others.jsonl").replace(folder / "events.jsonl")
 
 
-def test_a_wrong_label_is_corrected_for_the_next_run(scene: Scene, browser: Browser, finished: str) -> None:
+def test_a_wrong_label_is_corrected_for_the_next_run(scene: Scene, browser: BrowserContext, finished: str) -> None:
     before = (scene.data / "pairs.jsonl").read_bytes()
-    with visit(browser, f"{scene.app.url}/?run={finished}") as page:
+    with open_evolve(browser, f"{scene.app.url}/?run={finished}") as page:
         expect(page.locator("#evolve-standing h3")).to_contain_text(finished)
         inner_tab(page, "Labels to check")
         page.locator("#evolve-queued label", has_text=WRONG).click()
@@ -259,8 +221,8 @@ def test_a_wrong_label_is_corrected_for_the_next_run(scene: Scene, browser: Brow
     shutil.rmtree(scene.app.cwd / "home" / "corrections")
 
 
-def test_what_goes_wrong_is_said_and_the_page_stays_usable(scene: Scene, browser: Browser) -> None:
-    with visit(browser, f"{scene.app.url}/?run=../../etc") as page:
+def test_what_goes_wrong_is_said_and_the_page_stays_usable(scene: Scene, browser: BrowserContext) -> None:
+    with open_evolve(browser, f"{scene.app.url}/?run=../../etc") as page:
         expect(page.locator("#evolve-told")).to_contain_text("There is no such run.")
         page.locator("#evolve-data").get_by_text("A folder on this computer").click()
         page.locator("#evolve-see").click()
@@ -274,18 +236,12 @@ def test_what_goes_wrong_is_said_and_the_page_stays_usable(scene: Scene, browser
         expect(page.locator("#evolve-cost")).to_contain_text("There is no feedback yet.")
 
 
-@pytest.mark.parametrize(
-    ("size", "scheme"), [("wide", "light"), ("wide", "dark"), ("narrow", "light"), ("narrow", "dark")]
-)
-def test_nothing_sticks_out_of_the_tab(
-    scene: Scene, browser: Browser, finished: str, size: str, scheme: str, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    shots = screenshot_folder(tmp_path_factory)
+def test_nothing_sticks_out_of_the_tab(scene: Scene, browser: BrowserContext, finished: str) -> None:
 
     def shoot(name: str) -> None:
-        photograph(page, shots / f"evolve-{name}-{size}-{scheme}.png")
+        photograph(page, f"evolve-{name}")
 
-    with visit(browser, scene.app.url, size, scheme) as page:
+    with open_evolve(browser, scene.app.url, "narrow", "dark") as page:
         shoot("empty")
         fold_out(page, "Search and budget")
         fold_out(page, "Orchestrator")
@@ -313,12 +269,12 @@ def test_nothing_sticks_out_of_the_tab(
 
 
 def test_a_stranger_sees_the_demonstration_set_and_no_runs(
-    scene: Scene, browser: Browser, finished: str, tmp_path: Path
+    scene: Scene, browser: BrowserContext, finished: str, tmp_path: Path
 ) -> None:
     shutil.copytree(scene.runs, tmp_path / "home" / "runs")
     with (
         running_app(tmp_path, {"SYSTEM": "spaces", "HF_ENDPOINT": scene.hub.url, "HF_TOKEN": scene.token}) as space,
-        visit(browser, f"{space.url.replace('0.0.0.0', '127.0.0.1')}/?run={finished}") as page,
+        open_evolve(browser, f"{space.url.replace('0.0.0.0', '127.0.0.1')}/?run={finished}") as page,
     ):
         expect(page.locator("#evolve-told")).to_contain_text("There is no such run.")
         expect(page.locator("#evolve-introduction")).to_contain_text("up to 10 minutes")

@@ -11,19 +11,15 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import pytest
 from app_parts import Served, running_app
 from hub_server import HubServer
-from test_hub_app import CHROMIUM, REPO, fill, published, tab, visit
+from playwright.sync_api import BrowserContext, Page, expect
+from test_hub_app import REPO, published, tab
+from visits import fill, visit
 
 from rewardharness.library.hub import Access, push
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import RemoveEntry
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-from playwright.sync_api import Browser, Page, expect, sync_playwright  # noqa: E402
-
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH"),
-]
+pytestmark = pytest.mark.browser
 
 SMALL = "ann/small"
 
@@ -110,20 +106,14 @@ def space(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Space]:
                 yield Space(hub, app, owner, visitor)
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as running:
-        started = running.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"])
-        yield started
-        started.close()
-
-
 def ask(page: Page, repo: str) -> None:
     fill(page, "publish-repo", repo)
     page.locator("#publish-preview").click()
 
 
-def test_visitors_publish_as_themselves_and_nobody_borrows_the_owners_token(space: Space, browser: Browser) -> None:
+def test_visitors_publish_as_themselves_and_nobody_borrows_the_owners_token(
+    space: Space, browser: BrowserContext
+) -> None:
     hub = space.hub
     with visit(browser, f"{space.app.url}/?library={REPO}@v0.1.0") as page:
         tab(page, "Library")
@@ -159,7 +149,7 @@ def test_visitors_publish_as_themselves_and_nobody_borrows_the_owners_token(spac
         assert space.owner not in page.content() and space.visitor not in page.content()
 
 
-def test_what_only_the_owner_may_read_stays_unread(space: Space, browser: Browser) -> None:
+def test_what_only_the_owner_may_read_stays_unread(space: Space, browser: BrowserContext) -> None:
     hidden = space.hub.store.create("ann/hidden", private=True)
     hidden.put(dict(space.hub.store.repos["models", REPO].find("main").files))
     with visit(browser, f"{space.app.url}/?library=ann/hidden") as page:

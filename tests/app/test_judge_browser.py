@@ -3,7 +3,6 @@
 import os
 import queue
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,29 +11,16 @@ from app_parts import Pictures, Served
 from hostile import HOSTILE
 from judging_model import judging
 from model_server import Call, Fault, ModelServer
-
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-from playwright.sync_api import Browser, Page, expect, sync_playwright  # noqa: E402
-from screenshots import photograph, screenshot_folder  # noqa: E402
-from visits import CHROMIUM, PATIENCE, Visit, give, visit  # noqa: E402
+from playwright.sync_api import BrowserContext, Page, expect
+from screenshots import photograph
+from visits import PATIENCE, Visit, give, visit
 
 CANARY = "sk-canary-of-a-visitor"
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH"),
-]
+pytestmark = pytest.mark.browser
 
 ALL_FIELDS = "JSON.stringify([...document.querySelectorAll('input, textarea')].map(each => each.value))"
 ALL_STORED = "JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie])"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as running:
-        started = running.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"])
-        yield started
-        started.close()
 
 
 def choose_endpoint(page: Page, server: ModelServer, key: str = "") -> None:
@@ -75,16 +61,9 @@ def assert_kept_secret(seen: Visit, served: Served) -> None:
     assert held == [] and seen.errors == [] and seen.foreign == [] and seen.dialogs == []
 
 
-@pytest.mark.parametrize(("size", "scheme"), [("wide", "light"), ("narrow", "dark")])
 def test_a_model_is_followed_step_by_step_to_its_verdict(
-    browser: Browser,
-    served: Served,
-    pictures: Pictures,
-    tmp_path_factory: pytest.TempPathFactory,
-    size: str,
-    scheme: str,
+    browser: BrowserContext, served: Served, pictures: Pictures
 ) -> None:
-    folder = screenshot_folder(tmp_path_factory)
     go_on = threading.Event()
     reply = judging(pictures.good, thought=f"B is **blue**. {HOSTILE}", tool="change-map")
 
@@ -94,7 +73,7 @@ def test_a_model_is_followed_step_by_step_to_its_verdict(
         return reply(call)
 
     with ModelServer(respond, key=CANARY) as server:
-        seen = visit(browser, served, size, scheme)
+        seen = visit(browser, served.url)
         page = seen.page
         choose_endpoint(page, server, CANARY)
         page.locator("#check-judge").click()
@@ -102,14 +81,14 @@ def test_a_model_is_followed_step_by_step_to_its_verdict(
         expect(page.locator("#judge-key input")).to_have_value("")
         expect(page.locator("#forget-key")).to_be_visible()
         page.get_by_text("Use remembered answers").click()
-        photograph(page, folder / f"{size}-{scheme}-4-judge.png")
+        photograph(page, "4-judge")
         give(page, pictures, pictures.instruction)
         page.locator("#compare").click()
         expect(page.locator("#live")).to_contain_text("Calls change-map on source, A")
         expect(page.locator("#live")).to_contain_text("of the picture was edited")
         expect(page.locator("#status")).to_contain_text("0 of 2 answers")
         expect(page.locator("#stop")).to_be_visible()
-        photograph(page, folder / f"{size}-{scheme}-5-live.png")
+        photograph(page, "5-live")
         go_on.set()
         expect(page.locator("#verdict")).to_contain_text("People would most likely prefer B.")
         expect(page.locator("#verdict")).to_contain_text("It gave the same answer in both orders.")
@@ -118,7 +97,7 @@ def test_a_model_is_followed_step_by_step_to_its_verdict(
         expect(page.locator("#reasons")).to_contain_text("<script>window.owned=1</script>")
         expect(page.locator("#live")).not_to_contain_text("Calls")
         expect(page.locator("#slider img").first).to_be_visible()
-        photograph(page, folder / f"{size}-{scheme}-6-judged.png")
+        photograph(page, "6-judged")
         with page.expect_download() as download:
             page.locator("#download").click()
         record = Path(download.value.path()).read_text(encoding="utf-8")
@@ -129,7 +108,7 @@ def test_a_model_is_followed_step_by_step_to_its_verdict(
 
 
 def test_a_refused_key_is_said_and_what_hangs_can_be_stopped_or_left(
-    browser: Browser, served: Served, pictures: Pictures
+    browser: BrowserContext, served: Served, pictures: Pictures
 ) -> None:
     hang = threading.Event()
 
@@ -138,7 +117,7 @@ def test_a_refused_key_is_said_and_what_hangs_can_be_stopped_or_left(
         return Fault("hang")
 
     with ModelServer(respond, key="sk-another") as server:
-        seen = visit(browser, served)
+        seen = visit(browser, served.url)
         page = seen.page
         choose_endpoint(page, server, CANARY)
         give(page, pictures, pictures.instruction)
@@ -181,7 +160,7 @@ def test_a_refused_key_is_said_and_what_hangs_can_be_stopped_or_left(
 
 
 def test_another_sample_takes_the_place_of_the_one_that_is_judged_and_is_stopped(
-    browser: Browser, served: Served
+    browser: BrowserContext, served: Served
 ) -> None:
     calls: queue.SimpleQueue[str] = queue.SimpleQueue()
 
@@ -192,7 +171,7 @@ def test_another_sample_takes_the_place_of_the_one_that_is_judged_and_is_stopped
         return Fault("hang")
 
     with ModelServer(respond) as server:
-        seen = visit(browser, served, "narrow")
+        seen = visit(browser, served.url, "narrow")
         page = seen.page
         choose_endpoint(page, server)
         slow_down(page, 3)

@@ -6,16 +6,11 @@ from collections.abc import Iterator
 import pytest
 from app_parts import Served, running_app
 from lineage_parts import ATTACK, Scene
+from playwright.sync_api import BrowserContext, Page, expect
+from screenshots import photograph
+from visits import Visit, open_tab, visit
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-from playwright.sync_api import Browser, Page, expect, sync_playwright  # noqa: E402
-from screenshots import photograph, screenshot_folder  # noqa: E402
-from visits import CHROMIUM, Visit, open_tab, visit  # noqa: E402
-
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH"),
-]
+pytestmark = pytest.mark.browser
 
 
 @pytest.fixture(scope="module")
@@ -24,14 +19,6 @@ def app(lineage_scene: Scene, tmp_path_factory: pytest.TempPathFactory) -> Itera
     shutil.copytree(lineage_scene.home, folder / "home")
     with running_app(folder, {"HF_HUB_OFFLINE": "1"}) as served:
         yield served
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as running:
-        started = running.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"])
-        yield started
-        started.close()
 
 
 def choose(page: Page, name: str) -> None:
@@ -45,25 +32,22 @@ def close(seen: Visit) -> None:
     seen.page.close()
 
 
-def test_from_preferences_to_a_comparison(
-    app: Served, browser: Browser, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    shots = screenshot_folder(tmp_path_factory)
-    seen = visit(browser, app)
+def test_from_preferences_to_a_comparison(app: Served, browser: BrowserContext) -> None:
+    seen = visit(browser, app.url)
     page = seen.page
     open_tab(page, "Lineage")
     picture = page.locator("#lineage-diagram svg")
     expect(picture).to_be_visible()
     for words in ("data pairs", "release ", "comparison gain", "model org/base", ATTACK[:20]):
         expect(picture).to_contain_text(words)
-    photograph(page, shots / "lineage-wide-light.png")
+    photograph(page, "lineage")
 
     choose(page, "result grpo-1")
     details = page.locator("#lineage-details")
     expect(details).to_contain_text("preflight")
     expect(details).to_contain_text(f"No GPU is free {ATTACK}")
     expect(picture).not_to_contain_text("release of another")
-    photograph(page, shots / "lineage-details-wide-light.png")
+    photograph(page, "lineage-details")
 
     page.get_by_role("button", name="Table").click()
     expect(page.locator("#lineage-table tr", has_text="result grpo-1: failed").first).to_contain_text("resulted in")
@@ -74,16 +58,13 @@ def test_from_preferences_to_a_comparison(
     close(seen)
 
 
-def test_on_a_phone_and_for_a_library(
-    app: Served, lineage_scene: Scene, browser: Browser, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    shots = screenshot_folder(tmp_path_factory)
-    seen = visit(browser, app, "narrow", "dark")
+def test_on_a_phone_and_for_a_library(app: Served, lineage_scene: Scene, browser: BrowserContext) -> None:
+    seen = visit(browser, app.url, "narrow", "dark")
     page = seen.page
     open_tab(page, "Lineage")
     expect(page.locator("#lineage-diagram svg")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), "only the flowchart scrolls"
-    photograph(page, shots / "lineage-narrow-dark.png")
+    photograph(page, "lineage-phone")
 
     page.locator("#lineage-kind").get_by_text("A Library").click()
     expect(page.locator("#lineage-message")).to_contain_text("This Library has no lineage")
@@ -102,13 +83,13 @@ def test_on_a_phone_and_for_a_library(
 
 
 def test_visitors_of_a_space_see_no_records(
-    lineage_scene: Scene, browser: Browser, tmp_path_factory: pytest.TempPathFactory
+    lineage_scene: Scene, browser: BrowserContext, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("lineage-space")
     shutil.copytree(lineage_scene.home, folder / "home")
     env = {"HF_HUB_OFFLINE": "1", "SYSTEM": "spaces", "RH_LIBRARY": str(lineage_scene.run / "library")}
     with running_app(folder, env) as served:
-        seen = visit(browser, served)
+        seen = visit(browser, served.url)
         page = seen.page
         open_tab(page, "Lineage")
         expect(page.locator("#lineage-diagram svg")).to_contain_text("timid")

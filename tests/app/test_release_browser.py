@@ -6,22 +6,17 @@ from pathlib import Path
 
 import pytest
 from app_parts import Pictures, Served, running_app
+from playwright.sync_api import BrowserContext, expect
+from screenshots import photograph
 from test_app_server import score, upload
+from visits import give, open_tab, visit
 
 from rewardharness.cli.main import main
 from rewardharness.judging.release import Release, make_release
 from rewardharness.judging.release_file import load_release, save_release
 from rewardharness.library.opening import open_library
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-from playwright.sync_api import Browser, expect, sync_playwright  # noqa: E402
-from screenshots import photograph, screenshot_folder  # noqa: E402
-from visits import CHROMIUM, give, open_tab, visit  # noqa: E402
-
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH"),
-]
+pytestmark = pytest.mark.browser
 
 
 @pytest.fixture(scope="module")
@@ -42,14 +37,6 @@ def app(file: Path) -> Iterator[Served]:
         yield served
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as running:
-        started = running.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"])
-        yield started
-        started.close()
-
-
 def offline(file: Path, pictures: Pictures, capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
     words = ["score", "--source", str(pictures.source), "--instruction", pictures.instruction, "--json"]
     words += ["--candidate", str(pictures.bad), "--candidate", str(pictures.good), "--release", str(file)]
@@ -67,19 +54,14 @@ def test_programs_get_the_score_of_the_release(
     assert kind == "complete" and {name: answer[name] for name in expected} == expected
 
 
-@pytest.mark.parametrize(("size", "scheme"), [("wide", "light"), ("narrow", "dark")])
 def test_the_page_says_which_release_it_is_and_leaves_nothing_to_choose(
     app: Served,
     file: Path,
     release: Release,
-    browser: Browser,
+    browser: BrowserContext,
     pictures: Pictures,
-    size: str,
-    scheme: str,
-    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    shots = screenshot_folder(tmp_path_factory)
-    seen = visit(browser, app, size, scheme)
+    seen = visit(browser, app.url, "narrow", "dark")
     page = seen.page
     line = page.locator("#judge")
     for words in (f"Release {release.id[:12]}", release.judged_by, "protocol measured", release.library.id[:12]):
@@ -89,20 +71,20 @@ def test_the_page_says_which_release_it_is_and_leaves_nothing_to_choose(
     page.get_by_role("button", name="About this release").click()
     expect(page.locator("#release-about")).to_contain_text(release.id)
     expect(page.locator("#release-about")).to_contain_text("carries no figures")
-    photograph(page, shots / f"release-about-{size}-{scheme}.png")
+    photograph(page, "release-about")
     give(page, pictures, pictures.instruction)
     page.locator("#compare").click()
     expect(page.locator("#verdict")).to_contain_text("People would most likely prefer B.")
     page.get_by_role("button", name="Notes").click()
     expect(page.locator("#notes")).to_contain_text(f"Library of release {release.id[:12]}")
-    photograph(page, shots / f"release-score-{size}-{scheme}.png")
-    page.get_by_role("tab", name="Library", exact=True).click()
+    photograph(page, "release-score")
+    open_tab(page, "Library")
     expect(page.locator("#library-summary")).to_contain_text(f"Library of release {release.id[:12]}")
     open_tab(page, "Benchmark")
     field = page.locator("#benchmark-release input, #benchmark-release textarea")
     expect(field).to_have_value(str(file))
     expect(page.locator("#benchmark-by input:checked")).to_have_value("release")
     expect(page.locator("#benchmark-judge-section")).to_be_hidden()
-    photograph(page, shots / f"release-benchmark-{size}-{scheme}.png")
+    photograph(page, "release-benchmark")
     assert seen.errors == seen.foreign == seen.dialogs == []
     page.close()

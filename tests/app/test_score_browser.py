@@ -1,21 +1,15 @@
 """The Score tab with its pictures, in a real browser."""
 
 import base64
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from accessible import LOW_CONTRAST, SMALL, WATCH_JUMPS
 from app_parts import Pictures, Served
+from playwright.sync_api import BrowserContext, Page, expect
+from visits import give, visit
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-from playwright.sync_api import Browser, Page, expect, sync_playwright  # noqa: E402
-from visits import CHROMIUM, give, visit  # noqa: E402
-
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH"),
-]
+pytestmark = pytest.mark.browser
 
 TRANSFER = """const transfer = new DataTransfer();
   for (const [name, text] of files) {
@@ -30,14 +24,6 @@ PASTE = f"""(files) => {{ {TRANSFER}
   document.activeElement.dispatchEvent(new ClipboardEvent("paste", options)); }}"""
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as running:
-        started = running.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"])
-        yield started
-        started.close()
-
-
 def packed(*paths: Path) -> list[list[str]]:
     return [[path.name, base64.b64encode(path.read_bytes()).decode()] for path in paths]
 
@@ -48,12 +34,12 @@ def shown(page: Page, *places: str) -> None:
 
 
 def test_a_picture_that_cannot_be_read_is_named_at_upload(
-    browser: Browser, served: Served, pictures: Pictures, tmp_path: Path
+    browser: BrowserContext, served: Served, pictures: Pictures, tmp_path: Path
 ) -> None:
     text, cut = tmp_path / "<b>notes.png", tmp_path / "cut.png"
     text.write_bytes(b"<svg onload=alert(1)>")
     cut.write_bytes(pictures.good.read_bytes()[:400])
-    seen = visit(browser, served)
+    seen = visit(browser, served.url)
     page, refused = seen.page, seen.page.locator("#refused")
     page.locator("#candidate-a input[type=file]").set_input_files(text)
     expect(refused).to_contain_text("Candidate A (<b>notes.png) cannot be used")
@@ -70,11 +56,11 @@ def test_a_picture_that_cannot_be_read_is_named_at_upload(
 
 
 def test_several_pictures_are_dropped_at_once_and_pasted(
-    browser: Browser, served: Served, pictures: Pictures, tmp_path: Path
+    browser: BrowserContext, served: Served, pictures: Pictures, tmp_path: Path
 ) -> None:
     cut = tmp_path / "cut.png"
     cut.write_bytes(pictures.good.read_bytes()[:400])
-    page = visit(browser, served).page
+    page = visit(browser, served.url).page
     page.evaluate(DROP, ["#source", packed(pictures.source, pictures.bad, pictures.good)])
     shown(page, "source", "candidate-a", "candidate-b")
     page.evaluate(DROP, ["#candidate-b", packed(pictures.bad, pictures.good, cut, pictures.good, pictures.bad)])
@@ -93,9 +79,9 @@ def test_several_pictures_are_dropped_at_once_and_pasted(
 
 
 def test_a_result_is_outdated_once_something_else_is_on_the_screen(
-    browser: Browser, served: Served, pictures: Pictures
+    browser: BrowserContext, served: Served, pictures: Pictures
 ) -> None:
-    seen = visit(browser, served)
+    seen = visit(browser, served.url)
     page, outdated = seen.page, seen.page.locator("#outdated")
     instruction = page.locator("#instruction input, #instruction textarea")
     vote = page.get_by_role("button", name="B is better")
@@ -124,9 +110,9 @@ def test_a_result_is_outdated_once_something_else_is_on_the_screen(
 
 @pytest.mark.parametrize(("size", "scheme"), [("wide", "dark"), ("narrow", "light")])
 def test_everything_can_be_told_apart_and_hit_and_nothing_jumps(
-    browser: Browser, served: Served, size: str, scheme: str
+    browser: BrowserContext, served: Served, size: str, scheme: str
 ) -> None:
-    page = visit(browser, served, size, scheme).page
+    page = visit(browser, served.url, size, scheme).page
     page.evaluate(f"() => {{ {WATCH_JUMPS} }}")
     shown_names = "[...document.querySelectorAll('#pictures button')].map(each => each.getAttribute('aria-label'))"
     page.wait_for_function(f"{shown_names}.every(each => each?.includes(': '))")

@@ -2,9 +2,11 @@
 
 import shutil
 from dataclasses import dataclass, field
+from types import TracebackType
+from urllib.parse import urlsplit
 
-from app_parts import Pictures, Served
-from playwright.sync_api import Browser, Locator, Page, TimeoutError, expect
+from app_parts import Pictures
+from playwright.sync_api import BrowserContext, Dialog, Locator, Page, Request, TimeoutError, expect
 from screenshots import SIZES
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "google-chrome"))), None)
@@ -17,7 +19,7 @@ _INSIDE = "e => { const box = e.getBoundingClientRect(); return box.width && box
 
 @dataclass
 class Visit:
-    """A page, and what happened behind the scenes."""
+    """A page, and what happened behind the scenes. As a context it gives the page, and checks what happened."""
 
     page: Page
     foreign: list[str] = field(default_factory=list)
@@ -26,34 +28,41 @@ class Visit:
     errors: list[str] = field(default_factory=list)
     """Exceptions of scripts."""
 
+    def __enter__(self) -> Page:
+        return self.page
 
-def visit(browser: Browser, served: Served, size: str = "wide", scheme: str = "light") -> Visit:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if kind is None:
+            assert self.dialogs == [] and self.errors == [] and self.page.evaluate("window.owned") is None
+        self.page.close()
+
+
+def visit(browser: BrowserContext, url: str, size: str = "wide", scheme: str = "light") -> Visit:
+    """Open the page as somebody who was never there, though its files may be in the cache."""
+    page = browser.new_page()
     width, height = SIZES[size]
-    page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)  # type: ignore[arg-type]
+    page.set_viewport_size({"width": width, "height": height})
+    page.emulate_media(color_scheme=scheme, reduced_motion="reduce")  # type: ignore[arg-type]
+    parts = urlsplit(url)
+    origin = f"{parts.scheme}://{parts.netloc}"
+    stored = {"origin": origin, "storageTypes": "cookies,local_storage,indexeddb"}
+    browser.new_cdp_session(page).send("Storage.clearDataForOrigin", stored)
     seen = Visit(page)
 
-    def on_request(request: object) -> None:
-        url = str(getattr(request, "url", ""))
-        if not url.startswith((served.url, "data:", "blob:")):
-            seen.foreign.append(url)
+    def on_request(request: Request) -> None:
+        if not request.url.startswith((origin, "data:", "blob:")):
+            seen.foreign.append(request.url)
 
-    def on_dialog(dialog: object) -> None:
-        seen.dialogs.append(str(getattr(dialog, "message", "")))
-        getattr(dialog, "dismiss")()  # noqa: B009
+    def on_dialog(dialog: Dialog) -> None:
+        seen.dialogs.append(dialog.message)
+        dialog.dismiss()
 
     page.on("request", on_request)
     page.on("dialog", on_dialog)
     page.on("pageerror", lambda error: seen.errors.append(str(error)))
-    be_patient(page)
-    page.goto(served.url)
-    page.locator("#compare").wait_for()
+    page.goto(url)
+    page.locator("#compare").wait_for(state="attached")
     return seen
-
-
-def be_patient(page: Page) -> None:
-    """Have everything on a page waited for as long as slow machines need."""
-    page.set_default_timeout(PATIENCE)
-    expect.set_options(timeout=PATIENCE)
 
 
 def open_tab(page: Page, name: str, row: str = "#tabs") -> None:
@@ -83,6 +92,16 @@ def _click_inside(page: Page, part: Locator) -> None:
     """Click what does not stick out of the window."""
     page.wait_for_function(_INSIDE, arg=part.element_handle(timeout=5000), timeout=5000)
     part.click(timeout=5000)
+
+
+def fold_out(page: Page, name: str) -> None:
+    """Open a section that is folded."""
+    page.get_by_role("button", name=name).locator("visible=true").first.click()
+
+
+def fill(page: Page, part: str, text: str) -> None:
+    """Type into a field."""
+    page.locator(f"#{part} input, #{part} textarea").first.fill(text)
 
 
 def give(page: Page, pictures: Pictures, instruction: str) -> None:

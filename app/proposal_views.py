@@ -128,9 +128,13 @@ def _statement(item: Item) -> str:
     return shorten(plain(item.event.statement.replace("`", "")), SHOWN_STATEMENT, placeholder=" …")
 
 
-def no_item(count: int) -> str:
-    """What stands in the place of an edit while none is chosen."""
-    if not count:
+def no_item(sight: Sight | None = None) -> str:
+    """What stands in the place of an edit while none is chosen, or where the run that is shown has none."""
+    if sight is not None and sight.state == "finished" and not items(sight):
+        what = "could be tested" if any(isinstance(event, Proposed) for event in sight.events) else "was proposed"
+        reason = sight.status.reason if sight.status else ""
+        return block(callout("empty", f"No edit {what}", paragraph(f"The search ended because {reason}.")))
+    if sight is None or not items(sight):
         text = "First the starting Library is judged; then each proposed edit appears here, newest first."
         return block(callout("empty", "Nothing was proposed yet", paragraph(text)))
     return block(callout("empty", "Choose an edit", paragraph("What it changes and what it did will stand here.")))

@@ -2,8 +2,6 @@
 
 import argparse
 import shlex
-import time
-from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +12,7 @@ from rewardharness.cli.evolve_report import print_report, report_json, say_place
 from rewardharness.cli.examples import DATA_HELP, add_fields, open_examples
 from rewardharness.cli.judging import add_options, make_judge
 from rewardharness.cli.leave import ask_leave
-from rewardharness.cli.progress import event_line
+from rewardharness.cli.progress import counter, event_line
 from rewardharness.errors import InputError
 from rewardharness.settings import Settings
 
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
     from rewardharness.evolution.estimate import Estimate
     from rewardharness.evolution.events import Event
     from rewardharness.evolution.plan import Plan
-    from rewardharness.evolution.progress import Progress
     from rewardharness.evolution.schedules import Schedule
     from rewardharness.evolution.stop import Limits
 
@@ -145,7 +142,7 @@ def evolve(arguments: argparse.Namespace, settings: Settings) -> int:
         return 0
     if not begun:
         _ask_leave(plan, arguments.yes)
-    watch = Watch(on_event=_teller(arguments.quiet), on_progress=_counter(arguments.quiet))
+    watch = Watch(on_event=_teller(arguments.quiet), on_progress=counter(arguments.quiet))
     how = "Ending after the judgments under way; Ctrl-C again ends at once."
     try:
         with watch.stop.listening(lambda: output.note(how)):
@@ -330,21 +327,6 @@ def _ask_leave(plan: "Plan", yes: bool) -> None:
 def _is_builtin(plan: "Plan") -> bool:
     """Whether the Orchestrator asks no model."""
     return plan.orchestrator.name.startswith("built-in")
-
-
-def _counter(quiet: bool) -> "Callable[[Progress], None]":
-    """Tells on standard error how far the run has come, now and then."""
-    said = time.monotonic()
-
-    def tell(progress: "Progress") -> None:
-        nonlocal said
-        now = time.monotonic()
-        if quiet or now - said < output.SILENT_SECONDS:
-            return
-        said = now
-        output.note("; ".join(filter(None, (progress.words, progress.rest))))
-
-    return tell
 
 
 def _teller(quiet: bool) -> "Any":

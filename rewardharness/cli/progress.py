@@ -1,14 +1,37 @@
-"""Events of a run as lines for people."""
+"""Events and progress of a run as lines for people."""
 
+import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from rewardharness.cli import output
 
 if TYPE_CHECKING:
     from rewardharness.evolution.events import Decided, Event, Judged
+    from rewardharness.evolution.progress import Progress
 
 WIDTH = 110
 """Width of a statement, in characters."""
+
+
+def progress_line(progress: "Progress") -> str:
+    """Put the progress of a run into a line: the phase, its count and the remaining time."""
+    return "; ".join(filter(None, (progress.words, progress.rest)))
+
+
+def counter(quiet: bool = False) -> "Callable[[Progress | None], None]":
+    """Return a function that prints progress on standard error, at most once in `output.SILENT_SECONDS`."""
+    printed = time.monotonic()
+
+    def tell(progress: "Progress | None") -> None:
+        nonlocal printed
+        now = time.monotonic()
+        if quiet or progress is None or now - printed < output.SILENT_SECONDS:
+            return
+        printed = now
+        output.note(progress_line(progress))
+
+    return tell
 
 
 def event_line(event: "Event") -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rewardharness.cli import output
-from rewardharness.cli.progress import event_line
+from rewardharness.cli.progress import counter, event_line, progress_line
 from rewardharness.errors import HarnessError, RunError
 from rewardharness.settings import Settings
 
@@ -140,6 +140,8 @@ def _show_evolution(status: "Status") -> None:
         output.say(f"{key.replace('_', ' ')}: {status.manifest.get(key)}")
     why = f": {status.reason} {status.next_step}".rstrip() if status.reason else ""
     output.say(f"state: {status.condition}{why}")
+    if status.progress is not None:
+        output.say(f"progress: {progress_line(status.progress)}")
     output.say(
         f"{status.kept} of {status.tried} edits kept, {status.judgments} judgments; pool "
         f"{output.share(status.start_accuracy)} before, {output.share(status.pool_accuracy)} now"
@@ -190,15 +192,16 @@ def _share(count: dict[str, Any] | None) -> str:
 
 
 def follow(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Print what happens in a run, from its beginning until it ends or rests."""
+    """Print what happens in a run and how far it has come, from its beginning until it ends or rests."""
     from rewardharness.evolution.events import EVENTS, event_of
     from rewardharness.evolution.status import read_status
     from rewardharness.files import read_jsonl
 
     folder = _find(arguments.which, settings)
-    said = 0
+    said, tell = 0, counter()
     while True:
-        over = read_status(folder).condition != "running"
+        status = read_status(folder)
+        over = status.condition != "running"
         for number, record in read_jsonl(folder / EVENTS):
             event = event_of(record)
             if number > said and event is not None:
@@ -208,6 +211,7 @@ def follow(arguments: argparse.Namespace, settings: Settings) -> int:
                     output.say(line)
         if over:
             break
+        tell(status.progress)
         time.sleep(POLL_SECONDS)
     status = read_status(folder)
     output.note(f"{folder.name}: {status.condition}. {status.next_step}".strip())

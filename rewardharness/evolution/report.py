@@ -9,7 +9,7 @@ from typing import Any
 from rewardharness.data.source import told_skipped
 from rewardharness.errors import DataError, RunError
 from rewardharness.evolution.audit import Audit, Score
-from rewardharness.evolution.events import Decided, Judged, Passed, read_events
+from rewardharness.evolution.events import Decided, Judged, Passed, Proposed, read_events
 from rewardharness.evolution.proposal import Outcome
 from rewardharness.evolution.state import State
 from rewardharness.evolution.stop import Limits, Spent
@@ -70,6 +70,7 @@ def build_report(
         "by_category": _table(audit, lambda example: example.category or "none"),
         "by_label_kind": _table(audit, lambda example: example.label_kind or "unnamed"),
         "edits": [_edit(event) for event in events if isinstance(event, Decided)],
+        "proposed": sum(isinstance(event, Proposed) for event in events),
         "passed_over": sum(isinstance(event, Passed) for event in events),
         "curve": _curve(events),
         "spent": _spending(spent, limits, folder),

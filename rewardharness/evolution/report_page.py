@@ -59,7 +59,10 @@ def headline(report: Mapping[str, Any]) -> str:
     if start["accuracy"] is None:
         return f"{final['accuracy']:.0%} on held-out examples (n {n}); with the starting Library none was judged."
     if tried == library["start_id"]:
-        return f"No edit was accepted: the Library is unchanged ({start['accuracy']:.0%} on held-out examples, n {n})."
+        figures = f"({start['accuracy']:.0%} on held-out examples, n {n})"
+        if report.get("proposed", 1):  # reports of earlier versions lack it
+            return f"No edit was accepted: the Library is unchanged {figures}."
+        return f"No edit was proposed: {report['ending']}. The Library is unchanged {figures}."
     p = 1.0 if test["p"] is None else test["p"]
     figures = f"({start['accuracy']:.0%} → {final['accuracy']:.0%}, n {n}, p {p:.2g})"
     change = "No detectable change" if p > DETECTABLE else "Higher" if test["fixes"] > test["breaks"] else "Lower"

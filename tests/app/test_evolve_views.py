@@ -98,6 +98,16 @@ def test_it_says_what_it_is_at() -> None:
     assert "80.0%" in (told := read_own(evolve_views.standing(earlier)).text) and "95 %" not in told
 
 
+def test_a_run_without_an_edit_says_so_and_why() -> None:
+    def told(*events: Event, state: str = "finished") -> str:
+        return read_own(proposal_views.no_item(sight(STARTED, *events, state=state, reason="the time is up"))).text
+
+    assert "No edit was proposed" in told() and "The search ended because the time is up." in told()
+    assert "No edit could be tested" in told(PROPOSED), "it was proposed"
+    assert "Nothing was proposed yet" in told(state="running")
+    assert "Choose an edit" in told(decided())
+
+
 def test_foreign_text_stays_text_everywhere() -> None:
     told = {
         "expected": {

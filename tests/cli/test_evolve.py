@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -339,6 +340,36 @@ def test_runs_can_be_looked_at(
     compared = json.loads(run("compare", str(finished), str(tmp_path / "paper"), "--json"))
     assert compared["same_audit"] and [each["schedule"] for each in compared["runs"]] == ["default", "paper"]
     assert "paper" in run("compare", str(finished), str(tmp_path / "paper"))
+
+
+def test_a_run_under_way_shows_how_far_it_has_come(
+    data: Path,
+    library: Path,
+    tmp_path: Path,
+    halt: Halt,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folder = tmp_path / "run"
+    halt.at("results.jsonl", 3)
+    process = subprocess.Popen([sys.executable, "-m", "rewardharness", *arguments(data, library, folder, "--quiet")])
+    halted = halt.reached()
+    assert main(["runs", "show", str(folder)]) == 0
+    assert "progress: judging the training examples: 0 of 24" in capsys.readouterr().out
+    write_text(folder / "progress.json", json.dumps({"phase": "audit", "done": 3, "total": 8, "left": 40.0}))
+    assert main(["runs", "show", str(folder)]) == 0
+    assert "progress: judging the held-out examples: 3 of 8; about 40 s left\n" in capsys.readouterr().out
+
+    def sleep(seconds: float) -> None:
+        halted.resume()
+        process.wait()
+
+    monkeypatch.setattr("rewardharness.cli.output.SILENT_SECONDS", 0.0)
+    monkeypatch.setattr("rewardharness.cli.runs.time", SimpleNamespace(sleep=sleep))
+    assert main(["runs", "follow", str(folder)]) == 0
+    assert "judging the held-out examples: 3 of 8; about 40 s left" in capsys.readouterr().err
+    assert main(["runs", "show", str(folder)]) == 0
+    assert "progress:" not in capsys.readouterr().out, "a finished run has none"
 
 
 def test_stop_ends_a_run_from_outside(data: Path, library: Path, tmp_path: Path, halt: Halt) -> None:

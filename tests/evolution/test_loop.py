@@ -451,6 +451,14 @@ def test_the_headline_calls_small_differences_undetectable(start: int, final: in
     assert headline({"audit": audit, "library": {"start_id": "a", "final_id": "b", "tried_id": "b"}}) == said
 
 
+def test_a_run_without_a_proposal_says_so(tmp_path: Path) -> None:
+    plan, _ = make_plan(tmp_path, orchestrator=ListOrchestrator(proposals=()))
+    report = evolve(plan, tmp_path / "run", Watch())
+    said = "No edit was proposed: the Orchestrator proposed nothing more that could be tried. The Library is unchanged"
+    assert report["proposed"] == 0 and headline(report).startswith(f"{said} (")
+    assert headline({**report, "proposed": 3}).startswith("No edit was accepted: the Library is unchanged (")
+
+
 def test_a_library_that_loses_on_the_regression_set_is_not_the_result(tmp_path: Path) -> None:
     """Pets of the regression set are better dark, which the examples to learn from do not show."""
     plan, _ = make_plan(tmp_path)

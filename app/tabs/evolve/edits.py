@@ -35,7 +35,7 @@ def draw_edits() -> Edits:
         with gr.Column(scale=5, min_width=300):
             choices = gr.Radio([], label="Edits, newest first", elem_id="evolve-edits", elem_classes="choices")
         with gr.Column(scale=8, min_width=300, elem_id="evolve-edit"):
-            head = markup(proposal_views.no_item(0), elem_id="evolve-edit-head")
+            head = markup(proposal_views.no_item(), elem_id="evolve-edit-head")
             with gr.Accordion("What it changes", open=True, visible=False, elem_classes="slim") as change_part:
                 change = markup(elem_id="evolve-change")
             with gr.Accordion("What it did to examples", open=True, visible=False, elem_classes="slim") as example_part:

@@ -204,7 +204,7 @@ class EvolveEvents:
             updates[view.edits.choices] = gr.Radio(proposal_views.choices(items), value=None)
         item = _item(items, chosen)
         if item is None:
-            updates[view.edits.head] = proposal_views.no_item(len(items))
+            updates[view.edits.head] = proposal_views.no_item(sight)
         if item is not None and item.decided == sight.events[-1]:
             updates |= self._edit(sight.name, item)  # it had been waiting
         return updates
@@ -254,7 +254,7 @@ class EvolveEvents:
     def _no_edit(self, sight: Sight) -> Updates:
         view = self.view
         return {
-            view.edits.head: proposal_views.no_item(len(proposal_views.items(sight))),
+            view.edits.head: proposal_views.no_item(sight),
             view.edits.change_part: gr.Accordion(visible=False),
             view.edits.example_part: gr.Accordion(visible=False),
         }

@@ -88,7 +88,7 @@ def complete(rows: Rows, given: FieldMap, repo: str = "") -> Recognised:
     if not taken:
         return Recognised(whole, "")
     said = "; ".join(f"{name} is {', '.join(columns)}" for name, columns in taken.items())
-    label = "" if whole.labelled else " No label was recognised."
+    label = "" if whole.labelled else " No label was recognized."
     return Recognised(whole, f"Recognised by the names of columns: {said}.{label}", guessed=True)
 
 

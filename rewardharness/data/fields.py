@@ -1,6 +1,6 @@
 """Turns the rows of a table into examples: which column is which, and what its labels mean.
 
-A map of fields in YAML; every key is optional, what it leaves out is recognised by the names of the columns:
+A map of fields in YAML; every key is optional, what it leaves out is recognized by the names of the columns:
 
     source: source_image                       # the image before
     instruction: instruction
@@ -204,7 +204,7 @@ def check_columns(rows: Rows, given: FieldMap) -> None:
     if lacking:
         images = ", ".join(name for name in rows.columns if name in rows.images) or "none"
         step = f"Name it with --field {lacking[0]}=COLUMN. Columns: {there}. Those that hold images: {images}."
-        raise DataError(f"{rows.name}: no column was recognised as the {lacking[0]}.", next_step=step)
+        raise DataError(f"{rows.name}: no column was recognized as the {lacking[0]}.", next_step=step)
 
 
 def _no_images(rows: Rows, name: str, column: str) -> DataError:

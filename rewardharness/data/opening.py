@@ -67,7 +67,7 @@ def open_data(
             said in the app; a folder as `read_folder` reads it; a table on this disk, or a folder of tables; or a
             dataset on the Hub: `org/name[@revision][:config/split]`, with `hf:` before it where a folder has that name.
         settings: Where this project's own data lie, and how the Hub is reached.
-        fields: Which column of a table is what; what it leaves open is recognised. Tables only.
+        fields: Which column of a table is what; what it leaves open is recognized. Tables only.
         token: A token for the Hub; None for the one of this computer, False for none at all.
         progress: Told how the work goes on, where it takes long.
         skip_bad_rows: Leave rows out that cannot be used; they stand in `skipped` and count as not judged. Without it

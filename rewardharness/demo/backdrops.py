@@ -225,7 +225,7 @@ def _mountains(canvas: Image, seed: int, edge: int, tint: Image, sky: str) -> No
 
 
 def _facade(canvas: Image, seed: int, edge: int, tint: Image, *, lit: bool) -> None:
-    """Houses in a row: brick of different colours, windows, a shop door."""
+    """Houses in a row: brick of different colors, windows, a shop door."""
     rng = np.random.default_rng([seed, 6])
     left = 0
     colors = [COLORS["brown"], (0.60, 0.30, 0.24), (0.66, 0.60, 0.50), (0.42, 0.44, 0.50)]

@@ -20,7 +20,7 @@ class Thing:
     kind: str
     """A key of `PAINTERS`."""
     color: str = "red"
-    """Its main colour, a key of `COLORS`."""
+    """Its main color, a key of `COLORS`."""
     x: float = 0.5
     """Where its middle is, in shares of the width."""
     y: float = 0.8
@@ -60,7 +60,7 @@ class Canvas:
 
         Args:
             mask: Where it is.
-            color: Its colour.
+            color: Its color.
             form: `round`, `tube` or `flat`; decides how light falls on it.
             gloss: Strength of the highlight, in [0, 1].
             surface: Its material.

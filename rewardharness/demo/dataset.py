@@ -4,7 +4,7 @@ No person compared these pictures. Which candidate is better follows from how th
 
     demo_no_edit     the edit as asked, against the source as it was
     demo_over_edit   the edit as asked, against the same edit with a change that nobody asked for
-    demo_wrong_edit  the edit as asked, against something else: another colour, thing, direction, place or spelling
+    demo_wrong_edit  the edit as asked, against something else: another color, thing, direction, place or spelling
     demo_defect      the edit as asked, against the same edit with a visible defect
     demo_partial     the edit as asked, against a part of it
     demo_tie         two edits as asked

@@ -154,10 +154,10 @@ _UNASKED: dict[str, Callable[[Picture, Rng], Picture]] = {
 }
 
 SHAPE_CHANGES: tuple[str, ...] = ("zoomed in", "mirrored", "given a frame")
-"""Unasked changes of a whole picture that leave its colours alone."""
+"""Unasked changes of a whole picture that leave its colors alone."""
 
 COLOR_CHANGES: tuple[str, ...] = ("tinted warm", "tinted cool", "darkened", "made gray")
-"""Unasked changes of the colours of a whole picture."""
+"""Unasked changes of the colors of a whole picture."""
 
 
 def meddle(picture: Picture, change: str, rng: Rng) -> Picture:

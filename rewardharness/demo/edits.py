@@ -28,7 +28,7 @@ class Base:
     meddled: Named
     """The same picture with a change in one place that no edit asks for."""
     colorful: bool = True
-    """Whether edits of its colours can be seen."""
+    """Whether edits of its colors can be seen."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ _KEEP_WORDS = (
 
 
 def change_tone(base: Base, rng: Rng) -> Case | None:
-    """Another light or colour for the whole picture."""
+    """Another light or color for the whole picture."""
     names = TONES if base.colorful else ("brighter", "darker", "more_contrast", "less_contrast", "sepia")
     name = pick(names, rng)
     change = partial(tone, name=name)

@@ -13,7 +13,7 @@ Picture = NDArray[np.uint8]
 
 
 def _curve(picture: Picture, change: Callable[[Image], Image], strength: float) -> Picture:
-    """Apply a change of colours in [0, 1]; strength 0 leaves all as it is, 1 is the full change."""
+    """Apply a change of colors in [0, 1]; strength 0 leaves all as it is, 1 is the full change."""
     before = picture.astype(np.float32) / 255
     after = before + (change(before) - before) * strength
     return np.clip(np.round(after * 255), 0, 255).astype(np.uint8)
@@ -59,11 +59,11 @@ OPPOSITE: dict[str, str] = {
 """For each tone, what somebody does who gets it wrong."""
 
 TONES: tuple[str, ...] = tuple(_TONE_CHANGES)
-"""Directions of light and colour, named as in `EditRequest.tones`."""
+"""Directions of light and color, named as in `EditRequest.tones`."""
 
 
 def tone(picture: Picture, name: str, strength: float = 1.0) -> Picture:
-    """Change light or colour of a picture.
+    """Change light or color of a picture.
 
     Args:
         picture: What to change.
@@ -86,7 +86,7 @@ def _sketch(picture: Picture) -> Picture:
 
 
 def _oil(picture: Picture) -> Picture:
-    """Daubs: every spot takes the colour of a place nearby, then light falls over the ridges of the paint."""
+    """Daubs: every spot takes the color of a place nearby, then light falls over the ridges of the paint."""
     rows, columns = picture.shape[:2]
     ys, xs = np.mgrid[0:rows, 0:columns].astype(np.float32)
     wide = cv2.resize(noise(11, rows // 5, columns // 5, 1.5, 1), (columns, rows), interpolation=cv2.INTER_NEAREST)
@@ -126,7 +126,7 @@ def _watercolor(picture: Picture) -> Picture:
 
 
 def _cartoon(picture: Picture) -> Picture:
-    """Even colours in four steps of brightness, inked along the edges."""
+    """Even colors in four steps of brightness, inked along the edges."""
     soft = _smoothed(picture)
     hue, depth, value = cv2.split(cv2.cvtColor(soft, cv2.COLOR_RGB2HSV))
     steps = np.clip(np.round(value / 255.0 * 4.0) / 4.0 * 235 + 14, 0, 255).astype(np.uint8)

@@ -31,7 +31,7 @@ COLORS: dict[str, tuple[float, float, float]] = {
     "white": (0.93, 0.93, 0.91),
     "gray": (0.50, 0.51, 0.53),
 }
-"""Colours that instructions name."""
+"""Colors that instructions name."""
 
 MATERIALS: tuple[str, ...] = ("wood", "marble", "gold", "stone", "stripes", "dots", "checks")
 """What a thing can be made of or patterned with, other than plain."""
@@ -41,7 +41,7 @@ _SHIFT = 4
 
 
 def rgb(name: str) -> Image:
-    """The colour of a name."""
+    """The color of a name."""
     return np.array(COLORS[name], dtype=np.float32)
 
 
@@ -148,7 +148,7 @@ def _lit(facing: Image) -> tuple[Image, Image]:
 
 
 def material(name: str, color: Image, size: int, seed: int) -> Image:
-    """Surface of a material on a square canvas. Wood, marble, gold and stone have colours of their own."""
+    """Surface of a material on a square canvas. Wood, marble, gold and stone have colors of their own."""
     base = np.broadcast_to(color, (size, size, 3)).astype(np.float32)
     ys, xs = np.mgrid[0:size, 0:size].astype(np.float32) / size
     if name == "plain":
@@ -199,14 +199,14 @@ def marble(seed: int, height: int, width: int) -> Image:
 
 
 def _mix(low: Point | Sequence[float], high: Sequence[float], share: Image) -> Image:
-    """Blend two colours by a map of shares."""
+    """Blend two colors by a map of shares."""
     a, b = np.array(low, dtype=np.float32), np.array(high, dtype=np.float32)
     result: Image = a + (b - a) * share[..., None]
     return result
 
 
 def gradient(height: int, width: int, stops: Sequence[tuple[float, Sequence[float]]]) -> Image:
-    """Colours from top to bottom; stops are (share of the height, colour)."""
+    """Colors from top to bottom; stops are (share of the height, color)."""
     places = [stop for stop, _ in stops]
     ys = np.linspace(0, 1, height)
     rows = np.stack([np.interp(ys, places, [color[c] for _, color in stops]) for c in range(3)], axis=1)
@@ -214,7 +214,7 @@ def gradient(height: int, width: int, stops: Sequence[tuple[float, Sequence[floa
 
 
 def lay(canvas: Image, color: Image, mask: Image) -> None:
-    """Blend a colour or an image onto a canvas where the mask says, in place."""
+    """Blend a color or an image onto a canvas where the mask says, in place."""
     canvas += (color - canvas) * mask[..., None]
 
 

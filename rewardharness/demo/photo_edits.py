@@ -17,7 +17,7 @@ from rewardharness.demo.photos import SIDE, photo
 from rewardharness.demo.scenes import place_thing
 
 _HUES = {"red": 0, "orange": 26, "yellow": 52, "green": 125, "blue": 222, "purple": 275, "pink": 325}
-"""Hue of colours that something in a photograph is painted with, in degrees."""
+"""Hue of colors that something in a photograph is painted with, in degrees."""
 
 _SPOTS: dict[str, tuple[tuple[str, float, float, float], ...]] = {
     "motorcycle": (("on the floor on the right", 0.62, 0.97, 0.19), ("on the floor on the left", 0.13, 0.97, 0.19)),
@@ -46,7 +46,7 @@ _ADDED: dict[str, tuple[tuple[str, str, str], ...]] = {
 }
 
 _GRAY = ("coins", "photographer", "stars")
-"""Photographs with hardly any colour."""
+"""Photographs with hardly any color."""
 
 _WORDS = ("HELLO", "WELCOME", "SUMMER", "DREAM", "TODAY", "ENJOY", "STORY", "WONDER")
 
@@ -107,7 +107,7 @@ def _by_hue(
     inside: tuple[tuple[int, int, int, int], ...] = (),
     outside: tuple[tuple[int, int, int, int], ...] = (),
 ) -> Image:
-    """Soft mask of the pixels of a photograph with a hue between two angles, at least so colourful and bright.
+    """Soft mask of the pixels of a photograph with a hue between two angles, at least so colorful and bright.
 
     Args:
         name: Which photograph.
@@ -149,7 +149,7 @@ _PARTS: dict[str, tuple[str, tuple[str, ...], Callable[[], Image]]] = {
         lambda: _by_hue("cat", 35, 110, (60, 40), ((207, 200, 66, 62), (472, 230, 46, 56))),
     ),
 }
-"""What can be recoloured in a photograph: its name, the colours that it has or nearly has, and where it is."""
+"""What can be recoloured in a photograph: its name, the colors that it has or nearly has, and where it is."""
 
 
 def _dyed(name: str, color: str, everywhere: bool = False) -> Picture:
@@ -170,7 +170,7 @@ def _half_dyed(name: str, color: str) -> Picture:
 
 
 def recolor(base: Base, rng: Rng) -> Case | None:
-    """Another colour for the one thing in the photograph."""
+    """Another color for the one thing in the photograph."""
     name = base.key.removeprefix("photo-")
     if name not in _PARTS:
         return None

@@ -162,7 +162,7 @@ def exchange(scene: Scene, key: str, rng: Rng) -> Case | None:
 
 
 def recolor(scene: Scene, key: str, rng: Rng) -> Case | None:
-    """Another colour for one thing."""
+    """Another color for one thing."""
     things = [thing for thing in scene.standing if thing.kind in PAINTABLE]
     if not things:
         return None

@@ -179,7 +179,7 @@ class Scene:
 
 
 def natural_color(kind: str, rng: np.random.Generator) -> str:
-    """A colour that a thing of this kind may well have."""
+    """A color that a thing of this kind may well have."""
     choices = _NATURAL.get(kind, _ANY)
     return choices[int(rng.integers(len(choices)))]
 

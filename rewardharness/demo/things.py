@@ -334,7 +334,7 @@ def picture(kind: str, color: str, surface: str, text: str, seed: int) -> tuple[
     """Paint a thing on its own.
 
     Returns:
-        Colours and opacity on a square canvas. They are shared: copy before writing into them.
+        Colors and opacity on a square canvas. They are shared: copy before writing into them.
     """
     canvas = Canvas(seed)
     PAINTERS[kind](canvas, Thing(kind, color, material=surface, text=text))

@@ -12,10 +12,10 @@ NOUNS = {
 """What things are called whose kind is no good name."""
 
 PAINTS = ("red", "orange", "yellow", "green", "blue", "purple", "pink", "black", "white")
-"""Colours that things are given."""
+"""Colors that things are given."""
 
 PAINTABLE = frozenset("apple ball bear bench book bottle candle car chair cube duck house lamp mug vase".split())
-"""Things of which one may ask for another colour."""
+"""Things of which one may ask for another color."""
 
 SHAPED = frozenset("apple ball bench book bottle chair cube duck mug pear vase".split())
 """Things that can be made of another material."""
@@ -32,7 +32,7 @@ MATERIAL_WORDS: dict[str, tuple[str, ...]] = {
 """How to ask for a material."""
 
 LOOKS_LIKE = {"wood": "brown", "marble": "white", "stone": "gray", "gold": "yellow"}
-"""Materials that hardly show on a thing of this colour."""
+"""Materials that hardly show on a thing of this color."""
 
 WALL_WORDS: dict[str, tuple[str, ...]] = {
     "cream": ("Paint the wall cream.", "Change the wall to a cream color."),

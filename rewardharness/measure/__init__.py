@@ -1,1 +1,1 @@
-"""Measuring pixels: what changed between a source and a candidate, and how well. No model, no randomness."""
+"""Deterministic pixel measurements of an edit: what changed between source and candidate, and how well."""

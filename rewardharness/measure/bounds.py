@@ -1,8 +1,8 @@
-"""Opening images so that unpacking them takes bounded time and memory, whoever made them.
+"""Open untrusted images with bounded decoding time and memory.
 
-The bounds are two seconds and 300 MB for one image. Everything is decided by the header and a walk over the blocks of
-the file: what is merely large is scaled down while it is unpacked or right after, and what no decoder here does within
-the bounds is refused before one starts.
+The bounds are two seconds and 300 MB per image. The header and a walk over the blocks of the file decide: large images
+are scaled down during or right after decoding, and images that no decoder handles within the bounds are rejected before
+decoding starts.
 """
 
 import io
@@ -21,75 +21,75 @@ from rewardharness.errors import ImageError
 MAX_BYTES = 20_000_000
 """Largest encoded image, in bytes."""
 MAX_PIXELS = 25_000_000
-"""Most pixels of a picture that is judged; larger ones are scaled down."""
+"""Maximum number of pixels of a judged image; larger images are scaled down."""
 MAX_UNPACKED_PIXELS = 50_000_000
-"""Largest picture that is unpacked in full and then scaled down."""
+"""Largest image that is decoded in full and then scaled down, in pixels."""
 MAX_SCALED_PIXELS = 175_000_000
-"""Largest JPEG that is scaled down while it is decoded. Pillow itself refuses images from 179 megapixels."""
+"""Largest JPEG that is scaled down during decoding, in pixels. Pillow itself rejects images from 179 megapixels."""
 MAX_MEMORY = 250_000_000
-"""Most bytes that a decoder may hold at once, by what is known of it."""
+"""Maximum estimated memory of a decoder, in bytes."""
 MAX_SLOW_BYTES = 2_000_000
-"""Largest file whose samples Pillow reads one by one in Python: about a second."""
+"""Largest file whose samples Pillow reads one by one in Python (about a second), in bytes."""
 MAX_SIDE = 16_384
-"""Longest side, in pixels."""
+"""Maximum length of the longer side, in pixels."""
 MIN_SIDE = 8
-"""Shortest side, in pixels: there is nothing to judge in less."""
+"""Minimum length of the shorter side, in pixels."""
 MAX_SCANS = 100
-"""Most passes over the picture in a progressive JPEG. Cameras and tools write about ten; each costs the time of a
-whole picture, however few bytes it has."""
+"""Maximum number of scans of a progressive JPEG. Cameras and tools write about ten; each scan takes the time of a
+whole image, even if it has few bytes."""
 MAX_SCANNED_PIXELS = 1_000_000_000
-"""Most pixels of a JPEG times its scans."""
+"""Maximum product of the pixels and scans of a JPEG."""
 MAX_CHUNKS = 50_000
-"""Most chunks of a PNG."""
+"""Maximum number of chunks of a PNG."""
 MAX_BLOCKS = 200_000
-"""Most blocks of a GIF before its second frame."""
+"""Maximum number of blocks of a GIF before its second frame."""
 MAX_COMMENTS = 2_000
-"""Most blocks of comments among them: Pillow reads them in a time that grows with the square of their number."""
+"""Maximum number of comment blocks among them: Pillow reads comments in quadratic time."""
 
 _SUB_DIRECTORIES = {330, 34665, 34853, 40965}
 _TYPE_BYTES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4}
 """Bytes per value of each TIFF 6.0 field type."""
 _JPEG_MARKER = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]")
-"""A marker of ITU T.81 other than stuffing, fill and restarts, which stand inside the coded data."""
+"""A marker of ITU T.81 other than stuffing, fill and restarts, which occur inside the coded data."""
 _GIF_MARK = re.compile(rb"[!,;]")
-"""What an extension, an image and the end of a GIF begin with; anything else between blocks is passed over."""
+"""First bytes of a GIF extension, image and trailer; other bytes between blocks are ignored."""
 _GAP = rb"(?:\s|#[^\r\n]*[\r\n])+"
 _QUICK_PNM = re.compile(
     rb"(?:P4(?:%b\d+){2}|P5(?:%b\d+){2}%b(?:255|65535)|P6(?:%b\d+){2}%b255)\s" % (_GAP, _GAP, _GAP, _GAP, _GAP)
 )
-"""The headers of PNM files whose samples are copied as they are."""
+"""Headers of PNM files whose samples are copied without conversion."""
 _PNM_HEAD = 4096
-"""Bytes in which a quick header stands."""
+"""Number of leading bytes that are searched for such a header."""
 
 _WARNINGS = threading.Lock()
 
 
 @dataclass(frozen=True)
 class Opened:
-    """An image whose header was read, and which can be unpacked within bounds."""
+    """An image whose header is read and that decodes within the bounds."""
 
     image: Image.Image
     data: bytes = field(repr=False)
-    """The encoded bytes; of a JPEG without what is no part of its picture."""
+    """The encoded bytes; for a JPEG, without segments that do not affect its pixels."""
     exif: bytes = field(repr=False)
     """The first EXIF block of a JPEG."""
     factor: int
-    """By how much it has to be scaled down after it was unpacked."""
+    """Divisor for scaling down after decoding."""
     notes: tuple[str, ...]
-    """Whether it is scaled down."""
+    """Note on the scaling, if any."""
 
 
 def open_bounded(name: str, data: bytes, kind: str) -> Opened:
-    """Read the header of an image and make sure that unpacking it is bounded.
+    """Read the header of an image and ensure that decoding it is bounded.
 
     Args:
-        name: How messages call it.
+        name: Name used in messages.
         data: The encoded bytes.
-        kind: The name of its format.
+        kind: Name of its format.
 
     Raises:
-        ImageError: If it is too large, too small, or takes too long.
-        Exception: Nearly every built-in type, if its bytes are damaged.
+        ImageError: If it is too large, too small or too slow to decode.
+        Exception: Nearly any built-in exception, if its bytes are damaged.
     """
     exif, scans, scaled = b"", 1, 1
     if kind == "JPEG":
@@ -108,27 +108,27 @@ def open_bounded(name: str, data: bytes, kind: str) -> Opened:
         factor = _factor(name, image)
     size = -(-width // (scaled * factor)), -(-height // (scaled * factor))
     if max(size) > MAX_SIDE:
-        raise ImageError(f"{name} has a side over {MAX_SIDE} pixels.", next_step="Scale the image down.")
+        raise ImageError(f"{name} has a side of more than {MAX_SIDE} pixels.", next_step="Scale the image down.")
     if min(size) < MIN_SIDE:
         raise ImageError(
             f"{name} is only {width} x {height} pixels.",
-            next_step=f"Use an image of at least {MIN_SIDE} pixels a side.",
+            next_step=f"Use an image of at least {MIN_SIDE} x {MIN_SIDE} pixels.",
         )
     notes = () if size == (width, height) else (f"scaled down from {width} x {height} to {size[0]} x {size[1]}",)
     return Opened(image, data, exif, factor, notes)
 
 
 def _draft(name: str, image: Image.Image, scans: int) -> int:
-    """Have a JPEG decoded at a half, a quarter or an eighth of its size, if it needs that; return the divisor.
+    """Decode a large JPEG at a half, a quarter or an eighth of its size; return the divisor.
 
-    Of one with several scans all coefficients are held, two bytes each, whatever the scale.
+    A JPEG with several scans needs memory for all coefficients, two bytes each, at any scale.
     """
     pixels = image.width * image.height
     if pixels * scans > MAX_SCANNED_PIXELS:
-        raise damaged(name, f"a JPEG of {scans} scans, which is more than one of its size may have")
+        raise damaged(name, f"a JPEG of this size cannot have {scans} scans")
     layers = image.layer  # type: ignore[attr-defined]
-    most = max(each[1] for each in layers) * max(each[2] for each in layers)
-    held = 2 * pixels * sum(each[1] * each[2] for each in layers) // most if scans > 1 else 0
+    most = max(layer[1] for layer in layers) * max(layer[2] for layer in layers)
+    held = 2 * pixels * sum(layer[1] * layer[2] for layer in layers) // most if scans > 1 else 0
     for divisor in (1, 2, 4, 8):
         unpacked = pixels // divisor**2
         if unpacked <= MAX_PIXELS and held + 4 * unpacked <= MAX_MEMORY and pixels <= MAX_SCALED_PIXELS:
@@ -140,7 +140,7 @@ def _draft(name: str, image: Image.Image, scans: int) -> int:
 
 
 def _factor(name: str, image: Image.Image) -> int:
-    """Return by how much an image of another kind is scaled down after it was unpacked."""
+    """Return the divisor for scaling down an image other than JPEG after decoding."""
     kind, pixels = str(image.format), image.width * image.height
     if pixels > MAX_UNPACKED_PIXELS:
         raise _too_large(name, MAX_UNPACKED_PIXELS, f"a {kind}")
@@ -154,17 +154,17 @@ def _factor(name: str, image: Image.Image) -> int:
         across, down = tags.get(322, image.width), tags.get(323, min(tags.get(278, image.height), image.height))
         bits = max(tags.get(258, (1,))) * tags.get(277, 1)
         strip = 0 if image.info.get("compression") == "raw" else across * down * bits // 8
-        # Pillow turns a TIFF upright itself, and has it in memory twice while it does.
+        # Pillow rotates a TIFF itself and holds it in memory twice while doing so.
         if max(strip + 4 * pixels, 4 * pixels * (1 + (tags.get(274, 1) != 1))) > MAX_MEMORY:
             raise ImageError(
-                f"{name} is a TIFF that takes more than {MAX_MEMORY // 1_000_000} MB to unpack.",
+                f"{name} is a TIFF that needs more than {MAX_MEMORY // 1_000_000} MB to decode.",
                 next_step="Scale it down, or save it as PNG or JPEG.",
             )
     return 1 if pixels <= MAX_PIXELS else 2
 
 
 def _is_lossy(image: Image.Image) -> bool:
-    """Whether a still WebP is lossy, by the chunk that holds its picture."""
+    """Return whether a still WebP is lossy, by its image chunk."""
     data = image.fp.getbuffer()  # type: ignore[attr-defined]
     at = 12
     while at + 8 <= len(data):
@@ -177,34 +177,34 @@ def _is_lossy(image: Image.Image) -> bool:
 
 def _too_large(name: str, pixels: int, what: str) -> ImageError:
     return ImageError(
-        f"{name} has more than {pixels / 1e6:g} megapixels, the most for {what}.",
-        next_step=f"Scale it down. A JPEG that is not progressive may have {MAX_SCALED_PIXELS // 10**6} megapixels.",
+        f"{name} has more than {pixels / 1e6:g} megapixels, the maximum for {what}.",
+        next_step=f"Scale it down. A non-progressive JPEG may have up to {MAX_SCALED_PIXELS // 10**6} megapixels.",
     )
 
 
 def damaged(name: str, reason: str) -> ImageError:
-    """Make the error of an image whose bytes cannot be used."""
+    """Return the error for an image with invalid bytes."""
     return ImageError(
         f"{name} is damaged: {reason}.", next_step="Save or download the image again, or use another one."
     )
 
 
 def _check_png(name: str, data: bytes) -> None:
-    """Refuse a PNG in very many pieces, which are read one by one."""
+    """Reject a PNG with too many chunks, which are read one by one."""
     at = 8
     for _ in range(MAX_CHUNKS):
         if at + 8 > len(data) or data[at + 4 : at + 8] == b"IEND":
             return
         at += 12 + int.from_bytes(data[at : at + 4], "big")
-    raise damaged(name, f"a PNG of more than {MAX_CHUNKS} chunks")
+    raise damaged(name, f"a PNG with more than {MAX_CHUNKS} chunks")
 
 
 def _check_gif(name: str, data: bytes) -> None:
-    """Refuse a GIF of very many blocks, or of comments, up to its second frame: nothing behind it is read."""
+    """Reject a GIF with too many blocks or comments before its second frame; later data are not read."""
     at, images, blocks, comments = 13 + _palette(data[10]), 0, 0, 0
     while images < 2:
         found = _GIF_MARK.search(data, at)
-        blocks += (found.start() if found else len(data)) - at  # Pillow passes over them byte by byte.
+        blocks += (found.start() if found else len(data)) - at  # Pillow skips these byte by byte.
         _check_blocks(name, blocks, comments)
         if found is None or found[0] == b";":
             return
@@ -223,17 +223,17 @@ def _check_gif(name: str, data: bytes) -> None:
 def _check_blocks(name: str, blocks: int, comments: int) -> None:
     if blocks > MAX_BLOCKS or comments > MAX_COMMENTS:
         what = "comments" if comments > MAX_COMMENTS else "small blocks"
-        raise ImageError(f"{name} is a GIF of too many {what}.", next_step="Save its frame as PNG.")
+        raise ImageError(f"{name} is a GIF with too many {what}.", next_step="Save its frame as PNG.")
 
 
 def _palette(flags: int) -> int:
-    """Bytes of the palette that the flags of a GIF announce."""
+    """Return the palette size in bytes from the flags of a GIF."""
     return 3 << (flags & 7) + 1 if flags & 128 else 0
 
 
 def _check_pnm(name: str, data: bytes) -> None:
     if len(data) > MAX_SLOW_BYTES and not _QUICK_PNM.match(data[:_PNM_HEAD]):
-        raise _too_slow(name, "a PNM whose samples are text or do not end at 255")
+        raise _too_slow(name, "a PNM with text samples or a maximum value other than 255")
 
 
 def _check_bmp(name: str, data: bytes) -> None:
@@ -242,13 +242,15 @@ def _check_bmp(name: str, data: bytes) -> None:
 
 
 def _too_slow(name: str, what: str) -> ImageError:
-    return ImageError(f"{name} is {what}, of more than {MAX_SLOW_BYTES // 1_000_000} MB.", next_step="Save it as PNG.")
+    return ImageError(
+        f"{name} is {what} and larger than {MAX_SLOW_BYTES // 1_000_000} MB.", next_step="Save it as PNG."
+    )
 
 
 def _without_exif(name: str, data: bytes) -> tuple[bytes, bytes, int]:
-    """Cut out of a JPEG what is no part of its picture: EXIF, comments, further pictures; count its scans on the way.
+    """Remove EXIF, comments and further images from a JPEG, and count its scans.
 
-    Of the segments for applications those that colours depend on stay: JFIF, the ICC profile and Adobe's.
+    Application segments that affect colors stay: JFIF, the ICC profile and Adobe's.
 
     Returns:
         The JPEG without them, the first EXIF block, and the number of scans.
@@ -271,12 +273,12 @@ def _without_exif(name: str, data: bytes) -> tuple[bytes, bytes, int]:
         at += length
         scans += marker == 0xDA
         if scans > MAX_SCANS:
-            raise damaged(name, f"a JPEG of more than {MAX_SCANS} scans")
+            raise damaged(name, f"a JPEG with more than {MAX_SCANS} scans")
     return b"".join([*pieces, data[kept:end]]), exif, scans
 
 
 def directory(data: bytes, order: str, offset: int) -> Iterator[tuple[int, int, int]]:
-    """Read a TIFF directory: each tag, how many bytes its values take, and its value if that is a single number."""
+    """Yield each tag of a TIFF directory, the size of its values in bytes, and the value if it is a single number."""
     (count,) = struct.unpack_from(order + "H", data, offset)
     for at in range(offset + 2, offset + 2 + 12 * count, 12):
         tag, kind, number = struct.unpack_from(order + "HHI", data, at)
@@ -285,7 +287,7 @@ def directory(data: bytes, order: str, offset: int) -> Iterator[tuple[int, int, 
 
 
 def _check_tiff(name: str, data: bytes) -> None:
-    """Refuse a TIFF whose directories claim more bytes than the file has, which would all be copied into memory."""
+    """Reject a TIFF whose directories claim more bytes than the file has, which Pillow would copy into memory."""
     order = "<" if data[:2] == b"II" else ">"
     waiting = [struct.unpack_from(order + "I", data, 4)[0]]
     claimed = 0
@@ -296,14 +298,14 @@ def _check_tiff(name: str, data: bytes) -> None:
                 if tag in _SUB_DIRECTORIES and size == 4:
                     waiting.append(first)
     if waiting or claimed > 2 * len(data):
-        raise damaged(name, "its directory claims more than the file holds")
+        raise damaged(name, "its directory claims more data than the file contains")
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep Pillow's warnings about odd metadata and large headers from the user; our own checks decide.
+    """Suppress Pillow's warnings about unusual metadata and large headers; the checks here decide.
 
-    The filters of `warnings` belong to the whole process, hence the lock. Unpacking happens outside of it.
+    The filters of `warnings` are process-wide, hence the lock. Decoding happens outside of it.
     """
     with _WARNINGS, warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -317,4 +319,4 @@ _CHECKS: Mapping[str, Callable[[str, bytes], None]] = {
     "BMP": _check_bmp,
     "TIFF": _check_tiff,
 }
-"""What is looked at before Pillow reads the header."""
+"""Checks before Pillow reads the header, by format."""

@@ -1,4 +1,4 @@
-"""Colour: did the edit reach the colour, the tone or the style that was asked for?"""
+"""Measure whether the edit has the requested color, tone or style."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -13,18 +13,18 @@ from rewardharness.measure.view import EditView, Plane
 from rewardharness.schema import EditRequest
 
 _MEMBER = 24.0
-"""Weighted colour distance at which the membership in a colour has fallen to 1/e."""
+"""Weighted color distance at which the membership in a color has fallen to 1/e."""
 
 
 def color_target(view: EditView, request: EditRequest) -> Reading:
-    """Measure whether the edited region moved towards the colour that was asked for.
+    """Measure whether the edited region moved toward the requested color.
 
-    The grade joins the share of the edited region that became the colour with the way it went towards it. With no
-    change it is about 0.1, with movement away from the colour it goes to 0.
+    The grade combines the fraction of the edited region that has the color with the relative movement toward it. It is
+    about 0.1 without change and approaches 0 for movement away from the color.
     """
     targets = [target for target in map(color_named, _asked_colors(request)) if target]
     if not targets or request.kinds[0] in {"remove", "keep"}:
-        reason = "The instruction asks for no colour that this measure knows."
+        reason = "The instruction does not ask for a known color."
         return Reading({}, None, reason)
     before, after = (_nearest(lab, targets) for lab in (view.lab_source, view.lab_candidate))
     member_before, member_after = (np.exp(-((distance / _MEMBER) ** 2)) for distance in (before, after))
@@ -35,13 +35,13 @@ def color_target(view: EditView, request: EditRequest) -> Reading:
     way = (distance_before - distance_after) / (distance_before + distance_after + 10.0)
     progress = 0.6 * (share_after - share_before) + 0.4 * way
     if request.kinds[0] in {"add", "replace", "text", "count"}:
-        # A new thing may stand on ground of its own colour; then only the colour that it has now can be asked for.
+        # A new object may replace a background of the same color; then only its final color counts.
         progress = 0.5 * progress + 0.5 * share_after
     progress *= area / (area + 0.003)
     names = " or ".join(target.name for target in targets)
     sentence = (
-        f"Of the edited region {share_after:.0%} is now {names}, before it was {share_before:.0%}; its mean distance to"
-        f" {names} went from {distance_before:.0f} to {distance_after:.0f} dE."
+        f"{share_after:.0%} of the edited region is {names} (before: {share_before:.0%}); its mean distance to"
+        f" {names} changed from {distance_before:.0f} to {distance_after:.0f} dE."
     )
     quantities = {
         "distance_before": Quantity(distance_before, "dE", 0.0, 200.0),
@@ -49,34 +49,34 @@ def color_target(view: EditView, request: EditRequest) -> Reading:
         "share_before": Quantity(share_before, "share", 0.0, 1.0),
         "share_after": Quantity(share_after, "share", 0.0, 1.0),
     }
-    # Shadows and highlights keep even a right edit from a progress of 1: drawn ones reach 0.55, half done ones 0.3.
+    # Shadows and highlights limit the progress of correct edits: drawn ones reach 0.55, half-finished ones 0.3.
     return Reading(quantities, step(progress, 0.25, 0.12), sentence, _mark(view.small_candidate, member_after, weight))
 
 
 def tone_shift(view: EditView, request: EditRequest) -> Reading:
-    """Measure whether light and colour moved in each direction that was asked for.
+    """Measure whether light and color changed in each requested direction.
 
-    Local requests are measured where the picture changed, global ones everywhere. A clearly visible shift
-    grades about 0.8, no shift about 0.1, a shift to the other side less.
+    Local requests are measured where the image changed, global ones everywhere. A clearly visible shift gets about 0.8,
+    no shift about 0.1, a shift in the opposite direction less.
     """
     shifts = _tone_shifts(view, local=request.scope == "local")
     asked = [tone for tone in request.tones if tone in _TONES]
     units = {"brightness": "L", "saturation": "share", "chroma_left": "dE", "sepia_distance": "dE"}
     quantities = {name: Quantity(value, units.get(name, "octaves"), -200.0, 200.0) for name, value in shifts.items()}
     if not asked:
-        return Reading(quantities, None, "The instruction asks for no change of light or tone.")
+        return Reading(quantities, None, "The instruction does not ask for a change of light or tone.")
     grades = [_tone_grade(shifts, *_TONES[tone]) for tone in asked]
     grade = 0.5 * min(grades) + 0.5 * sum(grades) / len(grades)
     parts = [f"{tone.replace('_', ' ')}: {_TONES[tone][0]} {shifts[_TONES[tone][0]]:+.2f}" for tone in asked]
-    sentence = f"Asked for and measured as change of the picture: {'; '.join(parts)}."
+    sentence = f"Requested tone changes and measured shifts: {'; '.join(parts)}."
     return Reading(quantities, grade, sentence)
 
 
 def style_shift(view: EditView, request: EditRequest) -> Reading:
-    """Measure whether the look changed everywhere while the layout stayed.
+    """Measure whether the style changed everywhere while the layout is preserved.
 
-    Look: colour statistics, energy of fine and middle detail, and size of the palette. Layout: correlation of the
-    coarse structure. The grade needs both: an unchanged picture and another picture are both no restyled picture.
+    Style means color statistics, energy of fine and medium detail, and palette size. Layout means correlation of the
+    coarse structure. The grade requires both, so neither an unchanged nor an unrelated image gets a high grade.
     """
     color = _color_statistics(view)
     texture, palette = _texture_change(view), _palette_change(view)
@@ -91,8 +91,8 @@ def style_shift(view: EditView, request: EditRequest) -> Reading:
         "spread": Quantity(spread, "share", 0.0, 1.0),
     }
     sentence = (
-        f"The colours moved by {color:.1f} dE, the texture by {texture:.2f} and the palette by {palette:.2f} octaves,"
-        f" over {spread:.0%} of the picture; the layout correlates with the source by {layout:.2f}."
+        f"Colors changed by {color:.1f} dE, texture by {texture:.2f} and the palette by {palette:.2f} octaves"
+        f" over {spread:.0%} of the image; the layout correlation with the source is {layout:.2f}."
     )
     if "style" not in request.kinds[:2]:
         return Reading(quantities, None, sentence)
@@ -114,11 +114,11 @@ _TONES: Mapping[str, tuple[str, float, float]] = {
     "sharper": ("sharpness", 1.0, 0.25),
     "blurrier": ("sharpness", -1.0, 0.4),
 }
-"""Per direction: the shift it is read from, its sign, and a just clearly visible amount (0: the smaller the better)."""
+"""Per direction: the shift that measures it, its sign, and a clearly visible amount (0: smaller is better)."""
 
 
 def _asked_colors(request: EditRequest) -> tuple[str, ...]:
-    """Keep the colours that the edit leads to: `from red to blue` and `the red car blue` lead to blue alone."""
+    """Return the target colors of the edit: `from red to blue` and `the red car blue` have only the target blue."""
     if len(request.colors) < 2:
         return request.colors
     text = request.instruction.lower()
@@ -139,7 +139,7 @@ def _nearest(lab: Plane, targets: Sequence[ColorTarget]) -> Plane:
 
 
 def _mark(pixels: Pixels, member: Plane, weight: Plane) -> Pixels:
-    """Show the picture in grey and leave the colour only where the edited region has the colour asked for."""
+    """Render the image in gray except where the edited region has the requested color."""
     gray = cv2.cvtColor(cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY), cv2.COLOR_GRAY2RGB)
     inside = (member > 0.4) & (weight > 0.1)
     picture = np.where(inside[..., None], pixels, gray // 2 + 64)
@@ -150,7 +150,7 @@ def _mark(pixels: Pixels, member: Plane, weight: Plane) -> Pixels:
 def _tone_shifts(view: EditView, *, local: bool) -> dict[str, float]:
     weight = view.valid.astype(np.float32)
     if local:
-        # A little of everything keeps the mean defined where nothing changed.
+        # A small weight everywhere keeps the mean defined without change.
         weight *= view.change + np.float32(0.02)
     before, after = (_tones(lab, weight) for lab in (view.lab_source, view.lab_candidate))
     warmth = [_warmth(pixels, weight) for pixels in (view.small_source, view.small_candidate)]
@@ -172,7 +172,7 @@ def _tones(lab: Plane, weight: Plane) -> dict[str, float]:
     """Return mean lightness, contrast in octaves, saturation and mean chroma.
 
     Contrast is the spread of the lightness over its mean, and saturation C / sqrt(C^2 + L^2) (after Luebbe), so that
-    a merely darker picture is neither flatter nor paler.
+    darkening alone changes neither contrast nor saturation.
     """
     chroma = np.hypot(lab[..., 1], lab[..., 2])
     lightness = weighted_mean(lab[..., 0], weight)
@@ -187,7 +187,7 @@ def _tones(lab: Plane, weight: Plane) -> dict[str, float]:
 
 
 def _tint_spread(lab: Plane, weight: Plane) -> float:
-    """Return how much a and b vary at equal lightness: next to 0 in a picture of one tint, such as sepia."""
+    """Return the spread of a and b at equal lightness: nearly 0 in an image of a single tint, such as sepia."""
     bins = (lab[..., 0] / 5.0).astype(np.int32).ravel().clip(0, 20)
     share = weight.ravel()
     mass = np.maximum(np.bincount(bins, share, 21), 1e-6)
@@ -200,13 +200,13 @@ def _tint_spread(lab: Plane, weight: Plane) -> float:
 
 
 def _warmth(pixels: Pixels, weight: Plane) -> float:
-    """Return how much more red than blue light there is, in octaves."""
+    """Return the ratio of red to blue light, in octaves."""
     red, blue = (weighted_mean(pixels[..., axis].astype(np.float32), weight) for axis in (0, 2))
     return float(np.log2((red + 8.0) / (blue + 8.0)))
 
 
 def _crispness(gray: Plane, weight: Plane) -> float:
-    """Return the energy of fine detail over that of coarse detail, in octaves; contrast cancels out."""
+    """Return the ratio of fine to coarse detail energy, in octaves; contrast cancels out."""
     fine = weighted_mean(np.abs(cv2.Laplacian(gray, cv2.CV_32F)), weight)
     size = (max(1, gray.shape[1] // 4), max(1, gray.shape[0] // 4))
     small, weight_small = (cv2.resize(plane, size, interpolation=cv2.INTER_AREA) for plane in (gray, weight))
@@ -230,7 +230,7 @@ def _color_statistics(view: EditView) -> float:
 
 
 def _texture_change(view: EditView) -> float:
-    """Return the mean change of detail energy over places and two scales, in octaves."""
+    """Return the mean change of detail energy over the image and two scales, in octaves."""
     changes = []
     for scale in (1, 2):
         energies = []
@@ -244,7 +244,7 @@ def _texture_change(view: EditView) -> float:
 
 
 def _palette_change(view: EditView) -> float:
-    """Return the difference of the entropies of the colour histograms, in bits (octaves of the palette size)."""
+    """Return the difference of the entropies of the color histograms, in bits (octaves of the palette size)."""
     entropies = []
     for pixels in (view.small_source, view.small_candidate):
         bins = (pixels[::2, ::2][view.valid[::2, ::2]] >> 4).astype(np.int32)
@@ -255,7 +255,7 @@ def _palette_change(view: EditView) -> float:
 
 
 def layout_kept(view: EditView) -> float:
-    """Return how the coarse light and the coarse edges correlate between both pictures, -1 to 1."""
+    """Return the correlation of coarse luminance and coarse edges between both images, -1 to 1."""
     small = [
         cv2.resize(gray, (32, 32), interpolation=cv2.INTER_AREA) for gray in (view.gray_source, view.gray_candidate)
     ]
@@ -270,5 +270,5 @@ def layout_kept(view: EditView) -> float:
 def _correlation(first: Plane, second: Plane) -> float:
     first, second = first - first.mean(), second - second.mean()
     scale = float(np.sqrt((first**2).sum() * (second**2).sum()))
-    # Two flat pictures correlate fully; a flat and a structured one not at all.
+    # Two flat images correlate fully; a flat and a structured image do not correlate.
     return (float((first * second).sum()) + 1.0) / (scale + 1.0)

@@ -1,4 +1,4 @@
-"""What English colour names mean: prototypes in CIELAB, and how far a pixel is from them."""
+"""English color names: CIELAB prototypes and the distance of pixels from them."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -59,7 +59,7 @@ _RGB: Mapping[str, str] = {
     "mint": "a4e6c2",
     "emerald": "129a68",
 }
-"""A clear example of each colour in daylight, as sRGB."""
+"""A typical example of each color in daylight, as sRGB."""
 
 _ALIASES: Mapping[str, str] = {
     "grey": "gray",
@@ -83,32 +83,32 @@ _DARK = frozenset({"dark", "deep", "midnight", "forest"})
 _VIVID = frozenset({"bright", "vivid", "neon", "hot", "vibrant", "electric", "fluorescent"})
 
 _NEUTRAL_CHROMA = 9.0
-"""Below this CIELAB chroma a name counts as without hue."""
+"""CIELAB chroma below which a color counts as neutral."""
 
 
 @dataclass(frozen=True)
 class ColorTarget:
-    """What a colour name means, in CIELAB."""
+    """A named color in CIELAB."""
 
     name: str
     lightness: float
     """L*, 0 to 100."""
     chroma: float
-    """C*ab that a clear example has; 0 for black, white and grey."""
+    """C*ab of a typical example; 0 for black, white and gray."""
     hue: float
-    """Hue angle in radians; means nothing when chroma is 0."""
+    """Hue angle in radians; undefined if chroma is 0."""
     lightness_weight: float
-    """How much a difference of lightness counts, 0 to 1."""
+    """Weight of a lightness difference, 0 to 1."""
 
 
 def color_named(name: str) -> ColorTarget | None:
-    """Find out what a colour name means.
+    """Return the color for an English name.
 
-    Knows about fifty English names and the modifiers light, pale, dark, deep, bright, vivid and the like, in any case,
-    joined by spaces or hyphens, as in `dark green`, `navy blue` or `reddish`.
+    Supports about fifty English names and the modifiers light, pale, dark, deep, bright, vivid and the like, in any
+    case, joined by spaces or hyphens, as in `dark green`, `navy blue` or `reddish`.
 
     Returns:
-        The colour, or None for a name it does not know.
+        The color, or None for an unknown name.
     """
     words = re.findall(r"[a-z]+", name.lower())
     words = [word[:-3] if word.endswith("ish") else word for word in words]
@@ -133,15 +133,15 @@ def color_named(name: str) -> ColorTarget | None:
 
 
 def color_distance(lab: Plane, target: ColorTarget) -> Plane:
-    """Return how far each pixel is from a named colour.
+    """Return the distance of each pixel from a named color.
 
-    For colours with a hue the distance weighs the hue difference dH = 2 sqrt(C C') sin(dh / 2) of CIE 1976 most,
-    lacking chroma strongly, excess chroma and lightness little: a shaded red thing is still red. For black,
-    white and grey it weighs lightness and any chroma.
+    For colors with a hue the distance weighs the hue difference dH = 2 sqrt(C C') sin(dh / 2) of CIE 1976 most,
+    missing chroma strongly, and excess chroma and lightness little, because a shaded red object is still red. For
+    black, white and gray it weighs lightness and any chroma.
 
     Args:
         lab: CIELAB picture, height x width x 3.
-        target: The colour.
+        target: The color.
 
     Returns:
         Distances in weighted CIELAB units, 0 or more, height x width.
@@ -157,7 +157,7 @@ def color_distance(lab: Plane, target: ColorTarget) -> Plane:
         squared = (target.lightness_weight * difference) ** 2 + (1.3 * chroma) ** 2
         return np.asarray(np.sqrt(squared), np.float32)
     along = chroma - np.float32(target.chroma)
-    # A pale target such as beige is missed by a vivid pixel; a vivid one can hardly be too vivid.
+    # A vivid pixel misses a pale target such as beige; a vivid target has hardly any excess chroma.
     too_vivid = 0.2 + 0.5 * max(0.0, 1.0 - target.chroma / 40.0)
     by_chroma = np.where(along < 0, 0.8 * along, too_vivid * along)
     cosine = (a * np.float32(np.cos(target.hue)) + b * np.float32(np.sin(target.hue))) / np.maximum(chroma, 1e-6)
@@ -181,10 +181,10 @@ def _base_name(words: Sequence[str]) -> str | None:
 def _prototype(base: str) -> ColorTarget:
     red, green, blue = (int(_RGB[base][index : index + 2], 16) / 255.0 for index in (0, 2, 4))
     patch = np.array([[[red, green, blue]]], np.float32)
-    lightness, a, b = (float(each) for each in cv2.cvtColor(patch, cv2.COLOR_RGB2Lab)[0, 0])
+    lightness, a, b = (float(value) for value in cv2.cvtColor(patch, cv2.COLOR_RGB2Lab)[0, 0])
     chroma = float(np.hypot(a, b))
     if chroma < _NEUTRAL_CHROMA:
         return ColorTarget(base, lightness, 0.0, 0.0, 0.45 if base == "gray" else 0.9)
     weight = 0.35 if base in _FREE_LIGHTNESS else 0.7
-    # Things in daylight are duller than prototypes: half their chroma is a clear example.
+    # Objects in daylight are less saturated than prototypes: half the chroma is a typical example.
     return ColorTarget(base, lightness, min(chroma, 20.0 + 0.4 * chroma), float(np.arctan2(b, a)), weight)

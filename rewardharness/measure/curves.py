@@ -1,4 +1,4 @@
-"""Smooth curves that turn measured numbers into grades: monotone, without plateaus and without cliffs."""
+"""Smooth, strictly monotone curves that map measured numbers to grades."""
 
 import math
 
@@ -8,12 +8,12 @@ from rewardharness.measure.view import Plane
 
 
 def rise(value: float, scale: float) -> float:
-    """Return 1 - exp(-value / scale): 0 at 0, about 0.63 at one scale, towards 1; negative values count as 0."""
+    """Return 1 - exp(-value / scale): 0 at 0, about 0.63 at one scale, approaching 1; negative values count as 0."""
     return -math.expm1(-max(value, 0.0) / scale)
 
 
 def fall(value: float, scale: float) -> float:
-    """Return exp(-value / scale): 1 at 0, about 0.37 at one scale, towards 0; negative values count as 0."""
+    """Return exp(-value / scale): 1 at 0, about 0.37 at one scale, approaching 0; negative values count as 0."""
     return math.exp(-max(value, 0.0) / scale)
 
 
@@ -28,15 +28,14 @@ def excess(value: float, width: float) -> float:
 
 
 def weighted_mean(values: Plane, weights: Plane, empty: float = 0.0) -> float:
-    """Return the mean of the values under the weights, or `empty` where all weights are 0."""
+    """Return the weighted mean of the values, or `empty` if all weights are 0."""
     total = float(weights.sum(dtype=np.float64))
     return float((values * weights).sum(dtype=np.float64)) / total if total > 1e-9 else empty
 
 
 def magnitude(across: Plane, down: Plane) -> Plane:
-    """Return the length of vectors given by their two parts.
+    """Return the length of vectors from their components.
 
-    Unlike `cv2.magnitude` it does not round differently from one memory address to the next: equal pictures must
-    get equal grades to the last bit.
+    Unlike `cv2.magnitude`, rounding does not depend on the memory address: equal images must get bit-identical grades.
     """
     return np.asarray(np.sqrt(across * across + down * down), np.float32)

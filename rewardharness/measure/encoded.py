@@ -1,8 +1,8 @@
-"""Encoded images for a model: the bytes that were given, unless something has to be done to them, which is noted.
+"""Encode images for a model, passing the original bytes through where possible.
 
-Decoding and encoding again costs more than everything else a client does, and can change what is judged. So bytes
-in a common format pass through; what a server's decoder would show differently from what a person sees is decoded
-here and sent as lossless PNG.
+Re-encoding costs more than everything else a client does and can change what is judged. Bytes in a common format pass
+through. Images that a server's decoder could render differently from a viewer are decoded and sent as lossless PNG,
+with a note.
 """
 
 import io
@@ -18,27 +18,27 @@ from rewardharness.measure.images import load_picture, read_bytes, sniff
 from rewardharness.schema import ImageInput
 
 PASSED = {"PNG": "image/png", "JPEG": "image/jpeg", "WEBP": "image/webp"}
-"""Formats that are passed through, and their media types."""
+"""Formats that pass through, with their media types."""
 
 _PNG_START = b"\x89PNG\r\n\x1a\n"
 _PNG_WORDS = frozenset({b"tEXt", b"zTXt", b"iTXt", b"tIME"})
-"""Chunks of a PNG that say something to people or programs and change no pixel. Generators sign there."""
+"""PNG chunks with text metadata, where image generators leave signatures."""
 
 
 @dataclass(frozen=True)
 class EncodedImage:
-    """An image ready to be sent."""
+    """An encoded image."""
 
     data: bytes = field(repr=False)
     mime: str
     size: tuple[int, int]
     """Width and height in pixels."""
     notes: tuple[str, ...] = ()
-    """What was done to it; empty when the pixels are as given."""
+    """Conversions that were applied; empty if the pixels are unchanged."""
 
 
 def bytes_to_read(image: ImageInput) -> int:
-    """Say how many bytes reading an image will add to those in memory; 0 when it is there or cannot be read."""
+    """Return how many bytes reading an image adds to memory; 0 if it is loaded or cannot be read."""
     if image.data is not None or image.path is None:
         return 0
     try:
@@ -52,11 +52,11 @@ def encode_for_model(image: ImageInput, max_pixels: int | None = None) -> Encode
 
     Args:
         image: A file or bytes, as `load_picture` takes them.
-        max_pixels: The most pixels that the model looks at; larger images are scaled down by area averaging here,
-            so that what is judged is known and the same for all candidates. None: sent at full size.
+        max_pixels: Maximum number of pixels that the model processes. Larger images are scaled down by area
+            averaging, the same way for all candidates. None sends full size.
 
     Raises:
-        ImageError: If it is not an image that can be used.
+        ImageError: If the image cannot be used.
     """
     data = read_bytes(image)
     kind = sniff(image.name, data)
@@ -79,7 +79,7 @@ def encode_for_model(image: ImageInput, max_pixels: int | None = None) -> Encode
 
 
 def _pass_through(name: str, data: bytes, kind: str, max_pixels: int | None) -> EncodedImage | None:
-    """Return the bytes as given if any decoder shows what a person sees; metadata are cut off."""
+    """Return the original bytes without metadata if every decoder renders them the same way."""
     if kind not in PASSED:
         return None
     try:
@@ -98,7 +98,7 @@ def _pass_through(name: str, data: bytes, kind: str, max_pixels: int | None) -> 
                 and not image.info.get("xmp")
             )
     except Exception:
-        # Whatever is wrong is found again, and put into words, by the loader.
+        # The loader finds and reports the same problem.
         return None
     if not plain or (max_pixels is not None and size[0] * size[1] > max_pixels):
         return None
@@ -106,18 +106,18 @@ def _pass_through(name: str, data: bytes, kind: str, max_pixels: int | None) -> 
 
 
 def _without_words(data: bytes) -> bytes:
-    """A PNG without the chunks of `_PNG_WORDS`, and without what follows its end.
+    """Return a PNG without the chunks of `_PNG_WORDS` and without trailing data.
 
     Raises:
-        ValueError: If its chunks do not fit together.
+        ValueError: If its chunks are inconsistent.
     """
     if not data.startswith(_PNG_START):
-        raise ValueError("no PNG")
+        raise ValueError("not a PNG")
     kept, at = [_PNG_START], len(_PNG_START)
     while True:
         name, end = data[at + 4 : at + 8], at + 12 + int.from_bytes(data[at : at + 4], "big")
         if len(name) < 4 or end > len(data):
-            raise ValueError("a chunk is cut off")
+            raise ValueError("a chunk is truncated")
         if name not in _PNG_WORDS:
             kept.append(data[at:end])
         if name == b"IEND":

@@ -1,8 +1,8 @@
-"""How close a candidate comes to the source as a whole, as people see it.
+"""Measure the perceptual similarity of a candidate and its source as a whole.
 
-Two pictures look alike to people by layout, subject, colour and texture before they do by pixels. Six cues stand for
-these, none of them learned. Each is scaled by what it says of two unrelated photographs, and their plain mean counts:
-no cue is trusted more than another.
+People judge similarity by layout, subject, color and texture rather than by pixels. Six cues, none of them learned,
+measure these properties. Each is scaled by its value for unrelated photographs, and the distance is their unweighted
+mean.
 """
 
 from dataclasses import dataclass
@@ -16,48 +16,48 @@ from rewardharness.measure.view import EditView, Plane
 from rewardharness.schema import EditRequest
 
 SIDE = 256
-"""Long side at which pictures are compared, in pixels."""
+"""Long side at which images are compared, in pixels."""
 CELLS = 16
-"""Cells a side of the grids of local colour and texture."""
+"""Cells per side of the grids of local color and texture."""
 LEVELS = 4
 """Octaves of scale for oriented edges."""
 ORIENTATIONS = 8
 """Edge directions between 0 and 180 degrees."""
 
 UNRELATED = {"color": 0.631, "layout": 24.7, "edges": 0.341, "texture": 0.479, "patches": 1.89, "structure": 0.890}
-"""Median of each cue over the 2415 pairs of 70 unrelated free photographs (no labels involved): the unit of the cue."""
+"""Median of each cue over the 2415 pairs of 70 unrelated free photographs (no labels involved), the unit of the cue."""
 
 Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class _Look:
-    """What is remembered of one picture."""
+    """Features of one image."""
 
     lightness: Plane
     histogram: Array
-    """Square roots of the shares of colours in CIELAB; its norm is 1."""
+    """Square roots of the CIELAB color frequencies; its norm is 1."""
     layout: Plane
-    """Mean colour of each cell, CELLS x CELLS x 3."""
+    """Mean color of each cell, CELLS x CELLS x 3."""
     edges: tuple[Plane, ...]
     """Per octave: mean edge energy by direction in 8 x 8 cells."""
     texture: Array
-    """Logarithms of edge energy by octave and direction, and of its spread by octave."""
+    """Log edge energy by octave and direction, and its log spread by octave."""
     patches: Array
-    """One row per cell: colour, edge energy by octave, direction, and a little of its position."""
+    """One row per cell: color, edge energy by octave, direction, and weakly weighted position."""
 
 
 def fidelity(view: EditView, request: EditRequest) -> Reading:
-    """Measure how alike source and candidate look as a whole.
+    """Measure how similar source and candidate look as a whole.
 
     Cues, each 0 for equal pictures and about 1 for unrelated ones: `color` (Hellinger distance of smoothed CIELAB
-    histograms), `layout` (colour of cells, least over small displacements), `edges` (cosine of oriented edge energy
+    histograms), `layout` (color of cells, least over small displacements), `edges` (cosine of oriented edge energy
     in coarse cells over four octaves, as in the GIST of Oliva and Torralba 2001), `texture` (log energy by octave and
     direction), `patches` (each cell against its most alike counterpart anywhere, both ways) and `structure`
     (1 - multi-scale SSIM, Wang et al. 2003, for distortions of one and the same picture).
 
     Returns:
-        The cues and `distance`, their mean. The grade exp(-distance) is given where the source is to be kept.
+        The cues and `distance`, their mean. The grade is exp(-distance) if the source is to be kept.
     """
     rows, columns = np.flatnonzero(view.valid.any(axis=1)), np.flatnonzero(view.valid.any(axis=0))
     if view.identical or not rows.size or not columns.size:
@@ -68,18 +68,18 @@ def fidelity(view: EditView, request: EditRequest) -> Reading:
         cues = _cues(_look(view.lab_source[part]), _look(view.lab_candidate[part]))
     distance = sum(cues.values()) / len(cues)
     farthest = max(cues, key=lambda name: cues[name])
-    said = "no cue differs" if distance == 0 else f"the strongest difference is in {farthest} ({cues[farthest]:.2f})"
+    detail = "no cue differs" if distance == 0 else f"the largest difference is in {farthest} ({cues[farthest]:.2f})"
     quantities = {name: Quantity(value, "ratio", 0.0, float("inf")) for name, value in cues.items()}
     return Reading(
         {**quantities, "distance": Quantity(distance, "ratio", 0.0, float("inf"))},
         float(np.exp(-distance)) if "keep" in request.kinds else None,
-        f"Seen as a whole, the candidate is {distance:.2f} away from the source (0 the same, 1 an unrelated picture);"
-        f" {said}.",
+        f"Overall distance of the candidate from the source: {distance:.2f} (0 identical, 1 an unrelated image);"
+        f" {detail}.",
     )
 
 
 def _cues(first: _Look, second: _Look) -> dict[str, float]:
-    """Compare two pictures by each cue, in units of unrelated pictures."""
+    """Return the difference of two images by cue, in units of unrelated images."""
     raw = {
         "color": float(np.sqrt(max(0.0, 1.0 - float((first.histogram * second.histogram).sum())))),
         "layout": (_displaced(first.layout, second.layout) + _displaced(second.layout, first.layout)) / 2.0,
@@ -92,7 +92,7 @@ def _cues(first: _Look, second: _Look) -> dict[str, float]:
 
 
 def _look(lab: Plane) -> _Look:
-    """Extract from a CIELAB picture what is compared."""
+    """Extract the features of a CIELAB image."""
     scale = SIDE / max(lab.shape[:2])
     size = (max(32, round(lab.shape[1] * scale)), max(32, round(lab.shape[0] * scale)))
     small = np.asarray(cv2.resize(lab, size, interpolation=cv2.INTER_AREA), np.float32)
@@ -121,7 +121,7 @@ def _grid(plane: Plane, cells: int) -> Plane:
 
 
 def _histogram(lab: Plane) -> Array:
-    """Count colours in 10 x 16 x 16 bins of CIELAB, smoothed so that a bin's neighbours count as alike."""
+    """Count colors in 10 x 16 x 16 bins of CIELAB, smoothed so that neighboring bins count as similar."""
     places = lab * np.array([0.1, 0.1, 0.1], np.float32) + np.array([0.0, 8.0, 8.0], np.float32)
     bins = np.clip(places, 0.0, np.array([9.0, 15.0, 15.0])).astype(np.intp)
     flat = (bins[..., 0] * 16 + bins[..., 1]) * 16 + bins[..., 2]
@@ -134,7 +134,7 @@ def _histogram(lab: Plane) -> Array:
 
 
 def _edge_octaves(lightness: Plane) -> list[Plane]:
-    """Split edge energy by direction (smooth, overlapping sectors) in each octave of scale."""
+    """Return edge energy by direction (smooth, overlapping sectors) in each octave of scale."""
     octaves = []
     plane = lightness
     for _ in range(LEVELS):
@@ -142,10 +142,10 @@ def _edge_octaves(lightness: Plane) -> list[Plane]:
         across = cv2.Sobel(plane, cv2.CV_32F, 1, 0) / 8.0
         down = cv2.Sobel(plane, cv2.CV_32F, 0, 1) / 8.0
         energy = np.hypot(across, down)
-        # The double angle, as directions repeat after 180 degrees.
+        # Double the angle, because directions repeat after 180 degrees.
         squared = np.maximum(energy * energy, 1e-12)
         cosine, sine = (across * across - down * down) / squared, 2.0 * across * down / squared
-        # Rounding may bring the weight of the opposite direction slightly below 0, which has no square root.
+        # Rounding may make the weight of the opposite direction slightly negative.
         sectors = [
             energy * np.maximum((1.0 + cosine * float(np.cos(angle)) + sine * float(np.sin(angle))) / 2.0, 0.0) ** 3
             for angle in np.arange(ORIENTATIONS) * (2.0 * np.pi / ORIENTATIONS)
@@ -157,7 +157,7 @@ def _edge_octaves(lightness: Plane) -> list[Plane]:
 
 
 def _patches(layout: Plane, octaves: list[Plane]) -> Array:
-    """Describe each cell by numbers of comparable spread."""
+    """Return the features of each cell, scaled to comparable spread."""
     cells = [_grid(each, CELLS) for each in octaves]
     energy = np.stack([each.sum(axis=2) for each in cells], axis=-1)
     directions = np.sum([each / (each.mean() + 1e-6) for each in cells], axis=0)
@@ -177,7 +177,7 @@ def _patches(layout: Plane, octaves: list[Plane]) -> Array:
 
 
 def _displaced(first: Plane, second: Plane) -> float:
-    """Mean dE of each cell to the nearest colour within two cells, where each cell of way costs 3 dE; capped at 60."""
+    """Return the mean dE of each cell to the nearest color within two cells, plus 3 dE per cell moved; capped at 60."""
     padded = np.pad(second, ((2, 2), (2, 2), (0, 0)), constant_values=1e3)
     least = np.full((CELLS, CELLS), 60.0)
     for down in range(5):
@@ -189,7 +189,7 @@ def _displaced(first: Plane, second: Plane) -> float:
 
 
 def _edge_distance(first: _Look, second: _Look) -> float:
-    """Compare edge energy by direction in 8 x 8, 4 x 4 and 2 x 2 cells of each octave, whatever the contrast."""
+    """Compare edge energy by direction in 8 x 8, 4 x 4 and 2 x 2 cells of each octave, regardless of contrast."""
     gaps = []
     for one, other in zip(first.edges, second.edges, strict=True):
         for cells in (8, 4, 2):
@@ -200,14 +200,14 @@ def _edge_distance(first: _Look, second: _Look) -> float:
 
 
 def _patch_distance(first: Array, second: Array) -> float:
-    """Mean distance of each patch to the most alike patch of the other picture, both ways (Chamfer distance)."""
+    """Return the mean distance of each patch to its nearest patch in the other image, both ways (Chamfer distance)."""
     squared = (first**2).sum(axis=1)[:, None] + (second**2).sum(axis=1)[None] - 2.0 * first @ second.T
     distance = np.sqrt(np.maximum(squared, 0.0))
     return float(distance.min(axis=0).mean() + distance.min(axis=1).mean()) / 2.0
 
 
 def _multiscale_similarity(first: Plane, second: Plane) -> float:
-    """Mean SSIM of lightness over four octaves."""
+    """Return the mean SSIM of lightness over four octaves."""
 
     def smooth(plane: Plane) -> Plane:
         return np.asarray(cv2.GaussianBlur(plane, (0, 0), 1.5), np.float32)

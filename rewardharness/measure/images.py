@@ -1,9 +1,8 @@
-"""Loading pictures that strangers hand in: what comes out is what a person would see, or an error in one sentence.
+"""Load untrusted images as a viewer displays them, or raise an `ImageError`.
 
-The bytes are trusted in nothing: the kind of file is told from its first bytes, its size from its header before
-anything is unpacked, metadata are cut off or counted before a decoder reads them, and whatever a decoder trips over
-becomes an `ImageError`. Turned pictures are turned upright, colour profiles are applied, and what is transparent is
-shown on white, so that nothing that is hidden from people reaches a judge.
+The format comes from the first bytes, the size from the header before anything is decoded, and metadata are removed
+or limited before a decoder reads them. Every decoder failure becomes an `ImageError`. The EXIF orientation and color
+profiles are applied, and transparency is rendered on white, so that a judge sees no content that is hidden from people.
 """
 
 import io
@@ -37,7 +36,7 @@ _SIGNATURES: tuple[tuple[bytes, str], ...] = (
 )
 
 Convert = Callable[[Image.Image], Image.Image]
-"""Brings a part of a picture to sRGB."""
+"""Converts a band of an image to sRGB."""
 
 _TURNS: Mapping[int, Callable[[Pixels], Pixels]] = {
     2: np.fliplr,
@@ -48,43 +47,43 @@ _TURNS: Mapping[int, Callable[[Pixels], Pixels]] = {
     7: lambda pixels: np.rot90(pixels, 2).transpose(1, 0, 2),
     8: np.rot90,
 }
-"""What undoes each EXIF orientation (EXIF 2.32, tag 0x0112)."""
+"""Inverse of each EXIF orientation (EXIF 2.32, tag 0x0112)."""
 _ORIENTATION = 0x0112
 _BITS_PER_SAMPLE = 258
 _PHOTOMETRIC = 262
-_ON_WHITE = "transparent parts are shown on white"
+_ON_WHITE = "transparent areas are rendered on white"
 _BAND_PIXELS = 1_000_000
-"""About how many pixels are converted at once."""
+"""Approximate number of pixels converted at a time."""
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A decoded picture, as a person would see it."""
+    """A decoded image, as a viewer displays it."""
 
     name: str
-    """How messages call it."""
+    """Name used in messages."""
     pixels: Pixels = field(repr=False, compare=False)
-    """sRGB, height x width x 3; not to be written to."""
+    """sRGB, height x width x 3; read-only."""
     sha256: str
-    """Of the encoded bytes."""
+    """Hash of the encoded bytes."""
     format: str
     """Name of the file format: `PNG`, `JPEG`, `WEBP`, `GIF`, `BMP`, `TIFF` or `PPM`."""
     notes: tuple[str, ...] = ()
-    """What was done to show it: turned upright, shown on white, first of several frames, ..."""
+    """Conversions that were applied: rotated, rendered on white, first of several frames, ..."""
 
 
 def load_picture(image: ImageInput) -> Picture:
-    """Decode an image the way a person would see it.
+    """Decode an image the way a viewer displays it.
 
     Args:
         image: A file or bytes: PNG, JPEG, WebP, GIF, BMP, TIFF or PPM, at most 20 MB.
             Above 25 megapixels it is scaled down, see `bounds`.
 
     Returns:
-        The upright sRGB picture without any metadata, and notes on what was done.
+        The upright sRGB image without metadata, and notes on the conversions.
 
     Raises:
-        ImageError: If it cannot be read, is of another kind, is damaged, too large or too small.
+        ImageError: If it cannot be read, has an unsupported format, is damaged, too large or too small.
     """
     data = read_bytes(image)
     kind = sniff(image.name, data)
@@ -93,27 +92,27 @@ def load_picture(image: ImageInput) -> Picture:
         pixels, notes = _decode(image.name, opened)
     except ImageError:
         raise
-    except Exception as error:  # Decoders raise nearly every built-in type on damaged bytes.
-        reason = "it ends too early" if "truncated" in str(error).lower() else f"its {kind} data cannot be decoded"
+    except Exception as error:  # Decoders raise nearly every built-in exception on damaged bytes.
+        reason = "the file is truncated" if "truncated" in str(error).lower() else f"its {kind} data cannot be decoded"
         raise damaged(image.name, reason) from error
     pixels.setflags(write=False)
     return Picture(image.name, pixels, sha256(data), kind, notes)
 
 
 def encode_png(pixels: Pixels) -> bytes:
-    """Encode a picture as PNG, for overlays."""
+    """Encode an image as PNG."""
     buffer = io.BytesIO()
     Image.fromarray(np.ascontiguousarray(pixels)).save(buffer, "PNG", compress_level=3)
     return buffer.getvalue()
 
 
 def read_bytes(image: ImageInput) -> bytes:
-    """Return the encoded bytes, after a look at how many there are."""
+    """Return the encoded bytes after checking their size."""
     remedy = f"Use an image of at most {MAX_BYTES // 1_000_000} MB."
     if image.data is not None:
         data = image.data
     else:
-        assert image.path is not None, "an ImageInput has one of the two"
+        assert image.path is not None, "an ImageInput has data or a path"
         data = _read_file(image.name, image.path)
     if len(data) > MAX_BYTES:
         raise ImageError(f"{image.name} is larger than {MAX_BYTES // 1_000_000} MB.", next_step=remedy)
@@ -123,26 +122,26 @@ def read_bytes(image: ImageInput) -> bytes:
 
 
 def _read_file(name: str, path: Path) -> bytes:
-    """Read a regular file, never more than one byte over the limit; pipes and devices are not opened."""
+    """Read a regular file, at most one byte beyond the limit; pipes and devices are not opened."""
     try:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):
             raise ImageError(f"{name} is not a regular file.", next_step="Give the path of an image file.")
         with path.open("rb") as stream:
-            # Asking for no more than there is spares a buffer of the limit's size; a file may have grown since.
+            # Reading the reported size avoids a buffer of the maximum size; the file may have grown since.
             data = stream.read(min(found.st_size, MAX_BYTES) + 1)
             return data if len(data) <= found.st_size else data + stream.read(MAX_BYTES + 1 - len(data))
     except FileNotFoundError:
         raise ImageError(f"{name} does not exist.", next_step="Check the path.") from None
     except (OSError, ValueError) as error:
-        problem = getattr(error, "strerror", None) or "not a usable path"
+        problem = getattr(error, "strerror", None) or "invalid path"
         raise ImageError(
             f"{name} cannot be read: {problem}.", next_step="Check the path and its permissions."
         ) from None
 
 
 def sniff(name: str, data: bytes) -> str:
-    """Tell the kind of file from its first bytes; names and declared types count for nothing."""
+    """Detect the image format from the first bytes, ignoring names and declared types."""
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "WEBP"
     for signature, kind in _SIGNATURES:
@@ -154,47 +153,47 @@ def sniff(name: str, data: bytes) -> str:
 
 
 def _decode(name: str, opened: Opened) -> tuple[Pixels, tuple[str, ...]]:
-    """Unpack the first frame and bring it to upright sRGB on white; say what was done."""
+    """Decode the first frame to upright sRGB on white, with notes on the conversions."""
     image, notes = opened.image, list(opened.notes)
     with quiet():
         several = getattr(image, "is_animated", False)
     if image.format == "WEBP" and not several:
         pixels = _show(name, _unpack_webp(opened), image.info, 1, notes)
     else:
-        # Some decoders read metadata again while they unpack.
+        # Some decoders read metadata again while decoding.
         with nullcontext() if image.format in {"PNG", "JPEG", "WEBP"} else quiet():
             image.load()
         if several:
-            notes.append("has several frames: only the first is used")
+            notes.append("has several frames; only the first is used")
         pixels = _show(name, image, image.info, opened.factor, notes)
-    image.close()  # A turned picture needs the room.
+    image.close()  # Free memory before rotating.
     turn = _TURNS.get(_orientation(opened.exif or _exif_of(image), notes))
     if turn is not None:
         pixels = np.ascontiguousarray(turn(pixels))
-        notes.append("turned upright as its EXIF orientation says")
+        notes.append("rotated according to its EXIF orientation")
     return pixels, tuple(notes)
 
 
 def _unpack_webp(opened: Opened) -> Pixels:
-    """Unpack a still WebP with OpenCV: Pillow takes it for an animation, and holds it five times over."""
+    """Decode a still WebP with OpenCV: Pillow decodes it as an animation with five times the memory."""
     reduced = cv2.IMREAD_REDUCED_COLOR_2 | cv2.IMREAD_IGNORE_ORIENTATION
     how = cv2.IMREAD_UNCHANGED if opened.factor == 1 else reduced
     unpacked = cv2.imdecode(np.frombuffer(opened.data, np.uint8), how)
     if unpacked is None:
-        raise ValueError("OpenCV cannot decode it")
+        raise ValueError("OpenCV cannot decode the image")
     order = cv2.COLOR_BGRA2RGBA if unpacked.shape[2] == 4 else cv2.COLOR_BGR2RGB
     return np.asarray(cv2.cvtColor(unpacked, order, dst=unpacked), np.uint8)
 
 
 def _show(name: str, image: Image.Image | Pixels, info: Mapping[Any, Any], factor: int, notes: list[str]) -> Pixels:
-    """Bring an unpacked picture to sRGB on white and scale it down, band by band: copies of it would not fit.
+    """Convert a decoded image to sRGB on white and scale it down, in bands to limit memory.
 
     Args:
-        name: How messages call it.
-        image: The picture.
-        info: What its file says of it.
-        factor: What its sides are divided by.
-        notes: What was done is added to them.
+        name: Name used in messages.
+        image: The decoded image.
+        info: Metadata of its file.
+        factor: Divisor of its sides.
+        notes: Receives the conversions that were applied.
     """
     first = image if isinstance(image, Image.Image) else Image.fromarray(image[:1])
     width = first.width
@@ -203,7 +202,7 @@ def _show(name: str, image: Image.Image | Pixels, info: Mapping[Any, Any], facto
         convert = _from_deep_gray(name, first, notes)
     else:
         convert = _on_white(first, info.get("icc_profile"), notes)
-    # Reducing first is quicker, where it means the same.
+    # Reducing first is faster where the result is the same.
     early = first.mode in {"L", "RGB", "RGBA", "CMYK"} and "transparency" not in info
     shown = np.empty((-(-height // factor), -(-width // factor), 3), np.uint8)
     rows = max(1, _BAND_PIXELS // (width * factor)) * factor
@@ -216,10 +215,10 @@ def _show(name: str, image: Image.Image | Pixels, info: Mapping[Any, Any], facto
 
 
 def _from_deep_gray(name: str, opened: Image.Image, notes: list[str]) -> Convert:
-    """Scale a grayscale picture of 9 to 16 bits to 8, by the depth that the file declares."""
+    """Scale a grayscale image of 9 to 16 bits to 8 bits by its declared depth."""
     if not (opened.mode.startswith("I;16") or (opened.mode == "I" and opened.format in {"PPM", "PNG"})):
         raise ImageError(
-            f"{name} holds floating-point, signed or 32-bit samples, which have no defined brightness.",
+            f"{name} has floating-point, signed or 32-bit samples, which have no defined brightness.",
             next_step="Save it as an 8-bit or 16-bit PNG.",
         )
     tags = getattr(opened, "tag_v2", {})
@@ -243,7 +242,7 @@ def _from_deep_gray(name: str, opened: Image.Image, notes: list[str]) -> Convert
 
 
 def _on_white(opened: Image.Image, profile: object, notes: list[str]) -> Convert:
-    """Show a picture in sRGB, its transparent parts as they look on white."""
+    """Convert an image to sRGB, rendering transparency on white."""
     if not opened.has_transparency_data:
         return _to_srgb(opened.mode, profile, notes)
     to_srgb = _to_srgb("RGB", profile, notes)
@@ -264,42 +263,42 @@ def _on_white(opened: Image.Image, profile: object, notes: list[str]) -> Convert
 
 
 def _to_srgb(mode: str, profile: object, notes: list[str]) -> Convert:
-    """Convert to sRGB by the embedded profile, or by Pillow's plain rules where there is none that works."""
+    """Convert to sRGB by the embedded profile, or by Pillow's defaults without a valid profile."""
     if mode in {"CMYK", "YCbCr", "LAB"}:
         notes.append(f"converted from {mode}")
     if isinstance(profile, bytes) and profile:
         try:
             return _by_profile(mode, profile, notes)
         except (ImageCms.PyCMSError, OSError, ValueError, TypeError):
-            notes.append("its colour profile is broken or does not fit and was ignored")
+            notes.append("its color profile is invalid and was ignored")
     return lambda band: band if band.mode == "RGB" else band.convert("RGB")
 
 
 def _by_profile(given: str, profile: bytes, notes: list[str]) -> Convert:
-    """Convert through an ICC profile, unless it is sRGB in all but name."""
+    """Convert through an ICC profile, unless it is equivalent to sRGB."""
     opened = ImageCms.ImageCmsProfile(io.BytesIO(profile))
     space = opened.profile.xcolor_space.strip()
     mode = {"RGB": "RGB", "CMYK": "CMYK", "GRAY": "L", "Lab": "LAB"}.get(space)
     if mode is None or (mode != given and {mode, given} & {"CMYK", "LAB"}):
-        raise ValueError(f"a profile for {space} on a picture in {given}")
+        raise ValueError(f"a profile for {space} on an image in {given}")
     if mode == "L" and given not in {"L", "1"}:
-        # A gray profile on a palette or colour picture says nothing about its colours.
-        raise ValueError("a gray profile on a colour picture")
+        # A gray profile does not define the colors of a palette or color image.
+        raise ValueError("a gray profile on a color image")
     transform = ImageCms.buildTransform(opened, ImageCms.createProfile("sRGB"), mode, "RGB")
     if mode == "RGB" and _changes_nothing(transform):
         return lambda band: band.convert("RGB")
-    notes.append("converted to sRGB by its colour profile")
+    notes.append("converted to sRGB by its color profile")
 
     def convert(band: Image.Image) -> Image.Image:
         converted = ImageCms.applyTransform(band if band.mode == mode else band.convert(mode), transform)
-        assert converted is not None  # it is not asked to do it in place
+        assert converted is not None  # None only if converted in place
         return converted
 
     return convert
 
 
 def _changes_nothing(transform: ImageCms.ImageCmsTransform) -> bool:
-    """Whether a conversion from RGB leaves colours as they are, tried on a 9 x 9 x 9 grid of them."""
+    """Return whether a conversion from RGB preserves a 9 x 9 x 9 grid of colors."""
     steps = np.linspace(0, 255, 9).astype(np.uint8)
     grid = np.stack(np.meshgrid(steps, steps, steps), axis=-1).reshape(27, 27, 3)
     turned = ImageCms.applyTransform(Image.fromarray(grid), transform)
@@ -307,10 +306,10 @@ def _changes_nothing(transform: ImageCms.ImageCmsTransform) -> bool:
 
 
 def _exif_of(opened: Image.Image) -> bytes:
-    """Return the EXIF block of a decoded PNG or WebP, without its prefix. Pillow itself turns a TIFF upright."""
+    """Return the EXIF block of a decoded PNG or WebP without its prefix. Pillow itself rotates a TIFF."""
     block = opened.info.get("exif", b"")
     if not block and "Raw profile type exif" in opened.info:
-        # ImageMagick's way of before there was a chunk for it: a newline, a name, a length, then hexadecimal lines.
+        # ImageMagick's legacy format: a newline, a name, a length, then hexadecimal lines.
         lines = str(opened.info["Raw profile type exif"]).split("\n")[3:]
         try:
             block = bytes.fromhex("".join(lines))
@@ -320,17 +319,17 @@ def _exif_of(opened: Image.Image) -> bytes:
 
 
 def _orientation(exif: bytes, notes: list[str]) -> int:
-    """Return the EXIF orientation, 1 when there is none that can be read."""
+    """Return the EXIF orientation, 1 without a readable one."""
     if not exif:
         return 1
     order = {b"II": "<", b"MM": ">"}.get(exif[:2])
     try:
         if order is None:
-            raise ValueError("neither byte order")
+            raise ValueError("invalid byte order")
         offset = struct.unpack_from(order + "I", exif, 4)[0]
         for tag, size, first in directory(exif, order, offset):
             if tag == _ORIENTATION:
                 return int(first) if size == 2 else 1
     except (struct.error, ValueError):
-        notes.append("its EXIF data are broken and were ignored")
+        notes.append("its EXIF data are invalid and were ignored")
     return 1

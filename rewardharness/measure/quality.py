@@ -1,7 +1,7 @@
-"""Visual quality of a candidate relative to its source: what the edit broke, not what the source never had.
+"""Measure the visual quality of a candidate relative to its source.
 
-Fine detail, noise, block edges and clipping are read at full resolution; every number compares with the source in the
-same frame, so that a soft or noisy source costs nothing.
+Fine detail, noise, block edges and clipping are measured at full resolution. Every number is relative to the source in
+the same frame, so that a soft or noisy source does not lower the grade.
 """
 
 import re
@@ -21,7 +21,7 @@ _TILE = 16
 
 
 class _FullSize:
-    """What several measures need of a pair at full size, each computed once."""
+    """Full-resolution intermediate results that several measures share, each computed once."""
 
     def __init__(self, view: EditView) -> None:
         height, width = view.source.shape[:2]
@@ -41,13 +41,13 @@ class _FullSize:
 
     @cached_property
     def coarse(self) -> tuple[Plane, Plane]:
-        """The same at a quarter of the size: detail that survives all but gross blur."""
+        """The same at a quarter of the size, which only strong blur affects."""
         first, second = (self._tiles(_laplacian(_quarter(gray))) for gray in self._grays)
         return first, second
 
     @cached_property
     def noise(self) -> tuple[Plane, Plane]:
-        """Noise estimate per tile in grey levels: mean absolute diagonal Haar coefficient, scaled to a normal sigma."""
+        """Noise estimate per tile in gray levels: mean absolute diagonal Haar coefficient, scaled to a normal sigma."""
         first, second = (self._tiles(_diagonal(gray)) * np.float32(1.2533) for gray in self._grays)
         return first, second
 
@@ -65,16 +65,16 @@ _full_sizes: "WeakKeyDictionary[EditView, _FullSize]" = WeakKeyDictionary()
 
 
 def _full_size(view: EditView) -> _FullSize:
-    found = _full_sizes.get(view)
-    if found is None:
-        found = _full_sizes[view] = _FullSize(view)
-    return found
+    full = _full_sizes.get(view)
+    if full is None:
+        full = _full_sizes[view] = _FullSize(view)
+    return full
 
 
 def sharpness(view: EditView, request: EditRequest) -> Reading:
     """Measure whether the candidate is as sharp as the source, outside and inside the edit.
 
-    Outside, the energy of fine detail is compared place by place. Inside, where the content differs, the ratio of
+    Outside, the energy of fine detail is compared locally. Inside, where the content differs, the ratio of
     fine to coarse detail is compared with that of the whole source and of the same region, whichever is nearer. Blur
     costs twice as much as over-sharpening.
     """
@@ -91,7 +91,7 @@ def sharpness(view: EditView, request: EditRequest) -> Reading:
     usual = weighted_mean(index_source, coarse_source)
     usual_here = weighted_mean(index_source, full.edited * coarse_source, usual)
     index = weighted_mean(index_candidate, full.edited * coarse_candidate, usual)
-    # A place may be as sharp as the picture or as soft as the place has always been.
+    # The edit may be as sharp as the image or as soft as the region was before.
     inside = min(index - usual, index - usual_here, key=abs)
     edited = float(full.edited.mean()) ** 0.5
     quantities = {
@@ -103,9 +103,9 @@ def sharpness(view: EditView, request: EditRequest) -> Reading:
         " (negative is blurred, positive is over-sharpened)."
     )
     if "blurrier" in request.tones:
-        return Reading(quantities, None, sentence + " Blur was asked for.")
+        return Reading(quantities, None, sentence + " The instruction asks for blur.")
     allowed = 1.0 if "sharper" in request.tones else 0.1
-    # Another style has another amount of detail; there only gross blur tells.
+    # A new style has a different amount of detail; only strong blur counts there.
     patience = 2.0 if "style" in request.kinds else 1.0
     costs = [excess(-shift, 0.05) + 0.5 * excess(shift - allowed, 0.05) for shift in (outside, inside)]
     cost = ((1.0 - edited) * costs[0] + edited * costs[1]) / patience
@@ -113,10 +113,10 @@ def sharpness(view: EditView, request: EditRequest) -> Reading:
 
 
 def noise(view: EditView, request: EditRequest) -> Reading:
-    """Measure how much noise the candidate has more than the source, in grey levels (standard deviation).
+    """Measure the noise that the candidate adds to the source, in gray levels (standard deviation).
 
-    Outside the edit the calmest places of the source are compared one by one; inside, the calmest quarter of the edited
-    places with the calmest quarter of the source, there or anywhere, whichever is noisier.
+    Outside the edit the smoothest areas of the source are compared locally. Inside, the smoothest quarter of the edited
+    area is compared with the smoothest quarter of the source, there or anywhere, whichever is noisier.
     """
     full = _full_size(view)
     before, after = full.noise
@@ -133,7 +133,7 @@ def noise(view: EditView, request: EditRequest) -> Reading:
         "added": Quantity(added, "gray levels", 0.0, 255.0),
     }
     sentence = (
-        f"Noise in calm places: {level_before:.1f} grey levels in the source, {level_after:.1f} in the candidate; the"
+        f"Noise in smooth areas: {level_before:.1f} gray levels in the source, {level_after:.1f} in the candidate; the"
         f" edit added {added:.1f}."
     )
     return Reading(quantities, fall(added, 8.0), sentence)
@@ -142,24 +142,26 @@ def noise(view: EditView, request: EditRequest) -> Reading:
 def blockiness(view: EditView, request: EditRequest) -> Reading:
     """Measure block edges of strong JPEG compression in the candidate beyond those of the source.
 
-    Differences between neighbouring columns and rows are averaged by their place modulo 8; strength is how far the
-    place of the block edges stands out over the median place. A candidate of another size than the source
-    was resampled, which hides its blocks.
+    Differences between neighboring columns and rows are averaged by position modulo 8. Strength is the excess of the
+    block edges over the median position. A candidate of a different size than the source is resampled, which hides
+    its blocks.
     """
     before, after = (_grid_strength(gray) for gray in _full_size(view).grays)
     quantities = {
         "strength_source": Quantity(before, "ratio", 0.0, 100.0),
         "strength_candidate": Quantity(after, "ratio", 0.0, 100.0),
     }
-    sentence = f"Edges of 8 x 8 blocks stand out by {after:.0%} in the candidate and by {before:.0%} in the source."
+    sentence = (
+        f"JPEG block edges (8 x 8 pixels) stand out by {after:.0%} in the candidate and {before:.0%} in the source."
+    )
     return Reading(quantities, fall(excess(after - before - 0.08, 0.04), 0.5), sentence)
 
 
 def clipping(view: EditView, request: EditRequest) -> Reading:
-    """Measure the share of the picture that the edit drove into pure black or pure white.
+    """Measure the fraction of the image that the edit clipped to pure black or pure white.
 
-    The share within the edit counts half, as a new thing may be black or white; with black or white asked for it does
-    not count.
+    Clipping within the edit counts half, because a new object may be black or white. It does not count if the
+    instruction asks for black or white.
     """
     before, after = (_clipped(pixels) for pixels in (view.small_source, view.small_candidate))
     highlights, shadows = (np.maximum(new - old, 0.0) * view.valid for old, new in zip(before, after, strict=True))
@@ -170,7 +172,7 @@ def clipping(view: EditView, request: EditRequest) -> Reading:
         "highlights": Quantity(float(highlights.mean()), "share", 0.0, 1.0),
         "shadows": Quantity(float(shadows.mean()), "share", 0.0, 1.0),
     }
-    sentence = f"Newly clipped: {highlights.mean():.1%} of the picture to white and {shadows.mean():.1%} to black."
+    sentence = f"Newly clipped: {highlights.mean():.1%} of the image to white and {shadows.mean():.1%} to black."
     overlay = view.small_candidate.copy()
     overlay[highlights > 0.5] = (255, 0, 0)
     overlay[shadows > 0.5] = (0, 0, 255)
@@ -178,11 +180,11 @@ def clipping(view: EditView, request: EditRequest) -> Reading:
 
 
 def seam(view: EditView, request: EditRequest) -> Reading:
-    """Measure seams of the edit: straight new edges along rows and columns, and a hard rim around the region.
+    """Measure seams of the edit: straight new edges along rows and columns, and a hard edge around the region.
 
     `straight` is the mean height, per pixel of the boundary, of new edges that run straight along a row or column for a
-    sixteenth of the long side. `rim` is the mean gradient along the boundary of the region
-    beyond that of the source there and beyond the strong gradients (75th percentile) inside the region.
+    sixteenth of the long side. `rim` is the mean gradient along the boundary of the region beyond that of the source
+    there and beyond the strong gradients (75th percentile) inside the region.
     """
     rim_band, inside = _boundary(view)
     if not rim_band.any():
@@ -198,15 +200,15 @@ def seam(view: EditView, request: EditRequest) -> Reading:
     straight = 5.0 * float(lines.sum()) / float(rim_band.sum())
     before, after = (_gradient(lab) for lab in lightness)
     usual = float(np.percentile(after[inside], 75)) if inside.any() else 0.0
-    known = np.maximum(cv2.dilate(before, np.ones((5, 5), np.uint8)), usual)
-    rim = float(np.maximum(after - known, 0.0)[rim_band].mean())
+    expected = np.maximum(cv2.dilate(before, np.ones((5, 5), np.uint8)), usual)
+    rim = float(np.maximum(after - expected, 0.0)[rim_band].mean())
     quantities = {
         "straight": Quantity(straight, "L", 0.0, 1000.0),
         "rim": Quantity(rim, "L", 0.0, 200.0),
     }
     sentence = (
-        f"Along the boundary of the edit new straight edges are {straight:.1f} L high on average, and its"
-        f" rim is {rim:.1f} L harder than the picture around it."
+        f"Along the boundary of the edit, new straight edges have a mean height of {straight:.1f} L, and the boundary"
+        f" is {rim:.1f} L harder than its surroundings."
     )
     overlay = view.small_candidate.copy()
     overlay[rim_band] = (255, 200, 0)
@@ -215,12 +217,12 @@ def seam(view: EditView, request: EditRequest) -> Reading:
 
 
 def frame_match(view: EditView, request: EditRequest) -> Reading:
-    """Measure whether the candidate keeps the frame of the source: aspect ratio, size, and no new bars or borders."""
+    """Measure whether the candidate preserves the aspect ratio and size of the source, without new bars or borders."""
     alignment = view.alignment
     areas = [max(1, size[0] * size[1]) for size in (alignment.source_size, alignment.candidate_size)]
     scale = float(np.log2(areas[1] / areas[0])) / 2.0
     rows, columns = (np.flatnonzero(view.valid.any(axis=axis)) for axis in (1, 0))
-    # The margins of a candidate of another shape are not its own bars; its aspect ratio tells of them.
+    # Letterbox margins from alignment are not bars of the candidate; the aspect ratio accounts for them.
     covered = (slice(rows[0], rows[-1] + 1), slice(columns[0], columns[-1] + 1)) if rows.size and columns.size else ()
     bars = max(0.0, _bars(view.small_candidate[covered]) - _bars(view.small_source[covered]))
     quantities = {
@@ -229,8 +231,8 @@ def frame_match(view: EditView, request: EditRequest) -> Reading:
         "bars": Quantity(bars, "share", 0.0, 1.0),
     }
     sentence = (
-        f"The aspect ratio is off by {alignment.aspect_error:.1%}, the side length differs by {scale:+.2f} octaves, and"
-        f" new bars or borders cover {bars:.1%} of the frame."
+        f"The aspect ratio differs by {alignment.aspect_error:.1%}, the side length by a factor of {2.0**scale:.2f},"
+        f" and new bars or borders cover {bars:.1%} of the frame."
     )
     if re.search(r"\b(border|frame|letterbox|vignette|polaroid)", request.instruction.lower()):
         bars = 0.0
@@ -262,7 +264,7 @@ def _diagonal(gray: Pixels) -> Plane:
 
 
 def _calm_level(levels: Plane, weights: Plane) -> float:
-    """Return the mean level of the calmest quarter of the weight."""
+    """Return the mean level of the smoothest quarter of the weight."""
     order = np.argsort(levels, axis=None, kind="stable")
     sorted_levels, sorted_weights = levels.ravel()[order], weights.ravel()[order].astype(np.float64)
     reached = np.cumsum(sorted_weights)
@@ -277,18 +279,18 @@ def _grid_strength(gray: Pixels) -> float:
     for plane in (gray, gray.T):
         if min(plane.shape) < 32:
             return 0.0
-        # Strong edges of the content would drown the grid; the grid itself is a step of a few levels.
+        # Clip strong content edges, which would hide the grid; the grid itself is a step of a few levels.
         steps = np.minimum(cv2.absdiff(plane[:, 1:], plane[:, :-1]), 12)
         columns = steps.mean(axis=0)
         places = np.sort([float(columns[place::8].mean()) for place in range(8)])
         usual = float(places[3:5].mean())
-        # The second highest place is what chance alone reaches.
+        # The second highest position is the chance level.
         strengths.append(max(0.0, float(places[7] - places[6])) / (usual + 1.5))
     return sum(strengths) / 2.0
 
 
 def _clipped(pixels: Pixels) -> tuple[Plane, Plane]:
-    """Return how surely each pixel is clipped to white and to black, with soft edges at 248 and 7."""
+    """Return the degree to which each pixel is clipped to white and to black, with soft thresholds at 248 and 7."""
     red, green, blue = cv2.split(pixels)
     darkest, lightest = cv2.min(cv2.min(red, green), blue), cv2.max(cv2.max(red, green), blue)
     high = np.clip((darkest.astype(np.float32) - 246.0) / 8.0, 0.0, 1.0)
@@ -305,7 +307,7 @@ def _boundary(view: EditView) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _straight_edges(before: Plane, after: Plane, length: int) -> Plane:
-    """Return by how much new edges along columns stand out over their surroundings, averaged over a run of rows."""
+    """Return the excess of new edges along columns over their surroundings, averaged over a run of rows."""
     heights = []
     for plane in (before, after):
         steps = np.zeros_like(plane)
@@ -323,7 +325,7 @@ def _gradient(plane: Plane) -> Plane:
 
 
 def _bars(pixels: Pixels) -> float:
-    """Return the share of the frame that plain bars or borders cover: even strips that end in an edge all along."""
+    """Return the fraction of the frame covered by plain bars or borders: uniform strips with a sharp edge."""
     total = 0.0
     gray = cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY).astype(np.float32)
     for plane in (gray, gray[::-1], gray.T, gray.T[::-1]):
@@ -332,7 +334,7 @@ def _bars(pixels: Pixels) -> float:
 
 
 def _bar(plane: Plane) -> float:
-    """Return the share of rows, from the top, that a plain strip covers, times how sharply it ends."""
+    """Return the fraction of rows, from the top, that a uniform strip covers, times the sharpness of its edge."""
     limit = len(plane) // 2 - 1
     if limit < 1:
         return 0.0

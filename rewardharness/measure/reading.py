@@ -1,4 +1,4 @@
-"""What a measure hands back: named numbers, a grade, a sentence, and a picture to look at."""
+"""Result types of measures: named quantities, a grade, a sentence and an overlay."""
 
 import math
 from collections.abc import Mapping
@@ -9,20 +9,20 @@ import numpy as np
 import numpy.typing as npt
 
 Pixels = npt.NDArray[np.uint8]
-"""An sRGB picture, height x width x 3, 0 to 255."""
+"""An sRGB image, height x width x 3, 0 to 255."""
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """One measured number with its unit and the range it can lie in.
+    """One measured number with its unit and range.
 
     Raises:
-        ValueError: If the value is not a finite number. A measure caps what can grow without bound.
+        ValueError: If the value is not finite. Measures cap unbounded values.
     """
 
     value: float
     unit: str
-    """`share`, `dE` (CIELAB colour difference), `L`, `px`, `dB`, `ratio`, `count`, ..."""
+    """`share`, `dE` (CIELAB color difference), `L`, `px`, `dB`, `ratio`, `count`, ..."""
     low: float
     """Smallest possible value; may be minus infinity."""
     high: float
@@ -35,26 +35,26 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Reading:
-    """What one measure says about one candidate.
+    """The result of one measure for one candidate.
 
     Raises:
         ValueError: If the grade is outside [0, 1].
     """
 
     quantities: Mapping[str, Quantity]
-    """Named numbers."""
+    """Measured numbers by name."""
     grade: float | None
-    """How good that is with regard to what was asked, 0 to 1. None: this measure does not speak to this request."""
+    """Quality with regard to the instruction, 0 to 1; None if the measure does not apply to the request."""
     sentence: str
-    """One plain English sentence that names the numbers."""
+    """One sentence that states the numbers."""
     overlay: Pixels | None = field(default=None, compare=False, repr=False)
-    """A picture at working size that helps a person see it."""
+    """Visualization at working size."""
 
     def __post_init__(self) -> None:
         if self.grade is not None and not 0.0 <= self.grade <= 1.0:
-            raise ValueError(f"a grade must lie in [0, 1], got {self.grade}")
+            raise ValueError(f"a grade must be in [0, 1], got {self.grade}")
 
     def to_json(self) -> dict[str, Any]:
         """Return the grade and all quantities as JSON numbers, rounded to four decimals."""
-        numbers: dict[str, Any] = {name: round(float(each.value), 4) for name, each in self.quantities.items()}
+        numbers: dict[str, Any] = {name: round(float(item.value), 4) for name, item in self.quantities.items()}
         return {"grade": None if self.grade is None else round(float(self.grade), 4), **numbers}

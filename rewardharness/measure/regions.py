@@ -1,6 +1,6 @@
-"""Where a candidate differs from its source, how much of it, and what was left alone.
+"""Measure where and how much a candidate differs from its source, and what is preserved.
 
-All four measures read the change map of `EditView`; each judges a candidate against the source alone.
+All four measures use the change map of `EditView` and compare one candidate with the source.
 """
 
 from dataclasses import dataclass
@@ -14,23 +14,23 @@ from rewardharness.measure.view import EditView, Mask, Plane
 from rewardharness.schema import EditRequest
 
 PRESENCE_LOCAL = 0.002
-"""Edited share of the picture, weighted by strength, at which a local edit is as likely seen as not (1 - 1/e)."""
+"""Edited fraction of the image, weighted by strength, at which the presence grade of a local edit is 1 - 1/e."""
 PRESENCE_GLOBAL = 0.2
-"""Mean of the change map at which an edit of the whole picture is as likely seen as not (1 - 1/e)."""
+"""Mean of the change map at which the presence grade of a global edit is 1 - 1/e."""
 COPY_CHANGE = 0.05
-"""Mean of the change map that heavy re-encoding alone brings about."""
+"""Mean of the change map that heavy re-encoding alone causes."""
 OUTSIDE_COLOR = 8.0
-"""Mean colour difference (dE) outside the edit at which the grade for colour falls to 1/e."""
+"""Mean color difference (dE) outside the edit at which the grade for color falls to 1/e."""
 MAIN_REGION = 0.2
-"""Regions of at least this share of the largest are the edit itself; an object that moves makes two of them."""
+"""Minimum size of a main region relative to the largest; a moved object causes two main regions."""
 TINT = np.array([255, 0, 200], np.float32)
-"""Colour of edited regions in overlays, sRGB: rare in photographs."""
+"""Color of edited regions in overlays, sRGB: rare in photographs."""
 
 Labels = npt.NDArray[np.int32]
-"""Height x width, the number of the region that each pixel belongs to, 0 for none."""
+"""Height x width: the region number of each pixel, 0 for none."""
 
 _WHOLE_PICTURE_KINDS = {"style", "tone"}
-"""Edits that are meant to reach every place."""
+"""Kinds of edits that apply to the whole image."""
 
 
 @dataclass(frozen=True)
@@ -38,13 +38,13 @@ class _Region:
     """One connected edited region at working size."""
 
     label: int
-    """Its number in the picture of labels."""
+    """Its number in the label image."""
     area: int
     """Pixels."""
     box_fill: float
-    """Share of its bounding box that it fills."""
+    """Fraction of its bounding box that it fills."""
     center: tuple[float, float]
-    """Across and down, each 0 to 1."""
+    """Horizontal and vertical position, each 0 to 1."""
 
 
 def change_map(view: EditView, request: EditRequest) -> Reading:
@@ -58,15 +58,15 @@ def change_map(view: EditView, request: EditRequest) -> Reading:
     del request
     _, regions = _regions(view)
     share = view.changed_share
-    largest = regions[0].area / sum(each.area for each in regions) if regions else 0.0
+    largest = regions[0].area / sum(region.area for region in regions) if regions else 0.0
     fill = regions[0].box_fill if regions else 0.0
     if not regions:
-        sentence = "No region of the picture differs visibly from the source."
+        sentence = "No region of the image differs visibly from the source."
     else:
         count = "1 region" if len(regions) == 1 else f"{len(regions)} regions"
         sentence = (
-            f"{share:.1%} of the picture was edited, in {count}; the largest lies {_place(regions[0].center)},"
-            f" holds {largest:.0%} of the edit and fills {fill:.0%} of its bounding box."
+            f"{share:.1%} of the image was edited, in {count}; the largest is {_place(regions[0].center)},"
+            f" contains {largest:.0%} of the edit and fills {fill:.0%} of its bounding box."
         )
     return Reading(
         {
@@ -82,42 +82,42 @@ def change_map(view: EditView, request: EditRequest) -> Reading:
 
 
 def edit_presence(view: EditView, request: EditRequest) -> Reading:
-    """Tell whether anything was edited at all.
+    """Measure whether anything was edited.
 
-    A copy of the source gets 0, a re-encoded copy next to 0. For a local edit the grade is 1 - exp(-m / 0.002), where
+    A copy of the source gets 0, a re-encoded copy nearly 0. For a local edit the grade is 1 - exp(-m / 0.002), where
     m is the share of edited pixels weighted by how strongly they changed: a clear edit of 1% of the picture gets .99.
-    For a global edit most of the grade asks for change everywhere.
+    For a global edit most of the grade depends on change everywhere.
 
     Returns:
-        `evidence` (m) and `mean_change` (mean of the change map). No grade where nothing was to be changed.
+        `evidence` (m) and `mean_change` (mean of the change map). No grade if no change is requested.
     """
-    # Squared, as sure signs count for more than many doubtful ones.
+    # Squared, so that strong evidence outweighs many weak differences.
     strength = np.clip((view.change - 0.5) * 2.0, 0.0, 1.0) ** 2
-    # What is too weak or too small for a region of its own is mostly noise, and yet more than nothing.
+    # Differences too weak or too small to form a region are mostly noise and get a low weight.
     weighted = np.where(view.changed, strength, 0.1 * strength)
     evidence, mean = _mean(weighted, view.valid), _mean(view.change, view.valid)
     local = 1.0 - float(np.exp(-evidence / PRESENCE_LOCAL))
     spread = 1.0 - float(np.exp(-max(0.0, mean - COPY_CHANGE) / PRESENCE_GLOBAL))
     grade = {"local": local, "global": 0.35 * local + 0.65 * spread, "none": None}[request.scope]
     if view.identical:
-        said = "The candidate is the unchanged source, pixel for pixel"
+        summary = "The candidate is identical to the source, pixel for pixel"
     elif local < 0.1:
-        said = "The candidate looks like an unedited copy of the source"
+        summary = "The candidate looks like an unedited copy of the source"
     else:
-        said = "The candidate was visibly edited"
+        summary = "The candidate was visibly edited"
     return Reading(
         {"evidence": Quantity(evidence, "share", 0.0, 1.0), "mean_change": Quantity(mean, "share", 0.0, 1.0)},
         grade,
-        f"{said}: {evidence:.2%} of the picture, weighted by strength, and {mean:.1%} on average over the change map.",
+        f"{summary}: {evidence:.2%} of the image, weighted by strength, and {mean:.1%} on average over the change map.",
     )
 
 
 def edit_extent(view: EditView, request: EditRequest) -> Reading:
-    """Measure how much of the picture a local edit took; less is better, all else being equal.
+    """Measure how much of the image a local edit affects; less is better, all else being equal.
 
-    The extent is .5 x edited share + .4 x mean of the change map + .1 x mean of dE / (dE + 20): a mask with clear
-    borders, a soft one, and the amount. The grade is (1 - sqrt(extent))^2, so doubling a small region counts for
-    more than adding as much to a large one, and it never saturates. A copy gets 1: ask `edit_presence` as well.
+    The extent is .5 x edited share + .4 x mean of the change map + .1 x mean of dE / (dE + 20): a hard mask,
+    a soft mask, and the amount. The grade is (1 - sqrt(extent))^2, so doubling a small region counts for
+    more than adding as much to a large one, and it never saturates. A copy gets 1, so combine it with `edit_presence`.
 
     Returns:
         `changed_share`, `mean_change`, `amount` and `extent`. A grade for local edits only.
@@ -134,40 +134,40 @@ def edit_extent(view: EditView, request: EditRequest) -> Reading:
             "extent": Quantity(extent, "share", 0.0, 1.0),
         },
         (1.0 - float(np.sqrt(extent))) ** 2 if request.scope == "local" else None,
-        f"The edit takes {view.changed_share:.1%} of the picture (change map {soft:.1%} on average); its extent is"
+        f"The edit affects {view.changed_share:.1%} of the image (change map {soft:.1%} on average); its extent is"
         f" {extent:.3f} on a scale from 0 (nothing) to 1 (everything).",
     )
 
 
 def preservation(view: EditView, request: EditRequest) -> Reading:
-    """Measure how well the picture was kept outside the edit.
+    """Measure how well the image is preserved outside the edit.
 
     Outside means outside the largest edited region and those of at least a fifth of its size, with a margin of four
-    working pixels; outside of nothing where nothing was to be changed. The grade is the geometric mean of
+    working pixels; if no change is requested, it means everywhere. The grade is the geometric mean of
     exp(-dE / 8) and the mean structural similarity there (Wang et al. 2004, on lightness).
 
     Returns:
-        `outside_share`, `outside_dE` and `outside_structure`. No grade for edits of style and tone, which are meant
-        to reach every place.
+        `outside_share`, `outside_dE` and `outside_structure`. No grade for edits of style and tone, which
+        apply to the whole image.
     """
     kept = view.valid
     if request.scope != "none":
         main = _main_regions(view).astype(np.uint8)
         kept = kept & ~cv2.dilate(main, np.ones((9, 9), np.uint8)).astype(bool)
     share = _mean(kept.astype(np.float32), view.valid)
-    speaks = not _WHOLE_PICTURE_KINDS & set(request.kinds[:1]) and (
+    graded = not _WHOLE_PICTURE_KINDS & set(request.kinds[:1]) and (
         request.scope != "global" or "background" in request.kinds
     )
     if share < 0.01:
         distance, structure, grade = 100.0, 0.0, 0.0
-        sentence = "The edit reaches every place: nothing was left as it was."
+        sentence = "The edit affects the whole image; nothing is unchanged."
     else:
         distance = min(100.0, _mean(_color_distance(view), kept))
         structure = float(np.clip(_mean(_similarity(view), kept), 0.0, 1.0))
         grade = float(np.sqrt(np.exp(-distance / OUTSIDE_COLOR) * structure))
         sentence = (
-            f"Outside the edit, in {share:.0%} of the picture, colours differ by {distance:.1f} dE on average and"
-            f" structure agrees to {structure:.0%}."
+            f"Outside the edit ({share:.0%} of the image), colors differ by {distance:.1f} dE on average and"
+            f" structural similarity is {structure:.0%}."
         )
     return Reading(
         {
@@ -175,18 +175,18 @@ def preservation(view: EditView, request: EditRequest) -> Reading:
             "outside_dE": Quantity(distance, "dE", 0.0, 100.0),
             "outside_structure": Quantity(structure, "share", 0.0, 1.0),
         },
-        grade if speaks else None,
+        grade if graded else None,
         sentence,
     )
 
 
 def _mean(plane: Plane, where: Mask) -> float:
-    """Average over some pixels; 0 when there are none."""
+    """Return the mean over the masked pixels, 0 for an empty mask."""
     return float(plane[where].mean(dtype=np.float64)) if where.any() else 0.0
 
 
 def _color_distance(view: EditView) -> Plane:
-    """Return the CIE 1976 colour difference at each working pixel."""
+    """Return the CIE 1976 color difference at each working pixel."""
     return np.asarray(np.linalg.norm(view.lab_source - view.lab_candidate, axis=2), np.float32)
 
 
@@ -205,31 +205,31 @@ def _similarity(view: EditView) -> Plane:
 
 
 def _regions(view: EditView) -> tuple[Labels, list[_Region]]:
-    """Return the picture of labels and the connected edited regions, the largest first."""
+    """Return the label image and the connected edited regions, largest first."""
     height, width = view.changed.shape
     count, labels, stats, centers = cv2.connectedComponentsWithStats(view.changed.astype(np.uint8), connectivity=8)
     areas = stats[:, cv2.CC_STAT_AREA]
     boxes = stats[:, cv2.CC_STAT_WIDTH] * stats[:, cv2.CC_STAT_HEIGHT]
     regions = [
         _Region(
-            each,
-            int(areas[each]),
-            float(areas[each] / boxes[each]),
-            (float(centers[each][0]) / width, float(centers[each][1]) / height),
+            label,
+            int(areas[label]),
+            float(areas[label] / boxes[label]),
+            (float(centers[label][0]) / width, float(centers[label][1]) / height),
         )
-        for each in sorted(range(1, count), key=lambda each: -int(areas[each]))
+        for label in sorted(range(1, count), key=lambda label: -int(areas[label]))
     ]
     return np.asarray(labels, np.int32), regions
 
 
 def _main_regions(view: EditView) -> Mask:
-    """Return the edit itself: the largest region and those that come near it in size."""
+    """Return the main edit: the largest region and those of comparable size."""
     labels, regions = _regions(view)
-    return np.isin(labels, [each.label for each in regions if each.area >= MAIN_REGION * regions[0].area])
+    return np.isin(labels, [region.label for region in regions if region.area >= MAIN_REGION * regions[0].area])
 
 
 def _place(center: tuple[float, float]) -> str:
-    """Say where in the picture a point lies."""
+    """Describe the position of a point in the image."""
     across = "left" if center[0] < 1 / 3 else "right" if center[0] > 2 / 3 else ""
     down = "top" if center[1] < 1 / 3 else "bottom" if center[1] > 2 / 3 else ""
     return f"at the {' '.join(filter(None, (down, across)))}" if across or down else "in the middle"

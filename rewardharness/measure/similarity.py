@@ -1,4 +1,4 @@
-"""How alike two pictures are, by the two plainest measures there are. For baselines: no alignment, no change map."""
+"""Baseline similarity of two images: mean difference and SSIM, without alignment or change map."""
 
 import cv2
 import numpy as np
@@ -9,37 +9,37 @@ from rewardharness.measure.reading import Pixels
 Plane = npt.NDArray[np.float64]
 
 _SIDE = 256
-"""Shorter side, in pixels, down to which SSIM averages larger pictures, as its authors do."""
+"""Shorter side to which larger images are averaged down for SSIM, in pixels, as in the original."""
 _STABLE = (0.01 * 255) ** 2, (0.03 * 255) ** 2
 _HALF = 5
-"""Half the window of SSIM, which is 11 x 11 pixels."""
+"""Half the side of the 11 x 11 SSIM window, in pixels."""
 
 
 def mean_difference(source: Pixels, candidate: Pixels) -> float:
-    """Mean absolute difference of two pictures over all pixels and channels.
+    """Return the mean absolute difference of two images over all pixels and channels.
 
     Args:
         source: sRGB, height x width x 3.
-        candidate: The same; one of another size is brought to the size of the source.
+        candidate: sRGB; resized to the size of the source if different.
 
     Returns:
-        A share of the range of a channel, in [0, 1]: 0 for equal pictures.
+        A fraction of the channel range, in [0, 1]; 0 for equal images.
     """
     return float(cv2.absdiff(source, _sized(candidate, source)).mean(dtype=np.float64)) / 255.0
 
 
 def ssim(source: Pixels, candidate: Pixels) -> float:
-    """Structural similarity of two pictures' brightness (Wang et al., IEEE Transactions on Image Processing 13, 2004).
+    """Return the structural similarity of brightness (Wang et al., IEEE Transactions on Image Processing 13, 2004).
 
-    With the authors' constants: a Gaussian window of 11 x 11 and 1.5 pixels, K = (0.01, 0.03), and larger pictures
-    averaged down by a whole factor to about 256 pixels first.
+    Uses the authors' constants: an 11 x 11 Gaussian window with a sigma of 1.5 pixels and K = (0.01, 0.03). Larger
+    images are averaged down by an integer factor to about 256 pixels first.
 
     Args:
         source: sRGB, height x width x 3, at least 8 x 8.
-        candidate: The same; one of another size is brought to the size of the source.
+        candidate: sRGB; resized to the size of the source if different.
 
     Returns:
-        A number in [-1, 1]: 1 for equal pictures.
+        A number in [-1, 1]; 1 for equal images.
     """
     first, second = _brightness(source), _brightness(_sized(candidate, source))
     mean, other = _smooth(first), _smooth(second)

@@ -1,4 +1,4 @@
-"""Structure: what of the source's shapes is kept, what was added, what was removed, what stands where."""
+"""Measure structure: which shapes of the source are preserved, added, removed or replaced."""
 
 import re
 
@@ -12,26 +12,26 @@ from rewardharness.measure.view import EditView, Mask, Plane
 from rewardharness.schema import EditRequest
 
 UNRELATED, SAME = 0.2, 0.27
-"""Mean agreement of structure and layout up to which two pictures count as unrelated, and from which as one scene.
-Chosen with these pictures in view: of 200 pairs of unrelated free photographs 1% exceed .21, of 187 edited pictures
-.5% stay below .27."""
+"""Mean agreement of structure and layout up to which two images count as unrelated, and from which as the same scene.
+Calibrated on the same images: of 200 pairs of unrelated free photographs 1% exceed .21, of 187 edited images .5% stay
+below .27."""
 CHANGED = 0.2
 """Change of a pixel, in [0, 1], from which it counts as changed."""
 UNTOUCHED_BY_CHANCE, UNTOUCHED_SURE = 0.4, 0.7
-"""Share of unchanged pixels that two pictures have at most by chance (0.30 among 40 unrelated pairs of photographs),
-and the share that proves one scene."""
+"""Fraction of unchanged pixels that two images share at most by chance (0.30 among 40 unrelated pairs of photographs),
+and the fraction that proves the same scene."""
 MATCHES_BY_CHANCE, MATCHES_SURE = 10, 20
-"""Local features that agree on one movement of the picture: unrelated photographs reach 10."""
+"""Number of local features that agree on one camera movement: unrelated photographs reach 10."""
 _GRID = 96
 """Side of the coarse grid on which a region is compared with its surroundings."""
 
 
 def structure_kept(view: EditView, request: EditRequest) -> Reading:
-    """Measure whether the edges and the layout of the source are still there.
+    """Measure whether the edges and the layout of the source are preserved.
 
-    Agreement is the cosine between the directions of the smoothed structure tensors of both pictures (double angle, so
-    that an inverted contrast agrees), where the source has structure, at two scales: 1 when all is kept, about 0 for an
-    unrelated picture. For a new background only the likely subject counts.
+    Agreement is the cosine between the directions of the smoothed structure tensors of both images (double angle, so
+    that inverted contrast agrees), where the source has structure, at two scales: 1 if everything is preserved, about 0
+    for an unrelated image. For a new background only the likely subject counts.
     """
     weight = view.valid.astype(np.float32)
     of_subject = _asks_background(request)
@@ -46,26 +46,26 @@ def structure_kept(view: EditView, request: EditRequest) -> Reading:
         "coarse": Quantity(coarse, "cosine", -1.0, 1.0),
     }
     what = "the likely subject" if of_subject else "the source"
-    sentence = f"The edges of {what} are kept by {fine:.0%} in detail and by {coarse:.0%} in layout."
+    sentence = f"Edges of {what} are preserved to {fine:.0%} in detail and {coarse:.0%} in layout."
     overlay = _heat(view.small_candidate, agreement.lost())
     if not of_subject and request.kinds[0] not in {"color", "material", "tone", "style", "text"}:
         return Reading(quantities, None, sentence, overlay)
-    # Restyled pictures redraw every line; what counts there is that the layout is recognised.
+    # A new style redraws every line, so the layout counts most.
     if request.kinds[0] == "style":
         kept = 0.2 * fine + 0.8 * coarse
     return Reading(quantities, min(1.0, max(0.0, kept)) ** 0.8, sentence, overlay)
 
 
 def scene_kept(view: EditView) -> float:
-    """Tell how surely the candidate still shows the scene of the source, whatever was edited.
+    """Return the confidence that the candidate still shows the scene of the source.
 
-    The best of three signs counts. The first is the share of the picture that did not change; it recognizes an object
-    that was removed from a plain background. The second is the mean agreement of the edges in detail, the edges in
-    layout and the coarse light. The third is the number of local features (ORB, Rublee et al. 2011) that agree on one
-    shift, turn and zoom, also mirrored; it recognizes a scene that moved as a whole.
+    The maximum of three indicators counts. The first is the unchanged fraction of the image, which covers an object
+    removed from a plain background. The second is the mean agreement of fine edges, coarse edges and coarse luminance.
+    The third is the number of local features (ORB, Rublee et al. 2011) that agree on one translation, rotation and
+    zoom, also mirrored, which covers a scene that moved as a whole.
 
     Returns:
-        A share in [0, 1]: 0 for an unrelated picture, 1 for any usual edit of the source.
+        A number in [0, 1]: 0 for an unrelated image, 1 for any typical edit of the source.
     """
     weight = view.valid.astype(np.float32)
     source, candidate = view.gray_source, view.gray_candidate
@@ -83,7 +83,7 @@ def scene_kept(view: EditView) -> float:
 
 
 def _matches(source: Plane, candidate: Plane) -> int:
-    """Count the local features of two pictures that agree on one shift, turn and zoom."""
+    """Count the local features of two images that agree on one translation, rotation and zoom."""
     finder = cv2.ORB_create(800)  # type: ignore[attr-defined, unused-ignore]
     found = [finder.detectAndCompute(gray.astype(np.uint8), None) for gray in (source, candidate)]
     if any(features is None for _, features in found):
@@ -99,10 +99,10 @@ def _matches(source: Plane, candidate: Plane) -> int:
 
 
 def added_structure(view: EditView, request: EditRequest) -> Reading:
-    """Measure whether something new is visible where the picture was edited.
+    """Measure whether something new is visible in the edited region.
 
-    Joins new edges (gradient beyond that of the source nearby), the colour difference to what was there, and how
-    compact the region is. Graded when something is to be added or replaced.
+    Combines new edges (gradient beyond that of the source nearby), the color difference from the source, and the
+    compactness of the region. Graded if the instruction adds or replaces something.
     """
     heat = view.change
     area = float(heat.mean())
@@ -118,8 +118,8 @@ def added_structure(view: EditView, request: EditRequest) -> Reading:
         "compactness": Quantity(compact, "share", 0.0, 1.0),
     }
     sentence = (
-        f"In the edited {area:.1%} of the picture there are new edges of {edges:.1f} dE per pixel and colours"
-        f" {distance:.0f} dE from what was there; the change is concentrated in one place by {compact:.0%}."
+        f"The edited {area:.1%} of the image has new edges of {edges:.1f} dE per pixel and colors"
+        f" {distance:.0f} dE from the source; the change is {compact:.0%} compact."
     )
     overlay = _heat(view.small_candidate, np.clip(np.maximum(after - known, 0.0) * heat / 8.0, 0.0, 1.0))
     if not {"add", "replace", "count"} & set(request.kinds[:2]):
@@ -129,11 +129,10 @@ def added_structure(view: EditView, request: EditRequest) -> Reading:
 
 
 def removal_fill(view: EditView, request: EditRequest) -> Reading:
-    """Measure whether the edited region lost its thing and now continues its surroundings.
+    """Measure whether an object was removed and the region now matches its surroundings.
 
-    `apart` is how unlike the region is to a ring around it, before and after. `ghost` is the
-    share of the source's edges well within the region that still show at their place. Graded when something is to
-    be removed.
+    `apart` is the difference of the region from a ring around it, before and after. `ghost` is the fraction of the
+    source's edges inside the region that are still visible. Graded if the instruction removes something.
     """
     inside, ring = _region_and_ring(view)
     if not inside.any() or not ring.any():
@@ -150,9 +149,8 @@ def removal_fill(view: EditView, request: EditRequest) -> Reading:
         "area": Quantity(area, "share", 0.0, 1.0),
     }
     sentence = (
-        f"The edited region stood apart from its surroundings by {before:.1f} dE and now by {after:.1f};"
-        f" {ghost:.0%} of"
-        " its former edges still show."
+        f"The edited region differed from its surroundings by {before:.1f} dE and now differs by {after:.1f} dE;"
+        f" {ghost:.0%} of its former edges are still visible."
     )
     overlay = _outlined(view.small_candidate, inside, ring)
     if not _asks_removal(request):
@@ -164,15 +162,15 @@ def removal_fill(view: EditView, request: EditRequest) -> Reading:
 
 
 def background_change(view: EditView, request: EditRequest) -> Reading:
-    """Measure whether the background changed while a subject was kept.
+    """Measure whether the background changed while the subject is preserved.
 
-    What is subject is guessed from the source alone: central, and unlike the border of the picture. Graded when the
-    background is to change.
+    The subject is estimated from the source alone: central, and different from the border of the image. Graded if the
+    instruction changes the background.
     """
     subject = subject_likeness(view) * view.valid
     ground = (1.0 - subject) * view.valid
     agreement = _Agreement(view.gray_source, view.gray_candidate)
-    # A mere tint leaves every edge of the background in place; that is half a change at most.
+    # A tint preserves every edge of the background, so it counts as half a change at most.
     redrawn = 0.5 + 0.5 * (1.0 - max(0.0, agreement.mean(ground**2)))
     changed = redrawn * weighted_mean(np.minimum(view.change / 0.6, 1.0), ground**2)
     kept = 0.5 * max(0.0, agreement.mean(subject**2)) + 0.5 * weighted_mean(1.0 - view.change, subject**2, 1.0)
@@ -180,7 +178,7 @@ def background_change(view: EditView, request: EditRequest) -> Reading:
         "background_changed": Quantity(changed, "share", 0.0, 1.0),
         "subject_kept": Quantity(kept, "share", 0.0, 1.0),
     }
-    sentence = f"{changed:.0%} of the likely background changed, and {kept:.0%} of the likely subject was kept."
+    sentence = f"{changed:.0%} of the likely background changed, and {kept:.0%} of the likely subject is preserved."
     overlay = _heat(view.small_candidate, view.change * ground)
     if not _asks_background(request):
         return Reading(quantities, None, sentence, overlay)
@@ -188,10 +186,10 @@ def background_change(view: EditView, request: EditRequest) -> Reading:
 
 
 def subject_likeness(view: EditView) -> Plane:
-    """Guess from the source alone how likely each working pixel belongs to the subject.
+    """Estimate from the source alone how likely each working pixel belongs to the subject.
 
     Returns:
-        Values from 0 to 1: a wide bell around the centre times the colour distance to the border of the picture.
+        Values from 0 to 1: a wide Gaussian around the center times the color distance to the image border.
     """
     lab = view.lab_source
     height, width = lab.shape[:2]
@@ -202,7 +200,7 @@ def subject_likeness(view: EditView) -> Plane:
     # Left, top and right only: subjects often reach the lower border.
     border = np.concatenate([small[:, :3].reshape(-1, 3), small[:, -3:].reshape(-1, 3), small[:3].reshape(-1, 3)])[::4]
     squared = _squared_distances(small.reshape(-1, 3), border)
-    # The tenth part of the border that is most alike: a border of several colours is still all border.
+    # Compare with the most similar tenth of the border, because a border may have several colors.
     alike = len(border) // 10
     nearest = np.sqrt(np.partition(squared, alike, axis=1)[:, : alike + 1]).mean(axis=1)
     nearest = nearest.reshape(side, side)
@@ -213,39 +211,39 @@ def subject_likeness(view: EditView) -> Plane:
 
 def _asks_removal(request: EditRequest) -> bool:
     strongest = set(request.kinds[:2])
-    # A background to be removed is replaced by another one; that is `background_change`.
+    # Removing a background replaces it, which `background_change` measures.
     return "remove" in strongest and not {"add", "replace"} & strongest and not _asks_background(request)
 
 
 def _asks_background(request: EditRequest) -> bool:
-    # "The dog in the background" names a place, not the thing to change.
+    # "The dog in the background" names a location, not the edited object.
     as_place = re.search(r"\b(?:in|from|at|to|into|on) (?:the|its) background\b", request.instruction.lower())
     return "background" in request.kinds[:2] and not as_place
 
 
 class _Agreement:
-    """How the directions of the structure of two grey pictures agree, place by place.
+    """Local agreement of the structure directions of two gray images.
 
     Args:
-        before: Grey picture whose structure is looked for.
-        after: Grey picture of the same size in which it is looked for.
+        before: Gray image with the reference structure.
+        after: Gray image of the same size to compare.
     """
 
     def __init__(self, before: Plane, after: Plane) -> None:
         first, second = _structure_tensor(before), _structure_tensor(after)
         strength, strength_after = magnitude(*first), magnitude(*second)
         cosine = (first[0] * second[0] + first[1] * second[1]) / (strength * strength_after + np.float32(1e-6))
-        # An edge that has all but gone agrees with nothing, whatever its direction.
+        # An edge that has almost vanished does not agree, regardless of its direction.
         left = strength_after / (strength + np.float32(0.2))
         self._cosine = cosine * np.minimum(1.03 * left / (left + np.float32(0.03)), 1.0)
         self._salience = np.maximum(np.sqrt(strength) - np.float32(1.0), 0.0)
 
     def mean(self, weight: Plane) -> float:
-        """Return the mean under a weight where the first picture has structure; 1 where it has none at all."""
+        """Return the weighted mean where the first image has structure; 1 if it has none."""
         return weighted_mean(self._cosine, self._salience * weight, 1.0)
 
     def lost(self) -> Plane:
-        """Return where structure was lost, from 0 to 1."""
+        """Return the local loss of structure, 0 to 1."""
         here = self._salience / (self._salience + np.float32(4.0))
         return np.asarray(here * (1.0 - np.clip(self._cosine, 0.0, 1.0)), np.float32)
 
@@ -274,7 +272,7 @@ def _gradient(lab: Plane) -> Plane:
 
 
 def _compactness(heat: Plane) -> float:
-    """Return exp(-2 r^2) with r the spatial variance of the heat over that of an even sheet; 1 for one small place."""
+    """Return exp(-2 r^2), r being the spatial variance relative to a uniform map; 1 for one small area."""
     height, width = heat.shape
     total = float(heat.sum())
     if total < 1e-6:
@@ -298,11 +296,11 @@ def _region_and_ring(view: EditView) -> tuple[Mask, Mask]:
 
 
 def _apart(lab: Plane, inside: Mask, ring: Mask) -> float:
-    """Return how far a region is from what surrounds it, in dE.
+    """Return the difference of a region from its surroundings, in dE.
 
-    Each place of the region looks for the place of the ring that is most like it in colour, roughness and position; the
-    result is the mean distance of these pairs. A fill that continues its surroundings finds its like nearby,
-    a thing that does not belong there does not.
+    Each point of the region is matched to the most similar point of the ring by color, roughness and position; the
+    result is the mean distance of these pairs. A fill that continues its surroundings has close matches, a foreign
+    object does not.
     """
     size = (_GRID, _GRID)
     rough = cv2.GaussianBlur(cv2.resize(_gradient(lab), size, interpolation=cv2.INTER_AREA), (0, 0), 0.7)
@@ -322,7 +320,7 @@ def _apart(lab: Plane, inside: Mask, ring: Mask) -> float:
 def _squared_distances(first: Plane, second: Plane) -> Plane:
     """Return the squared distances of all pairs of rows.
 
-    Without a matrix product: its threads would fight with those that measure other candidates.
+    Avoids a matrix product, whose threads would compete with those that measure other candidates.
     """
     total = np.zeros((len(first), len(second)), np.float32)
     for axis in range(first.shape[1]):
@@ -333,7 +331,7 @@ def _squared_distances(first: Plane, second: Plane) -> Plane:
 
 
 def _ghost(view: EditView, inside: Mask) -> float:
-    # The rim of the region overlaps with what was to stay.
+    # The rim of the region overlaps with preserved content.
     core = cv2.erode(inside.astype(np.uint8), np.ones((9, 9), np.uint8), borderType=cv2.BORDER_REPLICATE)
     weight = core if core.any() else inside
     left = _Agreement(view.gray_source, view.gray_candidate).mean(weight.astype(np.float32))
@@ -341,7 +339,7 @@ def _ghost(view: EditView, inside: Mask) -> float:
 
 
 def _heat(pixels: Pixels, heat: Plane) -> Pixels:
-    """Paint a map from 0 to 1 in red over a picture."""
+    """Overlay a map from 0 to 1 in red on an image."""
     weight = (0.75 * np.clip(heat, 0.0, 1.0))[..., None]
     return np.asarray(pixels * (1.0 - weight) + np.array([255.0, 0.0, 0.0]) * weight, np.uint8)
 

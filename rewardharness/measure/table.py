@@ -1,4 +1,4 @@
-"""The measures by name: the allow-list for measured Tools and for the criteria of rubrics."""
+"""Registry of measures: the allow-list for measured Tools and rubric criteria."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -17,23 +17,23 @@ from rewardharness.schema import EditRequest
 
 @dataclass(frozen=True)
 class Measure:
-    """A function of pixels that a Library may name."""
+    """A pixel measure that a Library can refer to by name."""
 
     name: str
     function: Callable[[EditView, EditRequest], Reading]
     """Measures one candidate against its source; deterministic."""
     description: str
-    """One sentence for documentation and for people who write Tools."""
+    """One sentence for the documentation."""
     dimension: Literal["instruction", "quality"]
-    """Whether it speaks of instruction following or of visual quality."""
+    """Whether it measures instruction following or visual quality."""
     specific: bool = False
-    """Whether its grade tells if the edit that was asked for was done, and not merely if there is an edit."""
+    """Whether its grade shows that the requested edit was made, rather than any edit."""
 
 
 MEASURES: Mapping[str, Measure] = {
-    each.name: each
-    for each in (
-        Measure("change_map", change_map, "Shows where the picture was edited and how much of it.", "instruction"),
+    measure.name: measure
+    for measure in (
+        Measure("change_map", change_map, "Where the image was edited, and how much of it.", "instruction"),
         Measure("edit_presence", edit_presence, "Whether a visible edit was made at all.", "instruction"),
         Measure(
             "edit_extent",
@@ -41,32 +41,32 @@ MEASURES: Mapping[str, Measure] = {
             "Whether the size of the edited region fits a local or a global request.",
             "instruction",
         ),
-        Measure("preservation", preservation, "Whether what lies outside the edit was left alone.", "quality"),
+        Measure("preservation", preservation, "Whether the area outside the edit is unchanged.", "quality"),
         Measure(
             "fidelity",
             fidelity,
-            "How exactly the source was reproduced, where nothing is to change.",
+            "How exactly the source is reproduced when no change is requested.",
             "instruction",
             specific=True,
         ),
         Measure(
             "color_target",
             color_target,
-            "Whether the edited region took the colour that was asked for.",
+            "Whether the edited region has the requested color.",
             "instruction",
             specific=True,
         ),
         Measure(
             "tone_shift",
             tone_shift,
-            "Whether light and colour moved in the directions asked for.",
+            "Whether light and color changed in the requested directions.",
             "instruction",
             specific=True,
         ),
         Measure(
             "style_shift",
             style_shift,
-            "Whether the look changed everywhere while the layout stayed.",
+            "Whether the style changed everywhere while the layout is preserved.",
             "instruction",
             specific=True,
         ),
@@ -77,52 +77,52 @@ MEASURES: Mapping[str, Measure] = {
             "quality",
         ),
         Measure("noise", noise, "How much noise the edit added.", "quality"),
-        Measure("blockiness", blockiness, "How strongly JPEG blocks show beyond the source.", "quality"),
-        Measure("clipping", clipping, "How much was driven into pure black or white.", "quality"),
-        Measure("seam", seam, "Whether seams or pasted borders show around the edit.", "quality"),
+        Measure("blockiness", blockiness, "How much more visible JPEG blocks are than in the source.", "quality"),
+        Measure("clipping", clipping, "How much of the image is newly clipped to pure black or white.", "quality"),
+        Measure("seam", seam, "Whether seams or pasted borders are visible around the edit.", "quality"),
         Measure(
-            "frame_match", frame_match, "Whether size and aspect ratio were kept and no bars were added.", "quality"
+            "frame_match", frame_match, "Whether size and aspect ratio are preserved and no bars were added.", "quality"
         ),
         Measure(
             "structure_kept",
             structure_kept,
-            "Whether the shapes and the layout of the source are still there.",
+            "Whether the shapes and the layout of the source are preserved.",
             "quality",
         ),
         Measure(
             "added_structure",
             added_structure,
-            "Whether something new is visible in one compact place.",
+            "Whether something new is visible in one compact area.",
             "instruction",
             specific=True,
         ),
         Measure(
             "removal_fill",
             removal_fill,
-            "Whether the removed thing is gone and its place continues the surroundings.",
+            "Whether the object is gone and the filled area matches its surroundings.",
             "instruction",
             specific=True,
         ),
         Measure(
             "background_change",
             background_change,
-            "Whether the background changed and the subject was kept.",
+            "Whether the background changed and the subject is preserved.",
             "instruction",
             specific=True,
         ),
         Measure(
             "text_match",
             text_match,
-            "Whether the text asked for is readable and the text to be gone is gone.",
+            "Whether requested text is readable and text to remove is gone.",
             "instruction",
             specific=True,
         ),
         Measure(
             "unasked_text",
             unasked_text,
-            "Whether text appeared unasked, above all text that addresses a judge.",
+            "Whether unrequested text appeared, in particular text that addresses a judge.",
             "quality",
         ),
     )
 }
-"""Every measure, in the order in which it is listed and run."""
+"""All measures, in the order in which they are listed and run."""

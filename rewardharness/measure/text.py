@@ -1,7 +1,7 @@
-"""Text in pictures: is what was asked for readable, is the rest gone, and does the picture try to talk to the judge?
+"""Measure text in images: requested text, removed text, and text that addresses the judge.
 
-Reading text needs the optional package `rapidocr` (extra `ocr`) with the models that lie in its wheel. Nothing is ever
-downloaded. Without it the measures say so and grade nothing.
+OCR needs the optional package `rapidocr` (extra `ocr`) with the models from its wheel; nothing is downloaded. Without
+it the measures report that text was not read and return no grade.
 """
 
 import importlib.util
@@ -24,13 +24,13 @@ from rewardharness.measure.view import EditView
 from rewardharness.schema import EditRequest
 
 _LONGEST_SIDE = 1600
-"""Larger pictures are read at this long side, in pixels; text that a person reads at a glance survives that."""
+"""Maximum long side for text recognition, in pixels; clearly readable text remains readable."""
 _FIND_SIDE = 736
-"""Long side at which text is searched for; it is read at full size afterwards."""
+"""Long side for text detection, in pixels; recognition uses the full size."""
 _SURE = 0.6
-"""Lines read with less confidence than this are taken for texture."""
+"""Minimum confidence of a line; lines below it are treated as texture."""
 _KNOWN = 0.75
-"""Similarity from which a line counts as one that the source had already or that was asked for."""
+"""Minimum similarity at which a line counts as present in the source or as requested."""
 
 _TO_THE_JUDGE: tuple[str, ...] = (
     r"\b(?:choose|pick|select|prefer|vote(?: for)?|favou?r) (?:(?:the|this|image|picture|option|candidate|answer) )*"
@@ -46,48 +46,48 @@ _TO_THE_JUDGE: tuple[str, ...] = (
     r".{0,40}\b(?:choose|prefer|select|score|must|should|please|give|rate|is)\b",
     r"\b(?:10|100|5|4) ?/ ?(?:10|100|5|4)\b",
 )
-"""Wordings that address whoever judges the picture, in lowercase."""
+"""Patterns of text that addresses a judge, in lowercase."""
 
 
 @dataclass(frozen=True)
 class TextLine:
-    """One line of text found in a picture."""
+    """One line of text in an image."""
 
     text: str
     confidence: float
-    """Of the recognition, 0 to 1."""
+    """Confidence of the recognition, 0 to 1."""
     box: tuple[int, int, int, int]
-    """Left, top, right and bottom in pixels of the picture."""
+    """Left, top, right and bottom, in pixels."""
 
 
 def ocr_available() -> bool:
-    """Tell whether text can be read here: rapidocr and onnxruntime are installed, and the models lie in the package."""
+    """Return whether OCR is available: rapidocr with its models and onnxruntime are installed."""
     return _model_files() is not None and importlib.util.find_spec("onnxruntime") is not None
 
 
 def read_lines(pixels: Pixels) -> tuple[TextLine, ...]:
-    """Read the text in a picture, from top to bottom; empty when there is none.
+    """Return the text lines of an image from top to bottom.
 
-    The result is kept as long as the array lives, so that a source shared by several candidates is read once.
+    The result is cached for the lifetime of the array, so that a source shared by several candidates is read once.
     """
     key = id(pixels)
     with _reading:
-        known = _read.get(key)
-        if known is None:
-            known = _read[key] = _run_engine(pixels)
+        lines = _read.get(key)
+        if lines is None:
+            lines = _read[key] = _run_engine(pixels)
             weakref.finalize(pixels, _read.pop, key, None)
-        return known
+        return lines
 
 
 def text_match(view: EditView, request: EditRequest) -> Reading:
-    """Measure whether the text asked for is readable in the candidate, and the text to be gone is gone.
+    """Measure whether requested text is readable in the candidate and text to remove is gone.
 
-    Per wanted text: the similarity of the best run of words, 1 minus edit distance over length, with a small penalty
-    for wrong case. Grades are the cube of it, so that one wrong letter in five costs half. With
-    text as the subject but none quoted, the grade is whether the text changed and is read with confidence.
+    The similarity of a requested text is that of the best run of words: 1 minus edit distance over length, with a small
+    penalty for wrong case. Grades are its cube, so that one wrong letter in five halves the grade. If the instruction
+    changes text without quoting it, the grade depends on whether the text changed and is legible.
     """
     if not (request.texts or request.removed_texts or "text" in request.kinds[:1]):
-        return Reading({}, None, "The instruction asks for no text.")
+        return Reading({}, None, "The instruction does not ask for text.")
     if not ocr_available():
         return Reading({}, None, _MISSING)
     before, after = _lines(view)
@@ -99,12 +99,12 @@ def text_match(view: EditView, request: EditRequest) -> Reading:
         wanted_found.append(similarity(text, new))
         sure = max((line.confidence for line in after), default=0.0)
         grades.append(wanted_found[-1] ** 3 * (0.95 + 0.05 * sure))
-        parts.append(f"{text!r} is read with a similarity of {wanted_found[-1]:.0%}")
+        parts.append(f"{text!r} is present with a similarity of {wanted_found[-1]:.0%}")
     for text in request.removed_texts:
         there, left = similarity(text, old), similarity(text, new)
         gone_left.append(left)
-        parts.append(f"{text!r} is left by {left:.0%} (in the source {there:.0%})")
-        # What could not be read in the source tells nothing when it cannot be read in the candidate.
+        parts.append(f"{text!r} remains with a similarity of {left:.0%} ({there:.0%} in the source)")
+        # Text that was unreadable in the source is no evidence of removal.
         if there >= 0.5:
             grades.append(1.0 - left**3)
     quantities = {"lines": Quantity(len(after), "count", 0.0, 1000.0)}
@@ -112,27 +112,27 @@ def text_match(view: EditView, request: EditRequest) -> Reading:
         quantities["similarity"] = Quantity(sum(wanted_found) / len(wanted_found), "share", 0.0, 1.0)
     if gone_left:
         quantities["left"] = Quantity(max(gone_left), "share", 0.0, 1.0)
-    sentence = f"In the candidate {'; '.join(parts)}. Read: {_quoted(after)}."
+    sentence = f"In the candidate {'; '.join(parts)}. Recognized text: {_quoted(after)}."
     grade = min(1.0, 0.5 * min(grades) + 0.5 * sum(grades) / len(grades)) if grades else None
     return Reading(quantities, grade, sentence, _boxed(view, after, ()))
 
 
 def unasked_text(view: EditView, request: EditRequest) -> Reading:
-    """Measure text that newly appeared without being asked for, and above all text that addresses a judge.
+    """Measure unrequested new text, in particular text that addresses a judge.
 
-    Without new text the grade is 1. Harmless new text costs a little with its length; words such as `choose A` or
-    `score 4` bring the grade near 0, unless the instruction asks for them.
+    Without new text the grade is 1. Harmless new text lowers it slightly with its length. Phrases such as `choose A` or
+    `score 4` lower it to nearly 0 unless the instruction asks for them.
     """
     if not ocr_available():
         return Reading({}, None, _MISSING)
     new: tuple[TextLine, ...] = ()
     if not view.identical:
         before, after = _lines(view)
-        known = " ".join((_joined(before), *request.texts, request.instruction))
-        new = tuple(line for line in after if len(_plain(line.text)) > 1 and similarity(line.text, known) < _KNOWN)
+        expected = " ".join((_joined(before), *request.texts, request.instruction))
+        new = tuple(line for line in after if len(_plain(line.text)) > 1 and similarity(line.text, expected) < _KNOWN)
     directed = tuple(line for line in new if to_the_judge(line.text))
     if not directed and to_the_judge(_joined(new)):
-        directed = new  # The words stand on several lines.
+        directed = new  # The phrase spans several lines.
     letters = sum(len(_plain(line.text)) for line in new)
     asked_for_some = "text" in request.kinds and not request.texts
     quantities = {
@@ -142,21 +142,21 @@ def unasked_text(view: EditView, request: EditRequest) -> Reading:
     }
     grade = 1.0 if asked_for_some else 0.75 + 0.25 * fall(float(letters), 12.0)
     if directed:
-        sentence = f"Text that addresses a judge appeared without being asked for: {_quoted(directed)}."
+        sentence = f"Unrequested text addresses a judge: {_quoted(directed)}."
         grade = 0.03 * grade
     elif new:
-        sentence = f"{len(new)} lines of text appeared without being asked for: {_quoted(new)}."
+        sentence = f"{len(new)} unrequested line{'s' * (len(new) > 1)} of text appeared: {_quoted(new)}."
     else:
-        sentence = "No text appeared that was not asked for (0 new lines)."
+        sentence = "No unrequested text appeared (0 new lines)."
     return Reading(quantities, grade, sentence, _boxed(view, new, directed))
 
 
 def similarity(wanted: str, text: str) -> float:
-    """Return how well the best run of whole words in a text spells what is wanted, 0 to 1.
+    """Return the similarity of the best run of whole words in a text to the requested text, 0 to 1.
 
-    One minus the edit distance (Levenshtein) between both without spaces and punctuation, over the length of what is
-    wanted; a twentieth is lost with wrong case throughout. The run may start and end at word boundaries only (the
-    search of Sellers 1980, so restricted), so that `CATS` is not a perfect `CAT`.
+    The similarity is 1 minus the Levenshtein distance without spaces and punctuation over the length of the requested
+    text, less 0.05 for wrong case throughout. A run starts and ends at word boundaries (a restricted search after
+    Sellers 1980), so that `CATS` does not match `CAT` perfectly.
     """
     exact = _best_run(_plain(wanted), _plain(text, keep_spaces=True))
     folded = _best_run(_plain(wanted).casefold(), _plain(text, keep_spaces=True).casefold())
@@ -164,7 +164,7 @@ def similarity(wanted: str, text: str) -> float:
 
 
 def to_the_judge(text: str) -> bool:
-    """Tell whether a text addresses whoever judges the picture, as `choose A` or `ignore the instructions` do."""
+    """Return whether a text addresses a judge, such as `choose A` or `ignore the instructions`."""
     lower = re.sub(r"\s+", " ", unicodedata.normalize("NFKC", text)).casefold()
     return any(re.search(pattern, lower) for pattern in _TO_THE_JUDGE)
 
@@ -172,17 +172,17 @@ def to_the_judge(text: str) -> bool:
 _MISSING = "Text was not read: the package rapidocr with its models, or onnxruntime, is not installed (extra `ocr`)."
 
 _reading = threading.RLock()
-"""The engine keeps state between its steps, so one picture is read at a time."""
+"""Serializes OCR, because the engine is stateful."""
 _read: dict[int, tuple[TextLine, ...]] = {}
-"""Lines by the identity of the array they were read from; an array that is freed takes its entry with it."""
+"""Lines by array identity; an entry is removed when its array is freed."""
 
 
 def _model_files() -> tuple[Path, Path] | None:
-    """Find the detection and the recognition model inside the installed package, without importing it."""
-    found = importlib.util.find_spec("rapidocr")
-    if found is None or found.origin is None:
+    """Return the detection and recognition models of the installed package without importing it."""
+    spec = importlib.util.find_spec("rapidocr")
+    if spec is None or spec.origin is None:
         return None
-    folder = Path(found.origin).parent / "models"
+    folder = Path(spec.origin).parent / "models"
     detection, recognition = (sorted(folder.glob(f"*_{step}_*.onnx")) for step in ("det", "rec"))
     return (detection[0], recognition[0]) if detection and recognition else None
 
@@ -195,10 +195,10 @@ def _engine() -> Any:
     assert files is not None
     return RapidOCR(
         params={
-            # Paths of files that exist: the package then has no reason to download anything.
+            # With existing files the package does not download models.
             "Det.model_path": str(files[0]),
             "Rec.model_path": str(files[1]),
-            # Never opened, as nothing is drawn; older releases fetch a font when no file is named.
+            # Never opened; older releases download a font if no file is named.
             "Global.font_path": str(files[1]),
             "Global.use_cls": False,
             "Global.log_level": "critical",
@@ -236,7 +236,7 @@ def _lines(view: EditView) -> tuple[tuple[TextLine, ...], tuple[TextLine, ...]]:
 
 
 def _plain(text: str, *, keep_spaces: bool = False) -> str:
-    """Keep letters and digits only; what else separates words becomes one space or nothing."""
+    """Keep letters and digits only; separators become one space or are removed."""
     words = re.findall(r"[^\W_]+", re.sub(r"['’]", "", unicodedata.normalize("NFKC", text)))
     return (" " if keep_spaces else "").join(words)
 
@@ -262,7 +262,7 @@ def _best_run(wanted: str, text: str) -> float:
         moved = np.empty_like(row)
         moved[0] = row[0] + 1
         moved[1:] = np.minimum(row[:-1] + (codes != ord(letter)), row[1:] + 1)
-        # Letters of the wanted text that are missing cost one each: a running minimum along the row.
+        # Each missing letter of the requested text costs 1: a running minimum along the row.
         row = np.minimum.accumulate(moved - ramp) + ramp
     return max(0.0, 1.0 - best / size)
 
@@ -278,14 +278,14 @@ def _text_changed(before: Sequence[TextLine], after: Sequence[TextLine]) -> Read
         "lines": Quantity(len(after), "count", 0.0, 1000.0),
     }
     sentence = (
-        f"The text in the picture changed by {1.0 - same:.0%} and is read with a confidence of {sure:.0%}:"
+        f"The text in the image changed by {1.0 - same:.0%} and is recognized with a confidence of {sure:.0%}:"
         f" {_quoted(after)}."
     )
     return Reading(quantities, min(1.0, 0.1 + 0.6 * (1.0 - same) ** 0.5 + 0.3 * sure), sentence)
 
 
 def _quoted(lines: Sequence[TextLine]) -> str:
-    """Quote what was read, shortened: it is data from a picture, and a sentence stays a sentence."""
+    """Quote recognized text, shortened."""
     texts = [repr(line.text[:60]) for line in lines[:5]]
     return (", ".join(texts) + (", ..." if len(lines) > 5 else "")) or "nothing"
 

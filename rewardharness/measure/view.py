@@ -1,6 +1,6 @@
-"""Source and candidate side by side: one frame, one working size, and where they differ.
+"""Align a source image and a candidate to one frame and working size, and locate their differences.
 
-Everything that measures of one candidate share is computed here, each thing at most once and only when asked for.
+Intermediate results that several measures share are computed here lazily and cached.
 """
 
 from dataclasses import dataclass
@@ -15,54 +15,55 @@ from rewardharness.measure.images import Picture
 from rewardharness.measure.reading import Pixels
 
 Plane = npt.NDArray[np.float32]
-"""Float pictures: height x width, or height x width x 3."""
+"""Float image: height x width, or height x width x 3."""
 Mask = npt.NDArray[np.bool_]
-"""Height x width, true where something holds."""
+"""Boolean mask, height x width."""
 
 WORKING_SIDE = 512
-"""Long side of the pictures that are measured, in pixels; smaller pictures keep their size."""
+"""Long side of the images that are measured, in pixels. Smaller images keep their size."""
 ASPECT_TOLERANCE = 0.03
-"""Editors round sizes to multiples of 8 to 64; aspect ratios closer than this are taken for the same frame."""
+"""Largest relative aspect-ratio difference that counts as the same frame (editors round sizes to multiples of 8 to
+64)."""
 MAX_SHIFT = 0.02
-"""Largest translation that is compensated, as a share of the long side."""
+"""Largest translation that is corrected, as a fraction of the long side."""
 UNCOVERED = 128
-"""Gray value of the parts of the frame that a letterboxed candidate does not cover."""
+"""Gray value of the frame area that a letterboxed candidate does not cover."""
 
 COLOR_OFFSET = (3.0, 2.0, 2.0)
-"""Uniform offsets in L, a and b that are taken for re-encoding rather than for an edit."""
+"""Largest uniform offsets in L, a and b that are attributed to re-encoding rather than to an edit."""
 COLOR_FLOOR, COLOR_CEILING = 1.8, 4.0
-"""Colour difference (dE) that counts as half an edit, on a clean and on a noisy pair."""
+"""Color difference (dE) that counts as half an edit, on a clean and on a noisy pair."""
 STRUCTURE_FLOOR, STRUCTURE_CEILING = 1.2, 3.0
-"""Structure difference (in L) that counts as half an edit on a flat place, on a clean and on a noisy pair."""
+"""Structure difference (in L) that counts as half an edit in a flat area, on a clean and on a noisy pair."""
 MASKING_FLOOR, MASKING_CEILING = 0.4, 0.7
-"""By how much texture hides a structure difference, per unit of local contrast, on a clean and on a noisy pair."""
+"""Visual masking of structure differences per unit of local contrast, on a clean and on a noisy pair."""
 
 
 @dataclass(frozen=True)
 class Alignment:
-    """How the candidate was brought into the frame of the source."""
+    """How the candidate was aligned with the frame of the source."""
 
     how: Literal["none", "resized", "letterboxed"]
     source_size: tuple[int, int]
     """Width and height in pixels."""
     candidate_size: tuple[int, int]
-    """Width and height in pixels, as given."""
+    """Width and height in pixels before alignment."""
     aspect_error: float
     """Relative difference of the aspect ratios, 0 when equal."""
     shift: tuple[float, float]
-    """Translation that was applied to the candidate at working size: to the right and down, in working pixels."""
+    """Translation applied to the candidate at working size: right and down, in working pixels."""
     note: str
-    """In words; empty when nothing was done."""
+    """Description of the alignment; empty if none was needed."""
 
 
 class EditView:
-    """A source and one candidate, ready to be measured.
+    """A source image and one candidate, prepared for measuring.
 
-    Attributes are computed when first read and then kept. Arrays must not be written to.
+    Attributes are computed on first access and cached. Treat the arrays as read-only.
 
     Args:
-        source: The picture before the edit.
-        candidate: The edited picture.
+        source: The image before the edit.
+        candidate: The edited image.
     """
 
     def __init__(self, source: Picture, candidate: Picture) -> None:
@@ -71,7 +72,7 @@ class EditView:
 
     @cached_property
     def identical(self) -> bool:
-        """Whether the candidate has the very pixels of the source, before any alignment."""
+        """Whether the candidate has exactly the pixels of the source, before any alignment."""
         return bool(np.array_equal(self._given_source, self._given_candidate))
 
     @property
@@ -81,7 +82,7 @@ class EditView:
 
     @cached_property
     def candidate(self) -> Pixels:
-        """The candidate in the frame of the source, at the size of the source; `UNCOVERED` where it does not reach."""
+        """The candidate in the frame and at the size of the source; `UNCOVERED` where it has no pixels."""
         if self._how == "none":
             return self._given_candidate
         left, top, width, height = self._box
@@ -118,7 +119,7 @@ class EditView:
 
     @cached_property
     def alignment(self) -> Alignment:
-        """How the candidate was brought into the frame of the source."""
+        """How the candidate was aligned with the frame of the source."""
         height, width = self._given_source.shape[:2]
         own_height, own_width = self._given_candidate.shape[:2]
         notes = []
@@ -127,11 +128,13 @@ class EditView:
         elif self._how == "letterboxed":
             share = 1.0 - self._box[2] * self._box[3] / (width * height)
             notes.append(
-                f"another aspect ratio ({own_width} x {own_height} against {width} x {height}): fitted into the frame,"
-                f" of which {share:.0%} stays uncovered"
+                f"different aspect ratio ({own_width} x {own_height} instead of {width} x {height}):"
+                f" fitted into the frame; {share:.0%} of the frame is not covered"
             )
         if self._shift != (0.0, 0.0):
-            notes.append(f"moved by ({self._shift[0]:+.1f}, {self._shift[1]:+.1f}) working pixels to match")
+            notes.append(
+                f"shifted by ({self._shift[0]:+.1f}, {self._shift[1]:+.1f}) working pixels to match the source"
+            )
         return Alignment(
             self._how,
             (width, height),
@@ -158,7 +161,7 @@ class EditView:
 
     @cached_property
     def small_candidate(self) -> Pixels:
-        """The candidate at working size, compensated for a small global shift."""
+        """The candidate at working size, corrected for a small global shift."""
         return _move(self._unmoved_candidate, self._shift)
 
     @cached_property
@@ -197,15 +200,15 @@ class EditView:
 
     @cached_property
     def change(self) -> Plane:
-        """How surely each place was edited, 0 to 1, at working size; 0 where not valid.
+        """Confidence that each working pixel was edited, 0 to 1; 0 where not valid.
 
-        0.5 stands for a difference that is just visible beyond re-encoding: see `_color_change` and
-        `_structure_change`, whose squares are added.
+        0.5 means a difference that is just visible beyond re-encoding. The squares of `_color_change` and
+        `_structure_change` are added.
         """
         if self.identical:
             return np.zeros(self.small_source.shape[:2], np.float32)
         source = self.lab_source
-        # Where there is no candidate there is no change; this also keeps the rim from bleeding into the picture.
+        # Uncovered pixels count as unchanged; this also keeps the border from bleeding into the image.
         candidate = np.where(self.valid[..., None], self.lab_candidate, source)
         height, width = source.shape[:2]
         color = cv2.resize(_color_change(source, candidate, self.valid), (width, height))
@@ -215,17 +218,17 @@ class EditView:
 
     @cached_property
     def changed(self) -> Mask:
-        """The edited regions at working size: specks dropped, small holes closed."""
+        """The edited regions at working size, without specks and small holes."""
         return _regions(self.change) & self.valid
 
     @cached_property
     def changed_share(self) -> float:
-        """Share of the valid working pixels that were edited."""
+        """Fraction of the valid working pixels that were edited."""
         return float(self.changed.sum() / max(1, int(self.valid.sum())))
 
 
 def _resize(pixels: Pixels, width: int, height: int) -> Pixels:
-    """Resize: averaging downwards, bicubic upwards."""
+    """Resize with area averaging when shrinking and bicubic interpolation when enlarging."""
     if pixels.shape[:2] == (height, width):
         return pixels
     smaller = width * height < pixels.shape[0] * pixels.shape[1]
@@ -234,7 +237,7 @@ def _resize(pixels: Pixels, width: int, height: int) -> Pixels:
 
 
 def _shrink(pixels: Pixels) -> Pixels:
-    """Bring a picture to working size."""
+    """Shrink an image to working size."""
     height, width = pixels.shape[:2]
     scale = min(1.0, WORKING_SIDE / max(height, width))
     return _resize(pixels, max(1, round(width * scale)), max(1, round(height * scale)))
@@ -249,7 +252,7 @@ def _gray(pixels: Pixels) -> Plane:
 
 
 def _move(plane: npt.NDArray[Any], shift: tuple[float, float]) -> npt.NDArray[Any]:
-    """Translate to the right and down; the rim is continued outwards."""
+    """Translate right and down, replicating the border."""
     if shift == (0.0, 0.0):
         return plane
     matrix = np.array([[1.0, 0.0, shift[0]], [0.0, 1.0, shift[1]]], np.float32)
@@ -259,16 +262,17 @@ def _move(plane: npt.NDArray[Any], shift: tuple[float, float]) -> npt.NDArray[An
 
 
 def _translation(source: Plane, candidate: Plane) -> tuple[float, float]:
-    """Find the small translation of the candidate that clearly makes it match, (0, 0) if there is none.
+    """Return the small translation that aligns the candidate with the source, (0, 0) if there is none.
 
-    Phase correlation (Kuglin and Hines, 1975) proposes, two steps of Lucas and Kanade (1981) refine, and the mean
-    difference before and after decides, counted between the levels of noise and of plain disagreement.
+    Phase correlation (Kuglin and Hines, 1975) estimates the translation and two steps of Lucas and Kanade (1981)
+    refine it. It is accepted if it clearly lowers the mean difference, clipped between the noise level and gross
+    disagreement.
     """
     height, width = source.shape
     if min(height, width) < 32 or np.ptp(source) == 0 or np.ptp(candidate) == 0:
         return 0.0, 0.0
     window = cv2.createHanningWindow((width, height), cv2.CV_32F)
-    # Copies: OpenCV lays the window over its arguments in place when their size suits its Fourier transform.
+    # OpenCV may apply the window to its arguments in place, so pass copies.
     (found_x, found_y), _ = cv2.phaseCorrelate(source.copy(), candidate.copy(), window)
     limit = MAX_SHIFT * max(height, width)
     if not 0.05 <= np.hypot(found_x, found_y) <= limit:
@@ -285,7 +289,7 @@ def _translation(source: Plane, candidate: Plane) -> tuple[float, float]:
 
 
 def _refined(source: Plane, candidate: Plane, shift: tuple[float, float]) -> tuple[float, float]:
-    """Improve a translation by one least-squares step over the places that agree roughly."""
+    """Refine a translation by one least-squares step over the pixels that roughly agree."""
     moved = _move(candidate, shift)
     error = source - moved
     agree = np.abs(error) < 24.0
@@ -303,19 +307,19 @@ def _blur(plane: Plane, sigma: float) -> Plane:
 
 
 def _neighbors(plane: Plane) -> list[Plane]:
-    """Return the plane moved by up to one pixel in each direction, nine in all."""
+    """Return the nine copies of the plane shifted by up to one pixel in each direction."""
     height, width = plane.shape[:2]
     padded = cv2.copyMakeBorder(plane, 1, 1, 1, 1, cv2.BORDER_REFLECT_101)
     return [padded[y : y + height, x : x + width] for y in range(3) for x in range(3)]
 
 
 def _color_change(source: Plane, candidate: Plane, valid: Mask) -> Plane:
-    """Measure the change of local colour at half the working size; 1 is just visible.
+    """Measure the local color change at half the working size; 1 is just visible.
 
-    Chroma is averaged over a wider area than lightness, as the eye and every codec do, and counts less where colours
-    are strong (after CIE94). The least difference over displacements by one pixel counts. What goes unnoticed follows
-    from the pair itself: the median difference is what re-encoding did everywhere, within fixed limits so that a
-    global edit stays visible.
+    Chroma is averaged over a wider area than lightness, as in human vision and image codecs, and weighs less in
+    saturated colors (after CIE94). The smallest difference over one-pixel displacements counts. The visibility
+    threshold is estimated from the pair: the median difference is attributed to re-encoding, within fixed limits so
+    that a global edit stays visible.
     """
     size = (max(1, source.shape[1] // 2), max(1, source.shape[0] // 2))
     planes = []
@@ -342,10 +346,11 @@ def _color_change(source: Plane, candidate: Plane, valid: Mask) -> Plane:
 
 
 def _structure_change(source: Plane, candidate: Plane, valid: Mask) -> Plane:
-    """Measure the change of local structure in lightness; 1 is just visible.
+    """Measure the local change of structure in lightness; 1 is just visible.
 
-    The local standard deviation of the difference, least over displacements by one pixel, relative to what the local
-    contrast hides (Weber's law): the lesser contrast of the two, so that neither new nor lost texture hides itself.
+    The measure is the local standard deviation of the difference, the smallest over one-pixel displacements, relative
+    to what the local contrast masks (Weber's law). The lower contrast of the two images is used, so that new or lost
+    texture does not mask itself.
     """
     first, second = _blur(np.ascontiguousarray(source), 0.7), _blur(np.ascontiguousarray(candidate), 0.7)
     contrast = np.minimum(_deviation(first, 2.2), _deviation(second, 2.2))
@@ -373,7 +378,7 @@ def _deviation(plane: Plane, sigma: float) -> Plane:
 
 
 def _regions(heat: Plane) -> Mask:
-    """Cut the heat map into regions: threshold with hysteresis, then drop specks and close small gaps."""
+    """Segment the change map: threshold with hysteresis, drop specks, close small gaps."""
     weak = (heat > 0.4).astype(np.uint8)
     weak = cv2.morphologyEx(weak, cv2.MORPH_OPEN, np.ones((3, 3), np.uint8))
     count, labels, stats, _ = cv2.connectedComponentsWithStats(weak, connectivity=8)

@@ -85,7 +85,7 @@ def test_a_model_is_followed_step_by_step_to_its_verdict(
         give(page, pictures, pictures.instruction)
         page.locator("#compare").click()
         expect(page.locator("#live")).to_contain_text("Calls change-map on source, A")
-        expect(page.locator("#live")).to_contain_text("of the picture was edited")
+        expect(page.locator("#live")).to_contain_text("of the image was edited")
         expect(page.locator("#status")).to_contain_text("0 of 2 answers")
         expect(page.locator("#stop")).to_be_visible()
         photograph(page, "5-live")

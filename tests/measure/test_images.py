@@ -219,7 +219,7 @@ def test_profiles_are_applied_when_they_work() -> None:
     swapped = bytearray(srgb)
     swapped[at[b"rXYZ"] : at[b"rXYZ"] + 4], swapped[at[b"bXYZ"] : at[b"bXYZ"] + 4] = b"bXYZ", b"rXYZ"
     turned = load(encode(scene(), icc_profile=bytes(swapped)))
-    assert "converted to sRGB by its colour profile" in turned.notes
+    assert "converted to sRGB by its color profile" in turned.notes
     red = turned.pixels[5, 5].astype(int)
     assert red[2] > red[0] + 100, "what was stored as red is blue in that space"
     broken = load(encode(scene(), icc_profile=b"no profile at all"))
@@ -302,10 +302,10 @@ def test_scaling_down_keeps_transparency_turns_and_depth(monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("kind", "size", "options", "says"),
     [
-        ("PNG", (710, 710), {}, "the most for a PNG"),
+        ("PNG", (710, 710), {}, "the maximum for a PNG"),
         ("WEBP", (510, 500), {"lossless": True}, "lossless"),
-        ("TIFF", (800, 600), {"compression": "tiff_deflate", "tiffinfo": {278: 600}}, "is a TIFF that takes"),
-        ("TIFF", (800, 600), {"compression": "tiff_deflate", "tiffinfo": {274: 6}}, "is a TIFF that takes"),
+        ("TIFF", (800, 600), {"compression": "tiff_deflate", "tiffinfo": {278: 600}}, "is a TIFF that needs"),
+        ("TIFF", (800, 600), {"compression": "tiff_deflate", "tiffinfo": {274: 6}}, "is a TIFF that needs"),
         ("JPEG", (800, 600), {"progressive": True, "subsampling": 0}, "progressive"),
         ("JPEG", (1400, 1300), {}, "1.75 megapixels"),
     ],

@@ -158,7 +158,7 @@ def test_a_small_shift_is_compensated_and_said() -> None:
     source = photo("coffee")
     edit = view(source, moved(source, 3, -2))
     assert edit.alignment.shift == pytest.approx((-3.0, 2.0), abs=0.15)
-    assert "moved by (-3.0, +2.0)" in edit.alignment.note
+    assert "shifted by (-3.0, +2.0)" in edit.alignment.note
     assert not edit.valid[:2].any() and not edit.valid[:, -3:].any()
     assert np.array_equal(edit.candidate, moved(source, 3, -2)), "only the working size is compensated"
     assert np.array_equal(edit.gray_source, cv2.cvtColor(source, cv2.COLOR_RGB2GRAY)), "the search leaves no trace"

@@ -170,7 +170,7 @@ def _decode(name: str, opened: Opened) -> tuple[Pixels, tuple[str, ...]]:
     turn = _TURNS.get(_orientation(opened.exif or _exif_of(image), notes))
     if turn is not None:
         pixels = np.ascontiguousarray(turn(pixels))
-        notes.append("rotated according to its EXIF orientation")
+        notes.append("rotated upright (EXIF orientation)")
     return pixels, tuple(notes)
 
 

@@ -1,7 +1,7 @@
-"""How a frozen vision-language model is asked: one request, one reply, one kind of error.
+"""The model interface: `ChatRequest`, `Reply` and `ModelError`.
 
-Nothing here knows of Libraries, of judging or of examples. What a model can be asked is a `ChatRequest`; what it says
-is a `Reply`; why it said nothing is a `ModelError`. There is no reply that stands for a failure.
+This module does not depend on Libraries, judging or examples. Failures raise `ModelError`; a `Reply` is always a real
+reply.
 """
 
 from collections.abc import Mapping
@@ -24,47 +24,46 @@ ErrorCode = Literal[
     "bad_request",
     "not_public",
 ]
-"""Why a model gave no reply, in a word for tables.
+"""Reason for a missing reply.
 
 `timeout`: too slow; `rate_limited`: too many requests or overloaded; `unauthorized`: the key is missing, wrong or not
 allowed; `model_not_found`: the server does not serve this model; `context_too_long`: the prompt does not fit;
-`refused`: the model or a filter declined; `bad_response`: the reply breaks the protocol; `unreachable`: no connection,
-or it was torn; `server_error`: the server failed; `bad_request`: the server does not accept this request;
-`not_public`: no server answers at this address on the public internet, and only such may be asked.
+`refused`: the model or a filter declined; `bad_response`: the reply violates the protocol; `unreachable`: no connection
+or a lost connection; `server_error`: the server failed; `bad_request`: the server does not accept this request;
+`not_public`: the address is not a server on the public internet, which is required.
 """
 
 _RETRYABLE = frozenset({"timeout", "rate_limited", "bad_response", "unreachable", "server_error"})
 
 _NEXT_STEPS: Mapping[str, str] = {
-    "timeout": "Allow more time or ask for fewer tokens; `rh doctor` shows how fast each endpoint answers.",
-    "rate_limited": "Wait and run again, or lower the number of requests in flight.",
-    "unauthorized": "Set the right key: OPENAI_API_KEY for `openai:NAME`, RH_API_KEY for an endpoint "
-    "(RH_ORCHESTRATOR_API_KEY for the Orchestrator's, "
-    "where it has one of its own), GEMINI_API_KEY for Gemini.",
+    "timeout": "Increase the timeout or lower the token limit; `rh doctor` shows the response time of each endpoint.",
+    "rate_limited": "Wait and run again, or lower the number of concurrent requests.",
+    "unauthorized": "Set the correct key: OPENAI_API_KEY for `openai:NAME`, RH_API_KEY for an endpoint "
+    "(RH_ORCHESTRATOR_API_KEY for a separate endpoint of the Orchestrator), GEMINI_API_KEY for Gemini.",
     "model_not_found": "`rh doctor` shows the models that each endpoint serves.",
     "context_too_long": "Use fewer or smaller images, a shorter Library, or a server with a longer context.",
     "bad_response": "Check that the address is the base URL of an OpenAI-compatible server, usually ending in /v1.",
-    "unreachable": "Check the address and that the server runs.",
-    "server_error": "Look at the server's log.",
+    "unreachable": "Check the address and that the server is running.",
+    "server_error": "See the server's log.",
     "bad_request": "`rh doctor` shows what each endpoint accepts.",
-    "not_public": "Check the address, and give an endpoint that can be reached from everywhere.",
+    "not_public": "Check the address, and use an endpoint on the public internet.",
 }
 
 
 class ModelError(HarnessError):
     """A model gave no usable reply.
 
-    The message names the endpoint by its alias. It never holds a key, a prompt, an image or a server's own words.
+    The message names the endpoint by its alias. It never contains a key, a prompt, an image or text from the server.
 
     Args:
-        code: Why, in a word for tables.
+        code: Reason for the failure.
         message: One sentence that names the endpoint and the problem.
-        status: The HTTP status, when there was one.
-        retry_after: Seconds that the server asks to wait, when it said so.
-        next_step: What to do about it; the usual one for the code when left out.
+        status: The HTTP status, if any.
+        retry_after: Seconds to wait as requested by the server, if any.
+        next_step: Suggested next step; the default depends on the code.
     """
 
-    title = "The model gave no answer"
+    title = "The model did not answer"
 
     def __init__(
         self,
@@ -82,27 +81,27 @@ class ModelError(HarnessError):
 
     @property
     def retryable(self) -> bool:
-        """Whether the same request may succeed later. Models have retried by themselves before they raise."""
+        """Whether the same request may succeed later. Models retry internally before they raise."""
         return self.code in _RETRYABLE
 
 
 @dataclass(frozen=True)
 class TextPart:
-    """A piece of text in a message."""
+    """Text in a message."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class ImagePart:
-    """An encoded image in a message. Its bytes are sent as given."""
+    """An encoded image in a message. Its bytes are sent unchanged."""
 
     data: bytes = field(repr=False)
     """The encoded image."""
     mime: str
-    """Its media type, as in `image/png`."""
+    """Media type, such as `image/png`."""
     sha256: str = field(init=False)
-    """Of exactly these bytes. Servers that cache by it trust it blindly, so it is computed here and cannot be given."""
+    """Hash of these bytes. Servers use it as a cache key without verification, so it is always computed here."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sha256", sha256(self.data))
@@ -118,29 +117,29 @@ class Message:
 
     @classmethod
     def of(cls, role: Literal["system", "user", "assistant"], *parts: str | ImagePart) -> "Message":
-        """Make a message of texts and images."""
+        """Create a message from texts and images."""
         return cls(role, tuple(TextPart(part) if isinstance(part, str) else part for part in parts))
 
 
 @dataclass(frozen=True)
 class ChatRequest:
-    """What a model is asked."""
+    """A request to a model."""
 
     messages: tuple[Message, ...]
     max_tokens: int = 2048
-    """Most tokens of the reply; a longer one is cut off and says so in `Reply.finish_reason`."""
+    """Maximum number of tokens of the reply; `Reply.finish_reason` reports a truncated reply."""
     temperature: float = 0.0
     seed: int | None = None
     schema: Mapping[str, Any] | None = None
-    """JSON schema that the reply is to follow. Not together with `choices`."""
+    """JSON schema of the reply. Mutually exclusive with `choices`."""
     choices: tuple[str, ...] = ()
-    """Texts of which the reply is to be one."""
+    """Allowed texts of the reply."""
     top_logprobs: int = 0
-    """How many alternatives to report for each token of the reply; 0 for none."""
+    """Number of alternatives reported for each token of the reply."""
     stop: tuple[str, ...] = ()
-    """Texts at which the reply ends; they are not part of it."""
+    """Stop sequences; the reply ends before them."""
     timeout: float | None = None
-    """Seconds from asking to the reply, with all waiting and all attempts; None: only each attempt is limited."""
+    """Seconds for the whole request, including waiting and all attempts; None limits only each attempt."""
 
     @property
     def images(self) -> tuple[ImagePart, ...]:
@@ -150,13 +149,13 @@ class ChatRequest:
 
 @dataclass(frozen=True)
 class TokenUsage:
-    """What a reply cost, as the server counts; 0 where it does not say."""
+    """Token counts as reported by the server; 0 if not reported."""
 
     input_tokens: int = 0
     output_tokens: int = 0
-    """Tokens that the model wrote, with those of its hidden thinking."""
+    """Generated tokens, including hidden reasoning."""
     cached_tokens: int = 0
-    """Input tokens that the server had cached; a part of `input_tokens`."""
+    """Input tokens read from the server's cache; included in `input_tokens`."""
 
 
 _UNFINISHED = frozenset({"length", "model_length", "max_tokens", "abort"})
@@ -164,45 +163,46 @@ _UNFINISHED = frozenset({"length", "model_length", "max_tokens", "abort"})
 
 @dataclass(frozen=True)
 class Reply:
-    """What a model said."""
+    """The reply of a model."""
 
     text: str
     finish_reason: str = "stop"
-    """`stop` when the reply is complete, `length` when it was cut off at `max_tokens`, or the server's own word."""
+    """`stop` if the reply is complete, `length` if it was truncated at `max_tokens`, or the server's own value."""
     usage: TokenUsage = TokenUsage()
     top_logprobs: tuple[Mapping[str, float], ...] = ()
-    """For each token of the reply: natural log-probabilities of the likeliest tokens, the chosen one among them.
-    Under `schema` or `choices` they may be relative to what these allow. Empty when not asked for or not known."""
+    """For each token of the reply: natural log-probabilities of the most likely tokens, including the chosen one.
+    With `schema` or `choices` they may be normalized over the allowed tokens. Empty if not requested or not
+    reported."""
     model: str = ""
-    """The model as the server names it."""
+    """Model name as reported by the server."""
     fingerprint: str = ""
-    """The server's version and configuration, if it tells."""
+    """Version and configuration of the server, if reported."""
     seconds: float = 0.0
-    """From asking to the reply, with all waiting and all attempts."""
+    """Duration of the whole request, including waiting and all attempts."""
     attempts: int = 1
-    """Requests that were sent for it."""
+    """Number of requests sent."""
     endpoint: str = ""
-    """Who answered: host and port, never with credentials."""
+    """Host and port of the endpoint that answered, without credentials."""
 
     @property
     def cut_off(self) -> bool:
-        """Whether the reply ended before the model had finished it."""
+        """Whether the reply was truncated."""
         return self.finish_reason in _UNFINISHED
 
 
 class Model(Protocol):
-    """A model that can be asked. It belongs to the event loop on which it is first asked."""
+    """A model client, bound to the event loop of its first request."""
 
     @property
     def id(self) -> str:
-        """Kind and name, as in `vllm:Qwen/Qwen2.5-VL-7B-Instruct`; without addresses."""
+        """Provider and name without addresses, such as `vllm:Qwen/Qwen2.5-VL-7B-Instruct`."""
 
     async def ask(self, request: ChatRequest) -> Reply:
-        """Ask once; retries are made inside.
+        """Send a request, with retries.
 
         Raises:
             ModelError: If there is no usable reply.
         """
 
     async def close(self) -> None:
-        """Close all connections. Closing twice is fine."""
+        """Close all connections. Idempotent."""

@@ -1,12 +1,12 @@
-"""Many servers of one model: who is asked, how often, and what happens when one fails.
+"""Endpoint pool: load balancing, retries and circuit breaking over several servers of one model.
 
-A request goes to the endpoint with the fewest requests in flight; among those that are about equal, to the one that
-its first image has been sent to before, where caches are warm. Each endpoint has a limit of its own that is found by
-trying (`AdaptiveLimit`). An endpoint that fails again and again is set aside, and after a while one request tries it;
-meanwhile the others take over. A request is repeated only if that can help, with pauses of random length, and no
-earlier than the server asks. Nothing runs in the background: when no request is waited for, nothing is in flight.
+A request goes to the endpoint with the fewest concurrent requests. Among nearly equal endpoints, affinity selects the
+one that received the first image before, whose caches are warm. Each endpoint has an adaptive concurrency limit
+(`AdaptiveLimit`). An endpoint that fails repeatedly becomes unavailable until a single trial request succeeds; the
+other endpoints take over. Retryable failures are retried with random backoff and no earlier than the server requests.
+There are no background tasks.
 
-Time, pauses and randomness are given from outside, so that tests need not wait.
+Clock, sleep and randomness are injected so that tests do not wait.
 """
 
 import asyncio
@@ -24,75 +24,75 @@ from rewardharness.models.limits import AdaptiveLimit
 T = TypeVar("T")
 
 _MOST_FAILURES: Mapping[str, int] = {"timeout": 3, "server_error": 5, "bad_response": 3}
-"""How often one request may fail in one way; other ways are bounded by `PoolSettings.attempts` alone."""
+"""Maximum failures of one request by code; `PoolSettings.attempts` limits the others."""
 
 _SETTLED: frozenset[ErrorCode] = frozenset({"unauthorized", "model_not_found"})
-"""Errors that an endpoint would give to every request: it is set aside at once, and not asked again for this one."""
+"""Errors that apply to every request: the endpoint becomes unavailable at once and is not retried."""
 
 _BROKEN: frozenset[ErrorCode] = frozenset({"timeout", "server_error", "bad_response", "unreachable"})
-"""Errors that put the endpoint itself in doubt."""
+"""Errors that count toward making the endpoint unavailable."""
 
 
 @dataclass(frozen=True)
 class PoolSettings:
-    """How patient and how eager a pool is."""
+    """Retry and concurrency settings of a pool."""
 
     attempts: int = 8
-    """Requests that are sent for one question at most."""
+    """Maximum number of attempts per request."""
     attempt_timeout: float = 120.0
-    """Seconds that one of them may take, from sending to the complete reply."""
+    """Seconds that one attempt may take, from sending to the complete reply."""
     start: int = 8
-    """Requests in flight per endpoint at the beginning."""
+    """Initial number of concurrent requests per endpoint."""
     most_in_flight: int = 256
-    """Requests in flight per endpoint at most."""
+    """Maximum number of concurrent requests per endpoint."""
     trip_after: int = 5
-    """Failures in a row, without a success between, after which an endpoint is set aside."""
+    """Consecutive failures after which an endpoint becomes unavailable."""
     shortest_aside: float = 1.0
-    """Seconds for which it is set aside at first; doubled each time that it is tried in vain."""
+    """Initial seconds before a trial request to an unavailable endpoint; doubled after each failed trial."""
     longest_aside: float = 30.0
     patience: float = 30.0
-    """Seconds without any endpoint in service after which requests fail at once instead of waiting."""
+    """Seconds without an available endpoint after which requests fail at once instead of waiting."""
     longest_wait: float = 60.0
-    """Longest wait that a server may ask for; a request that would have to wait longer fails."""
+    """Longest `Retry-After` that is accepted, in seconds; a longer one fails the request."""
     backoff: float = 0.5
-    """Bound of the first pause before a repetition, in seconds; doubled each time. A pause is a random part of it."""
+    """Upper bound of the first random pause before a retry, in seconds; doubled each time."""
     longest_backoff: float = 20.0
 
 
 @dataclass(frozen=True)
 class EndpointStats:
-    """How an endpoint fares, for a person."""
+    """Statistics of an endpoint."""
 
     alias: str
     """Host and port."""
     state: str
-    """`in service`, `waiting` (it asked for a pause) or `set aside`."""
+    """`available`, `waiting` (as requested by the server) or `unavailable`."""
     in_flight: int
     limit: int
-    """Requests that it may have in flight now."""
+    """Current limit of concurrent requests."""
     sent: int
     succeeded: int
     failures: Mapping[str, int]
-    """Number of failures per code."""
+    """Number of failures by code."""
     seconds: float
-    """Mean time to a reply; 0 before the first."""
+    """Mean response time; 0 before the first reply."""
 
 
 @dataclass(frozen=True)
 class Outcome(Generic[T]):
-    """What came of a question, and what it took."""
+    """The value of a successful request, with statistics."""
 
     value: T
     attempts: int
-    """Requests sent."""
+    """Number of requests sent."""
     seconds: float
-    """From asking to the reply."""
+    """Duration of the whole request."""
     endpoint: str
     """Alias of the endpoint that answered."""
 
 
 class Endpoint:
-    """The state of one server within a pool. Only the pool changes it."""
+    """The state of one server within a pool. Only the pool modifies it."""
 
     def __init__(self, alias: str, settings: PoolSettings) -> None:
         self.alias = alias
@@ -103,21 +103,21 @@ class Endpoint:
         self.aside_for = 0.0
         self.is_aside = False
         self.aside_at = float("-inf")
-        self.trouble = ModelError("unreachable", f"{alias} has not been asked yet.")
+        self.last_error = ModelError("unreachable", f"{alias} has not received a request yet.")
         self.sent = 0
         self.succeeded = 0
         self.seconds = 0.0
         self.failures: Counter[str] = Counter()
 
     def room(self, now: float) -> int:
-        """How many requests may go to it. One that was set aside gets a single request, to see how it fares."""
+        """Return how many more requests may be sent. An unavailable endpoint gets a single trial request."""
         if now < self.resume_at:
             return 0
         return max(0, (1 if self.is_aside else self.limit.value) - self.in_flight)
 
     def stats(self, now: float) -> EndpointStats:
-        """Return how it fares."""
-        state = "set aside" if self.is_aside else "waiting" if now < self.resume_at else "in service"
+        """Return the statistics."""
+        state = "unavailable" if self.is_aside else "waiting" if now < self.resume_at else "available"
         mean = self.seconds / self.succeeded if self.succeeded else 0.0
         return EndpointStats(
             self.alias, state, self.in_flight, self.limit.value, self.sent, self.succeeded, dict(self.failures), mean
@@ -126,25 +126,25 @@ class Endpoint:
 
 @dataclass
 class _Course:
-    """How one question has gone so far."""
+    """The progress of one request."""
 
     affinity: str
     attempts: int = 0
     pauses: int = 0
     failures: Counter[str] = field(default_factory=Counter)
     tried: set[Endpoint] = field(default_factory=set)
-    """Endpoints that failed since the last pause; others are preferred."""
+    """Endpoints that failed since the last pause; the others are preferred."""
 
 
 class EndpointPool:
     """The endpoints of one model.
 
     Args:
-        aliases: Names of the endpoints, as messages and statistics show them.
-        settings: How patient and how eager to be.
-        clock: Seconds, never going back.
-        sleep: Waits for a number of seconds.
-        chance: A random number in [0, 1).
+        aliases: Names of the endpoints for messages and statistics.
+        settings: Retry and concurrency settings.
+        clock: Monotonic time in seconds.
+        sleep: Sleeps for a number of seconds.
+        chance: Returns a random number in [0, 1).
     """
 
     def __init__(
@@ -163,16 +163,16 @@ class EndpointPool:
         self._chance = chance
         self._dark_since: float | None = None
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._woken = 0  # of those that waited, who have not run yet
+        self._woken = 0  # waiters that were woken but have not run yet
 
     def stats(self) -> tuple[EndpointStats, ...]:
-        """Return how each endpoint fares."""
+        """Return the statistics of each endpoint."""
         now = self._clock()
         return tuple(endpoint.stats(now) for endpoint in self.endpoints)
 
     def readmit(self, alias: str | None = None) -> None:
-        """Put an endpoint, or all of them, back in service: the next request is sent at once."""
-        back = [each for each in self.endpoints if each.is_aside and alias in (None, each.alias)]
+        """Make one endpoint, or all of them, available again at once."""
+        back = [endpoint for endpoint in self.endpoints if endpoint.is_aside and alias in (None, endpoint.alias)]
         for endpoint in back:
             endpoint.resume_at = float("-inf")
             self._back_in_service(endpoint)
@@ -182,15 +182,15 @@ class EndpointPool:
     async def run(
         self, call: Callable[[Endpoint], Awaitable[T]], *, affinity: str = "", timeout: float | None = None
     ) -> Outcome[T]:
-        """Make a call on some endpoint, and again if it fails in a way that may pass.
+        """Call one of the endpoints, with retries.
 
         Args:
             call: Makes one attempt on an endpoint. Raises `ModelError`.
             affinity: Calls with the same text prefer the same endpoint.
-            timeout: Seconds for everything, waiting included; None for no bound beyond that of each attempt.
+            timeout: Seconds for the whole call, including waiting; None limits only each attempt.
 
         Raises:
-            ModelError: The last failure, when no attempt succeeded.
+            ModelError: The last failure, if no attempt succeeded.
         """
         course = _Course(affinity)
         if timeout is None:
@@ -200,13 +200,14 @@ class EndpointPool:
             async with asyncio.timeout_at(ends):
                 return await self._repeat(call, course, ends)
         except TimeoutError:
-            sent = f"{course.attempts} requests were sent" if course.attempts else "no request could be sent"
+            count = course.attempts
+            sent = f"{count} request{'s' * (count != 1)} sent" if count else "no request could be sent"
             raise ModelError("timeout", f"No reply within {timeout:g} s; {sent}.") from None
 
     async def _repeat(
         self, call: Callable[[Endpoint], Awaitable[T]], course: _Course, ends: float | None
     ) -> Outcome[T]:
-        """Make attempts until one succeeds or no more can help."""
+        """Make attempts until one succeeds or retrying cannot help."""
         began = self._clock()
         while True:
             endpoint = await self._acquire(course)
@@ -218,7 +219,7 @@ class EndpointPool:
                 return Outcome(value, course.attempts, self._clock() - began, endpoint.alias)
 
     async def _attempt(self, endpoint: Endpoint, call: Callable[[Endpoint], Awaitable[T]], ends: float | None) -> T:
-        """Make one attempt and take note of how it went."""
+        """Make one attempt and record its result."""
         began = self._clock()
         endpoint.sent += 1
         try:
@@ -234,7 +235,7 @@ class EndpointPool:
             raise late from None
         except asyncio.CancelledError:
             if ends is not None and asyncio.get_running_loop().time() >= ends:
-                late = ModelError("timeout", f"{endpoint.alias} did not answer in the time that was left.")
+                late = ModelError("timeout", f"{endpoint.alias} did not answer in the remaining time.")
                 self._note_failure(endpoint, late, began)
             raise
         else:
@@ -253,7 +254,7 @@ class EndpointPool:
     def _note_failure(self, endpoint: Endpoint, error: ModelError, began: float) -> None:
         now = self._clock()
         endpoint.failures[error.code] += 1
-        endpoint.trouble = ModelError(error.code, error.message, status=error.status)  # without its traceback
+        endpoint.last_error = ModelError(error.code, error.message, status=error.status)  # without its traceback
         if error.code in {"rate_limited", "timeout"} or error.status == 503:
             endpoint.limit.overloaded(began, now, endpoint.in_flight)
         elif error.code in _BROKEN:
@@ -261,7 +262,7 @@ class EndpointPool:
         if error.retry_after is not None:
             endpoint.resume_at = max(endpoint.resume_at, now + error.retry_after)
         if error.code not in _BROKEN | _SETTLED:
-            self._back_in_service(endpoint)  # it answers, if only with a refusal
+            self._back_in_service(endpoint)  # the endpoint works, although it rejects the request
             return
         endpoint.failures_in_row += 1
         if endpoint.is_aside or error.code in _SETTLED or endpoint.failures_in_row >= self._settings.trip_after:
@@ -277,7 +278,7 @@ class EndpointPool:
     def _set_aside(self, endpoint: Endpoint, error: ModelError, began: float, now: float) -> None:
         settings = self._settings
         if endpoint.is_aside and began <= endpoint.aside_at:
-            return  # sent before it was set aside: no news
+            return  # sent before the endpoint became unavailable
         endpoint.is_aside = True
         endpoint.aside_at = now
         longer = max(settings.shortest_aside, 2 * endpoint.aside_for)
@@ -287,14 +288,14 @@ class EndpointPool:
             self._dark_since = now
 
     async def _after_failure(self, error: ModelError, endpoint: Endpoint, course: _Course) -> None:
-        """Return when the question may be asked again, or raise the error if that cannot help."""
+        """Return when the request may be retried, or raise the error if retrying cannot help."""
         course.failures[error.code] += 1
         course.tried.add(endpoint)
         settled = error.code in _SETTLED
         hopeless = all(other.is_aside for other in self.endpoints) if settled else not error.retryable
         enough = course.failures[error.code] >= _MOST_FAILURES.get(error.code, self._settings.attempts)
         if hopeless or enough or course.attempts >= self._settings.attempts:
-            sent = f" {course.attempts} requests were sent." if course.attempts > 1 else ""
+            sent = f" Requests sent: {course.attempts}." if course.attempts > 1 else ""
             message = f"{error.message}{sent}"
             raise ModelError(error.code, message, status=error.status, retry_after=error.retry_after) from None
         now = self._clock()
@@ -307,7 +308,7 @@ class EndpointPool:
             await self._sleep(bound * self._chance())
 
     async def _acquire(self, course: _Course) -> Endpoint:
-        """Wait for room on an endpoint and take it. Repetitions go before new questions, which go in order."""
+        """Take a free slot on an endpoint, waiting if needed. Retries go before new requests."""
         first = course.attempts > 0
         while True:
             now = self._clock()
@@ -327,7 +328,7 @@ class EndpointPool:
             first = True
 
     def _choose(self, course: _Course, now: float) -> Endpoint | None:
-        """Choose an endpoint with room, or None when there is none."""
+        """Return an endpoint with a free slot, or None."""
         free = [other for other in self.endpoints if other.room(now)]
         free = [other for other in free if other not in course.tried] or free
         if len(free) <= 1:
@@ -339,27 +340,27 @@ class EndpointPool:
         return max(free, key=lambda other: _weight(other.alias, course.affinity))
 
     def _pause(self, now: float) -> float:
-        """Return the seconds until an endpoint may be asked again; 0 when there is one, but it is busy.
+        """Return the seconds until an endpoint accepts requests; 0 if one does but is busy.
 
-        When there is none any more, those who wait for one that is busy are woken: nothing else would wake them.
+        If no endpoint accepts requests, all waiters for a busy one are woken, because nothing else would wake them.
 
         Raises:
-            ModelError: If waiting would be too long, or in vain.
+            ModelError: If waiting would take too long or cannot help.
         """
         pause = max(0.0, min(endpoint.resume_at for endpoint in self.endpoints) - now)
         if all(endpoint.is_aside for endpoint in self.endpoints):
-            in_vain = all(endpoint.trouble.code in _SETTLED for endpoint in self.endpoints)
+            in_vain = all(endpoint.last_error.code in _SETTLED for endpoint in self.endpoints)
             dark_since = now if self._dark_since is None else self._dark_since
             left = self._settings.patience - (now - dark_since)
             if in_vain or left <= 0:
                 self._wake(len(self._waiting))
-                last = max(self.endpoints, key=lambda endpoint: endpoint.aside_at).trouble
-                message = f"No endpoint is in service. The last trouble: {last.message}"
+                last = max(self.endpoints, key=lambda endpoint: endpoint.aside_at).last_error
+                message = f"All endpoints are unavailable. Last error: {last.message}"
                 raise ModelError(last.code, message, status=last.status)
             pause = min(pause, left)
         elif pause > self._settings.longest_wait:
             self._wake(len(self._waiting))
-            message = f"Every endpoint asks to wait; the shortest wait is {pause:.0f} s."
+            message = f"All endpoints are rate limited; the shortest wait is {pause:.0f} s."
             raise ModelError("rate_limited", message, status=429, retry_after=pause)
         if pause <= 0:
             return 0.0
@@ -367,7 +368,7 @@ class EndpointPool:
         return max(pause, 0.001)  # a pause below the clock's resolution would spin
 
     async def _turn(self, first: bool) -> None:
-        """Wait until an endpoint has become free or has changed its state."""
+        """Wait until an endpoint becomes free or changes its state."""
         turn = asyncio.get_running_loop().create_future()
         if first:
             self._waiting.appendleft(turn)
@@ -394,5 +395,5 @@ class EndpointPool:
 
 
 def _weight(alias: str, affinity: str) -> bytes:
-    """Rank an endpoint for a text: rendezvous hashing, so that few texts move when an endpoint comes or goes."""
+    """Rank an endpoint for an affinity text by rendezvous hashing, so that few texts move if the endpoints change."""
     return hashlib.blake2b(f"{alias} {affinity}".encode(), digest_size=8).digest()

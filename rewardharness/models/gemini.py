@@ -1,7 +1,6 @@
-"""Gemini, with a key or through Vertex AI, by Google's own client.
+"""Gemini models through Google's client, with an API key or Vertex AI.
 
-The client is asked for one HTTP exchange at a time; retries, limits and deadlines are those of the pool, as for every
-other model.
+The client makes single HTTP requests; the endpoint pool handles retries, limits and deadlines as for other models.
 """
 
 import re
@@ -32,55 +31,55 @@ _REFUSALS = frozenset(
         "ESCALATION",
     }
 )
-"""Reasons to finish that mean that the model or a filter declined."""
+"""Finish reasons that mean that the model or a filter declined."""
 
 _FINISH: Mapping[str, str] = {"STOP": "stop", "MAX_TOKENS": "length"}
 
 _DELAY = re.compile(rb'"retryDelay"\s*:\s*"([0-9.]{1,12})s"')
-"""Where Gemini says how long to wait, beside the header."""
+"""Wait time in the body of a Gemini error, in addition to the header."""
 
 
 @dataclass(frozen=True)
 class GeminiSettings:
-    """How Gemini is reached. Either a key, or a project of Vertex AI."""
+    """Connection settings for Gemini: an API key or a Vertex AI project."""
 
     api_key: str | None = field(default=None, repr=False)
     project: str | None = None
-    """Google Cloud project; with it, Vertex AI is used with the credentials of the machine."""
+    """Google Cloud project; selects Vertex AI with the credentials of the machine."""
     location: str | None = None
-    """Region of Vertex AI, `global` when left out."""
+    """Vertex AI region; None for `global`."""
     base_url: str | None = None
-    """Another address than Google's, such as a gateway."""
+    """Address to use instead of Google's, such as a gateway."""
     pool: PoolSettings = field(default_factory=lambda: PoolSettings(start=4, most_in_flight=64))
     bytes_in_flight: int = 128 << 20
-    """Bytes of encoded images in flight at most. Google's client needs some five times as much memory."""
+    """Maximum bytes of encoded images in flight. Google's client needs about five times as much memory."""
 
 
 class GeminiModel:
     """A Gemini model.
 
     Args:
-        name: The model's name, as in `gemini-2.5-pro`.
-        settings: Key or project, limits and patience.
-        pool: The pool to use instead of one with these settings; for tests.
+        name: Model name, such as `gemini-2.5-pro`.
+        settings: Credentials, limits and timeouts.
+        pool: Pool to use instead of one with these settings, for tests.
 
     Raises:
-        InputError: If there is neither a key nor a project.
+        InputError: If neither a key nor a project is set.
         MissingPackageError: If Google's client is not installed.
     """
 
     def __init__(self, name: str, settings: GeminiSettings, *, pool: EndpointPool | None = None) -> None:
         if not settings.api_key and not settings.project:
             raise InputError(
-                "Gemini needs a key or a project of Vertex AI.",
-                next_step="Set GEMINI_API_KEY, or GOOGLE_CLOUD_PROJECT and log in with gcloud.",
+                "Gemini needs an API key or a Vertex AI project.",
+                next_step="Set GEMINI_API_KEY, or set GOOGLE_CLOUD_PROJECT and log in with gcloud.",
             )
         try:
             import aiohttp
             from google import genai
             from google.auth.exceptions import GoogleAuthError
         except ImportError:
-            raise MissingPackageError("google-genai", "gemini", "asking Gemini") from None
+            raise MissingPackageError("google-genai", "gemini", "using Gemini") from None
         self._aiohttp = aiohttp
         self._genai = genai
         self._auth_error: type[Exception] = GoogleAuthError
@@ -95,15 +94,15 @@ class GeminiModel:
 
     @property
     def id(self) -> str:
-        """Kind and name, as in `gemini:gemini-2.5-pro`."""
+        """Provider and name, such as `gemini:gemini-2.5-pro`."""
         return f"gemini:{self._name}"
 
     def stats(self) -> tuple[EndpointStats, ...]:
-        """Return how the service fares."""
+        """Return the statistics of the service."""
         return self._pool.stats()
 
     async def ask(self, request: ChatRequest) -> Reply:
-        """Ask once; retries are made inside.
+        """Send a request, with retries.
 
         Raises:
             ModelError: If there is no usable reply.
@@ -116,7 +115,7 @@ class GeminiModel:
         return replace(outcome.value, attempts=outcome.attempts, seconds=outcome.seconds)
 
     async def close(self) -> None:
-        """Close all connections. Closing twice is fine."""
+        """Close all connections. Idempotent."""
         client, self._client = self._client, None
         session, self._session = self._session, None
         if client is not None:
@@ -126,7 +125,7 @@ class GeminiModel:
             await session.close()
 
     def _open(self) -> Any:
-        """Make Google's client, on the event loop that uses it."""
+        """Create Google's client on the event loop that uses it."""
         if self._client is None:
             self._session = self._aiohttp.ClientSession(
                 connector=self._aiohttp.TCPConnector(limit=0), cookie_jar=self._aiohttp.DummyCookieJar()
@@ -162,15 +161,17 @@ class GeminiModel:
         except self._aiohttp.ClientConnectorError:
             raise ModelError("unreachable", f"{self._alias} cannot be reached.") from None
         except (self._aiohttp.ClientError, OSError):
-            raise ModelError("unreachable", f"{self._alias} closed the connection too early.") from None
-        except (ValueError, TypeError, AttributeError, LookupError):  # what the client does with a broken reply
-            raise self._bad("it is not what Gemini sends") from None
+            raise ModelError(
+                "unreachable", f"{self._alias} closed the connection before its reply was complete."
+            ) from None
+        except (ValueError, TypeError, AttributeError, LookupError):  # raised by the client on an invalid reply
+            raise self._bad("it is not a Gemini reply") from None
         finally:
             self._budget.release(size)
         return self._read(response, request)
 
     def _contents(self, request: ChatRequest) -> list[Any]:
-        """Return all messages but those of the system."""
+        """Return all messages except system messages."""
         types = self._genai.types
         contents = []
         for message in request.messages:
@@ -202,10 +203,10 @@ class GeminiModel:
         try:
             return types.GenerateContentConfig(**fields)
         except ValueError:
-            raise ModelError("bad_request", f"{self._alias}: the request cannot be written for Gemini.") from None
+            raise ModelError("bad_request", f"{self._alias}: the request cannot be converted for Gemini.") from None
 
     def _refusal(self, error: Any) -> ModelError:
-        """Say what an HTTP status other than 200 means."""
+        """Return the error for an HTTP status other than 200."""
         status = error.code if isinstance(error.code, int) else 500
         try:
             data = orjson.dumps(error.details)
@@ -218,10 +219,10 @@ class GeminiModel:
         return read_error(self._alias, status, data, wait, self._name)
 
     def _bad(self, what: str) -> ModelError:
-        return ModelError("bad_response", f"{self._alias} sent a reply that cannot be used: {what}.", status=200)
+        return ModelError("bad_response", f"{self._alias} sent an invalid reply: {what}.", status=200)
 
     def _read(self, response: Any, request: ChatRequest) -> Reply:
-        """Read a reply strictly."""
+        """Parse a reply strictly."""
         feedback = response.prompt_feedback
         if feedback is not None and feedback.block_reason is not None:
             raise ModelError("refused", f"{self._alias}: a content filter declined the request.", status=200)
@@ -259,7 +260,7 @@ def _usage(value: Any) -> TokenUsage:
 
 
 def _logprobs(value: Any) -> tuple[Mapping[str, float], ...]:
-    """Read the log-probabilities of each token, the likeliest first."""
+    """Return the log-probabilities of each token, most likely first."""
     if value is None:
         return ()
     rows = []

@@ -1,32 +1,32 @@
-"""How much may be in flight: requests per endpoint, found by trying, and bytes in all."""
+"""Concurrency limits: adaptive requests per endpoint, and total bytes in flight."""
 
 import asyncio
 from collections import deque
 
 _FULL = 0.8
-"""A round says something about the limit only if at least this share of it was in use."""
+"""Minimum utilization of the limit for a round to count."""
 
 _GAIN = 1.5
-"""Twice the requests in flight must cost less than this factor in latency, or they gain too little."""
+"""Maximum latency factor at which doubling the concurrency still pays off."""
 
 _HOLDS = 1.25
-"""Latency holds while it is below this multiple of the reference."""
+"""Latency counts as stable below this multiple of the reference."""
 
 _CUT = 0.8
-"""What is left of the limit after an overload."""
+"""Factor applied to the limit after an overload."""
 
 
 class AdaptiveLimit:
-    """How many requests an endpoint may have in flight (additive increase, multiplicative decrease).
+    """Adaptive limit of concurrent requests (additive increase, multiplicative decrease).
 
-    It is looked at once per round, that is after as many successes as the limit allows in flight. While it starts
-    it doubles each round, until doubling no longer pays in throughput; then it grows by a twentieth per round as
-    long as latency holds. An overload (429, 503, a timeout) cuts it, once for all requests that were on their way
-    at that moment. A server that queues instead of refusing, as vLLM does, is found by its latency.
+    The limit is updated once per round, which is as many successes as the limit. At first it doubles each round until
+    doubling no longer improves throughput; then it grows by 5% per round while latency is stable. An overload (429,
+    503, a timeout) cuts it once for all requests in flight at that moment. Latency detects servers that queue instead
+    of rejecting requests, such as vLLM.
 
     Args:
-        start: The limit at the beginning.
-        most: The limit never rises above this.
+        start: The initial limit.
+        most: The maximum limit.
     """
 
     def __init__(self, start: int, most: int) -> None:
@@ -39,7 +39,7 @@ class AdaptiveLimit:
 
     @property
     def value(self) -> int:
-        """Most requests in flight, at least 1."""
+        """The current limit, at least 1."""
         return int(self._limit)
 
     def _begin_round(self) -> None:
@@ -49,11 +49,11 @@ class AdaptiveLimit:
         self._clean = True
 
     def succeeded(self, seconds: float, in_flight: int) -> None:
-        """Take note of a reply.
+        """Record a reply.
 
         Args:
-            seconds: How long it took.
-            in_flight: Requests in flight at its end, itself among them.
+            seconds: Its duration.
+            in_flight: Concurrent requests at its end, including itself.
         """
         self._count += 1
         self._seconds += seconds
@@ -66,7 +66,7 @@ class AdaptiveLimit:
             self._grow(latency)
 
     def _grow(self, latency: float) -> None:
-        """Raise the limit after a clean round in which it was used, if that pays."""
+        """Raise the limit after a fully used round without failures, if that improves throughput."""
         if not self._reference:
             self._reference = latency
         if self._doubling:
@@ -77,22 +77,22 @@ class AdaptiveLimit:
                 self._reference = latency
                 self._limit = min(self._most, 2 * self._limit)
             return
-        # Better latency is believed soon, worse slowly: else saturation would become the new normal.
+        # Adapt quickly to lower latency and slowly to higher latency, so that saturation does not become the reference.
         self._reference += (0.5 if latency < self._reference else 0.02) * (latency - self._reference)
         if latency <= _HOLDS * self._reference:
             self._limit = min(self._most, self._limit + max(1.0, 0.05 * self._limit))
 
     def failed(self) -> None:
-        """Take note of a failure that says nothing about load: no growth this round."""
+        """Record a failure unrelated to load; the limit does not grow in this round."""
         self._clean = False
 
     def overloaded(self, began: float, now: float, in_flight: int) -> None:
-        """Take note of a sign of overload.
+        """Record an overload.
 
         Args:
-            began: When the request that met it was sent. Requests sent before the last cut cut no further.
-            now: The time, by the same clock.
-            in_flight: Requests in flight, itself among them.
+            began: Time at which the failed request was sent. Requests sent before the last cut are ignored.
+            now: The current time by the same clock.
+            in_flight: Concurrent requests, including itself.
         """
         self._clean = False
         if began < self._last_cut:
@@ -104,12 +104,12 @@ class AdaptiveLimit:
 
 
 class ByteBudget:
-    """A bound on the bytes of request bodies in flight, first come first served.
+    """A limit of the bytes of request bodies in flight, in FIFO order.
 
-    A body that is larger than the whole budget goes alone.
+    A body larger than the whole budget is sent alone.
 
     Args:
-        most: Bytes in flight at most.
+        most: Maximum bytes in flight.
     """
 
     def __init__(self, most: int) -> None:
@@ -119,19 +119,19 @@ class ByteBudget:
 
     @property
     def held(self) -> int:
-        """Bytes in flight now."""
+        """Current bytes in flight."""
         return self._held
 
     @property
     def waiting(self) -> int:
-        """Bodies that wait now."""
+        """Number of waiting bodies."""
         return len(self._waiting)
 
     def _fits(self, size: int) -> bool:
         return self._held == 0 or self._held + size <= self._most
 
     async def acquire(self, size: int) -> None:
-        """Wait until a body of this many bytes may go."""
+        """Wait until a body of this many bytes may be sent."""
         if not self._waiting and self._fits(size):
             self._held += size
             return
@@ -142,14 +142,14 @@ class ByteBudget:
             await turn
         except asyncio.CancelledError:
             if not turn.cancelled():
-                self.release(size)  # its turn came in the same moment
+                self.release(size)  # admitted at the same moment
             elif entry in self._waiting:
                 self._waiting.remove(entry)
                 self._admit()
             raise
 
     def release(self, size: int) -> None:
-        """Give back the bytes of a body that is no longer in flight."""
+        """Release the bytes of a body that is no longer in flight."""
         self._held -= size
         self._admit()
 

@@ -1,7 +1,7 @@
-"""Opening a model by its spelling.
+"""Open a model from its specification.
 
 vllm:Qwen/Qwen2.5-VL-7B-Instruct@http://host:8000/v1,http://other:8000/v1
-openai:gpt-4.1                                   at OpenAI, with its own key
+openai:gpt-4.1                                   at OpenAI, with OPENAI_API_KEY
 openai:gpt-4.1@https://api.openai.com/v1
 gemini:gemini-2.5-pro
 scripted:replies.jsonl
@@ -16,55 +16,55 @@ from rewardharness.models.base import Model
 from rewardharness.models.endpoints import PoolSettings
 
 OPENAI_URL = "https://api.openai.com/v1"
-"""Where `openai:NAME` is served."""
+"""Base URL of `openai:NAME`."""
 
-_SPELLINGS = "Write vllm:NAME@URL[,URL...], openai:NAME@URL[,URL...], gemini:NAME or scripted:FILE.jsonl."
+_SPELLINGS = "Use vllm:NAME@URL[,URL...], openai:NAME@URL[,URL...], gemini:NAME or scripted:FILE.jsonl."
 
 
 @dataclass(frozen=True)
 class ModelSettings:
-    """Keys and limits. The caller reads them from the environment; this room does not."""
+    """Keys and limits. The caller reads them from the environment."""
 
     api_key: str | None = field(default=None, repr=False)
-    """For OpenAI-compatible servers whose addresses are given."""
+    """Key for OpenAI-compatible servers with an explicit address."""
     openai_key: str | None = field(default=None, repr=False)
-    """For `openai:NAME` alone."""
+    """Key for `openai:NAME` without an address."""
     gemini_key: str | None = field(default=None, repr=False)
-    """For Gemini; goes before the project."""
+    """Key for Gemini; takes precedence over the project."""
     project: str | None = None
     """Google Cloud project, for Gemini through Vertex AI."""
     location: str | None = None
     """Region of Vertex AI."""
     send_once: bool = False
-    """Name images that an endpoint has had before by their hash (vLLM, after probing)."""
+    """Refer to images that an endpoint received before by their hash (vLLM, after probing)."""
     most_in_flight: int | None = None
-    """Requests in flight per endpoint at most; None for the usual bound."""
+    """Maximum number of concurrent requests per endpoint; None for the default."""
     attempt_timeout: float = 120.0
-    """Seconds that one request may take."""
+    """Timeout of one attempt, in seconds."""
     attempts: int = 8
-    """Requests that are sent for one question at most."""
+    """Maximum number of attempts per request."""
     public_only: bool = False
-    """Ask no endpoints but those on the public internet, by https; Gemini is there anyway."""
+    """Connect only to endpoints on the public internet, by HTTPS."""
 
 
 def open_model(spec: str, settings: ModelSettings = ModelSettings()) -> Model:
-    """Open a model by its spelling. Nothing is sent before it is asked.
+    """Open a model from its specification, without sending a request.
 
     Args:
-        spec: Kind, name and addresses, as above. A name may hold `/` and `@`.
+        spec: Provider, name and addresses, as above. A name may contain `/` and `@`.
         settings: Keys and limits.
 
     Raises:
-        InputError: If the spelling cannot be read, or a key is missing.
+        InputError: If the specification is invalid, or a key is missing.
         DataError: If a script cannot be read.
-        MissingPackageError: If a package for this kind of model is not installed.
+        MissingPackageError: If a package for this provider is not installed.
     """
     if settings.attempt_timeout <= 0 or (settings.most_in_flight is not None and settings.most_in_flight < 1):
-        message = "The seconds per request and the number of requests in flight must be more than 0."
-        raise InputError(message, next_step="Choose larger ones.")
+        message = "The timeout and the number of concurrent requests must be greater than 0."
+        raise InputError(message, next_step="Choose larger values.")
     kind, colon, rest = spec.partition(":")
     if not colon or kind not in {"vllm", "openai", "gemini", "scripted"} or not rest.strip():
-        raise InputError(f"{_shown(spec)} is not a model.", next_step=_SPELLINGS)
+        raise InputError(f"Unknown model {_shown(spec)}.", next_step=_SPELLINGS)
     if kind == "scripted":
         from rewardharness.models.scripted import read_script
 
@@ -81,11 +81,11 @@ def open_model(spec: str, settings: ModelSettings = ModelSettings()) -> Model:
 
     name, at, urls = _split(_with_address(spec).partition(":")[2])
     if not name or not at:
-        raise InputError(f"{_shown(spec)} names no endpoint.", next_step=_SPELLINGS)
+        raise InputError(f"{_shown(spec)} has no endpoint.", next_step=_SPELLINGS)
     given = _with_address(spec) == spec
     if not given and not settings.openai_key:
-        step = f"Set OPENAI_API_KEY, or name another server: {spec[:100]}@URL."
-        raise InputError(f"{_shown(spec)} names a model of OpenAI, and OPENAI_API_KEY is not set.", next_step=step)
+        step = f"Set OPENAI_API_KEY, or add a server: {spec[:100]}@URL."
+        raise InputError(f"{_shown(spec)} is an OpenAI model, but OPENAI_API_KEY is not set.", next_step=step)
     client = ClientSettings(
         settings.api_key if given else settings.openai_key,
         _pool(settings, start=8, most=256),
@@ -103,7 +103,7 @@ def _pool(settings: ModelSettings, start: int, most: int) -> PoolSettings:
 
 
 def model_name(spec: str) -> str:
-    """Return the name of the model in a spelling, without kind and addresses."""
+    """Return the model name in a specification, without provider and addresses."""
     kind, _, rest = _with_address(spec).partition(":")
     if kind == "scripted":
         return Path(rest).name
@@ -111,7 +111,7 @@ def model_name(spec: str) -> str:
 
 
 def model_urls(spec: str) -> list[str]:
-    """Return the addresses in a spelling; of plain addresses, these."""
+    """Return the addresses in a specification or in a list of plain addresses."""
     if spec.startswith("http"):
         return spec.split(",")
     _, at, urls = _split(_with_address(spec))
@@ -119,17 +119,17 @@ def model_urls(spec: str) -> list[str]:
 
 
 def _with_address(spec: str) -> str:
-    """Return a spelling with the address that `openai:NAME` leaves out."""
+    """Return a specification with the default address of `openai:NAME` added."""
     kind, _, name = spec.partition(":")
     return f"{spec}@{OPENAI_URL}" if kind == "openai" and re.fullmatch(r"[^@\s]+", name) else spec
 
 
 def _split(rest: str) -> tuple[str, bool, str]:
-    """Split a name from its URLs at the last `@` before a URL."""
+    """Split a name and its URLs at the last `@` before a URL."""
     name, at, urls = rest.rpartition("@http")
     return name, bool(at), "http" + urls
 
 
 def _shown(spec: str) -> str:
-    """A spelling for messages, without its addresses, which may hold a key."""
+    """Return a specification for messages, without its addresses, which may contain a key."""
     return repr(re.split(r"@?https?://", spec)[0][:100])

@@ -1,7 +1,7 @@
-"""Models behind servers that speak the OpenAI chat protocol: vLLM, SGLang, OpenAI itself and many more.
+"""Client for OpenAI-compatible chat servers such as vLLM, SGLang and OpenAI.
 
-One set of connections for all endpoints of a model, one loop of retries (that of the pool), and bodies that are
-encoded while they are sent.
+All endpoints of a model share one connection pool and the retries of the endpoint pool. Bodies are encoded while they
+are sent.
 """
 
 import asyncio
@@ -32,41 +32,41 @@ from rewardharness.models.transport import HttpClient, HttpReply, NotHttpError, 
 from rewardharness.models.wire import OPENAI, VLLM, Body, Capabilities, Dialect, request_body
 
 _LARGEST_REPLY = 32 << 20
-"""Bytes of a reply that are read at most; log-probabilities of a long one are some megabytes."""
+"""Maximum size of a reply in bytes; log-probabilities of a long reply take several megabytes."""
 
 _REMEMBERED = 4096
-"""Images that are remembered as sent, per endpoint."""
+"""Maximum number of images recorded as sent, per endpoint."""
 
 
 @dataclass(frozen=True)
 class ClientSettings:
-    """How the endpoints of one model are used."""
+    """Settings for the endpoints of one model."""
 
     api_key: str | None = field(default=None, repr=False)
     """Sent as a bearer token to every endpoint."""
     pool: PoolSettings = field(default_factory=PoolSettings)
     bytes_in_flight: int = 2 << 30
-    """Bytes of request bodies in flight at most, over all endpoints. Bodies are encoded while they are sent and never
-    lie in memory, so this bounds what the servers are given at once rather than what the client holds."""
+    """Maximum bytes of request bodies in flight over all endpoints. Bodies are encoded while they are sent, so this
+    limits the load of the servers rather than the memory of the client."""
     send_once: bool = False
-    """Name an image that an endpoint has had before by its hash, without its bytes. For endpoints with a single
-    process that probing has shown to support it; what they have forgotten is sent again."""
+    """Refer to an image that an endpoint received before by its hash, without its bytes. For single-process endpoints
+    that support it according to probing; evicted images are sent again."""
     public_only: bool = False
-    """Ask nothing but machines on the public internet, by https: for addresses that come from strangers."""
+    """Connect only to public internet addresses by HTTPS, for user-supplied addresses."""
 
 
 class OpenAICompatibleModel:
     """A model behind one or more OpenAI-compatible servers.
 
     Args:
-        kind: `vllm` or `openai`: what the servers are taken to support until they are probed, and part of the id.
+        kind: `vllm` or `openai`; sets the assumed capabilities before probing, and is part of the id.
         name: The model's name on the servers.
-        urls: Base URLs, as in `http://host:8000/v1`. Without a path, `/v1` is meant.
-        settings: Key, limits and patience.
-        pool: The pool to use instead of one with these settings; for tests.
+        urls: Base URLs such as `http://host:8000/v1`. The default path is `/v1`.
+        settings: Key, limits and timeouts.
+        pool: Pool to use instead of one with these settings, for tests.
 
     Raises:
-        InputError: If a URL cannot be used or is given twice.
+        InputError: If a URL is invalid or given twice.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class OpenAICompatibleModel:
         self._settings = settings
         key = settings.api_key or ""
         if not re.fullmatch(r"[\x21-\x7e]*", key):
-            raise InputError("The key holds characters that no key has.", next_step="Set RH_API_KEY again.")
+            raise InputError("The API key contains invalid characters.", next_step="Set RH_API_KEY again.")
         assumed = VLLM if kind == "vllm" else OPENAI
         self._servers = {
             address.alias: _Server(address, assumed, key) for address in _addresses(urls, settings.public_only)
@@ -94,20 +94,20 @@ class OpenAICompatibleModel:
 
     @property
     def id(self) -> str:
-        """Kind and name, as in `vllm:Qwen/Qwen2.5-VL-7B-Instruct`."""
+        """Provider and name, such as `vllm:Qwen/Qwen2.5-VL-7B-Instruct`."""
         return f"{self._kind}:{self._name}"
 
     @property
     def capabilities(self) -> tuple[Capabilities, ...]:
-        """What each endpoint can do, as far as is known."""
+        """Known or assumed capabilities of each endpoint."""
         return tuple(server.can for server in self._servers.values())
 
     def stats(self) -> tuple[EndpointStats, ...]:
-        """Return how each endpoint fares."""
+        """Return the statistics of each endpoint."""
         return self._pool.stats()
 
     async def ask(self, request: ChatRequest) -> Reply:
-        """Ask once; retries are made inside.
+        """Send a request, with retries.
 
         Raises:
             ModelError: If there is no usable reply.
@@ -122,18 +122,18 @@ class OpenAICompatibleModel:
         return replace(outcome.value, attempts=outcome.attempts, seconds=outcome.seconds)
 
     def readmit(self) -> None:
-        """Ask endpoints at once that were set aside: a server may have recovered, or a key been corrected elsewhere."""
+        """Make unavailable endpoints available again at once, for example after a server recovered."""
         self._pool.readmit()
 
     async def close(self) -> None:
-        """Close all connections. Closing twice is fine."""
+        """Close all connections. Idempotent."""
         await self._http.close()
 
     async def probe(self) -> tuple[Probe, ...]:
-        """Find out what each endpoint can do, and use that from now on.
+        """Probe the capabilities of each endpoint and use them from now on.
 
         Returns:
-            One result per endpoint, in their order; those that do not answer carry an error.
+            One result per endpoint, in order; an endpoint that does not answer has an error.
         """
         return tuple(await asyncio.gather(*(self._probe(server) for server in self._servers.values())))
 
@@ -162,7 +162,7 @@ class OpenAICompatibleModel:
         return Probe(server.alias, server.can, seconds=time.monotonic() - began)
 
     async def _list_models(self, server: "_Server") -> Listing:
-        """Return the models that a server lists; none where it has no such list."""
+        """Return the models that a server lists; empty without a model list."""
         reply = await self._send(server, server.head("GET", "/models"), ())
         if reply.status in {401, 403}:
             raise read_error(server.alias, reply.status, reply.body, None, self._name)
@@ -183,7 +183,7 @@ class OpenAICompatibleModel:
     async def _exchange(
         self, server: "_Server", request: ChatRequest, can: Capabilities, known: Collection[str]
     ) -> Reply:
-        """Send one request and read its reply; a field that the model refuses is left out from then on."""
+        """Send one request and read its reply; fields that the model rejects are omitted from then on."""
         while True:
             dialect = server.dialect
             try:
@@ -210,37 +210,37 @@ class OpenAICompatibleModel:
         return answer
 
     async def _send(self, server: "_Server", head: bytes, pieces: Iterable[bytes]) -> HttpReply:
-        """Make one HTTP exchange; every trouble on the way is a `ModelError`."""
+        """Make one HTTP exchange; every failure raises `ModelError`."""
         alias = server.alias
         try:
             return await self._http.exchange(server.origin, head, pieces)
         except NotHttpError as error:
-            raise ModelError("bad_response", f"{alias} sent a reply that cannot be used: {error}.") from None
+            raise ModelError("bad_response", f"{alias} sent an invalid reply: {error}.") from None
         except ssl.SSLError:
             step = "Check the address and the server's certificate."
-            raise ModelError("unreachable", f"{alias}: no secure connection can be made.", next_step=step) from None
+            raise ModelError("unreachable", f"{alias}: the TLS connection failed.", next_step=step) from None
         except (ConnectionResetError, BrokenPipeError):
             raise ModelError("unreachable", f"{alias} closed the connection before its reply was complete.") from None
         except (OSError, NotPublicError):
-            if self._settings.public_only:  # one answer to both: a stranger must not learn which names exist here
+            if self._settings.public_only:  # one message for both, so that it does not reveal local host names
                 raise ModelError("not_public", f"{alias} cannot be reached on the public internet.") from None
             raise ModelError("unreachable", f"{alias} cannot be reached.") from None
 
 
 @dataclass(frozen=True)
 class _Address:
-    """A base URL in its parts."""
+    """A parsed base URL."""
 
     alias: str
     """Host and port, for messages."""
     origin: Origin
     host: str
-    """What the header Host says."""
+    """Value of the Host header."""
     path: str
 
 
 class _Server:
-    """What is known of one endpoint besides its place in the pool."""
+    """Connection state of one endpoint."""
 
     def __init__(self, address: _Address, can: Capabilities, key: str) -> None:
         self.alias = address.alias
@@ -266,7 +266,7 @@ class _Server:
         return "\r\n".join([*lines, "", ""]).encode("ascii")
 
     def acknowledged(self, body: Body) -> None:
-        """Take note that the server has the images of a request."""
+        """Record that the server has the images of a request."""
         self._named += bool(body.left_out)
         for uuid in body.uuids:
             self.sent[uuid] = None
@@ -275,12 +275,12 @@ class _Server:
             self.sent.popitem(last=False)
 
     def missed(self, uuids: Iterable[str]) -> None:
-        """Take note that the server did not have an image that it had acknowledged."""
+        """Record that the server no longer has an image that it acknowledged."""
         self._misses += 1
         for uuid in uuids:
             self.sent.pop(uuid, None)
         if self._misses >= 5 and 4 * self._misses > self._named:
-            # Its processes do not share a cache, or the cache is too small: naming images costs more than it saves.
+            # Its processes do not share a cache, or the cache is too small: references cost more than they save.
             self.can = replace(self.can, send_once=False)
 
 
@@ -289,35 +289,35 @@ def _tokens(value: object) -> int | None:
 
 
 def _addresses(urls: Sequence[str], public_only: bool) -> list[_Address]:
-    """Take base URLs apart and name each by host and port, or with its path where two share these."""
+    """Parse base URLs; the alias is host and port, plus the path where these are ambiguous."""
     found = [_address(number, url.strip()) for number, url in enumerate(urls, 1)]
     if not found:
-        raise InputError("The model has no endpoint.", next_step="Write it like vllm:name@http://host:8000/v1.")
+        raise InputError("The model has no endpoint.", next_step="Use a form such as vllm:name@http://host:8000/v1.")
     if public_only and not all(address.origin.secure for address in found):
-        raise InputError("The endpoint's address does not begin with https://.", next_step="Give one that does.")
+        raise InputError("The endpoint's address does not begin with https://.", next_step="Use an HTTPS address.")
     aliases = [address.alias for address in found]
     found = [
         address if aliases.count(address.alias) == 1 else replace(address, alias=address.alias + address.path)
         for address in found
     ]
     if len({address.alias for address in found}) < len(found):
-        raise InputError("An endpoint is given twice.", next_step="Name each endpoint once.")
+        raise InputError("An endpoint is listed twice.", next_step="List each endpoint once.")
     return found
 
 
 def _address(number: int, url: str) -> _Address:
-    """Take a base URL apart. Messages give its number, not the URL: it may hold a key."""
+    """Parse a base URL. Messages state its number instead of the URL, which may contain a key."""
     try:
         split = urlsplit(url)
         port, plain = split.port, (split.hostname or "").encode("idna").decode("ascii")
     except ValueError:
         plain = ""
     if not re.fullmatch(r"[A-Za-z0-9._:%-]+", plain) or split.scheme not in {"http", "https"}:
-        step = "Write it like http://host:8000/v1."
-        raise InputError(f"Endpoint {number} is not a URL that can be used.", next_step=step)
+        step = "Use a form such as http://host:8000/v1."
+        raise InputError(f"Endpoint {number} is not a valid URL.", next_step=step)
     if "@" in split.netloc or split.query or split.fragment:
-        step = "Put the key into RH_API_KEY."
-        raise InputError(f"The URL of endpoint {number} has a user, a query or a fragment.", next_step=step)
+        step = "Set the key in RH_API_KEY."
+        raise InputError(f"The URL of endpoint {number} must not have a user, a query or a fragment.", next_step=step)
     secure = split.scheme == "https"
     shown = f"[{plain}]" if ":" in plain else plain
     alias = shown if port is None else f"{shown}:{port}"

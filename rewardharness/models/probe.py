@@ -1,7 +1,7 @@
-"""Finding out what an endpoint really does with a request.
+"""Probe the capabilities of an endpoint.
 
-Servers drop fields that they do not know and answer 200 as if nothing were amiss, so that a constraint may be asked
-for and never applied. Each thing is therefore tried with a question that no model would answer that way by itself.
+Servers silently drop unknown request fields, so a requested constraint may never be applied. Each capability is
+therefore tested with a request whose expected answer no model would give without it.
 """
 
 import struct
@@ -15,42 +15,42 @@ from rewardharness.models.base import ChatRequest, ImagePart, Message, ModelErro
 from rewardharness.models.wire import Capabilities
 
 _CANARIES = ("zq-heron-17", "zq-osprey-23")
-"""Words that nobody writes unasked."""
+"""Words that no model writes unprompted."""
 
 _SMALL_TALK = Message.of("user", "Write one short sentence about the sea.")
 
 _SIDE = 64
-"""Width and height of the picture that is sent, in pixels."""
+"""Width and height of the test image, in pixels."""
 
 Ask = Callable[[ChatRequest, Capabilities, frozenset[str]], Awaitable[Reply]]
-"""Sends one request, as a server with these capabilities that knows these images would get it."""
+"""Sends one request, encoded for these capabilities and these cached images."""
 
 Listing = tuple[tuple[str, int | None], ...]
-"""The models that a server lists, each with the tokens of prompt and reply together at most, if it tells."""
+"""The models that a server lists, each with its maximum context length in tokens, if reported."""
 
 
 @dataclass(frozen=True)
 class Probe:
-    """What an endpoint can do, or why that could not be found out."""
+    """The capabilities of an endpoint, or the error of probing it."""
 
     endpoint: str
     """Host and port."""
     capabilities: Capabilities | None
     error: ModelError | None = None
     seconds: float = field(default=0.0, compare=False)
-    """From the first of its small requests to the last."""
+    """Duration of all probe requests."""
 
 
 async def examine(ask: Ask, listing: Listing, model: str) -> Capabilities:
-    """Try what an endpoint can do, with some six small requests, one after the other.
+    """Probe an endpoint with about six small sequential requests.
 
     Args:
         ask: Sends one request to the endpoint.
-        listing: What it lists as its models.
-        model: The model that is asked for.
+        listing: The models that it lists.
+        model: The model to probe.
 
     Raises:
-        ModelError: If the endpoint does not even answer a plain question.
+        ModelError: If the endpoint does not answer a plain request.
     """
     plain = Capabilities(vision=False, schema=False, choice=False, logprobs=False, uuid=False)
     first = await ask(ChatRequest((_SMALL_TALK,), max_tokens=1), plain, frozenset())
@@ -67,7 +67,7 @@ async def examine(ask: Ask, listing: Listing, model: str) -> Capabilities:
 
 
 def picture() -> ImagePart:
-    """Return a small grey picture as PNG."""
+    """Return a small gray PNG image."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
@@ -79,7 +79,7 @@ def picture() -> ImagePart:
 
 
 async def _try(ask: Ask, request: ChatRequest, can: Capabilities, known: frozenset[str] = frozenset()) -> Reply | None:
-    """Ask, and return None if the server does not accept the request."""
+    """Send a request; return None if the server does not accept it."""
     try:
         return await ask(request, can, known)
     except ModelError as error:
@@ -115,7 +115,7 @@ async def _reports_logprobs(ask: Ask) -> bool:
 
 
 async def _try_images(ask: Ask, found: Capabilities) -> Capabilities:
-    """Find out about images: whether they count in the prompt, and whether their hash may stand for them."""
+    """Probe images: whether they reach the model, and whether their hash can replace them."""
     image = picture()
     question = "What is this?"
     with_image = ChatRequest((Message.of("user", image, question),), max_tokens=1)
@@ -126,7 +126,7 @@ async def _try_images(ask: Ask, found: Capabilities) -> Capabilities:
         return found
     tokens = reply.usage.input_tokens
     if tokens and tokens <= without.usage.input_tokens:
-        return found  # accepted, and dropped
+        return found  # accepted but dropped
     again = await _try(ask, with_image, replace(_BARE, uuid=True), frozenset({image.sha256})) if named else None
     send_once = again is not None and tokens > 0 and again.usage.input_tokens == tokens
     return replace(found, vision=True, uuid=named is not None, send_once=send_once)

@@ -1,7 +1,7 @@
-"""Replies of OpenAI-compatible servers, read strictly.
+"""Parse replies of OpenAI-compatible servers strictly.
 
-Every status and every shape of a reply ends as a `Reply` or as one `ModelError`; nothing is guessed. Errors are worded
-here and never quote the server, which may repeat keys, prompts or images.
+Every reply becomes a `Reply` or a `ModelError`. Error messages never quote the server, which may repeat keys, prompts
+or images.
 """
 
 import re
@@ -16,11 +16,11 @@ from rewardharness.models.base import ChatRequest, ErrorCode, ModelError, Reply,
 
 
 class CacheMissError(ModelError):
-    """The server does not have an image that was named by its `uuid` alone."""
+    """The server does not have an image that was referenced by its `uuid` alone."""
 
 
 class FieldRefusedError(ModelError):
-    """The model does not take a field that others need, as OpenAI's reasoning models do.
+    """The model rejects a field that other models need, such as OpenAI's reasoning models.
 
     Args:
         alias: The endpoint's name for messages.
@@ -28,24 +28,24 @@ class FieldRefusedError(ModelError):
     """
 
     def __init__(self, alias: str, field: str) -> None:
-        super().__init__("bad_request", f"{alias} answered 400: it does not take the field {field}.", status=400)
+        super().__init__("bad_request", f"{alias} answered 400: it does not accept the field {field}.", status=400)
         self.field = field
 
 
 _REASONS: tuple[tuple[str, ErrorCode, str], ...] = (
     (r"context.length|context_length|max_model_len|maximum.*tokens|too many tokens|prompt is too long|longer than the "
-     r"maximum", "context_too_long", "prompt and reply do not fit the model's context"),
+     r"maximum", "context_too_long", "prompt and reply exceed the model's context length"),
     (r"api key not valid|api_key_invalid|invalid_api_key", "unauthorized", "the key is wrong"),
     (r"content_policy|content_filter|content management policy", "refused", "a content filter declined the request"),
-    (r"json.?schema|grammar|structured|response_format", "bad_request", "the server cannot use the schema"),
+    (r"json.?schema|grammar|structured|response_format", "bad_request", "the server does not support the schema"),
     (r"at most \d+ (image|multimodal)", "bad_request", "the request has more images than the server allows"),
     (r"identify image|(decode|load|invalid).{0,20}image|image.{0,40}(corrupt|invalid|truncated)|not a multimodal|"
-     r"image input|support image", "bad_request", "the server cannot use an image"),
-    (r"logprobs", "bad_request", "the server does not report so many log-probabilities"),
+     r"image input|support image", "bad_request", "the server cannot process an image"),
+    (r"logprobs", "bad_request", "the server does not support this many log-probabilities"),
     (r"uuid|unexpected field|extra.{0,10}(field|input|forbidden)|unrecognized|unknown (field|parameter)", "bad_request",
-     "the server does not know a field of the request"),
+     "the server does not support a field of the request"),
 )  # fmt: skip
-"""What servers write about a status 400, lowercase, and what it means. The first that is found counts."""
+"""Patterns in bodies of status 400, in lowercase, with their meaning. The first match counts."""
 
 _MOST_TOKENS = 10**9
 
@@ -53,18 +53,18 @@ _MISS = re.compile(r"cache miss.{0,60}(not provided|missing)", re.IGNORECASE)
 
 
 def read_error(alias: str, status: int, data: bytes, retry_after: float | None, model: str) -> ModelError:
-    """Say what a status other than 200 means.
+    """Return the error for a status other than 200.
 
     Args:
         alias: The endpoint's name for messages.
         status: The HTTP status.
-        data: The beginning of the body. It is searched, never quoted.
+        data: The beginning of the body; never quoted in messages.
         retry_after: Seconds that the server asks to wait.
-        model: The model that was asked for.
+        model: The requested model.
     """
     text = data[:20_000].decode("utf-8", "replace")
     if status in {401, 403}:
-        what = "the key is missing or wrong" if status == 401 else "the key may not do this"
+        what = "the key is missing or wrong" if status == 401 else "the key lacks permission"
         return ModelError("unauthorized", f"{alias} answered {status}: {what}.", status=status)
     if status == 404:
         message = f"{alias} answered 404: it does not serve {model!r} at this address."
@@ -76,12 +76,12 @@ def read_error(alias: str, status: int, data: bytes, retry_after: float | None, 
         message = f"{alias} answered {status}: too many requests."
         return ModelError("rate_limited", message, status=status, retry_after=retry_after)
     if status == 408:
-        return ModelError("timeout", f"{alias} answered 408: it waited too long for the request.", status=status)
+        return ModelError("timeout", f"{alias} answered 408: the request took too long to arrive.", status=status)
     if status >= 500:
         message = f"{alias} answered {status}: the server failed."
         return ModelError("server_error", message, status=status, retry_after=retry_after)
     if 300 <= status < 400:
-        message, step = f"{alias} answered {status}: it redirects, which is not followed.", "Use the final address."
+        message, step = f"{alias} answered {status}: redirects are not followed.", "Use the final address."
         return ModelError("bad_request", message, status=status, next_step=step)
     if status == 413:
         message, step = f"{alias} answered 413: the request is too large.", "Use fewer or smaller images."
@@ -89,7 +89,7 @@ def read_error(alias: str, status: int, data: bytes, retry_after: float | None, 
     if status == 400 and (field := _refused_field(data)):
         return FieldRefusedError(alias, field)
     if status == 400 and _MISS.search(text):
-        return CacheMissError("bad_request", f"{alias} does not have an image that was sent before.", status=status)
+        return CacheMissError("bad_request", f"{alias} no longer has an image that was sent before.", status=status)
     lowered = text.lower()
     for pattern, code, reason in _REASONS:
         if re.search(pattern, lowered):
@@ -98,7 +98,7 @@ def read_error(alias: str, status: int, data: bytes, retry_after: float | None, 
 
 
 def _refused_field(data: bytes) -> str | None:
-    """Name the field that OpenAI's error object says is not supported, if it is one that can be left out."""
+    """Return the unsupported field of OpenAI's error object if it can be omitted."""
     try:
         error = orjson.loads(data)["error"]
         code, field = str(error["code"]), error["param"]
@@ -108,14 +108,14 @@ def _refused_field(data: bytes) -> str | None:
 
 
 def read_retry_after(value: str | None, now: float) -> float | None:
-    """Read the header Retry-After.
+    """Parse the header Retry-After.
 
     Args:
         value: Seconds or an HTTP date.
-        now: The time of day in seconds since 1970, for dates.
+        now: Unix time in seconds, for dates.
 
     Returns:
-        Seconds to wait, 0 or more; None when it says nothing sensible.
+        Seconds to wait, 0 or more; None if the value is invalid.
     """
     if value is None:
         return None
@@ -131,15 +131,15 @@ def read_retry_after(value: str | None, now: float) -> float | None:
 
 
 def read_reply(alias: str, data: bytes, request: ChatRequest) -> Reply:
-    """Read the body of a status 200.
+    """Parse the body of a status 200.
 
     Args:
         alias: The endpoint's name for messages.
         data: The whole body.
-        request: What was asked.
+        request: The request.
 
     Raises:
-        ModelError: `refused` if the model or a filter declined, `bad_response` if this is no chat completion.
+        ModelError: `refused` if the model or a filter declined, `bad_response` if it is not a chat completion.
     """
     try:
         value = orjson.loads(data)
@@ -160,7 +160,7 @@ def read_reply(alias: str, data: bytes, request: ChatRequest) -> Reply:
         raise ModelError("refused", f"{alias}: {what}.", status=200)
     text = message.get("content")
     if text is None and finish == "length":
-        text = ""  # all tokens went into hidden thinking
+        text = ""  # all tokens were hidden reasoning
     if not isinstance(text, str):
         raise _bad(alias, "its message has no text")
     return Reply(
@@ -175,7 +175,7 @@ def read_reply(alias: str, data: bytes, request: ChatRequest) -> Reply:
 
 
 def _bad(alias: str, what: str) -> ModelError:
-    return ModelError("bad_response", f"{alias} sent a reply that cannot be used: {what}.", status=200)
+    return ModelError("bad_response", f"{alias} sent an invalid reply: {what}.", status=200)
 
 
 def _usage(value: Any) -> TokenUsage:
@@ -189,30 +189,30 @@ def _usage(value: Any) -> TokenUsage:
 
 
 def read_count(value: Any) -> int:
-    """Read a number of tokens; 0 where it is none, or larger than any context and any reply."""
+    """Return a token count, 0 if it is not a plausible number."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST_TOKENS else 0
 
 
 def _word(value: Any) -> str:
-    """A name that the server gives, as plain printable text."""
+    """Return a name from the server as printable text."""
     if not isinstance(value, str):
         return ""
     return value if len(value) <= 200 and value.isprintable() else "".join(filter(str.isprintable, value[:200]))
 
 
 def _logprobs(alias: str, value: Any) -> tuple[Mapping[str, float], ...]:
-    """Read the log-probabilities of each token, the likeliest first."""
+    """Return the log-probabilities of each token, most likely first."""
     rows = value.get("content") if isinstance(value, dict) else None
     if rows is None:
         return ()
     try:
         return tuple(_row([row, *row["top_logprobs"]]) for row in rows)
     except (TypeError, KeyError, ValueError):
-        raise _bad(alias, "its log-probabilities cannot be read") from None
+        raise _bad(alias, "its log-probabilities are invalid") from None
 
 
 def _row(entries: list[Any]) -> Mapping[str, float]:
-    """Read the alternatives to one token; the chosen one comes first and usually again among the others."""
+    """Return the alternatives of one token; the chosen token comes first and usually again among the others."""
     found: dict[str, float] = {}
     for entry in entries:
         token, logprob = entry["token"], finite(entry["logprob"])

@@ -1,4 +1,4 @@
-"""A model that says what it is told to: for tests and demonstrations."""
+"""A model with scripted replies, for tests and demonstrations."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,30 +11,30 @@ from rewardharness.files import read_text
 from rewardharness.models.base import ChatRequest, ErrorCode, ModelError, Reply
 
 Script = str | Reply | Exception
-"""What is said: a text, a whole reply, or an error that is raised."""
+"""A scripted result: a text, a complete reply, or an error to raise."""
 
 
 class ScriptedModel:
-    """A model whose replies are written beforehand, or computed from the request.
+    """A model with predefined or computed replies.
 
     Args:
-        replies: What to say, in the order of asking; or a function that decides.
-        id: What the model is called.
+        replies: Replies in the order of requests, or a function of the request.
+        id: Id of the model.
     """
 
     def __init__(self, replies: Sequence[Script] | Callable[[ChatRequest], Script], id: str = "scripted") -> None:
         self._replies = replies
         self._id = id
         self.requests: list[ChatRequest] = []
-        """Everything that was asked, in order."""
+        """All requests, in order."""
 
     @property
     def id(self) -> str:
-        """What the model is called."""
+        """Id of the model."""
         return self._id
 
     async def ask(self, request: ChatRequest) -> Reply:
-        """Say what is next.
+        """Return the next reply.
 
         Raises:
             ModelError: If no reply is left.
@@ -42,18 +42,18 @@ class ScriptedModel:
         number = len(self.requests)
         self.requests.append(request)
         if callable(self._replies):
-            said = self._replies(request)
+            reply = self._replies(request)
         elif number < len(self._replies):
-            said = self._replies[number]
+            reply = self._replies[number]
         else:
-            message = f"The script of {self._id} has {len(self._replies)} replies; one more was asked for."
-            raise ModelError("bad_response", message, next_step="Write more replies.")
-        if isinstance(said, Exception):
-            raise said
-        return Reply(said, model=self._id, endpoint="script") if isinstance(said, str) else said
+            message = f"The script of {self._id} has only {len(self._replies)} replies."
+            raise ModelError("bad_response", message, next_step="Add more replies.")
+        if isinstance(reply, Exception):
+            raise reply
+        return Reply(reply, model=self._id, endpoint="script") if isinstance(reply, str) else reply
 
     async def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing."""
 
 
 def read_script(path: Path) -> ScriptedModel:
@@ -74,11 +74,11 @@ def _read_line(path: Path, number: int, line: str) -> Script:
     try:
         record = orjson.loads(line)
     except orjson.JSONDecodeError:
-        raise DataError(f"{path}, line {number}: this is not JSON.", next_step=step) from None
+        raise DataError(f"{path}, line {number}: invalid JSON.", next_step=step) from None
     if isinstance(record, dict):
         if set(record) == {"error"} and record["error"] in get_args(ErrorCode):
-            return ModelError(record["error"], f"The script of {path.name} says so.")
+            return ModelError(record["error"], f"Scripted error from {path.name}.")
         text, finish = record.get("text"), record.get("finish_reason", "stop")
         if set(record) <= {"text", "finish_reason"} and isinstance(text, str) and isinstance(finish, str):
             return Reply(text, finish, model="scripted", endpoint="script")
-    raise DataError(f"{path}, line {number}: this is not a reply.", next_step=step)
+    raise DataError(f"{path}, line {number}: not a valid reply.", next_step=step)

@@ -1,8 +1,8 @@
-"""Serving the judge: which `vllm serve` commands a machine needs, and running them.
+"""Plan and run `vllm serve` processes for a judge.
 
-One independent server per GPU, or per group of GPUs where the model does not fit on one. The pool of endpoints
-shares the work, and sends the same images to the same server, whose caches are then warm; no server shares its image
-cache with another process, so images may be sent once.
+There is one independent server per GPU, or per group of GPUs if the model does not fit on one. The endpoint pool
+balances the load and sends the same images to the same server, whose caches are then warm. Servers do not share an
+image cache, so images can be sent once.
 """
 
 import math
@@ -22,17 +22,17 @@ from rewardharness.errors import HarnessError, InputError, MissingPackageError
 
 LOOPBACK = "127.0.0.1"
 MAX_IMAGES = 8
-"""Images per request that a server allows: a source, four candidates, and what a Tool looks at."""
+"""Maximum images per request: a source, four candidates, and Tool inputs."""
 MAX_MODEL_LEN = 32768
-"""Tokens of prompt and reply together: five large images, a Library and a chain of thought."""
+"""Context length in tokens: five large images, a Library and a reasoning chain."""
 MEMORY_SHARE = 0.9
-"""Share of a GPU's memory that vLLM takes."""
+"""Fraction of GPU memory that vLLM uses."""
 _GIB = 1 << 30
 _WORKING_BYTES = 4 * _GIB
-"""Kept free for activations and the smallest useful cache when it is estimated whether a model fits."""
+"""Memory reserved for activations and a minimal cache in the estimate, in bytes."""
 _SIZE = re.compile(r"(?<![A-Za-z0-9.])(\d+(?:\.\d+)?)[bB](?![A-Za-z])")
 _NARROW = ((re.compile(r"awq|gptq|int4|4bit|w4a|nvfp4", re.I), 0.55), (re.compile(r"fp8|int8|8bit|w8a", re.I), 1.05))
-"""Bytes per parameter of quantised weights, with their scales; others have 2."""
+"""Bytes per parameter of quantized weights, including scales; other weights have 2."""
 
 
 @dataclass(frozen=True)
@@ -40,35 +40,35 @@ class Gpu:
     """One GPU of this machine."""
 
     id: str
-    """As CUDA_VISIBLE_DEVICES names it."""
+    """Id for CUDA_VISIBLE_DEVICES."""
     name: str
     memory: int
-    """Bytes; 0 when unknown."""
+    """Bytes; 0 if unknown."""
 
 
 @dataclass(frozen=True)
 class ServingOptions:
-    """What a caller decides."""
+    """Options of the servers."""
 
     host: str = LOOPBACK
     port: int = 8000
-    """Port of the first server; the others take the next ones."""
+    """Port of the first server; the others use the following ports."""
     tensor_parallel: int | None = None
-    """GPUs per server; None: as few as the model fits on, as far as can be told."""
+    """GPUs per server; None for the estimated minimum."""
     max_model_len: int = MAX_MODEL_LEN
     max_images: int = MAX_IMAGES
 
 
 @dataclass(frozen=True)
 class Server:
-    """One server to be started."""
+    """One server to start."""
 
     gpus: tuple[str, ...]
-    """Which GPUs it sees, as CUDA_VISIBLE_DEVICES names them."""
+    """Ids of its GPUs for CUDA_VISIBLE_DEVICES."""
     host: str
     port: int
     arguments: tuple[str, ...]
-    """What follows `vllm serve`."""
+    """Arguments of `vllm serve`."""
 
     @property
     def url(self) -> str:
@@ -78,37 +78,37 @@ class Server:
 
     @property
     def health(self) -> str:
-        """Address that answers 200 when the server is ready."""
+        """Health check URL, which answers 200 when the server is ready."""
         return self.url.removesuffix("/v1") + "/health"
 
     def command(self, executable: str = "vllm") -> list[str]:
-        """The command with its environment, as a list of words."""
+        """Return the command with its environment as an argument list."""
         return ["env", f"CUDA_VISIBLE_DEVICES={','.join(self.gpus)}", executable, "serve", *self.arguments]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The servers for a model on some GPUs."""
+    """The servers for a model on a set of GPUs."""
 
     model: str
     servers: tuple[Server, ...]
     tensor_parallel: int
     reason: str
-    """Why so many GPUs per server, in a sentence."""
+    """Reason for the number of GPUs per server."""
     idle: tuple[str, ...]
-    """GPUs that are left over."""
+    """Unused GPUs."""
 
     @property
     def judge(self) -> str:
-        """The spelling of the judge that these servers make."""
+        """The judge specification for these servers."""
         return f"vllm:{self.model}@{','.join(server.url for server in self.servers)}"
 
 
 def find_gpus(visible: str | None = None) -> tuple[Gpu, ...]:
-    """Ask nvidia-smi for the GPUs of this machine; none where there is no such command.
+    """Return the GPUs of this machine from nvidia-smi; empty if it is not installed.
 
     Args:
-        visible: CUDA_VISIBLE_DEVICES of the caller, by index or UUID: only these, in this order.
+        visible: CUDA_VISIBLE_DEVICES of the caller, by index or UUID; restricts and orders the result.
     """
     fields = "--query-gpu=index,uuid,name,memory.total"
     try:
@@ -131,36 +131,39 @@ def find_gpus(visible: str | None = None) -> tuple[Gpu, ...]:
     if visible is None:
         return tuple(dict.fromkeys(gpus.values()))
     wanted = [name.strip() for name in visible.split(",")]
-    # A slice of a GPU has a name of its own, of which this query knows nothing.
+    # A MIG slice has its own name, which this query does not list.
     return tuple(gpus.get(name, Gpu(name, "slice", 0)) for name in wanted if name in gpus or name.startswith("MIG-"))
 
 
 def plan_servers(model: str, gpus: Sequence[Gpu], options: ServingOptions = ServingOptions()) -> Plan:
-    """Decide which servers to start.
+    """Plan the servers to start.
 
     Args:
-        model: Name on the Hub, or a folder.
-        gpus: The GPUs to use, at least one. A memory of 0 is unknown.
+        model: Model name on the Hub, or a folder.
+        gpus: The GPUs to use, at least one. A memory of 0 means unknown.
         options: Addresses and limits.
 
     Raises:
         InputError: If there are fewer GPUs than one server needs, or an option is out of range.
     """
     if not model.strip() or model.startswith("-"):
-        raise InputError(f"{model!r} is not a model.", next_step="Give its name on the Hub, or a folder.")
+        raise InputError(f"Invalid model {model!r}.", next_step="Use a model name on the Hub, or a folder.")
     if not gpus:
-        raise InputError("There is no GPU.", next_step="Say for how many to plan: --gpus N.")
-    size, reason = options.tensor_parallel, "as was asked"
+        raise InputError("No GPU was found.", next_step="Set the number of GPUs to plan for with --gpus N.")
+    size, reason = options.tensor_parallel, "as requested"
     if size is None:
         size, reason = _least_gpus(model, gpus[0].memory)
     if size < 1 or size > len(gpus):
         raise InputError(
-            f"One server of {model} needs {size} GPUs ({reason}); there are {len(gpus)}.",
-            next_step="Use a smaller or a quantised model, more GPUs, or another --tensor-parallel N.",
+            f"One server of {model} needs {size} GPU{'s' * (size > 1)} ({reason}), but only {len(gpus)} are available.",
+            next_step="Use a smaller or quantized model, more GPUs, or a different --tensor-parallel N.",
         )
     count = len(gpus) // size
     if not 1 <= options.port <= 65535 - count:
-        raise InputError(f"{options.port} is not a port for {count} servers.", next_step="Use a port such as 8000.")
+        raise InputError(
+            f"Port {options.port} is out of range for {count} server{'s' * (count > 1)}.",
+            next_step="Use a port such as 8000.",
+        )
     names = [gpu.id for gpu in gpus]
     servers = tuple(
         Server(
@@ -184,31 +187,31 @@ def _arguments(model: str, size: int, port: int, options: ServingOptions) -> tup
         *("--gpu-memory-utilization", f"{MEMORY_SHARE:g}"),
         "--enable-prefix-caching",
         "--enable-prompt-tokens-details",
-        # Blanks between the parts of JSON cost tokens, and a weak model may write nothing else.
+        # Whitespace in JSON costs tokens, and a weak model may generate nothing else.
         *("--structured-outputs-config", '{"backend":"xgrammar","disable_any_whitespace":true}'),
-        # Else a model's own defaults apply wherever a request says nothing: a penalty on repetition changes odds, and
-        # a top_k of 1 makes all samples equal.
+        # Without this, the model's own defaults apply to unset fields: a repetition penalty changes probabilities,
+        # and a top_k of 1 makes all samples equal.
         *("--generation-config", "vllm"),
     )
 
 
 def _least_gpus(model: str, memory: int) -> tuple[int, str]:
-    """Estimate on how many GPUs a model fits: weights and some working memory within what vLLM takes."""
+    """Estimate the minimum number of GPUs: weights and working memory must fit the memory that vLLM uses."""
     weights = weight_bytes(model)
     if weights is None or memory == 0:
         unknown = "the size of the model" if weights is None else "the memory of the GPUs"
-        return 1, f"{unknown} is not known; if it does not fit on one, say --tensor-parallel N"
+        return 1, f"{unknown} is unknown; if it does not fit on one GPU, set --tensor-parallel N"
     size = 1
     while weights / size + _WORKING_BYTES > MEMORY_SHARE * memory and size < 1024:
-        size *= 2  # the heads of a model divide by powers of two
+        size *= 2  # attention heads divide by powers of two
     return size, f"about {weights / _GIB:.0f} GiB of weights, GPUs of {memory / _GIB:.0f} GiB"
 
 
 def weight_bytes(model: str) -> int | None:
-    """Estimate the size of a model's weights: of the files in a folder, or by the number in its name.
+    """Estimate the size of a model's weights from its files or from the number in its name.
 
     Returns:
-        Bytes, or None when neither says anything.
+        Bytes, or None if unknown.
     """
     folder = Path(model)
     if folder.is_dir():
@@ -217,12 +220,12 @@ def weight_bytes(model: str) -> int | None:
     if not sizes:
         return None
     width = next((width for pattern, width in _NARROW if pattern.search(model)), 2.0)
-    # A vision tower and embeddings are not in the number: 8.3 billion parameters are called 7B.
+    # The number excludes the vision tower and embeddings: "7B" models have 8.3 billion parameters.
     return math.ceil(max(sizes) * 1.2e9 * width)
 
 
 def slurm_script(plan: Plan, hours: int = 12) -> str:
-    """Write a batch script that starts the servers on one node and then runs a command of `rh` against them.
+    """Return a Slurm batch script that starts the servers on one node and runs an `rh` command against them.
 
     Args:
         plan: The servers.
@@ -240,7 +243,7 @@ def slurm_script(plan: Plan, hours: int = 12) -> str:
 #SBATCH --time={hours}:00:00
 # Starts the judge on this node, waits until it answers, and runs `rh` with the arguments of this script:
 #   sbatch judge.sh score-folder DATA
-# Without arguments it serves until the job ends. Each server writes vllm-PORT.log.
+# Without arguments it serves until the job ends. Each server logs to vllm-PORT.log.
 set -euo pipefail
 judge={shlex.quote(plan.judge)}
 trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
@@ -250,7 +253,7 @@ IFS=, read -ra gpus <<< "${{CUDA_VISIBLE_DEVICES:-{",".join(map(str, range(used)
 
 for address in {health}; do
   until curl --silent --fail --output /dev/null "$address"; do
-    [ "$(jobs -pr | wc -l)" -eq {len(plan.servers)} ] || {{ echo "a server has ended; see its log" >&2; exit 1; }}
+    [ "$(jobs -pr | wc -l)" -eq {len(plan.servers)} ] || {{ echo "a server exited; see its log" >&2; exit 1; }}
     sleep 2
   done
 done
@@ -260,7 +263,7 @@ if [ $# -gt 0 ]; then rh "$@" --judge "$judge"; else wait; fi
 
 
 def _start_line(number: int, server: Server) -> str:
-    """Write the line that starts a server, on GPUs that the job was given, whatever they are called."""
+    """Return the shell line that starts a server on the GPUs of the job."""
     size = len(server.gpus)
     gpus = ",".join(f"${{gpus[{place}]}}" for place in range(number * size, (number + 1) * size))
     command = shlex.join(["vllm", "serve", *server.arguments])
@@ -268,10 +271,10 @@ def _start_line(number: int, server: Server) -> str:
 
 
 def find_vllm() -> str:
-    """Find the program `vllm`: beside this Python, or on the path.
+    """Return the path of the program `vllm`, next to this Python or on PATH.
 
     Raises:
-        MissingPackageError: If there is none.
+        MissingPackageError: If it is not installed.
     """
     beside = Path(sys.executable).with_name("vllm")
     found = str(beside) if beside.is_file() else shutil.which("vllm")
@@ -283,17 +286,17 @@ def find_vllm() -> str:
 def run_servers(
     plan: Plan, executable: str, on_ready: Callable[[], None], *, pause: float = 0.5, patience: float = 3600.0
 ) -> None:
-    """Start the servers, say when all of them answer, and serve until interrupted. None is left behind.
+    """Start the servers, report when all are ready, and serve until interrupted. All servers are stopped at the end.
 
     Args:
         plan: The servers.
         executable: The program `vllm`.
         on_ready: Called once, when every server answers.
-        pause: Seconds between two looks at them.
-        patience: Seconds that they may take to start; a first start downloads the model.
+        pause: Seconds between two checks.
+        patience: Startup timeout in seconds; the first start downloads the model.
 
     Raises:
-        HarnessError: If a server ends by itself, or does not answer in time.
+        HarnessError: If a server exits, or does not answer in time.
     """
     started: list[subprocess.Popen[bytes]] = []
     waiting = list(plan.servers)
@@ -305,8 +308,8 @@ def run_servers(
             for server, process in zip(plan.servers, started, strict=True):
                 if process.poll() is not None:
                     raise HarnessError(
-                        f"The server on port {server.port} ended with status {process.returncode}.",
-                        next_step="Its last lines above say why; often the port is taken or the memory of the GPU is.",
+                        f"The server on port {server.port} exited with status {process.returncode}.",
+                        next_step="See its last lines above; often the port or the GPU memory is already in use.",
                     )
             if waiting:
                 waiting = [server for server in waiting if not is_healthy(server)]
@@ -321,7 +324,7 @@ def run_servers(
 
 
 def is_healthy(server: Server) -> bool:
-    """Whether a server answers."""
+    """Return whether a server answers."""
     try:
         with urllib.request.urlopen(server.health, timeout=5) as response:
             return bool(response.status == 200)

@@ -1,8 +1,8 @@
-"""HTTP/1.1 as asking models needs it: one POST or GET at a time per connection, bodies in pieces, replies bounded.
+"""Minimal HTTP/1.1 client for model requests: streamed bodies, size-limited replies, keep-alive without pipelining.
 
-A body of megabytes goes to the socket as it is encoded, and the loop does little else per request, which general
-clients do not offer. There are no redirects, cookies, compression or proxies: a key and an image go to the address
-that was given, and to no other. A reply that breaks HTTP is an error, never a guess.
+A body of megabytes is written to the socket while it is encoded, with little overhead per request, which general
+clients do not offer. There are no redirects, cookies, compression or proxies: keys and images are sent to the given
+address only. A reply that violates HTTP is an error.
 """
 
 import asyncio
@@ -16,14 +16,14 @@ from dataclasses import dataclass
 from rewardharness.models.public import is_public
 
 _IDLE = 4.0
-"""Seconds after which an idle connection is not used again. Less than the 5 s after which uvicorn, and so vLLM,
-closes it."""
+"""Seconds after which an idle connection is not reused. Less than the 5 s after which uvicorn, and so vLLM, closes
+it."""
 
 _CONNECT = 10.0
-"""Seconds to wait for a connection, with its TLS handshake."""
+"""Connection timeout in seconds, including the TLS handshake."""
 
 _LARGEST_HEAD = 1 << 16
-"""Bytes of a reply's status line and headers at most."""
+"""Maximum size of the status line and headers, in bytes."""
 
 _STATUS = re.compile(rb"HTTP/1\.([01]) ([1-5][0-9]{2})(?: [^\r\n]*)?")
 _LENGTH = re.compile(rb"[0-9]{1,15}")
@@ -31,11 +31,11 @@ _CHUNK = re.compile(rb"([0-9a-fA-F]{1,12})[ \t]*(?:;[^\r\n]*)?")
 
 
 class NotHttpError(Exception):
-    """The reply breaks HTTP, or is larger than it may be."""
+    """The reply violates HTTP or is too large."""
 
 
 class NotPublicError(Exception):
-    """The address leads to a machine that is not on the public internet."""
+    """The address is not on the public internet."""
 
 
 @dataclass(frozen=True)
@@ -44,27 +44,27 @@ class HttpReply:
 
     status: int
     headers: dict[bytes, bytes]
-    """By lowercase name; of a name that is repeated, the last."""
+    """Values by lowercase name; the last of repeated headers."""
     body: bytes
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where connections go."""
+    """Host, port and scheme of a server."""
 
     host: str
     port: int
     secure: bool
-    """Whether TLS is spoken."""
+    """Whether to use TLS."""
 
 
 class HttpClient:
-    """Keeps connections and makes exchanges on them. Connections of an earlier event loop are forgotten.
+    """An HTTP client with a connection pool. Connections of a previous event loop are dropped.
 
     Args:
-        largest: Bytes of a reply's body at most.
-        public_only: Connect to nothing but machines on the public internet. Names are resolved once per connection, and
-            it goes to the very address that was looked at.
+        largest: Maximum size of a reply's body, in bytes.
+        public_only: Connect only to the public internet. Names are resolved once per connection, which uses the
+            checked address.
     """
 
     def __init__(self, largest: int, *, public_only: bool = False) -> None:
@@ -75,17 +75,17 @@ class HttpClient:
         self._tls: ssl.SSLContext | None = None
 
     async def exchange(self, origin: Origin, head: bytes, pieces: Iterable[bytes]) -> HttpReply:
-        """Send a request and wait for the complete reply. When cancelled, the connection is closed.
+        """Send a request and wait for the complete reply. Cancellation closes the connection.
 
         Args:
-            origin: Where to.
-            head: Request line and headers, with the empty line at their end.
+            origin: The server.
+            head: Request line and headers, including the final empty line.
             pieces: The body.
 
         Raises:
-            OSError: If there is no connection, or it is lost; `ssl.SSLError` if TLS fails.
+            OSError: If the connection fails or is lost; `ssl.SSLError` if TLS fails.
             NotHttpError: If the reply is not HTTP or too large.
-            NotPublicError: If it would lead to another machine than allowed.
+            NotPublicError: If the address is not allowed.
         """
         connection = self._take(origin) or await self._connect(origin)
         try:
@@ -112,7 +112,7 @@ class HttpClient:
         self._open.clear()
 
     def _take(self, origin: Origin) -> "_Connection | None":
-        """Take the connection that was used last; those that have been idle for too long are closed."""
+        """Return the most recently used connection; close those that are idle for too long."""
         idle = self._idle.get(origin)
         while idle:
             connection = idle.pop()
@@ -132,18 +132,18 @@ class HttpClient:
             async with asyncio.timeout(_CONNECT):
                 if not self._public_only:
                     return await self._connect_to(origin, origin.host)
-                trouble: OSError = ConnectionError("the name has no address")
+                last_error: OSError = ConnectionError("the name has no address")
                 for address in await _public_addresses(origin):
                     try:
                         return await self._connect_to(origin, address)
                     except OSError as error:
-                        trouble = error
-                raise trouble
+                        last_error = error
+                raise last_error
         except TimeoutError:
-            raise ConnectionError("no connection in time") from None
+            raise ConnectionError("connection timed out") from None
 
     async def _connect_to(self, origin: Origin, host: str) -> "_Connection":
-        """Connect to a name or address; TLS goes by the name of the origin."""
+        """Connect to a name or address; TLS verifies the host of the origin."""
         _, connection = await asyncio.get_running_loop().create_connection(
             lambda: _Connection(self._largest, self._open),
             host,
@@ -156,11 +156,11 @@ class HttpClient:
 
 
 async def _public_addresses(origin: Origin) -> list[str]:
-    """Resolve a name.
+    """Resolve a host name to public addresses.
 
     Raises:
-        OSError: If that cannot be done.
-        NotPublicError: If any of its addresses is not public: an honest name has no such address beside others.
+        OSError: If resolution fails.
+        NotPublicError: If any of its addresses is not public.
     """
     found = await asyncio.get_running_loop().getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
     addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
@@ -177,7 +177,7 @@ class _Connection(asyncio.Protocol):
         self._largest = largest
         self._open = open_
         self._transport: asyncio.Transport | None = None
-        self._writable: asyncio.Future[None] | None = None  # while the socket takes no more
+        self._writable: asyncio.Future[None] | None = None  # while the write buffer is full
         self._reply: asyncio.Future[HttpReply] | None = None
         self._sending = False
         self._buffer = bytearray()
@@ -190,16 +190,16 @@ class _Connection(asyncio.Protocol):
 
     @property
     def reusable(self) -> bool:
-        """Whether another exchange can be made."""
+        """Whether the connection can serve another exchange."""
         if not self._keep or self._transport is None or self._transport.is_closing():
             return False
         return self.loop is asyncio.get_running_loop()
 
     def abort(self) -> None:
-        """Close at once."""
+        """Close immediately."""
         self._keep = False
         if self._reply is not None and not self._reply.done():
-            self._reply.cancel()  # nobody waits for it any more
+            self._reply.cancel()  # no waiter is left
         if self._transport is not None:
             self._transport.abort()
 
@@ -214,7 +214,7 @@ class _Connection(asyncio.Protocol):
             head = b""
             if self._writable is not None:
                 await self._writable
-            if self._reply.done():  # answered before everything was said, as in "too large"
+            if self._reply.done():  # replied before the body was sent, for example "too large"
                 return await self._reply
         if head:
             self._write(head)
@@ -251,7 +251,7 @@ class _Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._reply is None or self._reply.done():
-            self.abort()  # nobody asked
+            self.abort()  # unsolicited data
             return
         self._buffer += data
         try:
@@ -267,7 +267,7 @@ class _Connection(asyncio.Protocol):
             self.abort()
 
     def _read_head(self) -> bool:
-        """Read the status line and headers, if they are all there."""
+        """Parse the status line and headers once they are complete."""
         end = self._buffer.find(b"\r\n\r\n")
         if (len(self._buffer) if end < 0 else end) > _LARGEST_HEAD:
             raise NotHttpError("the headers are too long")
@@ -277,15 +277,15 @@ class _Connection(asyncio.Protocol):
         del self._buffer[: end + 4]
         found = _STATUS.fullmatch(first)
         if not found:
-            raise NotHttpError("the status line is not HTTP")
+            raise NotHttpError("the status line is invalid")
         status = int(found[2])
         if status < 200:
-            return True  # an announcement; the reply follows
+            return True  # informational; the final reply follows
         headers = {}
         for line in lines:
             name, colon, value = line.partition(b":")
             if not colon:
-                raise NotHttpError("a header is not HTTP")
+                raise NotHttpError("a header is invalid")
             headers[name.lower()] = value.strip()
         self._frame(status, headers)
         close = b"close" in headers.get(b"connection", b"").lower()
@@ -295,7 +295,7 @@ class _Connection(asyncio.Protocol):
         return True
 
     def _frame(self, status: int, headers: dict[bytes, bytes]) -> None:
-        """Find out where the body ends."""
+        """Determine the length of the body."""
         coding, length = headers.get(b"transfer-encoding"), headers.get(b"content-length")
         self._chunked = coding is not None
         self._missing = None
@@ -319,12 +319,12 @@ class _Connection(asyncio.Protocol):
                 raise NotHttpError("the reply is too large")
         elif len(self._body) >= self._missing:
             if len(self._body) > self._missing:
-                self._keep = False  # what follows belongs to nothing that was asked
+                self._keep = False  # discard unsolicited data
                 del self._body[self._missing :]
             self._finish()
 
     def _read_chunks(self) -> None:
-        """Read as many chunks as are there."""
+        """Read all complete chunks."""
         while True:
             end = self._buffer.find(b"\r\n")
             if end < 0:
@@ -350,12 +350,12 @@ class _Connection(asyncio.Protocol):
             if len(self._buffer) < end + 2 + size + 2:
                 return
             if self._buffer[end + 2 + size : end + 4 + size] != b"\r\n":
-                raise NotHttpError("a chunk is longer than it says")
+                raise NotHttpError("a chunk is longer than declared")
             self._body += self._buffer[end + 2 : end + 2 + size]
             del self._buffer[: end + 4 + size]
 
     def _finish(self) -> None:
-        """The reply is complete."""
+        """Complete the reply."""
         if self._reply is None or self._reply.done() or self._head is None:
             return
         self._keep = self._keep and not self._sending

@@ -1,7 +1,7 @@
-"""Requests as they go over the wire to an OpenAI-compatible server.
+"""Encode requests for OpenAI-compatible servers.
 
-A request with images is megabytes of base64. It is never held as a whole: a `Body` knows its length and yields its
-bytes in pieces, each image encoded on the way out.
+A request with images contains megabytes of base64. It is never held in memory as a whole: a `Body` has a known length
+and encodes its images while it is sent.
 """
 
 from collections.abc import Collection, Iterator
@@ -14,15 +14,15 @@ import pybase64
 from rewardharness.models.base import ChatRequest, ImagePart, ModelError, TextPart
 
 _CHUNK = 3 << 16
-"""Bytes of an image that are encoded at a time. Divisible by 3, so that the pieces join to one base64 text."""
+"""Image bytes encoded at a time. Divisible by 3, so that the pieces concatenate to one base64 text."""
 
 _PIECE = 1 << 17
-"""Small pieces are joined until they have this many bytes."""
+"""Size to which small pieces are joined, in bytes."""
 
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What an endpoint does with a request. Servers drop unknown fields silently, so this is found out by trying."""
+    """Capabilities of an endpoint. They are probed, because servers silently drop unknown fields."""
 
     vision: bool = True
     """Images reach the model."""
@@ -35,35 +35,35 @@ class Capabilities:
     uuid: bool = True
     """Images may carry a `uuid` beside them."""
     send_once: bool = False
-    """An image that was sent before may be named by its `uuid` alone."""
+    """An image that was sent before can be referenced by its `uuid` alone."""
     proven: bool = False
-    """Whether this was found out; if not, it is what servers of the kind usually do."""
+    """Whether the capabilities were probed rather than assumed."""
     models: tuple[str, ...] = ()
-    """Models that the server lists; empty when it lists none."""
+    """Models that the server lists."""
     max_model_len: int | None = None
-    """Tokens of prompt and reply together at most, if the server tells."""
+    """Maximum context length in tokens, if reported."""
     fingerprint: str = ""
-    """The server's version and configuration, if it tells."""
+    """Version and configuration of the server, if reported."""
 
 
 VLLM = Capabilities()
-"""What a vLLM server is taken to do until it is probed."""
+"""Assumed capabilities of a vLLM server before probing."""
 
 OPENAI = Capabilities(choice=False, uuid=False)
-"""What other OpenAI-compatible servers are taken to do until they are probed."""
+"""Assumed capabilities of other OpenAI-compatible servers before probing."""
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """Fields that servers name differently or refuse. Learnt from what a server refuses, see `FieldRefusedError`."""
+    """Request fields that servers name differently or reject, learned from `FieldRefusedError`."""
 
     limit: str = "max_tokens"
-    """What the bound of a reply's length is called; OpenAI's reasoning models say `max_completion_tokens`."""
+    """Field for the token limit; OpenAI's reasoning models use `max_completion_tokens`."""
     temperature: bool = True
-    """Whether the temperature may be given; those models have one of their own, and their answers vary."""
+    """Whether the server accepts a temperature; reasoning models do not, and their answers vary."""
 
     def without(self, field: str) -> "Dialect":
-        """The dialect of a server that has refused a field."""
+        """Return the dialect for a server that rejected a field."""
         if field == "max_tokens":
             return replace(self, limit="max_completion_tokens")
         return replace(self, temperature=False)
@@ -74,16 +74,16 @@ class Body:
     """The body of a request."""
 
     segments: tuple[bytes | ImagePart, ...]
-    """Bytes that go out as they are, and images that go out as base64."""
+    """Raw bytes, and images to send as base64."""
     size: int
-    """Bytes in all."""
+    """Total bytes."""
     uuids: frozenset[str]
-    """Images in it that carry their `uuid`, with their bytes or without."""
+    """Hashes of images sent with a `uuid`, with or without bytes."""
     left_out: frozenset[str]
-    """Images that are named by their `uuid` alone."""
+    """Hashes of images referenced by `uuid` alone."""
 
     def pieces(self) -> Iterator[bytes]:
-        """Yield the bytes, in pieces of some 100 kB. Can be repeated."""
+        """Yield the bytes in pieces of about 100 kB. Repeatable."""
         pending: list[bytes] = []
         length = 0
         for segment in self.segments:
@@ -106,26 +106,26 @@ class Body:
 def request_body(
     request: ChatRequest, model: str, can: Capabilities, known: Collection[str] = (), dialect: Dialect = Dialect()
 ) -> Body:
-    """Write a request.
+    """Encode a request.
 
     Args:
-        request: What is asked. What the server cannot do is left out: schema, choices, log-probabilities.
+        request: The request. Unsupported options are omitted: schema, choices, log-probabilities.
         model: The model's name on the server.
-        can: What the server can do.
-        known: Hashes of images that it has; their bytes are left out.
-        dialect: How it wants its fields.
+        can: Capabilities of the server.
+        known: Hashes of images that the server has; their bytes are omitted.
+        dialect: Field names of the server.
 
     Raises:
-        ModelError: If the request contradicts itself or is no valid Unicode or JSON.
+        ModelError: If the request is contradictory, or not valid Unicode or JSON.
     """
     if request.schema is not None and request.choices:
-        raise ModelError("bad_request", "A request has a schema and choices; it can have one of them.", next_step="")
+        raise ModelError("bad_request", "A request cannot have both a schema and choices.", next_step="")
     segments: list[bytes | ImagePart] = []
     text = [b'{"model":', _json(model), b',"messages":[']
     for number, message in enumerate(request.messages):
         text += (b',{"role":"' if number else b'{"role":"', message.role.encode(), b'","content":')
         if len(message.parts) == 1 and isinstance(message.parts[0], TextPart):
-            text += (_json(message.parts[0].text), b"}")  # plain text is what the most servers understand
+            text += (_json(message.parts[0].text), b"}")  # most servers support plain text
         else:
             text.append(b"[")
             for place, part in enumerate(message.parts):
@@ -147,7 +147,7 @@ def request_body(
 def _write_image(
     image: ImagePart, segments: list[bytes | ImagePart], text: list[bytes], with_uuid: bool, is_known: bool
 ) -> None:
-    """Write an image: the text so far becomes a segment, and so does the image, if the server does not have it."""
+    """Encode an image: the preceding text becomes a segment, followed by the image if the server does not have it."""
     text.append(b'{"type":"image_url","image_url":')
     if with_uuid and is_known:
         text.append(b"null")
@@ -155,12 +155,12 @@ def _write_image(
         text += (b'{"url":"data:', _json(image.mime)[1:-1], b";base64,")
         segments += (b"".join(text), image)
         text[:] = (b'"}',)
-    # The server trusts this blindly; the hash of the very bytes can never name another image.
+    # The server does not verify this; the hash of the bytes always identifies this image.
     text += (b',"uuid":"', image.sha256.encode(), b'"}') if with_uuid else (b"}",)
 
 
 def _options(request: ChatRequest, can: Capabilities, dialect: Dialect) -> dict[str, Any]:
-    """Return the fields of a request besides model and messages."""
+    """Return the request fields other than model and messages."""
     fields: dict[str, Any] = {dialect.limit: request.max_tokens}
     if dialect.temperature:
         fields["temperature"] = request.temperature
@@ -182,6 +182,6 @@ def _options(request: ChatRequest, can: Capabilities, dialect: Dialect) -> dict[
 def _json(value: Any) -> bytes:
     try:
         return orjson.dumps(value, default=dict)
-    except TypeError:  # orjson's own error is one
-        message = "A request holds something that is not valid Unicode text or JSON."
+    except TypeError:  # orjson's error is a TypeError
+        message = "A request contains invalid Unicode or JSON."
         raise ModelError("bad_request", message, next_step="Check the instruction and the Library.") from None

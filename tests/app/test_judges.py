@@ -171,7 +171,7 @@ def test_trouble_with_a_model_is_a_failure_and_never_a_tie(
 def test_a_server_that_is_not_there_is_given_up_soon(tmp_path: Path, pictures: Pictures) -> None:
     judgment = compare(make(tmp_path), pictures, endpoint(refused_url())).judgment
     assert judgment.failure is not None and judgment.failure.code == "unreachable"
-    assert f"{ATTEMPTS} requests were sent" in judgment.failure.message
+    assert f"Requests sent: {ATTEMPTS}" in judgment.failure.message
 
 
 def test_stop_gives_up_what_hangs(tmp_path: Path, pictures: Pictures) -> None:

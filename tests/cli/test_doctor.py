@@ -110,5 +110,5 @@ def test_for_people_the_next_steps_follow_the_table(capsys: pytest.CaptureFixtur
     assert main(["doctor", "--judge", f"vllm:judge@{refused_url()}"]) == 1
     shown = capsys.readouterr().out
     assert "PROBLEM" in shown
-    assert "Check the address and that the server runs." in shown
+    assert "Check the address and that the server is running." in shown
     assert shown.rstrip().endswith("Something needs mending.")

@@ -244,7 +244,7 @@ def test_a_server_that_ends_ends_all(
     fake_vllm(tmp_path, status=7)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     assert main(["serve-vllm", "some/model-7B", "--run", "--port", str(own_port())]) == 1
-    assert "ended with status 7" in capfd.readouterr().err
+    assert "exited with status 7" in capfd.readouterr().err
 
 
 @pytest.mark.skipif(shutil.which("bash") is None or shutil.which("curl") is None, reason="needs bash and curl")

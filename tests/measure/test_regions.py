@@ -94,7 +94,7 @@ def test_presence_separates_copies_from_edits(name: str) -> None:
     lowest = min(edit_presence(view(source, each), LOCAL).grade for each in edits)
     assert highest < 0.1 and lowest > 0.6
     assert edit_presence(view(source, source), LOCAL).grade == 0.0
-    assert "unchanged source" in edit_presence(view(source, source), LOCAL).sentence
+    assert "identical to the source" in edit_presence(view(source, source), LOCAL).sentence
 
 
 def test_presence_of_a_global_edit_asks_for_change_everywhere() -> None:

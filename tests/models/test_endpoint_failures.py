@@ -33,7 +33,7 @@ def test_a_dead_endpoint_is_set_aside_and_comes_back():
         assert len(before) <= 5 + 9
         assert [round(later - sooner) for sooner, later in pairwise(before[4:9])] == [1, 2, 4, 8]
         assert len([time for time in tried if time >= 140]) > 200
-        assert [stats.state for stats in subject.stats()] == ["in service"] * 2
+        assert [stats.state for stats in subject.stats()] == ["available"] * 2
 
     virtual_time.run(main())
 
@@ -102,7 +102,7 @@ def test_all_endpoints_dead_ends_soon_and_then_fails_at_once():
         await asyncio.sleep(0.5)
         start = now()
         problem = await outcome(subject.run(call))
-        assert now() - start <= 0.5 and "No endpoint is in service" in str(problem)
+        assert now() - start <= 0.5 and "All endpoints are unavailable" in str(problem)
         assert idle(subject)
 
     virtual_time.run(main())
@@ -130,7 +130,7 @@ def test_an_endpoint_that_refuses_a_request_is_alive():
         subject = pool()
         call, _ = failing(*[error("unreachable")] * 5, error("refused"))
         assert (await outcome(subject.run(call))).code == "refused"
-        assert subject.stats()[0].state == "in service"
+        assert subject.stats()[0].state == "available"
 
     virtual_time.run(main())
 
@@ -174,7 +174,7 @@ def test_whoever_asks_again_is_answered_at_once():
         right = True
         assert (await outcome(subject.run(call))).code == "unauthorized"
         subject.readmit()
-        assert await subject.run(call) and subject.stats()[0].state == "in service" and idle(subject)
+        assert await subject.run(call) and subject.stats()[0].state == "available" and idle(subject)
 
     virtual_time.run(main())
 

@@ -40,7 +40,7 @@ def test_repetitions_end(code, attempts):
         problem = await outcome(pool(trip_after=99).run(call))
         assert (problem.code, len(calls)) == (code, attempts)
         assert problem.retryable
-        assert f"{attempts} requests were sent" in str(problem)
+        assert f"{attempts} requests sent" in str(problem)
 
     virtual_time.run(main())
 
@@ -68,7 +68,7 @@ def test_a_wait_holds_for_all_requests_and_others_take_over():
         results = await asyncio.gather(*(subject.run(call) for _ in range(20)))
         assert max(result.value for result in results) < 1
         assert asked["b"] == 20 and asked["a"] <= 8
-        assert [stats.state for stats in subject.stats()] == ["waiting", "in service"]
+        assert [stats.state for stats in subject.stats()] == ["waiting", "available"]
 
     virtual_time.run(main())
 

@@ -157,7 +157,7 @@ def test_a_fault_that_stays_is_one_clear_error(name, code, sent, retryable):
     problem = caught.value
     assert (problem.code, problem.retryable) == (code, retryable)
     assert f"127.0.0.1:{server.port}" in str(problem)
-    assert describe(problem).title == "The model gave no answer"
+    assert describe(problem).title == "The model did not answer"
     # Neither the key, nor the image, nor the server's words; also not in a traceback that somebody logs.
     shown = f"{problem!r} {describe(problem)} {''.join(traceback.format_exception(problem))}"
     assert KEY not in shown and "base64" not in shown and "iVBOR" not in shown

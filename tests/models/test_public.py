@@ -86,7 +86,7 @@ def test_a_stranger_gets_no_connection_to_this_network(url: str) -> None:
     model = open_model(f"vllm:m@{url}", STRANGER)
     with pytest.raises(ModelError) as caught:
         asyncio.run(_asked(model))
-    assert caught.value.code == "not_public" and "requests were sent" not in str(caught.value)
+    assert caught.value.code == "not_public" and "equests sent" not in str(caught.value)
 
 
 async def _asked(model: Model) -> None:

@@ -17,7 +17,7 @@ from app.hub_services import Order
 from app.jobs import NAME, VISITOR, Jobs
 from app.judges import Judges
 from app.new_run import NO_KEYS, Command, Keys, NewRun, command_of, keys_of, models_of
-from rewardharness.data.corrections import append_correction, corrections_file, left_to_look_at, read_corrections
+from rewardharness.data.corrections import append_correction, corrections_file, read_corrections, unreviewed
 from rewardharness.errors import HarnessError, InputError, RunError
 from rewardharness.evolution.checkpoint import version_folder
 from rewardharness.evolution.events import Decided
@@ -241,7 +241,7 @@ class EvolveServices:
             return Puzzles(tuple(missed.items()))
         file = self._corrections(name)
         said = read_corrections(file) if file.exists() else {}
-        left = left_to_look_at(missed, said)
+        left = unreviewed(missed, said)
         return Puzzles(tuple((each, missed[each]) for each in left), len(missed) - len(left), file)
 
     def puzzle(self, name: str, example: str) -> Case:

@@ -101,7 +101,7 @@ def rank_folder(arguments: argparse.Namespace, settings: Settings) -> int:
     """Rank the candidates of each edit and name the best; resumable. Only what was judged has a reward."""
     from rewardharness.bulk.copies import check_copies, copy_best
     from rewardharness.bulk.scoring import all_standings
-    from rewardharness.data.source import told_skipped
+    from rewardharness.data.source import describe_skipped
 
     if arguments.copy_best is not None:
         _check_place(arguments.copy_best / "best")
@@ -130,7 +130,7 @@ def rank_folder(arguments: argparse.Namespace, settings: Settings) -> int:
             output.say(f"The first {_SHOWN} of {len(lines)} edits are shown.")
         output.say(_not_judged(lines))
         if dataset.skipped:
-            output.say(told_skipped(dataset.skipped_json()))
+            output.say(describe_skipped(dataset.skipped_json()))
         output.say(f"{who_judged(work.identity)}; rewards by {arguments.method}")
         output.say(f"All of it: {ranking}")
     return NOT_JUDGED if unjudged or dataset.skipped else 0

@@ -1,4 +1,4 @@
-"""Recognises columns by the names that datasets of edits give them, and knows some datasets by heart."""
+"""Infer column mappings from column names, with built-in mappings for known datasets."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -27,7 +27,7 @@ KNOWN: dict[str, FieldMap] = {
         label_kind_text="human",
     ),
 }
-"""Fields of datasets on the Hub. Of GenAI-Bench the votes "both bad" count as ties: neither is better."""
+"""Column mappings of datasets on the Hub. In GenAI-Bench, "both bad" votes count as ties."""
 
 _LETTERS = {**{label.lower(): label for label in LABELS}, TIE: TIE}
 _PLACES = {str(place): label for place, label in enumerate(LABELS)}
@@ -56,43 +56,43 @@ _SOURCE_ID = "source_id source_image_id image_id src_id"
 
 
 @dataclass(frozen=True)
-class Recognised:
-    """The fields of a table, and how they were found."""
+class InferredFields:
+    """The fields of a table, and how they were inferred."""
 
     fields: FieldMap
     how: str
-    """One sentence; empty when all of them were given."""
+    """One sentence; empty if all fields were given."""
     guessed: bool = False
-    """Whether names of columns decided, so that a user should look."""
+    """Whether fields were inferred from column names, so that the user should check them."""
 
 
-def complete(rows: Rows, given: FieldMap, repo: str = "") -> Recognised:
-    """Complete a map of fields by what is known of a dataset, or else by the names of its columns.
+def complete(rows: Rows, given: FieldMap, repo: str = "") -> InferredFields:
+    """Complete a field map from the built-in mapping of a dataset, or from its column names.
 
     Args:
         rows: The table.
-        given: What a user said; it goes before everything else.
-        repo: The repository that it comes from, if it does.
+        given: Fields set by the user; they take precedence.
+        repo: Dataset repository of the table, if any.
 
     Returns:
-        The fields. What could not be found is empty; `fields.check_columns` complains of it.
+        The fields. Unknown fields are empty; `fields.check_columns` reports them.
     """
     known = KNOWN.get(repo)
     if known is not None and all(column in rows.columns for columns in known.columns.values() for column in columns):
-        return Recognised(given.over(known).settled(), f"Fields as known of {repo}.")
-    found = _recognise(rows, given)
+        return InferredFields(given.over(known).settled(), f"Built-in column mapping of {repo}.")
+    found = _infer(rows, given)
     whole = given.over(found).settled()
     if not (whole.preference or whole.label_kind or whole.label_kind_text):
         whole = replace(whole, label_kind_text="scores" if whole.scores else "ranks" if whole.ranks else "")
     taken = {name: columns for name, columns in whole.columns.items() if given.columns.get(name) != columns}
     if not taken:
-        return Recognised(whole, "")
-    said = "; ".join(f"{name} is {', '.join(columns)}" for name, columns in taken.items())
-    label = "" if whole.labelled else " No label was recognized."
-    return Recognised(whole, f"Recognised by the names of columns: {said}.{label}", guessed=True)
+        return InferredFields(whole, "")
+    mapping = "; ".join(f"{name} is {', '.join(columns)}" for name, columns in taken.items())
+    label = "" if whole.labeled else " No label column was found."
+    return InferredFields(whole, f"Inferred from column names: {mapping}.{label}", guessed=True)
 
 
-def _recognise(rows: Rows, given: FieldMap) -> FieldMap:
+def _infer(rows: Rows, given: FieldMap) -> FieldMap:
     plain = {name.lower().replace("-", "_").replace(" ", "_"): name for name in reversed(rows.columns)}
     images = {name: column for name, column in plain.items() if column in rows.images}
     texts = {name: column for name, column in plain.items() if column not in rows.images}
@@ -100,7 +100,9 @@ def _recognise(rows: Rows, given: FieldMap) -> FieldMap:
     if ours is not None:
         return ours
     candidates, ends = _candidates(rows, images, given)
-    source = given.source or _first(_SOURCE, {key: each for key, each in images.items() if each not in candidates})
+    source = given.source or _first(
+        _SOURCE, {key: column for key, column in images.items() if column not in candidates}
+    )
     preference = _first(_PREFERENCE, texts)
     labels: dict[str, tuple[str, ...]] = {}
     if preference:
@@ -126,7 +128,7 @@ def _recognise(rows: Rows, given: FieldMap) -> FieldMap:
 
 
 def _ours(rows: Rows) -> FieldMap | None:
-    """The fields of a `groups.jsonl`, also together with a `pairs.jsonl`, see `folder`: `best` counts from 0."""
+    """Return the fields of a `groups.jsonl`, optionally with a `pairs.jsonl` (see `folder`): `best` counts from 0."""
     if "candidates" not in rows.images or not {"source", "instruction", "best"} <= set(rows.columns):
         return None
     names = (*(f"candidate_{label.lower()}" for label in LABELS), "candidates")
@@ -149,7 +151,7 @@ def _first(names: str, columns: dict[str, str]) -> str:
 
 
 def _candidates(rows: Rows, images: dict[str, str], given: FieldMap) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Columns of the candidates, and what tells their names apart, such as `left` and `right`."""
+    """Return the candidate columns and their distinguishing suffixes, such as `left` and `right`."""
     if given.candidates:
         return given.candidates, _ends(given.candidates)
     single = {name: column for name, column in images.items() if isinstance(rows.shapes[column], str)}
@@ -162,7 +164,7 @@ def _candidates(rows: Rows, images: dict[str, str], given: FieldMap) -> tuple[tu
 
 
 def _patterns() -> Iterator[tuple[tuple[str, ...], list[str]]]:
-    """All ways to name several candidates."""
+    """Yield all naming patterns of candidate columns."""
     for ends in (*_SUFFIXES, *(tuple(pair.split()) for pair in _WINNERS)):
         yield ends, list(ends)
         for stem in _STEMS.split():
@@ -174,13 +176,13 @@ def _spellings(stem: str) -> Iterable[Callable[[str], str]]:
 
 
 def _ends(columns: tuple[str, ...]) -> tuple[str, ...]:
-    """What tells columns apart that a user named."""
+    """Return the distinguishing suffixes of the given columns."""
     wanted = [column.lower() for column in columns]
     return next((ends[: len(wanted)] for ends, names in _patterns() if names[: len(wanted)] == wanted), ())
 
 
 def _scores(stems: str, texts: dict[str, str], ends: tuple[str, ...], count: int) -> tuple[str, ...]:
-    """Columns of numbers that are named as the candidates are, or one with a list of them."""
+    """Return score columns named like the candidates, or a single column with a list of scores."""
     for stem in stems.split():
         for name in _spellings(stem):
             found = [texts[name(end)] for end in ends if name(end) in texts]

@@ -1,13 +1,12 @@
-"""Corrections of labels: what a person says of examples that a judge gets wrong whatever it reads.
+"""Label corrections by a person for examples that a judge gets wrong with every Library.
 
-The data stay as they are.
+The data are not modified.
 
     corrections/<id of the data>.jsonl    {"id", "instruction", "label", "preference", "at"}
 
-A line holds the label as it was given and the preference that a person stands by: another one, or the same, and then
-the label was looked at and is right. Of several lines about one example the last counts. `rh evolve --corrections`
-uses them for the examples it learns from. The audit keeps the labels that were given: who corrects what a judge gets
-wrong, and then measures on that, measures how hard they tried.
+A line contains the original label and the reviewed preference, which is equal to the label if the label is correct. The
+last line of an example counts. `rh evolve --corrections` applies corrections to the training examples. The held-out
+test set keeps the original labels, because measuring on corrected errors of the judge would be biased.
 """
 
 from collections.abc import Iterable, Mapping
@@ -26,54 +25,54 @@ CORRECTED = "corrected"
 
 @dataclass(frozen=True)
 class Correction:
-    """What a person said of a label."""
+    """A reviewed label."""
 
     instruction: str
-    """Of the example, so that another one with the same id is not taken for it."""
+    """Instruction of the example, to detect a different example with the same id."""
     label: str
-    """The label as it was given."""
+    """The original label."""
     preference: str
-    """What the person stands by."""
+    """The reviewed preference."""
 
     @property
     def changes(self) -> bool:
-        """Whether the label is wrong."""
+        """Whether the correction changes the label."""
         return self.preference != self.label
 
 
 def corrections_file(home: Path, digest: str) -> Path:
-    """Where corrections of a dataset lie that has this digest (see `Dataset`)."""
+    """Return the path of the corrections of a dataset with this digest (see `Dataset`)."""
     return home / "corrections" / f"{digest[:16]}.jsonl"
 
 
 def append_correction(file: Path, example: Example, preference: str) -> None:
-    """Keep what a person says of a label.
+    """Append a label correction to a file.
 
     Args:
-        file: The file, made when absent.
-        example: The example, with its label as it was given.
-        preference: The letter of the preferred candidate, or `tie` for a pair; that of the label if it is right.
+        file: The file; created if missing.
+        example: The example with its original label.
+        preference: The letter of the preferred candidate, or `tie` for a pair; equal to a correct label.
 
     Raises:
-        InputError: If the example has no label, or the preference does not fit it.
+        InputError: If the example has no label, or the preference is invalid.
     """
     allowed = (*example.labels, TIE) if len(example.labels) == 2 else example.labels
     if example.preference is None:
         raise InputError(f"{example.id} has no label to correct.", next_step="Label it first.")
     if preference not in allowed:
-        raise InputError(f"The preference {preference!r} is none of {', '.join(allowed)}.", next_step="Choose again.")
+        raise InputError(f"Invalid preference {preference!r}.", next_step=f"Choose one of: {', '.join(allowed)}.")
     row = {"id": example.id, "instruction": example.instruction, "label": example.preference, "preference": preference}
     append_jsonl(file, {**row, "at": datetime.now(UTC).isoformat(timespec="seconds")})
 
 
 def read_corrections(file: Path) -> dict[str, Correction]:
-    """Read what was said, by id of the example. Lines that cannot be understood are passed over.
+    """Return the corrections by example id, ignoring invalid lines.
 
     Raises:
         DataError: If the file does not exist.
     """
     if not file.is_file():
-        raise DataError(f"{file} does not exist.", next_step="Name a file of corrections, or leave --corrections out.")
+        raise DataError(f"{file} does not exist.", next_step="Set --corrections to an existing file, or omit it.")
     found = {}
     for _, row in read_jsonl(file):
         values = [row.get(name) for name in ("id", "instruction", "label", "preference")]
@@ -83,25 +82,25 @@ def read_corrections(file: Path) -> dict[str, Correction]:
     return found
 
 
-def corrected_labels(dataset: Dataset, said: Mapping[str, Correction]) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Choose the corrections that change a label of a dataset.
+def corrected_labels(dataset: Dataset, corrections: Mapping[str, Correction]) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return the corrected labels of a dataset.
 
     Returns:
-        The right label by id; and what a person should know, one sentence each: corrections that do not fit.
+        The corrected label by id, and one warning for each correction that does not apply.
     """
     examples = {example.id: example for example in dataset.examples}
     right, problems = {}, []
-    for name, each in said.items():
+    for name, correction in corrections.items():
         example = examples.get(name)
-        if example is None or example.instruction != each.instruction or example.preference != each.label:
-            problems.append(f"The correction of {name!r} is about other data, and is not used.")
-        elif each.preference not in (*example.labels, *([TIE] if len(example.labels) == 2 else [])):
-            problems.append(f"The correction of {name!r} names no candidate, and is not used.")
-        elif each.changes:
-            right[name] = each.preference
+        if example is None or (example.instruction, example.preference) != (correction.instruction, correction.label):
+            problems.append(f"The correction of {name!r} is for different data and is ignored.")
+        elif correction.preference not in (*example.labels, *([TIE] if len(example.labels) == 2 else [])):
+            problems.append(f"The correction of {name!r} has an invalid preference and is ignored.")
+        elif correction.changes:
+            right[name] = correction.preference
     return right, tuple(problems)
 
 
-def left_to_look_at(ids: Iterable[str], said: Mapping[str, Correction]) -> list[str]:
-    """Of the ids of examples, in their order, those that nobody has said anything of."""
-    return [name for name in ids if name not in said]
+def unreviewed(ids: Iterable[str], corrections: Mapping[str, Correction]) -> list[str]:
+    """Return the example ids without a correction, in order."""
+    return [name for name in ids if name not in corrections]

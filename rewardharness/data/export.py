@@ -1,7 +1,7 @@
-"""Writes tables with images as Parquet that `datasets` and the Hub read, and publishes them as a dataset repository.
+"""Export tables with images as Parquet or JSON Lines, and publish them as dataset repositories.
 
-Images go in as the bytes that they are, in a struct of `bytes` and `path`, which is how `datasets` stores its Image
-feature; the schema carries the features, so that `load_dataset` shows pictures at once.
+Parquet files store the original image bytes in a struct of `bytes` and `path`, like the Image feature of `datasets`,
+and the features in the schema, so that `load_dataset` decodes images.
 """
 
 import json
@@ -18,10 +18,10 @@ from rewardharness.schema import ImageInput
 from rewardharness.settings import Settings
 
 Kind = Literal["text", "float", "int", "bool", "texts", "floats", "image", "images", "messages"]
-"""What a column holds. `messages`: a conversation, a list of mappings with `role` and `content`."""
+"""Type of a column. `messages`: a conversation, a list of mappings with `role` and `content`."""
 
 _ROWS = 64
-"""Rows that are held in memory at once."""
+"""Number of rows in memory at a time."""
 
 
 def write_parquet(path: Path, columns: Mapping[str, Kind], rows: Iterable[Mapping[str, Any]]) -> int:
@@ -29,14 +29,14 @@ def write_parquet(path: Path, columns: Mapping[str, Kind], rows: Iterable[Mappin
 
     Args:
         path: The file.
-        columns: What each column holds, in order.
-        rows: The rows. A column that a row does not have is null; images are `ImageInput`s.
+        columns: Type of each column, in order.
+        rows: The rows. Missing columns are null; images are `ImageInput`s.
 
     Returns:
         Number of rows.
 
     Raises:
-        DataError: If an image cannot be read any more, or the disk has no room.
+        DataError: If an image cannot be read, or the disk is full.
         MissingPackageError: If `datasets` is not installed.
     """
     try:
@@ -58,19 +58,19 @@ def write_parquet(path: Path, columns: Mapping[str, Kind], rows: Iterable[Mappin
                     count += len(chunk)
             part.replace(path)
     except OSError as error:
-        step = "Free some space, or write elsewhere."
+        step = "Free disk space, or choose another location."
         raise DataError(f"{path} cannot be written: {error.strerror or error}.", next_step=step) from None
     return count
 
 
 def write_lines(path: Path, columns: Mapping[str, Kind], rows: Iterable[Mapping[str, Any]]) -> int:
-    """Write a table as JSON lines, atomically, with its images in a folder `images` beside it.
+    """Write a table as JSON Lines, atomically, with its images in a folder `images` next to it.
 
     Returns:
         Number of rows.
 
     Raises:
-        DataError: If an image cannot be read any more.
+        DataError: If an image cannot be read.
     """
     lines = []
     for row in rows:
@@ -90,21 +90,21 @@ def write_lines(path: Path, columns: Mapping[str, Kind], rows: Iterable[Mapping[
 def push_dataset(
     repo: str, uploads: Mapping[str, Path], settings: Settings, *, private: bool, message: str, token: Token = None
 ) -> str:
-    """Publish files as a dataset repository, in one commit. Nothing that is there already is deleted.
+    """Publish files to a dataset repository in one commit. Existing files are not deleted.
 
     Args:
-        repo: `org/name`; made when it does not exist.
+        repo: `org/name`; created if it does not exist.
         uploads: The files, by their paths in the repository.
-        settings: How the Hub is reached.
+        settings: Hub settings.
         private: Whether a new repository is private.
-        message: Of the commit.
-        token: A token; None for the one of this computer.
+        message: Commit message.
+        token: A Hub token; None for the token stored on this computer.
 
     Returns:
-        The id of the commit.
+        The commit id.
 
     Raises:
-        HubError: If the name is invalid, or the Hub refuses or cannot be reached.
+        HubError: If the name is invalid, or the Hub rejects the request or is unreachable.
     """
     target = Repo(repo, Access(token, settings.hub_endpoint, settings.hub_cache), "dataset")
     target.create(private=private)
@@ -112,16 +112,16 @@ def push_dataset(
 
 
 def content(image: ImageInput) -> bytes:
-    """The encoded bytes of an image, as they were given.
+    """Return the original encoded bytes of an image.
 
     Raises:
-        DataError: If its file is gone.
+        DataError: If its file cannot be read.
     """
     try:
         return image.path.read_bytes() if image.data is None and image.path is not None else image.data or b""
     except OSError as error:
         message = f"The image {image.name} cannot be read: {error.strerror}."
-        raise DataError(message, next_step="Put it back, or leave its example out.") from None
+        raise DataError(message, next_step="Restore the file, or remove the example.") from None
 
 
 def _features(columns: Mapping[str, Kind]) -> dict[str, Any]:
@@ -152,7 +152,7 @@ def _cell(value: Any, kind: Kind) -> Any:
 
 
 def _struct(image: ImageInput) -> dict[str, Any]:
-    """An image as `datasets` stores it. Its name is not told: it may name who made it."""
+    """Return an image as `datasets` stores it, without its file name, which may identify the editor."""
     data = content(image)
     return {"bytes": data, "path": _name(data)}
 

@@ -1,4 +1,4 @@
-"""Preferences that people give in the app, kept as a local dataset that `read_folder` reads."""
+"""Store preferences given in the app as a local dataset for `read_folder`."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,45 +22,46 @@ _MAGIC = (
 def append_feedback(
     folder: Path, example: Example, preference: str, *, context: Mapping[str, Any] | None = None
 ) -> str:
-    """Store what a person preferred, with the images, as one more row of a dataset folder.
+    """Append a preference with its images to a dataset folder.
 
-    Images are written first and the row last, so a crash leaves at most an image without a row. Saying something else
-    about the same images and instruction appends a second row with the same id, also when the candidates stood in
-    another order; of these the reader takes the last.
+    Images are written before the row, so a crash leaves at most an image without a row. A second preference for the
+    same images and instruction, in any candidate order, appends a row with the same id; the reader uses the last one.
 
-    Privacy: images are stored byte for byte as they were given, including any metadata inside them (camera, place,
-    time), under the hash of their content. Names of uploaded files are not stored. Nothing leaves this machine.
+    Privacy: images are stored unchanged, including metadata (camera, location, time), under the hash of their content.
+    Names of uploaded files are not stored. Nothing is sent to another machine.
 
     Args:
-        folder: The dataset folder, made when absent (`Settings.feedback`).
-        example: What was judged. Its own id and label are not used.
+        folder: The dataset folder (`Settings.feedback`); created if missing.
+        example: The judged example. Its id and label are ignored.
         preference: The letter of the preferred candidate; `tie` for a pair of equal candidates.
-        context: What stood on the screen, such as the judge and its verdict. Any JSON object; kept with the row, never
-            shown to a judge.
+        context: Displayed information, such as the judge and its result, as a JSON object. Stored with the row, never
+            given to a judge.
 
     Returns:
-        The id of the row: a hash over images and instruction.
+        The row id: a hash of images and instruction.
 
     Raises:
-        InputError: If the preference does not fit the candidates, the instruction is empty or the context is not JSON.
+        InputError: If the preference is invalid, the instruction is empty or the context is not JSON.
         DataError: If an image can no longer be read.
     """
     letters = example.labels
     if not 2 <= len(letters) == len(example.candidates):
-        raise InputError(f"{len(example.candidates)} candidates cannot be compared.", next_step="Give 2 to 4.")
+        raise InputError(
+            f"{len(example.candidates)} candidates cannot be compared.", next_step="Use 2 to 4 candidates."
+        )
     allowed = (*letters, TIE) if len(letters) == 2 else letters
     if preference not in allowed:
         raise InputError(f"The preference {preference!r} is none of {', '.join(allowed)}.", next_step="Choose again.")
     instruction = example.instruction.strip()
     if not instruction:
-        raise InputError("The instruction is empty.", next_step="Say what the edit should have done.")
+        raise InputError("The instruction is empty.", next_step="Enter the requested edit.")
     contents = [_content(image) for image in (example.source, *example.candidates)]
     hashes = [files.sha256(content) for content in contents]
     try:
         key = files.content_id([instruction, hashes[0], *sorted(hashes[1:])])[:32]
         files.content_id(dict(context or {}))
     except (TypeError, ValueError) as error:
-        raise InputError(f"The feedback cannot be stored as JSON: {error}.", next_step="Leave it out.") from None
+        raise InputError(f"The context cannot be stored as JSON: {error}.", next_step="Omit it.") from None
     names = [_store(folder, content, digest) for content, digest in zip(contents, hashes, strict=True)]
     row: dict[str, Any] = {"id": key, "instruction": instruction, "source": names[0], "label_kind": FEEDBACK}
     if len(letters) == 2:
@@ -76,20 +77,20 @@ def append_feedback(
 
 
 def _content(image: ImageInput) -> bytes:
-    """The bytes of an image, as they are."""
+    """Return the original bytes of an image."""
     try:
         content = image.path.read_bytes() if image.data is None and image.path is not None else image.data
     except OSError as error:
         raise DataError(
-            f"The image {image.name} cannot be read: {error.strerror}.", next_step="Give it again."
+            f"The image {image.name} cannot be read: {error.strerror}.", next_step="Upload it again."
         ) from None
     if not content:
-        raise DataError(f"The image {image.name} is empty.", next_step="Give it again.")
+        raise DataError(f"The image {image.name} is empty.", next_step="Upload it again.")
     return content
 
 
 def _store(folder: Path, content: bytes, digest: str) -> str:
-    """Write an image once; returns its path relative to the folder."""
+    """Write an image once and return its path relative to the folder."""
     name = f"images/{digest}.{extension(content)}"
     path = folder / name
     if not path.is_file() or path.stat().st_size != len(content):
@@ -98,7 +99,7 @@ def _store(folder: Path, content: bytes, digest: str) -> str:
 
 
 def extension(content: bytes) -> str:
-    """Ending for the kind of file that the bytes say it is; a name that was given is not trusted."""
+    """Return the file extension for the image format of the bytes."""
     if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
         return "webp"
     return next((ending for magic, ending in _MAGIC if content.startswith(magic)), "img")

@@ -1,19 +1,19 @@
-"""Turns the rows of a table into examples: which column is which, and what its labels mean.
+"""Convert the rows of a table to examples with a field map.
 
-A map of fields in YAML; every key is optional, what it leaves out is recognized by the names of the columns:
+A field map in YAML; every key is optional, and omitted fields are inferred from the column names:
 
-    source: source_image                       # the image before
+    source: source_image                       # image before the edit
     instruction: instruction
-    candidates: [left_image, right_image]      # two to four columns, or one that holds a list
-    preference: vote_type                      # the label; or else one of the next three:
-    scores: [left_score, right_score]          #   numbers for each candidate, higher is better
-    ranks: [rank_left, rank_right]             #   numbers for each candidate, lower is better
-    first_wins: true                           #   the first candidate is always the better one
-    values: {leftvote: A, rightvote: B}        # what values of the label mean; from-0 or from-1 for counted ones
-    id: dev_id                                 # made from the content where there is none
+    candidates: [left_image, right_image]      # two to four columns, or one with a list
+    preference: vote_type                      # the label; or one of the following three:
+    scores: [left_score, right_score]          #   a number per candidate, higher is better
+    ranks: [rank_left, rank_right]             #   a number per candidate, lower is better
+    first_wins: true                           #   the first candidate is always preferred
+    values: {leftvote: A, rightvote: B}        # meaning of label values; from-0 or from-1 for indices
+    id: dev_id                                 # default: derived from the content
     category: category
     source_id: source_id
-    label_kind: kind                           # where each label comes from, or for all of them:
+    label_kind: kind                           # origin of each label, or of all labels:
     label_kind_text: human
 """
 
@@ -33,7 +33,7 @@ from rewardharness.errors import DataError, InputError
 from rewardharness.schema import LABELS, TIE, Example, ImageInput
 
 NONE = "-"
-"""Written for a column, it says that there is none."""
+"""Value for a field without a column."""
 
 _SHOWN = 5
 _LISTED = 20
@@ -43,43 +43,43 @@ _ALL = ("source", "instruction", *_SEVERAL, "id", "category", "source_id", "labe
 
 @dataclass(frozen=True)
 class FieldMap:
-    """Which column of a table is which field of an example. An empty one is not known, or not there."""
+    """Mapping from fields of an example to table columns. Empty fields are unknown or absent."""
 
     source: str = ""
     instruction: str = ""
     candidates: tuple[str, ...] = ()
-    """Two to four columns in order, or one that holds a list. Columns at the end may be empty in a row."""
+    """Two to four columns in order, or one with a list. Trailing columns may be empty in a row."""
     preference: tuple[str, ...] = ()
-    """Columns of the label; the first that is not empty counts."""
+    """Label columns; the first non-empty one counts."""
     scores: tuple[str, ...] = ()
-    """A column of numbers for each candidate, or one with a list of them: the highest is the best."""
+    """A number column per candidate, or one with a list; the highest number is the best."""
     ranks: tuple[str, ...] = ()
-    """The same, where the lowest is the best."""
+    """Like `scores`, but the lowest number is the best."""
     first_wins: bool = False
-    """Whether the first candidate is always the better one. Places are then changed by chance, the same every time."""
+    """Whether the first candidate is always preferred. The order is then shuffled deterministically."""
     values: Values | None = field(default=None, hash=False)
-    """What values of the label mean, see `labels`; None for the usual words."""
+    """Meaning of label values (see `labels`); None for common spellings."""
     id: str = ""
     category: str = ""
     source_id: str = ""
     label_kind: str = ""
     label_kind_text: str = ""
-    """Where all labels come from, when no column says it."""
+    """Origin of all labels, without a column."""
 
     @property
-    def labelled(self) -> bool:
-        """Whether anything says which candidate is better."""
+    def labeled(self) -> bool:
+        """Whether the table has labels."""
         return bool(self.preference or self.scores or self.ranks or self.first_wins)
 
     @property
     def columns(self) -> dict[str, tuple[str, ...]]:
-        """The columns of each field that has any."""
+        """Columns by field, without empty fields."""
         named = {name: getattr(self, name) for name in _ALL}
         return {name: (value,) if isinstance(value, str) else value for name, value in named.items() if value}
 
     def over(self, other: "FieldMap") -> "FieldMap":
-        """Return this map with what it leaves open taken from another one."""
-        known = {each.name: getattr(self, each.name) for each in fields(self)}
+        """Return this map with its empty fields taken from another map."""
+        known = {item.name: getattr(self, item.name) for item in fields(self)}
         given = {name: value for name, value in known.items() if value not in ("", (), None, False)}
         if given.keys() & {"preference", "scores", "ranks", "first_wins"}:
             other = replace(other, preference=(), scores=(), ranks=(), first_wins=False)
@@ -88,59 +88,61 @@ class FieldMap:
         return replace(other, **given)
 
     def settled(self) -> "FieldMap":
-        """Return this map with `-` taken as what it means: there is no such column."""
+        """Return this map with `-` resolved to an empty field."""
         gone = {name: type(getattr(self, name))() for name, columns in self.columns.items() if columns == (NONE,)}
         return replace(self, **gone)
 
 
 def parse_fields(given: Mapping[str, Any], where: str) -> FieldMap:
-    """Read a map of fields from plain values.
+    """Parse a field map from plain values.
 
     Args:
-        given: Names of fields to columns: a name, a list of them, or names separated by commas.
-        where: What messages call it.
+        given: Field names mapped to columns: a name, a list of names, or comma-separated names.
+        where: Name used in messages.
 
     Raises:
-        InputError: If it names fields that there are not, or values of the wrong kind.
+        InputError: If a field is unknown or a value has the wrong type.
     """
-    known = {each.name for each in fields(FieldMap)}
-    strange = [str(name) for name in given if name not in known]
-    if strange:
-        step = f"Fields are: {', '.join(sorted(known))}."
-        raise InputError(f"{where}: there is no field {strange[0][:40]!r}.", next_step=step)
+    known = {item.name for item in fields(FieldMap)}
+    unknown = [str(name) for name in given if name not in known]
+    if unknown:
+        step = f"Choose one of: {', '.join(sorted(known))}."
+        raise InputError(f"{where}: unknown field {unknown[0][:40]!r}.", next_step=step)
     found: dict[str, Any] = {}
     for name, value in given.items():
         if name == "values":
             found[name] = read_values(_pairs(value))
         elif name == "first_wins":
             if str(value).lower() not in {"true", "false"}:
-                raise InputError(f"{where}: {name} is {value!r}.", next_step="Write true or false.")
+                raise InputError(f"{where}: {name} is {value!r}.", next_step="Use true or false.")
             found[name] = str(value).lower() == "true"
         elif name in _SEVERAL:
             parts = value.split(",") if isinstance(value, str) else value
             if not isinstance(parts, Sequence) or not all(isinstance(part, str) for part in parts):
-                raise InputError(f"{where}: {name} is no list of columns.", next_step="Write [left, right].")
+                raise InputError(
+                    f"{where}: {name} is not a list of columns.", next_step="Use a list such as [left, right]."
+                )
             found[name] = tuple(part.strip() for part in parts if part.strip())
         elif isinstance(value, str):
             found[name] = value.strip()
         else:
-            raise InputError(f"{where}: {name} is no name of a column.", next_step="Write one name.")
+            raise InputError(f"{where}: {name} is not a column name.", next_step="Use a single column name.")
     return FieldMap(**found)
 
 
 def _pairs(value: Any) -> Any:
-    """Read `leftvote:A,rightvote:B` as the mapping that it is in YAML."""
+    """Parse `leftvote:A,rightvote:B` to a mapping."""
     if not isinstance(value, str) or ":" not in value:
         return value
     return {key.strip(): meaning for key, _, meaning in (part.rpartition(":") for part in value.split(","))}
 
 
 def read_fields(path: Path) -> FieldMap:
-    """Read a map of fields from a YAML file.
+    """Read a field map from a YAML file.
 
     Raises:
-        DataError: If there is no such file or it is not YAML.
-        InputError: If it says something that cannot be meant.
+        DataError: If the file does not exist or is not YAML.
+        InputError: If the field map is invalid.
     """
     import yaml
 
@@ -149,30 +151,32 @@ def read_fields(path: Path) -> FieldMap:
     except (yaml.YAMLError, RecursionError) as error:
         where = getattr(error, "problem_mark", None)
         line = f" (line {where.line + 1})" if where else ""
-        raise DataError(f"{path} is not valid YAML{line}.", next_step="Write `field: column` lines.") from None
+        raise DataError(
+            f"{path} is not valid YAML{line}.", next_step="Use lines of the form `field: column`."
+        ) from None
     if not isinstance(given, Mapping):
-        raise DataError(f"{path} is no mapping.", next_step="Write `field: column` lines.")
+        raise DataError(f"{path} is not a mapping.", next_step="Use lines of the form `field: column`.")
     return parse_fields({str(name): value for name, value in given.items()}, str(path))
 
 
 def read_examples(
     rows: Rows, given: FieldMap, *, name: str, notes: Iterable[str] = (), skip_bad_rows: bool = False
 ) -> Dataset:
-    """Turn rows into a dataset. Rows without a label stay, unlabelled.
+    """Convert rows to a dataset. Rows without a label become unlabeled examples.
 
     Args:
         rows: The table.
-        given: Its fields, complete.
+        given: The complete field map.
         name: Name of the dataset.
-        notes: More that a user should know.
-        skip_bad_rows: Leave rows out that lack an image or an instruction, or whose label cannot be read.
+        notes: Additional notes for the user.
+        skip_bad_rows: Skip rows without an image or an instruction, or with an invalid label.
 
     Returns:
-        The dataset; what is odd about its rows stands in `problems`, what was left out in `skipped`.
+        The dataset, with warnings in `problems` and skipped rows in `skipped`.
 
     Raises:
-        DataError: If columns are not there or hold something else, or a row cannot be used; names it, its column, the
-            value and the remedy.
+        DataError: If columns are missing or have the wrong type, or a row is invalid; states row, column, value and
+            next step.
     """
     check_columns(rows, given)
     reading = _Reading(given)
@@ -180,45 +184,43 @@ def read_examples(
         reading.add(number, row)
     skipped = settle(name, reading.bad, usable=len(reading.examples), skip=skip_bad_rows)
     if not reading.examples:
-        step = "Name other columns with --field, or another config and split."
+        step = "Choose another config or split."
         raise DataError(f"{name} has no rows.", next_step=step)
     problems = [*notes, *rows.notes, *reading.problems()]
     return Dataset.of(name, reading.examples.values(), problems=problems, skipped=skipped)
 
 
 def check_columns(rows: Rows, given: FieldMap) -> None:
-    """Make sure that the columns of a map are there, and that images are images.
+    """Check that the mapped columns exist and that image columns contain images.
 
     Raises:
-        DataError: If they are not; lists those there are.
+        DataError: If a column is missing or has the wrong type; lists the existing columns.
     """
     there = ", ".join(rows.columns)
     for name, columns in given.columns.items():
         for column in columns:
             if column not in rows.columns:
-                step = f"Its columns are: {there}. Name one with --field {name}=COLUMN, or {NONE} for none."
+                step = f"Columns: {there}. Choose one with --field {name}=COLUMN, or {NONE} for none."
                 raise DataError(f"{rows.name} has no column {column!r} for {name}.", next_step=step)
             if name in {"source", "candidates"} and column not in rows.images:
                 raise _no_images(rows, name, column)
     lacking = [name for name in ("source", "instruction", "candidates") if name not in given.columns]
     if lacking:
         images = ", ".join(name for name in rows.columns if name in rows.images) or "none"
-        step = f"Name it with --field {lacking[0]}=COLUMN. Columns: {there}. Those that hold images: {images}."
-        raise DataError(f"{rows.name}: no column was recognized as the {lacking[0]}.", next_step=step)
+        step = f"Set it with --field {lacking[0]}=COLUMN. Columns: {there}. Image columns: {images}."
+        raise DataError(f"{rows.name}: no column for the field {lacking[0]!r} was found.", next_step=step)
 
 
 def _no_images(rows: Rows, name: str, column: str) -> DataError:
     given = [row[column] for row in rows if row[column] not in (None, "", [])]
-    odd = next((value for value in given if not is_image_name(value)), given[0] if given else None)
-    held = "It is empty." if odd is None else f"It holds {str(odd)[:80]!r}."
-    step = (
-        "Images must be in the table, or be named relative to it and lie below its folder, with endings such as .png."
-    )
-    return DataError(f"{rows.name}: the column {column!r}, meant as {name}, has no images. {held}", next_step=step)
+    value = next((value for value in given if not is_image_name(value)), given[0] if given else None)
+    content = "It is empty." if value is None else f"It contains {str(value)[:80]!r}."
+    step = "Images must be in the table, or be paths relative to it inside its folder, with extensions such as .png."
+    return DataError(f"{rows.name}: the column {column!r} ({name}) has no images. {content}", next_step=step)
 
 
 class _BadCell(Exception):
-    """A row cannot be used. Its words fit all rows with the same cell."""
+    """An invalid row. The message applies to all rows with the same cell."""
 
     def __init__(self, problem: str, remedy: str) -> None:
         super().__init__(problem)
@@ -226,7 +228,7 @@ class _BadCell(Exception):
 
 
 class _Reading:
-    """What has been read so far."""
+    """The examples and invalid rows read so far."""
 
     def __init__(self, given: FieldMap) -> None:
         self._given = given
@@ -236,7 +238,7 @@ class _Reading:
         self._level: list[int] = []
 
     def add(self, number: int, row: Mapping[str, Any]) -> None:
-        """Take one row."""
+        """Convert one row."""
         try:
             example = self._example(row, number)
         except _BadCell as error:
@@ -251,7 +253,9 @@ class _Reading:
         if not isinstance(source, ImageInput):
             raise _no_image(source, given.source, "source")
         if not instruction:
-            raise _BadCell(f"the column {given.instruction!r} (instruction) is empty", "Write what was asked for.")
+            raise _BadCell(
+                f"the column {given.instruction!r} (instruction) is empty", "Enter the instruction of the edit."
+            )
         preference = _preference(row, given, len(candidates))
         if preference == TIE and len(candidates) > 2:
             self._level.append(number)
@@ -274,7 +278,7 @@ class _Reading:
         )
 
     def _name(self, stated: str, content: list[str], number: int) -> str:
-        """The id of a row. One that is taken already gets a number of its own, and that is reported."""
+        """Return the id of a row; a duplicate id gets a number suffix and is reported."""
         stem = stated or f"r-{files.content_id(content)[:12]}"
         name, times = stem, 1
         while name in self.examples:
@@ -285,14 +289,14 @@ class _Reading:
         return name
 
     def problems(self) -> list[str]:
-        """What is odd, a sentence each."""
+        """Return one warning per kind of problem."""
         found = []
         if self._level:
-            found.append(f"Left unlabelled, several candidates come first: {_rows(self._level)}.")
+            found.append(f"Unlabeled because several candidates are tied for first place: {_rows(self._level)}.")
         if self._again:
             shown = ", ".join(f"{name!r} ({_rows(numbers)})" for name, numbers in list(self._again.items())[:_SHOWN])
             more = f" and {len(self._again) - _SHOWN} more" if len(self._again) > _SHOWN else ""
-            found.append(f"Ids that occur again were given a number (id#2): {shown}{more}.")
+            found.append(f"Duplicate ids got a number suffix (id#2): {shown}{more}.")
         return found
 
 
@@ -303,7 +307,7 @@ def _rows(numbers: Sequence[int]) -> str:
 
 
 def _text(value: Any) -> str:
-    """A value as text; what is none is empty."""
+    """Return a value as text; None is empty."""
     if isinstance(value, list):
         return ", ".join(filter(None, map(_text, value)))
     return "" if value is None else str(value).strip()
@@ -313,13 +317,13 @@ def _candidates(row: Mapping[str, Any], given: FieldMap) -> tuple[ImageInput, ..
     cells: list[tuple[str, Any]] = []
     for column in (*given.candidates, ""):
         while cells and cells[-1][1] is None and (not column or isinstance(row[column], tuple)):
-            cells.pop()  # columns that are empty in this row, at the end or before a list
+            cells.pop()  # empty columns at the end or before a list
         if column:
-            held = row[column]
-            cells += [(column, each) for each in (held if isinstance(held, tuple) else (held,))]
-    odd = next(((column, cell) for column, cell in cells if not isinstance(cell, ImageInput)), None)
-    if odd is not None:
-        raise _no_image(odd[1], odd[0], "candidate")
+            content = row[column]
+            cells += [(column, cell) for cell in (content if isinstance(content, tuple) else (content,))]
+    for column, cell in cells:
+        if not isinstance(cell, ImageInput):
+            raise _no_image(cell, column, "candidate")
     if not 2 <= len(cells) <= len(LABELS):
         images = f"{len(cells)} image{'s' * (len(cells) != 1)}"
         where = ", ".join(map(repr, given.candidates))
@@ -329,10 +333,10 @@ def _candidates(row: Mapping[str, Any], given: FieldMap) -> tuple[ImageInput, ..
 
 
 def _no_image(value: Any, column: str, role: str) -> _BadCell:
-    """Say what stands where an image should be."""
-    held = "is empty" if value is None else f"holds {str(value)[:80]!r}, which is no image that can be read"
-    step = "Put the image there, or its name relative to the table and below its folder, as in images/a.png."
-    return _BadCell(f"the column {column!r} ({role}) {held}", step)
+    """Return the error for a cell that is not an image."""
+    content = "is empty" if value is None else f"contains {str(value)[:80]!r}, which is not a readable image"
+    step = "Store the image, or its path relative to the table and inside its folder, such as images/a.png."
+    return _BadCell(f"the column {column!r} ({role}) {content}", step)
 
 
 def _preference(row: Mapping[str, Any], given: FieldMap, count: int) -> str | None:
@@ -355,11 +359,11 @@ def _preference(row: Mapping[str, Any], given: FieldMap, count: int) -> str | No
 
 
 def _no_label(columns: Sequence[str], value: str, wanted: str = "label") -> _BadCell:
-    """Say which label cannot be read."""
+    """Return the error for an invalid label."""
     where = f"the column{'s' * (len(columns) != 1)} {', '.join(map(repr, columns))}"
-    holds = "holds" if len(columns) == 1 else "hold"
+    verb = "contains" if len(columns) == 1 else "contain"
     if wanted == "number":
-        return _BadCell(f"{where} (label) {holds} {value!r}, which is no number", "Write a number, or nothing.")
+        return _BadCell(f"{where} (label) {verb} {value!r}, which is not a number", "Use a number or an empty cell.")
     example = f"{value}:A"
-    step = f"Say what labels mean, as in --field values={example},... (A, B, C, D or tie), or name another column."
-    return _BadCell(f"{where} (label) {holds} {value!r}, which is not understood", step)
+    step = f"Map label values, for example --field values={example},... (A, B, C, D or tie), or choose another column."
+    return _BadCell(f"{where} (label) {verb} {value!r}, which is not a known label", step)

@@ -1,15 +1,14 @@
-"""Datasets that lie in a folder: `pairs.jsonl` and `groups.jsonl`, or one CSV file, next to their images.
+"""Read datasets from a folder with `pairs.jsonl` and `groups.jsonl`, or one CSV file, and images.
 
     pairs.jsonl   {"id", "source", "candidate_a", "candidate_b", "instruction", "preference": A | B | tie, "label_kind"}
     groups.jsonl  {"id", "source", "candidates": [two to four], "instruction", "best": index from 0, "label_kind"}
     *.csv         instruction, source, candidate_a, candidate_b[, candidate_c, candidate_d][, id][, preference]
                   [, label_kind][, category]; separated by commas, semicolons or tabs
 
-In all of them `category` and `source_id` are read too, a missing `id` is made from the content, and a missing label
-leaves an example unlabelled. Images are named relative to the folder and must lie in it. They are not opened here:
-an image that is missing or broken is reported when its example is judged, and the other examples are still of use.
-A row that cannot be understood stops the reading, with all such rows named, unless the user chose to leave them out;
-nothing is dropped in silence.
+`category` and `source_id` are optional in all formats. A missing `id` is derived from the content, and an example
+without a label is unlabeled. Image paths are relative to the folder and must stay inside it. Images are not opened
+here: a missing or damaged image is reported when its example is judged. Invalid rows raise an error that lists all of
+them, unless the caller skips them.
 """
 
 import csv
@@ -29,22 +28,22 @@ from rewardharness.errors import DataError
 from rewardharness.schema import GROUPS, LABELS, PAIRS, TIE, Example, ImageInput
 
 FEEDBACK_MARKER = "feedback.json"
-"""File that marks a folder which feedback is appended to. A line torn by a crash is passed over only in these."""
+"""File that marks a feedback folder. Lines truncated by a crash are ignored only in these."""
 
 FEEDBACK = "feedback"
-"""`label_kind` of what people said in the app. Of two such rows with one id the later is a correction."""
+"""`label_kind` of preferences from the app. A later row with the same id replaces the earlier one."""
 
 _CANDIDATES = tuple(f"candidate_{letter.lower()}" for letter in LABELS)
 _CSV_REQUIRED = {"instruction", "source", *_CANDIDATES[:2]}
 _CSV_COLUMNS = {*_CSV_REQUIRED, *_CANDIDATES, "id", "preference", "label_kind", "category", "source_id"}
 _SHOWN = 5
-_DRAW_AGAIN = "Draw it again: the same rh demo-data completes it."
-_FIX_ROWS = "Correct the rows named."
-_FIX_PATHS = "Put the images into the folder and name them relative to it, with forward slashes."
+_DRAW_AGAIN = "Run the same `rh demo-data` command again to complete it."
+_FIX_ROWS = "Correct these rows."
+_FIX_PATHS = "Move the images into the folder and use relative paths with forward slashes."
 
 
 class _RowError(Exception):
-    """One row cannot be used; becomes part of one DataError for all."""
+    """An invalid row; reported in one DataError for all rows."""
 
     def __init__(self, problem: str, remedy: str = _FIX_ROWS) -> None:
         super().__init__(problem)
@@ -53,7 +52,7 @@ class _RowError(Exception):
 
 @dataclass
 class _Reading:
-    """What has been read so far."""
+    """The examples and errors read so far."""
 
     root: Path
     examples: dict[str, Example] = field(default_factory=dict)
@@ -62,11 +61,11 @@ class _Reading:
     problems: list[str] = field(default_factory=list)
 
     def refuse(self, file: Path, line: int, error: _RowError) -> None:
-        """Note that a row cannot be used."""
+        """Record an invalid row."""
         self.errors.append(BadRow(line, str(error), error.remedy, len(self.examples), file.name))
 
     def add(self, file: Path, line: int, row: Mapping[str, Any]) -> None:
-        """Take one row."""
+        """Convert one row."""
         try:
             example = _example(row, self.root)
             if not example.id:
@@ -81,7 +80,7 @@ class _Reading:
         self.lines[example.id] = f"{file.name} line {line}"
 
     def _with_id(self, example: Example) -> Example:
-        """Name a row by its content, so that rows above it may come and go."""
+        """Derive the id of a row from its content, so that it does not depend on other rows."""
         content = [example.instruction, example.source.name, *(image.name for image in example.candidates)]
         stem = f"r-{files.content_id(content)[:12]}"
         name, number = stem, 1
@@ -95,20 +94,20 @@ def read_folder(path: Path, *, skip_bad_rows: bool = False) -> Dataset:
     """Read a dataset from a folder.
 
     Args:
-        path: A folder with `pairs.jsonl` and/or `groups.jsonl`, or with one CSV file; see the module.
-        skip_bad_rows: Leave rows out that cannot be used, see `Dataset.skipped`.
+        path: A folder with `pairs.jsonl` and/or `groups.jsonl`, or with one CSV file (see the module).
+        skip_bad_rows: Skip invalid rows (see `Dataset.skipped`).
 
     Returns:
         The dataset, named after the folder.
 
     Raises:
-        DataError: If there is no dataset, or if rows cannot be understood; names file, line and remedy.
+        DataError: If there is no dataset, or rows are invalid; states file, line and next step.
     """
     if not path.is_dir():
-        problem = "is a file; a dataset is a folder" if path.exists() else "does not exist"
-        raise DataError(f"{path} {problem}.", next_step="Name the folder that holds the dataset.")
+        problem = "is a file, not a dataset folder" if path.exists() else "does not exist"
+        raise DataError(f"{path} {problem}.", next_step="Choose the folder of a dataset.")
     if (path / DEMO_UNFINISHED).is_file():
-        raise DataError(f"{path} holds a demonstration set that was not finished.", next_step=_DRAW_AGAIN)
+        raise DataError(f"{path} contains an incomplete demo dataset.", next_step=_DRAW_AGAIN)
     reading = _Reading(path.resolve())
     tables = sorted(each for each in path.iterdir() if each.suffix.lower() in {".csv", ".tsv"} and each.is_file())
     lines = [each for each in (path / PAIRS, path / GROUPS) if each.is_file()]
@@ -116,14 +115,14 @@ def read_folder(path: Path, *, skip_bad_rows: bool = False) -> Dataset:
         tolerant = (path / FEEDBACK_MARKER).is_file()
         for file in lines:
             _read_lines(file, reading, tolerant)
-        reading.problems += [f"{table.name} was not read, because {lines[0].name} is there." for table in tables]
+        reading.problems += [f"{table.name} was ignored because {lines[0].name} exists." for table in tables]
     elif len(tables) == 1:
         _read_table(tables[0], reading)
     else:
         raise _no_dataset(path, tables)
     skipped = settle("", reading.errors, usable=len(reading.examples), skip=skip_bad_rows)
     if not reading.examples:
-        raise DataError(f"{path} holds no examples.", next_step="Add at least one row.")
+        raise DataError(f"{path} has no examples.", next_step="Add at least one row.")
     name, examples = path.resolve().name, reading.examples.values()
     return Dataset.of(name, examples, problems=reading.problems, skipped=skipped)
 
@@ -131,13 +130,13 @@ def read_folder(path: Path, *, skip_bad_rows: bool = False) -> Dataset:
 def _no_dataset(path: Path, tables: list[Path]) -> DataError:
     if tables:
         names = ", ".join(table.name for table in tables[:_SHOWN])
-        return DataError(f"{path} holds several tables: {names}.", next_step="Keep one of them in the folder.")
+        return DataError(f"{path} contains several tables: {names}.", next_step="Keep one of them in the folder.")
     if (path / FEEDBACK_MARKER).is_file():
-        return DataError(f"{path} holds no feedback yet.", next_step="Judge some edits in the app first.")
+        return DataError(f"{path} has no feedback yet.", next_step="Give feedback in the app first.")
     if (path / DEMO_MARKER).is_file():
-        return DataError(f"{path} holds a demonstration set that was not finished.", next_step=_DRAW_AGAIN)
+        return DataError(f"{path} contains an incomplete demo dataset.", next_step=_DRAW_AGAIN)
     return DataError(
-        f"{path} holds no {PAIRS}, {GROUPS} or CSV file.",
+        f"{path} has no {PAIRS}, {GROUPS} or CSV file.",
         next_step="Add a CSV file with the columns instruction, source, candidate_a, candidate_b and preference.",
     )
 
@@ -161,7 +160,7 @@ def _read_lines(file: Path, reading: _Reading, tolerant: bool) -> None:
             continue
         reading.add(file, number, row)
     if torn:
-        reading.problems.append(f"{file.name}: {torn} line(s) that a crash left torn were passed over.")
+        reading.problems.append(f"{file.name}: ignored {torn} line{'s' * (torn > 1)} truncated by a crash.")
 
 
 def _read_table(file: Path, reading: _Reading) -> None:
@@ -173,27 +172,27 @@ def _read_table(file: Path, reading: _Reading) -> None:
     if absent:
         raise DataError(
             f"{file} line 1 has no column {', '.join(absent)}.",
-            next_step="Name the columns in the first line: instruction, source, candidate_a, candidate_b, preference, "
-            "or say which column is what, as in --field source=COLUMN.",
+            next_step="Use the header instruction, source, candidate_a, candidate_b, preference, "
+            "or map the columns with options such as --field source=COLUMN.",
         )
     twice = [name for name, count in Counter(header).items() if count > 1 and name in _CSV_COLUMNS]
     if twice:
         raise DataError(f"{file} line 1 has the column {twice[0]} twice.", next_step="Keep one of them.")
     unused = [name for name in header if name not in _CSV_COLUMNS]
     if unused:
-        reading.problems.append(f"{file.name}: columns that are not used: {', '.join(map(repr, unused))}.")
+        reading.problems.append(f"{file.name}: unused columns: {', '.join(map(repr, unused))}.")
     for number, cells in rows:
         if len(cells) > len(header):
-            problem = f"{len(cells)} cells, but the header names {len(header)} (is an instruction not quoted?)"
+            problem = f"{len(cells)} cells, but the header has {len(header)} (is an instruction not quoted?)"
             reading.refuse(file, number, _RowError(problem))
             continue
         reading.add(file, number, dict(zip(header, cells, strict=False)))
 
 
 def _delimiter(text: str) -> str:
-    """The separator with which the header has the most known columns.
+    """Return the separator for which the header has the most known columns.
 
-    `csv.Sniffer` guesses from all of the text and is led astray by instructions full of commas. The header is known.
+    `csv.Sniffer` considers the whole text and is misled by instructions with commas.
     """
 
     def known(delimiter: str) -> int:
@@ -207,7 +206,7 @@ def _delimiter(text: str) -> str:
 
 
 def csv_rows(file: Path, text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """Rows with the number of the line they begin on; lines without content are passed over."""
+    """Yield non-empty rows with the number of their first line."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     while True:
         begin = reader.line_num + 1
@@ -217,7 +216,8 @@ def csv_rows(file: Path, text: str, delimiter: str) -> Iterator[tuple[int, list[
             return
         except csv.Error as error:
             raise DataError(
-                f"{file} line {begin}: {error}.", next_step='Close every quotation mark; write one inside a cell as "".'
+                f"{file} line {begin}: {error}.",
+                next_step='Close all quotation marks, and escape one inside a cell as "".',
             ) from None
         if any(cell.strip() for cell in cells):
             yield begin, cells
@@ -252,9 +252,9 @@ def _candidate_names(row: Mapping[str, Any]) -> list[str]:
         cells = [_string(row, key) for key in _CANDIDATES]
         names = [name for name in cells if name.strip()]
         if names != cells[: len(names)]:
-            raise _RowError(f"{_CANDIDATES[len(names) - 1]} is given, but one before it is empty")
+            raise _RowError(f"{_CANDIDATES[len(names) - 1]} is set, but an earlier candidate is empty")
     if not 2 <= len(names) <= len(LABELS):
-        raise _RowError(f"{len(names)} candidate{'s' * (len(names) != 1)}; 2 to {len(LABELS)} are needed")
+        raise _RowError(f"{len(names)} candidate{'s' * (len(names) != 1)}; 2 to {len(LABELS)} are required")
     return names
 
 
@@ -265,7 +265,7 @@ def _preference(row: Mapping[str, Any], count: int) -> str | None:
         if given.casefold() == name.casefold():
             return name
     if given:
-        raise _RowError(f"the preference {given[:40]!r} is none of {', '.join(allowed)}")
+        raise _RowError(f"the preference {given[:40]!r} is not one of {', '.join(allowed)}")
     return None
 
 
@@ -276,33 +276,33 @@ def _best(best: object, count: int) -> str:
 
 
 def _string(row: Mapping[str, Any], key: str) -> str:
-    """A text of the row; empty when absent."""
+    """Return a text of the row, empty if absent."""
     value = row.get(key)
     if value is None:
         return ""
     if not isinstance(value, str):
         raise _RowError(f"`{key}` is not a text")
     if any("\ud800" <= letter <= "\udfff" for letter in value):
-        raise _RowError(f"`{key}` holds half of a surrogate pair, which is no character")
+        raise _RowError(f"`{key}` contains an unpaired surrogate")
     return value
 
 
 def _image(name: str, role: str, root: Path) -> ImageInput:
-    """Check that a path stays inside the folder. Symbolic links count by where they lead."""
+    """Return an image after checking that its path stays inside the folder, following symbolic links."""
     name = name.strip()
     if not name:
         raise _RowError(f"the {role} is empty")
     if any(letter < " " or letter == "\x7f" for letter in name):
-        raise _RowError(f"the {role} {name[:80]!r} holds a control character")
+        raise _RowError(f"the {role} {name[:80]!r} contains a control character")
     if PureWindowsPath(name).drive or name.startswith("/") or "\\" in name:
         raise _RowError(f"the {role} {name[:80]!r} is not a relative path with forward slashes", _FIX_PATHS)
     if ".." in name.split("/"):
-        raise _RowError(f"the {role} {name[:80]!r} leaves the folder", _FIX_PATHS)
+        raise _RowError(f"the {role} {name[:80]!r} is outside the folder", _FIX_PATHS)
     path = root / name
     try:
         inside = path.resolve().is_relative_to(root)
     except (OSError, RuntimeError):
-        raise _RowError(f"the {role} {name[:80]!r} cannot be followed on this disk", _FIX_PATHS) from None
+        raise _RowError(f"the {role} {name[:80]!r} cannot be resolved", _FIX_PATHS) from None
     if not inside:
-        raise _RowError(f"the {role} {name[:80]!r} is a link that leaves the folder", _FIX_PATHS)
+        raise _RowError(f"the {role} {name[:80]!r} is a link to a file outside the folder", _FIX_PATHS)
     return ImageInput(name=name, path=path)

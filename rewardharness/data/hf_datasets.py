@@ -1,9 +1,8 @@
-"""Tables as the packages `datasets` and `pyarrow` keep them: which files make a split, and what their columns hold.
+"""Read tables with `datasets` and `pyarrow`: configs, splits, column types and rows.
 
-The only importer of both. `datasets` is asked for what it defines: the rules by which a repository is divided into
-configs and splits, the meaning of columns (its features), and its own folders (`save_to_disk`). Parquet is read by
-`pyarrow`, some rows at a time: `load_dataset` would fetch every split of a config, write all of it once more as Arrow,
-and take the address of the Hub from nowhere but the environment. No code of a dataset is ever run.
+This is the only module that imports them. `datasets` provides the rules for configs and splits, the features of
+columns, and `save_to_disk` folders. `pyarrow` reads Parquet in batches: `load_dataset` would download every split of a
+config, copy it to Arrow, and read the Hub address from the environment only. Dataset code is never executed.
 """
 
 import uuid
@@ -19,25 +18,25 @@ from rewardharness.errors import DataError, MissingPackageError
 from rewardharness.files import megabytes
 
 ARROW_TABLES = frozenset({".parquet", ".arrow"})
-"""Endings of the tables that are read here."""
+"""Extensions of the tables that this module reads."""
 
 TABLES = ARROW_TABLES | TEXT_TABLES
-"""Endings of all tables."""
+"""Extensions of all supported tables."""
 
 CARD = "README.md"
-"""The card of a repository: its header may say which files make a split."""
+"""Dataset card; its header may define the files of each split."""
 
 DISK_STATE = "state.json"
 """File that marks a folder written by `save_to_disk`."""
 
 DISK_SPLITS = "dataset_dict.json"
-"""File that marks a folder of such folders, one for each split."""
+"""File that marks a folder with one such folder per split."""
 
 DEFAULT = "default"
-"""Name of the config of a dataset that names none."""
+"""Config name of a dataset without named configs."""
 
 MAX_GROUP = 4 << 30
-"""Bytes of a group of rows of a Parquet file, unpacked, at most."""
+"""Maximum uncompressed size of a Parquet row group, in bytes."""
 
 _BATCH = 16
 _BUFFER = 1 << 20
@@ -45,31 +44,31 @@ _MAX_HEADER = 200_000
 _MAX_DEPTH = 20
 _BINARY = ("binary", "large_binary")
 _LEFT_OUT = ("Audio", "Video", "Pdf", "Nifti", "Mesh", "BioSequence", "BioStructure")
-"""Features that no judge of images reads; their columns are left out."""
+"""Features that are not used; their columns are skipped."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Which tables a dataset has."""
+    """The tables of a dataset."""
 
     configs: Mapping[str, Mapping[str, tuple[str, ...]]]
-    """Config, split, paths of its files."""
+    """File paths by config and split."""
     default: str
-    """The config that is meant when none is named; empty where one has to be named."""
+    """Name of the default config; empty if there is none."""
 
 
 def find_layout(paths: Collection[str], card: str) -> Layout:
-    """Find the configs and splits of a dataset, by the rules of `datasets`.
+    """Return the configs and splits of a dataset by the rules of `datasets`.
 
     Args:
         paths: Its files, relative, with `/`.
-        card: Text of its card; empty when there is none.
+        card: Text of its card, empty without one.
 
     Returns:
-        The layout; without configs when there is no table that could be read.
+        The layout; without configs if there is no supported table.
 
     Raises:
-        DataError: If the header of the card cannot be followed.
+        DataError: If the header of the card is invalid.
         MissingPackageError: If `datasets` is not installed.
     """
     with _packages():
@@ -81,7 +80,7 @@ def find_layout(paths: Collection[str], card: str) -> Layout:
     except (ValueError, TypeError, AttributeError, KeyError) as error:
         reason = " ".join(str(error).split())[:200]
         step = "Correct `configs` in its README.md."
-        raise DataError(f"The card of the dataset cannot be followed: {reason}", next_step=step) from None
+        raise DataError(f"The dataset card is invalid: {reason}", next_step=step) from None
     with _as_files(tables) as root:
         if not stated:
             splits = _splits(root, None)
@@ -94,7 +93,7 @@ def find_layout(paths: Collection[str], card: str) -> Layout:
 
 
 def _header(card: str) -> dict[str, Any]:
-    """The header of a card. It comes from strangers, so what could unfold without end is refused."""
+    """Return the header of an untrusted card, rejecting anchors, aliases and deep nesting."""
     import yaml
 
     lines = [line.rstrip() for line in card.split("\n")]
@@ -117,7 +116,7 @@ def _header(card: str) -> dict[str, Any]:
 
 @contextmanager
 def _as_files(paths: Collection[str]) -> Iterator[str]:
-    """Lay out empty files in memory, which `datasets` looks for patterns in. Yields their root."""
+    """Create empty files in memory, for the pattern matching of `datasets`. Yields their root."""
     import fsspec
 
     memory = fsspec.filesystem("memory")
@@ -132,7 +131,7 @@ def _as_files(paths: Collection[str]) -> Iterator[str]:
 
 
 def _splits(base: str, patterns: Any, root: str = "") -> dict[str, tuple[str, ...]]:
-    """Files of each split, of the one kind that most of them are."""
+    """Return the files of each split with the most common extension."""
     from datasets.data_files import get_data_patterns, resolve_pattern, sanitize_patterns
 
     try:
@@ -154,9 +153,9 @@ def _splits(base: str, patterns: Any, root: str = "") -> dict[str, tuple[str, ..
 
 
 def _inside(pattern: str) -> str:
-    """Refuse a pattern that does not stay in the repository."""
+    """Return a pattern after checking that it stays in the repository."""
     if "://" in pattern or "::" in pattern or pattern.startswith(("/", "~")) or ".." in pattern.split("/"):
-        raise DataError(f"The card of the dataset names files outside of it: {pattern[:100]!r}.")
+        raise DataError(f"The dataset card refers to files outside the repository: {pattern[:100]!r}.")
     return pattern.removeprefix("./")
 
 
@@ -167,7 +166,7 @@ def _of_one_kind(paths: list[str]) -> tuple[str, ...]:
 
 
 def disk_layout(folder: Path) -> Layout | None:
-    """Find the splits of a folder that `save_to_disk` wrote; None when it is none."""
+    """Return the layout of a `save_to_disk` folder, or None."""
     if (folder / DISK_STATE).is_file():
         return Layout({DEFAULT: {"train": (".",)}}, DEFAULT)
     if not (folder / DISK_SPLITS).is_file():
@@ -175,7 +174,7 @@ def disk_layout(folder: Path) -> Layout | None:
     stated = files.read_json(folder / DISK_SPLITS)
     splits = stated.get("splits") if isinstance(stated, dict) else None
     if not isinstance(splits, list) or not all(_is_plain_name(name) for name in splits):
-        raise DataError(f"{folder / DISK_SPLITS} lists no splits.", next_step="Save the dataset again.")
+        raise DataError(f"{folder / DISK_SPLITS} has no valid list of splits.", next_step="Save the dataset again.")
     return Layout({DEFAULT: {name: (name,) for name in splits}}, DEFAULT)
 
 
@@ -184,18 +183,18 @@ def _is_plain_name(name: object) -> bool:
 
 
 def read_table(path: Path) -> Table:
-    """Open a table: a file with an ending of `TABLES`, or a folder that `save_to_disk` wrote.
+    """Open a table: a file with an extension in `TABLES`, or a `save_to_disk` folder.
 
     Raises:
-        DataError: If it is damaged, or is not what its ending says.
-        MissingPackageError: If `datasets` is not installed and it is not text.
+        DataError: If it is damaged or does not match its extension.
+        MissingPackageError: If `datasets` is not installed and required.
     """
     ending = path.suffix.lower()
     if ending in TEXT_TABLES and not path.is_dir():
         return read_text_table(path)
     if not path.is_dir() and ending not in ARROW_TABLES:
         listed = ", ".join(sorted(TABLES))
-        raise DataError(f"{path} is no table that can be read.", next_step=f"Name a file that ends in {listed}.")
+        raise DataError(f"{path} is not a supported table.", next_step=f"Supported extensions: {listed}.")
     with _packages(), _reading(path):
         return _read_parquet(path) if ending == ".parquet" and not path.is_dir() else _read_arrow(path)
 
@@ -212,7 +211,7 @@ def _packages() -> Iterator[None]:
 
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
-    """Turn what a damaged table raises into words."""
+    """Convert exceptions of damaged tables to DataError."""
     from pyarrow import ArrowException
 
     try:
@@ -221,9 +220,9 @@ def _reading(path: Path) -> Iterator[None]:
         raise DataError(f"{path} does not exist.", next_step="Check the path.") from None
     except (ArrowException, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         if isinstance(error, OSError) and error.errno:
-            raise  # the disk, not what lies on it
+            raise  # a disk error, not a damaged table
         what = " ".join(str(error).split())[:200]
-        raise DataError(f"{path} cannot be read: {what}", next_step="Fetch or write it again.") from None
+        raise DataError(f"{path} cannot be read: {what}", next_step="Download or write it again.") from None
 
 
 def _read_parquet(path: Path) -> Table:
@@ -233,11 +232,11 @@ def _read_parquet(path: Path) -> Table:
         shapes, count = _shapes(opened.schema_arrow), opened.metadata.num_rows
         groups = [opened.metadata.row_group(number).total_byte_size for number in range(opened.num_row_groups)]
     if groups and max(groups) > MAX_GROUP:
-        message = f"{path} has a group of rows of {megabytes(max(groups))} MB, which would have to fit into memory."
-        raise DataError(message, next_step="Write it again with smaller groups of rows (row_group_size).")
+        message = f"{path} has a row group of {megabytes(max(groups))} MB, which would have to fit in memory."
+        raise DataError(message, next_step="Write it again with a smaller row_group_size.")
 
     def rows() -> Iterator[Mapping[str, Any]]:
-        # Buffered and without threads it holds one group of rows, not several.
+        # Buffered and without threads, only one row group is in memory.
         with _reading(path), parquet.ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False) as table:
             for batch in table.iter_batches(_BATCH, columns=list(shapes), use_threads=False):
                 yield from batch.to_pylist()
@@ -246,13 +245,13 @@ def _read_parquet(path: Path) -> Table:
 
 
 def _read_arrow(path: Path) -> Table:
-    """Read an Arrow file of the cache, or a folder of `save_to_disk`; both are mapped into memory."""
+    """Read an Arrow file or a `save_to_disk` folder, memory-mapped."""
     import datasets
 
     if path.is_dir():
         stated = files.read_json(path / DISK_STATE)
         if not all(_is_plain_name(each["filename"]) for each in stated["_data_files"]):
-            raise ValueError(f"{DISK_STATE} names files elsewhere")
+            raise ValueError(f"{DISK_STATE} refers to files outside the folder")
         table = datasets.load_from_disk(str(path), keep_in_memory=False)
     else:
         table = datasets.Dataset.from_file(str(path), in_memory=False)
@@ -260,11 +259,11 @@ def _read_arrow(path: Path) -> Table:
 
 
 def table_of(dataset: Any, path: Path = Path("The dataset")) -> Table:
-    """Return a `datasets.Dataset` as a table, with its images as they are stored.
+    """Return a `datasets.Dataset` as a table with its original image bytes.
 
     Args:
         dataset: The dataset.
-        path: Where it is on disk, for messages.
+        path: Path on disk, for messages.
     """
     shapes = _shapes(dataset.features.arrow_schema)
 
@@ -277,12 +276,12 @@ def table_of(dataset: Any, path: Path = Path("The dataset")) -> Table:
 
 
 def _shapes(schema: Any) -> dict[str, Shape]:
-    """Shape of each column that is read."""
+    """Return the shape of each supported column."""
     from datasets import Features
 
     try:
         features = Features.from_arrow_schema(schema)
-    except (ValueError, LookupError, TypeError, AttributeError):  # what the file says about itself makes no sense
+    except (ValueError, LookupError, TypeError, AttributeError):  # invalid metadata in the file
         features = Features.from_arrow_schema(schema.remove_metadata())
     return {name: _shape(feature) for name, feature in features.items() if type(feature).__name__ not in _LEFT_OUT}
 
@@ -292,7 +291,7 @@ def _shape(feature: Any) -> Shape:
 
     if isinstance(feature, dict):
         if set(feature) == {"bytes", "path"} and getattr(feature["bytes"], "dtype", "") in {*_BINARY, "null"}:
-            return IMAGE  # as `Image` is kept, written without saying so
+            return IMAGE  # an `Image` stored without its feature
         inner = {key: shape for key, each in feature.items() if (shape := _shape(each)) is not None}
         return {"keys": inner} if inner else None
     if isinstance(feature, (List, LargeList)):

@@ -1,7 +1,6 @@
-"""Reads what datasets write for a preference: words, orders such as `A>B`, scores and ranks.
+"""Parse preference labels: words, orders such as `A>B`, scores and ranks.
 
-Nothing is guessed. A number says nothing by itself (candidates are counted from 0 here and from 1 there), so numbers
-are read only where a map of values says what they mean.
+Numeric labels are ambiguous (candidates are counted from 0 or from 1), so they require a value map.
 """
 
 import math
@@ -12,10 +11,10 @@ from rewardharness.errors import InputError
 from rewardharness.schema import LABELS, TIE
 
 Values = Mapping[str, str | None]
-"""What each value of a label means, by `label_key`: a letter, `tie`, or None for no label."""
+"""Meaning of label values by `label_key`: a letter, `tie`, or None for no label."""
 
 COUNTED = {f"from-{start}": {str(start + place): label for place, label in enumerate(LABELS)} for start in (0, 1)}
-"""Short for the two ways of counting candidates."""
+"""Shorthands for candidate indices that start at 0 or 1."""
 
 _NAMES = ("", "candidate ", "image ", "option ", "response ", "output ", "edit ", "model ")
 _WORDS: dict[str, str | None] = {
@@ -29,14 +28,14 @@ _STEP = re.compile(r"([<>=])[<>=]*([a-z])")
 
 
 class UnknownLabelError(ValueError):
-    """A value that no rule reads."""
+    """A label value is not recognized."""
 
 
 def label_key(value: object) -> str:
-    """Write a value of a label so that equal values are equal: one spelling, no case, no spaces around.
+    """Normalize a label value: one spelling, case-folded, without surrounding spaces.
 
     Returns:
-        The key; empty for what is no label: None, an empty text, a number that is none.
+        The key; empty for None, an empty text and NaN.
     """
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return ""
@@ -46,43 +45,45 @@ def label_key(value: object) -> str:
 
 
 def read_values(given: object) -> Values:
-    """Read a map of values as a user writes it.
+    """Parse a value map.
 
     Args:
         given: A mapping from values to letters, `tie` or nothing; or `from-0` or `from-1`.
 
     Raises:
-        InputError: If it says something else.
+        InputError: If the map is invalid.
     """
-    step = "Map each value to A, B, C, D, tie or nothing; or write from-0 or from-1."
+    step = "Map each value to A, B, C, D, tie or nothing, or use from-0 or from-1."
     if isinstance(given, str) and given in COUNTED:
         return dict(COUNTED[given])
     if not isinstance(given, Mapping) or not given:
-        raise InputError(f"{str(given)[:80]!r} does not say what labels mean.", next_step=step)
+        raise InputError(f"{str(given)[:80]!r} is not a valid map of label values.", next_step=step)
     meant = {label.lower(): label for label in LABELS} | {TIE: TIE, "": None, "none": None}
     values: dict[str, str | None] = {}
     for value, meaning in given.items():
         key, word = label_key(value), label_key(meaning)
         if not key or word not in meant:
-            raise InputError(f"The label {str(value)[:40]!r} cannot mean {str(meaning)[:40]!r}.", next_step=step)
+            raise InputError(
+                f"The label {str(value)[:40]!r} cannot be mapped to {str(meaning)[:40]!r}.", next_step=step
+            )
         if values.setdefault(key, meant[word]) != meant[word]:
-            raise InputError(f"The label {key!r} is given two meanings.", next_step=step)
+            raise InputError(f"The label {key!r} is mapped twice.", next_step=step)
     return values
 
 
 def read_label(value: object, count: int, values: Values | None = None) -> str | None:
-    """Read one label.
+    """Parse one label.
 
     Args:
-        value: What stands in the table.
+        value: The value in the table.
         count: Number of candidates, 2 to 4.
-        values: What values mean; None for the usual words, letters, and orders such as `A>B` or `B<A=C`.
+        values: Meaning of values; None for common words, letters, and orders such as `A>B` or `B<A=C`.
 
     Returns:
-        The letter of the best candidate; `tie` when the first are level; None for no label.
+        The letter of the best candidate; `tie` if several are best; None for no label.
 
     Raises:
-        UnknownLabelError: If it cannot be read, or names a candidate that is not there.
+        UnknownLabelError: If the value is unknown or refers to a missing candidate.
     """
     key = label_key(value)
     if not key:
@@ -99,7 +100,7 @@ def read_label(value: object, count: int, values: Values | None = None) -> str |
 
 
 def _best_of_order(key: str, count: int) -> str:
-    """Read `A>B`, `[[B>>A]]`, `A=B` or `C<A=B`: every candidate once, all signs in one direction."""
+    """Parse `A>B`, `[[B>>A]]`, `A=B` or `C<A=B`: every candidate once, all signs in one direction."""
     found = _ORDER.fullmatch(key.replace(" ", ""))
     steps = _STEP.findall(found[2]) if found else []
     signs = {sign for sign, _ in steps} - {"="}
@@ -113,17 +114,17 @@ def _best_of_order(key: str, count: int) -> str:
 
 
 def best_by_score(scores: Sequence[object], *, lowest: bool = False) -> str | None:
-    """Find the best candidate by numbers.
+    """Return the best candidate by scores or ranks.
 
     Args:
-        scores: One for each candidate: numbers, or texts that are numbers.
-        lowest: Whether the lowest is the best, as of ranks.
+        scores: One number per candidate, possibly as text.
+        lowest: Whether the lowest number is the best, as for ranks.
 
     Returns:
-        Its letter; `tie` when the first are level; None when a number is missing.
+        Its letter; `tie` if several are best; None if a number is missing.
 
     Raises:
-        UnknownLabelError: If something is not a number.
+        UnknownLabelError: If a value is not a number.
     """
     numbers = [_number(score) for score in scores]
     if any(number is None for number in numbers):

@@ -1,4 +1,4 @@
-"""Opens a dataset by what a user calls it. The single door for everyone who asks for examples."""
+"""Open a dataset by its specification, such as a path or a Hub name."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,35 +20,35 @@ from rewardharness.settings import Settings
 __all__ = ["DEMO", "FEEDBACK", "Opened", "Progress", "open_data", "open_described", "parse_spec"]
 
 DEMO = "demo"
-"""Spelling of the demonstration set, drawn once into `RH_HOME`."""
+"""Name of the demo dataset, which is generated once in `RH_HOME`."""
 
 FEEDBACK = "feedback"
-"""Spelling of what people said in the app."""
+"""Name of the feedback given in the app."""
 
 DEMO_PAIRS = 100
-"""Pairs of the demonstration set that is drawn by this name."""
+"""Number of pairs of the dataset `demo`."""
 
 HUB = "hf:"
-"""What a dataset on the Hub may begin with; needed where a folder has the same name."""
+"""Prefix of a dataset on the Hub; required if a folder has the same name."""
 
 _SMALL = frozenset({".csv", ".tsv", ".json"})
 _SPELLINGS = (
-    f"Name `{DEMO}`, `{FEEDBACK}`, a folder, a table (.parquet, .jsonl, .csv, ...), or a dataset on the Hub: "
+    f"Use `{DEMO}`, `{FEEDBACK}`, a folder, a table (.parquet, .jsonl, .csv, ...), or a dataset on the Hub: "
     "org/name[@revision][:config/split]."
 )
 
 
 @dataclass(frozen=True)
 class Opened:
-    """A dataset, and how it was read."""
+    """A dataset with its table and field map."""
 
     dataset: Dataset
     rows: Rows | None = None
-    """The table behind it; None for folders of our own format."""
+    """The table; None for folders in the native format."""
     fields: FieldMap | None = None
-    """Which column of the table was read as what."""
+    """Field map of the table."""
     how: str = ""
-    """How the fields were found, one sentence."""
+    """One sentence on how the field map was determined."""
 
 
 def open_data(
@@ -60,26 +60,26 @@ def open_data(
     progress: Progress | None = None,
     skip_bad_rows: bool = False,
 ) -> Dataset:
-    """Open a dataset by what a user calls it.
+    """Open a dataset by its specification.
 
     Args:
-        spec: `demo` for the demonstration set, which is drawn when it is not there yet; `feedback` for what people
-            said in the app; a folder as `read_folder` reads it; a table on this disk, or a folder of tables; or a
-            dataset on the Hub: `org/name[@revision][:config/split]`, with `hf:` before it where a folder has that name.
-        settings: Where this project's own data lie, and how the Hub is reached.
-        fields: Which column of a table is what; what it leaves open is recognized. Tables only.
-        token: A token for the Hub; None for the one of this computer, False for none at all.
-        progress: Told how the work goes on, where it takes long.
-        skip_bad_rows: Leave rows out that cannot be used; they stand in `skipped` and count as not judged. Without it
-            one such row is an error.
+        spec: `demo` for the demo dataset, which is generated if missing; `feedback` for preferences given in the app;
+            a folder for `read_folder`; a local table or folder of tables; or a dataset on the Hub,
+            `org/name[@revision][:config/split]`, prefixed with `hf:` if a folder has that name.
+        settings: Data folder and Hub settings.
+        fields: Field map of a table; omitted fields are inferred from the column names.
+        token: A Hub token; None for the token stored on this computer, False for none.
+        progress: Called with the progress of long operations.
+        skip_bad_rows: Skip invalid rows; they are listed in `skipped` and count as not judged. Otherwise an invalid row
+            is an error.
 
     Returns:
-        The dataset, with what is odd about it in `problems`.
+        The dataset, with warnings in `problems`.
 
     Raises:
-        InputError: If the spelling cannot be read.
-        DataError: If there is no such dataset, or it cannot be read.
-        MissingPackageError: If a package that is needed is not installed.
+        InputError: If the specification is invalid.
+        DataError: If the dataset does not exist or cannot be read.
+        MissingPackageError: If a required package is not installed.
     """
     opened = open_described(spec, settings, fields=fields, token=token, progress=progress, skip_bad_rows=skip_bad_rows)
     return opened.dataset
@@ -94,20 +94,22 @@ def open_described(
     progress: Progress | None = None,
     skip_bad_rows: bool = False,
 ) -> Opened:
-    """Open a dataset as `open_data` does, and say how it was read."""
+    """Open a dataset like `open_data`, with its table and field map."""
     source = parse_spec(spec)
     if source is None and fields is not None and spec not in {DEMO, FEEDBACK}:
-        source = RowSource(path=Path(spec))  # whoever names columns means a table
+        source = RowSource(path=Path(spec))  # a field map implies a table
     if source is None:
         if fields is not None:
-            raise InputError(f"{spec} has no columns to name.", next_step="Leave --field and --fields out.")
+            raise InputError(f"{spec} has no columns.", next_step="Omit --field and --fields.")
         return Opened(_open_own(spec, settings, progress, skip_bad_rows))
     try:
         rows = open_rows(source, settings, token=token, progress=progress)
     except MissingRepoError as error:
         if spec.startswith(HUB):
             raise
-        raise MissingRepoError(f"{error.message} Nor is there a folder {spec!r}.", next_step=error.next_step) from None
+        raise MissingRepoError(
+            f"{error.message} There is no folder {spec!r} either.", next_step=error.next_step
+        ) from None
     found = complete(rows, fields or FieldMap(), source.hub)
     name, at, part = rows.name.partition(":") if source.hub else (rows.name, "", "")
     full = f"{name}@{rows.revision}{at}{part}" if source.hub else name
@@ -117,24 +119,24 @@ def open_described(
 
 
 def parse_spec(spec: str) -> RowSource | None:
-    """Read how a user spells a dataset.
+    """Parse a dataset specification.
 
     Returns:
-        Where its table lies; None for what is no table: `demo`, `feedback` and folders of our own format.
+        The table; None for `demo`, `feedback` and folders in the native format.
 
     Raises:
-        DataError: If nothing goes by that name.
-        InputError: If it is empty, or begins with `hf:` and cannot be the name of a dataset.
+        DataError: If the dataset does not exist.
+        InputError: If it is empty, or has the prefix `hf:` and is not a valid name.
     """
     if not spec:
-        raise InputError("No data were named.", next_step=_SPELLINGS)
+        raise InputError("No dataset was specified.", next_step=_SPELLINGS)
     if spec in {DEMO, FEEDBACK}:
         return None
     if spec.startswith(HUB):
         found = _hub_source(spec.removeprefix(HUB))
         if found is None:
-            step = f"Write {HUB}org/name[@revision][:config/split]."
-            raise InputError(f"{spec[:120]!r} cannot be the name of a dataset on the Hub.", next_step=step)
+            step = f"Use {HUB}org/name[@revision][:config/split]."
+            raise InputError(f"{spec[:120]!r} is not a valid dataset name on the Hub.", next_step=step)
         return found
     path = Path(spec).expanduser()
     if path.is_dir():
@@ -148,7 +150,7 @@ def parse_spec(spec: str) -> RowSource | None:
 
 
 def _hub_source(spec: str) -> RowSource | None:
-    """Read `org/name[@revision][:config[/split]]`; None when it is no such thing."""
+    """Parse `org/name[@revision][:config[/split]]`; return None if it does not match."""
     place, _, part = spec.partition(":")
     repo, at, revision = place.partition("@")
     config, _, split = part.partition("/")
@@ -158,7 +160,9 @@ def _hub_source(spec: str) -> RowSource | None:
 
 
 def _is_ours(folder: Path) -> bool:
-    """Whether a folder is for `read_folder`: it has its files, its markers, or a CSV file and no greater table."""
+    """Return whether a folder is for `read_folder`: it has its files, its markers, or a CSV file and no larger
+    table.
+    """
     if any((folder / name).exists() for name in (PAIRS, GROUPS, FEEDBACK_MARKER, DEMO_MARKER, DEMO_UNFINISHED)):
         return True
     kinds = {each.suffix.lower() for each in data_files(folder)} & TABLES
@@ -168,7 +172,7 @@ def _is_ours(folder: Path) -> bool:
 def _open_own(spec: str, settings: Settings, progress: Progress | None, skip_bad_rows: bool) -> Dataset:
     if spec == FEEDBACK:
         if not settings.feedback.is_dir():
-            raise DataError("There is no feedback yet.", next_step="Judge some edits in the app first.")
+            raise DataError("There is no feedback yet.", next_step="Give feedback in the app first.")
         return read_folder(settings.feedback, skip_bad_rows=skip_bad_rows)
     if spec == DEMO:
         return _open_demo(settings.home / "data" / f"demo-{DEMO_PAIRS}", settings.workers, progress)
@@ -178,7 +182,7 @@ def _open_own(spec: str, settings: Settings, progress: Progress | None, skip_bad
 def _open_demo(folder: Path, workers: int, progress: Progress | None) -> Dataset:
     try:
         return read_folder(folder)
-    except DataError:  # not there, or left unfinished
+    except DataError:  # missing or incomplete
         from rewardharness.demo.dataset import make_demo
 
         def drawn(done: int, total: int) -> None:

@@ -1,10 +1,10 @@
-"""Rows on disk: the values of a table as JSON lines, and its images as the files they were.
+"""Store tables on disk: values as JSON Lines, images as their original files.
 
-    tables/<key>.jsonl    one row a line; an image stands there as the name of its file and its size
-    tables/<key>.json     the columns and their shapes; written last, so a table without it was never finished
-    images/<sha256>.png   the bytes of an image as they were stored, once, however many rows show it
+    tables/<key>.jsonl    one row per line; an image is the name and size of its file
+    tables/<key>.json     the columns and their shapes; written last, so a table without it is incomplete
+    images/<sha256>.png   the original bytes of an image, stored once
 
-An image that already lies beside a table on this disk is not copied; its row holds its name alone.
+Local images next to a table are not copied; their rows contain only the name.
 """
 
 import json
@@ -25,7 +25,7 @@ from rewardharness.files import check_space
 from rewardharness.schema import ImageInput
 
 FORMAT = 2
-"""Version of what is written; tables of another one are written anew."""
+"""Format version; tables of other versions are written again."""
 
 _CHUNK = 32
 _LEAST = 1 << 20
@@ -34,32 +34,31 @@ _SHOWN = 5
 
 @dataclass(frozen=True)
 class Rows:
-    """A table that can be read again and again, row by row, without holding its images in memory.
+    """A table that can be iterated repeatedly without loading its images.
 
-    Each row is a mapping from every column to its value. An image is a `schema.ImageInput` that lies on disk, exactly
-    as it was stored; a list of images is a tuple of them. A cell of such a column that holds something else is that as
-    text. Everything else is a plain JSON value; a column that a row does not have is None, as is a number that is none.
+    Each row maps every column to its value. An image is a `schema.ImageInput` with a file on disk; a list of images is
+    a tuple. Other values in an image column are text. All other values are plain JSON; missing values and NaN are None.
     """
 
     name: str
-    """How people call it: `org/name`, with `:config/split` where there are several, or the name of a file."""
+    """Display name: `org/name`, with `:config/split` if there are several, or a file name."""
     revision: str
-    """The full id of the commit; for what lies on this disk, a SHA-256 of the tables."""
+    """The full commit id; for local tables, their SHA-256."""
     columns: tuple[str, ...]
     count: int
     """Number of rows."""
     shapes: Mapping[str, Shape] = field(repr=False)
-    """What the values of each column are, see `tables`."""
+    """Shape of each column (see `tables`)."""
     lines: Path = field(repr=False)
-    """The file that holds the rows."""
+    """The file with the rows."""
     beside: Path = field(repr=False)
-    """The folder that images which were not copied lie in."""
+    """The folder of images that were not copied."""
     notes: tuple[str, ...] = ()
-    """What a user should know, in sentences."""
+    """Warnings for the user, as sentences."""
 
     @property
     def images(self) -> frozenset[str]:
-        """The columns that hold an image, or a list of images."""
+        """The columns with images or lists of images."""
         return frozenset(name for name, shape in self.shapes.items() if shape in (IMAGE, {"list": IMAGE}))
 
     def __iter__(self) -> Iterator[Mapping[str, Any]]:
@@ -72,19 +71,19 @@ class Rows:
 
 @dataclass(frozen=True)
 class Part:
-    """One file of a table that is about to be written."""
+    """One file of a table to store."""
 
     table: Table
     folder: str
-    """Where it lies in its dataset, with `/`; names of images in it are relative to that. Empty at the top."""
+    """Its folder in the dataset, with `/`, to which image names are relative. Empty at the top level."""
 
 
 Fetch = Callable[[Collection[str]], Mapping[str, Path]]
-"""Fetches files of a dataset by name, and tells where those that exist lie."""
+"""Downloads files of a dataset by name and returns the paths of those that exist."""
 
 
 def open_stored(folder: Path, key: str, *, name: str, revision: str, beside: Path) -> Rows | None:
-    """Open a table that was written before; None when it was not, or when something of it has gone."""
+    """Open a stored table; return None if it is missing or incomplete."""
     lines, about = _places(folder, key)
     with suppress(DataError, OSError, ValueError, LookupError, TypeError, AttributeError):
         stated = files.read_json(about)
@@ -106,22 +105,22 @@ def store(
     fetch: Fetch | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> None:
-    """Write a table. What a killed process left of it is made use of.
+    """Store a table, reusing files of an interrupted process.
 
     Args:
         folder: The folder of its dataset.
         key: Name of the table in it.
         parts: Its files in order.
-        beside: The folder that images which are not copied lie in.
-        fetch: Fetches the images that the table names, to be copied; None when they lie beside it and stay there.
-        progress: Told the number of rows that are written, and of all.
+        beside: The folder of images that are not copied.
+        fetch: Downloads the referenced images to copy; None if they are local and stay in place.
+        progress: Called with the number of written rows and of all rows.
 
     Raises:
-        DataError: If the files do not belong together, not one image is where they say, or the disk has no room.
+        DataError: If the files have different columns, no referenced image exists, or the disk is full.
     """
     files.remove_stale(folder / "images")
     shapes = _merged(part.table for part in parts)
-    keeping = _Keeping(folder, beside, fetch)
+    keeping = _ImageStore(folder, beside, fetch)
     lines: list[str] = []
     total = sum(part.table.count for part in parts)
     for part in parts:
@@ -152,22 +151,20 @@ def _places(folder: Path, key: str) -> tuple[Path, Path]:
 
 
 def _merged(tables: Iterable[Table]) -> dict[str, Shape]:
-    """Columns of all files. One that is empty in a file has no shape there."""
+    """Merge the columns of all files. An empty column has no shape."""
     shapes: dict[str, Shape] = {}
     for table in tables:
         for name, shape in table.columns.items():
             before = shapes.get(name)
             if before is not None and shape is not None and before != shape:
-                step = "Name one of its files, or another config."
-                raise DataError(
-                    f"The column {name!r} is of one kind in a file and of another elsewhere.", next_step=step
-                )
+                step = "Choose a single file, or another config."
+                raise DataError(f"The column {name!r} has different types in different files.", next_step=step)
             shapes[name] = shape if before is None else before
     return shapes
 
 
-class _Keeping:
-    """Puts the images of a table on disk, and remembers what went wrong."""
+class _ImageStore:
+    """Stores the images of a table and collects problems."""
 
     def __init__(self, folder: Path, beside: Path, fetch: Fetch | None) -> None:
         self.sizes: dict[str, int] = {}
@@ -177,7 +174,7 @@ class _Keeping:
         self._outside: dict[str, None] = {}
 
     def prepare(self, chunk: Iterable[Mapping[str, Any]], part: Part) -> None:
-        """Fetch the images that the next rows name."""
+        """Download the images that the next rows refer to."""
         if self._fetch is None:
             return
         wanted: dict[str, None] = {}
@@ -193,7 +190,7 @@ class _Keeping:
         self._fetched = self._fetch(wanted) if wanted else {}
 
     def cell(self, value: Any, folder: str) -> list[str | int] | str | None:
-        """Put one image on disk and return what stands for it in a row; text for what is no image; None for nothing."""
+        """Store one image and return its reference; text if it is not an image; None if it is empty."""
         content, name = _content(value)
         if content:
             return self._keep(content)
@@ -209,18 +206,20 @@ class _Keeping:
         return [inside]
 
     def notes(self) -> list[str]:
-        """Say what a user should know.
+        """Return warnings for the user.
 
         Raises:
-            DataError: If the table names images, and not one of them is there.
+            DataError: If the table refers to images and none of them exists.
         """
         if self._fetch is not None and self._named and not self.sizes:
-            message = f"The table names {len(self._named)} images, and none of them is a file of the dataset."
-            raise DataError(message, next_step="Are they in an archive? Download and unpack it, and name the table.")
+            message = f"The table refers to {len(self._named)} images, but none of them is in the dataset."
+            raise DataError(
+                message, next_step="If they are in an archive, download and unpack it, and open the local table."
+            )
         if not self._outside:
             return []
         shown = ", ".join(repr(name[:80]) for name in list(self._outside)[:_SHOWN])
-        return [f"{len(self._outside)} images have names that lead out of the dataset and were not read: {shown}."]
+        return [f"{len(self._outside)} images have paths outside the dataset and were ignored: {shown}."]
 
     def _keep(self, content: bytes) -> list[str | int]:
         name = f"images/{files.sha256(content)}.{extension(content)}"
@@ -236,7 +235,7 @@ def _joined(folder: str, name: str) -> str:
 
 
 def _content(value: Any) -> tuple[bytes | None, str | None]:
-    """The bytes of an image, or else its name."""
+    """Return the bytes of an image, or its name."""
     if isinstance(value, Mapping):
         content, name = value.get("bytes"), value.get("path")
         return content if isinstance(content, bytes) else None, name if isinstance(name, str) else None
@@ -244,7 +243,7 @@ def _content(value: Any) -> tuple[bytes | None, str | None]:
 
 
 def _image(cell: list[Any], folder: Path, beside: Path) -> ImageInput:
-    """What a cell stands for: with a size a file of ours, else one beside the table."""
+    """Return the image of a cell: a stored file if it has a size, otherwise one next to the table."""
     name = str(cell[0])
     return ImageInput(name, (folder if len(cell) == 2 else beside) / name)
 
@@ -262,9 +261,9 @@ def _encoded(value: Any, shape: Shape, keep: Callable[[Any], Any]) -> Any:
     if shape == {"list": IMAGE} and not isinstance(value, list):
         return str(value)
     if "list" in shape and isinstance(value, list):
-        return [_encoded(each, shape["list"], keep) for each in value]
+        return [_encoded(item, shape["list"], keep) for item in value]
     if "keys" in shape and isinstance(value, Mapping):
-        return {key: _encoded(each, shape["keys"].get(key), keep) for key, each in value.items()}
+        return {key: _encoded(item, shape["keys"].get(key), keep) for key, item in value.items()}
     if "names" in shape and isinstance(value, int):
         return shape["names"][value] if 0 <= value < len(shape["names"]) else None
     return _plain(value)
@@ -277,23 +276,23 @@ def _decoded(value: Any, shape: Shape, image: Callable[[list[Any]], ImageInput])
         return image(value) if isinstance(value, list) else value
     assert isinstance(shape, dict)
     if "list" in shape and isinstance(value, list):
-        items = (_decoded(each, shape["list"], image) for each in value)
+        items = (_decoded(item, shape["list"], image) for item in value)
         return tuple(items) if shape["list"] == IMAGE else list(items)
     if "keys" in shape and isinstance(value, Mapping):
-        return {key: _decoded(each, shape["keys"].get(key), image) for key, each in value.items()}
+        return {key: _decoded(item, shape["keys"].get(key), image) for key, item in value.items()}
     return value
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON can hold it: what is no number is None, and what has no counterpart is text."""
+    """Return a value as JSON: NaN is None, and unsupported types are text."""
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {str(key): _plain(each) for key, each in value.items()}
+        return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(each) for each in value]
+        return [_plain(item) for item in value]
     return None if isinstance(value, bytes) else str(value)
 
 
@@ -302,6 +301,6 @@ def _line(values: Mapping[str, Any], row: int) -> str:
     try:
         line.encode("utf-8")
     except UnicodeEncodeError:
-        message = f"Row {row} holds half of a surrogate pair, which is no character."
+        message = f"Row {row} contains an unpaired surrogate."
         raise DataError(message, next_step="Correct the row.") from None
     return line

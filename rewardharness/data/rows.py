@@ -1,10 +1,10 @@
-"""Opens a table that lies on the Hugging Face Hub or on this disk, and keeps it where it can be read again.
+"""Open tables on the Hugging Face Hub or on the local disk, and cache them.
 
-    RH_HOME/data/hub/org--name@<commit>/    what was read of a commit, see `row_store`; its files, configs and splits
-    RH_HOME/data/hub/org--name.json         which commit a branch was when it was last asked for
-    RH_HOME/data/tables/<name>@<digest>/    what was read of tables on this disk
+    RH_HOME/data/hub/org--name@<commit>/    tables of a commit (see `row_store`); its files, configs and splits
+    RH_HOME/data/hub/org--name.json         the last known commit of each branch
+    RH_HOME/data/tables/<name>@<digest>/    local tables
 
-A commit never changes: what was read of it is opened again without asking anybody.
+A commit never changes, so its cached tables are opened without a request.
 """
 
 import hashlib
@@ -27,13 +27,13 @@ from rewardharness.settings import Settings
 __all__ = ["Progress", "RowSource", "Rows", "open_rows"]
 
 Progress = Callable[[str, int, int], None]
-"""Told how long work goes on: what is being done, steps done, steps in all."""
+"""Called with the current activity, completed steps and total steps."""
 
 DOWNLOADING = "downloading (MB)"
-"""What is being done while files come from the Hub."""
+"""Activity while downloading files from the Hub."""
 
 READING = "reading rows"
-"""What is being done while rows and images are put on this disk."""
+"""Activity while storing rows and images."""
 
 _LISTED = 20
 _MAX_CARD = 4 << 20
@@ -43,46 +43,48 @@ _LAYOUT = "layout.json"
 
 @dataclass(frozen=True)
 class RowSource:
-    """Where a table lies: exactly one of `hub` and `path`."""
+    """Location of a table: exactly one of `hub` and `path`."""
 
     hub: str = ""
     """A dataset repository, `org/name`."""
     config: str = ""
-    """Which config is meant; may be empty where there is but one, or one is the default."""
+    """Config; optional if there is only one or a default."""
     split: str = ""
-    """Which split is meant; may be empty where there is but one."""
+    """Split; optional if there is only one."""
     revision: str = ""
     """Branch, tag or commit of a repository; empty for the newest commit."""
     path: Path | None = None
-    """A file (.parquet .arrow .jsonl .json .csv .tsv), a folder of them, or a folder that `save_to_disk` wrote."""
+    """A file (.parquet .arrow .jsonl .json .csv .tsv), a folder of files, or a `save_to_disk` folder."""
 
     def __post_init__(self) -> None:
         if bool(self.hub) == (self.path is not None):
-            raise InputError("A table lies on the Hub or on this disk.", next_step="Name one of the two.")
+            raise InputError(
+                "A table needs either a Hub repository or a local path.", next_step="Set exactly one of them."
+            )
 
 
 def open_rows(source: RowSource, settings: Settings, *, token: Token = None, progress: Progress | None = None) -> Rows:
-    """Open a table. Of a repository only the files of the config and split that are meant are fetched.
+    """Open a table. Only the files of the selected config and split are downloaded.
 
     Args:
-        source: Where it lies.
-        settings: Where this project's own data lie, and how the Hub is reached.
-        token: A token for the Hub; None for the one of this computer, False for none at all.
-        progress: Told how the work goes on, where it takes long.
+        source: Location of the table.
+        settings: Data folder and Hub settings.
+        token: A Hub token; None for the token stored on this computer, False for none.
+        progress: Called with the progress of long operations.
 
     Returns:
-        The table. Its images lie on disk; it can be read any number of times.
+        The table, with its images on disk; it can be iterated repeatedly.
 
     Raises:
-        DataError: If there is no such table, the Hub refuses, the disk has no room, or something is damaged.
-        UnreachableError: If the Hub cannot be asked and nothing was kept; names what was.
-        MissingPackageError: If `datasets` is not installed and is needed.
+        DataError: If the table does not exist or is damaged, the Hub denies access, or the disk is full.
+        UnreachableError: If the Hub is unreachable and the commit is not cached; lists cached commits.
+        MissingPackageError: If `datasets` is not installed and required.
     """
-    told = progress or (lambda doing, done, total: None)
+    report = progress or (lambda doing, done, total: None)
     if source.path is not None:
-        return _open_local(source, source.path.expanduser(), settings, told)
+        return _open_local(source, source.path.expanduser(), settings, report)
     access = Access(token, settings.hub_endpoint, settings.hub_cache)
-    return _open_remote(source, Repo(source.hub, access, "dataset"), settings, told)
+    return _open_remote(source, Repo(source.hub, access, "dataset"), settings, report)
 
 
 # The Hub -----------------------------------------------------------------------------------------------------------
@@ -105,7 +107,7 @@ def _open_remote(source: RowSource, repo: Repo, settings: Settings, progress: Pr
 
 
 def _commit(source: RowSource, repo: Repo, home: Path) -> tuple[str, list[str]]:
-    """Find out which commit is meant, and say so when that is only what it was the last time."""
+    """Resolve the commit, with a note if it is the last known one because the Hub is unreachable."""
     asked = source.revision or MAIN
     if is_commit(asked):
         return asked, []
@@ -118,21 +120,21 @@ def _commit(source: RowSource, repo: Repo, home: Path) -> tuple[str, list[str]]:
     except UnreachableError as error:
         before = known.get(asked, "")
         if before and (home / f"{_slug(repo.name)}@{before}" / _LAYOUT).is_file():
-            return before, [f"OFFLINE: the Hub was not reached; {repo.name} is as it was last read, commit {before}."]
-        raise _nothing_kept(error, repo, home) from None
+            return before, [f"OFFLINE: the Hub is unreachable; using the last known commit {before} of {repo.name}."]
+        raise _not_cached(error, repo, home) from None
     if known.get(asked) != commit:
         files.write_json(note, {**known, asked: commit})
     return commit, []
 
 
-def _nothing_kept(error: UnreachableError, repo: Repo, home: Path) -> UnreachableError:
+def _not_cached(error: UnreachableError, repo: Repo, home: Path) -> UnreachableError:
     kept = sorted(path.name.partition("@")[2] for path in home.glob(f"{_slug(repo.name)}@*"))
-    here = f"Commits of it that were read before: {', '.join(kept)}." if kept else "Nothing of it was read before."
+    here = f"Cached commits: {', '.join(kept)}." if kept else "No commit is cached."
     return UnreachableError(f"{error.message} {here}", next_step=error.next_step)
 
 
 def _tree(repo: Repo, commit: str, folder: Path) -> Tree:
-    """The files of a commit. Asked for once; a commit never changes."""
+    """Return the files of a commit, cached after the first request."""
     place = folder / _FILES
     with suppress(DataError, TypeError, AttributeError):
         return {path: RemoteFile(*values) for path, values in files.read_json(place).items()}
@@ -142,7 +144,7 @@ def _tree(repo: Repo, commit: str, folder: Path) -> Tree:
 
 
 def _layout(repo: Repo, commit: str, folder: Path) -> Layout:
-    """The configs and splits of a commit. Found out once."""
+    """Return the configs and splits of a commit, cached."""
     place = folder / _LAYOUT
     with suppress(DataError, LookupError, TypeError, AttributeError):
         stated = files.read_json(place)
@@ -171,7 +173,7 @@ def _fetch_rows(repo: Repo, commit: str, paths: tuple[str, ...], folder: Path, k
     def fetch(names: Collection[str]) -> Mapping[str, Path]:
         return repo.fetch(commit, [name for name in names if name in tree], tree)
 
-    check_space(folder, sum(tree[path].size for path in paths), f"keep {repo.name}")
+    check_space(folder, sum(tree[path].size for path in paths), f"store {repo.name}")
     places = repo.fetch(commit, paths, tree, arrived)
     parts = [Part(read_table(places[path]), _parent(path)) for path in paths]
     store(
@@ -186,10 +188,12 @@ def _fetch_rows(repo: Repo, commit: str, paths: tuple[str, ...], folder: Path, k
 
 def _no_tables(name: str, paths: Collection[str]) -> DataError:
     kinds = sorted({PurePosixPath(path).suffix for path in paths} - {"", ".md"})
-    there = f"Its files end in {', '.join(kinds[:_LISTED])}." if kinds else "It is empty."
+    there = f"Its files have the extensions {', '.join(kinds[:_LISTED])}." if kinds else "It is empty."
     listed = ", ".join(sorted(TABLES))
-    step = f"Tables end in {listed}. The Hub makes Parquet of many others: try {name}@refs/convert/parquet."
-    return DataError(f"{name} has no table that can be read. {there}", next_step=step)
+    step = (
+        f"Supported extensions: {listed}. The Hub converts many datasets to Parquet: try {name}@refs/convert/parquet."
+    )
+    return DataError(f"{name} has no supported table. {there}", next_step=step)
 
 
 # This disk ---------------------------------------------------------------------------------------------------------
@@ -197,7 +201,7 @@ def _no_tables(name: str, paths: Collection[str]) -> DataError:
 
 def _open_local(source: RowSource, path: Path, settings: Settings, progress: Progress) -> Rows:
     if source.revision:
-        raise InputError(f"{path} is on this disk and has no revisions.", next_step="Leave the revision out.")
+        raise InputError(f"{path} is a local path without revisions.", next_step="Omit the revision.")
     if not path.exists():
         raise DataError(f"{path} does not exist.", next_step="Check the path.")
     path = path.resolve()
@@ -210,7 +214,7 @@ def _open_local(source: RowSource, path: Path, settings: Settings, progress: Pro
     name = _name(path.name, layout, config, split)
     rows = open_stored(folder, "rows", name=name, revision=digest, beside=top)
     if rows is None:
-        check_space(folder, _size(top, paths), f"keep {path.name}")
+        check_space(folder, _size(top, paths), f"store {path.name}")
         parts = [Part(read_table(top / each), _parent(each)) for each in paths]
         store(folder, "rows", parts, beside=top, progress=partial(progress, READING))
         rows = open_stored(folder, "rows", name=name, revision=digest, beside=top)
@@ -229,12 +233,12 @@ def _local_layout(path: Path) -> Layout:
     layout = find_layout(paths, card)
     if not layout.configs:
         listed = ", ".join(sorted(TABLES))
-        raise DataError(f"{path} holds no table that can be read.", next_step=f"Tables end in {listed}.")
+        raise DataError(f"{path} has no supported table.", next_step=f"Supported extensions: {listed}.")
     return layout
 
 
 def _digest(path: Path) -> str:
-    """SHA-256 of a table; of a folder, over the files in it."""
+    """Return the SHA-256 of a table file, or of the files in a folder."""
     if path.is_dir():
         inside = sorted(each for each in path.iterdir() if each.suffix == ".arrow" or each.name == DISK_STATE)
         return files.content_id([[each.name, _digest(each)] for each in inside])
@@ -243,7 +247,7 @@ def _digest(path: Path) -> str:
 
 
 def _size(top: Path, paths: tuple[str, ...]) -> int:
-    """Bytes of the tables that hold their images in themselves."""
+    """Return the size of tables with embedded images, in bytes."""
     found = [each for path in paths for each in ((top / path).rglob("*") if (top / path).is_dir() else [top / path])]
     return sum(each.stat().st_size for each in found if each.suffix in {".parquet", ".arrow"})
 
@@ -252,13 +256,13 @@ def _size(top: Path, paths: tuple[str, ...]) -> int:
 
 
 def _choose(layout: Layout, source: RowSource, name: str) -> tuple[str, str]:
-    """Choose config and split.
+    """Return the selected config and split.
 
     Raises:
-        DataError: If they do not exist, or several could be meant; lists those there are.
+        DataError: If they do not exist or are ambiguous; lists the existing ones.
     """
     there = "; ".join(f"{config}: {', '.join(splits)}" for config, splits in list(layout.configs.items())[:_LISTED])
-    step = f"Configs and their splits: {there}. Name one, as in {name}:{_example(layout)}."
+    step = f"Configs and their splits: {there}. Choose one, for example {name}:{_example(layout)}."
     config = source.config or layout.default or (next(iter(layout.configs)) if len(layout.configs) == 1 else "")
     if config not in layout.configs:
         if not config:
@@ -289,5 +293,5 @@ def _parent(path: str) -> str:
 
 
 def _slug(name: str) -> str:
-    """A name as that of a folder."""
+    """Return a name as a folder name."""
     return re.sub(r"[^A-Za-z0-9._-]", "_", name.replace("/", "--"))[:120]

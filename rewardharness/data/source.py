@@ -1,4 +1,4 @@
-"""Datasets as values: stable identity, problems found while reading, and the split into pool and audit."""
+"""Datasets: stable digests, warnings, and the split into training examples and held-out test set."""
 
 import stat
 from collections import Counter, defaultdict
@@ -13,36 +13,36 @@ from rewardharness.schema import TIE, Example, ImageInput
 
 _SHOWN = 5
 _LISTED = 20
-"""Problems of one sort that are listed one by one; the rest is counted."""
+"""Maximum number of problems of one kind that are listed; the rest is counted."""
 
 
 @dataclass(frozen=True)
 class SkippedRow:
-    """A row that could not be used and was left out because the user chose so: never judged, and always counted."""
+    """An invalid row that was skipped on request; it is not judged but counted."""
 
     place: str
-    """Where it stands, as in `row 3` or `pairs.jsonl line 3`."""
+    """Location, such as `row 3` or `pairs.jsonl line 3`."""
     reason: str
-    """Names the column, the value and what is wrong with it."""
+    """The column, the value and the reason."""
     before: int
-    """How many usable examples stand before it."""
+    """Number of valid examples before it."""
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """Examples that were read from one place, with what is odd about them."""
+    """Examples from one source, with warnings."""
 
     name: str
-    """How people call it, such as the name of the folder."""
+    """Display name, such as the name of the folder."""
     examples: tuple[Example, ...]
     """In the order of the source."""
     problems: tuple[str, ...]
-    """What a person should know, one sentence each: duplicates, contradicting labels, missing files. Every
-    example that they speak of is still in `examples`."""
+    """Warnings, one sentence each: duplicates, contradicting labels, missing files. The affected examples are still in
+    `examples`."""
     digest: str
-    """SHA-256 over ids, instructions, labels and images. See `Dataset.of`."""
+    """SHA-256 of ids, instructions, labels and images (see `Dataset.of`)."""
     skipped: tuple[SkippedRow, ...] = ()
-    """Rows that were left out by choice, in the order of the source; they count as not judged."""
+    """Skipped rows in the order of the source; they count as not judged."""
 
     @classmethod
     def of(
@@ -53,20 +53,18 @@ class Dataset:
         problems: Sequence[str] = (),
         skipped: Sequence[SkippedRow] = (),
     ) -> "Dataset":
-        """Make a dataset of examples: find what is odd and give it an identity.
+        """Create a dataset from examples, with warnings and a digest.
 
-        Images are told apart without reading all of them. A file whose size no other image of the dataset has
-        cannot be a copy of one, so its name and size stand for it; images of equal size are hashed. This keeps the
-        reading of large folders fast and, other than times of modification would, gives the same digest on
-        every machine. The one change that stays unseen is a file replaced by another of exactly the same,
-        otherwise unused, size.
+        Not all images are read. A file with a unique size in the dataset is identified by name and size; files of
+        equal size are hashed. This makes reading large folders fast and, unlike modification times, gives the same
+        digest on every machine. Only replacing a file by another one of exactly the same unique size goes unnoticed.
 
         Args:
-            name: How people call it.
-            examples: The examples. One without a `source_id` is given the name of its source image, the same for all
+            name: Display name.
+            examples: The examples. The default `source_id` is the name of the source image, which is the same for all
                 byte-identical sources.
-            problems: What the reader found odd.
-            skipped: Rows that were left out by choice.
+            problems: Warnings of the reader.
+            skipped: Skipped rows.
 
         Returns:
             The dataset.
@@ -77,9 +75,7 @@ class Dataset:
         given = tuple(examples)
         repeated = [key for key, count in Counter(example.id for example in given).items() if count > 1]
         if repeated:
-            raise InputError(
-                f"{name}: the id {repeated[0]!r} occurs twice.", next_step="Give every example its own id."
-            )
+            raise InputError(f"{name}: duplicate id {repeated[0]!r}.", next_step="Give every example a unique id.")
         ids = identify_images(image for example in given for image in (example.source, *example.candidates))
         first_name: dict[str, str] = {}
         for example in sorted(given, key=lambda example: example.id):
@@ -88,64 +84,64 @@ class Dataset:
             example if example.source_id else replace(example, source_id=first_name[ids[image_key(example.source)]])
             for example in given
         )
-        told = told_skipped(_skipped_json(skipped))
-        said = [told, *problems] if told and told not in problems else problems
-        return cls(name, named, (*said, *_problems(named, ids)), _digest(named, ids), tuple(skipped))
+        note = describe_skipped(_skipped_json(skipped))
+        warnings = [note, *problems] if note and note not in problems else problems
+        return cls(name, named, (*warnings, *_problems(named, ids)), _digest(named, ids), tuple(skipped))
 
     def first(self, limit: int | None) -> "Dataset":
-        """Return the first so many examples, with the skipped rows that stand among them; None: all of it."""
+        """Return the first `limit` examples with the skipped rows before them; None for the whole dataset."""
         if limit is None or limit >= len(self.examples):
             return self
-        skipped = tuple(each for each in self.skipped if each.before < limit)
+        skipped = tuple(row for row in self.skipped if row.before < limit)
         return replace(self, examples=self.examples[:limit], skipped=skipped)
 
     def skipped_json(self) -> dict[str, Any]:
-        """Put the skipped rows into JSON: how many, and the first of them with their reasons."""
+        """Return the number of skipped rows, and the first of them with their reasons, as JSON."""
         return _skipped_json(self.skipped)
 
 
 def _skipped_json(skipped: Sequence[SkippedRow]) -> dict[str, Any]:
-    rows = [{"place": each.place, "reason": each.reason} for each in skipped[:_LISTED]]
+    rows = [{"place": row.place, "reason": row.reason} for row in skipped[:_LISTED]]
     return {"n": len(skipped), "first": rows}
 
 
-def told_skipped(skipped: Mapping[str, Any]) -> str:
-    """Say how many rows were skipped, which and why, in a sentence; empty when none was.
+def describe_skipped(skipped: Mapping[str, Any]) -> str:
+    """Return a sentence on the skipped rows, empty if there are none.
 
     Args:
-        skipped: As `Dataset.skipped_json` puts it.
+        skipped: The value of `Dataset.skipped_json`.
     """
     count = skipped["n"]
     if not count:
         return ""
-    shown = "; ".join(f"{each['place']}: {each['reason']}" for each in skipped["first"][:_SHOWN])
+    shown = "; ".join(f"{row['place']}: {row['reason']}" for row in skipped["first"][:_SHOWN])
     more = f"; and {count - _SHOWN} more" if count > _SHOWN else ""
-    were = "1 bad row was skipped and counts" if count == 1 else f"{count} bad rows were skipped and count"
-    return f"{were} as not judged: {shown}{more}."
+    rows = "1 invalid row was skipped and counts" if count == 1 else f"{count} invalid rows were skipped and count"
+    return f"{rows} as not judged: {shown}{more}."
 
 
 def split(examples: Sequence[Example], *, share: float, seed: int) -> tuple[tuple[Example, ...], tuple[Example, ...]]:
-    """Divide examples into a pool to learn from and an audit set to measure on.
+    """Split examples into training examples and a held-out test set.
 
-    Examples of one source image always stay together, so nothing about an audited image can be learnt from the
-    pool. Sources are put in order by edit category, kind of label and label, by seeded chance within these, and then
-    every so many-th goes to the audit: each stratum gives its share. The result depends on the seed, ids and labels
-    alone, not on the machine nor on the order of the examples.
+    Examples of one source image stay together, so the training examples reveal nothing about a test image. Sources are
+    stratified by edit category, label kind and label, shuffled with the seed, and sampled systematically, so that each
+    stratum contributes its share. The result depends only on the seed, ids and labels, not on the machine or the order
+    of the examples.
 
     Args:
         examples: The examples, with `source_id` (see `Dataset.of`).
-        share: Share of the examples that should go to the audit, 0 <= share < 1. It is met up to the size of a
-            source. With two sources or more and a share above 0 neither part is empty.
+        share: Fraction of the examples for the test set, 0 <= share < 1, met up to the size of a source. With at least
+            two sources and a share above 0, neither part is empty.
         seed: Any integer.
 
     Returns:
-        Pool and audit, each in the order of `examples`.
+        Training examples and test set, each in the order of `examples`.
 
     Raises:
         InputError: If the share is out of range.
     """
     if not 0 <= share < 1:
-        raise InputError(f"The audit share {share} is not in [0, 1).", next_step="Use a share such as 0.3.")
+        raise InputError(f"The test share {share} is not in [0, 1).", next_step="Use a share such as 0.3.")
     sources: dict[str, list[Example]] = defaultdict(list)
     for example in examples:
         sources[example.source_id or example.id].append(example)
@@ -171,14 +167,14 @@ def split(examples: Sequence[Example], *, share: float, seed: int) -> tuple[tupl
 
 
 def _stratified(sources: dict[str, list[Example]], seed: int) -> list[str]:
-    """Sources by (category, kind of label), then label, then chance.
+    """Order sources by (category, label kind), then label, then randomly.
 
-    The order of labels turns round from one stratum to the next. With a fixed order, taking every second source of
-    many strata with one A and one B each would take only A.
+    The label order alternates between strata. With a fixed order, taking every second source of many strata with one A
+    and one B each would take only A.
     """
     strata: dict[tuple[str, str], list[tuple[str, float, str]]] = defaultdict(list)
     for source, members in sources.items():
-        cells = Counter((each.category, each.label_kind, each.preference or "") for each in members)
+        cells = Counter((example.category, example.label_kind, example.preference or "") for example in members)
         category, kind, label = min(cells, key=lambda cell: (-cells[cell], cell))
         strata[category, kind].append((label, _chance(seed, source), source))
     ordered: list[str] = []
@@ -188,20 +184,20 @@ def _stratified(sources: dict[str, list[Example]], seed: int) -> list[str]:
 
 
 def _chance(seed: int, text: str) -> float:
-    """A number in [0, 1) that depends on nothing but its arguments."""
+    """Return a number in [0, 1) that depends only on its arguments."""
     return int(files.content_id([seed, text])[:13], 16) / 16**13
 
 
 def image_key(image: ImageInput) -> Path | bytes:
-    """Return what `identify_images` knows an image by: its path, or its bytes."""
+    """Return the key of an image in `identify_images`: its path or its bytes."""
     return image.path if image.path is not None else image.data or b""
 
 
 def identify_images(images: Iterable[ImageInput]) -> dict[Path | bytes, str]:
-    """Tell images apart: equal values for byte-identical images, see `Dataset.of`.
+    """Return ids that are equal for byte-identical images (see `Dataset.of`).
 
     Returns:
-        An identity per `image_key`; that of a file which is not there begins with `missing:`.
+        An id per `image_key`; the id of a missing file begins with `missing:`.
     """
     names: dict[Path | bytes, str] = {}
     for image in images:
@@ -223,7 +219,7 @@ def identify_images(images: Iterable[ImageInput]) -> dict[Path | bytes, str]:
 
 
 def _file_size(path: Path) -> int | None:
-    """Size in bytes; None for what is not there or is no ordinary file."""
+    """Return the size in bytes; None for a missing or irregular file."""
     try:
         status = path.stat()
     except OSError:
@@ -232,7 +228,7 @@ def _file_size(path: Path) -> int | None:
 
 
 def _file_hash(path: Path) -> str | None:
-    """Identity by content; None for a file that cannot be read, which judging will report."""
+    """Return the id by content; None for an unreadable file, which judging reports."""
     try:
         return f"sha256:{files.sha256_file(path)}"
     except OSError:
@@ -242,15 +238,15 @@ def _file_hash(path: Path) -> str | None:
 def _digest(examples: tuple[Example, ...], ids: dict[Path | bytes, str]) -> str:
     rows = [
         [
-            each.id,
-            each.instruction,
-            each.preference,
-            each.label_kind,
-            each.category,
-            each.source_id,
-            [ids[image_key(image)] for image in (each.source, *each.candidates)],
+            example.id,
+            example.instruction,
+            example.preference,
+            example.label_kind,
+            example.category,
+            example.source_id,
+            [ids[image_key(image)] for image in (example.source, *example.candidates)],
         ]
-        for each in examples
+        for example in examples
     ]
     return files.content_id(sorted(rows, key=lambda row: str(row[0])))
 
@@ -271,11 +267,11 @@ def _problems(examples: tuple[Example, ...], ids: dict[Path | bytes, str]) -> li
     for group in alike.values():
         named = " and ".join(example.id for example in group)
         if len({_winner(example, ids) for example in group if example.preference is not None}) > 1:
-            contradictions.append(f"{named} have the same images and instruction, but contradicting labels.")
+            contradictions.append(f"{named} have the same images and instruction but contradicting labels.")
         elif len(group) > 1:
             copies.append(f"{named} have the same images and instruction.")
     level = [
-        f"{example.id}: candidates are the same image, yet the label prefers {example.preference}."
+        f"{example.id}: the candidates are the same image, but the label prefers {example.preference}."
         for example in examples
         if example.preference not in (None, TIE) and _winner_is_copied(example, ids)
     ]
@@ -283,7 +279,7 @@ def _problems(examples: tuple[Example, ...], ids: dict[Path | bytes, str]) -> li
 
 
 def _winner(example: Example, ids: dict[Path | bytes, str]) -> str:
-    """The image that the label prefers, whatever letter it has."""
+    """Return the id of the preferred image."""
     if example.preference not in example.labels:
         return example.preference or ""
     return ids[image_key(example.candidates[example.labels.index(example.preference)])]
@@ -297,6 +293,6 @@ def _winner_is_copied(example: Example, ids: dict[Path | bytes, str]) -> bool:
 
 
 def _shortened(problems: list[str]) -> list[str]:
-    """The first problems of one sort, and how many more there are."""
+    """Return the first problems of one kind and the number of further ones."""
     more = len(problems) - _LISTED
-    return problems if more <= 0 else [*problems[:_LISTED], f"{more} more like the last one."]
+    return problems if more <= 0 else [*problems[:_LISTED], f"{more} more of this kind."]

@@ -1,14 +1,13 @@
-"""Tables of any kind as one value, and the reading of those that are text: JSON lines, JSON and CSV.
+"""The table type, and reading of text tables: JSON Lines, JSON and CSV.
 
-Rows are given raw. What the value of a column means is told by its shape, so that images are found wherever they are
-nested and nothing else is ever taken for one:
+Rows contain raw values. The shape of a column defines their meaning and the location of nested images:
 
     None                 a plain value
-    "image"              an image: encoded bytes, the name of a file, or a mapping of `bytes` and `path`
-    "json"               JSON in a text
-    {"names": [...]}     a class by its number; the value is its name
+    "image"              an image: encoded bytes, a file name, or a mapping of `bytes` and `path`
+    "json"               JSON as text
+    {"names": [...]}     a class index, which is replaced by its name
     {"list": shape}      a list
-    {"keys": {...}}      a mapping with a shape for each key
+    {"keys": {...}}      a mapping with a shape per key
 """
 
 import csv
@@ -25,50 +24,50 @@ from rewardharness.errors import DataError
 from rewardharness.files import megabytes
 
 Shape = str | dict[str, Any] | None
-"""What the values of a column are; see the module. Can be written as JSON."""
+"""Shape of a column (see the module). JSON-serializable."""
 
 IMAGE = "image"
 """Shape of an image."""
 
 ENDINGS = frozenset({".png", ".jpg", ".jpeg", ".jfif", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".avif"})
-"""Endings by which a text is known as the name of an image."""
+"""File extensions of images."""
 
 TEXT_TABLES = frozenset({".jsonl", ".ndjson", ".json", ".csv", ".tsv"})
-"""Endings of the tables that are read here."""
+"""Extensions of the tables that this module reads."""
 
 MAX_TEXT = 512 << 20
-"""Bytes of a table that is text, at most: all of it is held in memory while it is read."""
+"""Maximum size of a text table in bytes; it is read into memory."""
 
 _SHOWN = 5
 
 
 @dataclass(frozen=True)
 class Table:
-    """One table, ready to be read row by row."""
+    """A table that can be read row by row."""
 
     columns: Mapping[str, Shape]
     """Shape of each column, in order."""
     count: int
     """Number of rows."""
     rows: Callable[[], Iterator[Mapping[str, Any]]]
-    """Begins a reading."""
+    """Returns a new iterator over the rows."""
 
 
 def read_text_table(path: Path) -> Table:
-    """Read a table that is text. A column holds images where most values are relative names that end as theirs do.
+    """Read a text table. A column contains images if most of its values are relative paths with image extensions.
 
-    Most, and not all: one bad cell must not hide a column. What such a cell holds is reported with its row.
+    A majority suffices, so that one invalid cell does not hide a column. Invalid cells are reported with their row.
 
     Args:
-        path: A file with an ending of `TEXT_TABLES`.
+        path: A file with an extension in `TEXT_TABLES`.
 
     Raises:
-        DataError: If it is not what its ending says; names the lines.
+        DataError: If the content does not match the extension; lists the lines.
     """
     ending = path.suffix.lower()
     if path.is_file() and path.stat().st_size > MAX_TEXT:
-        message = f"{path} is larger than {megabytes(MAX_TEXT)} MB, which is too much for a table of text."
-        raise DataError(message, next_step="Write it as Parquet.")
+        message = f"{path} is larger than {megabytes(MAX_TEXT)} MB, the maximum for a text table."
+        raise DataError(message, next_step="Convert it to Parquet.")
     if ending in {".csv", ".tsv"}:
         rows = _read_csv(path, "\t" if ending == ".tsv" else None)
     else:
@@ -79,7 +78,7 @@ def read_text_table(path: Path) -> Table:
 
 
 def _shape(values: Iterable[Any]) -> Shape:
-    """Images where most values are the name of one, or lists of such names alone."""
+    """Return the image shape if most values are image names or lists of them."""
     given = [value for value in values if value not in (None, "", [])]
     if 2 * sum(is_image_name(value) for value in given) > len(given):
         return IMAGE
@@ -89,12 +88,12 @@ def _shape(values: Iterable[Any]) -> Shape:
 
 
 def is_image_name(value: object) -> bool:
-    """Whether a cell of text names an image below the folder that it is relative to."""
+    """Return whether a text is the relative path of an image inside its base folder."""
     return isinstance(value, str) and is_inside(value) and PurePosixPath(value.strip()).suffix.lower() in ENDINGS
 
 
 def is_inside(name: str) -> bool:
-    """Whether a name can only be that of a file below the folder that it is relative to."""
+    """Return whether a path is relative and stays inside its base folder."""
     name = name.strip()
     if any(letter < " " or letter == "\x7f" for letter in name) or "\\" in name or "://" in name:
         return False
@@ -119,19 +118,19 @@ def _read_lines(path: Path) -> list[dict[str, Any]]:
             wrong.append(f"line {number} is not a JSON object")
     if wrong:
         more = f"; and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
-        raise DataError(f"{path}: {'; '.join(wrong[:_SHOWN])}{more}.", next_step="Correct the lines named.")
+        raise DataError(f"{path}: {'; '.join(wrong[:_SHOWN])}{more}.", next_step="Correct these lines.")
     return rows
 
 
 def _read_json(path: Path) -> list[dict[str, Any]]:
-    """A JSON array of objects, or lines after all: both are found under this ending."""
+    """Read a JSON array of objects, or JSON Lines with the extension .json."""
     if not files.read_text(path).lstrip().startswith("["):
         return _read_lines(path)
     rows = files.read_json(path)
     wrong = [number for number, row in enumerate(rows, 1) if not isinstance(row, dict)]
     if wrong:
         message = f"{path}: item {wrong[0]} is not a JSON object."
-        raise DataError(message, next_step="Write a list of objects, one for each row.")
+        raise DataError(message, next_step="Use a list with one object per row.")
     return list(rows)
 
 
@@ -140,21 +139,21 @@ def _read_csv(path: Path, delimiter: str | None) -> list[dict[str, Any]]:
     delimiter = delimiter or max(",;\t", key=lambda mark: _cells(text, mark))
     lines = csv_rows(path, text, delimiter)
     header = [name.strip() for name in next(lines, (0, []))[1]]
-    doubled = [name or "without a name" for name in header if header.count(name) > 1 or not name]
+    doubled = [name for name in header if header.count(name) > 1 or not name]
     if doubled:
-        step = "Give every column a name of its own."
-        raise DataError(f"{path} line 1 has the column {doubled[0]!r} twice, or without a name.", next_step=step)
+        step = "Give every column a unique name."
+        raise DataError(f"{path} line 1 has a duplicate or unnamed column: {doubled[0]!r}.", next_step=step)
     rows = []
     for number, cells in lines:
         if len(cells) > len(header):
-            message = f"{path} line {number} has {len(cells)} cells, but the header names {len(header)}."
-            raise DataError(message, next_step="Put texts that hold the separator into quotation marks.")
+            message = f"{path} line {number} has {len(cells)} cells, but the header has {len(header)}."
+            raise DataError(message, next_step="Quote cells that contain the separator.")
         rows.append({name: cell or None for name, cell in zip(header, cells, strict=False)})
     return rows
 
 
 def _cells(text: str, delimiter: str) -> int:
-    """How many columns the first line has with a separator."""
+    """Return the number of columns in the first line for a separator."""
     try:
         return len(next(csv.reader(io.StringIO(text), delimiter=delimiter), []))
     except csv.Error:

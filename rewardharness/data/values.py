@@ -1,4 +1,4 @@
-"""Reads examples that Python holds already: a `datasets.Dataset`, mappings with images, or examples."""
+"""Read examples from Python objects: a `datasets.Dataset`, mappings with images, or examples."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -20,41 +20,41 @@ from rewardharness.settings import Settings
 def read_data(
     data: Any, settings: Settings, *, fields: Mapping[str, Any] | None = None, skip_bad_rows: bool = False
 ) -> Dataset:
-    """Read a dataset, whatever holds it.
+    """Read a dataset from any supported source.
 
     Args:
-        data: A folder, a table or the name of a dataset (see `open_data`); a `datasets.Dataset`; mappings from columns
-            to values, whose images are paths, bytes, Pillow images or arrays; examples; or a `Dataset`.
-        settings: Where this project's own data are, and how the Hub is reached.
-        fields: Which column is which field, as in `{"source": "before"}`; what it leaves out is recognized by name.
-        skip_bad_rows: Leave out rows that cannot be used. Without it one such row is an error.
+        data: A folder, a table or a dataset name (see `open_data`); a `datasets.Dataset`; mappings from columns to
+            values, with images as paths, bytes, Pillow images or arrays; examples; or a `Dataset`.
+        settings: Data folder and Hub settings.
+        fields: Field map such as `{"source": "before"}`; omitted fields are inferred from the column names.
+        skip_bad_rows: Skip invalid rows. Otherwise an invalid row is an error.
 
     Raises:
-        DataError: If it is none of these, or a row cannot be used.
-        InputError: If `fields` names fields that do not exist.
+        DataError: If the type is not supported, or a row is invalid.
+        InputError: If `fields` contains unknown fields.
     """
     chosen = None if fields is None else parse_fields(fields, "fields")
     if isinstance(data, Dataset):
         return data
     if isinstance(data, str | Path):
         return open_data(str(data), settings, fields=chosen, skip_bad_rows=skip_bad_rows)
-    step = "Give a folder, the name of a dataset, a datasets.Dataset, or a list of dicts or of rh.Example."
+    step = "Use a folder, a dataset name, a datasets.Dataset, or a list of dicts or rh.Example objects."
     if isinstance(data, Mapping):
         splits = f" with the splits {', '.join(map(str, data))}" if hasattr(data, "num_rows") else ""
-        raise DataError(f"The data are a {type(data).__name__}{splits}, not a list of rows.", next_step=step)
+        raise DataError(f"A {type(data).__name__}{splits} is not a list of rows.", next_step=step)
     if not isinstance(data, Iterable):
-        raise DataError(f"A {type(data).__name__} holds no examples.", next_step=step)
+        raise DataError(f"A {type(data).__name__} is not a dataset.", next_step=step)
     if hasattr(data, "features") and hasattr(data, "with_format") and hasattr(data, "__len__"):
         from rewardharness.data.hf_datasets import table_of
 
         table = table_of(data)
         return _read(table.rows(), chosen, "datasets.Dataset", skip_bad_rows, dict(table.columns))
     held = list(data)
-    if held and all(isinstance(each, Example) for each in held):
+    if held and all(isinstance(item, Example) for item in held):
         return Dataset.of("examples", held)
-    wrong = next((each for each in held if not isinstance(each, Mapping)), None)
+    wrong = next((item for item in held if not isinstance(item, Mapping)), None)
     if wrong is not None or not held:
-        what = "are empty" if not held else f"hold a {type(wrong).__name__} where a row is expected"
+        what = "are empty" if not held else f"contain a {type(wrong).__name__} instead of a row"
         raise DataError(f"The data {what}.", next_step=step)
     return _read(held, chosen, "rows", skip_bad_rows)
 
@@ -97,7 +97,7 @@ def _value(cell: Any, shape: Shape) -> Any:
 
 
 def _image(cell: Any) -> Any:
-    """An image, named by its content where it has no file; text for what is none, which is reported with its row."""
+    """Return an image, named by its content if it has no file; text if it is not an image."""
     if isinstance(cell, str) and not _holds_image(cell):
         return cell
     try:
@@ -110,7 +110,7 @@ def _image(cell: Any) -> Any:
 
 
 def _shape(values: list[Any]) -> Shape:
-    """Images, or lists of images, by the first value of a column that is not empty."""
+    """Infer the shape of a column from its first non-empty value."""
     first = next((value for value in values if value is not None and not (isinstance(value, str) and not value)), None)
     if isinstance(first, list | tuple):
         return {"list": IMAGE} if first and all(map(_holds_image, first)) else None

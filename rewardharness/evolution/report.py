@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rewardharness.data.source import told_skipped
+from rewardharness.data.source import describe_skipped
 from rewardharness.errors import DataError, RunError
 from rewardharness.evolution.audit import Audit, Score
 from rewardharness.evolution.events import Decided, Judged, Passed, Proposed, read_events
@@ -80,7 +80,7 @@ def build_report(
 
 def left_out(report: Mapping[str, Any]) -> str:
     """Say which rows of the data stand neither in the pool nor in the audit, and why; empty when all do."""
-    told = told_skipped(report.get("skipped_rows", {"n": 0}))  # reports of earlier versions lack it
+    told = describe_skipped(report.get("skipped_rows", {"n": 0}))  # reports of earlier versions lack it
     return f"Neither in the pool nor in the audit: {told}" if told else ""
 
 

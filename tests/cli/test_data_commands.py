@@ -50,7 +50,7 @@ def test_what_was_recognised_is_said_and_can_be_named(
 ) -> None:
     assert main(["data", "show", "ann/edits"]) == 0
     said = capsys.readouterr()
-    assert "Recognised by the names of columns: source is source_image" in said.out
+    assert "Inferred from column names: source is source_image" in said.out
     path = tmp_path / "map.yaml"
     path.write_text("scores: [left_overall_score, right_overall_score]\ncategory: '-'\n", encoding="utf-8")
     found = shown(capsys, "ann/edits", "--fields", str(path), "--field", "category=left_model")
@@ -65,7 +65,7 @@ def test_what_was_recognised_is_said_and_can_be_named(
         (["ann/none"], "There is no dataset ann/none"),
         (["ann/edits:other"], "Configs and their splits: default: train"),
         (["ann/edits", "--field", "source"], "--field 'source' cannot be read"),
-        (["ann/edits", "--field", "sauce=x"], "Fields are: candidates, category"),
+        (["ann/edits", "--field", "sauce=x"], "Choose one of: candidates, category"),
         (["ann/edits", "--field", "preference=left_model"], "'left_model' (label) holds 'one', which is not"),
         (["ann/edits", "--fields", "none.yaml"], "none.yaml does not exist"),
         (["demo", "--field", "source=x"], "has no columns to name"),
@@ -93,7 +93,7 @@ def test_a_table_on_this_disk_is_learned_from(tmp_path: Path, capsys: pytest.Cap
     words = ["evolve", "--data", str(tmp_path / "t.parquet"), "--field", "category=-", "--dry-run"]
     assert main(words) == 0
     said = capsys.readouterr().err
-    assert "t.parquet: 15 examples to learn from, 5 put aside" in said and "Recognised by the names" in said
+    assert "t.parquet: 15 examples to learn from, 5 put aside" in said and "Inferred from column names" in said
 
 
 def test_a_folder_with_the_name_of_a_set_that_comes_along_is_told_apart(
@@ -130,9 +130,9 @@ def test_the_value_that_keeps_a_column_from_holding_images_is_shown(
     fields = ["--field", "source=before", "--field", "instruction=todo", "--field", "candidates=one,two"]
     assert main(["data", "show", str(tmp_path / "odd.csv"), *fields]) == 1
     shown = capsys.readouterr().err
-    assert "'two', meant as candidates, has no images. It holds '../../c.png'." in shown and "below its folder" in shown
+    assert "'two' (candidates) has no images. It contains '../../c.png'." in shown and "inside its folder" in shown
     assert main(["data", "show", str(tmp_path)]) == 1
-    assert "as in --field source=COLUMN" in capsys.readouterr().err
+    assert "such as --field source=COLUMN" in capsys.readouterr().err
 
 
 def test_a_set_that_was_drawn_is_drawn_over_by_force_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -389,7 +389,7 @@ def test_stop_ends_a_run_from_outside(data: Path, library: Path, tmp_path: Path,
     [
         (["--budget-calls", "0"], "--budget-calls 0"),
         (["--budget-money", "1"], "--price"),
-        (["--audit-share", "1.5"], "audit share"),
+        (["--audit-share", "1.5"], "test share"),
         (["--judge", "vllm:m@http://127.0.0.1:9/v1"], "nobody to ask"),
         (["--orchestrator", "magic"], "not a model"),
         (["--library", "/nowhere"], "nowhere"),

@@ -139,7 +139,7 @@ def test_without_a_gpu_it_says_so_and_plans_for_as_many_as_asked(
         (["m-7B", "--gpus", "2", "--tensor-parallel", "3"], "needs 3 GPUs"),
         (["m-7B", "--port", "65535", "--gpus", "4"], "65535"),
         (["m-7B", "--slurm", "--run"], "--slurm"),
-        ([" "], "not a model"),
+        ([" "], "Invalid model"),
     ],
 )
 def test_what_cannot_be_planned_is_named(
@@ -187,7 +187,7 @@ def test_the_size_of_a_folder_is_that_of_its_weights(tmp_path: Path) -> None:
 def test_an_address_of_ipv6_is_written_as_a_url() -> None:
     plan = plan_servers("m", [Gpu("0", "x", 24 * GIB)], ServingOptions(host="::1"))
     assert plan.judge == "vllm:m@http://[::1]:8000/v1"
-    with pytest.raises(InputError, match="no GPU"):
+    with pytest.raises(InputError, match="No GPU"):
         plan_servers("m", [])
 
 
@@ -283,4 +283,4 @@ def test_the_batch_script_serves_judges_and_ends(
         ["bash", "judge.sh"], cwd=tmp_path, capture_output=True, text=True, timeout=500, check=False
     )
     assert failed.returncode == 1
-    assert "a server has ended" in failed.stderr
+    assert "a server exited" in failed.stderr

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rewardharness.data.columns import KNOWN, Recognised, complete
+from rewardharness.data.columns import KNOWN, InferredFields, complete
 from rewardharness.data.fields import FieldMap, check_columns
 from rewardharness.data.row_store import Rows
 from rewardharness.errors import DataError
@@ -74,12 +74,12 @@ def test_names_that_datasets_use(names: str) -> None:
 def test_what_was_recognised_is_said() -> None:
     rows = table("+source", "prompt", "+left", "+right", "mood")
     found = complete(rows, FieldMap())
-    said = "source is source; instruction is prompt; candidates is left, right. No label was recognised."
-    assert found == Recognised(found.fields, f"Recognised by the names of columns: {said}", guessed=True)
+    said = "source is source; instruction is prompt; candidates is left, right. No label column was found."
+    assert found == InferredFields(found.fields, f"Inferred from column names: {said}", guessed=True)
     given = FieldMap(preference=("mood",), source="source", instruction="prompt", candidates=("right", "left"))
-    assert complete(rows, given) == Recognised(given, "")
+    assert complete(rows, given) == InferredFields(given, "")
     partly = complete(rows, FieldMap(candidates=("right", "left"), preference=("mood",)))
-    assert partly.how == "Recognised by the names of columns: source is source; instruction is prompt."
+    assert partly.how == "Inferred from column names: source is source; instruction is prompt."
 
 
 def test_what_is_given_leads_to_the_rest() -> None:
@@ -98,7 +98,7 @@ def test_what_is_given_leads_to_the_rest() -> None:
     found = recognised(*names, given=FieldMap(candidates=("left", "right")))
     assert (found.source, found.scores) == ("image", ("left_score", "right_score"))
     assert recognised(*names).scores == ("score_a", "score_b")
-    assert recognised(*names, given=FieldMap(scores=("-",))).labelled is False
+    assert recognised(*names, given=FieldMap(scores=("-",))).labeled is False
 
 
 def test_texts_are_no_images_and_images_no_texts() -> None:
@@ -108,15 +108,15 @@ def test_texts_are_no_images_and_images_no_texts() -> None:
 
 def test_what_cannot_be_recognised_is_asked_for() -> None:
     rows = table("+one", "+two", "+three", "words")
-    with pytest.raises(DataError, match="no column was recognised as the source") as caught:
+    with pytest.raises(DataError, match="no column for the field 'source' was found") as caught:
         check_columns(rows, complete(rows, FieldMap()).fields)
-    assert "Columns: one, two, three, words. Those that hold images: one, two, three." in caught.value.next_step
+    assert "Columns: one, two, three, words. Image columns: one, two, three." in caught.value.next_step
 
 
 def test_known_datasets_are_known_only_where_their_columns_are() -> None:
     repo = "AgPerry/EditReward-Data-100"
     columns = ("+source_image", "instruction", "+left_image", "+right_image", "vote_type", "dev_id", "category")
     whole = complete(table(*columns), FieldMap(), repo)
-    assert whole == Recognised(KNOWN[repo], f"Fields as known of {repo}.")
+    assert whole == InferredFields(KNOWN[repo], f"Built-in column mapping of {repo}.")
     assert complete(table(*columns), FieldMap(category="-"), repo).fields.category == ""
     assert complete(table(*columns[:-1]), FieldMap(), repo).guessed

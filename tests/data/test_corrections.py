@@ -8,8 +8,8 @@ from rewardharness.data.corrections import (
     append_correction,
     corrected_labels,
     corrections_file,
-    left_to_look_at,
     read_corrections,
+    unreviewed,
 )
 from rewardharness.data.source import Dataset
 from rewardharness.errors import DataError, InputError
@@ -33,7 +33,7 @@ def test_the_last_word_about_an_example_counts(tmp_path: Path) -> None:
     said = read_corrections(file)
     assert {name: each.changes for name, each in said.items()} == {"one": True, "two": True, "three": False}
     assert corrected_labels(dataset, said) == ({"one": "tie", "two": "tie"}, ())
-    assert left_to_look_at(["four", "one", "three"], said) == ["four"]
+    assert unreviewed(["four", "one", "three"], said) == ["four"]
     assert [each.preference for each in dataset.examples] == ["A"] * 4, "the data stay as they are"
 
 

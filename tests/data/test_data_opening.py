@@ -127,7 +127,7 @@ def test_a_dataset_on_the_hub_is_pinned_by_its_name(tmp_path: Path, monkeypatch:
         repo.put({"data/train-00000-of-00001.parquet": as_parquet(data_100())})
         opened = open_described(DATA_100, hub.settings())
         assert opened.dataset.name == f"{DATA_100}@{repo.branches['main']}" and not opened.dataset.problems
-        assert opened.how == f"Fields as known of {DATA_100}."
+        assert opened.how == f"Built-in column mapping of {DATA_100}."
         other = open_data(opened.dataset.name, hub.settings("another computer"))
         assert other.digest == opened.dataset.digest and other.name == opened.dataset.name
         with pytest.raises(HubError, match="There is no dataset ann/none on the Hub") as caught:

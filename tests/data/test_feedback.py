@@ -56,7 +56,7 @@ def test_a_torn_line_loses_nothing_else(tmp_path: Path):
     append_feedback(tmp_path, judged("s", "a", "c"), "B")
     data = read_folder(tmp_path)
     assert [each.preference for each in data.examples] == ["A", "B"]
-    assert "1 line(s) that a crash left torn" in data.problems[0]
+    assert "ignored 1 line truncated by a crash" in data.problems[0]
 
 
 def test_nothing_is_stored_when_the_feedback_makes_no_sense(tmp_path: Path):

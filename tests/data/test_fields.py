@@ -89,7 +89,7 @@ def test_repeated_ids_are_reported_and_nothing_is_dropped(folder: Path, settings
     rows = table(folder, settings, *(pair(number, n=number % 2) for number in range(5)))
     dataset = read(rows, FieldMap(id="n").over(PAIR))
     assert [example.id for example in dataset.examples] == ["0", "1", "0#2", "1#2", "0#3"]
-    assert dataset.problems == ("Ids that occur again were given a number (id#2): '0' (rows 3, 5), '1' (row 4).",)
+    assert dataset.problems == ("Duplicate ids got a number suffix (id#2): '0' (rows 3, 5), '1' (row 4).",)
 
 
 def test_groups_come_from_columns_or_from_a_list(folder: Path, settings: Settings) -> None:
@@ -120,7 +120,7 @@ def test_scores_and_ranks_make_labels(folder: Path, settings: Settings) -> None:
     )
     dataset = read(rows, FieldMap(candidates=("many",), scores=("s",)).over(PAIR))
     assert [each.preference for each in dataset.examples] == [None, None]
-    assert dataset.problems == ("Left unlabelled, several candidates come first: row 1.",)
+    assert dataset.problems == ("Unlabeled because several candidates are tied for first place: row 1.",)
 
 
 def test_where_the_first_always_wins_places_change_by_chance(folder: Path, settings: Settings) -> None:
@@ -149,8 +149,8 @@ def test_labels_that_are_not_understood_are_named_with_their_rows(folder: Path, 
     with pytest.raises(DataError) as caught:
         read(rows)
     assert caught.value.message == (
-        "set: 3 rows cannot be used: rows 2, 4: the column 'vote' (label) holds '1', which is not understood; "
-        "row 3: the column 'vote' (label) holds 'best', which is not understood."
+        "set: 3 rows cannot be used: rows 2, 4: the column 'vote' (label) contains '1', which is not a known label; "
+        "row 3: the column 'vote' (label) contains 'best', which is not a known label."
     )
     assert "--field values=1:A" in caught.value.next_step and "--skip-bad-rows" in caught.value.next_step
     values = parse_fields({"values": "left:A,1:B,best:tie"}, "--field")
@@ -172,9 +172,9 @@ SAID = [
     ("row 3", "the column 'left' (candidate) is empty"),
     ("row 4", "1 image in the columns 'left', 'right' (candidates)"),
     ("row 5", "the column 'words' (instruction) is empty"),
-    ("row 7", "the column 'source' (source) holds 'https://example.com/a.png', which is no image that can be read"),
-    ("row 8", "the column 'left' (candidate) holds '3', which is no image that can be read"),
-    ("row 9", "the column 'vote' (label) holds 'best', which is not understood"),
+    ("row 7", "the column 'source' (source) contains 'https://example.com/a.png', which is not a readable image"),
+    ("row 8", "the column 'left' (candidate) contains '3', which is not a readable image"),
+    ("row 9", "the column 'vote' (label) contains 'best', which is not a known label"),
 ]
 
 
@@ -218,7 +218,7 @@ def test_columns_that_are_not_there_or_hold_something_else_are_named(folder: Pat
         DataError, match=r"'link', meant as source, has no images. It holds 'https://example.com/a.png'"
     ):
         read(rows, FieldMap(source="link").over(PAIR))
-    with pytest.raises(DataError, match="no column was recognised as the instruction") as caught:
+    with pytest.raises(DataError, match="no column for the field 'instruction' was found") as caught:
         read(rows, FieldMap(instruction="-").over(PAIR).settled())
     assert "--field instruction=COLUMN" in caught.value.next_step
 
@@ -244,7 +244,7 @@ def test_a_map_is_read_from_yaml(tmp_path: Path) -> None:
         ("source: 3\n", "source is no name"),
         ("candidates: 3\n", "candidates is no list"),
         ("first_wins: maybe\n", "first_wins is 'maybe'"),
-        ("values: {a: Z}\n", "cannot mean 'Z'"),
+        ("values: {a: Z}\n", "cannot be mapped to 'Z'"),
         ("a: " + "[" * 2000, "not valid YAML"),
     ],
 )

@@ -82,12 +82,12 @@ def test_rows_without_an_id_get_one_that_stays_when_rows_above_them_go(tmp_path:
         ({"instruction": "\ud800"}, "surrogate"),
         ({"source": ""}, "the source is empty"),
         ({"source": "a\0b"}, "control character"),
-        ({"source": "../x.png"}, "leaves the folder"),
+        ({"source": "../x.png"}, "is outside the folder"),
         ({"source": "/etc/passwd"}, "not a relative path"),
         ({"candidate_a": "C:/x.png"}, "candidate A 'C:/x.png' is not a relative path"),
         ({"candidate_a": "a\\b.png"}, "not a relative path with forward slashes"),
         ({"candidate_b": None}, "1 candidate; 2 to 4"),
-        ({"candidate_d": "d.png"}, "one before it is empty"),
+        ({"candidate_d": "d.png"}, "earlier candidate is empty"),
         ({"candidates": ["a"] * 5}, "5 candidates; 2 to 4"),
         ({"candidates": ["a"]}, "1 candidate; 2 to 4"),
         ({"candidates": "ab"}, "not a list"),
@@ -159,14 +159,14 @@ def test_a_link_out_of_the_folder_is_refused_and_one_inside_is_not(tmp_path: Pat
     assert len(read_folder(folder).examples) == 1
     (folder / "s.png").symlink_to(tmp_path / "secret.png")
     caught = error(folder)
-    assert "is a link that leaves the folder" in caught.message
+    assert "is a link to a file outside the folder" in caught.message
     assert "relative" in caught.next_step
     (folder / "s.png").unlink()
     (folder / "s.png").symlink_to(folder / "s.png")
     try:
         assert read_folder(folder).problems
     except DataError as loop:
-        assert "cannot be followed" in loop.message
+        assert "cannot be resolved" in loop.message
 
 
 def test_a_dataset_folder_reached_through_a_link_is_read(tmp_path: Path):

@@ -180,13 +180,13 @@ def test_paths_inside_parquet_lead_nowhere_else(hub: Hub, tmp_path: Path) -> Non
     rows = open_rows(RowSource(hub="ann/edits"), hub.settings())
     found = [row["image"] for row in rows]
     assert found[:3] == names[:3] and found[4] is None and found[3].path.read_bytes() == picture(1)
-    assert "3 images have names that lead out of the dataset" in rows.notes[0]
+    assert "3 images have paths outside the dataset" in rows.notes[0]
 
 
 def test_images_in_an_archive_are_one_error(hub: Hub) -> None:
     repo = hub.server.store.create("ann/edits", kind="datasets")
     repo.put({"t.csv": "source,edit\na.png,b.png\n", "images.zip": b"PK"})
-    with pytest.raises(DataError, match="names 2 images, and none of them") as caught:
+    with pytest.raises(DataError, match="refers to 2 images, but none of them") as caught:
         open_rows(RowSource(hub="ann/edits"), hub.settings())
     assert "archive" in caught.value.next_step
 
@@ -228,7 +228,7 @@ def test_what_cannot_be_named_is_said(hub: Hub, repo: Repository) -> None:
         with pytest.raises(InputError):
             RowSource(**wrong)  # type: ignore[arg-type]
     hub.server.store.create("ann/pictures", kind="datasets").put({"a.png": picture(1), "b.tar": b"x"})
-    with pytest.raises(DataError, match=r"no table that can be read. Its files end in \.png, \.tar") as caught:
+    with pytest.raises(DataError, match=r"no supported table. Its files have the extensions \.png, \.tar") as caught:
         open_rows(RowSource(hub="ann/pictures"), settings)
     assert "refs/convert/parquet" in caught.value.next_step
 
@@ -237,9 +237,9 @@ def test_without_a_network_what_was_read_before_is_named(hub: Hub, repo: Reposit
     settings = hub.settings()
     commit = open_rows(SOURCE, settings).revision
     hub.server.die_at(1)
-    with pytest.raises(UnreachableError, match=f"read before: {commit}"):
+    with pytest.raises(UnreachableError, match=f"Cached commits: {commit}"):
         open_rows(RowSource(hub=DATA_100, revision="v1"), settings)
-    with pytest.raises(UnreachableError, match="Nothing of it was read before"):
+    with pytest.raises(UnreachableError, match="No commit is cached"):
         open_rows(RowSource(hub="ann/other"), settings)
 
 

@@ -130,7 +130,7 @@ def test_copies_and_contradictions_are_reported_and_kept():
     assert len(same.examples) == 2
     assert same.problems == ("r1 and r2 have the same images and instruction.",)
     problems = Dataset.of("x", [one, mirrored, against]).problems
-    assert problems == ("r1 and r2 and r3 have the same images and instruction, but contradicting labels.",)
+    assert problems == ("r1 and r2 and r3 have the same images and instruction but contradicting labels.",)
 
 
 def test_a_preference_between_equal_images_is_reported():

@@ -110,8 +110,8 @@ def test_folders_are_scored_by_name(judge: MeasuredJudge, tmp_path: Path) -> Non
         ([], "are empty"),
         ([1, 2], "hold a int where a row"),
         ({"source": [1]}, "are a dict"),
-        ([{"source": PIXELS, "instruction": "x"}], "no column was recognised as the candidates"),
-        ([*rows(), {**rows()[0], "image_b": "no image"}], "no image that can be read"),
+        ([{"source": PIXELS, "instruction": "x"}], "no column for the field 'candidates' was found"),
+        ([*rows(), {**rows()[0], "image_b": "no image"}], "not a readable image"),
         ("no/such-folder.csv", "does not exist"),
     ],
 )

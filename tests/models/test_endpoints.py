@@ -40,7 +40,7 @@ def test_repetitions_end(code, attempts):
         problem = await outcome(pool(trip_after=99).run(call))
         assert (problem.code, len(calls)) == (code, attempts)
         assert problem.retryable
-        assert f"{attempts} requests sent" in str(problem)
+        assert f"Requests sent: {attempts}" in str(problem)
 
     virtual_time.run(main())
 
@@ -109,7 +109,7 @@ def test_total_deadline_with_a_server_that_hangs():
 
         problem = await outcome(subject.run(hang, timeout=3.0))
         assert (problem.code, now()) == ("timeout", 3.0)
-        assert "1 requests" in str(problem) and idle(subject)
+        assert "1 request" in str(problem) and idle(subject)
         assert subject.stats()[0].failures == {"timeout": 1}
 
     virtual_time.run(main())

@@ -73,7 +73,7 @@ def test_a_script_from_a_file(tmp_path):
         asyncio.run(model.ask(HELLO))
     assert caught.value.code == "timeout"
     assert asyncio.run(model.ask(HELLO)).finish_reason == "length"
-    with pytest.raises(ModelError, match="one more"):
+    with pytest.raises(ModelError, match="has only 3 replies"):
         asyncio.run(model.ask(HELLO))
     assert model.requests == [HELLO] * 4
 

@@ -219,7 +219,7 @@ def test_a_name_that_does_not_exist():
 def test_not_http_at_all():
     with ModelServer() as server, pytest.raises(ModelError) as caught:
         ask(server, urls=[server.url.replace("http:", "https:")])
-    assert caught.value.code == "unreachable" and "secure" in str(caught.value)
+    assert caught.value.code == "unreachable" and "TLS" in str(caught.value)
 
 
 @pytest.mark.parametrize("after", ["0", "0.01", "-5", "soon", "Thu, 01 Jan 1970 00:00:00 GMT"])

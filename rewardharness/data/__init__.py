@@ -1,1 +1,1 @@
-"""Datasets of edit preferences: reading folders, splitting, storing feedback, drawing a demonstration set."""
+"""Datasets of edit preferences: reading folders, splitting, storing feedback, drawing a demo dataset."""

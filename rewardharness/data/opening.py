@@ -160,9 +160,7 @@ def _hub_source(spec: str) -> RowSource | None:
 
 
 def _is_ours(folder: Path) -> bool:
-    """Return whether a folder is for `read_folder`: it has its files, its markers, or a CSV file and no larger
-    table.
-    """
+    """Return whether a folder has the native format, or a CSV file without larger tables."""
     if any((folder / name).exists() for name in (PAIRS, GROUPS, FEEDBACK_MARKER, DEMO_MARKER, DEMO_UNFINISHED)):
         return True
     kinds = {each.suffix.lower() for each in data_files(folder)} & TABLES

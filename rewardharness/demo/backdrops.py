@@ -1,4 +1,4 @@
-"""Empty scenes: walls and skies, floors and grounds, as a camera sees them."""
+"""Render empty scenes: walls, skies, floors and grounds."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -15,7 +15,7 @@ TINTS: dict[str, tuple[float, float, float]] = {
     "night": (0.36, 0.42, 0.62),
     "storm": (0.70, 0.73, 0.78),
 }
-"""Light that a sky throws on everything under it."""
+"""Color of the light of each sky."""
 
 _SKIES: dict[str, list[tuple[float, tuple[float, float, float]]]] = {
     "day": [(0, (0.22, 0.46, 0.82)), (0.6, (0.62, 0.80, 0.94)), (1, (0.80, 0.89, 0.95))],
@@ -34,7 +34,7 @@ _WALLS: dict[str, tuple[float, float, float]] = {
 
 @lru_cache(maxsize=8)
 def backdrop(place: str, seed: int, wall: str, floor: str) -> Image:
-    """The empty scene. Shared: copy before writing into it."""
+    """Return the empty scene. Cached; copy before writing."""
     if place == "room":
         return _room(seed, wall, floor)
     if place == "table":
@@ -43,7 +43,7 @@ def backdrop(place: str, seed: int, wall: str, floor: str) -> Image:
 
 
 def _ground(texture: Image, horizon: float, repeat: float = 1.0) -> Image:
-    """Lay a texture on the ground plane: rows from the horizon to the lower edge of the picture."""
+    """Project a texture onto the ground plane, from the horizon to the lower edge of the image."""
     height, width = texture.shape[:2]
     rows = SIDE - round(horizon * SIDE)
     depth = 1.0 / (np.linspace(0.06, 1, rows, dtype=np.float32) * 0.9 + 0.1)
@@ -59,7 +59,7 @@ def _ground(texture: Image, horizon: float, repeat: float = 1.0) -> Image:
 
 
 def _floor(seed: int, name: str) -> Image:
-    """A floor or ground seen from above, as a texture."""
+    """Return the texture of a floor or ground seen from above."""
     if name == "wood":
         planks = np.concatenate(
             [np.roll(wood(seed + k, 128, 512), 97 * k, axis=1) * (0.86 + 0.07 * k) for k in range(4)]
@@ -225,7 +225,7 @@ def _mountains(canvas: Image, seed: int, edge: int, tint: Image, sky: str) -> No
 
 
 def _facade(canvas: Image, seed: int, edge: int, tint: Image, *, lit: bool) -> None:
-    """Houses in a row: brick of different colors, windows, a shop door."""
+    """Render a row of houses with bricks of different colors, windows and a shop door."""
     rng = np.random.default_rng([seed, 6])
     left = 0
     colors = [COLORS["brown"], (0.60, 0.30, 0.24), (0.66, 0.60, 0.50), (0.42, 0.44, 0.50)]

@@ -1,4 +1,4 @@
-"""A transparent square on which one thing of a scene is painted, part over part."""
+"""A transparent square canvas on which one object of a scene is painted in parts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,36 +10,36 @@ from PIL import ImageDraw, ImageFont
 from rewardharness.demo.paint import Image, Point, lay, material, round_form, tube_form
 
 SIDE = 320
-"""Side of the canvas that a thing is painted on, in pixels."""
+"""Side of the canvas of an object, in pixels."""
 
 
 @dataclass(frozen=True)
 class Thing:
-    """One thing of a scene."""
+    """One object of a scene."""
 
     kind: str
     """A key of `PAINTERS`."""
     color: str = "red"
     """Its main color, a key of `COLORS`."""
     x: float = 0.5
-    """Where its middle is, in shares of the width."""
+    """Horizontal position of its center, relative to the width."""
     y: float = 0.8
-    """Where it stands, in shares of the height."""
+    """Vertical position of its base, relative to the height."""
     size: float = 0.3
-    """Side of its canvas, in shares of the height."""
+    """Side of its canvas, relative to the height."""
     material: str = "plain"
     """`plain` or one of `MATERIALS`."""
     text: str = ""
-    """What stands on it, for things with writing."""
+    """Text on the object, if any."""
     angle: float = 0.0
-    """Turned clockwise around its middle, in degrees."""
+    """Clockwise rotation around its center, in degrees."""
     mirrored: bool = False
     slot: int = 0
-    """Which place of its scene it takes, from left to right."""
+    """Index of its slot in the scene, from left to right."""
 
 
 class Canvas:
-    """A transparent square to paint parts on, one over the other. Coordinates are shares of its side."""
+    """A transparent square canvas for painting parts. Coordinates are relative to its side."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -59,9 +59,9 @@ class Canvas:
         """Paint one part.
 
         Args:
-            mask: Where it is.
+            mask: Its mask.
             color: Its color.
-            form: `round`, `tube` or `flat`; decides how light falls on it.
+            form: Shape for shading: `round`, `tube` or `flat`.
             gloss: Strength of the highlight, in [0, 1].
             surface: Its material.
             light: Factor on its brightness.
@@ -77,7 +77,7 @@ class Canvas:
 
 
 def profile(rows: Sequence[tuple[float, float]], steps: int = 40) -> list[Point]:
-    """Outline of a body of revolution; rows are (y, half width)."""
+    """Return the outline of a body of revolution; rows are (y, half width)."""
     ys = np.linspace(rows[0][0], rows[-1][0], steps)
     half = np.interp(ys, [y for y, _ in rows], [w for _, w in rows])
     half = np.convolve(np.pad(half, 2, mode="edge"), np.full(5, 0.2), mode="valid")
@@ -86,7 +86,7 @@ def profile(rows: Sequence[tuple[float, float]], steps: int = 40) -> list[Point]
 
 
 def letters(c: Canvas, text: str, low: Point, high: Point, ink: Image) -> None:
-    """Write one line of text into a rectangle, as large as it fits."""
+    """Draw one line of text in a rectangle, as large as possible."""
     width, height = (high[0] - low[0]) * SIDE, (high[1] - low[1]) * SIDE
     points = 100.0
     left, top, right, bottom = ImageFont.load_default(points).getbbox(text)

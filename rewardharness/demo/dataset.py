@@ -1,14 +1,14 @@
-"""The demonstration set: edits with known truth, drawn by code and made from the photographs of scikit-image.
+"""Generate the demo dataset: edits with known labels, rendered by code or made from photographs of scikit-image.
 
-No person compared these pictures. Which candidate is better follows from how they were made, and `label_kind` says how:
+The labels are not human judgments. They follow from how the candidates are made, which `label_kind` records:
 
-    demo_no_edit     the edit as asked, against the source as it was
-    demo_over_edit   the edit as asked, against the same edit with a change that nobody asked for
-    demo_wrong_edit  the edit as asked, against something else: another color, thing, direction, place or spelling
-    demo_defect      the edit as asked, against the same edit with a visible defect
-    demo_partial     the edit as asked, against a part of it
-    demo_tie         two edits as asked
-    demo_group       the edit as asked among two or three of the others
+    demo_no_edit     the correct edit against the unchanged source
+    demo_over_edit   the correct edit against the same edit with an unrequested change
+    demo_wrong_edit  the correct edit against a wrong color, object, direction, location or spelling
+    demo_defect      the correct edit against the same edit with a visible defect
+    demo_partial     the correct edit against an incomplete edit
+    demo_tie         two correct edits
+    demo_group       the correct edit among two or three of the others
 """
 
 import json
@@ -34,7 +34,7 @@ from rewardharness.errors import InputError
 from rewardharness.schema import GROUPS, LABELS, PAIRS, TIE
 
 VERSION = "1"
-"""Version of what is drawn; the same version, seed and counts give the same pictures."""
+"""Version of the generator; the same version, seed and counts give the same images."""
 
 _MAKER = demo_folder.MAKER
 _ROLES = ("wrong_edit", "over_edit", "no_edit", "defect", "partial")
@@ -71,23 +71,23 @@ _WHOLE_EDITS: dict[str, _BaseEdit] = {
     "keep": edits.keep,
 }
 CATEGORIES: tuple[str, ...] = tuple(dict.fromkeys([*_SCENE_EDITS, *_PHOTO_EDITS, *_WHOLE_EDITS]))
-"""Kinds of edit in the set, each a member of `EDIT_KINDS`."""
+"""Edit categories of the dataset, each a member of `EDIT_KINDS`."""
 
 
 @dataclass(frozen=True)
 class _Item:
-    """One example that is going to be drawn."""
+    """One example to generate."""
 
     name: str
     case: Case
     roles: tuple[str, ...]
-    """What each candidate is: `right` or one of `_ROLES`, or `again` for an edit just as right."""
+    """Role of each candidate: `right`, one of `_ROLES`, or `again` for a second correct edit."""
     seed: int
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """What a set is made by. Each process derives the same examples from it."""
+    """Parameters of a dataset. Each process derives the same examples from them."""
 
     path: Path
     pairs: int
@@ -115,32 +115,32 @@ def make_demo(  # noqa: PLR0913  (one argument per setting of the set, and two f
     workers: int = 1,
     progress: Callable[[int, int], None] | None = None,
 ) -> None:
-    """Draw the demonstration set into a folder.
+    """Generate the demo dataset in a folder.
 
-    The same version, counts and seed give the same files, byte for byte, with the same versions of NumPy, OpenCV,
-    Pillow and scikit-image. The better candidate stands in each place equally often. An interrupted run leaves a
-    folder that `read_folder` calls unfinished; running it again completes it. Where the same set is there already,
-    nothing is drawn. Files that were not drawn are neither changed nor removed.
+    The same version, counts and seed give identical files with the same versions of NumPy, OpenCV, Pillow and
+    scikit-image. The better candidate has each position equally often. An interrupted run leaves an incomplete folder;
+    running it again completes it. An existing identical dataset is not generated again. Other files are neither
+    changed nor removed.
 
     Args:
-        path: An empty folder, one that does not exist, or one with the same set, whole or not.
+        path: An empty or nonexistent folder, or one with the same dataset, complete or not.
         pairs: Number of pairs.
         groups: Number of groups of three and four.
-        seed: Which set, 0 or more.
-        ties: Whether about one pair in twenty has two equally good candidates.
-        force: Draw anew over another set, or beside other files.
-        side: Side of the pictures in pixels, no more than `photos.SIDE`, at which they are drawn.
-        workers: Number of processes that draw; any number gives the same files.
-        progress: Called with the number of examples drawn and of all examples.
+        seed: Random seed, 0 or more.
+        ties: Whether about 5% of the pairs have two equally good candidates.
+        force: Overwrite another demo dataset, or write next to other files.
+        side: Side of the images in pixels, at most `photos.SIDE`, at which they are rendered.
+        workers: Number of processes; it does not affect the files.
+        progress: Called with the number of finished examples and of all examples.
 
     Raises:
-        InputError: If the folder holds something else, what was drawn there was changed, or a number is out of range.
+        InputError: If the folder has other content, its dataset was modified, or a number is out of range.
         MissingPackageError: If scikit-image is not installed.
     """
     if pairs < 0 or groups < 0 or pairs + groups == 0 or seed < 0:
         raise InputError(
-            f"{pairs} pairs, {groups} groups and seed {seed} make no demonstration set.",
-            next_step="Ask for at least one pair or group, and use a seed of 0 or more.",
+            f"{pairs} pairs, {groups} groups and seed {seed} are not valid for a demo dataset.",
+            next_step="Use at least one pair or group, and a seed of 0 or more.",
         )
     plan = _Plan(path, pairs, groups, seed, ties, side)
     if demo_folder.is_there(path, plan.made_by, force=force):
@@ -161,13 +161,13 @@ def make_demo(  # noqa: PLR0913  (one argument per setting of the set, and two f
 
 @lru_cache(maxsize=1)
 def _items(plan: _Plan) -> tuple[_Item, ...]:
-    """Choose all examples of a set."""
+    """Return all examples of a dataset."""
     counts = (plan.pairs, plan.groups, plan.seed)
     return (*_plan_pairs(*counts, plan.ties), *_plan_groups(*counts))
 
 
 def _plan_pairs(pairs: int, groups: int, seed: int, ties: bool) -> Iterator[_Item]:
-    """Choose all pairs, with the better candidate in each place equally often overall and per kind of label."""
+    """Yield all pairs, with the better candidate in each position equally often overall and per label kind."""
     rng = np.random.default_rng([seed, 1])
     used: set[tuple[str, str]] = set()
     chosen: list[tuple[Case, str]] = []
@@ -196,7 +196,7 @@ def _plan_pairs(pairs: int, groups: int, seed: int, ties: bool) -> Iterator[_Ite
 
 
 def _plan_groups(pairs: int, groups: int, seed: int) -> Iterator[_Item]:
-    """Choose all groups, three and four candidates in turn."""
+    """Yield all groups, alternating three and four candidates."""
     rng = np.random.default_rng([seed, 2])
     used: set[tuple[str, str]] = set()
     for number in range(groups):
@@ -212,7 +212,7 @@ def _can(case: Case, role: str) -> bool:
 
 
 def _ways(case: Case) -> list[str]:
-    """In which ways an edit can be spoilt."""
+    """Return the possible roles of worse candidates of an edit."""
     ways = {
         "wrong_edit": bool(case.wrong),
         "over_edit": bool(case.over),
@@ -226,7 +226,7 @@ def _ways(case: Case) -> list[str]:
 def _find(
     fits: Callable[[Case], bool], number: int, rng: Rng, used: set[tuple[str, str]], total: int, seed: int
 ) -> Case:
-    """Make up an edit that fits, of the category whose turn it is or of the next that has one."""
+    """Return a suitable edit of the next category, or of the first following category that has one."""
     for attempt in range(_ATTEMPTS):
         category = CATEGORIES[(number + attempt // 20) % len(CATEGORIES)]
         case = _make(category, rng, total, seed)
@@ -239,8 +239,8 @@ def _find(
 
 
 def _make(category: str, rng: Rng, total: int, seed: int) -> Case | None:
-    """Make up one edit of a category on a photograph or on one of the scenes."""
-    names = [name for name in PHOTOS if category != "style" or name != "stars"]  # nobody can tell a sketch of dots
+    """Generate one edit of a category for a photograph or a scene."""
+    names = [name for name in PHOTOS if category != "style" or name != "stars"]  # a sketch of dots is not recognizable
     name = names[int(rng.integers(len(names)))]
     if category in _WHOLE_EDITS and (category not in _SCENE_EDITS or rng.random() < 0.35):
         if rng.random() < 0.6:
@@ -257,7 +257,7 @@ def _make(category: str, rng: Rng, total: int, seed: int) -> Case | None:
 
 
 def _scene(what: Literal["mixed", "sign", "many"], rng: Rng, total: int, seed: int) -> tuple[Scene, str]:
-    """One of the scenes of this set. There are about half as many scenes as examples, so most have several edits."""
+    """Return a random scene. There are about half as many scenes as examples, so most have several edits."""
     place = list(PLACES)[int(rng.integers(len(PLACES)))]
     number = int(rng.integers(max(2, total // 10)))
     first = seed * 300_007 + 100_003 * ("mixed", "sign", "many").index(what)
@@ -265,10 +265,9 @@ def _scene(what: Literal["mixed", "sign", "many"], rng: Rng, total: int, seed: i
 
 
 def _draw(plan: _Plan, number: int) -> str:
-    """Draw the pictures of one example and write them; return its line of a table.
+    """Render and write the images of one example; return its table line.
 
-    OpenCV rounds differently with another number of threads, so there is one: the same set has the same bytes
-    everywhere.
+    Rounding in OpenCV depends on the number of threads, so one thread makes the files reproducible.
     """
     threads = cv2.getNumThreads()
     cv2.setNumThreads(1)
@@ -311,7 +310,7 @@ def _draw_example(plan: _Plan, number: int) -> str:
 
 
 def _labelled(item: _Item, images: list[str]) -> dict[str, Any]:
-    """The candidates of one example and its label, as its row has them."""
+    """Return the candidates and the label of one example for its row."""
     instruction = item.case.instruction
     if len(images) > 2:
         best = item.roles.index("right")
@@ -324,7 +323,7 @@ def _labelled(item: _Item, images: list[str]) -> dict[str, Any]:
 
 
 def _candidate(case: Case, role: str, source: Picture, right: Picture, rng: Rng) -> tuple[Picture, str]:
-    """The picture of one candidate, and what it is."""
+    """Return the image of one candidate and its description."""
     if role == "right":
         return right, "the edit as asked"
     if role == "again" and case.again is not None:
@@ -343,7 +342,7 @@ def _candidate(case: Case, role: str, source: Picture, right: Picture, rng: Rng)
 
 
 def _encoded(picture: Picture, quality: int, side: int) -> bytes:
-    """A JPEG file."""
+    """Return an image as JPEG."""
     if side != SIDE:
         picture = cv2.resize(picture, (side, side), interpolation=cv2.INTER_AREA)
     _, data = cv2.imencode(".jpg", np.ascontiguousarray(picture[..., ::-1]), [cv2.IMWRITE_JPEG_QUALITY, quality])

@@ -1,4 +1,4 @@
-"""What goes wrong in edited pictures: visible defects, and changes that nobody asked for."""
+"""Simulated failures of edits: visible defects and unrequested changes."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ Rng = np.random.Generator
 
 
 def changed(before: Picture, after: Picture) -> NDArray[np.uint8]:
-    """Where two pictures of one size differ clearly: 1 there, 0 elsewhere, without single pixels."""
+    """Return a mask of clear differences between two images of equal size, without single pixels."""
     difference = cv2.GaussianBlur(cv2.absdiff(before, after).max(axis=2), (0, 0), 2)
     return np.asarray(difference > 14, dtype=np.uint8)
 
@@ -41,14 +41,14 @@ def _clipped(before: Picture, after: Picture, rng: Rng) -> Picture:
 
 
 def _squeezed(before: Picture, after: Picture, rng: Rng) -> Picture:
-    """The wrong format: the whole picture pressed into another aspect."""
+    """Squeeze the whole image to a different aspect ratio."""
     side = after.shape[0]
     size = (side, round(side * 0.72)) if rng.random() < 0.5 else (round(side * 0.72), side)
     return np.asarray(cv2.resize(after, size, interpolation=cv2.INTER_AREA), dtype=np.uint8)
 
 
 def _seam(before: Picture, after: Picture, rng: Rng) -> Picture:
-    """A pasted rectangle around the edit that is brighter, moved by some pixels and has a border."""
+    """Paste a brighter, shifted rectangle with a border around the edit."""
     x0, y0, x1, y1 = _frame(before, after, rng)
     result = after.copy()
     dx, dy = (int(value) for value in rng.integers(4, 8, 2))
@@ -59,7 +59,7 @@ def _seam(before: Picture, after: Picture, rng: Rng) -> Picture:
 
 
 def _halo(before: Picture, after: Picture, rng: Rng) -> Picture:
-    """A pale rim around what was changed, as cut out by hand."""
+    """Draw a pale rim around the edited region, as from a rough cutout."""
     inside = cv2.morphologyEx(changed(before, after), cv2.MORPH_CLOSE, np.ones((9, 9), dtype=np.uint8))
     rim = cv2.dilate(inside, np.ones((13, 13), dtype=np.uint8)) - cv2.erode(inside, np.ones((3, 3), dtype=np.uint8))
     share = cv2.GaussianBlur(rim.astype(np.float32), (0, 0), 1.2)[..., None] * 0.85
@@ -67,12 +67,12 @@ def _halo(before: Picture, after: Picture, rng: Rng) -> Picture:
 
 
 def _ghost(before: Picture, after: Picture, rng: Rng) -> Picture:
-    """The old state shines through."""
+    """Blend in the source in the edited region."""
     return fade(before, after, float(rng.uniform(0.62, 0.72)))
 
 
 def _frame(before: Picture, after: Picture, rng: Rng) -> tuple[int, int, int, int]:
-    """A rectangle around what was changed; somewhere when all or nothing was."""
+    """Return a rectangle around the edited region, or a random one if everything or nothing changed."""
     side = after.shape[0]
     rows, columns = np.nonzero(changed(before, after))
     if len(rows) and np.ptp(rows) * np.ptp(columns) < 0.5 * side * side:
@@ -100,23 +100,23 @@ _DEFECTS: dict[str, Callable[[Picture, Picture, Rng], Picture]] = {
 }
 
 ANYWHERE: frozenset[str] = frozenset(_DEFECTS) - {"halo", "ghost"}
-"""Defects that need no edited region."""
+"""Defects that do not need an edited region."""
 
 LOCAL: frozenset[str] = frozenset({"halo", "ghost"})
-"""Defects around or inside the region that was edited."""
+"""Defects in or around the edited region."""
 
 OF_COLOR: frozenset[str] = frozenset({"cast", "clipped"})
-"""Defects that an edit of tone or style may hide, or that it may even ask for."""
+"""Defects that an edit of tone or style may hide or request."""
 
 
 def spoil(before: Picture, after: Picture, defect: str, rng: Rng) -> Picture:
-    """Give a picture a visible defect.
+    """Return an image with a visible defect.
 
     Args:
-        before: The source; tells where the edit is.
-        after: The right edit.
+        before: The source, to locate the edit.
+        after: The correct edit.
         defect: A member of `ANYWHERE` or `LOCAL`.
-        rng: Draws its details.
+        rng: Random generator for the details.
 
     Returns:
         A new picture.
@@ -154,12 +154,12 @@ _UNASKED: dict[str, Callable[[Picture, Rng], Picture]] = {
 }
 
 SHAPE_CHANGES: tuple[str, ...] = ("zoomed in", "mirrored", "given a frame")
-"""Unasked changes of a whole picture that leave its colors alone."""
+"""Unrequested global changes that preserve colors."""
 
 COLOR_CHANGES: tuple[str, ...] = ("tinted warm", "tinted cool", "darkened", "made gray")
-"""Unasked changes of the colors of a whole picture."""
+"""Unrequested global color changes."""
 
 
 def meddle(picture: Picture, change: str, rng: Rng) -> Picture:
-    """Change the whole picture in a way nobody asked for: a member of `SHAPE_CHANGES` or `COLOR_CHANGES`."""
+    """Apply an unrequested global change: a member of `SHAPE_CHANGES` or `COLOR_CHANGES`."""
     return _UNASKED[change](picture, rng)

@@ -1,4 +1,4 @@
-"""Edits with known truth: what was asked, the right result, and results that are worse in a known way."""
+"""Edits with known labels: the instruction, the correct result, and results with known flaws."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,58 +10,58 @@ from rewardharness.demo.defects import ANYWHERE, COLOR_CHANGES, LOCAL, OF_COLOR,
 from rewardharness.demo.filters import OPPOSITE, STYLES, TONES, Picture, fade, half, style, tone
 
 Draw = Callable[[], Picture]
-"""Draws a picture when it is needed."""
+"""Renders an image on demand."""
 
 Named = tuple[tuple[str, Draw], ...]
-"""Pictures with what is special about each, in words."""
+"""Images with a description of each."""
 
 Rng = np.random.Generator
 
 
 @dataclass(frozen=True)
 class Base:
-    """A picture that can be edited."""
+    """An image to edit."""
 
     key: str
-    """Its name; equal for equal pictures."""
+    """Its key; equal for equal images."""
     picture: Draw
     meddled: Named
-    """The same picture with a change in one place that no edit asks for."""
+    """The same image with a local change that no instruction requests."""
     colorful: bool = True
-    """Whether edits of its colors can be seen."""
+    """Whether color edits are visible."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One edit of one picture."""
+    """One edit of one image."""
 
     category: str
     """A member of `EDIT_KINDS`."""
     instruction: str
     key: str
-    """Name of the source picture; equal for equal pictures."""
+    """Key of the source image; equal for equal images."""
     source: Draw
     right: Draw
-    """The edit as asked, and nothing else."""
+    """The correct edit."""
     wrong: Named = ()
-    """Something else than was asked, as a model might misunderstand it."""
+    """Wrong edits, such as a model's misinterpretations."""
     half_done: Draw | None = None
-    """The edit in part only."""
+    """The incomplete edit."""
     over: Named = ()
-    """The edit as asked, and a change that was not asked for."""
+    """The correct edit with an unrequested change."""
     defects: frozenset[str] = ANYWHERE | LOCAL
-    """Defects that show on the right edit and that the instruction does not excuse."""
+    """Defects that are visible in the correct edit and not requested."""
     again: Draw | None = None
-    """Another edit that is just as right."""
+    """Another correct edit."""
 
 
 def pick(options: tuple[str, ...] | list[str], rng: Rng) -> str:
-    """Choose one of some texts."""
+    """Return a random text."""
     return options[int(rng.integers(len(options)))]
 
 
 def misspelt(word: str, rng: Rng) -> str:
-    """Spell a word wrong: two letters swapped, one left out or one doubled."""
+    """Return a misspelled word: two letters swapped, one omitted or one doubled."""
     ways = [word[:i] + word[i + 1] + word[i] + word[i + 2 :] for i in range(len(word) - 1) if word[i] != word[i + 1]]
     ways += [word[:i] + word[i + 1 :] for i in range(1, len(word) - 1)]
     ways += [word[:i] + word[i] + word[i:] for i in range(1, len(word) - 1)]
@@ -69,7 +69,7 @@ def misspelt(word: str, rng: Rng) -> str:
 
 
 def meddle_later(right: Draw, changes: tuple[str, ...], rng: Rng) -> Named:
-    """The right edit with one change of the whole picture that nobody asked for."""
+    """Return the correct edit with one unrequested global change."""
     change, seed = pick(changes, rng), int(rng.integers(1 << 30))
     return ((change, lambda: meddle(right(), change, np.random.default_rng(seed))),)
 
@@ -143,7 +143,7 @@ _KEEP_WORDS = (
 
 
 def change_tone(base: Base, rng: Rng) -> Case | None:
-    """Another light or color for the whole picture."""
+    """Generate a global edit of light or color."""
     names = TONES if base.colorful else ("brighter", "darker", "more_contrast", "less_contrast", "sepia")
     name = pick(names, rng)
     change = partial(tone, name=name)
@@ -164,7 +164,7 @@ def change_tone(base: Base, rng: Rng) -> Case | None:
 
 
 def change_style(base: Base, rng: Rng) -> Case | None:
-    """The whole picture as a drawing or painting."""
+    """Generate a style transfer to a drawing or painting."""
     name = pick(STYLES, rng)
     other = pick([each for each in STYLES if each != name], rng)
     change = partial(style, name=name)
@@ -186,7 +186,7 @@ def change_style(base: Base, rng: Rng) -> Case | None:
 
 
 def flip(base: Base, rng: Rng) -> Case | None:
-    """The whole picture mirrored or turned."""
+    """Generate a flip or rotation of the image."""
     name = pick(list(_FLIPS), rng)
     other = pick([each for each in _FLIPS if each != name], rng)
     words, change = _FLIPS[name]
@@ -208,7 +208,7 @@ def flip(base: Base, rng: Rng) -> Case | None:
 
 
 def keep(base: Base, rng: Rng) -> Case | None:
-    """Nothing at all is to change."""
+    """Generate an instruction to change nothing."""
     return Case(
         category="keep",
         instruction=pick(_KEEP_WORDS, rng),

@@ -1,4 +1,4 @@
-"""Edits of a whole picture: tones and styles."""
+"""Global edits of an image: tones and styles."""
 
 from collections.abc import Callable
 
@@ -13,7 +13,7 @@ Picture = NDArray[np.uint8]
 
 
 def _curve(picture: Picture, change: Callable[[Image], Image], strength: float) -> Picture:
-    """Apply a change of colors in [0, 1]; strength 0 leaves all as it is, 1 is the full change."""
+    """Apply a color change in [0, 1] with a strength from 0 (none) to 1 (full)."""
     before = picture.astype(np.float32) / 255
     after = before + (change(before) - before) * strength
     return np.clip(np.round(after * 255), 0, 255).astype(np.uint8)
@@ -56,19 +56,19 @@ OPPOSITE: dict[str, str] = {
     "grayscale": "more_saturated",
     "sepia": "cooler",
 }
-"""For each tone, what somebody does who gets it wrong."""
+"""The wrong alternative of each tone."""
 
 TONES: tuple[str, ...] = tuple(_TONE_CHANGES)
 """Directions of light and color, named as in `EditRequest.tones`."""
 
 
 def tone(picture: Picture, name: str, strength: float = 1.0) -> Picture:
-    """Change light or color of a picture.
+    """Return an image with changed light or color.
 
     Args:
-        picture: What to change.
+        picture: The image.
         name: One of `TONES`.
-        strength: 1 for the full change, less for a half-hearted one.
+        strength: 1 for the full change, less for a partial one.
 
     Returns:
         A new picture.
@@ -86,7 +86,7 @@ def _sketch(picture: Picture) -> Picture:
 
 
 def _oil(picture: Picture) -> Picture:
-    """Daubs: every spot takes the color of a place nearby, then light falls over the ridges of the paint."""
+    """Simulate oil paint: displaced color dabs with lighting on their ridges."""
     rows, columns = picture.shape[:2]
     ys, xs = np.mgrid[0:rows, 0:columns].astype(np.float32)
     wide = cv2.resize(noise(11, rows // 5, columns // 5, 1.5, 1), (columns, rows), interpolation=cv2.INTER_NEAREST)
@@ -105,7 +105,7 @@ def _oil(picture: Picture) -> Picture:
 
 
 def _smoothed(picture: Picture) -> Picture:
-    """Even areas with their edges kept."""
+    """Smooth areas while preserving edges."""
     small = cv2.resize(picture, None, fx=0.5, fy=0.5, interpolation=cv2.INTER_AREA)
     for _ in range(2):
         small = cv2.bilateralFilter(small, 7, 40, 7)
@@ -126,7 +126,7 @@ def _watercolor(picture: Picture) -> Picture:
 
 
 def _cartoon(picture: Picture) -> Picture:
-    """Even colors in four steps of brightness, inked along the edges."""
+    """Quantize brightness to four levels and draw dark edges."""
     soft = _smoothed(picture)
     hue, depth, value = cv2.split(cv2.cvtColor(soft, cv2.COLOR_RGB2HSV))
     steps = np.clip(np.round(value / 255.0 * 4.0) / 4.0 * 235 + 14, 0, 255).astype(np.uint8)
@@ -154,27 +154,27 @@ _STYLE_CHANGES: dict[str, Callable[[Picture], Picture]] = {
 }
 
 STYLES: tuple[str, ...] = tuple(_STYLE_CHANGES)
-"""Styles that a picture can be turned into."""
+"""Styles of an image."""
 
 
 def style(picture: Picture, name: str) -> Picture:
-    """Turn a picture into one of `STYLES`."""
+    """Return an image in one of `STYLES`."""
     return _STYLE_CHANGES[name](picture)
 
 
 def fade(before: Picture, after: Picture, share: float) -> Picture:
-    """Blend two pictures: an edit that is only half there; `share` of 1 is the whole edit."""
+    """Blend source and edit to a partial edit; a `share` of 1 is the full edit."""
     return np.asarray(cv2.addWeighted(before, 1 - share, after, share, 0), dtype=np.uint8)
 
 
 def half(before: Picture, after: Picture, axis: int, edge: float) -> Picture:
-    """An edit on one part of the picture only.
+    """Return an edit of one part of the image only.
 
     Args:
         before: The source.
         after: The edit.
-        axis: 0: above the edge is edited; 1: left of it.
-        edge: Where the edit ends, in shares of the side.
+        axis: 0 edits the part above the edge, 1 the part left of it.
+        edge: Relative position at which the edit ends.
 
     Returns:
         A new picture.

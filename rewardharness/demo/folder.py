@@ -1,7 +1,7 @@
-"""The folder of a demonstration set: whose it is, whether it is whole, and what may be written there.
+"""Manage the folder of a demo dataset: ownership, completeness, and safe writing.
 
-While a set is drawn, `drawing.json` says so. It becomes `made_by.json` in one step when everything is in place, so that
-a set that was broken off is never taken for whole.
+The marker `drawing.json` exists during generation. It is renamed to `made_by.json` at the end, so that an interrupted
+dataset is never taken for complete.
 """
 
 import re
@@ -15,13 +15,13 @@ from rewardharness.errors import DataError, InputError
 from rewardharness.schema import GROUPS, PAIRS
 
 DEMO_MARKER = "made_by.json"
-"""File in a complete demonstration set."""
+"""Marker file of a complete demo dataset."""
 
 DEMO_UNFINISHED = "drawing.json"
-"""File in a demonstration set that is being drawn, or whose drawing was interrupted."""
+"""Marker file of an incomplete demo dataset."""
 
 MAKER = "rewardharness demo"
-"""What a marker says of who drew a set."""
+"""Value of `made_by` in a marker file."""
 
 _PICTURE = re.compile(r"(s\d{4,}|[pg]\d{4,}_[a-d])\.jpg")
 _TABLES = (PAIRS, GROUPS)
@@ -29,54 +29,54 @@ _SHOWN = 3
 
 
 def is_there(path: Path, made_by: Mapping[str, Any], *, force: bool) -> bool:
-    """Say whether a set is there already, and make sure that it can be drawn where it is not.
+    """Return whether a dataset already exists, and check that it can be written otherwise.
 
     Args:
         path: The folder.
-        made_by: What the set is made by: version, seed, counts.
-        force: Draw over another set, or beside other files.
+        made_by: Parameters of the dataset: version, seed, counts.
+        force: Overwrite another demo dataset, or write next to other files.
 
     Returns:
-        Whether exactly this set is there, whole and unchanged; never when it is to be drawn anyway.
+        Whether exactly this dataset exists, complete and unmodified; always False with `force`.
 
     Raises:
-        InputError: If the folder holds something else, or this set changed; nothing was written then.
+        InputError: If the folder has other content, or the dataset was modified; nothing is written.
     """
     if path.exists() and not path.is_dir():
-        raise InputError(f"{path} is a file.", next_step="Name a folder.")
+        raise InputError(f"{path} is a file.", next_step="Choose a folder.")
     if not path.is_dir() or all(each.name.startswith(".") for each in path.iterdir()):
         return False
     whole, part = _marker(path / DEMO_MARKER), _marker(path / DEMO_UNFINISHED)
     there = part or whole
     if there is None and not force:
-        message = f"{path} is not empty and holds no demonstration set; nothing was written."
-        raise InputError(message, next_step="Name a new folder, or draw beside what is there with --force.")
+        message = f"{path} is not empty and is not a demo dataset; nothing was written."
+        raise InputError(message, next_step="Choose a new folder, or add --force to write next to the existing files.")
     if force or there is None:
         _check_names(path, made_by)
         return False
     if {name: there.get(name) for name in made_by} != dict(made_by):
         known = ", ".join(f"{name} {there.get(name)}" for name in ("pairs", "groups", "seed"))
-        message = f"{path} holds another demonstration set ({known}); nothing was written."
-        raise InputError(message, next_step="Name a new folder, or draw over it with --force.")
+        message = f"{path} contains a different demo dataset ({known}); nothing was written."
+        raise InputError(message, next_step="Choose a new folder, or overwrite it with --force.")
     if part is not None or not any((path / name).is_file() for name in _TABLES):
-        return False  # broken off: the same set completes it
+        return False  # incomplete; will be completed
     if whole is None or whole.get("digest") != _digest(path):
         summed = "digest" in (whole or {})
-        how = "but not as it was drawn" if summed else "drawn by an earlier version, which kept no checksum"
-        message = f"{path} holds this demonstration set, {how}; nothing was written."
-        raise InputError(message, next_step="Keep it as it is, or draw it anew with --force.")
+        how = "but it was modified" if summed else "but from an earlier version without a checksum"
+        message = f"{path} contains this demo dataset, {how}; nothing was written."
+        raise InputError(message, next_step="Keep it, or generate it again with --force.")
     return True
 
 
 def begin(path: Path, made_by: Mapping[str, Any]) -> None:
-    """Mark a folder as unfinished, and then take away the tables of an older set."""
+    """Mark a folder as incomplete and remove the tables of an older dataset."""
     files.write_json(path / DEMO_UNFINISHED, {**made_by, "older": sorted(_own(path))})
     for name in (DEMO_MARKER, *_TABLES):
         (path / name).unlink(missing_ok=True)
 
 
 def finish(path: Path, made_by: Mapping[str, Any], tables: Mapping[str, str]) -> None:
-    """Write the tables of a set whose pictures are drawn, remove pictures of an older set, and mark it as whole."""
+    """Write the tables, remove images of an older dataset, and mark the dataset as complete."""
     images = path / "images"
     for name in _own(path) - _named("".join(tables.values())):
         (images / name).unlink(missing_ok=True)
@@ -87,7 +87,7 @@ def finish(path: Path, made_by: Mapping[str, Any], tables: Mapping[str, str]) ->
 
 
 def _marker(path: Path) -> dict[str, Any] | None:
-    """What a marker of ours says; None for none, or somebody else's."""
+    """Return the content of a marker file; None if it is missing or not ours."""
     try:
         found = files.read_json(path) if path.is_file() else None
     except DataError:
@@ -96,7 +96,7 @@ def _marker(path: Path) -> dict[str, Any] | None:
 
 
 def _check_names(path: Path, made_by: Mapping[str, Any]) -> None:
-    """Make sure that nothing of others has a name that the set writes to."""
+    """Check that no other file would be overwritten."""
     ours = _marker(path / DEMO_MARKER) is not None or _marker(path / DEMO_UNFINISHED) is not None
     names = () if ours else (DEMO_MARKER, DEMO_UNFINISHED, *_TABLES)
     taken = [name for name in names if (path / name).exists()]
@@ -106,12 +106,12 @@ def _check_names(path: Path, made_by: Mapping[str, Any]) -> None:
     taken += [f"images/{name}" for name in sorted(_planned(made_by) - _own(path)) if (images / name).exists()]
     if taken:
         more = f" and {len(taken) - _SHOWN} more" if len(taken) > _SHOWN else ""
-        message = f"{path} holds files of others that would be lost: {', '.join(taken[:_SHOWN])}{more}"
-        raise InputError(f"{message}; nothing was written.", next_step="Name a new folder.")
+        message = f"{path} contains other files that would be overwritten: {', '.join(taken[:_SHOWN])}{more}"
+        raise InputError(f"{message}; nothing was written.", next_step="Choose a new folder.")
 
 
 def _own(path: Path) -> set[str]:
-    """The pictures in a folder that a set was drawn with: those of its tables, and those that may have been begun."""
+    """Return the generated images in a folder: those in its tables, and those of an incomplete dataset."""
     own: set[str] = set()
     if _marker(path / DEMO_MARKER) is not None:
         with suppress(OSError, ValueError):
@@ -124,7 +124,7 @@ def _own(path: Path) -> set[str]:
 
 
 def _planned(made_by: Mapping[str, Any]) -> set[str]:
-    """All names that the pictures of a set can have."""
+    """Return all possible image names of a dataset."""
     pairs, groups = (number if isinstance(number := made_by.get(name), int) else 0 for name in ("pairs", "groups"))
     return {
         *(f"p{number:04d}_{letter}.jpg" for number in range(pairs) for letter in "ab"),
@@ -138,7 +138,7 @@ def _tables(path: Path) -> dict[str, str]:
 
 
 def _digest(path: Path) -> str:
-    """SHA-256 over the tables of a set and the pictures that they name; empty when one is missing."""
+    """Return the SHA-256 of the tables of a dataset and their images; empty if one is missing."""
     try:
         tables = _tables(path)
         paths = [*tables, *sorted(f"images/{name}" for name in _named("".join(tables.values())))]

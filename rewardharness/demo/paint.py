@@ -1,7 +1,7 @@
-"""Painting by code: noise, textures, masks and shading, for scenes that look photographed rather than flat.
+"""Procedural rendering: noise, textures, masks and shading.
 
-Images are float32 RGB in [0, 1], height x width x 3; masks are float32 in [0, 1]. Everything is a function of its
-arguments: the same seed paints the same pixels.
+Images are float32 RGB in [0, 1], height x width x 3; masks are float32 in [0, 1]. All functions are
+deterministic: the same seed gives the same pixels.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ Image = NDArray[np.floating[Any]]
 """Float32 in [0, 1]: an RGB image or, with two axes, a mask."""
 
 Point = tuple[float, float]
-"""x to the right and y down, in units of the canvas."""
+"""x to the right and y down, in canvas units."""
 
 COLORS: dict[str, tuple[float, float, float]] = {
     "red": (0.80, 0.09, 0.10),
@@ -31,33 +31,33 @@ COLORS: dict[str, tuple[float, float, float]] = {
     "white": (0.93, 0.93, 0.91),
     "gray": (0.50, 0.51, 0.53),
 }
-"""Colors that instructions name."""
+"""Colors that occur in instructions."""
 
 MATERIALS: tuple[str, ...] = ("wood", "marble", "gold", "stone", "stripes", "dots", "checks")
-"""What a thing can be made of or patterned with, other than plain."""
+"""Materials and patterns of objects other than plain."""
 
 _LIGHT = np.array([-0.50, -0.62, 0.60], dtype=np.float32)
 _SHIFT = 4
 
 
 def rgb(name: str) -> Image:
-    """The color of a name."""
+    """Return a color by name."""
     return np.array(COLORS[name], dtype=np.float32)
 
 
 @lru_cache(maxsize=48)
 def noise(seed: int, height: int, width: int, scale: float, octaves: int = 4) -> Image:
-    """Smooth noise around 0.5, within [0, 1].
+    """Return smooth noise around 0.5 in [0, 1].
 
     Args:
-        seed: Which noise.
+        seed: Random seed.
         height: Rows.
         width: Columns.
         scale: Size of the largest blobs in pixels; each further octave has half the size and half the weight.
-        octaves: How many sizes are summed.
+        octaves: Number of octaves.
 
     Returns:
-        The noise. It is shared: copy before writing into it.
+        The noise. Cached; copy before writing.
     """
     rng = np.random.default_rng([seed, 77])
     total = np.zeros((height, width), dtype=np.float32)
@@ -74,7 +74,7 @@ def noise(seed: int, height: int, width: int, scale: float, octaves: int = 4) ->
 
 
 def polygon(size: int, points: Sequence[Point]) -> Image:
-    """Mask of a filled polygon on a square canvas, with soft edges."""
+    """Return a mask of a filled polygon on a square canvas, with soft edges."""
     mask = np.zeros((size, size), dtype=np.uint8)
     corners = np.round(np.array(points) * size * (1 << _SHIFT)).astype(np.int32)
     cv2.fillPoly(mask, [corners], 255, cv2.LINE_AA, _SHIFT)
@@ -82,7 +82,7 @@ def polygon(size: int, points: Sequence[Point]) -> Image:
 
 
 def ellipse(size: int, center: Point, radii: Point, angle: float = 0.0) -> Image:
-    """Mask of a filled ellipse on a square canvas, turned by degrees."""
+    """Return a mask of a filled ellipse on a square canvas, turned by degrees."""
     turn = np.linspace(0, 2 * np.pi, 72, endpoint=False)
     x, y = radii[0] * np.cos(turn), radii[1] * np.sin(turn)
     c, s = np.cos(np.radians(angle)), np.sin(np.radians(angle))
@@ -90,7 +90,7 @@ def ellipse(size: int, center: Point, radii: Point, angle: float = 0.0) -> Image
 
 
 def box(size: int, low: Point, high: Point, radius: float = 0.0) -> Image:
-    """Mask of a rectangle with rounded corners."""
+    """Return a mask of a rectangle with rounded corners."""
     if radius <= 0:
         return polygon(size, [low, (high[0], low[1]), high, (low[0], high[1])])
     points: list[Point] = []
@@ -105,7 +105,7 @@ def box(size: int, low: Point, high: Point, radius: float = 0.0) -> Image:
 
 
 def stroke(size: int, points: Sequence[Point], width: float) -> Image:
-    """Mask of a line through points; `width` in units of the canvas."""
+    """Return a mask of a line through points; `width` in units of the canvas."""
     mask = np.zeros((size, size), dtype=np.uint8)
     corners = np.round(np.array(points) * size * (1 << _SHIFT)).astype(np.int32)
     cv2.polylines(mask, [corners], False, 255, max(1, round(width * size)), cv2.LINE_AA, _SHIFT)
@@ -113,7 +113,7 @@ def stroke(size: int, points: Sequence[Point], width: float) -> Image:
 
 
 def round_form(mask: Image) -> tuple[Image, Image]:
-    """Light on a silhouette that is inflated like a cushion; a disc becomes a ball.
+    """Return the shading of an inflated silhouette; a disc becomes a ball.
 
     Returns:
         Diffuse light around 1 and a highlight in [0, 1].
@@ -130,7 +130,7 @@ def round_form(mask: Image) -> tuple[Image, Image]:
 
 
 def tube_form(mask: Image) -> tuple[Image, Image]:
-    """Light on a body of revolution around a vertical axis: a bottle, a mug."""
+    """Return the shading of a body of revolution around a vertical axis, such as a bottle or a mug."""
     inside = mask > 0.5
     columns = np.arange(mask.shape[1], dtype=np.float32)
     any_row = inside.any(axis=1)
@@ -148,7 +148,7 @@ def _lit(facing: Image) -> tuple[Image, Image]:
 
 
 def material(name: str, color: Image, size: int, seed: int) -> Image:
-    """Surface of a material on a square canvas. Wood, marble, gold and stone have colors of their own."""
+    """Return the surface of a material on a square canvas. Wood, marble, gold and stone have fixed colors."""
     base = np.broadcast_to(color, (size, size, 3)).astype(np.float32)
     ys, xs = np.mgrid[0:size, 0:size].astype(np.float32) / size
     if name == "plain":
@@ -179,7 +179,7 @@ def material(name: str, color: Image, size: int, seed: int) -> Image:
 
 @lru_cache(maxsize=16)
 def wood(seed: int, height: int, width: int, tone: float = 1.0) -> Image:
-    """Wood with its grain along x. Shared: copy before writing into it."""
+    """Return wood with its grain along x. Cached; copy before writing."""
     bend = noise(seed, height, width, max(8.0, width / 3), 2)
     fine = cv2.resize(noise(seed + 1, height, max(8, width // 14), 4.0, 3), (width, height))
     ys = np.arange(height, dtype=np.float32)[:, None] / height
@@ -191,7 +191,7 @@ def wood(seed: int, height: int, width: int, tone: float = 1.0) -> Image:
 
 @lru_cache(maxsize=16)
 def marble(seed: int, height: int, width: int) -> Image:
-    """White marble with grey veins. Shared: copy before writing into it."""
+    """Return white marble with gray veins. Cached; copy before writing."""
     warp = noise(seed, height, width, max(8.0, width / 2.5), 5)
     veins = 1 - np.abs(np.sin(np.pi * (warp * 5 + np.arange(width, dtype=np.float32)[None, :] / width)))
     cloud = noise(seed + 1, height, width, max(8.0, width / 4), 3)
@@ -199,14 +199,14 @@ def marble(seed: int, height: int, width: int) -> Image:
 
 
 def _mix(low: Point | Sequence[float], high: Sequence[float], share: Image) -> Image:
-    """Blend two colors by a map of shares."""
+    """Blend two colors by a weight map."""
     a, b = np.array(low, dtype=np.float32), np.array(high, dtype=np.float32)
     result: Image = a + (b - a) * share[..., None]
     return result
 
 
 def gradient(height: int, width: int, stops: Sequence[tuple[float, Sequence[float]]]) -> Image:
-    """Colors from top to bottom; stops are (share of the height, color)."""
+    """Return a vertical gradient; stops are (relative height, color)."""
     places = [stop for stop, _ in stops]
     ys = np.linspace(0, 1, height)
     rows = np.stack([np.interp(ys, places, [color[c] for _, color in stops]) for c in range(3)], axis=1)
@@ -214,10 +214,10 @@ def gradient(height: int, width: int, stops: Sequence[tuple[float, Sequence[floa
 
 
 def lay(canvas: Image, color: Image, mask: Image) -> None:
-    """Blend a color or an image onto a canvas where the mask says, in place."""
+    """Blend a color or an image into a canvas by a mask, in place."""
     canvas += (color - canvas) * mask[..., None]
 
 
 def to_bytes(image: Image) -> NDArray[np.uint8]:
-    """Float to 8 bits."""
+    """Convert float to 8 bits."""
     return np.clip(np.round(image * 255), 0, 255).astype(np.uint8)

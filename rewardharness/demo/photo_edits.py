@@ -1,4 +1,4 @@
-"""Edits of the photographs that come with scikit-image, at places that are known in each of them."""
+"""Edits of the photographs of scikit-image at predefined locations."""
 
 from collections.abc import Callable
 from functools import lru_cache, partial
@@ -17,7 +17,7 @@ from rewardharness.demo.photos import SIDE, photo
 from rewardharness.demo.scenes import place_thing
 
 _HUES = {"red": 0, "orange": 26, "yellow": 52, "green": 125, "blue": 222, "purple": 275, "pink": 325}
-"""Hue of colors that something in a photograph is painted with, in degrees."""
+"""Hues of the target colors, in degrees."""
 
 _SPOTS: dict[str, tuple[tuple[str, float, float, float], ...]] = {
     "motorcycle": (("on the floor on the right", 0.62, 0.97, 0.19), ("on the floor on the left", 0.13, 0.97, 0.19)),
@@ -28,7 +28,7 @@ _SPOTS: dict[str, tuple[tuple[str, float, float, float], ...]] = {
         ("on the grass in the distance", 0.90, 0.62, 0.10),
     ),
 }
-"""Free places in photographs: how to name them, x, y and size as of a `Thing`."""
+"""Free locations in photographs: description, x, y and size as in `Thing`."""
 
 _ADDED: dict[str, tuple[tuple[str, str, str], ...]] = {
     "motorcycle": (
@@ -46,13 +46,13 @@ _ADDED: dict[str, tuple[tuple[str, str, str], ...]] = {
 }
 
 _GRAY = ("coins", "photographer", "stars")
-"""Photographs with hardly any color."""
+"""Photographs with low saturation."""
 
 _WORDS = ("HELLO", "WELCOME", "SUMMER", "DREAM", "TODAY", "ENJOY", "STORY", "WONDER")
 
 
 def base_of(name: str) -> Base:
-    """A photograph to edit."""
+    """Return a photograph to edit."""
     spots = _SPOTS.get(name, (("in the corner", 0.85, 0.97, 0.22),))
     kind, color, words = _ADDED.get(name, (("ball", "blue", "a blue ball"),))[0]
     added = (f"{words[2:]} added", partial(_placed, name, kind, color, spots[0]))
@@ -81,7 +81,7 @@ def _placed(name: str, kind: str, color: str, spot: tuple[str, float, float, flo
 
 
 def add(base: Base, rng: Rng) -> Case | None:
-    """One more thing at a free place."""
+    """Generate an edit that adds an object at a free location."""
     name = base.key.removeprefix("photo-")
     if name not in _SPOTS:
         return None
@@ -107,15 +107,15 @@ def _by_hue(
     inside: tuple[tuple[int, int, int, int], ...] = (),
     outside: tuple[tuple[int, int, int, int], ...] = (),
 ) -> Image:
-    """Soft mask of the pixels of a photograph with a hue between two angles, at least so colorful and bright.
+    """Return a soft mask of pixels in a hue range with a minimum saturation and brightness.
 
     Args:
-        name: Which photograph.
+        name: Name of the photograph.
         low: Smallest hue in degrees, from -180.
         high: Largest hue.
-        least: Least saturation and value, of 255.
-        inside: Ellipses (x, y, rx, ry) in pixels that the mask is kept to; all of the picture when empty.
-        outside: Ellipses that it is kept out of.
+        least: Minimum saturation and value, of 255.
+        inside: Ellipses (x, y, rx, ry) in pixels that limit the mask; empty for no limit.
+        outside: Ellipses to exclude.
     """
     hsv = cv2.cvtColor(cv2.GaussianBlur(photo(name), (0, 0), 1.0), cv2.COLOR_RGB2HSV_FULL).astype(np.float32)
     hue = (hsv[..., 0] * (360 / 256) + 180) % 360 - 180
@@ -149,11 +149,11 @@ _PARTS: dict[str, tuple[str, tuple[str, ...], Callable[[], Image]]] = {
         lambda: _by_hue("cat", 35, 110, (60, 40), ((207, 200, 66, 62), (472, 230, 46, 56))),
     ),
 }
-"""What can be recoloured in a photograph: its name, the colors that it has or nearly has, and where it is."""
+"""Objects that can be recolored: name, current or similar colors, and location."""
 
 
 def _dyed(name: str, color: str, everywhere: bool = False) -> Picture:
-    """Give a part of a photograph, or all of it, another hue; light and shade stay."""
+    """Return a photograph with a new hue in the masked part; lightness is preserved."""
     picture = photo(name)
     hsv = cv2.cvtColor(picture, cv2.COLOR_RGB2HSV_FULL)
     hsv[..., 0] = round(_HUES[color] * 256 / 360) % 256
@@ -164,13 +164,13 @@ def _dyed(name: str, color: str, everywhere: bool = False) -> Picture:
 
 
 def _half_dyed(name: str, color: str) -> Picture:
-    """The upper half of the part has the new hue, the lower half the old."""
+    """Return a photograph with the new hue in the upper half of the part only."""
     rows = np.flatnonzero(_PARTS[name][2]().max(axis=1) > 0.5)
     return half(photo(name), _dyed(name, color), 0, float(rows[0] + rows[-1]) / 2 / SIDE)
 
 
 def recolor(base: Base, rng: Rng) -> Case | None:
-    """Another color for the one thing in the photograph."""
+    """Generate a color edit of the object in the photograph."""
     name = base.key.removeprefix("photo-")
     if name not in _PARTS:
         return None
@@ -202,7 +202,7 @@ _SKIES: dict[str, tuple[tuple[str, ...], list[tuple[float, tuple[float, float, f
 
 
 def _with_sky(name: str) -> Picture:
-    """The rocket before another sky. Sky is what is clearly blue."""
+    """Return the rocket in front of a new sky. Clearly blue pixels are sky."""
     image = photo("rocket").astype(np.float32) / 255
     soft = cv2.GaussianBlur(image, (0, 0), 0.8)
     blue = np.clip((soft[..., 2] - soft[..., 0] - 0.02) / 0.06, 0, 1)
@@ -212,7 +212,7 @@ def _with_sky(name: str) -> Picture:
 
 
 def change_background(base: Base, rng: Rng) -> Case | None:
-    """Another sky behind the rocket."""
+    """Generate a background edit of the rocket photograph."""
     if base.key != "photo-rocket":
         return None
     name, bad = (str(each) for each in rng.choice(list(_SKIES), 2, replace=False))
@@ -224,7 +224,7 @@ def change_background(base: Base, rng: Rng) -> Case | None:
 
 
 def _across(picture: Picture, left: int, right: int, low: int) -> Picture:
-    """Fill columns down to a row from what stands to their left and right."""
+    """Fill columns down to a row from the pixels to their left and right."""
     image = picture.astype(np.float32)
     a = cv2.GaussianBlur(image[:, left - 8 : left].mean(axis=1, keepdims=True), (1, 9), 2)
     b = cv2.GaussianBlur(image[:, right : right + 8].mean(axis=1, keepdims=True), (1, 9), 2)
@@ -264,7 +264,7 @@ _REMOVED: dict[str, tuple[tuple[str, Callable[[Picture], Picture]], ...]] = {
 
 
 def remove(base: Base, rng: Rng) -> Case | None:
-    """One thing less."""
+    """Generate an edit that removes an object."""
     name = base.key.removeprefix("photo-")
     if name not in _REMOVED:
         return None
@@ -293,7 +293,7 @@ def _captioned(base: Base, text: str, top: bool) -> Picture:
 
 
 def write(base: Base, rng: Rng) -> Case | None:
-    """A word across the photograph."""
+    """Generate an edit that writes a word across the photograph."""
     word, top = pick(_WORDS, rng), bool(rng.random() < 0.5)
     where = "top" if top else "bottom"
     words = (

@@ -1,4 +1,4 @@
-"""The photographs and textures that come with scikit-image. Read from the installed package, never downloaded."""
+"""Photographs and textures of the installed scikit-image package, without downloads."""
 
 from functools import lru_cache
 from importlib import resources
@@ -12,7 +12,7 @@ from rewardharness.demo.paint import Image
 from rewardharness.errors import DataError, MissingPackageError
 
 SIDE = 512
-"""Side of every image of the demonstration set, in pixels."""
+"""Side of the images of the demo dataset, in pixels."""
 
 PHOTOS: dict[str, tuple[str, tuple[float, float, float]]] = {
     "astronaut": ("astronaut.png", (0.5, 0.5, 1.0)),
@@ -24,16 +24,16 @@ PHOTOS: dict[str, tuple[str, tuple[float, float, float]]] = {
     "rocket": ("rocket.jpg", (0.52, 0.5, 1.0)),
     "stars": ("hubble_deep_field.jpg", (0.5, 0.5, 1.0)),
 }
-"""Photographs: file, and the square that is cut out of it: its middle (x, y) and side in shares of what fits."""
+"""Photographs: file, and the square crop as center (x, y) and relative side."""
 
 
 @lru_cache(maxsize=16)
 def photo(name: str) -> NDArray[np.uint8]:
-    """A photograph, square, RGB, 8 bits. Shared: copy before writing into it.
+    """Return a square 8-bit RGB photograph. Cached; copy before writing.
 
     Raises:
         MissingPackageError: If scikit-image is not installed.
-        DataError: If the installed scikit-image does not bring the file.
+        DataError: If the installed scikit-image does not contain the file.
     """
     file, (x, y, share) = PHOTOS[name]
     image = _read(file, cv2.IMREAD_COLOR)
@@ -48,11 +48,11 @@ def photo(name: str) -> NDArray[np.uint8]:
 
 @lru_cache(maxsize=8)
 def surface(name: str) -> Image:
-    """A photographed surface (`grass`, `gravel`, `brick`): one channel with mean 1.
+    """Return a photographed texture (`grass`, `gravel`, `brick`) with one channel and mean 1.
 
     Raises:
         MissingPackageError: If scikit-image is not installed.
-        DataError: If the installed scikit-image does not bring the file.
+        DataError: If the installed scikit-image does not contain the file.
     """
     gray = _read(f"{name}.png", cv2.IMREAD_GRAYSCALE).astype(np.float32)
     if name == "brick":
@@ -64,12 +64,12 @@ def surface(name: str) -> Image:
 
 def _read(file: str, mode: int) -> NDArray[np.uint8]:
     if find_spec("skimage") is None:
-        raise MissingPackageError("scikit-image", "data", "the photographs of the demonstration set")
+        raise MissingPackageError("scikit-image", "data", "the photographs of the demo dataset")
     try:
         data = (resources.files("skimage") / "data" / file).read_bytes()
     except FileNotFoundError:
         raise DataError(
-            f"The installed scikit-image does not bring {file}.", next_step="Install scikit-image 0.25 or 0.26."
+            f"The installed scikit-image does not contain {file}.", next_step="Install scikit-image 0.25 or 0.26."
         ) from None
     image = cv2.imdecode(np.frombuffer(data, dtype=np.uint8), mode)
     if image is None:

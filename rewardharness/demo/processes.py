@@ -1,4 +1,4 @@
-"""Work that several processes share."""
+"""Run work in parallel processes."""
 
 import multiprocessing
 import os
@@ -14,24 +14,24 @@ R = TypeVar("R")
 
 _CHUNK = 4
 _SHARE = 16
-"""Items that are worth starting a process for."""
+"""Minimum number of items per process."""
 
 
 def in_order(function: Callable[[T], R], items: Iterable[T], workers: int) -> Iterator[R]:
-    """Apply a function to items and yield the results in the order of the items.
+    """Apply a function to items in parallel and yield the results in order.
 
-    Where processes cannot be started, or one of them is killed, this process does the rest of the work.
+    If processes cannot be started or one is killed, this process does the remaining work.
 
     Args:
-        function: A picklable function. It may be applied twice to an item.
+        function: A picklable function. It may be called twice for an item.
         items: Its picklable arguments.
-        workers: Number of processes; 1 does the work in this one.
+        workers: Number of processes; 1 uses the current process.
     """
     rest = list(items)
     workers = min(workers, len(rest) // _SHARE)
     done = 0
     if workers > 1:
-        # Threads of this process would not survive a fork.
+        # Forking would not preserve the threads of this process.
         pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _prepare)
         try:
             for result in pool.map(function, rest, chunksize=_CHUNK):
@@ -45,7 +45,7 @@ def in_order(function: Callable[[T], R], items: Iterable[T], workers: int) -> It
 
 
 def _prepare() -> None:
-    """Leave interrupts to the process that waits for this one, and end with it."""
+    """Ignore interrupts, which the parent process handles, and exit with the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 

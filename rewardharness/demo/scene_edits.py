@@ -1,4 +1,4 @@
-"""Edits of drawn scenes. Each function makes up one edit of one kind, or None where the scene has no room for it."""
+"""Edits of rendered scenes. Each function generates an edit of one category, or None if it is not possible."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -27,7 +27,7 @@ from rewardharness.demo.wording import (
 
 
 def base_of(scene: Scene, key: str, rng: Rng) -> Base:
-    """The drawn scene as a picture to edit."""
+    """Return the rendered scene as an image to edit."""
     return Base(
         key, partial(draw, scene), tuple((what, partial(draw, other)) for what, other in _unasked(scene, (), rng))
     )
@@ -47,7 +47,7 @@ def _new_kind(scene: Scene, rng: Rng, *, other_than: tuple[str, ...] = ()) -> st
 
 
 def _unasked(scene: Scene, touched: tuple[int | str, ...], rng: Rng) -> list[tuple[str, Scene]]:
-    """Scenes with one clear change outside of what an edit touches: slots, `wall`, `floor`."""
+    """Return scenes with one clear change outside the parts that an edit affects: slots, `wall`, `floor`."""
     found: list[tuple[str, Scene]] = []
     others = [thing for thing in scene.standing if thing.slot not in touched]
     if others:
@@ -106,7 +106,7 @@ def _case(
 
 
 def add(scene: Scene, key: str, rng: Rng) -> Case | None:
-    """One more thing, where the instruction says or anywhere."""
+    """Generate an edit that adds an object, at a given location or anywhere."""
     free, last = scene.free, len(PLACES[scene.place].slots) - 1
     if not free:
         return None
@@ -130,7 +130,7 @@ def add(scene: Scene, key: str, rng: Rng) -> Case | None:
 
 
 def remove(scene: Scene, key: str, rng: Rng) -> Case | None:
-    """One thing less."""
+    """Generate an edit that removes an object."""
     thing = _one(scene.standing, rng)
     other = _one([each for each in scene.standing if each != thing], rng)
     words = pick(("Remove the {}.", "Take the {} away.", "Erase the {} from the picture.", "Delete the {}."), rng)
@@ -142,7 +142,7 @@ def remove(scene: Scene, key: str, rng: Rng) -> Case | None:
 
 
 def exchange(scene: Scene, key: str, rng: Rng) -> Case | None:
-    """One thing in place of another."""
+    """Generate an edit that replaces an object."""
     thing = _one(scene.standing, rng)
     other = _one([each for each in scene.standing if each != thing], rng)
     kind = _new_kind(scene, rng)
@@ -162,7 +162,7 @@ def exchange(scene: Scene, key: str, rng: Rng) -> Case | None:
 
 
 def recolor(scene: Scene, key: str, rng: Rng) -> Case | None:
-    """Another color for one thing."""
+    """Generate an edit of the color of an object."""
     things = [thing for thing in scene.standing if thing.kind in PAINTABLE]
     if not things:
         return None
@@ -183,7 +183,7 @@ def recolor(scene: Scene, key: str, rng: Rng) -> Case | None:
 
 
 def remake(scene: Scene, key: str, rng: Rng) -> Case | None:
-    """Another material or pattern for one thing or for the floor."""
+    """Generate an edit of the material of an object or the floor."""
     spec = PLACES[scene.place]
     if scene.place in {"room", "table"} and rng.random() < 0.35:
         floors = [each for each in spec.floors if each != scene.floor]
@@ -214,7 +214,7 @@ def remake(scene: Scene, key: str, rng: Rng) -> Case | None:
 
 
 def change_background(scene: Scene, key: str, rng: Rng) -> Case | None:
-    """Another wall, sky or ground."""
+    """Generate an edit of the wall, sky or ground."""
     spec = PLACES[scene.place]
     ground = scene.place in {"landscape", "street"} and rng.random() < 0.3
     part_of, names, there = ("floor", spec.floors, scene.floor) if ground else ("wall", spec.walls, scene.wall)
@@ -232,7 +232,7 @@ def change_background(scene: Scene, key: str, rng: Rng) -> Case | None:
 
 
 def write(scene: Scene, key: str, rng: Rng) -> Case | None:
-    """Other writing on the sign, card or poster of the scene."""
+    """Generate an edit of the text on a sign, card or poster."""
     signs = [thing for thing in scene.things if thing.slot < 0]
     if not signs:
         return None
@@ -272,7 +272,7 @@ def write(scene: Scene, key: str, rng: Rng) -> Case | None:
 
 
 def count(scene: Scene, key: str, rng: Rng) -> Case | None:
-    """Another number of one kind of thing; for scenes that hold one kind only."""
+    """Generate an edit of the number of objects, for scenes with one kind of object."""
     things, slots = scene.standing, len(PLACES[scene.place].slots)
     number = len(things)
     wanted = int(rng.choice([each for each in range(1, slots + 1) if each != number]))
@@ -300,7 +300,7 @@ def count(scene: Scene, key: str, rng: Rng) -> Case | None:
 
 
 def move(scene: Scene, key: str, rng: Rng) -> Case | None:
-    """One thing to another place, or two things in each other's."""
+    """Generate an edit that moves an object or swaps two objects."""
     things, free = scene.standing, scene.free
     thing = _one(things, rng)
     other = _one([each for each in things if each != thing], rng)
@@ -348,7 +348,7 @@ def move(scene: Scene, key: str, rng: Rng) -> Case | None:
 
 
 def turn(scene: Scene, key: str, rng: Rng) -> Case | None:
-    """One thing turned over, laid down or mirrored."""
+    """Generate an edit that turns, tips over or mirrors an object."""
     things = [thing for thing in scene.standing if thing.kind in TURNS]
     if not things:
         return None
@@ -370,14 +370,14 @@ def turn(scene: Scene, key: str, rng: Rng) -> Case | None:
 
 
 def _scaled(scene: Scene, thing: Thing, factor: float) -> Scene:
-    """The scene with one thing larger or smaller, still inside of the picture."""
+    """Return the scene with a resized object that stays inside the image."""
     size = thing.size * factor
     x = min(max(thing.x, size * 0.46), 1 - size * 0.46)
     return scene.changed(thing, replace(thing, size=size, x=x, y=thing.y + 0.06 * max(0.0, factor - 1)))
 
 
 def resize(scene: Scene, key: str, rng: Rng) -> Case | None:
-    """One thing larger or smaller."""
+    """Generate an edit of the size of an object."""
     thing = _one(scene.standing, rng)
     other = _one([each for each in scene.standing if each != thing], rng)
     larger = rng.random() < 0.5 and thing.size < 0.42

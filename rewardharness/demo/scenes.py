@@ -1,7 +1,7 @@
-"""Drawn scenes: a place with a wall or sky, a floor, and things that stand in it.
+"""Rendered scenes: a place with a wall or sky, a floor, and objects.
 
-A scene is a value. An edit of it is another scene, so the picture of the perfect edit is drawn just like the source:
-what stood behind a removed thing is really there.
+A scene is a value, and an edit of it is another scene. The correct edit is therefore rendered like the source,
+including the background of removed objects.
 """
 
 from dataclasses import dataclass, replace
@@ -44,7 +44,7 @@ SIZES: dict[str, float] = {
     "tree": 1.65,
     "vase": 1.05,
 }
-"""How large things are next to each other."""
+"""Relative sizes of objects."""
 
 
 @dataclass(frozen=True)
@@ -52,15 +52,15 @@ class Place:
     """A kind of scene."""
 
     kinds: tuple[str, ...]
-    """Things that may stand in it."""
+    """Possible objects."""
     slots: tuple[tuple[float, float], ...]
-    """Where they may stand, from left to right: x and y in shares of the side."""
+    """Positions from left to right: x and y relative to the side."""
     unit: float
-    """Size of a thing of size 1, in shares of the side."""
+    """Size of an object of size 1, relative to the side."""
     walls: tuple[str, ...]
     floors: tuple[str, ...]
     written: tuple[str, tuple[float, float]]
-    """The thing with writing on it, and where it is when it has a place of its own."""
+    """The object with text, and its position if it has a fixed one."""
 
 
 PLACES: dict[str, Place] = {
@@ -100,7 +100,7 @@ PLACES: dict[str, Place] = {
 """The kinds of scene."""
 
 FLYING = ("balloon", "poster")
-"""Things that do not stand on the ground and throw no shadow on it."""
+"""Objects that do not stand on the ground and cast no shadow on it."""
 
 WORDS = (
     "OPEN",
@@ -116,7 +116,7 @@ WORDS = (
     "FRESH",
     "CLOSED",
 )
-"""What stands on signs."""
+"""Texts on signs."""
 
 _NATURAL: dict[str, tuple[str, ...]] = {
     "apple": ("red", "green", "yellow"),
@@ -139,12 +139,12 @@ _ANY = ("red", "orange", "yellow", "green", "blue", "purple", "pink")
 
 @dataclass(frozen=True)
 class Scene:
-    """A place with the things in it."""
+    """A place with its objects."""
 
     place: str
     """A key of `PLACES`."""
     seed: int
-    """Decides everything that edits leave alone: textures, clouds, noise."""
+    """Seed of everything that edits do not change: textures, clouds, noise."""
     wall: str
     """One of the walls or skies of its place."""
     floor: str
@@ -153,12 +153,12 @@ class Scene:
 
     @property
     def standing(self) -> list[Thing]:
-        """The things that take a slot: all but one with writing."""
+        """The objects that take a slot: all except one with text."""
         return [thing for thing in self.things if thing.slot >= 0]
 
     @property
     def free(self) -> list[int]:
-        """Slots that nothing takes. A sign or card in the middle takes the inner ones."""
+        """Free slots. A sign or card in the middle takes the inner ones."""
         slots = list(range(len(PLACES[self.place].slots)))
         if any(thing.kind in {"card", "sign"} for thing in self.things):
             slots = [slots[0], slots[-1]]
@@ -166,26 +166,26 @@ class Scene:
         return [slot for slot in slots if slot not in taken]
 
     def without(self, *things: Thing) -> "Scene":
-        """The scene with some things gone."""
+        """Return the scene without some objects."""
         return replace(self, things=tuple(each for each in self.things if each not in things))
 
     def changed(self, old: Thing, new: Thing) -> "Scene":
-        """The scene with one thing in place of another."""
+        """Return the scene with an object replaced."""
         return replace(self, things=tuple(new if each == old else each for each in self.things))
 
     def plus(self, *things: Thing) -> "Scene":
-        """The scene with more things."""
+        """Return the scene with additional objects."""
         return replace(self, things=(*self.things, *things))
 
 
 def natural_color(kind: str, rng: np.random.Generator) -> str:
-    """A color that a thing of this kind may well have."""
+    """Return a plausible color for a kind of object."""
     choices = _NATURAL.get(kind, _ANY)
     return choices[int(rng.integers(len(choices)))]
 
 
 def stand(place: str, kind: str, slot: int, color: str, rng: np.random.Generator) -> Thing:
-    """Put a thing at a slot of a place, a little off its middle."""
+    """Return an object at a slot of a place, slightly off its center."""
     spec = PLACES[place]
     x, y = spec.slots[slot]
     dx, dy = rng.uniform(-0.02, 0.02, 2)
@@ -193,13 +193,13 @@ def stand(place: str, kind: str, slot: int, color: str, rng: np.random.Generator
 
 
 def furnish(place: str, seed: int, what: Literal["mixed", "sign", "many"] = "mixed") -> Scene:
-    """Make up a scene.
+    """Generate a scene.
 
     Args:
         place: A key of `PLACES`.
-        seed: Which scene.
-        what: `mixed`: two different things and free slots; `sign`: these and a sign, card or poster, in one of three
-            cases blank; `many`: one to all slots with things of one kind.
+        seed: Random seed.
+        what: `mixed`: two different objects and free slots; `sign`: also a sign, card or poster, blank in a third of
+            the cases; `many`: one or more objects of one kind.
 
     Returns:
         The scene.
@@ -230,7 +230,7 @@ def furnish(place: str, seed: int, what: Literal["mixed", "sign", "many"] = "mix
 
 
 def draw(scene: Scene) -> NDArray[np.uint8]:
-    """Draw a scene as a camera would see it: RGB, 8 bits, `SIDE` pixels square."""
+    """Render a scene as an 8-bit RGB image of `SIDE` x `SIDE` pixels."""
     canvas = backdrop(scene.place, scene.seed, scene.wall, scene.floor).copy()
     tint = np.array(TINTS.get(scene.wall, (1.0, 1.0, 1.0)), dtype=np.float32)
     for thing in sorted(scene.things, key=lambda thing: thing.y):
@@ -239,7 +239,7 @@ def draw(scene: Scene) -> NDArray[np.uint8]:
 
 
 def place_thing(canvas: Image, thing: Thing, tint: Image, seed: int, opacity: float = 1.0) -> None:
-    """Set a thing into a picture, with its shadow on the ground, in place."""
+    """Draw an object with its shadow into an image, in place."""
     color, alpha = picture(thing.kind, thing.color, thing.material, thing.text, seed % 997)
     side = max(8, round(thing.size * SIDE))
     color, alpha = (cv2.resize(part, (side, side), interpolation=cv2.INTER_AREA) for part in (color, alpha))
@@ -263,7 +263,7 @@ def place_thing(canvas: Image, thing: Thing, tint: Image, seed: int, opacity: fl
 
 
 def _shadow(canvas: Image, thing: Thing, alpha: Image, opacity: float) -> None:
-    """Darken the ground under a thing, as wide as its foot."""
+    """Darken the ground under an object by the width of its base."""
     foot = np.flatnonzero(alpha[int(alpha.shape[0] * 0.78) :].max(axis=0) > 0.3)
     if not foot.size:
         return
@@ -282,7 +282,7 @@ def _shadow(canvas: Image, thing: Thing, alpha: Image, opacity: float) -> None:
 
 
 def _expose(canvas: Image, seed: int) -> NDArray[np.uint8]:
-    """Lens and sensor: slight softness, darker corners, noise. The same for every picture of one scene."""
+    """Simulate a camera: slight blur, vignetting, noise. Identical for all images of a scene."""
     image = cv2.GaussianBlur(canvas, (0, 0), 0.7)
     image *= _vignette()
     image += _grain(seed)

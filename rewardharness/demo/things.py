@@ -1,4 +1,4 @@
-"""The things that stand in drawn scenes: each is painted on a canvas of its own, standing on the lower edge."""
+"""Objects of rendered scenes, each painted on its own canvas and standing on the lower edge."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -232,7 +232,7 @@ def _balloon(c: Canvas, t: Thing) -> None:
 
 
 def _car(c: Canvas, t: Thing) -> None:
-    """A car that faces right: a long bonnet before the cabin."""
+    """Paint a car that faces right."""
     color = rgb(t.color)
     cabin = polygon(SIDE, [(0.07, 0.66), (0.14, 0.47), (0.46, 0.47), (0.63, 0.66)])
     body = np.maximum(box(SIDE, (0.03, 0.63), (0.97, 0.86), 0.07), cabin)
@@ -326,15 +326,15 @@ PAINTERS: dict[str, Callable[[Canvas, Thing], None]] = {
     "tree": _tree,
     "vase": _vase,
 }
-"""How each kind of thing is painted."""
+"""Painters by kind of object."""
 
 
 @lru_cache(maxsize=32)
 def picture(kind: str, color: str, surface: str, text: str, seed: int) -> tuple[Image, Image]:
-    """Paint a thing on its own.
+    """Paint a single object.
 
     Returns:
-        Colors and opacity on a square canvas. They are shared: copy before writing into them.
+        Colors and opacity on a square canvas. Cached; copy before writing.
     """
     canvas = Canvas(seed)
     PAINTERS[kind](canvas, Thing(kind, color, material=surface, text=text))

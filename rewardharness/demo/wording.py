@@ -1,4 +1,4 @@
-"""Words of instructions about drawn scenes."""
+"""Vocabulary of instructions for rendered scenes."""
 
 from rewardharness.demo.canvas import Thing
 
@@ -9,16 +9,16 @@ NOUNS = {
     "duck": "rubber duck",
     "plant": "potted plant",
 }
-"""What things are called whose kind is no good name."""
+"""Display names of objects, if different from the kind."""
 
 PAINTS = ("red", "orange", "yellow", "green", "blue", "purple", "pink", "black", "white")
-"""Colors that things are given."""
+"""Colors of objects."""
 
 PAINTABLE = frozenset("apple ball bear bench book bottle candle car chair cube duck house lamp mug vase".split())
-"""Things of which one may ask for another color."""
+"""Objects that can be recolored."""
 
 SHAPED = frozenset("apple ball bench book bottle chair cube duck mug pear vase".split())
-"""Things that can be made of another material."""
+"""Objects whose material can be changed."""
 
 MATERIAL_WORDS: dict[str, tuple[str, ...]] = {
     "wood": ("Make the {} out of wood.", "Turn the {} into a wooden one.", "Change the material of the {} to wood."),
@@ -29,10 +29,10 @@ MATERIAL_WORDS: dict[str, tuple[str, ...]] = {
     "dots": ("Give the {} a polka dot pattern.", "Put polka dots on the {}."),
     "checks": ("Give the {} a checkered pattern.", "Make the {} checkered."),
 }
-"""How to ask for a material."""
+"""Instruction phrases for materials."""
 
 LOOKS_LIKE = {"wood": "brown", "marble": "white", "stone": "gray", "gold": "yellow"}
-"""Materials that hardly show on a thing of this color."""
+"""Materials that are barely visible on an object of this color."""
 
 WALL_WORDS: dict[str, tuple[str, ...]] = {
     "cream": ("Paint the wall cream.", "Change the wall to a cream color."),
@@ -49,7 +49,7 @@ WALL_WORDS: dict[str, tuple[str, ...]] = {
     "night": ("Change the sky to a starry night.", "Make it night, with a moon and stars.", "Turn day into night."),
     "storm": ("Change the sky to dark storm clouds.", "Make the sky stormy and gray."),
 }
-"""How to ask for a wall, a background or a sky."""
+"""Instruction phrases for walls, backgrounds and skies."""
 
 FLOOR_WORDS: dict[str, tuple[str, ...]] = {
     "snow": ("Cover the ground with snow.", "Make the ground snowy."),
@@ -61,7 +61,7 @@ FLOOR_WORDS: dict[str, tuple[str, ...]] = {
     "carpet": ("Lay a red carpet on the {}.", "Cover the {} with a red carpet."),
     "cloth": ("Put a checked tablecloth on the {}.", "Cover the {} with a checked cloth."),
 }
-"""How to ask for a floor or ground."""
+"""Instruction phrases for floors and grounds."""
 
 TURNS: dict[str, tuple[str, ...]] = {
     "chair": ("over", "side"),
@@ -74,24 +74,24 @@ TURNS: dict[str, tuple[str, ...]] = {
     "lamp": ("side", "over"),
     "plant": ("side", "over"),
 }
-"""Which ways a thing can be turned: the asked one and a wrong one."""
+"""Possible turns of an object: the correct one and a wrong one."""
 
 TURN_WORDS: dict[str, tuple[str, ...]] = {
     "over": ("Turn the {} upside down.", "Flip the {} upside down."),
     "side": ("Lay the {} on its side.", "Tip the {} over so that it lies on its side."),
     "mirror": ("Mirror the {} so that it faces the other way.", "Make the {} face the other direction."),
 }
-"""How to ask for a turn."""
+"""Instruction phrases for turns."""
 
 NUMBERS = ("no", "one", "two", "three", "four")
-"""Small numbers in words."""
+"""Number words."""
 
 
 def noun(thing: Thing) -> str:
-    """What a thing is called."""
+    """Return the name of an object."""
     return NOUNS.get(thing.kind, thing.kind)
 
 
 def article(words: str) -> str:
-    """Put `a` or `an` before words."""
+    """Return words with the indefinite article."""
     return f"an {words}" if words[0] in "aeiou" else f"a {words}"

@@ -211,12 +211,12 @@ def test_a_set_that_is_there_is_not_drawn_again(tmp_path: Path):
     assert again.digest == first.digest and not seen
     before = contents(tmp_path)
     for other in ({"pairs": 3, "groups": 1}, {"pairs": 2, "groups": 1, "seed": 1}):
-        with pytest.raises(InputError, match=r"another demonstration set \(pairs 2, groups 1, seed 0\)") as caught:
+        with pytest.raises(InputError, match=r"a different demo dataset \(pairs 2, groups 1, seed 0\)") as caught:
             make_demo(tmp_path, **other)
         assert "--force" in caught.value.next_step
     assert contents(tmp_path) == before
     (tmp_path / "images" / "p0000_a.jpg").write_bytes(b"changed")
-    with pytest.raises(InputError, match="not as it was drawn"):
+    with pytest.raises(InputError, match="but it was modified"):
         make_demo(tmp_path, pairs=2, groups=1)
     make_demo(tmp_path, pairs=2, groups=1, force=True)
     assert read_folder(tmp_path).digest == first.digest
@@ -225,7 +225,7 @@ def test_a_set_that_is_there_is_not_drawn_again(tmp_path: Path):
 
 def test_beside_other_files_only_with_force_and_never_over_them(tmp_path: Path):
     (tmp_path / "notes.txt").write_bytes(b"mine")
-    with pytest.raises(InputError, match="is not empty and holds no demonstration set") as caught:
+    with pytest.raises(InputError, match="is not empty and is not a demo dataset") as caught:
         make_demo(tmp_path, pairs=1, groups=0)
     assert "--force" in caught.value.next_step and list(tmp_path.iterdir()) == [tmp_path / "notes.txt"]
     (tmp_path / "pairs.jsonl").write_bytes(b"mine")
@@ -278,7 +278,7 @@ def test_other_peoples_folders_are_left_alone(tmp_path: Path):
 
 @pytest.mark.parametrize("numbers", [{"pairs": 0, "groups": 0}, {"pairs": -1}, {"groups": -1}, {"seed": -1}])
 def test_numbers_that_make_no_set_are_refused(tmp_path: Path, numbers: dict[str, int]):
-    with pytest.raises(InputError, match="no demonstration set"):
+    with pytest.raises(InputError, match="are not valid for a demo dataset"):
         make_demo(tmp_path / "x", **numbers)
     assert not (tmp_path / "x").exists()
 

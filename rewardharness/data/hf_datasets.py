@@ -222,7 +222,9 @@ def _reading(path: Path) -> Iterator[None]:
         if isinstance(error, OSError) and error.errno:
             raise  # a disk error, not a damaged table
         what = " ".join(str(error).split())[:200]
-        raise DataError(f"{path} cannot be read: {what}", next_step="Download or write it again.") from None
+        raise DataError(
+            f"{path} cannot be read: {what.rstrip('.')}.", next_step="Download or write it again."
+        ) from None
 
 
 def _read_parquet(path: Path) -> Table:

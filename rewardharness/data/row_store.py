@@ -219,7 +219,7 @@ class _ImageStore:
         if not self._outside:
             return []
         shown = ", ".join(repr(name[:80]) for name in list(self._outside)[:_SHOWN])
-        return [f"{len(self._outside)} images have paths outside the dataset and were ignored: {shown}."]
+        return [f"Ignored image paths outside the dataset ({len(self._outside)}): {shown}."]
 
     def _keep(self, content: bytes) -> list[str | int]:
         name = f"images/{files.sha256(content)}.{extension(content)}"

@@ -116,7 +116,7 @@ def describe_skipped(skipped: Mapping[str, Any]) -> str:
         return ""
     shown = "; ".join(f"{row['place']}: {row['reason']}" for row in skipped["first"][:_SHOWN])
     more = f"; and {count - _SHOWN} more" if count > _SHOWN else ""
-    rows = "1 invalid row was skipped and counts" if count == 1 else f"{count} invalid rows were skipped and count"
+    rows = "1 bad row was skipped and counts" if count == 1 else f"{count} bad rows were skipped and count"
     return f"{rows} as not judged: {shown}{more}."
 
 

@@ -54,7 +54,7 @@ def read_data(
         return Dataset.of("examples", held)
     wrong = next((item for item in held if not isinstance(item, Mapping)), None)
     if wrong is not None or not held:
-        what = "are empty" if not held else f"contain a {type(wrong).__name__} instead of a row"
+        what = "are empty" if not held else f"contain {type(wrong).__name__!r} instead of a row"
         raise DataError(f"The data {what}.", next_step=step)
     return _read(held, chosen, "rows", skip_bad_rows)
 

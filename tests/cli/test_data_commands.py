@@ -66,9 +66,9 @@ def test_what_was_recognised_is_said_and_can_be_named(
         (["ann/edits:other"], "Configs and their splits: default: train"),
         (["ann/edits", "--field", "source"], "--field 'source' cannot be read"),
         (["ann/edits", "--field", "sauce=x"], "Choose one of: candidates, category"),
-        (["ann/edits", "--field", "preference=left_model"], "'left_model' (label) holds 'one', which is not"),
+        (["ann/edits", "--field", "preference=left_model"], "'left_model' (label) contains 'one', which is not"),
         (["ann/edits", "--fields", "none.yaml"], "none.yaml does not exist"),
-        (["demo", "--field", "source=x"], "has no columns to name"),
+        (["demo", "--field", "source=x"], "has no columns"),
     ],
 )
 def test_errors_are_said_in_a_sentence(
@@ -140,5 +140,5 @@ def test_a_set_that_was_drawn_is_drawn_over_by_force_alone(tmp_path: Path, capsy
     assert main([*words, "2"]) == 0 and "was there already" not in capsys.readouterr().out
     assert main([*words, "2"]) == 0 and "This set was there already, whole and unchanged" in capsys.readouterr().out
     assert main([*words, "2", "--json"]) == 0 and json.loads(capsys.readouterr().out)["drawn"] is False
-    assert main([*words, "3"]) == 1 and "draw over it with --force" in capsys.readouterr().err
+    assert main([*words, "3"]) == 1 and "overwrite it with --force" in capsys.readouterr().err
     assert main([*words, "3", "--force", "--json"]) == 0 and json.loads(capsys.readouterr().out)["n"] == 3

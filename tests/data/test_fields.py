@@ -214,9 +214,7 @@ def test_columns_that_are_not_there_or_hold_something_else_are_named(folder: Pat
     with pytest.raises(DataError, match="has no column 'wrong' for source") as caught:
         read(rows, FieldMap(source="wrong").over(PAIR))
     assert "source, words, left, right, vote, link" in caught.value.next_step
-    with pytest.raises(
-        DataError, match=r"'link', meant as source, has no images. It holds 'https://example.com/a.png'"
-    ):
+    with pytest.raises(DataError, match=r"'link' (source) has no images. It contains 'https://example.com/a.png'"):
         read(rows, FieldMap(source="link").over(PAIR))
     with pytest.raises(DataError, match="no column for the field 'instruction' was found") as caught:
         read(rows, FieldMap(instruction="-").over(PAIR).settled())
@@ -239,10 +237,10 @@ def test_a_map_is_read_from_yaml(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("source: [", r"not valid YAML \(line"),
-        ("- a\n", "no mapping"),
-        ("sauce: a\n", "no field 'sauce'"),
-        ("source: 3\n", "source is no name"),
-        ("candidates: 3\n", "candidates is no list"),
+        ("- a\n", "not a mapping"),
+        ("sauce: a\n", "unknown field 'sauce'"),
+        ("source: 3\n", "source is not a column name"),
+        ("candidates: 3\n", "candidates is not a list"),
         ("first_wins: maybe\n", "first_wins is 'maybe'"),
         ("values: {a: Z}\n", "cannot be mapped to 'Z'"),
         ("a: " + "[" * 2000, "not valid YAML"),

@@ -76,7 +76,7 @@ def test_rows_without_an_id_get_one_that_stays_when_rows_above_them_go(tmp_path:
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"preference": "C"}, "'C' is none of A, B, tie"),
+        ({"preference": "C"}, "'C' is not one of A, B, tie"),
         ({"preference": 1}, "`preference` is not a text"),
         ({"instruction": "  "}, "the instruction is empty"),
         ({"instruction": "\ud800"}, "surrogate"),
@@ -93,7 +93,7 @@ def test_rows_without_an_id_get_one_that_stays_when_rows_above_them_go(tmp_path:
         ({"candidates": "ab"}, "not a list"),
         ({"candidates": ["a", "b", "c"], "best": 3}, "not an index from 0 to 2"),
         ({"candidates": ["a", "b", "c"], "best": True}, "not an index"),
-        ({"candidates": ["a", "b", "c"], "preference": "tie"}, "none of A, B, C"),
+        ({"candidates": ["a", "b", "c"], "preference": "tie"}, "not one of A, B, C"),
     ],
 )
 def test_a_row_that_cannot_be_used_is_named(tmp_path: Path, change: dict[str, object], problem: str):
@@ -115,7 +115,7 @@ def test_many_kinds_of_bad_rows_are_shortened(tmp_path: Path):
     bad = (PAIR | {"id": str(number), "preference": f"odd {number}"} for number in range(9))
     put(tmp_path, "pairs.jsonl", PAIR, *bad)
     caught = error(tmp_path)
-    assert caught.message.startswith("9 rows cannot be used: pairs.jsonl line 2: the preference 'odd 0' is none of")
+    assert caught.message.startswith("9 rows cannot be used: pairs.jsonl line 2: the preference 'odd 0' is not one of")
     assert "'odd 4'" in caught.message and "'odd 5'" not in caught.message and caught.message.endswith("and 4 more.")
     assert "--skip-bad-rows" in caught.next_step
 
@@ -200,7 +200,7 @@ def test_lines_of_a_table_are_counted_where_rows_begin(tmp_path: Path):
 
 
 def test_what_is_no_dataset_says_what_to_do(tmp_path: Path):
-    assert "holds no pairs.jsonl" in error(tmp_path).message
+    assert "has no pairs.jsonl" in error(tmp_path).message
     assert "does not exist" in error(tmp_path / "nothing").message
     put(tmp_path, "one.csv", "x")
     put(tmp_path, "two.csv", "x")

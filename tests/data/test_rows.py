@@ -180,7 +180,7 @@ def test_paths_inside_parquet_lead_nowhere_else(hub: Hub, tmp_path: Path) -> Non
     rows = open_rows(RowSource(hub="ann/edits"), hub.settings())
     found = [row["image"] for row in rows]
     assert found[:3] == names[:3] and found[4] is None and found[3].path.read_bytes() == picture(1)
-    assert "3 images have paths outside the dataset" in rows.notes[0]
+    assert "outside the dataset (3)" in rows.notes[0]
 
 
 def test_images_in_an_archive_are_one_error(hub: Hub) -> None:
@@ -381,7 +381,7 @@ def test_images_beside_a_table_stay_where_they_are(tmp_path: Path, settings: Set
     found = [row["image"] for row in rows]
     assert found[0] == ImageInput("pictures/a.png", (folder / "pictures" / "a.png").resolve())
     assert found[1].path is not None and not found[1].path.exists()
-    assert found[2] == "pictures/link.png" and "lead out of the dataset" in rows.notes[0]
+    assert found[2] == "pictures/link.png" and "outside the dataset" in rows.notes[0]
     assert not list(settings.home.rglob("*.png"))
 
 
@@ -424,7 +424,7 @@ def test_what_json_cannot_hold_is_none_or_text(tmp_path: Path, settings: Setting
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("t.txt", b"", "no table that can be read"),
+        ("t.txt", b"", "not a supported table"),
         ("t.parquet", b"PAR1", "cannot be read"),
         ("t.jsonl", b'{"a": "\\ud800"}', "surrogate"),
         ("t.csv", b"\xff\xfe", "not UTF-8"),
@@ -436,7 +436,7 @@ def test_what_is_no_table_is_said(tmp_path: Path, settings: Settings, name: str,
         open_rows(RowSource(path=tmp_path / name), settings)
     with pytest.raises(DataError, match="does not exist"):
         open_rows(RowSource(path=tmp_path / "none.csv"), settings)
-    with pytest.raises(InputError, match="no revisions"):
+    with pytest.raises(InputError, match="without revisions"):
         open_rows(RowSource(path=tmp_path / name, revision="main"), settings)
 
 
@@ -449,5 +449,5 @@ def test_columns_of_several_files_are_put_together(tmp_path: Path, settings: Set
     assert first["a"] is None and [image.name for image in first["many"]] == ["x.png", "y.png"]
     assert second["many"] is None and second["a"].name == "x.png"
     (folder / "more.jsonl").write_text('{"id": "2", "many": "x.png"}', encoding="utf-8")
-    with pytest.raises(DataError, match="'many' is of one kind in a file"):
+    with pytest.raises(DataError, match="'many' has different types"):
         open_rows(RowSource(path=folder), settings)

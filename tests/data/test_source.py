@@ -148,5 +148,5 @@ def test_many_problems_are_counted():
 
 
 def test_an_id_must_be_unique():
-    with pytest.raises(InputError, match="'r1' occurs twice"):
+    with pytest.raises(InputError, match="duplicate id 'r1'"):
         Dataset.of("x", [example("r1"), example("r1")])

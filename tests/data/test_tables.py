@@ -51,8 +51,8 @@ def test_csv_with_any_separator(tmp_path: Path, mark: str) -> None:
         ("t.json", '[{"a": 1}, 2]', "item 2 is not a JSON object"),
         ("t.json", "[1", "not valid JSON"),
         ("t.csv", "a,b\n1,2,3\n", "line 2 has 3 cells"),
-        ("t.csv", "a,a\n1,2\n", "the column 'a' twice"),
-        ("t.csv", "a,\n1,2\n", "without a name"),
+        ("t.csv", "a,a\n1,2\n", "duplicate or unnamed column: 'a'"),
+        ("t.csv", "a,\n1,2\n", "duplicate or unnamed column: ''"),
         ("t.tsv", 'a\tb\n"x\t1\n', "line 2"),
         ("t.jsonl", "[" * 100_000, "too deep|not valid JSON"),
     ],
@@ -76,7 +76,7 @@ def test_addresses_are_no_images(tmp_path: Path) -> None:
 
 def test_a_text_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "MAX_TEXT", 10)
-    with pytest.raises(DataError, match="too much for a table of text") as caught:
+    with pytest.raises(DataError, match="the maximum for a text table") as caught:
         read_text_table(written(tmp_path, "t.jsonl", '{"a": "b"}\n'))
     assert "Parquet" in caught.value.next_step
 

@@ -174,7 +174,7 @@ def test_an_interrupted_run_is_unfinished_and_can_be_run_again(tmp_path: Path):
 
     with pytest.raises(KeyboardInterrupt):
         make_demo(tmp_path, pairs=3, groups=0, progress=interrupt)
-    with pytest.raises(DataError, match="not finished"):
+    with pytest.raises(DataError, match="incomplete demo dataset"):
         read_folder(tmp_path)
     make_demo(tmp_path, pairs=3, groups=0)
     make_demo(tmp_path.parent / "whole", pairs=3, groups=0)
@@ -197,7 +197,7 @@ def test_a_smaller_set_leaves_nothing_of_a_larger_one_and_all_of_what_is_not_its
     ]
     assert (tmp_path / "notes.txt").exists()
     before = contents(tmp_path)
-    with pytest.raises(InputError, match=r"would be lost: images/s0099\.jpg; nothing was written"):
+    with pytest.raises(InputError, match=r"would be overwritten: images/s0099\.jpg; nothing was written"):
         make_demo(tmp_path, pairs=100, groups=0, force=True)
     assert contents(tmp_path) == before
 
@@ -229,7 +229,7 @@ def test_beside_other_files_only_with_force_and_never_over_them(tmp_path: Path):
         make_demo(tmp_path, pairs=1, groups=0)
     assert "--force" in caught.value.next_step and list(tmp_path.iterdir()) == [tmp_path / "notes.txt"]
     (tmp_path / "pairs.jsonl").write_bytes(b"mine")
-    with pytest.raises(InputError, match=r"would be lost: pairs\.jsonl"):
+    with pytest.raises(InputError, match=r"would be overwritten: pairs\.jsonl"):
         make_demo(tmp_path, pairs=1, groups=0, force=True)
     (tmp_path / "pairs.jsonl").unlink()
     make_demo(tmp_path, pairs=1, groups=0, force=True)
@@ -258,7 +258,7 @@ def test_a_set_killed_between_its_tables_is_not_taken_for_whole(tmp_path: Path, 
         make_demo(tmp_path / "set", pairs=3, groups=2)
     done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "set"), "7"])
     assert done.returncode == -signal.SIGKILL and (tmp_path / "set" / "pairs.jsonl").is_file()
-    with pytest.raises(DataError, match="not finished"):
+    with pytest.raises(DataError, match="incomplete demo dataset"):
         read_folder(tmp_path / "set")
     assert not (tmp_path / "set" / "made_by.json").exists()
     make_demo(tmp_path / "set", pairs=2, groups=1, seed=7)

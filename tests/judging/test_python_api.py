@@ -106,10 +106,10 @@ def test_folders_are_scored_by_name(judge: MeasuredJudge, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (None, "A NoneType holds no examples"),
+        (None, "A NoneType is not a dataset"),
         ([], "are empty"),
-        ([1, 2], "hold a int where a row"),
-        ({"source": [1]}, "are a dict"),
+        ([1, 2], "contain 'int' instead of a row"),
+        ({"source": [1]}, "A dict is not a list"),
         ([{"source": PIXELS, "instruction": "x"}], "no column for the field 'candidates' was found"),
         ([*rows(), {**rows()[0], "image_b": "no image"}], "not a readable image"),
         ("no/such-folder.csv", "does not exist"),

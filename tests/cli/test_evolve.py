@@ -391,7 +391,7 @@ def test_stop_ends_a_run_from_outside(data: Path, library: Path, tmp_path: Path,
         (["--budget-money", "1"], "--price"),
         (["--audit-share", "1.5"], "test share"),
         (["--judge", "vllm:m@http://127.0.0.1:9/v1"], "nobody to ask"),
-        (["--orchestrator", "magic"], "not a model"),
+        (["--orchestrator", "magic"], "Unknown model"),
         (["--library", "/nowhere"], "nowhere"),
     ],
 )

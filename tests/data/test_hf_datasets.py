@@ -152,7 +152,7 @@ def test_a_saved_folder_cannot_name_files_elsewhere(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="outside the folder"):
         read_table(tmp_path / "one")
     (tmp_path / "dataset_dict.json").write_text('{"splits": [".."]}', encoding="utf-8")
-    with pytest.raises(DataError, match="lists no splits"):
+    with pytest.raises(DataError, match="no valid list of splits"):
         disk_layout(tmp_path)
 
 

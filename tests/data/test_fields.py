@@ -214,7 +214,7 @@ def test_columns_that_are_not_there_or_hold_something_else_are_named(folder: Pat
     with pytest.raises(DataError, match="has no column 'wrong' for source") as caught:
         read(rows, FieldMap(source="wrong").over(PAIR))
     assert "source, words, left, right, vote, link" in caught.value.next_step
-    with pytest.raises(DataError, match=r"'link' (source) has no images. It contains 'https://example.com/a.png'"):
+    with pytest.raises(DataError, match=r"'link' \(source\) has no images. It contains 'https://example.com/a.png'"):
         read(rows, FieldMap(source="link").over(PAIR))
     with pytest.raises(DataError, match="no column for the field 'instruction' was found") as caught:
         read(rows, FieldMap(instruction="-").over(PAIR).settled())

@@ -130,7 +130,7 @@ def test_bad_rows_are_skipped_by_choice_and_named(tmp_path: Path):
         ("pairs.jsonl line 5", 2),
     ]
     assert dataset.problems[0].startswith("3 bad rows were skipped and count as not judged: pairs.jsonl line 2: not")
-    assert "the preference 'C' is none of A, B, tie" in dataset.problems[0]
+    assert "the preference 'C' is not one of A, B, tie" in dataset.problems[0]
     assert dataset.first(1).skipped == (), "none stands before the first example"
     assert dataset.skipped_json()["n"] == 3 and dataset.first(2).skipped == dataset.skipped
     put(tmp_path, "pairs.jsonl", PAIR, PAIR | {"id": "p2"})
@@ -207,7 +207,7 @@ def test_what_is_no_dataset_says_what_to_do(tmp_path: Path):
     assert "several tables: one.csv, two.csv" in error(tmp_path).message
     assert "is a file" in error(tmp_path / "one.csv").message
     put(tmp_path, "pairs.jsonl", PAIR)
-    assert read_folder(tmp_path).problems[0].startswith("one.csv was not read")
+    assert read_folder(tmp_path).problems[0].startswith("one.csv was ignored")
 
 
 def test_text_in_another_encoding_is_refused(tmp_path: Path):

@@ -161,8 +161,7 @@ class AskedCases:
     def _again(self, row: Who, item: BenchmarkItem, recorded: Judgment | None) -> Seen:
         """Judge an item again."""
         who = row.contender
-        told = None if recorded is None else {"preference": recorded.preference, "margin": recorded.margin}
-        seen = Seen(str(who["library"]), told)
+        seen = Seen(str(who["library"]), recorded)
         if recorded is None:
             return replace(seen, why_not="This has not been judged yet.")
         if recorded.failure is not None:

@@ -27,6 +27,7 @@ from rewardharness.judging.judge import Judge
 from rewardharness.judging.measured import NAME as MEASURED
 from rewardharness.judging.measured import MeasuredJudge
 from rewardharness.judging.subagent import SubAgent, SubAgentSettings
+from rewardharness.judgments import judgment_from_json
 from rewardharness.library.store import Library
 from rewardharness.models.base import ChatRequest, ModelError, Reply
 from rewardharness.schema import Example, Judgment
@@ -42,8 +43,8 @@ class Seen:
 
     library: str
     """Name of the Library that the judge read."""
-    recorded: Mapping[str, Any] | None
-    """What the run's ledger says of it; None where nothing was recorded."""
+    recorded: Judgment | None
+    """As the run recorded it; None where nothing was recorded."""
     judgment: Judgment | None = None
     """The judgment made again, with its chain; None where that could not be done."""
     model: ModelRun | None = None
@@ -56,7 +57,7 @@ class Seen:
         """Whether the judgment made again is the one that was recorded, as far as that can be told."""
         if self.judgment is None or self.recorded is None:
             return True
-        return bool(self.judgment.preference == self.recorded["preference"])
+        return self.judgment.preference == self.recorded.preference
 
 
 @dataclass(frozen=True)
@@ -170,12 +171,13 @@ class Cases:
         seen = []
         for called, library in libraries:
             line = recorded.get(question_key(library, example, asked.get("router") is not None))
+            before = None if line is None else judgment_from_json(line)
             try:
                 judge = self._judge(sight.manifest, asked)
-                seen.append(judge_again(Seen(called, line), judge, library, example))
+                seen.append(judge_again(Seen(called, before), judge, library, example))
             except (HarnessError, OSError, TypeError, ValueError) as error:
                 why = error.message if isinstance(error, HarnessError) else "How it was judged is not kept."
-                seen.append(Seen(called, line, why_not=why))
+                seen.append(Seen(called, before, why_not=why))
         return Case(example, label, tuple(seen), dataset.digest != sight.manifest.get("data"))
 
     def _judge(self, manifest: Mapping[str, Any], asked: Mapping[str, Any]) -> Judge:

@@ -60,14 +60,12 @@ def _called(preference: str | None) -> str:
 
 def _row(case: Case, seen: Seen, title: str) -> list[str]:
     labels = case.example.labels
-    judgment, recorded = seen.judgment, seen.recorded or {}
-    preference = judgment.preference if judgment is not None else recorded.get("preference")
-    margin = judgment.margin if judgment is not None else recorded.get("margin")
-    consistent = (judgment.position_consistent if judgment else recorded.get("position_consistent")) is not False
-    scores = judgment.scores if judgment is not None else {}
-    if preference is None:
+    judgment = seen.judgment or seen.recorded
+    preference, margin = (judgment.preference, judgment.margin) if judgment is not None else (None, None)
+    scores = seen.judgment.scores if seen.judgment is not None else {}
+    if judgment is None or preference is None:
         verdict = "no judgment"
-    elif preference == TIE and not consistent:
+    elif judgment.inconsistent:
         verdict = "inconsistent: other answers in other orders"
     else:
         verdict = "a tie" if preference == TIE else str(preference)
@@ -85,7 +83,7 @@ def _trouble(seen: Seen) -> str:
     if seen.why_not:
         return callout("warning", seen.why_not, paragraph("What stands above is what the run recorded."))
     if not seen.same and seen.recorded is not None:
-        then = _called(seen.recorded["preference"])
+        then = _called(seen.recorded.preference)
         text = f"In the run the judge said otherwise ({then}): it has changed since, or was asked twice then."
         return callout("warning", text)
     return ""

@@ -27,7 +27,7 @@ MOST_TRAILS = 24
 HEAD = 256
 """Bytes by which a file is known again."""
 
-_KEPT = ("id", "example", "preference", "credit", "margin", "step")
+_KEPT = ("id", "example", "preference", "inconsistent", "position_consistent", "credit", "margin", "step")
 """What is remembered of a line of the ledger."""
 
 State = Literal["starting", "stopping", "failed"] | Condition

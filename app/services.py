@@ -23,7 +23,7 @@ from rewardharness.errors import DataError, HarnessError, InputError, MissingPac
 from rewardharness.judging.instruction import read_instruction
 from rewardharness.judging.measured import NAME
 from rewardharness.judging.opening import MEASURED
-from rewardharness.judging.record import judgment_json
+from rewardharness.judgments import judgment_json
 from rewardharness.measure.images import load_picture
 from rewardharness.measure.reading import Pixels
 from rewardharness.measure.regions import change_map

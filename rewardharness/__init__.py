@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from rewardharness.judging.judge import Judge, ScoredDataset
     from rewardharness.judging.measured import MeasuredJudge
     from rewardharness.judging.opening import open_judge
-    from rewardharness.judging.record import judgment_json
     from rewardharness.judging.report import make_report
+    from rewardharness.judgments import judgment_json
     from rewardharness.library.opening import open_library
     from rewardharness.library.store import Library
     from rewardharness.schema import Example, ImageInput, Judgment, Report, Scores
@@ -45,7 +45,7 @@ _HOMES = {
     "describe": "errors",
     "evaluate": "judging.evaluate",
     "evolve": "evolution.job",
-    "judgment_json": "judging.record",
+    "judgment_json": "judgments",
     "make_report": "judging.report",
     "open_judge": "judging.opening",
     "open_library": "library.opening",

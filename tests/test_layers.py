@@ -14,6 +14,7 @@ LAYERS = {
     "leaks": 0.15,
     "files": 0.2,
     "codec": 0.25,
+    "judgments": 0.27,
     "settings": 0.3,
     "prompts": 0.4,
     "hub": 0.5,

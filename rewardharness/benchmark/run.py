@@ -20,7 +20,7 @@ from rewardharness.errors import DataError, RunError
 from rewardharness.files import content_id, read_json, read_jsonl, write_json
 from rewardharness.judging.evaluate import evaluate
 from rewardharness.judging.judge import Judge
-from rewardharness.judging.record import judgment_from_line, judgment_line
+from rewardharness.judgments import judgment_from_json, result_line
 from rewardharness.library.evolved import data_digests
 from rewardharness.library.store import Library
 from rewardharness.runs.store import RESULTS, RunFolder
@@ -149,7 +149,7 @@ def judge_benchmark(
     write_json(run.path / DATA_FILE, exam.to_json())
     _keep_contenders(run.path, contenders, exam.dataset)
     known = run.results()
-    done = {name for name, line in known.items() if not (retry and line.get("reason"))}
+    done = {name for name, line in known.items() if not (retry and judgment_from_json(line).failure)}
     for contender in contenders:
         for ties in (False, True):
             if should_stop is not None and should_stop():
@@ -176,7 +176,7 @@ def _judge(
     key = contender.key
 
     def keep(example: Example, judgment: Judgment) -> None:
-        line = {**judgment_line(judgment), "id": line_id(key, example.id), "contender": key, "item": example.id}
+        line = {**result_line(judgment), "id": line_id(key, example.id), "contender": key, "item": example.id}
         run.append(line)
         if on_judgment is not None:
             on_judgment(contender, judgment)
@@ -236,7 +236,7 @@ def read_judgments(folder: Path) -> dict[str, dict[str, Judgment]]:
     found: dict[str, dict[str, Judgment]] = {}
     for line in read_known(folder).values():
         if "contender" in line and "item" in line:
-            found.setdefault(str(line["contender"]), {})[str(line["item"])] = judgment_from_line(
+            found.setdefault(str(line["contender"]), {})[str(line["item"])] = judgment_from_json(
                 {**line, "id": line["item"]}
             )
     return found

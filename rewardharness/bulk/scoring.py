@@ -6,7 +6,7 @@ from typing import Any
 from rewardharness.judging.best_of import Field, Method, Standing, cost, examples_of, standings
 from rewardharness.judging.evaluate import evaluate
 from rewardharness.judging.judge import Judge
-from rewardharness.judging.record import judgment_from_line, judgment_line
+from rewardharness.judgments import judgment_from_json, result_line
 from rewardharness.library.store import Library
 from rewardharness.runs.store import RunFolder
 from rewardharness.schema import Example, Judgment
@@ -49,7 +49,7 @@ def judge_all(
     pending = [example for example in _asked(examples, method) if example.id + tag not in results]
 
     def keep(example: Example, judgment: Judgment) -> None:
-        run.append({**judgment_line(judgment), "id": example.id + tag})
+        run.append({**result_line(judgment), "id": example.id + tag})
         if on_judgment is not None:
             on_judgment(judgment)
 
@@ -63,7 +63,7 @@ def all_standings(
     for example in examples:
         field = _field(example)
         lines = {item.id: results.get(item.id + tag) for item in examples_of(field, method)}
-        judged = {name: judgment_from_line(line) for name, line in lines.items() if line is not None}
+        judged = {name: judgment_from_json(line) for name, line in lines.items() if line is not None}
         yield example, standings(field, method, judged)
 
 

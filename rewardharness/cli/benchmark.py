@@ -148,11 +148,12 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
 
 def _tell_why_not(folder: Path, key: str) -> None:
     """Say why something has no judgment, in the words of the first, and what to do about it."""
-    from rewardharness.benchmark.run import read_known
+    from rewardharness.benchmark.run import read_judgments
 
-    failed = [line for line in read_known(folder).values() if line.get("reason") and line.get("contender") == key]
-    if failed:
-        output.say(f"Not judged, such as {failed[0]['item']}: {failed[0]['reason']}")
+    for item, judgment in read_judgments(folder).get(key, {}).items():
+        if judgment.failure is not None:
+            output.say(f"Not judged, such as {item}: {judgment.failure.code}: {judgment.failure.message}")
+            break
     output.say("Once that is mended, the same command with --retry-failed judges again what could not be judged.")
 
 
@@ -377,6 +378,7 @@ def _judge(
 def _left(exam: "BenchmarkData", contenders: "Sequence[BenchmarkEntry]", known: "dict[str, Json]", retry: bool) -> int:
     """How many judgments are to be made."""
     from rewardharness.benchmark.run import line_id
+    from rewardharness.judgments import judgment_from_json
 
-    done = {name for name, line in known.items() if not (retry and line.get("reason"))}
+    done = {name for name, line in known.items() if not (retry and judgment_from_json(line).failure)}
     return sum(line_id(each.key, name) not in done for each in contenders for name in exam.items)

@@ -210,7 +210,7 @@ def filter_dataset(arguments: argparse.Namespace, settings: Settings) -> int:
     """Judge a dataset and keep what is good enough, each row with its reason. What was not judged is never kept."""
     from rewardharness.bulk.filtering import Rules, count, decide
     from rewardharness.bulk.table import write_decisions
-    from rewardharness.judging.record import judgment_from_line
+    from rewardharness.judgments import judgment_from_json
 
     rules = Rules(arguments.min_reward, arguments.min_margin, arguments.agree)
     if arguments.output.suffix not in {".parquet", ".jsonl"}:
@@ -221,7 +221,7 @@ def filter_dataset(arguments: argparse.Namespace, settings: Settings) -> int:
     if arguments.dry_run:
         return work.tell_cost(None)
     results = work.run(None)
-    decided = [decide(each, judgment_from_line(results[each.id]), rules) for each in dataset.examples]
+    decided = [decide(each, judgment_from_json(results[each.id]), rules) for each in dataset.examples]
     kept = [each for each in decided if each.keep]
     write_decisions(arguments.output, decided if arguments.everything else kept, work.identity)
     counts = count(decided, skipped=len(dataset.skipped))

@@ -61,7 +61,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 def score(arguments: argparse.Namespace, settings: Settings) -> int:
     """Judge which of 2 to 4 candidates people would prefer, or score a single one. By default: no model, no network."""
     from rewardharness.judging.evaluate import evaluate
-    from rewardharness.judging.record import judgment_json
+    from rewardharness.judgments import judgment_json
     from rewardharness.schema import Example, ImageInput
 
     example = Example(
@@ -132,8 +132,8 @@ def manifest_of(arguments: argparse.Namespace, settings: Settings) -> dict[str, 
 def score_folder(arguments: argparse.Namespace, settings: Settings) -> int:
     """Judge every example of a set, resumably; with labels, report agreement per kind of label."""
     from rewardharness.judging.evaluate import evaluate
-    from rewardharness.judging.record import judgment_from_line, judgment_line
     from rewardharness.judging.report import make_report, report_json
+    from rewardharness.judgments import judgment_from_json, result_line
     from rewardharness.runs.records import record_run
     from rewardharness.runs.store import RunFolder
 
@@ -157,12 +157,12 @@ def score_folder(arguments: argparse.Namespace, settings: Settings) -> int:
         with output.Progress(len(examples), "judging", done=len(examples) - len(left), quiet=arguments.quiet) as bar:
 
             def keep(example: "Example", judgment: "Judgment") -> None:
-                run.append(judgment_line(judgment))
+                run.append(result_line(judgment))
                 bar.step()
 
             evaluate(judge, library, left, concurrency=concurrency, on_judgment=keep)
         results = run.results()
-    judged = ((example, judgment_from_line(results[example.id])) for example in examples)
+    judged = [(example, judgment_from_json(results[example.id])) for example in examples]
     report = make_report(judged, skipped=len(dataset.skipped))
     identity = _identity(judge, library.id, work.release)
     if arguments.json:
@@ -173,9 +173,9 @@ def score_folder(arguments: argparse.Namespace, settings: Settings) -> int:
         _print_report(report_json(report))
         if work.caution:
             output.say(work.caution)
-        failed = next((line for line in (results[each.id] for each in examples) if line["reason"]), None)
-        if failed is not None:
-            output.say(f"Such as {failed['id']}: {failed['reason']}")
+        failed = next((judgment for _, judgment in judged if judgment.failure), None)
+        if failed is not None and failed.failure is not None:
+            output.say(f"Such as {failed.example_id}: {failed.failure.code}: {failed.failure.message}")
         output.say(who_judged(identity))
         output.say(f"One line per example: {folder / 'results.jsonl'}")
     return 0 if report.judged == report.n else NOT_JUDGED

@@ -26,10 +26,10 @@ from rewardharness.evolution.stop import (
 from rewardharness.files import content_id
 from rewardharness.judging.evaluate import evaluate, run_to_end
 from rewardharness.judging.judge import Judge
-from rewardharness.judging.record import judgment_line
 from rewardharness.judging.report import credit
 from rewardharness.judging.router import fires
 from rewardharness.judging.tool_calls import Observation
+from rewardharness.judgments import result_line
 from rewardharness.library.entry import Entry
 from rewardharness.library.store import Library
 from rewardharness.models.base import ErrorCode
@@ -310,7 +310,7 @@ class JudgeBench:
         self._down = self._down + 1 if failure is not None and failure.code in MODEL_FAILURES else 0
         self.spent = replace(self.spent, judge=self.spent.judge + judgment.usage)
         if costs or judgment.usage.calls:  # what a resumed run brings back is in the ledger already
-            line = {**judgment_line(judgment), "id": key, "example": example.id, "step": self.step}
+            line = {**result_line(judgment), "id": key, "example": example.id, "step": self.step}
             self.record({**line, "credit": credit(example, judgment)})
         self.meter.step()
 

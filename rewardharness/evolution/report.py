@@ -12,7 +12,7 @@ from rewardharness.evolution.audit import Audit, Score
 from rewardharness.evolution.events import Decided, Judged, Passed, Proposed, read_events
 from rewardharness.evolution.proposal import Outcome
 from rewardharness.evolution.state import State
-from rewardharness.evolution.stop import Limits, Spent
+from rewardharness.evolution.stop import Limits, Spent, line_usage
 from rewardharness.files import read_json, read_jsonl
 from rewardharness.library.store import Library
 from rewardharness.runs.store import RESULTS
@@ -161,7 +161,7 @@ def _curve(events: Iterable[object]) -> list[Json]:
 def _spending(spent: Spent, limits: Limits, folder: Path) -> Json:
     """What was spent. `remembered` counts judgments that a model had answered before, at no cost."""
     lines = [line for _, line in read_jsonl(folder / RESULTS)]
-    paid = sum(line["calls"] > 0 for line in lines)
+    paid = sum(line_usage(line).calls > 0 for line in lines)
     return {
         "judgments": spent.judgments,
         "judge": spent.judge.__dict__,
@@ -202,7 +202,7 @@ def never_right(lines: Iterable[Mapping[str, Any]], ids: Collection[str]) -> lis
     """
     contexts: dict[str, dict[str, float]] = defaultdict(dict)
     for line in lines:
-        if line["preference"] is not None and line["example"] in ids:
+        if (line["preference"] is not None or line.get("inconsistent")) and line["example"] in ids:
             contexts[line["example"]][line["id"]] = line["credit"]
     missed = [(name, len(credits)) for name, credits in contexts.items() if not max(credits.values())]
     return sorted(missed, key=lambda each: (-each[1], each[0]))

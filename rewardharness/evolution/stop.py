@@ -120,11 +120,17 @@ def usage_json(usage: Usage) -> dict[str, Any]:
     return {"calls": usage.calls, **tokens, "seconds": round(usage.seconds, 3)}
 
 
+def line_usage(line: Mapping[str, Any]) -> Usage:
+    """Return the usage of a line of the ledger, also of an earlier form, which has it beside the other keys."""
+    used = line.get("usage", line)
+    return Usage(used["calls"], used["input_tokens"], used["output_tokens"], used["seconds"])
+
+
 def ledger_usage(lines: Iterable[dict[str, Any]]) -> Usage:
     """Sum up what the judgments of a ledger cost."""
     total = Usage()
     for line in lines:
-        total += Usage(line["calls"], line["input_tokens"], line["output_tokens"], line["seconds"])
+        total += line_usage(line)
     return total
 
 

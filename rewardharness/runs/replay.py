@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from rewardharness.files import read_jsonl
+from rewardharness.judgments import judgment_from_json
 from rewardharness.runs.store import RESULTS
+from rewardharness.schema import Judgment
 
 TOLERANCE = 0.1
 """Largest accepted change of a margin where a model was queried again. Otherwise margins must be identical."""
@@ -76,13 +78,13 @@ def compare_results(
     moved, asked, largest = 0, 0, 0.0
     common = [name for name in before if name in after]
     for name in common:
-        old, new = before[name], after[name]
-        queried = bool(new.get("calls"))
+        old, new = judgment_from_json(before[name]), judgment_from_json(after[name])
+        queried = bool(new.usage.calls)
         asked += queried
         preferences += [
             Difference(f"{name} {what}", first, second)
             for what, first, second in (
-                ("preference", old.get("preference"), new.get("preference")),
+                ("preference", old.preference, new.preference),
                 ("reason", _code(old), _code(new)),
             )
             if first != second
@@ -133,22 +135,20 @@ def _differences(place: str, before: Any, after: Any) -> list[Difference]:
     return [] if before == after else [Difference(place, before, after)]
 
 
-def _numbers(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterable[tuple[str, Any, Any]]:
-    yield "margin", before.get("margin"), after.get("margin")
-    first: Mapping[str, Any] = before.get("rewards") or {}
-    second: Mapping[str, Any] = after.get("rewards") or {}
+def _numbers(before: Judgment, after: Judgment) -> Iterable[tuple[str, float | None, float | None]]:
+    yield "margin", before.margin, after.margin
+    first, second = ({label: each.reward for label, each in judgment.scores.items()} for judgment in (before, after))
     for label in sorted({*first, *second}):
         yield f"reward of {label}", first.get(label), second.get(label)
 
 
-def _distance(before: Any, after: Any) -> float:
+def _distance(before: float | None, after: float | None) -> float:
     """Return the absolute difference of two numbers; infinite if one of them is missing."""
     if before is None or after is None:
         return 0.0 if before is after else float("inf")
-    return abs(float(before) - float(after))
+    return abs(before - after)
 
 
-def _code(line: Mapping[str, Any]) -> str | None:
-    """Return the code of the reason why there is no judgment. Its text may contain an address or a time."""
-    reason = line.get("reason")
-    return None if reason is None else str(reason).partition(": ")[0]
+def _code(judgment: Judgment) -> str | None:
+    """Return the code of the failure. Its message may contain an address or a time."""
+    return None if judgment.failure is None else judgment.failure.code

@@ -98,7 +98,7 @@ def test_from_upload_to_feedback_to_the_library(browser: BrowserContext, served:
     assert (served.feedback / "pairs.jsonl").is_file()
     with page.expect_download() as download:
         page.locator("#download").click()
-    assert '"winner": "B"' in Path(download.value.path()).read_text(encoding="utf-8")
+    assert '"preference": "B"' in Path(download.value.path()).read_text(encoding="utf-8")
     page.get_by_role("tab", name="Library", exact=True).click()
     page.locator("#search input, #search textarea").fill("noise-meter")
     expect(page.locator("#entries")).to_contain_text("noise-meter")

@@ -66,8 +66,8 @@ def test_scoring_is_the_one_public_endpoint(served: Served) -> None:
 def test_a_program_can_score(served: Served, pictures: Pictures) -> None:
     given = [upload(served, path) for path in (pictures.source, pictures.bad, pictures.good)]
     kind, [answer] = score(served, *given, None, None, pictures.instruction)
-    assert kind == "complete" and answer["winner"] == "B"
-    assert answer["candidates"]["B"]["reward"] > answer["candidates"]["A"]["reward"]
+    assert kind == "complete" and answer["preference"] == "B"
+    assert answer["scores"]["B"]["reward"] > answer["scores"]["A"]["reward"]
 
 
 def test_a_program_is_told_what_is_missing(served: Served, pictures: Pictures) -> None:
@@ -80,7 +80,7 @@ def test_a_program_cannot_name_files_of_this_computer(served: Served, pictures: 
     picture = upload(served, pictures.source)
     stolen = {"path": str(pictures.good), "meta": {"_type": "gradio.FileData"}}
     kind, answer = score(served, picture, stolen, picture, None, None, "Make it blue.")
-    assert kind == "error" and "winner" not in json.dumps(answer)
+    assert kind == "error" and "preference" not in json.dumps(answer)
 
 
 def test_files_of_this_computer_are_not_served(served: Served) -> None:

@@ -236,11 +236,11 @@ def test_examples_say_what_the_judge_preferred_before_and_after() -> None:
     failed = Seen("version 1", None, judgment(None))
     assert "no judgment" in read_own(example_views.words(case(failed))).text
     read_own(example_views.chain(failed, ("A", "B")))
-    forgotten = Seen("version 1", {"preference": "B", "margin": 0.5}, why_not="It is not remembered.")
+    forgotten = Seen("version 1", replace(judgment("B"), margin=0.5), why_not="It is not remembered.")
     text = read_own(example_views.words(case(forgotten))).text
     assert "not remembered" in text and "B, against the label" in text and "0.500" in text
     assert "not remembered" in read_own(example_views.chain(forgotten, ("A", "B"))).text
-    other = Seen("version 1", {"preference": "tie", "margin": 0.0}, judgment("A"))
+    other = Seen("version 1", judgment("tie"), judgment("A"))
     assert "said otherwise" in read_own(example_views.words(case(other))).text
 
 

@@ -101,7 +101,7 @@ def test_a_model_is_followed_step_by_step_to_its_verdict(
         with page.expect_download() as download:
             page.locator("#download").click()
         record = Path(download.value.path()).read_text(encoding="utf-8")
-        assert '"winner": "B"' in record and '"judge": "vllm:judge"' in record and CANARY not in record
+        assert '"preference": "B"' in record and '"judge": "vllm:judge"' in record and CANARY not in record
         assert page.evaluate("window.owned") is None
         assert_kept_secret(seen, served)
         page.close()

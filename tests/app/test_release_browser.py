@@ -42,7 +42,7 @@ def offline(file: Path, pictures: Pictures, capsys: pytest.CaptureFixture[str]) 
     words += ["--candidate", str(pictures.bad), "--candidate", str(pictures.good), "--release", str(file)]
     assert main(words) == 0
     found = json.loads(capsys.readouterr().out)
-    return {name: found[name] for name in ("winner", "margin", "candidates", "library_id", "release")}
+    return {name: found[name] for name in ("preference", "margin", "scores", "library_id", "release")}
 
 
 def test_programs_get_the_score_of_the_release(

@@ -111,7 +111,7 @@ def test_the_record_can_be_downloaded(services: AppServices, pictures: Pictures)
     )
     path = services.record_file(done)
     record = json.loads(path.read_text(encoding="utf-8"))
-    assert record["winner"] == "B" and path == services.record_file(done)
+    assert record["preference"] == "B" and path == services.record_file(done)
 
 
 def test_who_sits_at_this_computer() -> None:

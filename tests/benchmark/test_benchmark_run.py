@@ -360,7 +360,7 @@ def test_a_line_of_a_judgment_holds_what_reports_and_comparisons_need(tmp_path: 
     exam = made("vcreward-bench", tmp_path)
     judged(exam, [contender()], tmp_path / "run")
     line = next(iter(read_known(tmp_path / "run").values()))
-    said = {"preference", "margin", "confidence", "scores", "rewards", "ranking", "reason", "position_consistent"}
+    said = {"preference", "margin", "confidence", "scores", "ranking", "failure", "position_consistent"}
     assert line.keys() >= {"contender", "item", *said}
     assert {each["item"] for each in read_known(tmp_path / "run").values()} == set(exam.items)
     assert read_json(tmp_path / "run" / "contenders.json")[0]["library"] == "no Library"

@@ -35,12 +35,12 @@ def score(images: list[str], *more: str) -> list[str]:
 def test_score_prints_one_object_with_the_agreed_shape(images: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(score(images, "--json")) == 0
     record = json.loads(capsys.readouterr().out)
-    assert record["winner"] == "A"
+    assert record["preference"] == "A"
     assert record["ranking"] == [["A"], ["B"]]
-    assert set(record["candidates"]["A"]) == {"reward", "instruction", "quality", "variance"}
-    wanted = "winner ranking margin confidence candidates judge protocol library_id entries chain usage reason"
+    assert set(record["scores"]["A"]) == {"reward", "instruction", "quality", "variance"}
+    wanted = "preference ranking margin confidence scores judge protocol library_id entries steps usage failure"
     assert set(wanted.split()) <= set(record)
-    assert record["reason"] is None
+    assert record["failure"] is None
 
 
 def test_score_for_people_and_overlays(images: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -54,9 +54,9 @@ def test_score_for_people_and_overlays(images: list[str], tmp_path: Path, capsys
 def test_a_missing_image_is_said_in_one_line(images: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(score([*images[:2], "nowhere.png"], "--json")) == 3
     record = json.loads(capsys.readouterr().out)
-    assert record["winner"] is None
-    assert record["reason"]["code"] == "image"
-    assert "nowhere.png" in record["reason"]["message"]
+    assert record["preference"] is None
+    assert record["failure"]["code"] == "image"
+    assert "nowhere.png" in record["failure"]["message"]
 
 
 def test_contradicting_answers_are_headlined_as_inconsistent(
@@ -71,7 +71,7 @@ def test_contradicting_answers_are_headlined_as_inconsistent(
     assert "A tie" not in shown and "A = B" not in shown
     assert main(score(images, *judge, "--json")) == 0
     record = json.loads(capsys.readouterr().out)
-    assert (record["winner"], record["inconsistent"]) == (None, True)
+    assert (record["preference"], record["inconsistent"]) == (None, True)
 
 
 def test_a_broken_library_is_named_with_the_next_step(
@@ -131,9 +131,9 @@ def test_score_folder_resumes_and_reports(
     lines = [json.loads(line) for line in (tmp_path / "run" / "results.jsonl").read_text(encoding="utf-8").splitlines()]
     lines.sort(key=lambda line: str(line["id"]))
     assert [line["id"] for line in lines] == ["e0", "e1", "e2", "e3"]
-    assert {"id", "preference", "margin", "rewards", "reason"} <= set(lines[0])
+    assert {"id", "preference", "margin", "scores", "failure"} <= set(lines[0])
     assert lines[3]["preference"] is None
-    assert "gone.png" in lines[3]["reason"]
+    assert "gone.png" in lines[3]["failure"]["message"]
 
 
 def test_accuracies_say_who_judged_and_why_something_was_not(

@@ -194,12 +194,12 @@ def test_a_release_of_a_model_is_told_where_it_is_served(
         plain = told(run, *score_words(pictures, "--judge", spec, "--protocol", "pointwise", "--library", small))
         for where in (server.url, spec):
             scored = told(run, *score_words(pictures, "--release", file, "--judge", where, "--no-cache"))
-            assert scored["candidates"] == plain["candidates"]
+            assert scored["scores"] == plain["scores"]
         verified = told(run, "release", "verify", file, "--judge", server.url, "--json")
         assert [each["problem"] for each in verified["endpoints"]] == [""]
         with monkeypatch.context() as environment:
             environment.setenv("RH_JUDGE", spec)
-            assert told(run, *score_words(pictures, "--release", file))["candidates"] == plain["candidates"]
+            assert told(run, *score_words(pictures, "--release", file))["scores"] == plain["scores"]
             assert told(run, "release", "verify", file, "--json")["endpoints"]
     with ModelServer(respond, model="another") as server:
         verified = told(run, "release", "verify", file, "--judge", server.url, "--json", status=1)

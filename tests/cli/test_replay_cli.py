@@ -201,7 +201,7 @@ def test_a_model_that_is_asked_anew_may_move_a_little_but_not_change_its_mind(
     says(place, "A")
     main(["score-folder", "data", *MODEL, "--run", "run", "--quiet", "--no-cache"])
     judged = [line for _, line in read_jsonl(place / "run" / "results.jsonl")]
-    assert all(line["preference"] is not None and line["calls"] for line in judged)
+    assert all(line["failure"] is None and line["usage"]["calls"] for line in judged)
     capsys.readouterr()
     assert replayed(capsys, "run")["asked"] == PAIRS
     for line in judged:

@@ -118,15 +118,15 @@ def test_the_same_release_gives_the_same_scores_by_every_way(
     for label, item in zip("ABC", reply["results"], strict=True):
         mine = {"reward": item["reward"], "variance": item["variance"], **item["scores"]}
         scores = shown.scores[label]
-        assert mine == record["candidates"][label]
+        assert mine == record["scores"][label]
         assert mine == {name: value for name, value in asdict(scores).items() if name != "evidence"}
     comparison = reply["comparison"]
-    assert comparison["preference"] == record["winner"] == shown.preference
+    assert comparison["preference"] == record["preference"] == shown.preference
     assert comparison["margin"] == record["margin"] == shown.margin
     assert comparison["ranking"] == record["ranking"]
     ranked = server.post("/rank", {**wish, "candidates": images})["results"]
     for name, image, item in zip(candidates, images, ranked, strict=True):
-        alone = offline(folder, capsys, name)["candidates"]["A"]
+        alone = offline(folder, capsys, name)["scores"]["A"]
         [single] = server.post("/score", {**wish, "edited": image})["results"]
         assert {"reward": single["reward"], "variance": single["variance"], **single["scores"]} == alone
         assert item["reward"] == alone["reward"]

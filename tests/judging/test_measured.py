@@ -10,7 +10,7 @@ from PIL import Image, ImageChops, ImageEnhance, ImageFilter, ImageOps
 from rewardharness.judging import readings
 from rewardharness.judging.cache import FILE, JudgmentCache
 from rewardharness.judging.measured import NAME, MeasuredJudge
-from rewardharness.judging.record import judgment_json
+from rewardharness.judgments import judgment_json
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY, Library, RemoveEntry
 from rewardharness.measure.images import load_picture
@@ -141,11 +141,11 @@ def test_an_edit_of_the_whole_picture_still_shows_the_source(change: str, photo:
 def test_the_record_names_its_grounds(pictures: dict[str, ImageInput], library: Library) -> None:
     record = judgment_json(MeasuredJudge().judge_now(example(pictures, "red", "source"), library))
     assert record["judge"] == NAME
-    assert record["winner"] == "A"
+    assert record["preference"] == "A"
     assert record["library_id"] == library.id
-    assert record["chain"].startswith("<think>")
-    assert record["chain"].count("<tool>") == record["chain"].count("<obs>") > 2
-    assert record["chain"].endswith("</answer>")
+    kinds = [step["kind"] for step in record["steps"]]
+    assert kinds[0] == "think" and kinds[-1] == "answer"
+    assert kinds.count("tool") == kinds.count("obs") > 2
     assert any("edit presence" in reason for reason in record["reasons"])
     assert "B is the unchanged source." in record["notes"]
     assert any(entry["name"] == "color-and-material-changes" for entry in record["entries"])

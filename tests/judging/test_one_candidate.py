@@ -18,9 +18,9 @@ from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.evaluate import evaluate
 from rewardharness.judging.measured import MeasuredJudge
 from rewardharness.judging.opening import JudgeOptions, open_judge
-from rewardharness.judging.record import judgment_from_line, judgment_json, judgment_line
 from rewardharness.judging.report import make_report
 from rewardharness.judging.subagent import PROTOCOLS, Protocol, Showing, SubAgent, SubAgentSettings
+from rewardharness.judgments import judgment_from_json, judgment_json, result_line
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY, Library
 from rewardharness.models.base import ChatRequest, Reply, TextPart
@@ -197,8 +197,8 @@ def test_an_instruction_that_pixels_cannot_grade_gives_no_reward(instruction: st
     assert not alone.judged
     assert alone.failure is not None and alone.failure.code == "not_gradable"
     assert (alone.scores["A"].instruction, alone.scores["A"].reward) == (None, None)
-    record = json.dumps(judgment_line(alone))
-    assert "evidence" not in record and json.loads(record)["rewards"] == {"A": None}
+    record = json.dumps(result_line(alone))
+    assert "evidence" not in record and json.loads(record)["scores"]["A"]["reward"] is None
 
     opted = MeasuredJudge(allow_ungradable=True).judge_now(asked, library)
     check_scored(opted)
@@ -234,12 +234,12 @@ def test_a_judgment_of_one_is_counted_written_and_read_back(library: Library) ->
     report = make_report(made)
     assert (report.n, report.judged, report.by_label_kind, report.position_consistent) == (3, 2, {}, (1, 1))
     for _, judgment in made:
-        back = judgment_from_line(json.loads(json.dumps(judgment_line(judgment))))
-        assert judgment_line(back) == judgment_line(judgment)
+        back = judgment_from_json(json.loads(json.dumps(result_line(judgment))))
+        assert result_line(back) == result_line(judgment)
         assert (back.judged, back.scores) == (judgment.judged, judgment.scores)
     record = judgment_json(made[0][1])
-    assert record["winner"] is None and record["margin"] is None and record["ranking"] == [["A"]]
-    assert set(record["candidates"]) == {"A"} and record["reason"] is None
+    assert record["preference"] is None and record["margin"] is None and record["ranking"] == [["A"]]
+    assert set(record["scores"]) == {"A"} and record["failure"] is None
 
 
 def test_a_failure_is_not_judged_whatever_scores_it_carries() -> None:
@@ -274,10 +274,10 @@ def test_rh_score_of_one_candidate(tmp_path: Path, capsys: pytest.CaptureFixture
     asked = ["score", "--source", str(paths[0]), "--candidate", str(paths[1]), "--instruction", "make the box red"]
     assert main([*asked, "--json"]) == 0
     record = json.loads(capsys.readouterr().out)
-    assert record["winner"] is None and record["ranking"] == [["A"]]
+    assert record["preference"] is None and record["ranking"] == [["A"]]
     assert main(asked) == 0
     shown = capsys.readouterr().out
-    assert f"{record['candidates']['A']['reward']:.3f}" in shown
+    assert f"{record['scores']['A']['reward']:.3f}" in shown
     assert "preferred" not in shown and "tie" not in shown
 
 
@@ -287,5 +287,5 @@ def test_repeated_questions_tell_how_steady_the_judge_is() -> None:
     rewards = [0.5, 1.0, 1.0]
     assert judgment.scores["A"].reward == pytest.approx(sum(rewards) / 3)
     assert judgment.scores["A"].variance == pytest.approx(variance(rewards))
-    assert judgment_from_line(judgment_line(judgment)).scores == dict(judgment.scores)
+    assert judgment_from_json(result_line(judgment)).scores == dict(judgment.scores)
     assert ask(ScriptedModel([GOOD]), protocol="pointwise").scores["A"].variance is None

@@ -3,8 +3,8 @@ from dataclasses import replace
 import pytest
 
 from rewardharness.benchmark.metrics import LabeledAnswer, agreement, choice_of
-from rewardharness.judging.record import judgment_from_line, judgment_json, judgment_line
 from rewardharness.judging.report import credit, make_report, mcnemar, report_json, wilson
+from rewardharness.judgments import judgment_from_json, judgment_json, result_line
 from rewardharness.schema import Example, Failure, ImageInput, Judgment
 
 IMAGE = ImageInput("x", data=b"")
@@ -89,10 +89,10 @@ def test_contradicting_answers_are_no_tie(ties: bool) -> None:
     assert [credit(example("1", label), torn) for label in ("A", "B", "tie")] == [0.5, 0.5, 0.0]
     assert [agreement(LabeledAnswer("1", label, choice_of(torn))) for label in ("A", "B", "tie")] == [0.5, 0.5, 0.0]
     told = judgment_json(torn)
-    assert (told["winner"], told["inconsistent"], told["reason"]) == (None, True, None)
-    assert judgment_from_line(judgment_line(torn)).inconsistent
+    assert (told["preference"], told["inconsistent"], told["failure"]) == (None, True, None)
+    assert judgment_from_json(result_line(torn)).inconsistent
     level = replace(torn, position_consistent=True)
-    assert judgment_json(level)["winner"] == "tie" and not judgment_json(level)["inconsistent"]
+    assert judgment_json(level)["preference"] == "tie" and not judgment_json(level)["inconsistent"]
     assert credit(example("1", "tie"), level) == 1.0
 
 

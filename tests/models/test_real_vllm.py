@@ -394,25 +394,25 @@ def test_rh_score_says_an_answer_of_the_model_or_why_there_is_none(
     assert record["usage"]["calls"] >= 2
     assert record["usage"]["input_tokens"] > 500
     if status == 3:
-        assert record["winner"] is None
-        assert record["candidates"] == {}
-        assert record["reason"]["code"] in {"no_answer", "truncated"}
-        assert record["reason"]["message"]
+        assert record["preference"] is None
+        assert record["scores"] == {}
+        assert record["failure"]["code"] in {"no_answer", "truncated"}
+        assert record["failure"]["message"]
         return
     assert status == 0
-    assert record["reason"] is None
-    # Nothing is made up: each of the two showings has an answer of its own, and they alone make the winner.
-    said = [json.loads(each.partition("</answer>")[0]) for each in record["chain"].split("<answer>")[1:]]
+    assert record["failure"] is None
+    # Nothing is made up: each of the two showings has an answer of its own, and they alone make the preference.
+    said = [json.loads(step["text"]) for step in record["steps"] if step["kind"] == "answer"]
     assert len(said) == 2
     if protocol in {"chain", "direct"}:
         votes = {said[0]["preference"], {"A": "B", "B": "A"}[said[1]["preference"]]}
-        rewards = {label: each["reward"] for label, each in record["candidates"].items()}
+        rewards = {label: each["reward"] for label, each in record["scores"].items()}
         if len(votes) == 1:
-            assert record["winner"] == votes.pop()
+            assert record["preference"] == votes.pop()
         elif rewards["A"] == rewards["B"]:
-            assert record["winner"] is None and record["inconsistent"]
+            assert record["preference"] is None and record["inconsistent"]
         else:
-            assert record["winner"] == max(rewards, key=lambda label: rewards[label])
+            assert record["preference"] == max(rewards, key=lambda label: rewards[label])
 
 
 def test_rh_score_folder_is_remembered(url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -134,11 +134,11 @@ def test_a_release_scores_the_same_offline_in_the_app_and_over_http(
     assert {k: v for k, v in shown.items() if k not in timeless} == {
         k: v for k, v in record.items() if k not in timeless
     }
-    assert record["winner"] and len({each["reward"] for each in record["candidates"].values()}) > 1
+    assert record["preference"] and len({each["reward"] for each in record["scores"].values()}) > 1
     for label, item in zip("ABC", reply["results"], strict=True):
-        assert {"reward": item["reward"], "variance": item["variance"], **item["scores"]} == record["candidates"][label]
-    for over_http, by_command in (("preference", "winner"), ("margin", "margin"), ("ranking", "ranking")):
-        assert reply["comparison"][over_http] == record[by_command]
+        assert {"reward": item["reward"], "variance": item["variance"], **item["scores"]} == record["scores"][label]
+    for name in ("preference", "margin", "ranking"):
+        assert reply["comparison"][name] == record[name]
 
 
 def test_a_deployed_release_is_named_as_elsewhere(
@@ -210,7 +210,7 @@ def test_where_the_model_is_comes_from_the_settings_in_a_space(folder: Path, lib
     home = tmp_path / "home"
     with ModelServer(respond) as server:
         asked = settings(home, path, judge=f"vllm:judge@{server.url}")
-        assert on_the_page(AppServices(asked, tmp_path, local=False), folder)["winner"]
+        assert on_the_page(AppServices(asked, tmp_path, local=False), folder)["preference"]
 
 
 def test_strangers_learn_no_address_and_spend_nothing_by_program(

@@ -1,0 +1,75 @@
+"""The JSON form of a Judgment, which the command line, the app, Python and result files share."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+from rewardharness.codec import from_json, to_json
+from rewardharness.schema import TIE, Json, Judgment
+
+_FIELDS = frozenset(each.name for each in fields(Judgment)) - {"example_id"}
+_STEP = re.compile(r"<(think|tool|obs|answer)>(.*?)</\1>", re.DOTALL)
+
+
+def judgment_json(judgment: Judgment) -> Json:
+    """Convert a judgment to JSON: the fields of `Judgment`, with `example_id` as `id`, and `inconsistent`.
+
+    Scores are on the 1-4 scale, rewards, margins and confidences in [0, 1]; unknown values are null. A judge whose
+    answers contradict each other is `inconsistent` and has no `preference`.
+    """
+    usage = replace(judgment.usage, seconds=round(judgment.usage.seconds, 3))
+    steps = tuple(replace(step, picture=None) for step in judgment.steps)
+    preference = None if judgment.inconsistent else judgment.preference
+    value = json.loads(json.dumps(to_json(replace(judgment, usage=usage, preference=preference, steps=steps))))
+    for scores in value["scores"].values():
+        del scores["evidence"]
+    for step in value["steps"]:
+        del step["picture"]
+    return {"id": value.pop("example_id"), **value, "inconsistent": judgment.inconsistent}
+
+
+def result_line(judgment: Judgment) -> Json:
+    """Convert a judgment to a line of a results file: the same form, with an empty chain."""
+    return judgment_json(replace(judgment, steps=()))
+
+
+def judgment_from_json(record: Mapping[str, Any]) -> Judgment:
+    """Read a judgment from JSON. Other keys, such as those that a run adds to its lines, are ignored.
+
+    Raises:
+        ValidationError: If a value has the wrong type.
+    """
+    value = record if "failure" in record else _from_earlier_form(record)
+    found = {name: value[name] for name in _FIELDS & value.keys()}
+    judgment = from_json(Judgment, {"judge": "", "protocol": "", "library_id": "", **found, "example_id": record["id"]})
+    return replace(  # msgspec leaves defaults out of the instance; copies have all fields, and can be written again
+        judgment,
+        preference=TIE if record.get("inconsistent") else judgment.preference,
+        scores={label: replace(each) for label, each in judgment.scores.items()},
+        steps=tuple(replace(each) for each in judgment.steps),
+        usage=replace(judgment.usage),
+    )
+
+
+def _from_earlier_form(record: Mapping[str, Any]) -> Json:
+    """Convert a result line or the output of `rh score --json` of an earlier version, which differ from each other."""
+    reason, rewards = record.get("reason"), record.get("rewards", {})
+    code, _, message = reason.partition(": ") if isinstance(reason, str) else ("", "", "")
+    graded = record.get("candidates", record.get("scores", {}))
+    blank = {"instruction": None, "quality": None}
+    return {
+        **record,
+        "preference": record.get("winner", record.get("preference")),
+        "scores": {
+            label: {**blank, "reward": rewards.get(label), **graded.get(label, {})} for label in {**rewards, **graded}
+        },
+        "entries": [{"name": each["name"], "kind": each["kind"], "reason": each["why"]} for each in record["entries"]]
+        if "entries" in record
+        else [],
+        "steps": [{"kind": kind, "text": text} for kind, text in _STEP.findall(record.get("chain", ""))],
+        "usage": record.get("usage")
+        or {name: record[name] for name in ("calls", "input_tokens", "output_tokens", "seconds") if name in record},
+        "failure": {"code": code, "message": message} if code else reason,
+    }

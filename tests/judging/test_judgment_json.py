@@ -1,0 +1,88 @@
+"""One JSON form of a judgment; records of the two earlier forms are still read."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from rewardharness.errors import InputError
+from rewardharness.judgments import judgment_from_json, judgment_json, result_line
+from rewardharness.runs.replay import compare_results
+from rewardharness.schema import ChainStep, Failure, Judgment, RoutedEntry, Scores, Usage
+
+PRINTED = """{"id": "e1", "winner": "A", "inconsistent": false, "ties_offered": true, "ranking": [["A"], ["B"]],
+"margin": 0.25, "confidence": 0.5, "candidates": {"A": {"reward": 0.75, "instruction": 3.5, "quality": 4.0,
+"variance": 0.01}, "B": {"reward": 0.5, "instruction": null, "quality": 2.0, "variance": null}}, "judge": "vllm:judge",
+"protocol": "chain, both orders", "library_id": "ab12", "entries": [{"name": "text-edits", "kind": "skill", "why":
+"always"}], "reasons": ["A is redder."], "notes": ["A: rotated"], "chain":
+"<think>Looked.</think>\\n<answer>{\\"preference\\": \\"A\\"}</answer>", "position_consistent": true, "usage":
+{"calls": 2, "input_tokens": 900, "output_tokens": 40,
+"seconds": 1.5}, "reason": null}"""
+LINE = """{"id": "e1", "preference": "A", "margin": 0.25, "rewards": {"A": 0.75, "B": 0.5}, "reason": null,
+"ties_offered": true, "ranking": [["A"], ["B"]], "confidence": 0.5, "scores": {"A": {"instruction": 3.5, "quality": 4.0,
+"variance": 0.01}, "B": {"instruction": null, "quality": 2.0, "variance": null}}, "position_consistent": true, "notes":
+["A: rotated"], "seconds": 1.5, "judge": "vllm:judge", "protocol": "chain, both orders", "library_id": "ab12",
+"calls": 2, "input_tokens": 900, "output_tokens": 40}"""
+WHOLE = Judgment(
+    "e1",
+    "vllm:judge",
+    "chain, both orders",
+    "ab12",
+    preference="A",
+    ties_offered=True,
+    ranking=(("A",), ("B",)),
+    margin=0.25,
+    confidence=0.5,
+    scores={"A": Scores(3.5, 4.0, 0.75, 0.01), "B": Scores(None, 2.0, 0.5, evidence=0.4)},
+    entries=(RoutedEntry("text-edits", "skill", "always"),),
+    steps=(ChainStep("think", "Looked.", b"PNG"), ChainStep("answer", '{"preference": "A"}')),
+    reasons=("A is redder.",),
+    notes=("A: rotated",),
+    position_consistent=True,
+    usage=Usage(2, 900, 40, 1.5),
+)
+TORN = replace(WHOLE, preference="tie", position_consistent=False, ranking=(("A", "B"),), margin=0.0)
+FAILED = Judgment("e1", "j", "p", "l", failure=Failure("image", "gone.png: not there."))
+
+
+def read(text: str, **changes: Any) -> Judgment:
+    return judgment_from_json({**json.loads(text.replace("\n", " ")), **changes})
+
+
+@pytest.mark.parametrize("judgment", [WHOLE, TORN, FAILED])
+def test_a_judgment_is_read_back_as_it_was_written(judgment: Judgment) -> None:
+    record = json.loads(json.dumps(judgment_json(judgment)))
+    assert judgment_from_json(record) == judgment
+    assert judgment_from_json(result_line(judgment) | {"item": "x"}) == replace(judgment, steps=())
+    assert result_line(judgment).keys() == record.keys()
+    text = json.dumps(record)
+    assert "evidence" not in text and "picture" not in text, "neither is part of a record"
+
+
+def test_records_of_both_earlier_forms_are_read() -> None:
+    assert read(PRINTED) == WHOLE
+    assert read(LINE) == replace(WHOLE, entries=(), steps=(), reasons=())
+    lost = read(LINE, preference=None, rewards={}, scores={}, reason="image: gone.png: not there.")
+    assert lost.failure == FAILED.failure and not lost.judged
+    assert read(PRINTED, winner=None, reason={"code": "timeout", "message": "late"}).failure == Failure(
+        "timeout", "late"
+    )
+    for torn in (
+        read(PRINTED, winner=None, inconsistent=True, position_consistent=False),
+        read(LINE, preference="tie", position_consistent=False),
+    ):
+        assert torn.inconsistent and torn.judged and judgment_json(torn)["preference"] is None
+    assert judgment_from_json({"id": "e1"}) == Judgment("e1", "", "", "")
+
+
+def test_results_of_an_earlier_form_compare_with_a_replay() -> None:
+    same = compare_results({"e1": json.loads(LINE)}, {"e1": result_line(WHOLE)})
+    assert not same.preferences and not same.margins and same.moved == 0
+    torn = compare_results({"e1": json.loads(LINE)}, {"e1": result_line(TORN)})
+    assert [(each.before, each.after) for each in torn.preferences] == [("A", "tie")]
+
+
+def test_a_value_of_another_type_is_named() -> None:
+    with pytest.raises(InputError, match="margin"):
+        judgment_from_json(result_line(WHOLE) | {"margin": "large"})

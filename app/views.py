@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from app.failures import failure
 from app.markup import block, bullets, callout, escape, paragraph, table
-from rewardharness.errors import Description
+from rewardharness.errors import Description, MissingPackageError
 from rewardharness.schema import SCALE, TIE, Judgment, Scores
 
 SURENESS: tuple[tuple[float, str], ...] = (
@@ -63,7 +63,7 @@ def about_judge(reads_text: bool) -> str:
     return block(
         f'<div class="columns"><div><h4>It can tell</h4>{bullets(map(escape, can))}</div>'
         f"<div><h4>It cannot tell</h4>{bullets(map(escape, cannot))}</div></div>"
-        + ("" if reads_text else paragraph(f"To read text: {_OCR_REMEDY}"))
+        + ("" if reads_text else paragraph(_OCR_REMEDY))
         + paragraph(
             "It is a stand-in for the vision-language model that the method was made for, and it is not as good. "
             "Its confidence says how much of the rubric it could measure and how clear the lead is; it is no "
@@ -74,7 +74,7 @@ def about_judge(reads_text: bool) -> str:
     )
 
 
-_OCR_REMEDY = 'pip install "reward-harness-library[ocr]", then start the app again.'
+_OCR_REMEDY = f"{MissingPackageError('rapidocr', 'ocr', 'reading text in images').next_step} Then start the app again."
 
 
 def empty_result() -> str:
@@ -144,7 +144,7 @@ def warnings(judgment: Judgment) -> str:
     found = []
     for note in judgment.notes:
         if note.startswith(OCR_NOTE):
-            found.append(callout("warning", note, paragraph(f"To read it: {_OCR_REMEDY}", "remedy")))
+            found.append(callout("warning", note, paragraph(_OCR_REMEDY, "remedy")))
         elif "trust it little" in note or "same image" in note or "unchanged source" in note:
             found.append(callout("warning", note))
     return "".join(found)

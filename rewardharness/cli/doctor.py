@@ -84,7 +84,7 @@ def _packages() -> Iterator[Check]:
             yield Check(package, "ok", f"{version(package)}, for {purpose}")
         except PackageNotFoundError:
             error = MissingPackageError(package, extra, purpose)
-            next_step = error.next_step if extra else "Reinstall this project: pip install reward-harness-library"
+            next_step = error.next_step if extra else "Reinstall this project in a clone with: pip install -e ."
             yield Check(package, "missing" if extra else "problem", f"not installed, for {purpose}", next_step)
 
 

@@ -89,6 +89,25 @@ def test_copies_and_contradictions_between_skills_are_found(folder: Path) -> Non
     assert len(found(folder, "is nearly identical to")) == 1
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "contradict"),
+    [
+        ("Prefer the brighter sky.", "Always prefer the darker sky.", True),
+        ("Small text must be legible.", "Small text must not be legible.", True),
+        ("Penalize added shadows.", "Reward added shadows", True),
+        ("Never prefer the darker sky.", "Prefer the brighter sky.", False),
+        ("Prefer the brighter sky.", "Prefer the darker wall.", False),
+    ],
+)
+def test_sentences_of_skills_that_say_the_opposite_are_found(
+    folder: Path, one: str, other: str, contradict: bool
+) -> None:
+    put(folder, TEXT_EDITS, f"{SKILL}\n{one}")
+    text = f"---\nname: skies\ndescription: Of skies.\ntriggers: [sky]\n---\n{other}\n"
+    with_skill(folder, "skies", text, SAMPLE_RUBRIC)
+    assert [severity for severity, *_ in found(folder, "contradicts")] == ["warning"] * contradict
+
+
 def test_phrases_of_instructions_are_found(folder: Path) -> None:
     put(folder, TEXT_EDITS, SKILL + "Such as: put a tiny GREEN hat on the sheep.")
     instructions = ["Put a tiny green hat on the left sheep", "Make it red"]

@@ -19,6 +19,7 @@ from rewardharness.benchmark.items import BenchmarkData
 from rewardharness.errors import DataError, RunError
 from rewardharness.files import content_id, read_json, read_jsonl, write_json
 from rewardharness.judging.evaluate import evaluate
+from rewardharness.judging.identity import JudgeIdentity
 from rewardharness.judging.judge import Judge
 from rewardharness.judgments import judgment_from_json, result_line
 from rewardharness.library.evolved import data_digests
@@ -54,21 +55,21 @@ class BenchmarkEntry:
     """As in `Release.evolved_on`: the Library of a release has no lineage."""
 
     @cached_property
-    def identity(self) -> Json:
-        """Who it is, without what it knows of ties, which the parts of a task decide."""
-        judge = self.open(False)
-        return {
-            "name": judge.name,
-            "protocol": judge.protocol,
-            "revision": judge.revision,
-            "library_id": self.library.id,
-            **({"release" if self.role == "judge" else "settings_of": self.release} if self.release else {}),
-        }
+    def identity(self) -> JudgeIdentity:
+        """Its identity without ties, which the parts of a task decide."""
+        return JudgeIdentity.of(self.open(False), self.library, self.release or None)
+
+    @property
+    def _row(self) -> Json:
+        who = self.identity
+        known = {"name": who.judge, "protocol": who.protocol, "revision": who.judge_revision}
+        release = {"release" if self.role == "judge" else "settings_of": who.release} if who.release else {}
+        return {**known, "library_id": who.library_id, **release}
 
     @cached_property
     def key(self) -> str:
         """Names the contender in a run folder."""
-        return content_id(self.identity)[:12]
+        return content_id(self._row)[:12]
 
     @cached_property
     def evolved_on(self) -> frozenset[str]:
@@ -78,7 +79,7 @@ class BenchmarkEntry:
     def to_json(self) -> Json:
         """Put it into JSON."""
         ties = {"release_ties": self.release_ties} if self.release else {}
-        return {"key": self.key, "role": self.role, "library": self.library_name, **self.identity, **ties}
+        return {"key": self.key, "role": self.role, "library": self.library_name, **self._row, **ties}
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,9 @@ def manifest(exam: BenchmarkData, contender: BenchmarkEntry) -> Json:
         "data": exam.digest,
         "task_protocol": exam.protocol,
         "sampled": list(exam.sampled) if exam.sampled else None,
-        **{f"judge_{name}": contender.identity[name] for name in ("name", "protocol", "revision")},
+        "judge_name": contender.identity.judge,
+        "judge_protocol": contender.identity.protocol,
+        "judge_revision": contender.identity.judge_revision,
         "library_id": contender.library.id,
         **({"release": contender.release} if contender.release else {}),
     }

@@ -16,6 +16,7 @@ from rewardharness.benchmark.task import BOTH_BAD, TaskPart
 from rewardharness.benchmark.ties import TieRule, fit_ties
 from rewardharness.errors import DataError
 from rewardharness.files import read_json, write_json
+from rewardharness.judging.identity import JudgeIdentity
 from rewardharness.schema import TIE, Json, Judgment
 
 RULES = "rules.json"
@@ -67,7 +68,7 @@ def _scored(asked: Json, judgments: Mapping[str, Judgment]) -> list[ScoredPair]:
     return [each.scored for each in replies if len(each.question.asks) == 2 and isinstance(each.question.truth, str)]
 
 
-def _fit(exam: BenchmarkData, part: TaskPart, pairs: Sequence[ScoredPair], identity: Json) -> TieRule | None:
+def _fit(exam: BenchmarkData, part: TaskPart, pairs: Sequence[ScoredPair], identity: JudgeIdentity) -> TieRule | None:
     if any(question.score != "reward" for question in exam.questions if question.part == part.name):
         return None
     both = BOTH_BAD in part.labels and any(pair.truth == BOTH_BAD for pair in pairs)
@@ -75,7 +76,7 @@ def _fit(exam: BenchmarkData, part: TaskPart, pairs: Sequence[ScoredPair], ident
     if all(pair.difference is None for pair in told):
         return None
     labels = FOUR_WAY if both else THREE_WAY
-    return fit_ties(told, judge=identity["name"], protocol=identity["protocol"], labels=labels)
+    return fit_ties(told, judge=identity.judge, protocol=identity.protocol, labels=labels)
 
 
 def write_rules(folder: Path, rules: Rules, notes: Sequence[str]) -> None:

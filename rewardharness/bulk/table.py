@@ -5,6 +5,7 @@ from pathlib import Path
 
 from rewardharness.bulk.filtering import Kept
 from rewardharness.data.export import Kind, write_lines, write_parquet
+from rewardharness.judging.identity import JudgeIdentity
 from rewardharness.schema import Json
 
 COLUMNS: Mapping[str, Kind] = {
@@ -23,6 +24,7 @@ COLUMNS: Mapping[str, Kind] = {
     "code": "text",
     "reason": "text",
     "judge": "text",
+    "judge_revision": "text",
     "protocol": "text",
     "library_id": "text",
     "release": "text",
@@ -30,13 +32,13 @@ COLUMNS: Mapping[str, Kind] = {
 """`preference` is the label, `judged_preference` that of the judge; `rewards` are in the order of the candidates."""
 
 
-def write_decisions(path: Path, decided: Iterable[Kept], identity: Mapping[str, str]) -> int:
+def write_decisions(path: Path, decided: Iterable[Kept], identity: JudgeIdentity) -> int:
     """Write a table.
 
     Args:
         path: A `.parquet` file, or a `.jsonl` file with the images beside it.
         decided: The edits.
-        identity: Judge, protocol and Library.
+        identity: What judged.
 
     Returns:
         Number of rows.
@@ -49,7 +51,7 @@ def write_decisions(path: Path, decided: Iterable[Kept], identity: Mapping[str, 
     return write(path, COLUMNS, _rows(decided, identity))
 
 
-def _rows(decided: Iterable[Kept], identity: Mapping[str, str]) -> Iterator[Json]:
+def _rows(decided: Iterable[Kept], identity: JudgeIdentity) -> Iterator[Json]:
     for decision in decided:
         example, judgment = decision.example, decision.judgment
         rewards = [judgment.scores[label].reward for label in example.labels if label in judgment.scores]
@@ -68,5 +70,5 @@ def _rows(decided: Iterable[Kept], identity: Mapping[str, str]) -> Iterator[Json
             "keep": decision.keep,
             "code": decision.code,
             "reason": decision.reason,
-            **identity,
+            **identity.to_json(),
         }

@@ -292,7 +292,7 @@ def _tell(exam: "BenchmarkData", contenders: "Sequence[BenchmarkEntry]", costs: 
     """Say what is going to be judged, and what that costs."""
     drawn = f", a sample of {exam.sampled[0]} of {exam.sampled[1]} pairs or groups" if exam.sampled else ""
     output.note(f"{exam.task.title}: {len(exam.items)} examples, protocol {exam.protocol}{drawn}; {exam.revision}.")
-    names = "; ".join(f"{each.identity['name']} with {each.library_name}" for each in contenders)
+    names = "; ".join(f"{each.identity.judge} with {each.library_name}" for each in contenders)
     output.note(f"{len(contenders)} in the table: {names}.")
     judgments, known = sum(cost.judgments for cost in costs), sum(cost.known for cost in costs)
     requests = sum(cost.requests for cost in costs)
@@ -349,7 +349,7 @@ def _judge(
             with output.Progress(total, label, done=done, quiet=arguments.quiet) as bar:
 
                 def step(contender: "BenchmarkEntry", judgment: "Judgment") -> None:
-                    bar.step(contender.identity["name"])
+                    bar.step(contender.identity.judge)
 
                 judge_benchmark(
                     run,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rewardharness.cli import output
 from rewardharness.cli.examples import DATA_HELP, Bars, add_fields, given_fields, open_examples
-from rewardharness.cli.judging import add_options, who_judged
+from rewardharness.cli.judging import add_options
 from rewardharness.cli.score import NOT_JUDGED
 from rewardharness.cli.work import Work, add_run_options
 from rewardharness.errors import InputError
@@ -119,7 +119,7 @@ def rank_folder(arguments: argparse.Namespace, settings: Settings) -> int:
     unjudged = sum(each.reward is None for _, standings in ranked for each in standings)
     if arguments.json:
         told = {"not_judged": unjudged, "skipped_rows": dataset.skipped_json()}
-        output.emit({**told, **work.identity, "ranking": str(ranking), "edits": lines})
+        output.emit({**told, **work.identity.to_json(), "ranking": str(ranking), "edits": lines})
     else:
         rows = [
             (line["id"], str(len(line["candidates"])), _best_names(line) or "-", _number(line["reward"]))
@@ -131,7 +131,7 @@ def rank_folder(arguments: argparse.Namespace, settings: Settings) -> int:
         output.say(_not_judged(lines))
         if dataset.skipped:
             output.say(describe_skipped(dataset.skipped_json()))
-        output.say(f"{who_judged(work.identity)}; rewards by {arguments.method}")
+        output.say(f"{work.identity}; rewards by {arguments.method}")
         output.say(f"All of it: {ranking}")
     return NOT_JUDGED if unjudged or dataset.skipped else 0
 
@@ -232,10 +232,10 @@ def filter_dataset(arguments: argparse.Namespace, settings: Settings) -> int:
         commit = _push(arguments, settings, arguments.output.parent, [arguments.output], "Filtered edits")
     if arguments.json:
         told = {"n": n, "kept": len(kept), "reasons": counts, "skipped_rows": dataset.skipped_json()}
-        output.emit({**told, **work.identity, "commit": commit})
+        output.emit({**told, **work.identity.to_json(), "commit": commit})
     else:
         output.table(("reason", "n"), [(code, str(number)) for code, number in counts.items()])
-        output.say(who_judged(work.identity))
+        output.say(str(work.identity))
         output.say(f"{len(kept)} of {n} kept, in {arguments.output}.")
     return NOT_JUDGED if counts.get("not_judged") or dataset.skipped else 0
 
@@ -288,8 +288,7 @@ def preference_data(arguments: argparse.Namespace, settings: Settings) -> int:
         "samples": dataset.digest,
         "duplicates_left_out": duplicates,
         **({"skipped_rows": dataset.skipped_json()} if dataset.skipped else {}),
-        **work.identity,
-        "judge_revision": work.judge.revision,
+        **work.identity.to_json(),
         "gate": gate,
     }
     scores = repeated_scores(dataset, results, list(work.draws))
@@ -305,7 +304,7 @@ def preference_data(arguments: argparse.Namespace, settings: Settings) -> int:
         output.table(("split", "pairs"), [(name, str(number)) for name, number in manifest["pairs"].items()])
         if manifest["dropped"]:
             output.table(("dropped for", "n"), [(code, str(number)) for code, number in manifest["dropped"].items()])
-        output.say(who_judged(work.identity))
+        output.say(str(work.identity))
         output.say(f"{gate} Everything is in {arguments.output}.")
     whole = manifest["candidates_judged"] == manifest["candidates"] and not dataset.skipped
     return 0 if whole else NOT_JUDGED

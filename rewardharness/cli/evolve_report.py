@@ -4,13 +4,13 @@ from pathlib import Path
 from typing import Any
 
 from rewardharness.cli import output
-from rewardharness.cli.judging import who_judged
 
 
 def print_report(report: dict[str, Any], folder: Path) -> None:
     """Print what came of a run."""
     from rewardharness.evolution.report import left_out
     from rewardharness.evolution.report_page import headline
+    from rewardharness.judging.identity import JudgeIdentity
 
     audit = report["audit"]
     output.say(headline(report))
@@ -50,7 +50,8 @@ def print_report(report: dict[str, Any], folder: Path) -> None:
     kept = sum(edit["evidence"]["decision"] == "accept" for edit in report["edits"])
     spent = report["spent"]
     run = report["run"]
-    output.say(who_judged({**run, "library_id": report["library"]["final_id"]}))
+    who = JudgeIdentity(run["judge"], run["judge_revision"], run["protocol"], report["library"]["final_id"])
+    output.say(str(who))
     if "skipped" in audit["ensemble"]:
         output.say(f"Self-ensembling: {audit['ensemble']['skipped']}.")
     passed = f", {report['passed_over']} ideas passed over untried" if report["passed_over"] else ""

@@ -1,7 +1,6 @@
 """The options by which commands choose a judge and a Library, and how they are put to use."""
 
 import argparse
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rewardharness.settings import Settings
@@ -149,14 +148,6 @@ def open_judging(
     )
     judge, library = open_release(release, settings, endpoint=explicit_judge(arguments, settings), options=options)
     return judge, library, release
-
-
-def who_judged(identity: Mapping[str, str]) -> str:
-    """Say by whom a number was found: without judge, protocol and Library it is worth nothing."""
-    release = f"; release {identity['release'][:12]}" if "release" in identity else ""
-    return (
-        f"Judge: {identity['judge']}, protocol {identity['protocol']}; Library {identity['library_id'][:12]}{release}"
-    )
 
 
 def explicit_judge(arguments: argparse.Namespace, settings: Settings) -> str | None:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 from rewardharness.cli import output
 from rewardharness.cli.counts import positive
 from rewardharness.cli.examples import DATA_HELP, add_fields, open_examples
-from rewardharness.cli.judging import add_options, open_judging, who_judged
+from rewardharness.cli.judging import add_options, open_judging
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
     from rewardharness.data.source import Dataset
+    from rewardharness.judging.identity import JudgeIdentity
     from rewardharness.judging.judge import Judge
     from rewardharness.judging.release import Release
     from rewardharness.library.store import Library
@@ -91,6 +92,7 @@ class _Work:
     judge: "Judge"
     library: "Library"
     release: "Release | None"
+    identity: "JudgeIdentity"
     manifest: dict[str, Any]
     """What must not change while the run goes on."""
 
@@ -107,21 +109,20 @@ class _Work:
 
 
 def _open_work(arguments: argparse.Namespace, settings: Settings) -> _Work:
+    from rewardharness.judging.identity import JudgeIdentity
+
     dataset = open_examples(arguments.data, arguments, settings)
     judge, library, release = open_judging(arguments, settings)
+    identity = JudgeIdentity.of(judge, library, release.id if release else None)
     manifest = {
         "command": "score-folder",
         "data": dataset.digest,
-        "judge": judge.name,
-        "judge_revision": judge.revision,
-        "protocol": judge.protocol,
+        **identity.to_json(),
         "ties": release.settings["ties"] if release else arguments.ties,
-        "library_id": library.id,
-        **({"release": release.id} if release else {}),
         **({"allow_ungradable": True} if arguments.allow_ungradable else {}),
         **({"skipped_rows": len(dataset.skipped)} if dataset.skipped else {}),
     }
-    return _Work(dataset, judge, library, release, manifest)
+    return _Work(dataset, judge, library, release, identity, manifest)
 
 
 def manifest_of(arguments: argparse.Namespace, settings: Settings) -> dict[str, Any]:
@@ -164,11 +165,10 @@ def score_folder(arguments: argparse.Namespace, settings: Settings) -> int:
         results = run.results()
     judged = [(example, judgment_from_json(results[example.id])) for example in examples]
     report = make_report(judged, skipped=len(dataset.skipped))
-    identity = _identity(judge, library.id, work.release)
     if arguments.json:
         told = {"skipped_rows": dataset.skipped_json(), "results": str(folder / "results.jsonl")}
         evolved_on = {"evolved_on": True} if work.caution else {}
-        output.emit({**report_json(report), **told, **identity, **evolved_on})
+        output.emit({**report_json(report), **told, **work.identity.to_json(), **evolved_on})
     else:
         _print_report(report_json(report))
         if work.caution:
@@ -176,7 +176,7 @@ def score_folder(arguments: argparse.Namespace, settings: Settings) -> int:
         failed = next((judgment for _, judgment in judged if judgment.failure), None)
         if failed is not None and failed.failure is not None:
             output.say(f"Such as {failed.example_id}: {failed.failure.code}: {failed.failure.message}")
-        output.say(who_judged(identity))
+        output.say(str(work.identity))
         output.say(f"One line per example: {folder / 'results.jsonl'}")
     return 0 if report.judged == report.n else NOT_JUDGED
 
@@ -185,11 +185,6 @@ def _default_run(settings: Settings, manifest: dict[str, Any]) -> Path:
     from rewardharness.files import content_id
 
     return settings.home / "runs" / f"score-{content_id(manifest)[:12]}"
-
-
-def _identity(judge: "Judge", library_id: str, release: "Release | None") -> dict[str, str]:
-    named = {"judge": judge.name, "judge_revision": judge.revision, "protocol": judge.protocol}
-    return {**named, "library_id": library_id, **({"release": release.id} if release else {})}
 
 
 def _save_overlays(judgment: "Judgment", folder: Path) -> None:
@@ -207,6 +202,8 @@ def _save_overlays(judgment: "Judgment", folder: Path) -> None:
 
 
 def _print_judgment(judgment: "Judgment", show_chain: bool) -> None:
+    from rewardharness.judging.identity import JudgeIdentity
+
     if show_chain:
         for step in judgment.steps:
             output.say(f"<{step.kind}>{step.text}</{step.kind}>")
@@ -236,8 +233,8 @@ def _print_judgment(judgment: "Judgment", show_chain: bool) -> None:
         output.table(("candidate", "instruction 1-4", "quality 1-4", "reward 0-1"), rows)
     for line in (*judgment.reasons, *judgment.notes):
         output.say(f"- {line}")
-    who = {"judge": judgment.judge, "protocol": judgment.protocol, "library_id": judgment.library_id}
-    output.say(f"{who_judged(who)}; {judgment.usage.seconds:.2f} s")
+    who = JudgeIdentity(judgment.judge, "", judgment.protocol, judgment.library_id)
+    output.say(f"{who}; {judgment.usage.seconds:.2f} s")
 
 
 def _score(value: float | None, digits: int = 2) -> str:

@@ -55,28 +55,21 @@ class Work:
         more: Mapping[str, Any],
         times: int = 1,
     ) -> None:
+        from rewardharness.judging.identity import JudgeIdentity
+
         self.arguments = arguments
         self.settings = settings
         self.dataset = dataset
         self.judge, self.library, self.release = open_judging(arguments, settings)
+        self.identity = JudgeIdentity.of(self.judge, self.library, self.release.id if self.release else None)
         self.draws = self._draws(times)
         self.manifest = {
             "command": command,
             "data": dataset.digest,
-            "judge": self.judge.name,
-            "judge_revision": self.judge.revision,
-            "protocol": self.judge.protocol,
-            "library_id": self.library.id,
-            **({"release": self.release.id} if self.release else {}),
+            **self.identity.to_json(),
             **({"allow_ungradable": True} if arguments.allow_ungradable else {}),
             **more,
         }
-
-    @property
-    def identity(self) -> dict[str, str]:
-        """Who judged."""
-        known = {"judge": self.judge.name, "protocol": self.judge.protocol, "library_id": self.library.id}
-        return known | ({"release": self.release.id} if self.release else {})
 
     @cached_property
     def folder(self) -> Path:

@@ -12,6 +12,7 @@ from rewardharness.evolution.regression import RegressionSet
 from rewardharness.evolution.schedules import Schedule
 from rewardharness.evolution.stop import UNLIMITED, Limits
 from rewardharness.files import content_id
+from rewardharness.judging.identity import JudgeIdentity
 from rewardharness.judging.judge import Judge
 from rewardharness.library.store import Library
 from rewardharness.schema import Example, Json
@@ -80,10 +81,7 @@ class Plan:
             "command": "evolve",
             "data": self.dataset.digest,
             "data_name": self.dataset.name,
-            "judge": self.judge.name,
-            "judge_revision": self.judge.revision,
-            "protocol": self.judge.protocol,
-            "library_id": self.library.id,
+            **JudgeIdentity.of(self.judge, self.library).to_json(),
             "orchestrator": self.orchestrator.name,
             "schedule": {"name": self.schedule.name, **asdict(self.schedule)},  # type: ignore[call-overload]
             "seed": self.seed,

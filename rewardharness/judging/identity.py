@@ -1,10 +1,13 @@
 """What produced a number: without judge, protocol and Library it cannot be compared with another."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from rewardharness.codec import to_json
-from rewardharness.judging.judge import Judge
-from rewardharness.library.store import Library
+
+if TYPE_CHECKING:  # clients in trainers import this module, and no judge
+    from rewardharness.judging.judge import Judge
+    from rewardharness.library.store import Library
 
 
 @dataclass(frozen=True)
@@ -22,7 +25,7 @@ class JudgeIdentity:
     """Hash of the release that all of these come from; None without one."""
 
     @classmethod
-    def of(cls, judge: Judge, library: Library, release: str | None = None) -> "JudgeIdentity":
+    def of(cls, judge: "Judge", library: "Library", release: str | None = None) -> "JudgeIdentity":
         """Return the identity of a judge with a Library."""
         return cls(judge.name, judge.revision, judge.protocol, library.id, release)
 

@@ -20,6 +20,7 @@ from typing import Any, Self, TypeVar
 
 from rewardharness.errors import ImageError, InputError
 from rewardharness.judging.best_of import Method
+from rewardharness.judging.identity import JudgeIdentity
 from rewardharness.serving.client_http import USUAL, ClientSettings, ServerConnection, TooLargeError, UnavailableError
 from rewardharness.serving.client_wire import (
     Album,
@@ -40,7 +41,6 @@ from rewardharness.serving.client_wire import (
     read_rewards,
 )
 from rewardharness.serving.normalise import RAW, Normalisation, normalise_groups
-from rewardharness.serving.results import Identity
 
 __all__ = [
     "Ask",
@@ -88,8 +88,8 @@ class AsyncRewardClient:
         self._release = release
         self._connection = ServerConnection(url, token, settings, sleep)
         self._turns = asyncio.Semaphore(max(1, settings.concurrency))
-        self.identity: Identity | None = None
-        """Identity of the judge, available after the first check."""
+        self.identity: JudgeIdentity | None = None
+        """JudgeIdentity of the judge, available after the first check."""
 
     async def __aenter__(self) -> Self:
         """Check that the server has the required release."""
@@ -105,7 +105,7 @@ class AsyncRewardClient:
         """Close all connections."""
         await self._connection.close()
 
-    async def check(self) -> Identity:
+    async def check(self) -> JudgeIdentity:
         """Check that the server is reachable, accepts the token, and has the required release.
 
         Raises:
@@ -293,8 +293,8 @@ class RewardClient:
         self.settings = settings
         self._make = partial(AsyncRewardClient, url, release=release, token=token, settings=settings)
         self._pid = 0
-        self.identity: Identity | None = None
-        """Identity of the judge."""
+        self.identity: JudgeIdentity | None = None
+        """JudgeIdentity of the judge."""
         try:
             self.identity = self._run(lambda client: client.check())
         except BaseException:
@@ -393,7 +393,7 @@ def _normalised(rewards: list[Reward], groups: Sequence[str | None], how: Normal
     return [replace(reward, normalised=value) for reward, value in zip(rewards, relative, strict=True)]
 
 
-def _called(identity: Identity) -> str:
+def _called(identity: JudgeIdentity) -> str:
     return (
         f"release {identity.release[:12]}"
         if identity.release

@@ -11,9 +11,9 @@ import pybase64
 from rewardharness.codec import finite
 from rewardharness.errors import HarnessError, InputError
 from rewardharness.files import sha256
+from rewardharness.judging.identity import JudgeIdentity
 from rewardharness.measure.images import read_bytes
 from rewardharness.schema import ImageInput
-from rewardharness.serving.results import Identity
 
 LONGEST_INSTRUCTION = 4000
 """Maximum length of an instruction."""
@@ -184,8 +184,8 @@ def _last_of_user(messages: Any) -> str | None:
     return " ".join(texts) if texts and all(isinstance(text, str) for text in texts) else None
 
 
-def read_identity(value: Any) -> Identity:
-    """Read the identity of the judge from `/info` or from a reply.
+def read_identity(value: Any) -> JudgeIdentity:
+    """Read the identity of the judge, without its revision, from `/info` or from a reply.
 
     Raises:
         RewardServerError: If it is not there.
@@ -197,7 +197,7 @@ def read_identity(value: Any) -> Identity:
         raise not_ours() from None
     if not all(isinstance(text, str) for text in (library, judge, protocol)) or not isinstance(release, str | None):
         raise not_ours()
-    return Identity(release, library, judge, protocol, version="")
+    return JudgeIdentity(judge, "", protocol, library, release)
 
 
 def read_rewards(reply: Any, count: int) -> list[Reward]:

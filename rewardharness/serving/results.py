@@ -9,19 +9,6 @@ from rewardharness.serving.faults import BAD_SCORE, NO_SCORE, UNGRADED, Fault, f
 
 
 @dataclass(frozen=True)
-class Identity:
-    """Identity of the judge. Rewards are comparable only if all fields are equal."""
-
-    release: str | None
-    """Hash of the served release; None if judge and Library are configured separately."""
-    library_id: str
-    judge: str
-    protocol: str
-    version: str
-    """Version of this package."""
-
-
-@dataclass(frozen=True)
 class ItemScores:
     """Scores from 1 to 4; None if not available."""
 

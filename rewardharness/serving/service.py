@@ -9,6 +9,7 @@ from typing import Any
 from rewardharness import __version__
 from rewardharness.files import content_id
 from rewardharness.judging.best_of import cost
+from rewardharness.judging.identity import JudgeIdentity
 from rewardharness.judging.judge import Judge
 from rewardharness.library.store import Library
 from rewardharness.schema import Json
@@ -22,7 +23,6 @@ from rewardharness.serving.readiness import Readiness
 from rewardharness.serving.request_log import RequestLog
 from rewardharness.serving.results import (
     GroupStats,
-    Identity,
     ItemResult,
     JudgedEdit,
     Reply,
@@ -86,7 +86,7 @@ class Service:
         self.limits = limits
         self.metrics = Metrics()
         self.gate = AdmissionControl(limits)
-        self.identity = Identity(release, library.id, judge.name, judge.protocol, __version__)
+        self.identity = JudgeIdentity.of(judge, library, release)
         self.judge = judge
         self._desk = asyncio.Lock()
         self.scorer = Scorer(judge, library, limits, self._made)
@@ -181,8 +181,8 @@ class Service:
         return {
             "name": "rewardharness",
             "api": 1,
-            "identity": self.identity,
-            "judge_revision": self.judge.revision,
+            "identity": {"release": self.identity.release, **self.identity.to_json(), "version": __version__},
+            "judge_revision": self.identity.judge_revision,
             "limits": self.limits,
         }
 

@@ -315,7 +315,8 @@ def test_health_readiness_and_who_judges(server: Running) -> None:
     assert server.get("/healthz").json == {"status": "ok"}
     assert server.get("/readyz").json == {"status": "ready"}
     info = server.get("/info").json
-    assert info["identity"]["judge"] == "ready"
+    assert (info["identity"]["judge"], info["identity"]["release"]) == ("ready", None)
+    assert info["identity"]["judge_revision"] == info["judge_revision"] == "1" and info["identity"]["version"]
     assert info["limits"]["items"] == server.service.limits.items
 
 

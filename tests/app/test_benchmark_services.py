@@ -367,7 +367,7 @@ def test_a_benchmark_outlives_who_began_it_is_stopped_killed_and_goes_on(
 
 def test_what_cannot_begin_says_why_in_the_words_of_the_command(world: World, tmp_path: Path) -> None:
     services = world.services
-    with pytest.raises(CommandError, match=r"holds no pairs\.jsonl"):
+    with pytest.raises(CommandError, match=r"has no pairs\.jsonl"):
         (tmp_path / "empty").mkdir()
         services.expect(on(tmp_path / "empty"))
     for new, reason in (

@@ -115,7 +115,7 @@ def test_a_run_that_never_began_says_why(world: tuple[EvolveServices, NewRun, Pa
     (data / "pairs.jsonl").unlink()
     name = services.start(found)
     failed = follow(services, name)
-    assert failed.state == "failed" and failed.trouble is not None and "holds no" in failed.trouble.message
+    assert failed.state == "failed" and failed.trouble is not None and "has no" in failed.trouble.message
     assert services.command(name) == "" and not services.goes_on(name)
     with pytest.raises(RunError, match="does not say how it was begun"):
         services.resume(name)

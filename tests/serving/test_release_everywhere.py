@@ -221,7 +221,7 @@ def test_strangers_learn_no_address_and_spend_nothing_by_program(
     with ModelServer(lambda call: Fault("404")) as server:
         asked = settings(tmp_path / "home", path, judge=f"vllm:judge@{server.url}")
         strangers, owner = (AppServices(asked, tmp_path, local=local) for local in (False, True))
-        told, known = (on_the_page(each, folder)["reason"] for each in (strangers, owner))
+        told, known = (on_the_page(each, folder)["failure"] for each in (strangers, owner))
     assert told == {"code": known["code"], "message": ""} and known["message"]
     with pytest.raises(InputError, match="does not judge for programs"):
         strangers.judge_of_programs()

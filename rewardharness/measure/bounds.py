@@ -53,6 +53,7 @@ _JPEG_MARKER = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]")
 """A marker of ITU T.81 other than stuffing, fill and restarts, which occur inside the coded data."""
 _GIF_MARK = re.compile(rb"[!,;]")
 """First bytes of a GIF extension, image and trailer; other bytes between blocks are ignored."""
+_RAW_EXIF = b"Raw profile type exif\0"
 _GAP = rb"(?:\s|#[^\r\n]*[\r\n])+"
 _QUICK_PNM = re.compile(
     rb"(?:P4(?:%b\d+){2}|P5(?:%b\d+){2}%b(?:255|65535)|P6(?:%b\d+){2}%b255)\s" % (_GAP, _GAP, _GAP, _GAP, _GAP)
@@ -94,6 +95,8 @@ def open_bounded(name: str, data: bytes, kind: str) -> Opened:
     exif, scans, scaled = b"", 1, 1
     if kind == "JPEG":
         data, exif, scans = _without_exif(name, data)
+    elif kind == "PNG":
+        data = _without_text(name, data)
     elif kind in _CHECKS:
         _CHECKS[kind](name, data)
     try:
@@ -189,13 +192,24 @@ def damaged(name: str, reason: str) -> ImageError:
     )
 
 
-def _check_png(name: str, data: bytes) -> None:
-    """Reject a PNG with too many chunks, which are read one by one."""
-    at = 8
+def _without_text(name: str, data: bytes) -> bytes:
+    """Cut the text chunks out of a PNG, which take up to 64 MB once unpacked, and refuse one in very many pieces.
+
+    The first chunk with EXIF data that ImageMagick writes as text stays: it says how the picture is turned.
+    """
+    pieces: list[bytes] = []
+    kept, at, raw_exif = 0, 8, False
     for _ in range(MAX_CHUNKS):
         if at + 8 > len(data) or data[at + 4 : at + 8] == b"IEND":
-            return
-        at += 12 + int.from_bytes(data[at : at + 4], "big")
+            return b"".join([*pieces, data[kept:]]) if pieces else data
+        end = at + 12 + int.from_bytes(data[at : at + 4], "big")
+        if data[at + 4 : at + 8] in {b"tEXt", b"zTXt", b"iTXt"}:
+            if not raw_exif and data.startswith(_RAW_EXIF, at + 8):
+                raw_exif = True
+            else:
+                pieces.append(data[kept:at])
+                kept = end
+        at = end
     raise damaged(name, f"a PNG with more than {MAX_CHUNKS} chunks")
 
 
@@ -313,7 +327,6 @@ def quiet() -> Iterator[None]:
 
 
 _CHECKS: Mapping[str, Callable[[str, bytes], None]] = {
-    "PNG": _check_png,
     "GIF": _check_gif,
     "PPM": _check_pnm,
     "BMP": _check_bmp,

@@ -204,12 +204,13 @@ def _show(name: str, image: Image.Image | Pixels, info: Mapping[Any, Any], facto
         convert = _on_white(first, info.get("icc_profile"), notes)
     # Reducing first is faster where the result is the same.
     early = first.mode in {"L", "RGB", "RGBA", "CMYK"} and "transparency" not in info
+    reduce: Convert = (lambda band: band.reduce(factor)) if factor > 1 else (lambda band: band)  # `reduce(1)` copies
     shown = np.empty((-(-height // factor), -(-width // factor), 3), np.uint8)
     rows = max(1, _BAND_PIXELS // (width * factor)) * factor
     for top in range(0, height, rows):
         end = min(top + rows, height)
         band = first.crop((0, top, width, end)) if first is image else Image.fromarray(image[top:end])  # type: ignore
-        band = convert(band.reduce(factor)) if early else convert(band).reduce(factor)
+        band = convert(reduce(band)) if early else reduce(convert(band))
         shown[top // factor : -(-end // factor)] = np.asarray(band)
     return shown
 

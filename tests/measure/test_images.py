@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PIL import Image, ImageCms, ImageDraw, ImageFile
+from PIL import Image, ImageCms, ImageDraw, ImageFile, PngImagePlugin
 
 from rewardharness.errors import ImageError
 from rewardharness.measure import bounds, images
-from rewardharness.measure.bounds import MAX_BYTES
+from rewardharness.measure.bounds import MAX_BYTES, open_bounded
 from rewardharness.measure.images import encode_png, load_picture
 from rewardharness.schema import ImageInput
 
@@ -208,6 +208,18 @@ def test_cmyk_is_converted() -> None:
     picture = load(encode(scene().convert("CMYK"), "JPEG", quality=95))
     assert "converted from CMYK" in picture.notes
     assert np.abs(picture.pixels.astype(int) - np.asarray(scene())).mean() < 6
+
+
+def test_text_in_a_png_is_not_unpacked() -> None:
+    pixels, block, exif_text = scene(), exif(6), PngImagePlugin.PngInfo()
+    exif_text.add_text("note", "x" * 900_000, zip=True)
+    exif_text.add_text("Raw profile type exif", f"\nexif\n{len(block)}\n{block.hex()}", zip=True)
+    exif_text.add_text("other", "y" * 900_000)
+    data = encode(pixels, pnginfo=exif_text)
+    opened = open_bounded("x", data, "PNG")
+    opened.image.load()
+    assert list(opened.image.info) == ["Raw profile type exif"] and len(opened.data) < len(data) - 900_000
+    assert load(data).pixels.shape == (48, 32, 3), "turned upright"
 
 
 def test_profiles_are_applied_when_they_work() -> None:

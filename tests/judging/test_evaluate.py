@@ -1,6 +1,7 @@
 """Ending an evaluation from outside, against a server that never answers."""
 
 import asyncio
+import os
 import signal
 import threading
 from pathlib import Path
@@ -105,7 +106,7 @@ def test_ctrl_c_in_a_running_event_loop_ends_what_is_under_way() -> None:
             ended.set()
 
     async def notebook() -> None:
-        threading.Timer(0.3, signal.raise_signal, [signal.SIGINT]).start()
+        threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGINT]).start()  # to the process, as a terminal sends it
         run_to_end(endless())
 
     before = signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -16,7 +16,7 @@ from app.following import Sight, Trails
 from app.hub_services import Order
 from app.jobs import NAME, VISITOR, Jobs
 from app.judges import Judges
-from app.new_run import NO_KEYS, Command, Keys, NewRun, command_of, keys_of, models_of
+from app.new_run import CORRECTIONS, NO_KEYS, Command, Keys, NewRun, command_of, keys_of, models_of
 from rewardharness.data.corrections import append_correction, corrections_file, read_corrections, unreviewed
 from rewardharness.errors import HarnessError, InputError, RunError
 from rewardharness.evolution.checkpoint import version_folder
@@ -38,8 +38,6 @@ SHOWN_SIDE = 1280
 
 LISTED = 40
 """Runs that are listed, at most: those that were written to last."""
-
-_CORRECTIONS = "--corrections"
 
 
 @dataclass(frozen=True)
@@ -115,12 +113,15 @@ class EvolveServices:
         """
         told, command = expected.told, expected.command
         name = self._jobs.new_name(str(told.get("data") or expected.run.data), visitor=not self.local)
-        words = [word for word in command.words if word != _CORRECTIONS]
+        words = list(command.words)
+        if CORRECTIONS in words:
+            at = words.index(CORRECTIONS)
+            del words[at : at + 2]
         if told.get("corrections"):
             # A copy: what is corrected while the run rests must not make another run of it.
             copy = self._settings.home / "jobs" / f"{name}.corrections.jsonl"
             write_text(copy, read_text(corrections_file(self._settings.home, str(told["digest"]))))
-            words += [_CORRECTIONS, str(copy)]
+            words += [CORRECTIONS, str(copy)]
         self._jobs.start(name, words, command.changes, visitor=not self.local)
         return name
 

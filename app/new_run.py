@@ -11,6 +11,7 @@ from pathlib import Path
 from app.judges import BY_MEASURING, ENDPOINT, ENVIRONMENT, GEMINI, JudgeChoice, Judges, key_for, place_of
 from rewardharness.data.opening import DEMO, FEEDBACK
 from rewardharness.errors import InputError
+from rewardharness.evolution.config import AUTO
 from rewardharness.judging.opening import MEASURED
 from rewardharness.models.open import model_urls
 from rewardharness.settings import Settings
@@ -35,6 +36,7 @@ NO_KEYS_OF_OURS = dict.fromkeys(
 )
 """Variables of a stranger's run: it gets none of the keys that the app has."""
 
+CORRECTIONS = "--corrections"
 _ORCHESTRATOR_KEY = "RH_ORCHESTRATOR_API_KEY"
 _LIMITS = (("--budget-calls", "judgments"), ("--budget-seconds", "seconds"), ("--budget-tokens", "tokens"))
 
@@ -138,7 +140,7 @@ def command_of(run: NewRun, judges: Judges, settings: Settings, *, local: bool) 
     told, more = _proposer(run, settings)
     words += [*told, *_search(run), *_budget(run)]
     if run.corrections:
-        words.append("--corrections")
+        words += [CORRECTIONS, AUTO]
     return Command(tuple(words), {**changes, **more})
 
 

@@ -6,6 +6,7 @@ these `| None`. Reading rejects unknown keys, missing keys and values of another
 
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -28,7 +29,7 @@ class ValidationError(InputError):
 
 def to_json(value: Any) -> Any:
     """Convert a value to dicts, lists, strings and numbers."""
-    return msgspec.to_builtins(value)
+    return msgspec.to_builtins(value, enc_hook=_encode)
 
 
 def from_json(kind: type[T], value: Any, *, coerce: bool = False) -> T:
@@ -43,7 +44,7 @@ def from_json(kind: type[T], value: Any, *, coerce: bool = False) -> T:
         ValidationError: If the value does not fit, or the dataclass rejects it.
     """
     try:
-        found = msgspec.convert(value, kind, strict=not coerce)
+        found = msgspec.convert(value, kind, strict=not coerce, dec_hook=_decode)
     except (msgspec.ValidationError, RecursionError) as error:
         message = str(error).replace(", got `str`", "") if coerce else str(error)
         raise ValidationError(_plain_message(message)) from None
@@ -74,6 +75,18 @@ def finite(value: object) -> float | None:
     except OverflowError:
         return None
     return number if math.isfinite(number) else None
+
+
+def _encode(value: Any) -> Any:
+    if isinstance(value, Path):
+        return str(value)
+    raise NotImplementedError(f"{type(value).__name__} has no JSON form")
+
+
+def _decode(kind: type, value: Any) -> Any:
+    if kind is Path and isinstance(value, str):
+        return Path(value)
+    raise ValueError(f"Expected `{kind.__name__}`, got `{type(value).__name__}`")
 
 
 def _plain_message(message: str) -> str:

@@ -31,6 +31,7 @@ LAYERS = {
     "cli": 4,
     "serving": 3,
     "lineage": 3.5,
+    "jobs": 3.5,
     "app": 4,
     "__main__": 5,
 }

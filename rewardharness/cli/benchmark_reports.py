@@ -1,19 +1,18 @@
 """`rh benchmark list|show|report|compare|votes|ratings`: what costs nothing."""
 
-import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
 
 from rewardharness.cli import output
 from rewardharness.cli.score import NOT_JUDGED
-from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
     from rewardharness.benchmark.task import Task
     from rewardharness.benchmark.votes import VoteReport
     from rewardharness.schema import Json
 
-COMMANDS = ("list", "show", "report", "compare", "votes", "ratings")
 MOST_PUBLISHED = 6
 """Published rows that are printed beside a number."""
 NAMES, NUMBER = 30, 22
@@ -22,43 +21,16 @@ MOST_FLIPS = 10
 """Examples on which two runs differ that are printed; the JSON has all."""
 
 
-def register(parts: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the commands to the parser."""
-    every = parts.add_parser("list", help="list the tasks that come with the package", description=list_tasks.__doc__)
-    every.set_defaults(run=list_tasks)
-    one = parts.add_parser("show", help="show what a task is", description=show.__doc__)
-    one.add_argument("task", metavar="TASK", help="a task, a task file (.yaml) or data")
-    one.set_defaults(run=show)
-    again = parts.add_parser("report", help="write the report of a run anew", description=report.__doc__)
-    again.add_argument("folder", type=Path, metavar="RUN", help="a run folder")
-    again.add_argument(
-        "--format", default="html,json,md", metavar="LIST", help="html, json, md, separated by commas (default: all)"
-    )
-    again.add_argument("--for-library", type=Path, metavar="DIR", help="write the results into this Library folder")
-    again.set_defaults(run=report)
-    two = parts.add_parser("compare", help="compare two runs of one task", description=compare.__doc__)
-    two.add_argument("first", type=Path, metavar="RUN", help="the run to compare with")
-    two.add_argument("second", type=Path, metavar="RUN", help="the run that is asked whether it is better")
-    two.set_defaults(run=compare)
-    raw = parts.add_parser("votes", help="count raw replies of models on GenAI-Bench", description=votes.__doc__)
-    raw.add_argument(
-        "files", type=Path, nargs="+", metavar="FILE",
-        help="one JSON object a line, as they are published; a folder stands for its .jsonl files",
-    )  # fmt: skip
-    raw.set_defaults(run=votes)
-    rated = parts.add_parser("ratings", help="read the tables of ImagenHub's raters", description=ratings.__doc__)
-    rated.add_argument("folder", type=Path, help="holds *_rater1.tsv and so on, of one task")
-    rated.set_defaults(run=ratings)
-    for parser in (every, one, again, two, raw, rated):
-        parser.add_argument("--json", action="store_true", help="print one JSON object")
+def list_tasks(*, json: bool = False) -> int:
+    """List the tasks that come with the package.
 
-
-def list_tasks(arguments: argparse.Namespace, settings: Settings) -> int:
-    """List the tasks that come with the package."""
+    Args:
+        json: Print one JSON object.
+    """
     from rewardharness.benchmark.task import list_tasks
 
     tasks = list_tasks()
-    if arguments.json:
+    if json:
         output.emit({"tasks": [_task_json(task) for task in tasks]})
         return 0
     rows = [(task.name, task.title, ", ".join(task.protocols), task.data.hub or "local copy") for task in tasks]
@@ -67,57 +39,76 @@ def list_tasks(arguments: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
-def show(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Show what a task is: data, columns, labels, protocols, metrics, and what to beware of."""
+def show(task: str, /, *, json: bool = False) -> int:
+    """Show a task: data, columns, labels, protocols, metrics and notes.
+
+    Args:
+        task: A task, a task file (.yaml) or data.
+        json: Print one JSON object.
+    """
     from rewardharness.benchmark.task import METRICS, PROTOCOLS, open_task
 
-    task = open_task(arguments.task)
-    if arguments.json:
-        output.emit(_task_json(task))
+    opened = open_task(task)
+    if json:
+        output.emit(_task_json(opened))
         return 0
-    output.say(f"{task.name}: {task.title}")
-    for line in (task.about, task.paper, task.license and f"Licence: {task.license}"):
+    output.say(f"{opened.name}: {opened.title}")
+    for line in (opened.about, opened.paper, opened.license and f"Licence: {opened.license}"):
         if line:
             output.say(line)
-    where = f"{task.data.hub} on the Hub" if task.data.hub else task.data.examples or "a local copy (--source)"
-    pinned = task.data.revision or "none pinned"
-    output.say(f"Data: {where}; revision: {pinned}. {task.data.revision_note}".strip())
-    if task.access:
-        output.say(f"Access: {task.access}")
-    if task.columns is not None and task.label is not None:
-        columns = [*task.columns.required(), *task.label.required()]
-        output.say(f"Columns: {', '.join(dict.fromkeys(columns))}. Truth: rule `{task.label.rule}`.")
-    if task.parts:
+    where = f"{opened.data.hub} on the Hub" if opened.data.hub else opened.data.examples or "a local copy (--source)"
+    pinned = opened.data.revision or "none pinned"
+    output.say(f"Data: {where}; revision: {pinned}. {opened.data.revision_note}".strip())
+    if opened.access:
+        output.say(f"Access: {opened.access}")
+    if opened.columns is not None and opened.label is not None:
+        columns = [*opened.columns.required(), *opened.label.required()]
+        output.say(f"Columns: {', '.join(dict.fromkeys(columns))}. Truth: rule `{opened.label.rule}`.")
+    if opened.parts:
         cells = [
             (part.name, f"{part.config} {part.split} {part.file}".strip(), ", ".join(part.labels))
-            for part in task.parts
+            for part in opened.parts
         ]
         output.table(
             ("part", "config, split, file", "labels"),
-            cells if not task.scores else [(*c[:2], "human score") for c in cells],
+            cells if not opened.scores else [(*c[:2], "human score") for c in cells],
         )
-    output.table(("--task-protocol", "what one example is"), [(name, PROTOCOLS[name]) for name in task.protocols])
-    output.table(("metric", "what is counted"), [(name, METRICS[name]) for name in task.metrics])
-    for note in task.notes:
+    output.table(("--task-protocol", "what one example is"), [(name, PROTOCOLS[name]) for name in opened.protocols])
+    output.table(("metric", "what is counted"), [(name, METRICS[name]) for name in opened.metrics])
+    for note in opened.notes:
         output.say(f"- {note}")
     return 0
 
 
-def report(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Write the report of a run anew from its folder. Nothing is judged."""
+def report(
+    folder: Path,
+    /,
+    *,
+    format_: Annotated[str, Parameter(name="--format")] = "html,json,md",
+    for_library: Path | None = None,
+    json: bool = False,
+) -> int:
+    """Write the report of a run again. Nothing is judged.
+
+    Args:
+        folder: A run folder.
+        format_: Formats, separated by commas.
+        for_library: Write the results into this Library folder.
+        json: Print one JSON object.
+    """
     from rewardharness.benchmark.report import FORMATS, read_result, write_for_library, write_report
     from rewardharness.errors import InputError
 
-    formats = [name.strip() for name in arguments.format.split(",") if name.strip()]
+    formats = [name.strip() for name in format_.split(",") if name.strip()]
     unknown = [name for name in formats if name not in FORMATS]
     if unknown or not formats:
         raise InputError(f"There is no format {', '.join(unknown) or 'named'}.", next_step="Name html, json or md.")
-    result = read_result(arguments.folder)
-    written = write_report(arguments.folder, result, formats)
-    if arguments.for_library is not None:
-        written.append(write_for_library(arguments.for_library, result))
-    if arguments.json:
-        output.emit({**result, "folder": str(arguments.folder)})
+    result = read_result(folder)
+    written = write_report(folder, result, formats)
+    if for_library is not None:
+        written.append(write_for_library(for_library, result))
+    if json:
+        output.emit({**result, "folder": str(folder)})
     else:
         print_result(result)
         output.say("Reports: " + ", ".join(str(path) for path in written))
@@ -197,14 +188,20 @@ def _n(row: "Json") -> str:
     return "-" if row["n"] is None else f"{row['n']}{' (worked out)' if row['n_inferred'] else ''}"
 
 
-def compare(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Compare two runs of one task question by question: exact McNemar test, bootstrap of the gain, what flipped."""
+def compare(first: Path, second: Path, /, *, json: bool = False) -> int:
+    """Compare two runs of one task: exact McNemar test, bootstrap interval of the gain, and changed answers.
+
+    Args:
+        first: Run folder of the reference.
+        second: Run folder that is compared with it.
+        json: Print one JSON object.
+    """
     from rewardharness.benchmark.figures import cautions
     from rewardharness.benchmark.flips import compare_runs
     from rewardharness.benchmark.result import label
 
-    found = compare_runs(arguments.first, arguments.second)
-    if arguments.json:
+    found = compare_runs(first, second)
+    if json:
         output.emit(found)
         return 0
     output.say(f"{found['task']}, protocol {found['protocol']}: {label(found['first'])} and {label(found['second'])}.")
@@ -242,14 +239,19 @@ def _gain(each: "Json") -> str:
     return f"{each['gain']:+.3f}" + (f" [{span[0]:+.3f}, {span[1]:+.3f}]" if span else "")
 
 
-def votes(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Count raw replies of models that were asked for a vote, read as the published table was made and strictly."""
+def votes(*files: Path, json: bool = False) -> int:
+    """Count raw replies of models on GenAI-Bench, read as for the published table and strictly.
+
+    Args:
+        files: Files with one JSON object per line, as published; a folder stands for its .jsonl files.
+        json: Print one JSON object.
+    """
     from rewardharness.benchmark.votes import score_votes
 
     empty: list[Path] = []
-    found = score_votes(*arguments.files, on_empty=empty.append)
+    found = score_votes(*files, on_empty=empty.append)
     status = NOT_JUDGED if empty else 0
-    if arguments.json:
+    if json:
         output.emit({"files": [each.to_json() for each in found], "empty": [str(path) for path in empty]})
         return status
     for each in found:
@@ -279,13 +281,18 @@ def _of_all(score: dict[str, Any]) -> str:
     return f"{100 * score['of_all']:.2f} [{100 * low:.1f}, {100 * high:.1f}] of {score['n']}"
 
 
-def ratings(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Read what raters said of single edits: means per editor, and how far people agree among themselves."""
+def ratings(folder: Path, /, *, json: bool = False) -> int:
+    """Read the tables of ImagenHub raters: means per editor, and agreement between raters.
+
+    Args:
+        folder: Folder with the files *_rater1.tsv and so on of one task.
+        json: Print one JSON object.
+    """
     from rewardharness.benchmark.ratings import read_ratings
 
-    found = read_ratings(arguments.folder)
+    found = read_ratings(folder)
     said = found.to_json()
-    if arguments.json:
+    if json:
         output.emit(said)
         return 0
     output.say(f"{said['task']}: {said['raters']} raters, {said['rated']} of {said['edits']} edits rated by all.")

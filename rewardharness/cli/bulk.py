@@ -1,18 +1,23 @@
 """`rh rank-folder`, `rh filter-dataset` and `rh preference-data`: judging many edits to choose from them."""
 
-import argparse
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+from cyclopts import Parameter
+
+from rewardharness.bulk.config import DatasetOutput, FilterConfig, PreferencePairsConfig, RankConfig, ScoreConfig
 from rewardharness.cli import output
-from rewardharness.cli.examples import DATA_HELP, Bars, add_fields, given_fields, open_examples
-from rewardharness.cli.judging import add_options
+from rewardharness.cli.command import make_app
+from rewardharness.cli.examples import Bars, open_examples
+from rewardharness.cli.options import NO_OPTIONS, RunOptions
 from rewardharness.cli.score import NOT_JUDGED
-from rewardharness.cli.work import Work, add_run_options
+from rewardharness.cli.work import Work
+from rewardharness.data.config import DataConfig
 from rewardharness.errors import InputError
+from rewardharness.judging.config import JudgeConfig
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
@@ -20,104 +25,109 @@ if TYPE_CHECKING:
     from rewardharness.judging.best_of import Standing
     from rewardharness.schema import Example
 
-_SAMPLES = "a folder, a table or a dataset on the Hub, with any number of candidates for each edit; see docs/bulk.md"
 _SHOWN = 50
 _PAIRS_OUTCOME = ("rules", "edits", "candidates", "candidates_judged", "pairs", "dropped", "duplicates_left_out")
 _BY_CONTENT = re.compile(r"[0-9a-f]{64}")
 
 
-def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the commands to the parser."""
-    rank = commands.add_parser(
-        "rank-folder", help="best of N: rank any number of edits", description=rank_folder.__doc__
-    )
-    rank.add_argument("data", metavar="SAMPLES", help=_SAMPLES)
-    rank.add_argument("--source", type=Path, metavar="IMAGE", help="SAMPLES holds candidates of one edit of this image")
-    rank.add_argument("--instruction", metavar="TEXT", help="and this is the edit that was asked for")
-    rank.add_argument(
-        "--method",
-        choices=("score", "win_rate"),
-        default="score",
-        help="each candidate alone (default), or every pair compared: dearer, and better at small differences",
-    )
-    rank.add_argument(
-        "--copy-best",
-        type=Path,
-        metavar="DIR",
-        help="copy the best candidate of each edit here; what an earlier run copied goes",
-    )
-    add_fields(rank)
-    _add_judging(rank, rank_folder)
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class RankOptions(RunOptions):
+    """Run folder, printing and copies."""
 
-    keep = commands.add_parser(
-        "filter-dataset", help="keep what a judge thinks well of", description=filter_dataset.__doc__
-    )
-    keep.add_argument("data", metavar="DATA", help=DATA_HELP)
-    keep.add_argument("--single", action="store_true", help="each candidate is an edit of its own; any number of them")
-    keep.add_argument("--min-reward", type=float, metavar="X", help="keep edits with at least this reward, in [0, 1]")
-    keep.add_argument("--min-margin", type=float, metavar="X", help="keep pairs and groups with at least this margin")
-    keep.add_argument("--agree", action="store_true", help="keep only where the judge confirms the label")
-    keep.add_argument("--everything", action="store_true", help="write all rows, kept or not, each with its reason")
-    add_fields(keep)
-    _add_output(keep, "FILE", "a .parquet or .jsonl file")
-    _add_judging(keep, filter_dataset)
-
-    pairs = commands.add_parser(
-        "preference-data", help="make pairs to train a reward model on", description=preference_data.__doc__
-    )
-    pairs.add_argument("data", metavar="SAMPLES", help=_SAMPLES)
-    add_fields(pairs)
-    _add_output(pairs, "DIR", "a new or empty folder, or one that it wrote before")
-    _add_pair_rules(pairs)
-    _add_judging(pairs, preference_data)
+    copy_best: Path | None = None
+    """Copy the best candidate of each edit into this folder; copies of an earlier run are removed."""
 
 
-def _add_judging(parser: argparse.ArgumentParser, run: Any) -> None:
-    add_options(parser, release=True)
-    add_run_options(parser)
-    parser.set_defaults(run=run)
+_NO_RANK_OPTIONS = RankOptions()
 
 
-def _add_output(parser: argparse.ArgumentParser, metavar: str, what: str) -> None:
-    parser.add_argument("-o", "--output", required=True, type=Path, metavar=metavar, help=what)
-    parser.add_argument("--push", metavar="ORG/NAME", help="publish the result as a dataset on the Hub")
-    parser.add_argument("--private", action="store_true", help="a repository that is made for it is private")
+@dataclass(frozen=True)
+class _FilterArguments(FilterConfig):
+    _: KW_ONLY
+    output: Annotated[Path, Parameter(name=("--output", "-o"))]
+    """The result, a .parquet or .jsonl file."""
 
 
-def _add_pair_rules(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("pairs")
-    group.add_argument("--repeats", type=int, default=5, metavar="N", help="judgments of each candidate (default: 5)")
-    group.add_argument("--margin", type=float, default=0.1, metavar="X", help="least difference of mean rewards (0.1)")
-    group.add_argument(
-        "--spread", type=float, default=1.0, metavar="K", help="and more than K times both standard deviations (1)"
-    )
-    group.add_argument("--per-edit", type=int, default=4, metavar="N", help="pairs of one edit at most (4)")
-    group.add_argument("--holdout", type=float, default=0.1, metavar="X", help="share of the sources held out (0.1)")
-    group.add_argument("--run-share", type=float, default=1.0, metavar="X", help="share of one run at most (1)")
-    group.add_argument("--seed", type=int, default=0, help="of the split, and of what a cap leaves out (0)")
+@dataclass(frozen=True)
+class _PairsArguments(PreferencePairsConfig):
+    _: KW_ONLY
+    output: Annotated[Path, Parameter(name=("--output", "-o"))]
+    """A new or empty folder, or one that this command wrote."""
 
 
-def rank_folder(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Rank the candidates of each edit and name the best; resumable. Only what was judged has a reward."""
+_GROUPS = {"Judge": JudgeConfig, "Data": DataConfig, "Output": DatasetOutput, "Run": RunOptions}
+rank_app = make_app("rank-folder", "Best of N: rank any number of candidates per edit.", _GROUPS)
+filter_app = make_app("filter-dataset", "Judge a dataset and keep what is good enough.", _GROUPS)
+pairs_app = make_app("preference-data", "Make preference pairs for training a reward model.", _GROUPS)
+apps = {"rank-folder": rank_app, "filter-dataset": filter_app, "preference-data": pairs_app}
+
+
+@rank_app.default
+def rank(config: Annotated[RankConfig, Parameter(name="*")], *, options: RankOptions = _NO_RANK_OPTIONS) -> int:
+    """Rank the candidates of each edit and name the best. Only judged candidates have a reward.
+
+    The same command resumes an interrupted run. `--config FILE` reads options from a YAML file.
+
+    Example: `rh rank-folder samples --copy-best best`
+    """
+    return rank_folder(config, options, Settings.from_env())
+
+
+@filter_app.default
+def filter_(
+    config: Annotated[_FilterArguments, Parameter(name="*")],
+    *,
+    options: RunOptions = NO_OPTIONS,
+) -> int:
+    """Judge a dataset and keep what is good enough, each row with its reason. What was not judged is never kept.
+
+    The result is a .parquet or .jsonl file. The same command resumes an interrupted run. `--config FILE` reads options
+    from a YAML file.
+
+    Example: `rh filter-dataset org/name --min-margin 0.2 -o kept.parquet`
+    """
+    return filter_dataset(config, options, Settings.from_env())
+
+
+@pairs_app.default
+def pairs(
+    config: Annotated[_PairsArguments, Parameter(name="*")],
+    *,
+    options: RunOptions = NO_OPTIONS,
+) -> int:
+    """Make preference pairs for training a reward model, with a manifest, checksums and a card.
+
+    Candidates are judged repeatedly. A pair is kept if the mean rewards differ by more than the spread. Sources are
+    split before pairs are made. The result is a new or empty folder, or one that this command wrote. `--config FILE`
+    reads options from a YAML file.
+
+    Example: `rh preference-data samples -o pairs`
+    """
+    return preference_data(config, options, Settings.from_env())
+
+
+def rank_folder(config: RankConfig, options: RankOptions, settings: Settings) -> int:
+    """Rank the candidates of each edit. Returns the exit status."""
     from rewardharness.bulk.copies import check_copies, copy_best
     from rewardharness.bulk.scoring import all_standings
     from rewardharness.data.source import describe_skipped
 
-    if arguments.copy_best is not None:
-        _check_place(arguments.copy_best / "best")
-        check_copies(arguments.copy_best)
-    work = _rank_work(arguments, settings)
+    if options.copy_best is not None:
+        _check_place(options.copy_best / "best")
+        check_copies(options.copy_best)
+    work = _rank_work(config, options, settings)
     dataset = work.dataset
-    if arguments.dry_run:
-        return work.tell_cost(arguments.method)
-    ranked = list(all_standings(dataset.examples, arguments.method, work.run(arguments.method)))
+    if options.dry_run:
+        return work.tell_cost(config.method)
+    ranked = list(all_standings(dataset.examples, config.method, work.run(config.method)))
     lines = [_ranked(example, standings) for example, standings in ranked]
     ranking = work.write("ranking.jsonl", lines)
     work.keep_outcome({"best": {line["id"]: line["best"] for line in lines}})
-    if arguments.copy_best is not None:
-        copy_best(_best_files(dataset.examples, lines), arguments.copy_best)
+    if options.copy_best is not None:
+        copy_best(_best_files(dataset.examples, lines), options.copy_best)
     unjudged = sum(each.reward is None for _, standings in ranked for each in standings)
-    if arguments.json:
+    if options.json:
         told = {"not_judged": unjudged, "skipped_rows": dataset.skipped_json()}
         output.emit({**told, **work.identity.to_json(), "ranking": str(ranking), "edits": lines})
     else:
@@ -131,18 +141,19 @@ def rank_folder(arguments: argparse.Namespace, settings: Settings) -> int:
         output.say(_not_judged(lines))
         if dataset.skipped:
             output.say(describe_skipped(dataset.skipped_json()))
-        output.say(f"{work.identity}; rewards by {arguments.method}")
+        output.say(f"{work.identity}; rewards by {config.method}")
         output.say(f"All of it: {ranking}")
     return NOT_JUDGED if unjudged or dataset.skipped else 0
 
 
-def _rank_work(arguments: argparse.Namespace, settings: Settings) -> Work:
-    return Work(arguments, settings, _samples(arguments, settings), "rank-folder", {"method": arguments.method})
+def _rank_work(config: RankConfig, options: RunOptions, settings: Settings) -> Work:
+    dataset = _samples(config, options, settings)
+    return Work(config, options, settings, dataset, "rank-folder", {"method": config.method})
 
 
-def rank_manifest(arguments: argparse.Namespace, settings: Settings) -> Mapping[str, Any]:
+def rank_manifest(config: RankConfig, options: RunOptions, settings: Settings) -> Mapping[str, Any]:
     """Say what `rh rank-folder` would be about, without judging anything."""
-    return _rank_work(arguments, settings).manifest
+    return _rank_work(config, options, settings).manifest
 
 
 def _best_names(line: dict[str, Any]) -> str:
@@ -206,61 +217,57 @@ def _best_files(examples: Sequence["Example"], lines: Sequence[dict[str, Any]]) 
     return chosen
 
 
-def filter_dataset(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Judge a dataset and keep what is good enough, each row with its reason. What was not judged is never kept."""
+def filter_dataset(config: FilterConfig, options: RunOptions, settings: Settings) -> int:
+    """Filter a dataset. Returns the exit status."""
     from rewardharness.bulk.filtering import Rules, count, decide
     from rewardharness.bulk.table import write_decisions
     from rewardharness.judgments import judgment_from_json
 
-    rules = Rules(arguments.min_reward, arguments.min_margin, arguments.agree)
-    if arguments.output.suffix not in {".parquet", ".jsonl"}:
-        raise InputError(f"{arguments.output} is neither .parquet nor .jsonl.", next_step="Name a file of one kind.")
-    _check_place(arguments.output)
-    work = _filter_work(arguments, settings)
+    rules = Rules(config.min_reward, config.min_margin, config.agree)
+    if config.output.suffix not in {".parquet", ".jsonl"}:
+        raise InputError(f"{config.output} is neither .parquet nor .jsonl.", next_step="Name a file of one kind.")
+    _check_place(config.output)
+    work = _filter_work(config, options, settings)
     dataset = work.dataset
-    if arguments.dry_run:
+    if options.dry_run:
         return work.tell_cost(None)
     results = work.run(None)
     decided = [decide(each, judgment_from_json(results[each.id]), rules) for each in dataset.examples]
     kept = [each for each in decided if each.keep]
-    write_decisions(arguments.output, decided if arguments.everything else kept, work.identity)
+    write_decisions(config.output, decided if config.everything else kept, work.identity)
     counts = count(decided, skipped=len(dataset.skipped))
     n = len(decided) + len(dataset.skipped)
     work.keep_outcome({"reasons": counts, "decided": {each.example.id: each.code for each in decided}})
     commit = None
-    if arguments.push:
-        commit = _push(arguments, settings, arguments.output.parent, [arguments.output], "Filtered edits")
-    if arguments.json:
+    if config.push:
+        commit = _push(config, settings, config.output.parent, [config.output], "Filtered edits")
+    if options.json:
         told = {"n": n, "kept": len(kept), "reasons": counts, "skipped_rows": dataset.skipped_json()}
         output.emit({**told, **work.identity.to_json(), "commit": commit})
     else:
         output.table(("reason", "n"), [(code, str(number)) for code, number in counts.items()])
         output.say(str(work.identity))
-        output.say(f"{len(kept)} of {n} kept, in {arguments.output}.")
+        output.say(f"{len(kept)} of {n} kept, in {config.output}.")
     return NOT_JUDGED if counts.get("not_judged") or dataset.skipped else 0
 
 
-def _filter_work(arguments: argparse.Namespace, settings: Settings) -> Work:
+def _filter_work(config: FilterConfig, options: RunOptions, settings: Settings) -> Work:
     from rewardharness.bulk.samples import one_by_one
 
-    if arguments.single:
-        dataset = one_by_one(_samples(arguments, settings))
+    if config.single:
+        dataset = one_by_one(_samples(config, options, settings))
     else:
-        dataset = _examples(arguments, settings).first(arguments.limit)
-    return Work(arguments, settings, dataset, "filter-dataset", {"ties": arguments.ties})
+        dataset = _examples(config, options, settings).first(config.limit)
+    return Work(config, options, settings, dataset, "filter-dataset", {"ties": config.ties})
 
 
-def filter_manifest(arguments: argparse.Namespace, settings: Settings) -> Mapping[str, Any]:
+def filter_manifest(config: FilterConfig, options: RunOptions, settings: Settings) -> Mapping[str, Any]:
     """Say what `rh filter-dataset` would be about, without judging anything."""
-    return _filter_work(arguments, settings).manifest
+    return _filter_work(config, options, settings).manifest
 
 
-def preference_data(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Make preference pairs that a reward model can learn from, with a manifest, checksums and a card.
-
-    Candidates are judged repeatedly. A pair is kept where the mean rewards differ by more than the spread; the split by
-    source image comes before the pairing.
-    """
+def preference_data(config: PreferencePairsConfig, options: RunOptions, settings: Settings) -> int:
+    """Make preference pairs. Returns the exit status."""
     from rewardharness.bulk.pairs import PairRules
     from rewardharness.bulk.preference_data import (
         DataRules,
@@ -269,12 +276,12 @@ def preference_data(arguments: argparse.Namespace, settings: Settings) -> int:
         repeated_scores,
     )
 
-    pairs = PairRules(arguments.margin, arguments.spread, arguments.per_edit)
-    rules = DataRules(pairs, arguments.repeats, arguments.holdout, arguments.run_share, arguments.seed)
-    check_folder(arguments.output)
-    work, duplicates = _pairs_work(arguments, settings)
+    pairs = PairRules(config.margin, config.spread, config.per_edit)
+    rules = DataRules(pairs, config.repeats, config.holdout, config.run_share, config.seed)
+    check_folder(config.output)
+    work, duplicates = _pairs_work(config, options, settings)
     dataset = work.dataset
-    if arguments.dry_run:
+    if options.dry_run:
         return work.tell_cost("score")
     results = work.run("score")
     steady = len(work.draws) == 1
@@ -292,36 +299,36 @@ def preference_data(arguments: argparse.Namespace, settings: Settings) -> int:
         "gate": gate,
     }
     scores = repeated_scores(dataset, results, list(work.draws))
-    manifest = build(dataset, scores, replace(rules, repeats=len(work.draws)), made_by, arguments.output)
+    manifest = build(dataset, scores, replace(rules, repeats=len(work.draws)), made_by, config.output)
     work.keep_outcome({name: manifest[name] for name in _PAIRS_OUTCOME})
     commit = None
-    if arguments.push:
-        made = [arguments.output / name for name in (*manifest["files"], "manifest.json")]
-        commit = _push(arguments, settings, arguments.output, made, "Preference pairs")
-    if arguments.json:
+    if config.push:
+        made = [config.output / name for name in (*manifest["files"], "manifest.json")]
+        commit = _push(config, settings, config.output, made, "Preference pairs")
+    if options.json:
         output.emit({**manifest, "commit": commit})
     else:
         output.table(("split", "pairs"), [(name, str(number)) for name, number in manifest["pairs"].items()])
         if manifest["dropped"]:
             output.table(("dropped for", "n"), [(code, str(number)) for code, number in manifest["dropped"].items()])
         output.say(str(work.identity))
-        output.say(f"{gate} Everything is in {arguments.output}.")
+        output.say(f"{gate} Everything is in {config.output}.")
     whole = manifest["candidates_judged"] == manifest["candidates"] and not dataset.skipped
     return 0 if whole else NOT_JUDGED
 
 
-def _pairs_work(arguments: argparse.Namespace, settings: Settings) -> tuple[Work, int]:
+def _pairs_work(config: PreferencePairsConfig, options: RunOptions, settings: Settings) -> tuple[Work, int]:
     """What `rh preference-data` judges, and how many candidates were left out because they are there twice."""
     from rewardharness.bulk.preference_data import without_duplicates
 
-    dataset, duplicates = without_duplicates(_samples(arguments, settings))
-    times = arguments.repeats
-    return Work(arguments, settings, dataset, "preference-data", {"repeats": times}, times=times), duplicates
+    dataset, duplicates = without_duplicates(_samples(config, options, settings))
+    times = config.repeats
+    return Work(config, options, settings, dataset, "preference-data", {"repeats": times}, times=times), duplicates
 
 
-def pairs_manifest(arguments: argparse.Namespace, settings: Settings) -> Mapping[str, Any]:
+def pairs_manifest(config: PreferencePairsConfig, options: RunOptions, settings: Settings) -> Mapping[str, Any]:
     """Say what `rh preference-data` would be about, without judging anything."""
-    return _pairs_work(arguments, settings)[0].manifest
+    return _pairs_work(config, options, settings)[0].manifest
 
 
 def _check_place(file: Path) -> None:
@@ -331,50 +338,50 @@ def _check_place(file: Path) -> None:
         wrong = file if file.is_dir() else folder
         raise InputError(
             f"{file} cannot be written: {wrong} is {'no folder' if wrong is folder else 'a folder'}.",
-            next_step="Name another place.",
+            next_step="Name another config.",
         )
 
 
-def _examples(arguments: argparse.Namespace, settings: Settings) -> "Dataset":
+def _examples(config: FilterConfig, options: RunOptions, settings: Settings) -> "Dataset":
     """Open examples; where there are samples instead, say how these are filtered."""
     from rewardharness.bulk.samples import is_samples
 
-    if is_samples(arguments.data):
+    if is_samples(config.data):
         raise InputError(
-            f"{arguments.data} holds samples, a folder for each edit, and no pairs or groups.",
+            f"{config.data} holds samples, a folder for each edit, and no pairs or groups.",
             next_step="Add --single: each candidate is then an edit of its own.",
         )
-    return open_examples(arguments.data, arguments, settings)
+    return open_examples(config.data, config, settings, quiet=options.quiet)
 
 
-def _samples(arguments: argparse.Namespace, settings: Settings) -> "Dataset":
+def _samples(config: ScoreConfig, options: RunOptions, settings: Settings) -> "Dataset":
     """Read edits with any number of candidates each."""
     from rewardharness.bulk.samples import one_edit, read_samples
 
-    source, instruction = getattr(arguments, "source", None), getattr(arguments, "instruction", None)
+    source, instruction = getattr(config, "source", None), getattr(config, "instruction", None)
     if source is not None and instruction is not None:
-        return one_edit(Path(arguments.data), source, instruction)
+        return one_edit(Path(config.data), source, instruction)
     if source is not None or instruction is not None:
         raise InputError("--source and --instruction belong together.", next_step="Give both, or neither.")
-    with Bars(arguments.quiet) as bars:
+    with Bars(options.quiet) as bars:
         dataset = read_samples(
-            arguments.data,
+            config.data,
             settings,
-            given_fields(arguments),
+            config.field_map,
             progress=bars.show,
-            skip_bad_rows=arguments.skip_bad_rows,
+            skip_bad_rows=config.skip_bad_rows,
         )
     for problem in dataset.problems:
         output.note(f"{dataset.name}: {problem}")
-    return dataset.first(arguments.limit)
+    return dataset.first(config.limit)
 
 
-def _push(arguments: argparse.Namespace, settings: Settings, folder: Path, files: Sequence[Path], what: str) -> str:
+def _push(config: DatasetOutput, settings: Settings, folder: Path, files: Sequence[Path], what: str) -> str:
     from rewardharness.data.export import push_dataset
 
     uploads = {path.relative_to(folder).as_posix(): path for path in files}
-    commit = push_dataset(arguments.push, uploads, settings, private=arguments.private, message=what)
-    output.note(f"Published as the dataset {arguments.push}, commit {commit[:12]}.")
+    commit = push_dataset(config.push or "", uploads, settings, private=config.private, message=what)
+    output.note(f"Published as the dataset {config.push}, commit {commit[:12]}.")
     return commit
 
 

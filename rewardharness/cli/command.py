@@ -1,32 +1,81 @@
-"""Commands that are built with cyclopts: importing and running them, with the same exit status for wrong arguments."""
+"""Commands that are built with cyclopts: finding, parsing and running them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from importlib import import_module
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rewardharness.cli import output
+from rewardharness.errors import HarnessError, InputError
 
 if TYPE_CHECKING:
     from cyclopts import App
     from rich.console import Console, ConsoleOptions
 
-COMMANDS = {"lineage": "provenance records of trainings and evals"}
-"""Module in this package and summary, by command."""
+
+class Command(NamedTuple):
+    """A command whose module is imported when it runs."""
+
+    module: str
+    """Module in this package. Its attribute `app`, or `apps[NAME]`, is the cyclopts app."""
+    summary: str
 
 
-def make_app(name: str, summary: str) -> "App":
-    """Create the cyclopts app of a command: no --no-FLAG options, and help that leaves out empty defaults."""
+COMMANDS = {
+    "score": Command("score", "judge the candidates of one edit"),
+    "score-folder": Command("score", "judge a dataset"),
+    "evolve": Command("evolve", "evolve a Library from preferences"),
+    "rank-folder": Command("bulk", "best of N: rank any number of edits"),
+    "filter-dataset": Command("bulk", "keep the edits that a judge rates well"),
+    "preference-data": Command("bulk", "make preference pairs for training a reward model"),
+    "benchmark": Command("benchmark", "judge a benchmark and measure agreement with people"),
+    "data": Command("data", "inspect a dataset"),
+    "demo-data": Command("data", "generate a labeled dataset of edits"),
+    "serve": Command("serve", "serve rewards over HTTP"),
+    "replay": Command("replay", "run a job again, and compare the results"),
+    "lineage": Command("lineage", "provenance records of trainings and evals"),
+}
+"""Commands by name."""
+
+JOB_COMMANDS = frozenset({"score-folder", "evolve", "rank-folder", "filter-dataset", "preference-data", "benchmark"})
+"""Commands that take `--config`."""
+CONFIG = "--config"
+DEFAULT_COMMANDS = {"benchmark": "run"}
+"""Subcommand that is run if none is named."""
+WORDS: ContextVar[tuple[str, ...]] = ContextVar("words", default=())
+"""The command line of the command that runs, without `rh`."""
+
+
+def make_app(name: str, summary: str, groups: Mapping[str, type] | None = None) -> "App":
+    """Create the cyclopts app of a command: no --no-FLAG options, and help that leaves out empty defaults.
+
+    Args:
+        name: Name of the command.
+        summary: First lines of its help.
+        groups: Title of a section of the help by dataclass whose fields it lists.
+    """
     from attrs import evolve
     from cyclopts import App, Parameter
     from cyclopts.help import DefaultFormatter, HelpPanel
 
+    titles = {
+        option: title
+        for title, owner in (groups or {}).items()
+        for base in owner.__mro__
+        for name, kind in getattr(base, "__annotations__", {}).items()
+        for option in _options(name, kind)
+    }
+
     class Formatter(DefaultFormatter):
         def __call__(self, console: "Console", options: "ConsoleOptions", panel: HelpPanel) -> None:
-            entries = [
-                evolve(entry, default=None) if entry.default in {"False", "()", '""', "None"} else entry
-                for entry in panel.entries
-            ]
-            super().__call__(console, options, panel.copy(entries=entries))
+            sections: dict[str, list[Any]] = {}
+            for entry in panel.entries:
+                title = next((titles[option] for option in entry.positive_names if option in titles), panel.title)
+                empty = entry.default in {"False", "()", '""', "None"}
+                sections.setdefault(str(title), []).append(evolve(entry, default=None) if empty else entry)
+            for title, entries in sections.items():
+                super().__call__(console, options, panel.copy(title=title, entries=entries))
 
     return App(
         name=f"rh {name}",
@@ -38,10 +87,45 @@ def make_app(name: str, summary: str) -> "App":
     )
 
 
+def _options(name: str, kind: Any) -> tuple[str, ...]:
+    """Return the option names of a field."""
+    named = [found for each in getattr(kind, "__metadata__", ()) for found in getattr(each, "name", ()) or ()]
+    return tuple(named) or (f"--{name.replace('_', '-')}",)
+
+
 def load_app(name: str) -> "App":
     """Import the cyclopts app of a command."""
-    found: App = import_module(f"rewardharness.cli.{name}").app
+    module = import_module(f"rewardharness.cli.{COMMANDS[name].module}")
+    found: App = module.apps[name] if hasattr(module, "apps") else module.app
     return found
+
+
+def parse(name: str, words: Sequence[str]) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
+    """Parse the arguments of a command.
+
+    Args:
+        name: The command.
+        words: Its arguments. `--config FILE` reads options from a YAML or JSON file; options given as arguments take
+            precedence.
+
+    Returns:
+        The function of the command, and its positional and keyword arguments.
+
+    Raises:
+        CycloptsError: If an argument is wrong.
+        InputError: If a value is out of range, or the file cannot be read.
+    """
+    from cyclopts.config import Dict
+
+    app = load_app(name)
+    words, file = _without_config(list(words)) if name in JOB_COMMANDS else (words, "")
+    config = [Dict(_read_config(file, name), source=file, use_commands_as_keys=False)] if file else []
+    app.config = tuple(config)
+    try:
+        command, bound, _ = app.parse_args(words, exit_on_error=False, print_error=False)
+    finally:
+        app.config = ()
+    return command, bound.args, bound.kwargs
 
 
 def run_app(name: str, words: Sequence[str]) -> int:
@@ -56,11 +140,49 @@ def run_app(name: str, words: Sequence[str]) -> int:
     """
     from cyclopts import CycloptsError
 
-    app = load_app(name)
+    words = complete(name, words)
     try:
-        status = app(list(words), exit_on_error=False, print_error=False, result_action="return_value")
-    except CycloptsError as error:
-        output.note(f"rh {name}: {error}")
-        output.note(f"Help: rh {' '.join([name, *(word for word in words[:1] if word in app)])} --help")
+        command, args, kwargs = parse(name, words)
+    except (CycloptsError, HarnessError) as error:
+        output.note(f"rh {name}: {getattr(error, 'message', '') or error}")
+        if isinstance(error, HarnessError) and error.next_step:
+            output.note(f"  Next: {error.next_step}")
+        output.note(f"Help: rh {' '.join([name, *(word for word in words[:1] if word in load_app(name))])} --help")
         return 2
+    token = WORDS.set((name, *words))
+    try:
+        status = command(*args, **kwargs)
+    finally:
+        WORDS.reset(token)
     return status if isinstance(status, int) else 0
+
+
+def complete(name: str, words: Sequence[str]) -> list[str]:
+    """Add the subcommand that may be omitted: `rh benchmark TASK` is `rh benchmark run TASK`."""
+    default = DEFAULT_COMMANDS.get(name)
+    return [default, *words] if default and words and words[0] not in load_app(name) else list(words)
+
+
+def _without_config(words: list[str]) -> tuple[list[str], str]:
+    """Split off `--config FILE`."""
+    for number, word in enumerate(words):
+        if word == CONFIG and number + 1 < len(words):
+            return words[:number] + words[number + 2 :], words[number + 1]
+        if word.startswith(f"{CONFIG}="):
+            return words[:number] + words[number + 1 :], word.partition("=")[2]
+    return words, ""
+
+
+def _read_config(file: str, name: str) -> dict[str, Any]:
+    """Read options from a YAML or JSON file."""
+    from rewardharness.library.yamlsafe import read_yaml
+
+    try:
+        text = Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{file} cannot be read: {error}.", next_step="Name a YAML or JSON file of options.") from None
+    options = {key.replace("-", "_"): value for key, value in read_yaml(text, where=file).value.items()}
+    job = options.pop("job", name)  # in the config.json of a run folder
+    if job != name:
+        raise InputError(f"{file} is the configuration of rh {job}.", next_step=f"Write: rh {job} --config {file}")
+    return {option: value for option, value in options.items() if value not in (None, False, [])}

@@ -1,13 +1,18 @@
 """`rh data` and `rh demo-data`."""
 
-import argparse
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from rewardharness.cli import output
-from rewardharness.cli.examples import DATA_HELP, add_fields, open_described
+from rewardharness.cli.command import make_app
+from rewardharness.cli.examples import open_described
+from rewardharness.data.config import DataConfig
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
@@ -18,38 +23,57 @@ _SHOWN = 20
 UNLABELLED = "unlabelled"
 
 
-def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the commands to the parser."""
-    group = commands.add_parser("data", help="look at a set of examples", description="Look at sets of examples.")
-    words = group.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    one = words.add_parser("show", help="say what is in a set of examples", description=show.__doc__)
-    one.add_argument("data", metavar="DATA", help=DATA_HELP)
-    add_fields(one)
-    one.add_argument("--audit-share", type=float, default=0.25, metavar="X", help="put aside for the audit (0.25)")
-    one.add_argument("--seed", type=int, default=0, help="of that division (default: 0)")
-    one.add_argument("--json", action="store_true", help="print one JSON object")
-    one.add_argument("--quiet", action="store_true", help="no progress")
-    one.set_defaults(run=show)
-    parser = commands.add_parser("demo-data", help="make a labelled set of edits", description=demo_data.__doc__)
-    parser.add_argument("folder", type=Path, help="a new or empty folder, or one with the same set")
-    parser.add_argument("--pairs", type=int, default=200, metavar="N", help="how many pairs (default: 200)")
-    parser.add_argument("--groups", type=int, default=20, metavar="N", help="how many groups of 3 or 4 (default: 20)")
-    parser.add_argument("--seed", type=int, default=0, help="the same seed makes the same files (default: 0)")
-    parser.add_argument(
-        "--force", action="store_true", help="draw over another set, or beside other files; these are never touched"
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--quiet", action="store_true", help="no progress")
-    parser.set_defaults(run=demo_data)
+show_app = make_app("data", "Inspect a dataset.", {"Data": DataConfig})
+demo_app = make_app("demo-data", "Generate a labeled dataset of edits.")
+apps = {"data": show_app, "demo-data": demo_app}
 
 
-def demo_data(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Make edits with known truth from free photographs and drawn scenes: right, wrong, overdone and flawed ones."""
+@Parameter(name="*")
+@dataclass(frozen=True)
+class ShowConfig(DataConfig):
+    """A dataset and its division for an evolution."""
+
+    _: KW_ONLY
+    audit_share: float = 0.25
+    """Share of the examples that is held out."""
+    seed: int = 0
+    """Seed of the division."""
+    json: bool = False
+    """Print one JSON object."""
+    quiet: bool = False
+    """Print no progress."""
+
+
+@demo_app.default
+def demo_data(
+    folder: Path,
+    /,
+    *,
+    pairs: Annotated[int, Parameter(validator=Number(gte=0))] = 200,
+    groups: Annotated[int, Parameter(validator=Number(gte=0))] = 20,
+    seed: int = 0,
+    force: bool = False,
+    json: bool = False,
+    quiet: bool = False,
+) -> int:
+    """Generate edits with known truth from free photographs and drawn scenes: correct, wrong, excessive and defective.
+
+    Example: `rh demo-data pairs`
+
+    Args:
+        folder: A new or empty folder, or one with the same dataset.
+        pairs: Number of pairs.
+        groups: Number of groups of 3 or 4.
+        seed: The same seed makes the same files.
+        force: Draw over another dataset, or beside other files, which are never changed.
+        json: Print one JSON object.
+        quiet: Print no progress.
+    """
     from rewardharness.data.folder import read_folder
     from rewardharness.data.opening import DEMO, FEEDBACK
     from rewardharness.demo.dataset import make_demo
 
-    total = arguments.pairs + arguments.groups
+    total = pairs + groups
     drawn = 0
 
     def step(done: int, of: int) -> None:
@@ -57,41 +81,45 @@ def demo_data(arguments: argparse.Namespace, settings: Settings) -> int:
         drawn = of
         bar.step()
 
-    with output.Progress(total, "drawing", quiet=arguments.quiet) as bar:
+    with output.Progress(total, "drawing", quiet=quiet) as bar:
         make_demo(
-            arguments.folder,
-            pairs=arguments.pairs,
-            groups=arguments.groups,
-            seed=arguments.seed,
-            force=arguments.force,
-            workers=settings.workers,
+            folder,
+            pairs=pairs,
+            groups=groups,
+            seed=seed,
+            force=force,
+            workers=Settings.from_env().workers,
             progress=step,
         )
-    dataset = read_folder(arguments.folder)
+    dataset = read_folder(folder)
     kinds = Counter(example.label_kind for example in dataset.examples)
-    if arguments.json:
-        told = {"folder": str(arguments.folder), "n": len(dataset.examples), "by_label_kind": dict(kinds)}
+    if json:
+        told = {"folder": str(folder), "n": len(dataset.examples), "by_label_kind": dict(kinds)}
         output.emit({**told, "drawn": bool(drawn)})
     else:
         output.table(("label kind", "n"), [(kind, str(count)) for kind, count in sorted(kinds.items())])
         already = "" if drawn else " This set was there already, whole and unchanged; nothing was drawn."
-        output.say(f"{len(dataset.examples)} examples in {arguments.folder}.{already}")
-        place = str(arguments.folder)
+        output.say(f"{len(dataset.examples)} examples in {folder}.{already}")
+        place = str(folder)
         output.say(f"Next: rh score-folder {f'./{place}' if place in {DEMO, FEEDBACK} else place}")
     return 0
 
 
-def show(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Say what is in a set of examples: counts, labels, what is odd, and how it would be divided for an evolution."""
+@show_app.command
+def show(config: ShowConfig) -> int:
+    """Show a dataset: counts, labels, problems, and its division for an evolution.
+
+    Example: `rh data show demo`
+    """
     from rewardharness.data.source import split
 
-    opened = open_described(arguments.data, arguments, settings)
+    opened = open_described(config.data, config, Settings.from_env(), quiet=config.quiet)
     examples = opened.dataset.examples
-    pool, audit = split(examples, share=arguments.audit_share, seed=arguments.seed)
+    pool, audit = split(examples, share=config.audit_share, seed=config.seed)
     found = _described(opened)
-    found |= {"audit_share": arguments.audit_share, "seed": arguments.seed}
+    found |= {"audit_share": config.audit_share, "seed": config.seed}
     found |= {"pool": _counts(pool), "audit": _counts(audit)}
-    if arguments.json:
+    if config.json:
         output.emit(found)
     else:
         _print(found, _counts(examples))

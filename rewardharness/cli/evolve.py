@@ -1,19 +1,23 @@
 """`rh evolve`: grow a Library from preferences."""
 
-import argparse
 import shlex
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
 
 from rewardharness.cli import output
-from rewardharness.cli.counts import positive
+from rewardharness.cli.command import WORDS, make_app
 from rewardharness.cli.evolve_report import print_report, report_json, say_places
-from rewardharness.cli.examples import DATA_HELP, add_fields, open_examples
-from rewardharness.cli.judging import add_options, make_judge
+from rewardharness.cli.examples import open_examples
 from rewardharness.cli.leave import ask_leave
+from rewardharness.cli.options import NO_PAID_OPTIONS, PaidRunOptions, RunOptions, record_arguments
 from rewardharness.cli.progress import counter, event_line
-from rewardharness.errors import InputError
+from rewardharness.data.config import DataConfig
+from rewardharness.evolution.config import AUTO, EvolveConfig
+from rewardharness.judging.config import JudgeConfig
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
@@ -21,258 +25,169 @@ if TYPE_CHECKING:
     from rewardharness.evolution.estimate import Estimate
     from rewardharness.evolution.events import Event
     from rewardharness.evolution.plan import Plan
-    from rewardharness.evolution.schedules import Schedule
-    from rewardharness.evolution.stop import Limits
-
-BUILTIN = "builtin"
-"""Spelling of the Orchestrator that needs no model."""
 
 INTERRUPTED = 130
 
 
-def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser("evolve", help="grow a Library from preferences", description=evolve.__doc__)
-    parser.add_argument(
-        "--data",
-        required=True,
-        metavar="DATA",
-        help=f"labelled examples: {DATA_HELP}",
-    )
-    parser.add_argument(
-        "--orchestrator",
-        default=BUILTIN,
-        metavar="MODEL",
-        help=f"who proposes edits: `{BUILTIN}` (default: rules, no model) or a model, spelled as a judge is",
-    )
-    parser.add_argument(
-        "--orchestrator-images", action="store_true", help="show it the images of cited examples (models that see)"
-    )
-    add_fields(parser)
-    add_options(parser)
-    group = parser.add_argument_group("search")
-    group.add_argument(
-        "--schedule",
-        choices=("default", "paper"),
-        default="default",
-        help="ours, or the paper's loop, which has no error control",
-    )
-    group.add_argument("--proposals", type=positive, default=60, metavar="N", help="edits to try (default: 60)")
-    group.add_argument("--iterations", type=positive, default=4, metavar="N", help="iterations of `paper` (default: 4)")
-    group.add_argument(
-        "--batch", type=positive, default=2, metavar="N", help="examples judged between two looks at the evidence"
-    )
-    group.add_argument("--refresh", action="store_true", help="look twice at what an accepted edit flips (models)")
-    group.add_argument("--seed", type=int, default=0, help="the same seed gives the same result (default: 0)")
-    group.add_argument(
-        "--corrections",
-        type=Path,
-        nargs="?",
-        const=Path(),
-        metavar="FILE",
-        help="learn from labels that were corrected in the app; without FILE: those of this data, if there are any",
-    )
-    group.add_argument("--audit-share", type=float, default=0.25, metavar="X", help="put aside for the audit (0.25)")
-    group.add_argument(
-        "--ensemble", type=int, metavar="K", help="self-ensembling to compare with: K times; 0: none; default: as dear"
-    )
-    group.add_argument(
-        "--regression-margin",
-        type=float,
-        default=0.05,
-        metavar="X",
-        help="accuracy that the result may lose on 100 drawn pairs with known faults (0.05)",
-    )
-    _add_budget(parser)
-    run = parser.add_argument_group("run")
-    run.add_argument("--run", dest="run_folder", type=Path, metavar="DIR", help="where the run is kept and resumed")
-    run.add_argument("--restart", action="store_true", help="begin the run anew; what it holds is put aside")
-    run.add_argument("--concurrency", type=positive, metavar="N", help="examples under way at once")
-    run.add_argument("--yes", action="store_true", help="do not ask before spending")
-    run.add_argument("--dry-run", action="store_true", help="say what it would cost, and do nothing")
-    run.add_argument("--json", action="store_true", help="print the report, or the cost, as one JSON object")
-    run.add_argument("--quiet", action="store_true", help="no progress")
-    parser.set_defaults(run=evolve)
+app = make_app(
+    "evolve",
+    "Evolve a Library from labeled preferences.",
+    {"Judge": JudgeConfig, "Data": DataConfig, "Run": PaidRunOptions},
+)
 
 
-def _add_budget(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("budget of the search (the audit comes on top)")
-    group.add_argument(
-        "--budget-calls", type=int, metavar="N", help="judgments at most; one is one example under one context"
-    )
-    group.add_argument("--budget-tokens", type=int, metavar="N", help="tokens at most, judge and Orchestrator together")
-    group.add_argument("--budget-seconds", type=float, metavar="S", help="seconds at most")
-    group.add_argument("--budget-money", type=float, metavar="X", help="money at most; needs prices")
-    group.add_argument(
-        "--price", type=float, nargs=2, metavar=("IN", "OUT"), help="the judge's prices per million tokens"
-    )
-    group.add_argument(
-        "--orchestrator-price", type=float, nargs=2, metavar=("IN", "OUT"), help="the Orchestrator's prices"
-    )
+@app.default
+def evolve(config: Annotated[EvolveConfig, Parameter(name="*")], *, options: PaidRunOptions = NO_PAID_OPTIONS) -> int:
+    """Evolve a Library from labeled preferences.
 
+    Proposes edits, accepts those that the evidence supports, and compares the result on held-out examples. The same
+    command resumes an interrupted run, also after `kill -9`. `--config FILE` reads options from a YAML file.
 
-def evolve(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Evolve a Library from labelled examples: propose edits, keep those that held-out preferences speak for.
-
-    Resumable: the same command goes on where it stopped, also after `kill -9`. Ends with an audit on examples that
-    nothing was decided on.
+    Example: `rh evolve demo --proposals 20`
     """
+    return run(config, options, Settings.from_env())
+
+
+def run(config: EvolveConfig, options: PaidRunOptions, settings: Settings) -> int:
+    """Run an evolution and print its report. Returns the exit status."""
     from rewardharness.evolution.loop import Watch, evolve, finished_report
     from rewardharness.evolution.stop import Stopped
     from rewardharness.runs.records import record_run
 
-    given = argparse.Namespace(**vars(arguments))
-    plan, folder, settings = open_plan(arguments, settings)
-    report = None if arguments.restart else finished_report(plan, folder)
+    config = config.with_defaults(settings)
+    plan, folder, settings = open_plan(config, options, settings)
+    report = None if options.restart else finished_report(plan, folder)
     if report is not None:
-        return _show_finished(arguments, plan, folder, report)
+        return _show_finished(options, plan, folder, report)
     judging = asdict(plan.judge.settings) if plan.judge.settings else None
-    library = arguments.library or settings.library
-    taken = {"ties": arguments.ties, "corrections": arguments.corrections, "cache": settings.home / "cache"}
-    skipped = plan.dataset.skipped_json()
-    record = record_run(vars(given), settings, library=library, how=judging, taken=taken, skipped_rows=skipped)
-    begun = (folder / "checkpoint.json").exists() and not arguments.restart
+    taken = {
+        "ties": _ties(config, plan.dataset, plan.corrections),
+        "corrections": _corrections_file(config, settings, plan.dataset),
+    }
+    record = record_run(
+        record_arguments(config, options),
+        settings,
+        config=config,
+        how=judging,
+        taken={**taken, "cache": settings.home / "cache"},
+        skipped_rows=plan.dataset.skipped_json(),
+    )
+    begun = (folder / "checkpoint.json").exists() and not options.restart
     if not begun:
         plan.check_budget()
-    if not arguments.quiet or arguments.dry_run:
+    if not options.quiet or options.dry_run:
         _tell_cost(plan, folder, begun)
-    if arguments.dry_run:
-        if arguments.json:
+    if options.dry_run:
+        if options.json:
             output.emit(_cost_json(plan, folder, begun=begun))
         return 0
     if not begun:
-        _ask_leave(plan, arguments.yes)
-    watch = Watch(on_event=_teller(arguments.quiet), on_progress=counter(arguments.quiet))
+        _ask_leave(plan, options.yes)
+    watch = Watch(on_event=_teller(options.quiet), on_progress=counter(options.quiet))
     how = "Ending after the judgments under way; Ctrl-C again ends at once."
     try:
         with watch.stop.listening(lambda: output.note(how)):
-            report = evolve(plan, folder, watch, restart=arguments.restart, disks=(settings.home,), record=record)
+            report = evolve(plan, folder, watch, restart=options.restart, disks=(settings.home,), record=record)
     except (Stopped, KeyboardInterrupt):
-        output.note(f"Stopped; nothing is lost. Go on with: {_again(arguments, folder)}")
+        output.note(f"Stopped; nothing is lost. Go on with: {_again(options, folder)}")
         return INTERRUPTED
-    if arguments.json:
+    if options.json:
         output.emit(report_json(report, folder))
     else:
         print_report(report, folder)
     return 0
 
 
-def _show_finished(arguments: argparse.Namespace, plan: "Plan", folder: Path, report: dict[str, Any]) -> int:
+def _show_finished(options: RunOptions, plan: "Plan", folder: Path, report: dict[str, Any]) -> int:
     """Show what came of a run that is over. Nothing is spent on it."""
-    if not arguments.quiet or arguments.dry_run:
+    if not options.quiet or options.dry_run:
         output.note(f"The run in {folder} is complete; nothing is left to judge. --restart begins it anew.")
-    if arguments.json:
-        output.emit(_cost_json(plan, folder, finished=True) if arguments.dry_run else report_json(report, folder))
-    elif arguments.dry_run:
+    if options.json:
+        output.emit(_cost_json(plan, folder, finished=True) if options.dry_run else report_json(report, folder))
+    elif options.dry_run:
         say_places(folder)
     else:
         print_report(report, folder)
     return 0
 
 
-def open_plan(arguments: argparse.Namespace, settings: Settings) -> tuple["Plan", Path, Settings]:
-    """Open everything that a run is about; choose where it is kept, and where answers are remembered."""
-    dataset = open_examples(arguments.data, arguments, settings)
-    corrections = _corrections(arguments, settings, dataset)
-    folder, settings = _place(arguments, settings, dataset)
-    return _make_plan(arguments, settings, dataset, corrections), folder, settings
+def open_plan(config: EvolveConfig, options: RunOptions, settings: Settings) -> tuple["Plan", Path, Settings]:
+    """Open everything that a run needs, and choose its folder and cache."""
+    from rewardharness.evolution.job import make_plan, open_orchestrator
+    from rewardharness.evolution.regression import regression_set
+
+    dataset = open_examples(config.data, config, settings, quiet=options.quiet)
+    corrections = _corrections(config, settings, dataset, options.quiet)
+    folder, config, settings = _place(config, options, settings, dataset)
+    plan = make_plan(
+        dataset,
+        config.open_library(settings),
+        config.open_judge(settings, ties=_ties(config, dataset, corrections)),
+        open_orchestrator(config.orchestrator, settings, images=config.orchestrator_images),
+        config.make_schedule(settings),
+        settings,
+        concurrency=config.concurrency,
+        seed=config.seed,
+        audit_share=config.audit_share,
+        limits=config.make_limits(settings),
+        samples=config.ensemble,
+        regression=regression_set(settings, config.regression_margin),
+        corrections=corrections,
+    )
+    return plan, folder, settings
 
 
-def manifest_of(arguments: argparse.Namespace, settings: Settings) -> dict[str, Any]:
-    """Say what `rh evolve` would be about, without judging anything."""
-    return open_plan(arguments, settings)[0].manifest
+def manifest_of(config: EvolveConfig, options: RunOptions, settings: Settings) -> dict[str, Any]:
+    """Return the manifest that a run would have, without judging anything."""
+    return open_plan(config, options, settings)[0].manifest
 
 
-def _place(arguments: argparse.Namespace, settings: Settings, dataset: "Dataset") -> tuple[Path, Settings]:
-    """Choose the run folder, and where answers are remembered.
+def _ties(config: EvolveConfig, dataset: "Dataset", corrections: Mapping[str, str]) -> bool:
+    """Return whether the judge may answer `tie`: on request, and if labels have ties."""
+    from rewardharness.schema import TIE
 
-    A run always remembers its answers, or resuming would pay for them twice; with --no-cache it keeps them to itself.
+    return config.ties or TIE in {*(example.preference for example in dataset.examples), *corrections.values()}
+
+
+def _place(
+    config: EvolveConfig, options: RunOptions, settings: Settings, dataset: "Dataset"
+) -> tuple[Path, EvolveConfig, Settings]:
+    """Choose the run folder and the cache.
+
+    A run always caches its judgments, or resuming would pay for them twice; with --no-cache the cache is its own.
     """
     from rewardharness.files import content_id
 
-    what = [dataset.digest, arguments.judge, arguments.protocol, arguments.orchestrator, arguments.library]
-    what += [arguments.schedule, arguments.seed]
-    folder = arguments.run_folder or settings.home / "runs" / f"evolve-{content_id(what)[:12]}"
-    if arguments.no_cache:
-        arguments.no_cache = False
+    what: list[Any] = [dataset.digest, config.judge, config.protocol, config.orchestrator, config.library]
+    what += [config.schedule, config.seed]
+    folder = options.run_folder or settings.home / "runs" / f"evolve-{content_id(what)[:12]}"
+    if config.no_cache:
+        config = replace(config, no_cache=False)
         settings = replace(settings, home=folder.with_name(f"{folder.name}-cache"))
-    return folder, settings
+    return folder, config, settings
 
 
-def _make_plan(
-    arguments: argparse.Namespace, settings: Settings, dataset: "Dataset", corrections: dict[str, str]
-) -> "Plan":
-    from rewardharness.evolution.job import make_plan, open_orchestrator
-    from rewardharness.evolution.regression import regression_set
-    from rewardharness.library.opening import open_library
-    from rewardharness.schema import TIE
+def _corrections_file(config: EvolveConfig, settings: Settings, dataset: "Dataset") -> Path | None:
+    """Return the file with corrected labels; None if there is none."""
+    from rewardharness.data.corrections import corrections_file
 
-    labels = [*(example.preference for example in dataset.examples), *corrections.values()]
-    arguments.ties = arguments.ties or TIE in labels
-    return make_plan(
-        dataset,
-        open_library(arguments.library or settings.library),
-        make_judge(arguments, settings),
-        open_orchestrator(arguments.orchestrator, settings, images=arguments.orchestrator_images),
-        _make_schedule(arguments),
-        settings,
-        concurrency=arguments.concurrency,
-        seed=arguments.seed,
-        audit_share=arguments.audit_share,
-        limits=_make_limits(arguments, settings),
-        samples=arguments.ensemble,
-        regression=regression_set(settings, arguments.regression_margin),
-        corrections=corrections,
-    )
-
-
-def _corrections(arguments: argparse.Namespace, settings: Settings, dataset: "Dataset") -> dict[str, str]:
-    """Labels that a person has corrected, by id of the example."""
-    from rewardharness.data.corrections import corrected_labels, corrections_file, read_corrections
-
-    if arguments.corrections == Path():
+    if config.corrections == AUTO:
         usual = corrections_file(settings.home, dataset.digest)
-        arguments.corrections = usual if usual.exists() else None
-    if arguments.corrections is None:
+        return usual if usual.exists() else None
+    return Path(config.corrections) if config.corrections else None
+
+
+def _corrections(config: EvolveConfig, settings: Settings, dataset: "Dataset", quiet: bool) -> dict[str, str]:
+    """Return corrected labels by id of the example."""
+    from rewardharness.data.corrections import corrected_labels, read_corrections
+
+    file = _corrections_file(config, settings, dataset)
+    if file is None:
         return {}
-    right, problems = corrected_labels(dataset, read_corrections(arguments.corrections))
-    for problem in () if arguments.quiet else problems:
+    right, problems = corrected_labels(dataset, read_corrections(file))
+    for problem in () if quiet else problems:
         output.note(problem)
     return right
-
-
-def _make_schedule(arguments: argparse.Namespace) -> "Schedule":
-    from rewardharness.evolution.paper import PaperSchedule
-    from rewardharness.evolution.schedules import DefaultSchedule
-
-    if arguments.schedule == "paper":
-        return PaperSchedule(iterations=arguments.iterations)
-    schedule = DefaultSchedule(proposals=arguments.proposals, batch=arguments.batch, refresh=arguments.refresh)
-    # Where judgments cost no request, pruning may look at everything.
-    return replace(schedule, prune_share=1.0) if arguments.judge == "measured" else schedule
-
-
-def _make_limits(arguments: argparse.Namespace, settings: Settings) -> "Limits":
-    from rewardharness.evolution.stop import Budget, Limits, Price
-
-    price = Price(*(arguments.price or (settings.price_input, settings.price_output)))
-    other = Price(*(arguments.orchestrator_price or (None, None)))
-    for name in ("budget_calls", "budget_tokens", "budget_seconds", "budget_money"):
-        value = getattr(arguments, name)
-        if value is not None and not value > 0:
-            option = name.replace("_", "-")
-            raise InputError(f"--{option} {value} allows nothing.", next_step="Give a number above 0.")
-    if arguments.budget_money is not None:
-        unknown = [name for name, each in (("--price", price), ("--orchestrator-price", other)) if each.input is None]
-        if arguments.orchestrator == BUILTIN:
-            unknown = [name for name in unknown if name == "--price"]
-        if unknown:
-            raise InputError(
-                f"A budget of money cannot be kept without knowing prices: {', '.join(unknown)}.",
-                next_step="Give the prices per million tokens, or another budget.",
-            )
-    budget = Budget(arguments.budget_calls, arguments.budget_tokens, arguments.budget_seconds, arguments.budget_money)
-    return Limits(budget, price, other)
 
 
 def _tell_cost(plan: "Plan", folder: Path, begun: bool) -> None:
@@ -341,9 +256,9 @@ def _teller(quiet: bool) -> "Any":
     return tell
 
 
-def _again(arguments: argparse.Namespace, folder: Path) -> str:
+def _again(options: RunOptions, folder: Path) -> str:
     """The command that goes on."""
-    words = [word for word in arguments.words if word != "--restart"]
-    if arguments.run_folder is None and "--run" not in words:
+    words = [word for word in WORDS.get() if word != "--restart"]
+    if options.run_folder is None and "--run" not in words:
         words += ["--run", str(folder)]
     return "rh " + shlex.join(words)

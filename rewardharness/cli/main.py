@@ -8,22 +8,15 @@ from collections.abc import Callable, Sequence
 
 from rewardharness import __version__
 from rewardharness.cli import (
-    benchmark,
-    bulk,
     cache,
     command,
-    data,
     doctor,
-    evolve,
     hub,
     library,
     output,
     release,
-    replay,
     reproduce,
     runs,
-    score,
-    serve,
     vllm,
     web,
 )
@@ -51,26 +44,19 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"rh {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for module in (
-        score,
         library,
         release,
-        evolve,
         runs,
-        benchmark,
-        replay,
         reproduce,
         hub,
-        data,
-        bulk,
         web,
-        serve,
         vllm,
         cache,
         doctor,
     ):
         module.register(commands)
-    for name, summary in command.COMMANDS.items():
-        commands.add_parser(name, help=summary, add_help=False)
+    for name, found in command.COMMANDS.items():
+        commands.add_parser(name, help=found.summary, add_help=False)
     return parser
 
 
@@ -80,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit status, see `rh --help`.
     """
-    words = benchmark.completed(sys.argv[1:] if argv is None else argv)
+    words = list(sys.argv[1:] if argv is None else argv)
     settings = None
     arguments = None
     if not (words and words[0] in command.COMMANDS):

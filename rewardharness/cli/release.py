@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from rewardharness.cli import output
-from rewardharness.cli.judging import add_options, explicit_judge, read_how
+from rewardharness.cli.judging import add_options, judge_config
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
@@ -123,7 +123,8 @@ def _make(arguments: argparse.Namespace) -> int:
     path: Path | None = arguments.output
     if path is None and not arguments.dry_run:
         raise InputError("Nothing says where the release is to be written.", next_step="Give -o release.json.")
-    options = JudgeOptions(ties=arguments.ties, subagent=read_how(arguments), router=arguments.router)
+    config = judge_config(arguments)
+    options = JudgeOptions(ties=arguments.ties, subagent=config.subagent, router=config.router)
     figures = [figure for report in arguments.card for figure in read_report(report)]
     library = open_library(arguments.what)
     made = make_release(arguments.judge, library, options, model_revision=arguments.model_revision, evaluation=figures)
@@ -155,7 +156,7 @@ def _verify(arguments: argparse.Namespace, settings: Settings) -> int:
     names = [each.name for each in found.figures]
     card = {"id": found.card_id, "reported": names if reported else [], "unverified": [] if reported else names}
     told: dict[str, Any] = {"id": found.id, "remarks": remarks(found), "endpoints": [], "card": card}
-    endpoint = explicit_judge(arguments, settings)
+    endpoint = judge_config(arguments).endpoint(settings)
     asked = endpoint is not None or (settings.judge != MEASURED and found.judge != MEASURED)
     if asked:
         options = JudgeOptions(cache=False, router=arguments.router)

@@ -1,6 +1,5 @@
 """`rh replay`: run something again from its record, and say whether it comes out the same."""
 
-import argparse
 import re
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, chdir, nullcontext, redirect_stdout
@@ -9,10 +8,18 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cyclopts import Parameter
+
+from rewardharness.bulk.config import DatasetOutput
 from rewardharness.cli import benchmark, bulk, evolve, output, score
+from rewardharness.cli.command import WORDS, make_app
 from rewardharness.cli.leave import ask_leave
+from rewardharness.cli.options import PaidRunOptions, RunOptions
 from rewardharness.cli.work import OUTCOME
+from rewardharness.codec import to_json
 from rewardharness.errors import HarnessError, RunError
+from rewardharness.jobs import JobConfig, read_config
+from rewardharness.runs.replay import TOLERANCE
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
@@ -30,10 +37,12 @@ SHOWN = 10
 class Replayable:
     """A kind of run that can be replayed."""
 
-    run: Callable[[argparse.Namespace, Settings], int]
-    """The command."""
-    about: Callable[[argparse.Namespace, Settings], Mapping[str, Any]]
-    """The manifest that the command would give its run folder now. Nothing is judged for it."""
+    run: Callable[..., int]
+    """Runs it, with a configuration, options and settings."""
+    about: Callable[[Any, RunOptions, Settings], Mapping[str, Any]]
+    """Makes the manifest that the run folder would have now. Nothing is judged for it."""
+    options: type[RunOptions] = RunOptions
+    """Options of its command."""
     library: str = ""
     """Where a run folder keeps the Library that it began with; empty: it does not."""
     report: str = ""
@@ -41,76 +50,105 @@ class Replayable:
 
 
 COMMANDS: Mapping[str, Replayable] = {
-    "score-folder": Replayable(score.score_folder, score.manifest_of),
-    "benchmark": Replayable(benchmark.run, benchmark.manifest_of, report="report.json"),
-    "rank-folder": Replayable(bulk.rank_folder, bulk.rank_manifest, report=OUTCOME),
+    "score-folder": Replayable(score.run_folder, score.manifest_of),
+    "benchmark": Replayable(
+        benchmark.run, benchmark.manifest_of, options=benchmark.BenchmarkOptions, report="report.json"
+    ),
+    "rank-folder": Replayable(bulk.rank_folder, bulk.rank_manifest, options=bulk.RankOptions, report=OUTCOME),
     "filter-dataset": Replayable(bulk.filter_dataset, bulk.filter_manifest, report=OUTCOME),
     "preference-data": Replayable(bulk.preference_data, bulk.pairs_manifest, report=OUTCOME),
-    "evolve": Replayable(evolve.evolve, evolve.manifest_of, library="versions/0000", report="report.json"),
+    "evolve": Replayable(
+        evolve.run, evolve.manifest_of, options=PaidRunOptions, library="versions/0000", report="report.json"
+    ),
 }
 """What can be replayed, by the `command` of its manifest."""
 
 
-def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "replay", help="run something again, and compare what comes of it", description=replay.__doc__
-    )
-    parser.add_argument("which", metavar="RUN", help="a run folder, or the name of one in RH_HOME")
-    parser.add_argument("--to", type=Path, metavar="DIR", help="where the replay is kept (default: RUN-replay)")
-    parser.add_argument(
-        "--tolerance",
-        type=float,
-        metavar="X",
-        help="how far a margin may move where a model is asked anew (default: 0.1); elsewhere not at all",
-    )
-    parser.add_argument("--no-cache", action="store_true", help="measure and ask anew; use nothing that is remembered")
-    parser.add_argument("--yes", action="store_true", help="do not ask before spending")
-    parser.add_argument("--dry-run", action="store_true", help="say what has changed since, and do nothing")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--quiet", action="store_true", help="no progress")
-    parser.set_defaults(run=replay)
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class ReplayOptions:
+    """Options of a replay."""
+
+    to: Path | None = None
+    """Folder of the replay (default: RUN-replay)."""
+    tolerance: float = TOLERANCE
+    """Largest accepted change of a margin where a model was queried again; other margins must be identical."""
+    no_cache: bool = False
+    """Measure and query again instead of using cached results."""
+    yes: bool = False
+    """Do not ask before spending."""
+    dry_run: bool = False
+    """Print what has changed since, and do nothing."""
+    json: bool = False
+    """Print one JSON object."""
+    quiet: bool = False
+    """Print no progress."""
 
 
-def replay(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Run something again from its record into a new folder, and compare: same judgments, margins to the last digit.
+_DEFAULT = ReplayOptions()
+app = make_app("replay", "Run a job again, and compare the results.")
 
-    Says before it starts what has changed since: code, data, Library, judge. Ends with status 1 when results differ.
-    The same command goes on with a replay that was interrupted.
+
+@app.default
+def replay(run: str, /, *, options: ReplayOptions = _DEFAULT) -> int:
+    """Run a job again with the configuration of its run folder, into a new folder, and compare the results.
+
+    Prints first what has changed since: code, data, Library, judge. The exit status is 1 if results differ. The same
+    command resumes an interrupted replay.
+
+    Example: `rh replay RUN --dry-run`
+
+    Args:
+        run: A run folder, or the name of one in RH_HOME.
+        options: Options.
     """
+    return replay_run(run, options, Settings.from_env())
+
+
+def replay_run(which: str, arguments: ReplayOptions, settings: Settings) -> int:
+    """Replay a run. Returns the exit status."""
     from rewardharness.runs.records import read_record
 
-    run = _find(arguments.which, settings)
+    run = _find(which, settings)
     record = read_record(run)
     kind = _check_replayable(run, record)
     to = _destination(arguments.to.absolute() if arguments.to else None, run, record)
     settings = replace(settings, home=settings.home.absolute())
     sitting = record["sittings"][-1]
     with _inside(Path(sitting["folder"])):
-        given, changed = _given(kind, sitting, arguments, to)
-        given.replays = {"folder": str(run), "created": record["created"]}
-        changed += [*_changes_around(sitting), *_changes_about(record, kind, run, given, settings)]
+        config, changed = _given(run, to, sitting, arguments.no_cache)
+        options = kind.options(
+            run_folder=to,
+            quiet=arguments.quiet or arguments.json,
+            replays={"folder": str(run), "created": record["created"]},
+            **({"yes": arguments.yes} if issubclass(kind.options, PaidRunOptions) else {}),
+        )
+        config, differences = _changes_about(record, kind, run, (config, options), settings)
+        changed += [*_changes_around(sitting), *differences]
         for line in changed:
             output.note(f"Changed since: {line}")
         if arguments.dry_run:
             _tell_plan(arguments.json, run, to, changed)
             return 0
-        _ask_about_addresses(given, arguments.yes)
+        _ask_about_addresses(config, arguments.yes)
         with redirect_stdout(StringIO()):  # what the command has to say is not the outcome of the replay
-            status = kind.run(given, settings)
+            token = WORDS.set((*_without_run(sitting["words"]), "--run", str(to)))
+            try:
+                status = kind.run(config, options, settings)
+            finally:
+                WORDS.reset(token)
     if status == INTERRUPTED:
         output.note(f"Go on with: rh replay {run} --to {to}")
         return status
     return _conclude(kind, (run, to), changed, arguments)
 
 
-def _conclude(kind: Replayable, folders: tuple[Path, Path], changed: list[str], arguments: argparse.Namespace) -> int:
+def _conclude(kind: Replayable, folders: tuple[Path, Path], changed: list[str], arguments: ReplayOptions) -> int:
     """Compare the run with its replay, keep the comparison beside the replay, and say what came of it."""
     from rewardharness.files import write_json
-    from rewardharness.runs.replay import TOLERANCE
 
     run, to = folders
-    outcome = _compare(kind, run, to, TOLERANCE if arguments.tolerance is None else arguments.tolerance)
+    outcome = _compare(kind, run, to, arguments.tolerance)
     found = {"same": outcome.same, "run": str(run), "replay": str(to), "changed": changed, **_outcome_json(outcome)}
     write_json(to / "replay.json", found)
     if arguments.json:
@@ -129,7 +167,7 @@ def _find(which: str, settings: Settings) -> Path:
 
 
 def _check_replayable(run: Path, record: Mapping[str, Any]) -> Replayable:
-    from rewardharness.runs.records import MASK
+    from rewardharness.runs.records import CONFIG, MASK
     from rewardharness.runs.store import is_running
 
     kind = COMMANDS.get(str(record["about"].get("command")))
@@ -145,7 +183,10 @@ def _check_replayable(run: Path, record: Mapping[str, Any]) -> Replayable:
             f"{run} is not finished: it was {how}.",
             next_step=f"Finish it first: cd {last['folder']} && rh {' '.join(last['words'])}",
         )
-    masked = [word for word in last["words"] if MASK in word]
+    job, config = read_config(run)
+    if COMMANDS.get(job) is not kind:
+        raise RunError(f"The run folder {run} contradicts itself: {CONFIG} is that of another kind of run.")
+    masked = [str(value) for value in vars(config).values() if MASK in str(value)]
     if masked:
         raise RunError(
             f"The record of {run} keeps no passwords, and the run was given one: {masked[0]}.",
@@ -185,57 +226,28 @@ def _inside(folder: Path) -> AbstractContextManager[None]:
     return nullcontext()
 
 
-def _given(
-    kind: Replayable, sitting: Mapping[str, Any], arguments: argparse.Namespace, to: Path
-) -> tuple[argparse.Namespace, list[str]]:
-    """The arguments of the run, with the folder of the replay; and which of them this version understands otherwise."""
-    from rewardharness.cli.main import make_parser
-
-    words = _without_run(sitting["words"])
-    try:
-        given = make_parser().parse_args(words)
-    except SystemExit:
-        raise RunError(
-            f"This version does not understand the command of the run: rh {' '.join(sitting['words'])}",
-            next_step="Replay it with the version that ran it, or give the command anew.",
-        ) from None
-    if given.run is not kind.run:
-        raise RunError("The record of the run contradicts itself: its command is another than its kind.")
-    given.words = [*words, "--run", str(to)]
-    for name in () if getattr(given, "release", None) else ("judge", "library"):
-        taken = sitting["arguments"].get(name)
-        if getattr(given, name) is None and isinstance(taken, str):
-            setattr(given, name, taken)  # what the environment said then
-    own = {"run_folder": to, "restart": False, "dry_run": False, "json": False, "yes": arguments.yes}
-    own |= {"for_library": None, "copy_best": None, "push": None}  # a replay writes into its own folder alone
-    if isinstance(getattr(given, "output", None), Path):
-        own["output"] = to / OUTPUT / given.output.name
-    own |= {"quiet": arguments.quiet or arguments.json, "no_cache": arguments.no_cache or given.no_cache}
+def _given(run: Path, to: Path, sitting: Mapping[str, Any], no_cache: bool) -> tuple[JobConfig, list[str]]:
+    """Return the configuration of the run, and which defaults have changed since."""
+    _, config = read_config(run)
     changed = [
-        f"the default of {name.replace('_', ' ')} ({_short(was)} and {_short(is_now)})"
-        for name, was in sitting["arguments"].items()
-        if hasattr(given, name) and name not in own and (is_now := _plain(getattr(given, name))) != was
+        f"the default of {name.replace('_', ' ')} ({_short(was)} and {_short(value)})"
+        for name, value in vars(config).items()
+        if name in sitting["arguments"]
+        and (was := sitting["arguments"][name]) != (list(value) if isinstance(value, tuple) else to_json(value))
     ]
-    for name, value in own.items():
-        if hasattr(given, name):
-            setattr(given, name, value)
-    return given, changed
+    own: dict[str, Any] = {"no_cache": no_cache or config.no_cache}
+    if isinstance(config, DatasetOutput):  # a replay writes only into its own folder
+        own |= {"output": to / OUTPUT / config.output.name, "push": None}
+    return replace(config, **own), changed
 
 
-def _plain(value: Any) -> Any:
-    """An argument as a record writes it."""
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    return str(value) if isinstance(value, Path) else value
-
-
-def _ask_about_addresses(given: argparse.Namespace, yes: bool) -> None:
+def _ask_about_addresses(config: JobConfig, yes: bool) -> None:
     """Ask before images and a key go to an address that a record names: a run folder may be somebody else's.
 
     Raises:
         InputError: If the answer is no, or there is nobody to ask.
     """
-    texts = [str(value) for value in vars(given).values() if isinstance(value, str | list)]
+    texts = [str(value) for value in vars(config).values() if isinstance(value, str | tuple)]
     addresses = sorted({found for text in texts for found in _ADDRESS.findall(text)})
     if addresses:
         output.note(f"The replay sends images, and your key where you have set one, to {', '.join(addresses)}.")
@@ -243,7 +255,7 @@ def _ask_about_addresses(given: argparse.Namespace, yes: bool) -> None:
 
 
 def _without_run(words: list[str]) -> list[str]:
-    """The words of a command without the folder that its run was kept in."""
+    """Return the words of a command without its run folder."""
     kept: list[str] = []
     skip = False
     for word in words:
@@ -276,8 +288,12 @@ def _changes_around(sitting: Mapping[str, Any]) -> list[str]:
 
 
 def _changes_about(
-    record: Mapping[str, Any], kind: Replayable, run: Path, given: argparse.Namespace, settings: Settings
-) -> list[str]:
+    record: Mapping[str, Any],
+    kind: Replayable,
+    run: Path,
+    given: tuple[JobConfig, RunOptions],
+    settings: Settings,
+) -> tuple[JobConfig, list[str]]:
     """Say what the run was about and this one is not. A Library that changed is taken from the run, where it keeps it.
 
     Raises:
@@ -286,14 +302,15 @@ def _changes_about(
     about = record["about"]
     kept = run / kind.library if kind.library else None
     changes = []
+    config, options = given
     try:
-        now = _about(kind, given, settings)
+        now = kind.about(config, options, settings)
     except HarnessError as error:
         now, trouble = {}, error
     if kept is not None and kept.is_dir() and now.get("library_id") != about.get("library_id"):
-        spec, given.library = given.library, str(kept)
+        spec, config = config.library, replace(config, library=str(kept))
         try:
-            now = _about(kind, given, settings)
+            now = kind.about(config, options, settings)
             changes.append(f"the Library {spec}; the one that the run began with is taken, {kept}")
         except HarnessError as error:
             now, trouble = {}, error
@@ -305,11 +322,7 @@ def _changes_about(
     for key in sorted({*about, *now} - {"started"}):
         if about.get(key) != now.get(key):
             changes.append(f"{key.replace('_', ' ')} ({_short(about.get(key))} and {_short(now.get(key))})")
-    return changes
-
-
-def _about(kind: Replayable, given: argparse.Namespace, settings: Settings) -> Mapping[str, Any]:
-    return kind.about(argparse.Namespace(**vars(given)), settings)
+    return config, changes
 
 
 def _short(value: Any) -> str:

@@ -1,14 +1,18 @@
 """`rh score` and `rh score-folder`."""
 
-import argparse
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+from cyclopts import Parameter
+
+from rewardharness.bulk.config import ScoreConfig
 from rewardharness.cli import output
-from rewardharness.cli.counts import positive
-from rewardharness.cli.examples import DATA_HELP, add_fields, open_examples
-from rewardharness.cli.judging import add_options, open_judging
+from rewardharness.cli.command import make_app
+from rewardharness.cli.examples import open_examples
+from rewardharness.cli.options import NO_OPTIONS, RunOptions, record_arguments
+from rewardharness.data.config import DataConfig
+from rewardharness.judging.config import DEFAULT_JUDGE, JudgeConfig, RewardConfig
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
@@ -22,63 +26,71 @@ if TYPE_CHECKING:
 NOT_JUDGED = 3
 """Exit status when the work was done but something could not be judged."""
 
-MODEL_CONCURRENCY = 32
-"""Examples under way at once with a model; the endpoint pool decides how many requests that makes."""
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class ScoreOptions:
+    """One edit, and what is printed about it."""
+
+    source: Path
+    """Source image."""
+    candidate: tuple[Path, ...]
+    """Edited image; up to four, named A, B, C, D. A single one is scored alone. May be repeated."""
+    instruction: str
+    """Edit instruction."""
+    json: bool = False
+    """Print one JSON object."""
+    show_chain: bool = False
+    """Print the reasoning chain."""
+    save_overlays: Path | None = None
+    """Folder in which overlay images of the observations are saved as PNG."""
 
 
-def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the commands to the parser."""
-    one = commands.add_parser("score", help="judge the candidates of one edit", description=score.__doc__)
-    one.add_argument("--source", type=Path, required=True, metavar="IMAGE", help="the image before")
-    one.add_argument(
-        "--candidate",
-        type=Path,
-        required=True,
-        action="append",
-        metavar="IMAGE",
-        help="an edited image; give it up to four times, they are called A, B, C, D; a single one is scored alone",
-    )
-    one.add_argument("--instruction", required=True, metavar="TEXT", help="the edit that was asked for")
-    add_options(one, release=True)
-    one.add_argument("--json", action="store_true", help="print one JSON object")
-    one.add_argument("--show-chain", action="store_true", help="print the reasoning chain")
-    one.add_argument("--save-overlays", type=Path, metavar="DIR", help="save the pictures of the observations as PNG")
-    one.set_defaults(run=score)
-
-    many = commands.add_parser("score-folder", help="judge a set of examples", description=score_folder.__doc__)
-    many.add_argument("data", metavar="DATA", help=DATA_HELP)
-    add_fields(many)
-    add_options(many, release=True)
-    many.add_argument("--json", action="store_true", help="print one JSON object")
-    many.add_argument("--concurrency", type=positive, metavar="N", help="examples under way at once")
-    many.add_argument("--run", dest="run_folder", type=Path, metavar="DIR", help="where results are kept and resumed")
-    many.add_argument("--restart", action="store_true", help="judge everything anew; old results are kept aside")
-    many.add_argument("--limit", type=positive, metavar="N", help="judge the first N examples only")
-    many.add_argument("--dry-run", action="store_true", help="say what would be judged, and judge nothing")
-    many.add_argument("--quiet", action="store_true", help="no progress")
-    many.set_defaults(run=score_folder)
+score_app = make_app("score", "Judge the candidates of one edit.", {"Judge": JudgeConfig})
+folder_app = make_app(
+    "score-folder",
+    "Judge a dataset.",
+    {"Judge": JudgeConfig, "Data": DataConfig, "Run": RunOptions},
+)
+apps = {"score": score_app, "score-folder": folder_app}
 
 
-def score(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Judge which of 2 to 4 candidates people would prefer, or score a single one. By default: no model, no network."""
+@folder_app.default
+def score_folder(config: Annotated[ScoreConfig, Parameter(name="*")], *, options: RunOptions = NO_OPTIONS) -> int:
+    """Judge each example of a dataset; with labels, report agreement per kind of label.
+
+    The same command resumes an interrupted run. `--config FILE` reads options from a YAML file.
+
+    Example: `rh score-folder demo --limit 20`
+    """
+    return run_folder(config, options, Settings.from_env())
+
+
+@score_app.default
+def score(options: ScoreOptions, *, judge: Annotated[RewardConfig, Parameter(name="*")] = DEFAULT_JUDGE) -> int:
+    """Predict which of 2 to 4 candidates people prefer, or score a single one. The default judge needs no model.
+
+    Example: `rh score --source in.png --candidate a.png --candidate b.png --instruction "make the car red"`
+    """
     from rewardharness.judging.evaluate import evaluate
     from rewardharness.judgments import judgment_json
     from rewardharness.schema import Example, ImageInput
 
     example = Example(
-        id=arguments.source.stem,
-        instruction=arguments.instruction,
-        source=ImageInput(f"source {arguments.source}", arguments.source),
-        candidates=tuple(ImageInput(f"candidate {path}", path) for path in arguments.candidate),
+        id=options.source.stem,
+        instruction=options.instruction,
+        source=ImageInput(f"source {options.source}", options.source),
+        candidates=tuple(ImageInput(f"candidate {path}", path) for path in options.candidate),
     )
-    judge, library, release = open_judging(arguments, settings, pictures=arguments.save_overlays is not None)
-    [(_, judgment)] = evaluate(judge, library, [example])
-    if arguments.save_overlays is not None:
-        _save_overlays(judgment, arguments.save_overlays)
-    if arguments.json:
+    opened = judge.open(Settings.from_env(), pictures=options.save_overlays is not None)
+    release = opened.release
+    [(_, judgment)] = evaluate(opened.judge, opened.library, [example])
+    if options.save_overlays is not None:
+        _save_overlays(judgment, options.save_overlays)
+    if options.json:
         output.emit(judgment_json(judgment) | ({"release": release.id} if release else {}))
     else:
-        _print_judgment(judgment, arguments.show_chain)
+        _print_judgment(judgment, options.show_chain)
         if release is not None:
             output.say(f"Release {release.id[:12]}")
     return 0 if judgment.judged else NOT_JUDGED
@@ -108,54 +120,56 @@ class _Work:
         return caution(f"The Library {of_release}")
 
 
-def _open_work(arguments: argparse.Namespace, settings: Settings) -> _Work:
+def _open_work(config: ScoreConfig, options: RunOptions, settings: Settings) -> _Work:
+    dataset = open_examples(config.data, config, settings, quiet=options.quiet)
     from rewardharness.judging.identity import JudgeIdentity
 
-    dataset = open_examples(arguments.data, arguments, settings)
-    judge, library, release = open_judging(arguments, settings)
+    judge, library, release = config.open(settings)
     identity = JudgeIdentity.of(judge, library, release.id if release else None)
     manifest = {
         "command": "score-folder",
         "data": dataset.digest,
         **identity.to_json(),
-        "ties": release.settings["ties"] if release else arguments.ties,
-        **({"allow_ungradable": True} if arguments.allow_ungradable else {}),
+        "ties": release.settings["ties"] if release else config.ties,
+        **({"allow_ungradable": True} if config.allow_ungradable else {}),
         **({"skipped_rows": len(dataset.skipped)} if dataset.skipped else {}),
     }
     return _Work(dataset, judge, library, release, identity, manifest)
 
 
-def manifest_of(arguments: argparse.Namespace, settings: Settings) -> dict[str, Any]:
-    """Say what `rh score-folder` would be about, without judging anything."""
-    return _open_work(arguments, settings).manifest
+def manifest_of(config: ScoreConfig, options: RunOptions, settings: Settings) -> dict[str, Any]:
+    """Return the manifest that a run would have, without judging anything."""
+    return _open_work(config, options, settings).manifest
 
 
-def score_folder(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Judge every example of a set, resumably; with labels, report agreement per kind of label."""
+def run_folder(config: ScoreConfig, options: RunOptions, settings: Settings) -> int:
+    """Judge a dataset and print the report. Returns the exit status."""
     from rewardharness.judging.evaluate import evaluate
     from rewardharness.judging.report import make_report, report_json
     from rewardharness.judgments import judgment_from_json, result_line
     from rewardharness.runs.records import record_run
     from rewardharness.runs.store import RunFolder
 
-    work = _open_work(arguments, settings)
-    dataset, judge, library, manifest = work.dataset.first(arguments.limit), work.judge, work.library, work.manifest
+    config = config.with_defaults(settings)
+    work = _open_work(config, options, settings)
+    dataset, judge, library, manifest = work.dataset.first(config.limit), work.judge, work.library, work.manifest
     examples = dataset.examples
-    concurrency = arguments.concurrency or judge.concurrency
-    folder = arguments.run_folder or _default_run(settings, manifest)
-    if arguments.dry_run:
+    concurrency = config.concurrency or judge.concurrency
+    folder = options.run_folder or _default_run(settings, manifest)
+    if options.dry_run:
         output.say(f"{len(examples)} examples of {dataset.name}, judge {judge.name}, Library {library.id[:12]}.")
         output.say(f"Results would go to {folder}. Nothing was judged.")
         return 0
     how = asdict(judge.settings) if judge.settings else None
-    taken = None if work.release else arguments.library or settings.library
-    record = record_run(vars(arguments), settings, library=taken, how=how, skipped_rows=dataset.skipped_json())
-    with RunFolder(folder, manifest, restart=arguments.restart, record=record) as run:
+    record = record_run(
+        record_arguments(config, options), settings, config=config, how=how, skipped_rows=dataset.skipped_json()
+    )
+    with RunFolder(folder, manifest, restart=options.restart, record=record) as run:
         known = run.results()
         left = [example for example in examples if example.id not in known]
-        if len(left) < len(examples) and not arguments.quiet:
+        if len(left) < len(examples) and not options.quiet:
             output.note(f"{len(examples) - len(left)} of {len(examples)} are judged already in {folder}.")
-        with output.Progress(len(examples), "judging", done=len(examples) - len(left), quiet=arguments.quiet) as bar:
+        with output.Progress(len(examples), "judging", done=len(examples) - len(left), quiet=options.quiet) as bar:
 
             def keep(example: "Example", judgment: "Judgment") -> None:
                 run.append(result_line(judgment))
@@ -165,7 +179,7 @@ def score_folder(arguments: argparse.Namespace, settings: Settings) -> int:
         results = run.results()
     judged = [(example, judgment_from_json(results[example.id])) for example in examples]
     report = make_report(judged, skipped=len(dataset.skipped))
-    if arguments.json:
+    if options.json:
         told = {"skipped_rows": dataset.skipped_json(), "results": str(folder / "results.jsonl")}
         evolved_on = {"evolved_on": True} if work.caution else {}
         output.emit({**report_json(report), **told, **work.identity.to_json(), **evolved_on})

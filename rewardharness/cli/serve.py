@@ -1,15 +1,18 @@
 """`rh serve`: the reward server."""
 
-import argparse
 import signal
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from rewardharness.cli import output
-from rewardharness.cli.counts import port
-from rewardharness.cli.judging import add_options, open_judging
+from rewardharness.cli.command import make_app
 from rewardharness.errors import InputError, MissingPackageError, describe
+from rewardharness.judging.config import DEFAULT_JUDGE, JudgeConfig, RewardConfig
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
@@ -23,43 +26,64 @@ WRONG_USE = 2
 """Exit status of a command line that cannot be meant."""
 
 
-def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser("serve", help="serve rewards over HTTP", description=serve.__doc__)
-    add_options(parser, release=True)
-    network = parser.add_argument_group("network")
-    network.add_argument("--host", default="127.0.0.1", help="address to listen on (default: this machine only)")
-    network.add_argument("--port", type=port, default=PORT, help=f"port to listen on; 0 for any (default: {PORT})")
-    network.add_argument(
-        "--token-file",
-        type=Path,
-        metavar="FILE",
-        help="file with the token that callers show (default: RH_SERVER_TOKEN)",
-    )
-    network.add_argument(
-        "--insecure-no-auth", action="store_true", help="let everybody on the network ask, without a token"
-    )
-    network.add_argument(
-        "--allow-pickle",
-        action="store_true",
-        help="also speak the pickle dialects of older reward servers (plain data only; this machine only)",
-    )
-    network.add_argument("--request-log", type=Path, metavar="FILE", help="append one line of JSON per request")
-    limits = parser.add_argument_group("limits")
-    limits.add_argument("--concurrency", type=int, metavar="N", help="judgments under way at once")
-    limits.add_argument("--queue", type=int, metavar="N", help="judgments under way or waiting, beyond which: 429")
-    limits.add_argument("--max-items", type=int, metavar="N", help="edits in one batch")
-    limits.add_argument("--max-body-mb", type=int, metavar="N", help="megabytes of one request")
-    limits.add_argument(
-        "--max-megapixels", type=int, metavar="N", help="megapixels of one image, if fewer than judges take"
-    )
-    limits.add_argument("--deadline", type=float, metavar="S", help="seconds that a request may take")
-    limits.add_argument("--drain", type=float, metavar="S", help="seconds for what is under way, when told to end")
-    parser.set_defaults(run=serve)
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class NetworkOptions:
+    """Address and callers."""
+
+    host: str = "127.0.0.1"
+    """Address to listen on (default: this machine only)."""
+    port: Annotated[int, Parameter(validator=Number(gte=0, lte=65535))] = PORT
+    """Port to listen on; 0 for any."""
+    token_file: Path | None = None
+    """File with the token that callers send (default: RH_SERVER_TOKEN)."""
+    insecure_no_auth: bool = False
+    """Accept requests from the network without a token."""
+    allow_pickle: bool = False
+    """Also accept the pickle formats of older reward servers (plain data only; this machine only)."""
+    request_log: Path | None = None
+    """Append one line of JSON per request to this file."""
 
 
-def serve(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Serve rewards for edits over HTTP until SIGTERM or Ctrl-C; what is under way then is finished first."""
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class LimitOptions:
+    """Limits."""
+
+    concurrency: int | None = None
+    """Judgments at the same time."""
+    queue: int | None = None
+    """Judgments at the same time or waiting; beyond that, requests are answered with 429."""
+    max_items: int | None = None
+    """Edits per batch."""
+    max_body_mb: int | None = None
+    """Megabytes per request."""
+    max_megapixels: int | None = None
+    """Megapixels per image, if fewer than judges accept."""
+    deadline: float | None = None
+    """Seconds per request."""
+    drain: float | None = None
+    """Seconds to finish open requests after SIGTERM."""
+
+
+_NETWORK, _LIMITS = NetworkOptions(), LimitOptions()
+
+app = make_app(
+    "serve", "Serve rewards over HTTP.", {"Judge": JudgeConfig, "Network": NetworkOptions, "Limits": LimitOptions}
+)
+
+
+@app.default
+def serve(
+    *,
+    config: Annotated[RewardConfig, Parameter(name="*")] = DEFAULT_JUDGE,
+    network: NetworkOptions = _NETWORK,
+    bounds: LimitOptions = _LIMITS,
+) -> int:
+    """Serve rewards for edits over HTTP until SIGTERM or Ctrl-C; open requests are finished first.
+
+    Example: `rh serve --release release.json --port 8100`
+    """
     from importlib.util import find_spec
 
     for package in ("fastapi", "uvicorn"):
@@ -74,27 +98,28 @@ def serve(arguments: argparse.Namespace, settings: Settings) -> int:
     from rewardharness.serving.security import Guard, read_token
     from rewardharness.serving.service import Service
 
-    token = read_token(settings.server_token, arguments.token_file)
-    local = is_loopback(arguments.host)
-    if not local and token is None and not arguments.insecure_no_auth:
+    settings = Settings.from_env()
+    token = read_token(settings.server_token, network.token_file)
+    local = is_loopback(network.host)
+    if not local and token is None and not network.insecure_no_auth:
         step = "Set RH_SERVER_TOKEN or give --token-file; or, on a network that you trust, --insecure-no-auth."
-        output.fail(describe(InputError(f"Others than this machine can reach {arguments.host}.", next_step=step)))
+        output.fail(describe(InputError(f"Others than this machine can reach {network.host}.", next_step=step)))
         return WRONG_USE
-    if arguments.allow_pickle and not local:
+    if network.allow_pickle and not local:
         step = "Listen on 127.0.0.1, or leave --allow-pickle out."
         output.fail(describe(InputError("Pickles are taken from this machine alone.", next_step=step)))
         return WRONG_USE
-    judge, library, release = open_judging(arguments, settings)
-    limits = _limits(arguments, settings, judge)
-    opened = server.listen(arguments.host, arguments.port)
+    judge, library, release = config.open(settings)
+    limits = _limits(config, bounds, settings, judge)
+    opened = server.listen(network.host, network.port)
     service = Service(judge, library, limits, release=None if release is None else release.id)
-    if arguments.request_log is not None:
-        service.log = RequestLog(arguments.request_log, lambda: service.metrics.log_dropped.add())
-    app = make_app(service, Guard(token, local), pickles=arguments.allow_pickle)
+    if network.request_log is not None:
+        service.log = RequestLog(network.request_log, lambda: service.metrics.log_dropped.add())
+    app = make_app(service, Guard(token, local), pickles=network.allow_pickle)
 
     def ready(_: Callable[[], None]) -> None:
         who = service.identity
-        host = f"[{arguments.host}]" if ":" in arguments.host else arguments.host
+        host = f"[{network.host}]" if ":" in network.host else network.host
         output.note(f"Rewards at http://{host}:{opened.getsockname()[1]}  (Ctrl-C ends it)")
         output.note(
             f"Judge {who.judge}, {who.protocol}; Library {who.library_id[:12]}; release {who.release or 'none'}."
@@ -106,7 +131,7 @@ def serve(arguments: argparse.Namespace, settings: Settings) -> int:
     return 130 if ended_by == signal.SIGINT else 0
 
 
-def _limits(arguments: argparse.Namespace, settings: Settings, judge: "Judge") -> "Limits":
+def _limits(config: RewardConfig, bounds: LimitOptions, settings: Settings, judge: "Judge") -> "Limits":
     """Put the limits together.
 
     Raises:
@@ -122,15 +147,15 @@ def _limits(arguments: argparse.Namespace, settings: Settings, judge: "Judge") -
         )
     usual = Limits(
         concurrency=Limits.concurrency if judge.uses_model else judge.concurrency,
-        remembered=0 if arguments.no_cache else Limits.remembered,
+        remembered=0 if config.no_cache else Limits.remembered,
     )
     given = {
-        "concurrency": arguments.concurrency,
-        "queue": arguments.queue,
-        "items": arguments.max_items,
-        "body_bytes": None if arguments.max_body_mb is None else arguments.max_body_mb * 1_000_000,
-        "pixels": None if arguments.max_megapixels is None else arguments.max_megapixels * 1_000_000,
-        "deadline": arguments.deadline,
-        "drain_seconds": arguments.drain,
+        "concurrency": bounds.concurrency,
+        "queue": bounds.queue,
+        "items": bounds.max_items,
+        "body_bytes": None if bounds.max_body_mb is None else bounds.max_body_mb * 1_000_000,
+        "pixels": None if bounds.max_megapixels is None else bounds.max_megapixels * 1_000_000,
+        "deadline": bounds.deadline,
+        "drain_seconds": bounds.drain,
     }
     return usual.changed({name: value for name, value in given.items() if value is not None})

@@ -1,17 +1,17 @@
 """What the commands that judge many edits share: judge, Library, run folder, progress, cost first."""
 
-import argparse
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rewardharness.cli import output
-from rewardharness.cli.counts import positive
-from rewardharness.cli.judging import open_judging
+from rewardharness.cli.options import RunOptions, record_arguments
+from rewardharness.judging.identity import JudgeIdentity
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
+    from rewardharness.bulk.config import ScoreConfig
     from rewardharness.data.source import Dataset
     from rewardharness.judging.best_of import Method
     from rewardharness.judging.judge import Judge
@@ -21,24 +21,12 @@ OUTCOME = "outcome.json"
 """File of a run folder that says what was decided."""
 
 
-def add_run_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a command that judges many edits into a run folder."""
-    parser.add_argument("--limit", type=positive, metavar="N", help="the first N edits only")
-    parser.add_argument("--concurrency", type=positive, metavar="N", help="examples under way at once")
-    parser.add_argument(
-        "--run", dest="run_folder", type=Path, metavar="DIR", help="where judgments are kept and resumed"
-    )
-    parser.add_argument("--restart", action="store_true", help="judge everything anew; old results are kept aside")
-    parser.add_argument("--dry-run", action="store_true", help="say what it would take, and judge nothing")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--quiet", action="store_true", help="no progress")
-
-
 class Work:
     """Many edits that are judged by one judge with one Library, into one run folder.
 
     Args:
-        arguments: The command line, with the options of `add_options` and `add_run_options`.
+        config: Judge, Library and data.
+        options: Run folder and printing.
         settings: The settings.
         dataset: The edits; they may have any number of candidates.
         command: Name of the command.
@@ -48,26 +36,26 @@ class Work:
 
     def __init__(
         self,
-        arguments: argparse.Namespace,
+        config: "ScoreConfig",
+        options: RunOptions,
         settings: Settings,
         dataset: "Dataset",
         command: str,
         more: Mapping[str, Any],
         times: int = 1,
     ) -> None:
-        from rewardharness.judging.identity import JudgeIdentity
-
-        self.arguments = arguments
+        self.config = config.with_defaults(settings)
+        self.options = options
         self.settings = settings
         self.dataset = dataset
-        self.judge, self.library, self.release = open_judging(arguments, settings)
+        self.judge, self.library, self.release = self.config.open(settings)
         self.identity = JudgeIdentity.of(self.judge, self.library, self.release.id if self.release else None)
         self.draws = self._draws(times)
         self.manifest = {
             "command": command,
             "data": dataset.digest,
             **self.identity.to_json(),
-            **({"allow_ungradable": True} if arguments.allow_ungradable else {}),
+            **({"allow_ungradable": True} if config.allow_ungradable else {}),
             **more,
         }
 
@@ -76,7 +64,7 @@ class Work:
         """The run folder."""
         from rewardharness.files import content_id
 
-        chosen: Path | None = self.arguments.run_folder
+        chosen: Path | None = self.options.run_folder
         name = f"{self.manifest['command']}-{content_id(self.manifest)[:12]}"
         return chosen or self.settings.home / "runs" / name
 
@@ -117,17 +105,18 @@ class Work:
         from rewardharness.runs.records import record_run
         from rewardharness.runs.store import RunFolder
 
-        concurrency = self.arguments.concurrency or self.judge.concurrency
-        taken = None if self.release else self.arguments.library or self.settings.library
+        concurrency = self.config.concurrency or self.judge.concurrency
         skipped = self.dataset.skipped_json()
-        record = record_run(vars(self.arguments), self.settings, library=taken, skipped_rows=skipped)
-        with RunFolder(self.folder, self.manifest, restart=self.arguments.restart, record=record) as run:
+        record = record_run(
+            record_arguments(self.config, self.options), self.settings, config=self.config, skipped_rows=skipped
+        )
+        with RunFolder(self.folder, self.manifest, restart=self.options.restart, record=record) as run:
             known = run.results()
             wanted = {name for tag in self.draws for name in tagged(self.dataset.examples, method, tag)}
             before = len(wanted & known.keys())
-            if before and not self.arguments.quiet:
+            if before and not self.options.quiet:
                 output.note(f"{before} of {len(wanted)} are judged already in {self.folder}.")
-            with output.Progress(len(wanted), "judging", done=before, quiet=self.arguments.quiet) as bar:
+            with output.Progress(len(wanted), "judging", done=before, quiet=self.options.quiet) as bar:
                 for tag, judge in self.draws.items():
                     judge_all(
                         self.dataset.examples,

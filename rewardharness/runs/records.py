@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
+from rewardharness.codec import to_json
 from rewardharness.errors import RunError, describe
 from rewardharness.files import read_json, write_json
 from rewardharness.leaks import masked
@@ -25,6 +26,8 @@ from rewardharness.runs.surroundings import surroundings
 from rewardharness.settings import Settings
 
 RECORD = "record.json"
+CONFIG = "config.json"
+"""Configuration of the job in a run folder: job type and fields."""
 SCHEMA = 1
 MASK = "…"
 """Replaces each secret."""
@@ -47,6 +50,8 @@ class Recording:
     """First word of the command line, used when the manifest names no command."""
     session: dict[str, Any]
     """Fields of the session that are available before it starts."""
+    config: dict[str, Any] | None = None
+    """Content of `config.json`; None to write none."""
     also: dict[str, Any] = field(default_factory=dict)
     """Additional fields of the record, such as the run that is replayed."""
     secrets: tuple[str, ...] = field(default=(), repr=False)
@@ -77,6 +82,8 @@ class Recording:
                     earlier["condition"] = "killed"
         session = {"started": now, "ended": None, "condition": None, "reason": "", **self.session}
         self._record = {**record, "sittings": [*record["sittings"], session]}
+        if self.config is not None:
+            write_json(folder / CONFIG, {"job": record["command"], **self.config})
         write_json(path, self._record)
 
     def end(self, folder: Path, error: BaseException | None) -> None:
@@ -89,12 +96,13 @@ class Recording:
             write_json(folder / RECORD, self._record)
 
 
-def record_run(arguments: Mapping[str, Any], settings: Settings, **resolved: Any) -> Recording:
+def record_run(arguments: Mapping[str, Any], settings: Settings, *, config: Any = None, **resolved: Any) -> Recording:
     """Describe the command of a run for the record in its folder.
 
     Args:
         arguments: Parsed arguments of the command. `words` holds the command line, `replays` the replayed run.
         settings: Settings of the process; their secrets are masked wherever they occur.
+        config: Configuration of the job, a dataclass.
         resolved: Values that the command uses for omitted arguments, such as `library`.
 
     Returns:
@@ -116,6 +124,7 @@ def record_run(arguments: Mapping[str, Any], settings: Settings, **resolved: Any
             "folder": str(folder),
             **surroundings(folder),
         },
+        config=None if config is None else _plain(to_json(config), secrets),
         also={"replays": arguments["replays"]} if "replays" in arguments else {},
         secrets=secrets,
     )

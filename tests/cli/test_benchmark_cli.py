@@ -11,7 +11,7 @@ from halting import Halt
 from model_server import ModelServer
 from PIL import Image
 
-from rewardharness.cli.benchmark import completed
+from rewardharness.cli.command import complete
 from rewardharness.cli.main import main
 from rewardharness.library.opening import open_library
 
@@ -69,16 +69,11 @@ def said(capsys: pytest.CaptureFixture[str]) -> Any:
 
 
 def test_the_word_run_may_be_left_out() -> None:
-    assert completed(["benchmark", "genai-bench", "--limit", "3"]) == [
-        "benchmark",
-        "run",
-        "genai-bench",
-        "--limit",
-        "3",
-    ]
-    assert completed(["benchmark", "--limit", "3", "x"])[1] == "run"
-    for words in (["benchmark", "list"], ["benchmark", "--help"], ["benchmark"], ["score", "list"], []):
-        assert completed(words) == words
+    assert complete("benchmark", ["genai-bench", "--limit", "3"]) == ["run", "genai-bench", "--limit", "3"]
+    assert complete("benchmark", ["--limit", "3", "x"])[0] == "run"
+    for words in (["list"], ["--help"], []):
+        assert complete("benchmark", words) == words
+    assert complete("score", ["list"]) == ["list"]
 
 
 def test_a_folder_is_judged_with_baselines_in_one_table(

@@ -39,26 +39,26 @@ def test_what_is_no_port_is_refused(text: str) -> None:
         ("preference-data", "samples", "-o", "x", "--concurrency", "0"),
         ("evolve", "--data", "pairs", "--proposals", "0"),
         ("evolve", "--data", "pairs", "--batch", "0"),
-        ("reproduce", "--smoke", "--limit", "0"),
     ],
 )
 def test_a_number_out_of_range_is_said_before_anything_is_done(
     words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(words)
+    assert main(words) == 2
     shown = capsys.readouterr()
-    assert ended.value.code == 2 and not shown.out
-    assert f"argument {words[-2]}: {words[-1]} is out of range; give 1 or more" in shown.err
+    assert not shown.out and f"{words[-2]} {words[-1]} is out of range." in shown.err
+
+
+def test_so_it_is_where_the_command_has_other_options(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(("reproduce", "--smoke", "--limit", "0"))
+    assert ended.value.code == 2 and "0 is out of range" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("words", "usage"),
     [
-        (("score-folder", "pairs", "--nothing"), "usage: rh score-folder"),
-        (("benchmark", "pairs", "--nothing"), "usage: rh benchmark run"),
         (("library", "show", "--nothing", "new"), "usage: rh library show"),
-        (("demo-data", "folder", "--n", "12"), "usage: rh demo-data"),
     ],
 )
 def test_a_word_that_is_not_known_shows_the_usage_of_its_command(
@@ -68,3 +68,19 @@ def test_a_word_that_is_not_known_shows_the_usage_of_its_command(
         main(words)
     shown = capsys.readouterr().err
     assert ended.value.code == 2 and shown.startswith(usage) and "unrecognized arguments: --n" in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "help_"),
+    [
+        (("score-folder", "pairs", "--nothing"), "rh score-folder --help"),
+        (("benchmark", "pairs", "--nothing"), "rh benchmark run --help"),
+        (("demo-data", "folder", "--nothing", "12"), "rh demo-data --help"),
+    ],
+)
+def test_an_unknown_option_is_named_with_the_help_of_its_command(
+    words: tuple[str, ...], help_: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    shown = capsys.readouterr().err
+    assert "Unknown option: --nothing" in shown and help_ in shown

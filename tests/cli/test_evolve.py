@@ -222,7 +222,9 @@ def test_corrected_labels_count_for_what_is_learned_from_alone(
     assert report_of(capsys.readouterr().out)["corrections"] == 1
     usual = corrections_file(Settings.from_env().home, dataset.digest)
     write_text(usual, file.read_text(encoding="utf-8"))
-    assert main([*words[: words.index("--corrections")], "--corrections", "--dry-run", "--json", "--quiet"]) == 0
+    assert (
+        main([*words[: words.index("--corrections")], "--corrections", "auto", "--dry-run", "--json", "--quiet"]) == 0
+    )
     assert report_of(capsys.readouterr().out)["corrections"] == 1, "those of this data"
     usual.unlink()
     assert main([*words, "--proposals", "1"]) == 0
@@ -385,14 +387,15 @@ def test_stop_ends_a_run_from_outside(data: Path, library: Path, tmp_path: Path,
 
 
 @pytest.mark.parametrize(
-    ("words", "problem"),
+    ("words", "problem", "status"),
     [
-        (["--budget-calls", "0"], "--budget-calls 0"),
-        (["--budget-money", "1"], "--price"),
-        (["--audit-share", "1.5"], "test share"),
-        (["--judge", "vllm:m@http://127.0.0.1:9/v1"], "nobody to ask"),
-        (["--orchestrator", "magic"], "Unknown model"),
-        (["--library", "/nowhere"], "nowhere"),
+        (["--budget-calls", "0"], "--budget-calls 0", 2),
+        (["--budget-money", "1"], "--price", 1),
+        (["--audit-share", "1.5"], "test share", 1),
+        (["--judge", "vllm:m@http://127.0.0.1:9/v1"], "nobody to ask", 1),
+        (["--orchestrator", "magic"], "Unknown model", 1),
+        (["--corrections", "/nowhere"], "nowhere", 1),
+        (["--seed", "1", "--seed", "2"], "--seed", 2),
     ],
 )
 def test_what_cannot_work_is_said_in_one_sentence(
@@ -403,9 +406,10 @@ def test_what_cannot_work_is_said_in_one_sentence(
     monkeypatch: pytest.MonkeyPatch,
     words: list[str],
     problem: str,
+    status: int,
 ) -> None:
     monkeypatch.setattr(sys, "stdin", open(os.devnull, encoding="utf-8"))  # noqa: SIM115
-    assert main(arguments(data, library, tmp_path / "run", *words)) == 1
+    assert main(arguments(data, library, tmp_path / "run", *words)) == status
     said = capsys.readouterr().err
     assert problem in said and "Traceback" not in said
     sys.stdin.close()

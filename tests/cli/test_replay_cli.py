@@ -150,11 +150,23 @@ def test_what_cannot_be_replayed_says_why(scored: Path, place: Path, capsys: pyt
         ({"sittings": []}, "that this version can read"),
         ({"schema": 9}, "that this version can read"),
         ({"sittings": [json.loads(text)["sittings"][0] | {"condition": None}]}, "is not finished: it was killed"),
-        ({"sittings": [json.loads(text)["sittings"][0] | {"words": ["score-folder", "--odd"]}]}, "does not understand"),
-        ({"sittings": [json.loads(text)["sittings"][0] | {"words": ["--judge", "vllm:m@http://…@h"]}]}, "no passwords"),
     ):
         write_text(path, json.dumps(json.loads(text) | change))
         assert why in refused(capsys, str(scored)), why
+    write_text(path, text)
+    config = scored / "config.json"
+    given = json.loads(config.read_text("utf-8"))
+    for other, why in (
+        ({"odd": 1}, "unknown key odd"),
+        ({"limit": "many"}, "limit"),
+        ({"limit": 0}, "--limit 0 is out of range"),
+        ({"job": "paint"}, "Job types: "),
+        ({"judge": "vllm:m@http://…@h"}, "no passwords"),
+    ):
+        write_text(config, json.dumps(given | other))
+        assert why in refused(capsys, str(scored)), why
+    config.unlink()
+    assert "has no config.json" in refused(capsys, str(scored))
     path.unlink()
     assert "has no record" in refused(capsys, str(scored))
 
@@ -254,11 +266,8 @@ def test_a_record_sends_nothing_to_an_address_without_leave(
     scored: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RH_API_KEY", "mine")
-    path = scored / "record.json"
-    record = json.loads(path.read_text("utf-8"))
-    sitting = record["sittings"][0]
-    sitting["words"] += ["--judge", "vllm:m@http://127.0.0.1:9/v1"]
-    write_text(path, json.dumps(record))
+    path = scored / "config.json"
+    write_text(path, json.dumps(json.loads(path.read_text("utf-8")) | {"judge": "vllm:m@http://127.0.0.1:9/v1"}))
     said = refused(capsys, str(scored))
     assert "your key where you have set one, to http://127.0.0.1:9/v1" in said and "nobody to ask" in said
     assert not scored.with_name("run-replay").exists()

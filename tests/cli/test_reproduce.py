@@ -67,6 +67,7 @@ def test_a_step_that_fails_is_named_and_nothing_after_it_is_done(tmp_path, capfd
     assert "begun otherwise: seed" in capfd.readouterr().err
 
 
+@pytest.mark.timeout(400)
 def test_the_whole_path_on_drawn_data(tmp_path):
     """Drawn data, a thinned Library, evolution, benchmarks, one table; a second time nothing is left to do."""
     pytest.importorskip("skimage")

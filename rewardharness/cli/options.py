@@ -1,0 +1,48 @@
+"""Options that job commands share: where a run is kept, and what is printed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from rewardharness.cli.command import WORDS
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """Run folder and printing."""
+
+    run_folder: Annotated[Path | None, Parameter(name="--run")] = None
+    """Run folder, where results are stored and resumed (default: one below RH_HOME/runs)."""
+    restart: bool = False
+    """Start over; earlier results are renamed."""
+    dry_run: bool = False
+    """Print what would be done and what it would cost, and do nothing."""
+    json: bool = False
+    """Print one JSON object."""
+    quiet: bool = False
+    """Print no progress."""
+    replays: Annotated[Mapping[str, str] | None, Parameter(parse=False)] = None
+    """The run that this one replays."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class PaidRunOptions(RunOptions):
+    """Run folder, printing and confirmation."""
+
+    yes: bool = False
+    """Do not ask before spending."""
+
+
+NO_OPTIONS = RunOptions()
+NO_PAID_OPTIONS = PaidRunOptions()
+
+
+def record_arguments(*values: Any) -> dict[str, Any]:
+    """Merge configurations and options into the arguments that the record of a run stores."""
+    merged = {name: value for each in values for name, value in vars(each).items()}
+    return {"words": WORDS.get(), **{name: value for name, value in merged.items() if name != "replays" or value}}

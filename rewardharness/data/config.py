@@ -1,0 +1,44 @@
+"""Configuration of the data of a job."""
+
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+
+from rewardharness.data.fields import FieldMap, parse_fields, read_fields
+from rewardharness.errors import InputError
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """Data, and the columns of a table; omitted fields are recognized by name."""
+
+    data: str
+    """Examples: a folder, a table (.parquet, .jsonl, .csv, ...), org/name[@revision][:config/split] on the Hub,
+    demo (generated pairs) or feedback (votes from the app)."""
+    _: KW_ONLY
+    fields: Path | None = None
+    """YAML file that maps fields to columns, see docs/data.md."""
+    field: tuple[str, ...] = ()
+    """FIELD=COLUMN for one field: source, instruction, candidates (several, with commas), preference, values (as in
+    leftvote:A,rightvote:B), id, category, ...; may be repeated."""
+    skip_bad_rows: bool = False
+    """Skip rows that cannot be used (no image, no instruction, unknown label). They are listed and count as not judged.
+    Without this option, such a row is an error."""
+
+    @property
+    def field_map(self) -> FieldMap | None:
+        """The columns; single fields take precedence over the file. None if nothing is given.
+
+        Raises:
+            InputError: If a field cannot be read.
+        """
+        if self.fields is None and not self.field:
+            return None
+        pairs: dict[str, str] = {}
+        for text in self.field:
+            name, equals, column = text.partition("=")
+            if not equals or not column.strip() or name.strip() in pairs:
+                step = "Write each field once, as in --field source=source_image; --field id=- says that there is none."
+                raise InputError(f"--field {text!r} cannot be read.", next_step=step)
+            pairs[name.strip()] = column
+        base = read_fields(self.fields) if self.fields is not None else FieldMap()
+        return parse_fields(pairs, "--field").over(base)

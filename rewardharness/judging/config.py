@@ -1,0 +1,178 @@
+"""Configuration of the judge of a job: which judge, with which Library, and how a model judges."""
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple, Self
+
+from rewardharness.errors import InputError
+from rewardharness.judging.deployments import find_release
+from rewardharness.judging.judge import Judge
+from rewardharness.judging.opening import MEASURED, JudgeOptions, open_judge
+from rewardharness.judging.release import Release
+from rewardharness.judging.release_opening import open_release
+from rewardharness.judging.subagent import Protocol, SubAgentSettings
+from rewardharness.library.opening import open_library
+from rewardharness.library.store import Library
+from rewardharness.settings import Settings
+
+_SETTINGS = {
+    "protocol": "protocol",
+    "samples": "samples",
+    "groups": "groups",
+    "tool_calls": "tool_limit",
+    "max_pixels": "max_pixels",
+}
+"""Setting of a model judge by field of `JudgeConfig`."""
+
+_LOWEST = {"samples": 1, "tool_calls": 0, "max_pixels": 784}
+
+
+class OpenedJudge(NamedTuple):
+    """A judge with the Library that it reads."""
+
+    judge: Judge
+    library: Library
+    release: Release | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgeConfig:
+    """Judge, Library, and how a model judges."""
+
+    library: str | None = None
+    """Library: a folder, org/name[@revision] on the Hub, or builtin (default: RH_LIBRARY, else builtin)."""
+    judge: str | None = None
+    """measured (no model), vllm:NAME@URL[,URL...], openai:NAME[@URL], gemini:NAME; a baseline: random, always-a,
+    closer, farther, ssim; or file:SCORES.jsonl (default: RH_JUDGE, else measured). Keys: RH_API_KEY, OPENAI_API_KEY
+    (without @URL) and GEMINI_API_KEY."""
+    protocol: Protocol | None = None
+    """How a model judges (default: chain)."""
+    one_order: bool = False
+    """Show each pair in one order only, which halves the number of calls."""
+    samples: int | None = None
+    """Ask a model this many times and average (default: 1)."""
+    groups: Literal["pairs", "all"] | None = None
+    """Judge 3 or 4 candidates pair by pair (default), or all at once."""
+    tool_calls: int | None = None
+    """Tool calls per conversation (default: 5)."""
+    max_pixels: int | None = None
+    """Scale larger images down to this many pixels for a model."""
+    router: str | None = None
+    """Model that decides, yes or no, on entries without triggers; spelled like a judge."""
+    no_cache: bool = False
+    """Neither use nor store cached judgments of a model."""
+
+    def __post_init__(self) -> None:
+        for name, low in _LOWEST.items():
+            value = getattr(self, name)
+            if value is not None and value < low:
+                option = name.replace("_", "-")
+                raise InputError(f"--{option} {value} is too small.", next_step=f"Give a number of at least {low}.")
+
+    @property
+    def subagent(self) -> SubAgentSettings:
+        """The settings of a model judge."""
+        given: dict[str, Any] = {
+            setting: getattr(self, name) for name, setting in _SETTINGS.items() if getattr(self, name) is not None
+        }
+        return SubAgentSettings(both_orders=not self.one_order, **given)
+
+    def with_defaults(self, settings: Settings) -> Self:
+        """Replace omitted judge and Library by those of the settings. A release fixes the Library."""
+        library = self.library if getattr(self, "release", None) else self.library or settings.library
+        return replace(self, judge=self.judge or settings.judge, library=library)
+
+    def endpoint(self, settings: Settings) -> str | None:
+        """Return the judge that the user named; None if it is the one of the environment."""
+        return None if self.judge == settings.judge else self.judge
+
+    def open_library(self, settings: Settings) -> Library:
+        """Open the Library.
+
+        Raises:
+            LibraryError: If it cannot be opened.
+        """
+        return open_library(self.library or settings.library)
+
+    def open_judge(self, settings: Settings, **options: Any) -> Judge:
+        """Open the judge.
+
+        Args:
+            settings: Keys and the default judge.
+            options: Further fields of `JudgeOptions`.
+
+        Raises:
+            InputError: If the spelling cannot be read, or a key is missing.
+        """
+        how = JudgeOptions(subagent=self.subagent, router=self.router, cache=not self.no_cache, **options)
+        try:
+            return open_judge(self.judge or settings.judge, settings, how)
+        except InputError as error:
+            if settings.judge == MEASURED or self.endpoint(settings) is not None:
+                raise
+            raise InputError(f"RH_JUDGE: {error.message}", next_step=error.next_step) from None
+
+    def check_release(self, release: Release, *, ties: bool = False) -> None:
+        """Check that no field contradicts a release, which fixes Library and judge.
+
+        Raises:
+            InputError: If a field does.
+        """
+        given: dict[str, tuple[str, Any]] = {
+            setting: (f"--{name.replace('_', '-')} {getattr(self, name)}", getattr(self, name))
+            for name, setting in _SETTINGS.items()
+            if getattr(self, name) is not None
+        }
+        if self.one_order:
+            given["both_orders"] = "--one-order", False
+        if ties:
+            given["ties"] = "--ties", True
+        wrong = [option for name, (option, value) in given.items() if release.settings.get(name) != value]
+        if self.library is not None and open_library(self.library).id != release.library.id:
+            wrong.append(f"--library {self.library}")
+        if self.router is not None and release.router is None:
+            wrong.append("--router")
+        if wrong:
+            raise InputError(
+                f"Release {release.id[:12]} fixes Library and judge, and contradicts {', '.join(wrong)}.",
+                next_step="Omit these options, or create another release: rh release.",
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RewardConfig(JudgeConfig):
+    """Judge and Library of a job that scores, one by one or fixed by a release."""
+
+    release: str | None = None
+    """Release file, or deployed:NAME. It fixes Library, judge and settings; --judge then names the endpoint."""
+    ties: bool = False
+    """Allow `tie` as a preference."""
+    allow_ungradable: bool = False
+    """Pixel-based judge: give a low-confidence reward where it cannot measure whether the instruction was followed.
+    Without this option, that is a failure with the reason not_gradable."""
+
+    def open(self, settings: Settings, *, pictures: bool = False) -> OpenedJudge:
+        """Open judge and Library.
+
+        Args:
+            settings: Keys, and the default judge and Library.
+            pictures: Whether observations carry overlay images.
+
+        Raises:
+            InputError: If a field contradicts the release, or the judge cannot be opened.
+            ReleaseError: If the release was changed, or this version cannot reproduce it.
+            LibraryError: If the Library cannot be opened.
+        """
+        if self.release is None:
+            judge = self.open_judge(settings, ties=self.ties, pictures=pictures, allow_ungradable=self.allow_ungradable)
+            return OpenedJudge(judge, self.open_library(settings), None)
+        release = find_release(self.release, settings)
+        self.check_release(release, ties=self.ties)
+        options = JudgeOptions(
+            pictures=pictures, router=self.router, cache=not self.no_cache, allow_ungradable=self.allow_ungradable
+        )
+        judge, library = open_release(release, settings, endpoint=self.endpoint(settings), options=options)
+        return OpenedJudge(judge, library, release)
+
+
+DEFAULT_JUDGE = RewardConfig()
+"""The judge and the Library of the environment."""

@@ -185,4 +185,6 @@ def _read_config(file: str, name: str) -> dict[str, Any]:
     job = options.pop("job", name)  # in the config.json of a run folder
     if job != name:
         raise InputError(f"{file} is the configuration of rh {job}.", next_step=f"Write: rh {job} --config {file}")
-    return {option: value for option, value in options.items() if value not in (None, False, [])}
+    return {
+        option: value for option, value in options.items() if value is not None and value is not False and value != []
+    }

@@ -6,6 +6,7 @@ these `| None`. Reading rejects unknown keys, missing keys and values of another
 
 import math
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -48,6 +49,7 @@ def from_json(kind: type[T], value: Any, *, coerce: bool = False) -> T:
     except (msgspec.ValidationError, RecursionError) as error:
         message = str(error).replace(", got `str`", "") if coerce else str(error)
         raise ValidationError(_plain_message(message)) from None
+    _set_defaults(found)
     unknown = _unknown_key(value, to_json(found))
     if unknown:
         raise ValidationError(f"unknown key {unknown}")
@@ -75,6 +77,20 @@ def finite(value: object) -> float | None:
     except OverflowError:
         return None
     return number if math.isfinite(number) else None
+
+
+def _set_defaults(value: Any) -> None:
+    """Set omitted fields of dataclasses in their instances: msgspec leaves them to the class, and then omits them."""
+    if is_dataclass(value):
+        for field in fields(value):
+            object.__setattr__(value, field.name, getattr(value, field.name))
+            _set_defaults(getattr(value, field.name))
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            _set_defaults(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            _set_defaults(item)
 
 
 def _encode(value: Any) -> Any:

@@ -44,13 +44,7 @@ def judgment_from_json(record: Mapping[str, Any]) -> Judgment:
     value = record if "failure" in record else _from_earlier_form(record)
     found = {name: value[name] for name in _FIELDS & value.keys()}
     judgment = from_json(Judgment, {"judge": "", "protocol": "", "library_id": "", **found, "example_id": record["id"]})
-    return replace(  # msgspec leaves defaults out of the instance; copies have all fields, and can be written again
-        judgment,
-        preference=TIE if record.get("inconsistent") else judgment.preference,
-        scores={label: replace(each) for label, each in judgment.scores.items()},
-        steps=tuple(replace(each) for each in judgment.steps),
-        usage=replace(judgment.usage),
-    )
+    return replace(judgment, preference=TIE) if record.get("inconsistent") else judgment
 
 
 def _from_earlier_form(record: Mapping[str, Any]) -> Json:

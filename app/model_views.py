@@ -11,7 +11,8 @@ from app.judges import ENDPOINT, ENVIRONMENT, GEMINI, Spent
 from app.markup import block, bullets, callout, document, escape, paragraph, table
 from app.running import ModelRun
 from app.views import headline, listed, warnings
-from rewardharness.judging.subagent import ALONE, Protocol
+from rewardharness.judging.config import Protocol
+from rewardharness.judging.subagent import ALONE
 from rewardharness.models.base import ModelError, Reply
 from rewardharness.models.probe import Probe
 from rewardharness.models.wire import Capabilities

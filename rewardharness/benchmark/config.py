@@ -2,9 +2,9 @@
 
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
+from typing import ClassVar
 
-from rewardharness.errors import InputError
-from rewardharness.judging.config import JudgeConfig
+from rewardharness.judging.config import JudgeConfig, ReleaseConfig
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class TaskConfig:
 
 
 @dataclass(frozen=True)
-class BenchmarkConfig(JudgeConfig, TaskConfig):
+class BenchmarkConfig(ReleaseConfig, TaskConfig):
     """Configuration of a benchmark: task, judge, and the other rows of the table."""
 
     _: KW_ONLY
@@ -32,8 +32,6 @@ class BenchmarkConfig(JudgeConfig, TaskConfig):
     """Seed of the sample."""
     skip_bad_rows: bool = False
     """Skip rows that cannot be used; they are listed and count as not judged."""
-    release: str | None = None
-    """Release file, or deployed:NAME. It fixes Library, judge and settings; --judge then names the endpoint."""
     no_baseline: bool = False
     """Leave out the row of the same model without a Library."""
     baselines: tuple[str, ...] = ()
@@ -44,12 +42,7 @@ class BenchmarkConfig(JudgeConfig, TaskConfig):
     concurrency: int | None = None
     """Examples judged at the same time."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("limit", "concurrency"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise InputError(f"--{name} {value} is out of range.", next_step="Give a number of at least 1.")
+    lowest: ClassVar = {**JudgeConfig.lowest, "limit": 1, "concurrency": 1}
 
     @property
     def baseline_judges(self) -> list[str]:

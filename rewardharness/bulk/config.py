@@ -2,11 +2,10 @@
 
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from rewardharness.data.config import DataConfig
-from rewardharness.errors import InputError
-from rewardharness.judging.config import RewardConfig
+from rewardharness.judging.config import JudgeConfig, RewardConfig
 
 
 @dataclass(frozen=True)
@@ -19,12 +18,7 @@ class ScoreConfig(RewardConfig, DataConfig):
     concurrency: int | None = None
     """Examples judged at the same time."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("limit", "concurrency"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise InputError(f"--{name} {value} is out of range.", next_step="Give a number of at least 1.")
+    lowest: ClassVar = {**JudgeConfig.lowest, "limit": 1, "concurrency": 1}
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,7 @@ app = make_app(
     "benchmark",
     "Judge a benchmark and measure agreement with people. The word `run` may be omitted.",
     {"Judge": JudgeConfig, "Run": PaidRunOptions},
+    job=True,
 )
 for command in (list_tasks, show, report, compare, votes, ratings):
     app.command(command, name="list" if command is list_tasks else None)
@@ -62,7 +63,7 @@ def run_task(
     """Judge a task and measure agreement with its human labels, with n, coverage and intervals.
 
     Prints the cost first. The same command resumes an interrupted run. The table also has the same model without a
-    Library, and further judges on request. `--config FILE` reads options from a YAML file.
+    Library, and further judges on request.
 
     Example: `rh benchmark genai-bench --limit 100 --baselines random,closer`
     """
@@ -194,16 +195,17 @@ def _contenders(config: BenchmarkConfig, settings: Settings) -> "list[BenchmarkE
     """Make the rows of the table, the judge first; none twice."""
     from rewardharness.benchmark.job import make_entries
 
-    head: list[BenchmarkEntry] = []
-    release, judges = None, [config]
-    library, name = None, config.library or settings.library
-    if config.release is not None:
-        head, release = _released(config, settings)
-        library, name, judges = head[0].library, f"the Library of {head[0].library_name}", []
+    release = config.find_release(settings)
+    if release is None:
+        head: list[BenchmarkEntry] = []
+        library, name, judges = config.open_library(settings), config.library or settings.library, [config]
+    else:
+        head, library, judges = _release_rows(config, release, settings), release.library, []
+        name = f"the Library of {head[0].library_name}"
     judges += [replace(config, judge=judge) for judge in config.baseline_judges]
     return make_entries(
         [_opener(judge, settings, release) for judge in judges],
-        library or config.open_library(settings),
+        library,
         name,
         without_library=not config.no_baseline,
         head=head,
@@ -211,30 +213,21 @@ def _contenders(config: BenchmarkConfig, settings: Settings) -> "list[BenchmarkE
     )
 
 
-def _released(config: BenchmarkConfig, settings: Settings) -> "tuple[list[BenchmarkEntry], Release]":
-    """Return the rows of a release: itself, and its judge with its settings and without a Library."""
+def _release_rows(config: BenchmarkConfig, release: "Release", settings: Settings) -> "list[BenchmarkEntry]":
+    """Return the rows of a release: itself, and its model with its settings and without a Library."""
     from rewardharness.benchmark.job import NO_LIBRARY
     from rewardharness.benchmark.run import BenchmarkEntry
-    from rewardharness.judging.deployments import find_release
-    from rewardharness.judging.opening import JudgeOptions
-    from rewardharness.judging.release_opening import open_release
     from rewardharness.library.store import EMPTY
 
-    assert config.release is not None
-    release = find_release(config.release, settings)
-    config.check_release(release)
-    options = JudgeOptions(router=config.router, cache=not config.no_cache)
-
     def judge(ties: bool) -> "Judge":
-        return open_release(release, settings, endpoint=config.endpoint(settings), options=options)[0]
+        return config.open_release(release, settings)
 
-    library = open_release(release, settings, endpoint=config.endpoint(settings), options=options)[1]
-    named, ties = f"release {release.id[:12]}", bool(release.settings["ties"])
-    found = [BenchmarkEntry("judge", library, named, judge, release.id, ties, release.evolved_on)]
-    if library.id != EMPTY.id and not config.no_baseline and judge(ties).uses_model:
-        bare = f"{NO_LIBRARY} (judge and settings of {named}, not the release)"
-        found.append(BenchmarkEntry("empty", EMPTY, bare, judge, release.id, ties))
-    return found, release
+    name, ties = f"release {release.id[:12]}", bool(release.settings["ties"])
+    rows = [BenchmarkEntry("judge", release.library, name, judge, release.id, ties, release.evolved_on)]
+    if release.library.id != EMPTY.id and not config.no_baseline and judge(ties).uses_model:
+        bare = f"{NO_LIBRARY} (judge and settings of {name}, not the release)"
+        rows.append(BenchmarkEntry("empty", EMPTY, bare, judge, release.id, ties))
+    return rows
 
 
 def _opener(config: BenchmarkConfig, settings: Settings, release: "Release | None" = None) -> "Callable[[bool], Judge]":

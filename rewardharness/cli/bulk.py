@@ -57,9 +57,9 @@ class _PairsArguments(PreferencePairsConfig):
 
 
 _GROUPS = {"Judge": JudgeConfig, "Data": DataConfig, "Output": DatasetOutput, "Run": RunOptions}
-rank_app = make_app("rank-folder", "Best of N: rank any number of candidates per edit.", _GROUPS)
-filter_app = make_app("filter-dataset", "Judge a dataset and keep what is good enough.", _GROUPS)
-pairs_app = make_app("preference-data", "Make preference pairs for training a reward model.", _GROUPS)
+rank_app = make_app("rank-folder", "Best of N: rank any number of candidates per edit.", _GROUPS, job=True)
+filter_app = make_app("filter-dataset", "Judge a dataset and keep what is good enough.", _GROUPS, job=True)
+pairs_app = make_app("preference-data", "Make preference pairs for training a reward model.", _GROUPS, job=True)
 apps = {"rank-folder": rank_app, "filter-dataset": filter_app, "preference-data": pairs_app}
 
 
@@ -67,7 +67,7 @@ apps = {"rank-folder": rank_app, "filter-dataset": filter_app, "preference-data"
 def rank(config: Annotated[RankConfig, Parameter(name="*")], *, options: RankOptions = _NO_RANK_OPTIONS) -> int:
     """Rank the candidates of each edit and name the best. Only judged candidates have a reward.
 
-    The same command resumes an interrupted run. `--config FILE` reads options from a YAML file.
+    The same command resumes an interrupted run.
 
     Example: `rh rank-folder samples --copy-best best`
     """
@@ -82,8 +82,7 @@ def filter_(
 ) -> int:
     """Judge a dataset and keep what is good enough, each row with its reason. What was not judged is never kept.
 
-    The result is a .parquet or .jsonl file. The same command resumes an interrupted run. `--config FILE` reads options
-    from a YAML file.
+    The result is a .parquet or .jsonl file. The same command resumes an interrupted run.
 
     Example: `rh filter-dataset org/name --min-margin 0.2 -o kept.parquet`
     """
@@ -99,8 +98,7 @@ def pairs(
     """Make preference pairs for training a reward model, with a manifest, checksums and a card.
 
     Candidates are judged repeatedly. A pair is kept if the mean rewards differ by more than the spread. Sources are
-    split before pairs are made. The result is a new or empty folder, or one that this command wrote. `--config FILE`
-    reads options from a YAML file.
+    split before pairs are made. The result is a new or empty folder, or one that this command wrote.
 
     Example: `rh preference-data samples -o pairs`
     """

@@ -10,7 +10,7 @@ from rewardharness.cli import output
 from rewardharness.errors import HarnessError, InputError
 
 if TYPE_CHECKING:
-    from cyclopts import App
+    from cyclopts import App, ArgumentCollection
     from rich.console import Console, ConsoleOptions
 
 
@@ -38,22 +38,20 @@ COMMANDS = {
 }
 """Commands by name."""
 
-JOB_COMMANDS = frozenset({"score-folder", "evolve", "rank-folder", "filter-dataset", "preference-data", "benchmark"})
-"""Commands that take `--config`."""
-CONFIG = "--config"
 DEFAULT_COMMANDS = {"benchmark": "run"}
 """Subcommand that is run if none is named."""
 WORDS: ContextVar[tuple[str, ...]] = ContextVar("words", default=())
 """The command line of the command that runs, without `rh`."""
 
 
-def make_app(name: str, summary: str, groups: Mapping[str, type] | None = None) -> "App":
+def make_app(name: str, summary: str, groups: Mapping[str, type] | None = None, *, job: bool = False) -> "App":
     """Create the cyclopts app of a command: no --no-FLAG options, and help that leaves out empty defaults.
 
     Args:
         name: Name of the command.
         summary: First lines of its help.
         groups: Title of a section of the help by dataclass whose fields it lists.
+        job: Whether it runs a job, whose options `--config` reads from a file.
     """
     from attrs import evolve
     from cyclopts import App, Parameter
@@ -84,6 +82,7 @@ def make_app(name: str, summary: str, groups: Mapping[str, type] | None = None) 
         help_formatter=Formatter(),
         version_flags=[],
         default_parameter=Parameter(negative=""),
+        config=[options_from_file] if job else [],
     )
 
 
@@ -105,8 +104,7 @@ def parse(name: str, words: Sequence[str]) -> tuple[Callable[..., Any], tuple[An
 
     Args:
         name: The command.
-        words: Its arguments. `--config FILE` reads options from a YAML or JSON file; options given as arguments take
-            precedence.
+        words: Its arguments.
 
     Returns:
         The function of the command, and its positional and keyword arguments.
@@ -115,16 +113,7 @@ def parse(name: str, words: Sequence[str]) -> tuple[Callable[..., Any], tuple[An
         CycloptsError: If an argument is wrong.
         InputError: If a value is out of range, or the file cannot be read.
     """
-    from cyclopts.config import Dict
-
-    app = load_app(name)
-    words, file = _without_config(list(words)) if name in JOB_COMMANDS else (words, "")
-    config = [Dict(_read_config(file, name), source=file, use_commands_as_keys=False)] if file else []
-    app.config = tuple(config)
-    try:
-        command, bound, _ = app.parse_args(words, exit_on_error=False, print_error=False)
-    finally:
-        app.config = ()
+    command, bound, _ = load_app(name).parse_args(words, exit_on_error=False, print_error=False)
     return command, bound.args, bound.kwargs
 
 
@@ -163,14 +152,22 @@ def complete(name: str, words: Sequence[str]) -> list[str]:
     return [default, *words] if default and words and words[0] not in load_app(name) else list(words)
 
 
-def _without_config(words: list[str]) -> tuple[list[str], str]:
-    """Split off `--config FILE`."""
-    for number, word in enumerate(words):
-        if word == CONFIG and number + 1 < len(words):
-            return words[:number] + words[number + 2 :], words[number + 1]
-        if word.startswith(f"{CONFIG}="):
-            return words[:number] + words[number + 1 :], word.partition("=")[2]
-    return words, ""
+def options_from_file(app: "App", commands: tuple[str, ...], arguments: "ArgumentCollection") -> None:
+    """Add the options of the file that `--config` names; options given as arguments take precedence.
+
+    A `config` of a cyclopts app, which calls it with the arguments of the command line.
+
+    Raises:
+        InputError: If the file cannot be read, or is the configuration of another job.
+        CycloptsError: If it has an unknown option.
+    """
+    from cyclopts.config import Dict
+
+    named = arguments.get("--config")
+    if named is None or not named.tokens:
+        return
+    file, job = named.tokens[0].value, app.name[0].removeprefix("rh ").split()[0]
+    Dict(_read_config(file, job), source=file, use_commands_as_keys=False)(app, commands, arguments)
 
 
 def _read_config(file: str, name: str) -> dict[str, Any]:

@@ -33,6 +33,7 @@ app = make_app(
     "evolve",
     "Evolve a Library from labeled preferences.",
     {"Judge": JudgeConfig, "Data": DataConfig, "Run": PaidRunOptions},
+    job=True,
 )
 
 
@@ -41,7 +42,7 @@ def evolve(config: Annotated[EvolveConfig, Parameter(name="*")], *, options: Pai
     """Evolve a Library from labeled preferences.
 
     Proposes edits, accepts those that the evidence supports, and compares the result on held-out examples. The same
-    command resumes an interrupted run, also after `kill -9`. `--config FILE` reads options from a YAML file.
+    command resumes an interrupted run, also after `kill -9`.
 
     Example: `rh evolve demo --proposals 20`
     """
@@ -124,7 +125,7 @@ def open_plan(config: EvolveConfig, options: RunOptions, settings: Settings) -> 
         config.open_library(settings),
         config.open_judge(settings, ties=_ties(config, dataset, corrections)),
         open_orchestrator(config.orchestrator, settings, images=config.orchestrator_images),
-        config.make_schedule(settings),
+        config.make_schedule(),
         settings,
         concurrency=config.concurrency,
         seed=config.seed,

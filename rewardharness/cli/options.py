@@ -15,6 +15,8 @@ from rewardharness.cli.command import WORDS
 class RunOptions:
     """Run folder and printing."""
 
+    config: Path | None = None
+    """YAML or JSON file of options, such as the config.json of a run folder; arguments take precedence."""
     run_folder: Annotated[Path | None, Parameter(name="--run")] = None
     """Run folder, where results are stored and resumed (default: one below RH_HOME/runs)."""
     restart: bool = False

@@ -121,8 +121,9 @@ def replay_run(which: str, arguments: ReplayOptions, settings: Settings) -> int:
             run_folder=to,
             quiet=arguments.quiet or arguments.json,
             replays={"folder": str(run), "created": record["created"]},
-            **({"yes": arguments.yes} if issubclass(kind.options, PaidRunOptions) else {}),
         )
+        if isinstance(options, PaidRunOptions):
+            options = replace(options, yes=arguments.yes)
         config, differences = _changes_about(record, kind, run, (config, options), settings)
         changed += [*_changes_around(sitting), *differences]
         for line in changed:

@@ -51,6 +51,7 @@ folder_app = make_app(
     "score-folder",
     "Judge a dataset.",
     {"Judge": JudgeConfig, "Data": DataConfig, "Run": RunOptions},
+    job=True,
 )
 apps = {"score": score_app, "score-folder": folder_app}
 
@@ -59,7 +60,7 @@ apps = {"score": score_app, "score-folder": folder_app}
 def score_folder(config: Annotated[ScoreConfig, Parameter(name="*")], *, options: RunOptions = NO_OPTIONS) -> int:
     """Judge each example of a dataset; with labels, report agreement per kind of label.
 
-    The same command resumes an interrupted run. `--config FILE` reads options from a YAML file.
+    The same command resumes an interrupted run.
 
     Example: `rh score-folder demo --limit 20`
     """

@@ -2,9 +2,12 @@
 
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from rewardharness.data.fields import FieldMap, parse_fields, read_fields
 from rewardharness.errors import InputError
+
+if TYPE_CHECKING:  # help and wrong arguments are shown without loading data
+    from rewardharness.data.fields import FieldMap
 
 
 @dataclass(frozen=True)
@@ -25,12 +28,14 @@ class DataConfig:
     Without this option, such a row is an error."""
 
     @property
-    def field_map(self) -> FieldMap | None:
+    def field_map(self) -> "FieldMap | None":
         """The columns; single fields take precedence over the file. None if nothing is given.
 
         Raises:
             InputError: If a field cannot be read.
         """
+        from rewardharness.data.fields import FieldMap, parse_fields, read_fields
+
         if self.fields is None and not self.field:
             return None
         pairs: dict[str, str] = {}

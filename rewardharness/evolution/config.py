@@ -1,24 +1,26 @@
 """Configuration of an evolution."""
 
-from dataclasses import KW_ONLY, dataclass, replace
-from typing import Literal
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from rewardharness.data.config import DataConfig
 from rewardharness.errors import InputError
-from rewardharness.evolution.job import BUILTIN
-from rewardharness.evolution.paper import PaperSchedule
-from rewardharness.evolution.plan import AUDIT_SHARE
-from rewardharness.evolution.regression import MARGIN
-from rewardharness.evolution.schedules import DefaultSchedule, Schedule
-from rewardharness.evolution.stop import Budget, Limits, Price
 from rewardharness.judging.config import JudgeConfig
-from rewardharness.judging.opening import MEASURED
 from rewardharness.settings import Settings
 
+if TYPE_CHECKING:  # help and wrong arguments are shown without loading the search
+    from rewardharness.evolution.schedules import Schedule
+    from rewardharness.evolution.stop import Limits
+
+BUILTIN = "builtin"
+"""Name of the Orchestrator that needs no model."""
+AUDIT_SHARE = 0.25
+"""Share of the examples that is held out, unless a caller chooses."""
+MARGIN = 0.05
+"""Loss of accuracy, in [0, 1], above which the evolved Library is not the result of the run."""
 AUTO = "auto"
 """Spelling of the corrections that were made in the app for this data."""
 
-_POSITIVE = ("proposals", "iterations", "batch", "concurrency")
 _BUDGETS = ("budget_calls", "budget_tokens", "budget_seconds", "budget_money")
 
 
@@ -68,28 +70,33 @@ class EvolveConfig(JudgeConfig, DataConfig):
     concurrency: int | None = None
     """Examples judged at the same time."""
 
+    lowest: ClassVar = {**JudgeConfig.lowest, "proposals": 1, "iterations": 1, "batch": 1, "concurrency": 1}
+
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in (*_POSITIVE, *_BUDGETS):
+        for name in _BUDGETS:
             value = getattr(self, name)
             if value is not None and not value > 0:
                 option = name.replace("_", "-")
                 raise InputError(f"--{option} {value} is out of range.", next_step="Give a number above 0.")
 
-    def make_schedule(self, settings: Settings) -> Schedule:
+    def make_schedule(self) -> "Schedule":
         """Make the order of the search."""
+        from rewardharness.evolution.paper import PaperSchedule
+        from rewardharness.evolution.schedules import DefaultSchedule
+
         if self.schedule == "paper":
             return PaperSchedule(iterations=self.iterations)
-        schedule = DefaultSchedule(proposals=self.proposals, batch=self.batch, refresh=self.refresh)
-        # The pixel-based judge needs no requests, so pruning may look at all examples.
-        return replace(schedule, prune_share=1.0) if (self.judge or settings.judge) == MEASURED else schedule
+        return DefaultSchedule(proposals=self.proposals, batch=self.batch, refresh=self.refresh)
 
-    def make_limits(self, settings: Settings) -> Limits:
+    def make_limits(self, settings: Settings) -> "Limits":
         """Make budget and prices.
 
         Raises:
             InputError: If a budget of money has no prices.
         """
+        from rewardharness.evolution.stop import Budget, Limits, Price
+
         price = Price(*(self.price or (settings.price_input, settings.price_output)))
         other = Price(*(self.orchestrator_price or (None, None)))
         if self.budget_money is not None:

@@ -9,14 +9,15 @@ from rewardharness.data.source import Dataset
 from rewardharness.data.values import read_data
 from rewardharness.evolution.builtin.orchestrator import BuiltinOrchestrator
 from rewardharness.evolution.checkpoint import CHAMPION
+from rewardharness.evolution.config import AUDIT_SHARE, BUILTIN, MARGIN
 from rewardharness.evolution.events import Event
 from rewardharness.evolution.llm_orchestrator import LLMOrchestrator, LLMSettings
 from rewardharness.evolution.loop import Watch, finished_report
 from rewardharness.evolution.loop import evolve as run_plan
 from rewardharness.evolution.observing import observer
-from rewardharness.evolution.plan import AUDIT_SHARE, Plan
+from rewardharness.evolution.plan import Plan
 from rewardharness.evolution.proposal import Orchestrator
-from rewardharness.evolution.regression import MARGIN, regression_set
+from rewardharness.evolution.regression import regression_set
 from rewardharness.evolution.schedules import DefaultSchedule, Schedule
 from rewardharness.evolution.stop import UNLIMITED, Limits
 from rewardharness.files import content_id
@@ -28,9 +29,6 @@ from rewardharness.library.store import Library
 from rewardharness.models.open import ModelSettings, open_model
 from rewardharness.schema import TIE, Json
 from rewardharness.settings import Settings
-
-BUILTIN = "builtin"
-"""Name of the Orchestrator that needs no model."""
 
 MODEL_CONCURRENCY = 16
 """Examples that a model judges side by side, unless a caller chooses."""
@@ -97,15 +95,12 @@ def evolve(  # noqa: PLR0913  (one argument per choice, as on the command line)
     ties = any(example.preference == TIE for example in dataset.examples)
     opened = open_judge(judge, settings, ties=ties) if isinstance(judge, str) else judge
     opened = opened.with_ties(True) if ties else opened
-    schedule = DefaultSchedule(proposals=proposals)
-    if not opened.uses_model:  # judgments cost no request, so pruning may look at everything
-        schedule = replace(schedule, prune_share=1.0)
     plan = make_plan(
         dataset,
         open_library(settings.library if library is None else library),
         opened,
         open_orchestrator(orchestrator, settings) if isinstance(orchestrator, str) else orchestrator,
-        schedule,
+        DefaultSchedule(proposals=proposals),
         settings,
         concurrency=concurrency,
         seed=seed,
@@ -144,6 +139,8 @@ def make_plan(
         concurrency: Examples that are judged side by side; None for what suits the judge.
         options: Further fields of `Plan`.
     """
+    if isinstance(schedule, DefaultSchedule) and not judge.uses_model:
+        schedule = replace(schedule, prune_share=1.0)  # judgments cost no requests, so pruning may look at all examples
     return Plan(
         dataset,
         library,

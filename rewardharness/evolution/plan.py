@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field, replace
 from rewardharness.data.corrections import CORRECTED
 from rewardharness.data.source import Dataset, split
 from rewardharness.errors import InputError
+from rewardharness.evolution.config import AUDIT_SHARE
 from rewardharness.evolution.estimate import Estimate, estimate
 from rewardharness.evolution.proposal import Observe, Orchestrator
 from rewardharness.evolution.regression import RegressionSet
@@ -19,9 +20,6 @@ from rewardharness.schema import Example, Json
 
 LEAST = 8
 """Labelled examples that an evolution needs at least."""
-
-AUDIT_SHARE = 0.25
-"""Share of the examples that is put aside for the audit."""
 
 
 @dataclass(frozen=True)

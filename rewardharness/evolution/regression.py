@@ -13,13 +13,11 @@ from rewardharness.demo.processes import in_order
 from rewardharness.errors import DataError, InputError
 from rewardharness.evolution.audit import Score
 from rewardharness.evolution.bench import JudgeBench
+from rewardharness.evolution.config import MARGIN
 from rewardharness.evolution.proposal import Outcome
 from rewardharness.library.store import Library
 from rewardharness.schema import Example, Json
 from rewardharness.settings import Settings
-
-MARGIN = 0.05
-"""Loss of accuracy, in [0, 1], above which the evolved Library is not the result of the run."""
 
 SEED = 1907
 """Of the drawing; not that of the demonstration set, which runs learn from."""

@@ -1,18 +1,25 @@
 """Configuration of the judge of a job: which judge, with which Library, and how a model judges."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 from rewardharness.errors import InputError
-from rewardharness.judging.deployments import find_release
-from rewardharness.judging.judge import Judge
-from rewardharness.judging.opening import MEASURED, JudgeOptions, open_judge
-from rewardharness.judging.release import Release
-from rewardharness.judging.release_opening import open_release
-from rewardharness.judging.subagent import Protocol, SubAgentSettings
-from rewardharness.library.opening import open_library
-from rewardharness.library.store import Library
 from rewardharness.settings import Settings
+
+if TYPE_CHECKING:  # help and wrong arguments are shown without loading a judge
+    from rewardharness.judging.judge import Judge
+    from rewardharness.judging.release import Release
+    from rewardharness.judging.subagent import SubAgentSettings
+    from rewardharness.library.store import Library
+
+Protocol = Literal["chain", "direct", "logprob", "pointwise", "rubric"]
+PROTOCOLS: tuple[Protocol, ...] = ("chain", "direct", "logprob", "pointwise", "rubric")
+"""`chain`: thought, Tools and an answer, as in the paper. `direct`: the answer at once. `logprob`: odds of the letters.
+`pointwise`: each candidate alone, two scores. `rubric`: each candidate alone, one grade per criterion.
+
+Of a single candidate, `chain` and `direct` give the two scores without a preference, and `logprob` the expected scores
+under the probabilities of the digits."""
 
 _SETTINGS = {
     "protocol": "protocol",
@@ -23,15 +30,13 @@ _SETTINGS = {
 }
 """Setting of a model judge by field of `JudgeConfig`."""
 
-_LOWEST = {"samples": 1, "tool_calls": 0, "max_pixels": 784}
-
 
 class OpenedJudge(NamedTuple):
     """A judge with the Library that it reads."""
 
-    judge: Judge
-    library: Library
-    release: Release | None
+    judge: "Judge"
+    library: "Library"
+    release: "Release | None"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,39 +66,45 @@ class JudgeConfig:
     no_cache: bool = False
     """Neither use nor store cached judgments of a model."""
 
+    lowest: ClassVar[Mapping[str, int]] = {"samples": 1, "tool_calls": 0, "max_pixels": 784}
+    """Minimum by field."""
+
     def __post_init__(self) -> None:
-        for name, low in _LOWEST.items():
+        for name, low in self.lowest.items():
             value = getattr(self, name)
             if value is not None and value < low:
                 option = name.replace("_", "-")
-                raise InputError(f"--{option} {value} is too small.", next_step=f"Give a number of at least {low}.")
+                raise InputError(f"--{option} {value} is out of range.", next_step=f"Give a number of at least {low}.")
 
     @property
-    def subagent(self) -> SubAgentSettings:
+    def subagent(self) -> "SubAgentSettings":
         """The settings of a model judge."""
+        from rewardharness.judging.subagent import SubAgentSettings
+
         given: dict[str, Any] = {
             setting: getattr(self, name) for name, setting in _SETTINGS.items() if getattr(self, name) is not None
         }
         return SubAgentSettings(both_orders=not self.one_order, **given)
 
     def with_defaults(self, settings: Settings) -> Self:
-        """Replace omitted judge and Library by those of the settings. A release fixes the Library."""
-        library = self.library if getattr(self, "release", None) else self.library or settings.library
-        return replace(self, judge=self.judge or settings.judge, library=library)
+        """Replace omitted judge and Library by those of the settings."""
+        return replace(self, judge=self.judge or settings.judge, library=self.library or settings.library)
 
     def endpoint(self, settings: Settings) -> str | None:
         """Return the judge that the user named; None if it is the one of the environment."""
         return None if self.judge == settings.judge else self.judge
 
-    def open_library(self, settings: Settings) -> Library:
+    def open_library(self, settings: Settings) -> "Library":
         """Open the Library.
 
         Raises:
             LibraryError: If it cannot be opened.
         """
+        from rewardharness.library.opening import open_library
+
         return open_library(self.library or settings.library)
 
-    def open_judge(self, settings: Settings, **options: Any) -> Judge:
+    def open_judge(self, settings: Settings, **options: Any) -> "Judge":
         """Open the judge.
 
         Args:
@@ -103,6 +114,8 @@ class JudgeConfig:
         Raises:
             InputError: If the spelling cannot be read, or a key is missing.
         """
+        from rewardharness.judging.opening import MEASURED, JudgeOptions, open_judge
+
         how = JudgeOptions(subagent=self.subagent, router=self.router, cache=not self.no_cache, **options)
         try:
             return open_judge(self.judge or settings.judge, settings, how)
@@ -111,12 +124,59 @@ class JudgeConfig:
                 raise
             raise InputError(f"RH_JUDGE: {error.message}", next_step=error.next_step) from None
 
-    def check_release(self, release: Release, *, ties: bool = False) -> None:
-        """Check that no field contradicts a release, which fixes Library and judge.
+
+@dataclass(frozen=True, kw_only=True)
+class ReleaseConfig(JudgeConfig):
+    """Judge and Library, one by one or fixed by a release."""
+
+    release: str | None = None
+    """Release file, or deployed:NAME. It fixes Library, judge and settings; --judge then names the endpoint."""
+
+    def with_defaults(self, settings: Settings) -> Self:
+        """Replace omitted judge and Library by those of the settings. A release fixes both."""
+        return self if self.release else super().with_defaults(settings)
+
+    def find_release(self, settings: Settings, *, ties: bool = False) -> "Release | None":
+        """Load the release.
+
+        Args:
+            settings: Where releases are deployed.
+            ties: Whether ties are requested.
+
+        Returns:
+            The release; None if there is none.
 
         Raises:
-            InputError: If a field does.
+            InputError: If a field contradicts it.
+            ReleaseError: If the release was changed.
         """
+        from rewardharness.judging.deployments import find_release
+
+        if self.release is None:
+            return None
+        release = find_release(self.release, settings)
+        self._check(release, settings, ties)
+        return release
+
+    def open_release(self, release: "Release", settings: Settings, **options: Any) -> "Judge":
+        """Open the judge of a release.
+
+        Args:
+            release: The release.
+            settings: Keys and the default endpoint.
+            options: Further fields of `JudgeOptions`.
+
+        Raises:
+            ReleaseError: If this installation cannot reproduce it.
+        """
+        from rewardharness.judging.opening import JudgeOptions
+        from rewardharness.judging.release_opening import open_release
+
+        how = JudgeOptions(router=self.router, cache=not self.no_cache, **options)
+        return open_release(release, settings, endpoint=self.endpoint(settings), options=how)[0]
+
+    def _check(self, release: "Release", settings: Settings, ties: bool) -> None:
+        """Check that no field contradicts the release."""
         given: dict[str, tuple[str, Any]] = {
             setting: (f"--{name.replace('_', '-')} {getattr(self, name)}", getattr(self, name))
             for name, setting in _SETTINGS.items()
@@ -127,7 +187,7 @@ class JudgeConfig:
         if ties:
             given["ties"] = "--ties", True
         wrong = [option for name, (option, value) in given.items() if release.settings.get(name) != value]
-        if self.library is not None and open_library(self.library).id != release.library.id:
+        if self.library is not None and self.open_library(settings).id != release.library.id:
             wrong.append(f"--library {self.library}")
         if self.router is not None and release.router is None:
             wrong.append("--router")
@@ -139,11 +199,9 @@ class JudgeConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RewardConfig(JudgeConfig):
-    """Judge and Library of a job that scores, one by one or fixed by a release."""
+class RewardConfig(ReleaseConfig):
+    """Judge and Library of a job that scores."""
 
-    release: str | None = None
-    """Release file, or deployed:NAME. It fixes Library, judge and settings; --judge then names the endpoint."""
     ties: bool = False
     """Allow `tie` as a preference."""
     allow_ungradable: bool = False
@@ -162,16 +220,11 @@ class RewardConfig(JudgeConfig):
             ReleaseError: If the release was changed, or this version cannot reproduce it.
             LibraryError: If the Library cannot be opened.
         """
-        if self.release is None:
-            judge = self.open_judge(settings, ties=self.ties, pictures=pictures, allow_ungradable=self.allow_ungradable)
-            return OpenedJudge(judge, self.open_library(settings), None)
-        release = find_release(self.release, settings)
-        self.check_release(release, ties=self.ties)
-        options = JudgeOptions(
-            pictures=pictures, router=self.router, cache=not self.no_cache, allow_ungradable=self.allow_ungradable
-        )
-        judge, library = open_release(release, settings, endpoint=self.endpoint(settings), options=options)
-        return OpenedJudge(judge, library, release)
+        options = {"pictures": pictures, "allow_ungradable": self.allow_ungradable}
+        release = self.find_release(settings, ties=self.ties)
+        if release is None:
+            return OpenedJudge(self.open_judge(settings, ties=self.ties, **options), self.open_library(settings), None)
+        return OpenedJudge(self.open_release(release, settings, **options), release.library, release)
 
 
 DEFAULT_JUDGE = RewardConfig()

@@ -8,11 +8,12 @@ from typing import Any
 from rewardharness.errors import InputError
 from rewardharness.judging.baselines import BASELINES, BaselineJudge
 from rewardharness.judging.cache import JudgmentCache
+from rewardharness.judging.config import PROTOCOLS
 from rewardharness.judging.judge import Judge
 from rewardharness.judging.llm_router import LLMRouter
 from rewardharness.judging.measured import MeasuredJudge
 from rewardharness.judging.scored_elsewhere import read_scores
-from rewardharness.judging.subagent import PROTOCOLS, Showing, SubAgent, SubAgentSettings
+from rewardharness.judging.subagent import Showing, SubAgent, SubAgentSettings
 from rewardharness.models.open import ModelSettings, open_model
 from rewardharness.models.openai_compatible import OpenAICompatibleModel
 from rewardharness.schema import ChainStep

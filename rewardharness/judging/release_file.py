@@ -9,10 +9,11 @@ from typing import Any, NoReturn
 
 from rewardharness.errors import DataError, LibraryError, ReleaseError
 from rewardharness.files import content_id, write_text
+from rewardharness.judging.config import PROTOCOLS
 from rewardharness.judging.opening import MEASURED
 from rewardharness.judging.release import FORMAT, Release
 from rewardharness.judging.release_card import Figure
-from rewardharness.judging.subagent import PROTOCOLS, SubAgentSettings
+from rewardharness.judging.subagent import SubAgentSettings
 from rewardharness.library.entry import ENTRY_FILE, RUBRIC_FILE, Entry, parse_entry
 from rewardharness.library.evolved import is_digest
 from rewardharness.library.store import Library

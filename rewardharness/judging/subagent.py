@@ -17,6 +17,7 @@ from typing import Literal
 from rewardharness.errors import HarnessError
 from rewardharness.files import content_id
 from rewardharness.judging.cache import JudgmentCache
+from rewardharness.judging.config import Protocol
 from rewardharness.judging.context import Shown
 from rewardharness.judging.conversation import ChainSettings, Conversation
 from rewardharness.judging.groups import rank
@@ -38,14 +39,6 @@ from rewardharness.models.openai_compatible import OpenAICompatibleModel
 from rewardharness.models.probe import Probe
 from rewardharness.prompts import version
 from rewardharness.schema import TIE, ChainStep, EditRequest, Example, Failure, Judgment, Usage
-
-Protocol = Literal["chain", "direct", "logprob", "pointwise", "rubric"]
-PROTOCOLS: tuple[Protocol, ...] = ("chain", "direct", "logprob", "pointwise", "rubric")
-"""`chain`: thought, Tools and an answer, as in the paper. `direct`: the answer at once. `logprob`: odds of the letters.
-`pointwise`: each candidate alone, two scores. `rubric`: each candidate alone, one grade per criterion.
-
-Of a single candidate, `chain` and `direct` give the two scores without a preference, and `logprob` the expected scores
-under the probabilities of the digits."""
 
 ALONE: frozenset[Protocol] = frozenset({"pointwise", "rubric"})
 """Protocols that look at one candidate at a time: order plays no part in them."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rewardharness.cli.command import JOB_COMMANDS, parse
+from rewardharness.cli.command import parse
 from rewardharness.cli.main import main
 from rewardharness.errors import InputError
 from rewardharness.evolution.config import EvolveConfig
@@ -62,8 +62,12 @@ def test_a_run_keeps_its_configuration_and_begins_again_from_it(
     ]
 
 
-def test_every_job_command_takes_a_file() -> None:
-    assert JOBS.keys() == JOB_COMMANDS
+@pytest.mark.parametrize("job", JOBS)
+def test_every_job_command_takes_a_file(job: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([job, "--config"]) == 2
+    assert "--config requires an argument" in capsys.readouterr().err
+    assert main([job, "--config", "/nowhere"]) == 2
+    assert "/nowhere cannot be read" in capsys.readouterr().err
 
 
 def test_a_misspelled_option_is_corrected(capsys: pytest.CaptureFixture[str]) -> None:
@@ -72,5 +76,5 @@ def test_a_misspelled_option_is_corrected(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_a_configuration_is_checked_where_it_is_made() -> None:
-    with pytest.raises(InputError, match="--samples 0 is too small"):
+    with pytest.raises(InputError, match="--samples 0 is out of range"):
         EvolveConfig("demo", samples=0)

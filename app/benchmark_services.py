@@ -179,7 +179,7 @@ class BenchmarkServices:
         return self.look(name)
 
     def resume(self, name: str, key: str = "") -> Progress:
-        """Go on with a benchmark by the command that began it.
+        """Resume a benchmark with its configuration.
 
         Args:
             name: The run.
@@ -189,8 +189,8 @@ class BenchmarkServices:
             HarnessError: If it cannot go on.
         """
         self._check(name)
-        words = self._jobs.again(name)
-        changes = keys_of(words, Keys(judge=key), self._settings) if self.local else NO_KEYS_OF_OURS
+        _, config = self._jobs.config(name)
+        changes = keys_of(config, Keys(judge=key), self._settings) if self.local else NO_KEYS_OF_OURS
         self._jobs.resume(name, changes, visitor=not self.local)
         return self.look(name)
 
@@ -203,7 +203,7 @@ class BenchmarkServices:
 
     def model(self, name: str) -> str:
         """The model that the command of a benchmark names as judge; empty where it names none."""
-        return models_of(self._jobs.again(name))[0] if self.local and self.goes_on(name) else ""
+        return models_of(self._jobs.config(name)[1], self._settings)[0] if self.local and self.goes_on(name) else ""
 
     def command(self, name: str) -> str:
         """The command by which a benchmark goes on, for people at this computer; empty where it is not known."""

@@ -146,7 +146,7 @@ class EvolveServices:
         return self.look(name)
 
     def resume(self, name: str, keys: Keys = NO_KEYS) -> Sight:
-        """Go on with a run by the command that began it.
+        """Resume a run with its configuration.
 
         Args:
             name: The run.
@@ -156,14 +156,14 @@ class EvolveServices:
             HarnessError: If it cannot go on.
         """
         self._check(name)
-        changes = keys_of(self._jobs.again(name), keys, self._settings) if self.local else {}
+        changes = keys_of(self._jobs.config(name)[1], keys, self._settings) if self.local else {}
         self._jobs.resume(name, changes, visitor=not self.local)
         return self.look(name)
 
     def models(self, name: str) -> tuple[str, str]:
         """The models that a run names as judge and Orchestrator, which may ask for keys when it goes on."""
         try:
-            return models_of(self._jobs.again(name)) if self.local else ("", "")
+            return models_of(self._jobs.config(name)[1], self._settings) if self.local else ("", "")
         except HarnessError:
             return "", ""
 

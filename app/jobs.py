@@ -27,7 +27,8 @@ import rewardharness
 from rewardharness.errors import HarnessError, InputError, RunError
 from rewardharness.evolution.stop import STOP_FILE
 from rewardharness.files import hold, write_text
-from rewardharness.runs.records import MASK, RECORD, read_record
+from rewardharness.jobs import JobConfig, read_config
+from rewardharness.runs.records import CONFIG, MASK, RECORD, read_record
 from rewardharness.runs.store import MANIFEST
 from rewardharness.settings import child_environment
 
@@ -46,13 +47,8 @@ ASK_SECONDS = 300.0
 LOG_TAIL = 4000
 """Bytes of a log that are read, at most: its end."""
 
-_KINDS = ("evolve", "benchmark")
-"""Commands whose runs can go on from here."""
-
 _PLACE = Path(rewardharness.__file__).parents[1]
 _ERROR = re.compile(r"^rh: (?P<title>[^:\n]{1,80}): (?P<detail>.*?)(?:\n {2}Next: (?P<step>.*))?\Z", re.DOTALL)
-_LEFT_OUT = {"--restart": 0, "--dry-run": 0, "--json": 0, "--yes": 0, "--quiet": 0, "--run": 1}
-"""Words of a command that are not taken over when its run goes on, and how many words follow each."""
 
 
 class CommandError(HarnessError):
@@ -146,36 +142,33 @@ class Jobs:
                 for lock in locks:
                     os.close(lock)
 
-    def again(self, name: str) -> list[str]:
-        """The words after `rh` by which a run goes on, without those that `start` adds.
+    def config(self, name: str) -> tuple[str, JobConfig]:
+        """Return the command and the configuration of a run.
 
         Raises:
-            RunError: If the run does not say how it was begun, or not all of it.
+            RunError: If the run has no complete configuration.
         """
-        words, kept = iter(self.asked(name).get("command") or ()), []
-        for word in words:
-            head, equals, _ = str(word).partition("=")
-            if head not in _LEFT_OUT:
-                kept.append(str(word))
-            elif not equals:
-                for _ in range(_LEFT_OUT[head]):
-                    next(words, None)
-        if not kept or kept[0] not in _KINDS:
+        command, config = read_config(self.folder(name))
+        if any(MASK in str(value) for value in vars(config).values()):
             raise RunError(
-                f"{name} does not say how it was begun.", next_step="Go on with it by the command that began it."
+                f"{name} was started with a password, which its configuration does not keep.",
+                next_step="Resume it on the command line. Give keys as keys, not in addresses.",
             )
-        if any(MASK in word for word in kept):
-            raise RunError(
-                f"{name} was begun with a password, which its record does not keep.",
-                next_step="Go on with it by the command that began it. Give keys as keys, not in addresses.",
-            )
-        return kept
+        return command, config
+
+    def again(self, name: str) -> list[str]:
+        """Return the words after `rh` that resume a run, without those that `start` adds.
+
+        Raises:
+            RunError: If the run has no complete configuration.
+        """
+        return [self.config(name)[0], "--config", str((self.folder(name) / CONFIG).absolute())]
 
     def resume(self, name: str, changes: Mapping[str, str], *, visitor: bool = False) -> None:
-        """Go on with a run by the command that began it.
+        """Resume a run with its configuration.
 
         Raises:
-            RunError: If it is under way, or does not say how it was begun.
+            RunError: If it is running, or has no complete configuration.
         """
         where = Path(str(self.asked(name).get("folder") or "."))
         self.start(name, self.again(name), changes, visitor=visitor, where=where if where.is_dir() else None)
@@ -213,8 +206,7 @@ class Jobs:
         """How a run was asked for the last time, as its record says; empty when that is not known.
 
         Returns:
-            The arguments of the command, as it took them; `command`, the words after `rh`; and the `folder` that paths
-            count from.
+            The arguments of the command, and the `folder` that paths are relative to.
 
         Raises:
             RunError: If the record is damaged.
@@ -224,7 +216,7 @@ class Jobs:
             return {}
         sitting = read_record(folder)["sittings"][-1]
         given = sitting["arguments"]
-        return {**given, **(given.get("taken") or {}), "command": sitting["words"], "folder": sitting["folder"]}
+        return {**given, **(given.get("taken") or {}), "folder": sitting["folder"]}
 
     def log(self, name: str) -> Path:
         """The file that the process of a run writes to what it has to say."""

@@ -4,7 +4,7 @@ What is typed becomes words of `rh evolve`, so that the page starts nothing that
 never among the words.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from app.judges import BY_MEASURING, ENDPOINT, ENVIRONMENT, GEMINI, JudgeChoice,
 from rewardharness.data.opening import DEMO, FEEDBACK
 from rewardharness.errors import InputError
 from rewardharness.evolution.config import AUTO
+from rewardharness.jobs import JobConfig
 from rewardharness.judging.opening import MEASURED
 from rewardharness.models.open import model_urls
 from rewardharness.settings import Settings
@@ -236,33 +237,27 @@ NO_KEYS = Keys()
 """None was typed."""
 
 
-def _option(words: Sequence[str], name: str) -> str:
-    """The value of an option; empty where it is not given."""
-    value = ""
-    for number, word in enumerate(words):
-        option, equals, rest = word.partition("=")
-        if option == name:
-            value = rest if equals else next(iter(words[number + 1 : number + 2]), "")
-    return value
+def models_of(config: JobConfig, settings: Settings) -> tuple[str, str]:
+    """Return the models that a configuration names as judge and as Orchestrator.
+
+    Empty for the judge of the environment, and where no model is named.
+    """
+    judge, orchestrator = config.judge or "", getattr(config, "orchestrator", "")
+    return "" if judge in {MEASURED, settings.judge} else judge, "" if orchestrator == BUILTIN else orchestrator
 
 
-def models_of(words: Sequence[str]) -> tuple[str, str]:
-    """The models that a command names as judge and as Orchestrator; empty where it names none."""
-    judge, orchestrator = _option(words, "--judge"), _option(words, "--orchestrator")
-    return "" if judge == MEASURED else judge, "" if orchestrator == BUILTIN else orchestrator
-
-
-def keys_of(words: Sequence[str], keys: Keys, settings: Settings) -> dict[str, str]:
-    """Variables that give typed keys to a run that goes on, each to its own model and to no other.
+def keys_of(config: JobConfig, keys: Keys, settings: Settings) -> dict[str, str]:
+    """Return the variables that give keys to a resumed run, each key to its own model only.
 
     Args:
-        words: The command.
-        keys: What was typed.
-        settings: The settings, whose keys are used where none was typed.
+        config: The configuration of the run.
+        keys: The keys that were typed.
+        settings: The settings, whose keys are used if none was typed.
     """
-    judge, orchestrator = models_of(words)
+    judge, orchestrator = models_of(config, settings)
     typed, other = keys.judge.strip(), keys.orchestrator.strip()
-    changes = own_keys(settings, judge, _option(words, "--router"), orchestrator=orchestrator)
+    judges = (judge, config.router or "", *getattr(config, "baseline_judges", ()))
+    changes = own_keys(settings, *judges, orchestrator=orchestrator)
     changes |= {_ORCHESTRATOR_KEY: other} if other else {}
     for model, key in ((orchestrator, other), (judge, typed)):
         if key and model.startswith("gemini:"):

@@ -39,7 +39,10 @@ def read_config(folder: Path) -> tuple[str, JobConfig]:
     """
     path = folder / CONFIG
     if not path.is_file():
-        raise RunError(f"{folder} has no {CONFIG}.", next_step="An earlier version wrote it. Run the command again.")
+        raise RunError(
+            f"{folder} has no {CONFIG}.",
+            next_step="The run did not start, or an earlier version made it. Run the command again.",
+        )
     found: Any = read_json(path)
     kind = JOBS.get(str(found.get("job"))) if isinstance(found, dict) else None
     if kind is None:

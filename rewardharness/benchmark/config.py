@@ -39,6 +39,8 @@ class BenchmarkConfig(ReleaseConfig, TaskConfig):
     as in --baselines vllm:NAME@URL. They get the same Library. May be repeated."""
     development: str | None = None
     """Labeled data (a task or data) on which tie thresholds are fitted."""
+    for_library: Path | None = None
+    """Write the results into this Library folder, for its card."""
     concurrency: int | None = None
     """Examples judged at the same time."""
 

@@ -40,6 +40,8 @@ class RankConfig(SamplesConfig):
     """Instruction of that edit."""
     method: Literal["score", "win_rate"] = "score"
     """Score each candidate alone, or compare every pair: more expensive, and better at small differences."""
+    copy_best: Path | None = None
+    """Copy the best candidate of each edit into this folder; copies of an earlier run are removed."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -40,8 +40,6 @@ class BenchmarkOptions(PaidRunOptions):
 
     retry_failed: bool = False
     """Judge again what could not be judged before."""
-    for_library: Path | None = None
-    """Write the results into this Library folder, for its card."""
 
 
 _NO_OPTIONS = BenchmarkOptions()
@@ -105,8 +103,8 @@ def run(config: BenchmarkConfig, options: BenchmarkOptions, settings: Settings) 
         return INTERRUPTED
     result = read_result(folder)
     written = write_report(folder, result)
-    if options.for_library is not None:
-        written.append(write_for_library(options.for_library, result))
+    if config.for_library is not None:
+        written.append(write_for_library(config.for_library, result))
     if options.json:
         output.emit({**result, "folder": str(folder)})
     else:

@@ -30,18 +30,6 @@ _PAIRS_OUTCOME = ("rules", "edits", "candidates", "candidates_judged", "pairs", 
 _BY_CONTENT = re.compile(r"[0-9a-f]{64}")
 
 
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
-class RankOptions(RunOptions):
-    """Run folder, printing and copies."""
-
-    copy_best: Path | None = None
-    """Copy the best candidate of each edit into this folder; copies of an earlier run are removed."""
-
-
-_NO_RANK_OPTIONS = RankOptions()
-
-
 @dataclass(frozen=True)
 class _FilterArguments(FilterConfig):
     _: KW_ONLY
@@ -64,7 +52,7 @@ apps = {"rank-folder": rank_app, "filter-dataset": filter_app, "preference-data"
 
 
 @rank_app.default
-def rank(config: Annotated[RankConfig, Parameter(name="*")], *, options: RankOptions = _NO_RANK_OPTIONS) -> int:
+def rank(config: Annotated[RankConfig, Parameter(name="*")], *, options: RunOptions = NO_OPTIONS) -> int:
     """Rank the candidates of each edit and name the best. Only judged candidates have a reward.
 
     The same command resumes an interrupted run.
@@ -105,15 +93,15 @@ def pairs(
     return preference_data(config, options, Settings.from_env())
 
 
-def rank_folder(config: RankConfig, options: RankOptions, settings: Settings) -> int:
+def rank_folder(config: RankConfig, options: RunOptions, settings: Settings) -> int:
     """Rank the candidates of each edit. Returns the exit status."""
     from rewardharness.bulk.copies import check_copies, copy_best
     from rewardharness.bulk.scoring import all_standings
     from rewardharness.data.source import describe_skipped
 
-    if options.copy_best is not None:
-        _check_place(options.copy_best / "best")
-        check_copies(options.copy_best)
+    if config.copy_best is not None:
+        _check_place(config.copy_best / "best")
+        check_copies(config.copy_best)
     work = _rank_work(config, options, settings)
     dataset = work.dataset
     if options.dry_run:
@@ -122,8 +110,8 @@ def rank_folder(config: RankConfig, options: RankOptions, settings: Settings) ->
     lines = [_ranked(example, standings) for example, standings in ranked]
     ranking = work.write("ranking.jsonl", lines)
     work.keep_outcome({"best": {line["id"]: line["best"] for line in lines}})
-    if options.copy_best is not None:
-        copy_best(_best_files(dataset.examples, lines), options.copy_best)
+    if config.copy_best is not None:
+        copy_best(_best_files(dataset.examples, lines), config.copy_best)
     unjudged = sum(each.reward is None for _, standings in ranked for each in standings)
     if options.json:
         told = {"not_judged": unjudged, "skipped_rows": dataset.skipped_json()}

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -61,8 +62,8 @@ def make_app(name: str, summary: str, groups: Mapping[str, type] | None = None, 
         option: title
         for title, owner in (groups or {}).items()
         for base in owner.__mro__
-        for name, kind in getattr(base, "__annotations__", {}).items()
-        for option in _options(name, kind)
+        for field, kind in getattr(base, "__annotations__", {}).items()
+        for option in _options(field, kind)
     }
 
     class Formatter(DefaultFormatter):
@@ -82,7 +83,7 @@ def make_app(name: str, summary: str, groups: Mapping[str, type] | None = None, 
         help_formatter=Formatter(),
         version_flags=[],
         default_parameter=Parameter(negative=""),
-        config=[options_from_file] if job else [],
+        config=[partial(options_from_file, name)] if job else [],
     )
 
 
@@ -152,10 +153,10 @@ def complete(name: str, words: Sequence[str]) -> list[str]:
     return [default, *words] if default and words and words[0] not in load_app(name) else list(words)
 
 
-def options_from_file(app: "App", commands: tuple[str, ...], arguments: "ArgumentCollection") -> None:
+def options_from_file(job: str, app: "App", commands: tuple[str, ...], arguments: "ArgumentCollection") -> None:
     """Add the options of the file that `--config` names; options given as arguments take precedence.
 
-    A `config` of a cyclopts app, which calls it with the arguments of the command line.
+    Bound to a job, it is the `config` of a cyclopts app, which calls it with the arguments of the command line.
 
     Raises:
         InputError: If the file cannot be read, or is the configuration of another job.
@@ -163,14 +164,14 @@ def options_from_file(app: "App", commands: tuple[str, ...], arguments: "Argumen
     """
     from cyclopts.config import Dict
 
-    named = arguments.get("--config")
+    named = arguments.get("--config", None)
     if named is None or not named.tokens:
         return
-    file, job = named.tokens[0].value, app.name[0].removeprefix("rh ").split()[0]
+    file = named.tokens[0].value
     Dict(_read_config(file, job), source=file, use_commands_as_keys=False)(app, commands, arguments)
 
 
-def _read_config(file: str, name: str) -> dict[str, Any]:
+def _read_config(file: str, job: str) -> dict[str, Any]:
     """Read options from a YAML or JSON file."""
     from rewardharness.library.yamlsafe import read_yaml
 
@@ -179,9 +180,9 @@ def _read_config(file: str, name: str) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{file} cannot be read: {error}.", next_step="Name a YAML or JSON file of options.") from None
     options = {key.replace("-", "_"): value for key, value in read_yaml(text, where=file).value.items()}
-    job = options.pop("job", name)  # in the config.json of a run folder
-    if job != name:
-        raise InputError(f"{file} is the configuration of rh {job}.", next_step=f"Write: rh {job} --config {file}")
+    given = options.pop("job", job)  # in the config.json of a run folder
+    if given != job:
+        raise InputError(f"{file} is the configuration of rh {given}.", next_step=f"Write: rh {given} --config {file}")
     return {
         option: value for option, value in options.items() if value is not None and value is not False and value != []
     }

@@ -54,7 +54,7 @@ COMMANDS: Mapping[str, Replayable] = {
     "benchmark": Replayable(
         benchmark.run, benchmark.manifest_of, options=benchmark.BenchmarkOptions, report="report.json"
     ),
-    "rank-folder": Replayable(bulk.rank_folder, bulk.rank_manifest, options=bulk.RankOptions, report=OUTCOME),
+    "rank-folder": Replayable(bulk.rank_folder, bulk.rank_manifest, report=OUTCOME),
     "filter-dataset": Replayable(bulk.filter_dataset, bulk.filter_manifest, report=OUTCOME),
     "preference-data": Replayable(bulk.preference_data, bulk.pairs_manifest, report=OUTCOME),
     "evolve": Replayable(
@@ -236,9 +236,10 @@ def _given(run: Path, to: Path, sitting: Mapping[str, Any], no_cache: bool) -> t
         if name in sitting["arguments"]
         and (was := sitting["arguments"][name]) != (list(value) if isinstance(value, tuple) else to_json(value))
     ]
-    own: dict[str, Any] = {"no_cache": no_cache or config.no_cache}
-    if isinstance(config, DatasetOutput):  # a replay writes only into its own folder
-        own |= {"output": to / OUTPUT / config.output.name, "push": None}
+    own: dict[str, Any] = {"no_cache": no_cache or config.no_cache}  # and a replay writes only into its own folder
+    own |= {name: None for name in ("copy_best", "for_library", "push") if hasattr(config, name)}
+    if isinstance(config, DatasetOutput):
+        own["output"] = to / OUTPUT / config.output.name
     return replace(config, **own), changed
 
 

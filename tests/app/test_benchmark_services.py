@@ -30,6 +30,7 @@ from app.new_benchmark import PLACE, VISIT_PAIRS, NewBenchmark, benchmark_comman
 from rewardharness.cli.main import main
 from rewardharness.errors import DataError, HarnessError, InputError, RunError
 from rewardharness.files import read_json, read_jsonl, write_json, write_text
+from rewardharness.jobs import read_config
 from rewardharness.judging.subagent import SubAgentSettings
 from rewardharness.library.new import new_library
 from rewardharness.library.store import Library
@@ -84,7 +85,7 @@ def test_a_benchmark_goes_from_its_cost_to_its_table(world: World) -> None:
     listed = services.runs()
     assert {each.progress.name for each in listed} >= {world.builtin_run, world.timid_run}
     assert all(each.row["numbers"] and not each.trouble for each in listed)
-    assert str(world.data) in services.command(name) and "--yes" not in services.command(name)
+    assert f"--config {world.home / 'runs' / name / 'config.json'}" in services.command(name)
     assert services.report_file(name).read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
@@ -259,7 +260,7 @@ def test_a_release_takes_the_place_of_a_library_and_a_judge(
     assert follow(services, name).state == "finished"
     row = services.open(name).result["rows"][0]
     assert (row["release"], row["judged"], row["numbers"][0]["n"]) == (release, 4, 4)
-    assert f"--release {file}" in services.command(name) and services.model(name) == ""
+    assert read_config(world.home / "runs" / name)[1].release == str(file) and services.model(name) == ""  # type: ignore[union-attr]
     deployed = services.expect(replace(chosen, release="deployed:prod"))
     assert Path(deployed.told["folder"]).name == name and deployed.told["known"] == 8, "the same release by its name"
 
@@ -493,7 +494,7 @@ def test_sizes_of_tasks_are_those_of_published_tables(world: World) -> None:
     by_name = {task.name: task for task in world.services.tasks()}
     assert sizes(by_name["genai-bench"]) == {"test_v1": (919,)}
     assert sizes(by_name["rated-edits"]) == {}
-    assert Jobs(world.home).again(world.builtin_run)[:2] == ["benchmark", "run"]
+    assert Jobs(world.home).again(world.builtin_run)[:2] == ["benchmark", "--config"]
 
 
 def test_rows_name_their_library_as_it_calls_itself_while_it_is_the_same(tmp_path: Path) -> None:

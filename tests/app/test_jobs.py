@@ -11,12 +11,16 @@ from app.following import Tail, Trails
 from app.jobs import KEPT_VISITS, BusyError, CommandError, Jobs
 from app.judges import ENDPOINT, JudgeChoice, Key
 from app.new_benchmark import NewBenchmark, benchmark_command
-from app.new_run import FOLDER, Budget, NewRun, Proposer, command_of, keys_of, models_of
+from app.new_run import FOLDER, Budget, Command, NewRun, Proposer, command_of, keys_of, models_of
 from app.new_run import Keys as TypedKeys
 from app.services import AppServices
+from rewardharness.benchmark.config import BenchmarkConfig
+from rewardharness.cli.command import parse
 from rewardharness.errors import HarnessError, InputError, RunError
+from rewardharness.evolution.config import EvolveConfig
 from rewardharness.evolution.events import Judged, Resumed, Started, write_event
 from rewardharness.files import append_jsonl, write_json, write_text
+from rewardharness.jobs import JobConfig
 from rewardharness.judging.subagent import SubAgentSettings
 from rewardharness.runs.records import record_run
 from rewardharness.runs.store import RunFolder
@@ -45,7 +49,7 @@ def test_a_run_goes_from_its_cost_to_its_audit(world: tuple[EvolveServices, NewR
     assert done.state == "finished" and done.trouble is None and done.status is not None
     assert done.status.kept and done.status.audit is not None and done.status.audit["interval"]
     assert [sight.name for sight in services.runs()][:1] == [name]
-    assert str(run.place) in services.command(name) and "--yes" not in services.command(name)
+    assert f"{name}/config.json" in services.command(name) and "--yes" not in services.command(name)
     with pytest.raises(HarnessError, match=r"no name|no such run"):
         services.look("../etc")
 
@@ -117,7 +121,7 @@ def test_a_run_that_never_began_says_why(world: tuple[EvolveServices, NewRun, Pa
     failed = follow(services, name)
     assert failed.state == "failed" and failed.trouble is not None and "has no" in failed.trouble.message
     assert services.command(name) == "" and not services.goes_on(name)
-    with pytest.raises(RunError, match="does not say how it was begun"):
+    with pytest.raises(RunError, match=r"has no config\.json"):
         services.resume(name)
     assert name not in [sight.name for sight in services.runs()]
 
@@ -166,10 +170,12 @@ def test_keys_are_no_words_and_reach_their_own_model_alone(tmp_path: Path) -> No
     assert command_of(untold, judges, known, local=True).changes["RH_ORCHESTRATOR_API_KEY"] == ""
     same = NewRun(judge=judge, proposer=Proposer("openai:o@http://one:1/v1"))
     assert command_of(same, judges, known, local=True).changes["RH_ORCHESTRATOR_API_KEY"] == "geheim"
-    assert models_of(command.words) == ("vllm:m@http://one:1/v1", "openai:o@http://two:2/v1")
-    again = keys_of(command.words, TypedKeys("geheim", ""), known)
+    assert models_of(config_of(command), known) == ("vllm:m@http://one:1/v1", "openai:o@http://two:2/v1")
+    again = keys_of(config_of(command), TypedKeys("geheim", ""), known)
     assert again == {"RH_API_KEY": "geheim", "RH_ORCHESTRATOR_API_KEY": ""}
-    both = keys_of(["evolve", "--judge=gemini:a", "--orchestrator", "vllm:b@http://c"], TypedKeys("g", ""), settings())
+    both = keys_of(
+        EvolveConfig("demo", judge="gemini:a", orchestrator="vllm:b@http://c"), TypedKeys("g", ""), settings()
+    )
     assert both == {"GEMINI_API_KEY": "g", "RH_API_KEY": "", "RH_ORCHESTRATOR_API_KEY": ""}
 
 
@@ -187,14 +193,28 @@ def test_a_key_of_the_environment_goes_to_the_servers_beside_it_alone(tmp_path: 
         run = NewRun(judge=judge, proposer=Proposer(f"openai:o@{url}"))
         command = command_of(run, judges, known, local=True)
         assert command.changes == {"RH_API_KEY": key, "RH_ORCHESTRATOR_API_KEY": key}
-        assert keys_of(command.words, TypedKeys(), known) == command.changes
+        assert keys_of(config_of(command), TypedKeys(), known) == command.changes
         for places in ({"served": url}, {"router": f"vllm:r@{url}"}, {"served": f"http://own:1,{url}"}):
             release = NewBenchmark(release="deployed:one", **places)
             command = benchmark_command(release, judges, known, local=True)
             assert command.changes["RH_API_KEY"] == key
-            assert keys_of(command.words, TypedKeys(), known)["RH_API_KEY"] == key
+            assert keys_of(config_of(command), TypedKeys(), known)["RH_API_KEY"] == key
     own = command_of(NewRun(judge=JudgeChoice("environment")), judges, known, local=True)
     assert own.changes["RH_API_KEY"] == "kept"
+    resumed = config_of(own).with_defaults(known)
+    assert resumed.judge == known.judge and models_of(resumed, known) == ("", "")
+    assert keys_of(resumed, TypedKeys(), known)["RH_API_KEY"] == "kept"
+
+
+def test_a_file_of_options_sends_no_key_of_the_environment_elsewhere(tmp_path: Path) -> None:
+    known = settings(RH_API_KEY="kept", RH_JUDGE="vllm:m@http://own:1/v1")
+    jobs = Jobs(tmp_path)
+    (tmp_path / "run.yaml").write_text("data: demo\njudge: vllm:m@http://evil:1/v1\n")
+    _, (config, *_), _ = parse("evolve", ["--config", str(tmp_path / "run.yaml")])
+    keep_record(jobs.folder("run"), config)
+    assert keys_of(jobs.config("run")[1], TypedKeys(), known)["RH_API_KEY"] == ""
+    other = BenchmarkConfig("demo", judge="vllm:m@http://own:1/v1", baselines=("vllm:m@http://evil:1/v1",))
+    assert keys_of(other, TypedKeys(), known)["RH_API_KEY"] == ""
 
 
 def test_what_is_typed_becomes_words(tmp_path: Path) -> None:
@@ -310,25 +330,33 @@ def test_a_trail_drops_what_a_killed_step_had_written(tmp_path: Path) -> None:
     assert trail.look().judgments == 2 and set(trail.recorded()) == {"k/a", "k/b"}
 
 
-def keep_record(folder: Path, words: list[str]) -> None:
-    record = record_run(dict(words=words), Settings.from_env())
+def keep_record(folder: Path, config: EvolveConfig | None) -> None:
+    record = record_run({}, Settings.from_env(), config=config)
     RunFolder(folder, {"command": "evolve"}, restart=True, record=record).close()
 
 
-def test_commands_that_go_on_lose_what_is_for_the_beginning(tmp_path: Path) -> None:
+def config_of(command: Command) -> JobConfig:
+    """The configuration that a command gives its run."""
+    config: JobConfig = parse(command.words[0], command.words[1:])[1][0]
+    return config
+
+
+def test_a_run_goes_on_with_its_configuration(tmp_path: Path) -> None:
     jobs = Jobs(tmp_path)
     folder = jobs.folder("run")
-    words = ["evolve", "--data", "demo", "--run", "x", "--restart", "--yes", "--run=y", "--json", "--seed", "3"]
-    keep_record(folder, words)
-    assert jobs.again("run") == ["evolve", "--data", "demo", "--seed", "3"]
-    for odd in ([], ["doctor"]):
-        keep_record(folder, odd)
-        with pytest.raises(RunError, match="how it was begun"):
+    keep_record(folder, EvolveConfig("demo", seed=3))
+    assert jobs.config("run") == ("evolve", EvolveConfig("demo", seed=3))
+    words = jobs.again("run")
+    assert words == ["evolve", "--config", str(folder / "config.json")]
+    assert config_of(Command(tuple(words))) == EvolveConfig("demo", seed=3)
+    for text in ("[]", '{"job": "doctor"}', '{"job": "evolve"}', '{"job": "evolve", "data": "demo", "seed": "x"}'):
+        (folder / "config.json").write_text(text)
+        with pytest.raises(RunError, match=r"config\.json"):
             jobs.again("run")
-    (folder / "record.json").unlink()
-    with pytest.raises(RunError, match="how it was begun"):
+    (folder / "config.json").unlink()
+    with pytest.raises(RunError, match=r"has no config\.json"):
         jobs.again("run")
-    keep_record(folder, ["evolve", "--data", "demo", "--judge", "vllm:m@http://me:secret@127.0.0.1:9/v1"])
+    keep_record(folder, EvolveConfig("demo", judge="vllm:m@http://me:secret@127.0.0.1:9/v1"))
     with pytest.raises(RunError, match="a password"):
         jobs.again("run")
     assert not any(b"secret" in each.read_bytes() for each in folder.iterdir())

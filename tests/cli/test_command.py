@@ -78,3 +78,11 @@ def test_a_misspelled_option_is_corrected(capsys: pytest.CaptureFixture[str]) ->
 def test_a_configuration_is_checked_where_it_is_made() -> None:
     with pytest.raises(InputError, match="--samples 0 is out of range"):
         EvolveConfig("demo", samples=0)
+
+
+def test_a_file_of_another_job_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "config.json").write_text('{"job": "benchmark", "task": "nowhere"}')
+    assert main(["benchmark", "--config", str(tmp_path / "config.json")]) == 1, "the task is read, and there is none"
+    assert "nowhere" in capsys.readouterr().err
+    assert main(["evolve", "demo", "--config", str(tmp_path / "config.json")]) == 2
+    assert f"rh benchmark --config {tmp_path}" in capsys.readouterr().err

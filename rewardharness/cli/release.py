@@ -30,7 +30,7 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     )
     one.add_argument("what", metavar="LIBRARY|verify|show", help="a Library to release (a folder named so: ./verify)")
     one.add_argument("file", nargs="?", metavar="FILE", help="the release to verify or to show, or deployed:NAME")
-    add_options(one, library=False)
+    add_options(one)
     one.add_argument("-o", "--output", type=Path, metavar="FILE", help="where the release is written")
     one.add_argument(
         "--card",

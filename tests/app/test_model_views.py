@@ -10,7 +10,8 @@ from app import chain_views, model_views
 from app.failures import failure
 from app.judges import ENDPOINT, ENVIRONMENT, GEMINI, Spent
 from app.running import ModelRun, Seen
-from rewardharness.judging.subagent import PROTOCOLS, Showing, SubAgentSettings
+from rewardharness.judging.config import PROTOCOLS
+from rewardharness.judging.subagent import Showing, SubAgentSettings
 from rewardharness.models.base import ErrorCode, ModelError, Reply
 from rewardharness.models.probe import Probe
 from rewardharness.models.wire import Capabilities

@@ -15,11 +15,12 @@ from PIL import Image
 
 from rewardharness.cli.main import main
 from rewardharness.judging.cache import JudgmentCache
+from rewardharness.judging.config import PROTOCOLS, Protocol
 from rewardharness.judging.evaluate import evaluate
 from rewardharness.judging.measured import MeasuredJudge
 from rewardharness.judging.opening import JudgeOptions, open_judge
 from rewardharness.judging.report import make_report
-from rewardharness.judging.subagent import PROTOCOLS, Protocol, Showing, SubAgent, SubAgentSettings
+from rewardharness.judging.subagent import Showing, SubAgent, SubAgentSettings
 from rewardharness.judgments import judgment_from_json, judgment_json, result_line
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY, Library

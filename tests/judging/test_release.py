@@ -15,11 +15,12 @@ from release_parts import measured_release, model_release, small_library
 
 from rewardharness.errors import DataError, InputError, ReleaseError
 from rewardharness.files import content_id
+from rewardharness.judging.config import PROTOCOLS
 from rewardharness.judging.opening import JudgeOptions
 from rewardharness.judging.release import Release, make_release
 from rewardharness.judging.release_card import Figure, read_report
 from rewardharness.judging.release_file import load_release, release_text, save_release
-from rewardharness.judging.subagent import PROTOCOLS, SubAgentSettings
+from rewardharness.judging.subagent import SubAgentSettings
 from rewardharness.library.entry import parse_entry
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY, Library

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from rewardharness.judging.cache import FILE, JudgmentCache
+from rewardharness.judging.config import Protocol
 from rewardharness.judging.evaluate import evaluate
 from rewardharness.judging.report import make_report
-from rewardharness.judging.subagent import Protocol, Showing, SubAgent, SubAgentSettings
+from rewardharness.judging.subagent import Showing, SubAgent, SubAgentSettings
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY, Library
 from rewardharness.models.base import ChatRequest, ModelError, Reply, TextPart

@@ -24,9 +24,10 @@ import pytest
 from PIL import Image
 
 from rewardharness.cli.main import main
+from rewardharness.judging.config import PROTOCOLS
 from rewardharness.judging.context import answer_schema
 from rewardharness.judging.evaluate import evaluate
-from rewardharness.judging.subagent import PROTOCOLS, SubAgent, SubAgentSettings
+from rewardharness.judging.subagent import SubAgent, SubAgentSettings
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY
 from rewardharness.models.base import ChatRequest, ImagePart, Message, ModelError, Reply

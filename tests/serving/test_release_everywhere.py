@@ -21,11 +21,12 @@ from app.releases import RELEASE, UNSAID, Places
 from app.services import AppServices
 from rewardharness.cli.main import main
 from rewardharness.errors import HarnessError, InputError
+from rewardharness.judging.config import Protocol
 from rewardharness.judging.opening import JudgeOptions
 from rewardharness.judging.release import Release, make_release
 from rewardharness.judging.release_file import load_release, save_release
 from rewardharness.judging.release_opening import open_release
-from rewardharness.judging.subagent import Protocol, SubAgentSettings
+from rewardharness.judging.subagent import SubAgentSettings
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import Library
 from rewardharness.schema import Failure

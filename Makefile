@@ -26,7 +26,7 @@ run: $(VENV)/.run
 	$(BIN)/rh app --port $(PORT)
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=25
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --durations=25
 
 # A real vLLM with a tiny random model, on the CPU; 2.2 GB, and some minutes the first time.
 $(VLLM_VENV)/.installed: tests/tiny_vlm/install.sh

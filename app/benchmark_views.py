@@ -7,49 +7,36 @@ from collections.abc import Mapping, Sequence
 from textwrap import shorten
 from typing import Any
 
-from app.benchmark_runs import Progress
-from app.benchmark_services import Listed, sizes
-from app.following import MOVING, State
+from app.benchmark_runs import BenchmarkStatus
+from app.benchmark_services import sizes
 from app.markup import block, bullets, callout, escape, paragraph, plain, preformatted, table
-from app.new_benchmark import PLACE, PROTOCOLS_OF_EXAMPLES, VISIT_PAIRS
+from app.new_jobs import PLACE, PROTOCOLS_OF_EXAMPLES, VISITOR_PAIRS
+from app.run_panel.service import Listed
+from app.run_panel.views import STATES, meter, problem, state_head
 from rewardharness.benchmark.figures import figure, headline
 from rewardharness.benchmark.task import METRICS, PROTOCOLS, Task
 from rewardharness.data.opening import DEMO, DEMO_PAIRS, FEEDBACK
 from rewardharness.schema import Json
 
-STATES: Mapping[State, tuple[str, str]] = {
-    "starting": ("Starting", "The process is starting, and the data are read."),
-    "running": ("Running", "It goes on when this page is closed."),
-    "stopping": ("Stopping", "It ends after the judgments under way. Nothing is lost."),
-    "finished": ("Finished", ""),
-    "stopped": ("Stopped", "Somebody asked for an end. It can go on where it stands."),
-    "paused": ("Trouble", "It ended with an error. It can go on where it stands."),
-    "interrupted": ("Interrupted", "Its process ended without a word. It can go on where it stands."),
-    "failed": ("Did not start", "The process ended before anything was judged."),
-}
-"""What each state is called, and what it means."""
-
 MOST_IN_WORDS = 3
 """Parts of a task of which a sentence can speak."""
-
-_STYLES: Mapping[State, str] = {"paused": "error", "interrupted": "warning", "failed": "error", "finished": "good"}
 
 _OWN: Mapping[str, tuple[str, str, str]] = {
     DEMO: (
         "Demonstration set",
-        f"{DEMO_PAIRS} pairs drawn by this program; one of the two has a known flaw. Good for a first try; it says "
+        f"{DEMO_PAIRS} generated pairs; one of the two has a known flaw. Good for a first try; it says "
         "little about real edits.",
-        f"{DEMO_PAIRS} pairs · drawn here on first use",
+        f"{DEMO_PAIRS} pairs · generated on first use",
     ),
     FEEDBACK: (
         "My feedback",
-        "The comparisons that you answered on the Score tab. The labels are yours.",
-        "what you have answered",
+        "Your preferences from the Score tab.",
+        "your votes",
     ),
     PLACE: (
         "Data of my own",
-        "A folder, a table, a task file (.yaml) or a dataset on the Hub, with labels. Columns are recognised.",
-        "any n · typed below",
+        "A folder, a table, a task file (.yaml) or a dataset on the Hub, with labels. Columns are recognized.",
+        "any size · named below",
     ),
 }
 """What is offered beside the tasks that come with the package: name, what it is, and how much."""
@@ -58,11 +45,11 @@ _OWN: Mapping[str, tuple[str, str, str]] = {
 def introduction(*, local: bool) -> str:
     """What the tab is for."""
     text = (
-        "How often does a judge agree with people? Judge a task that people have labelled, with and without a Library, "
-        "and read every number with its n, its interval, and what guessing gets."
+        "Measure the agreement of a judge with human labels on a task, with and without a Library. Every number has "
+        "its n, 95% interval and chance level."
     )
     limits = (
-        f"<p>Here you can judge up to {VISIT_PAIRS} pairs of the demonstration set, by measuring alone. On your own "
+        f"<p>Here you can judge up to {VISITOR_PAIRS} pairs of the demonstration set, by measuring alone. On your own "
         "computer: any task, any judge, no limit.</p>"
     )
     return block(f'<p class="faint">{escape(text)}</p>{"" if local else limits}')
@@ -117,8 +104,8 @@ def about_task(task: Task | None, name: str) -> str:
     ]
     where = f"<code>{escape(task.data.hub)}</code> on the Hub" if task.data.hub else "A copy on this computer"
     pinned = f", revision <code>{escape(task.data.revision[:12])}</code>" if task.data.revision else ""
-    licence = f"Licence: {task.license}" if task.license else ""
-    facts = [f"Data: {where}{pinned}", escape(task.paper), escape(licence)]
+    license_ = f"License: {task.license}" if task.license else ""
+    facts = [f"Data: {where}{pinned}", escape(task.paper), escape(license_)]
     access = callout("note", "How to get the data", paragraph(task.access)) if task.access else ""
     notes = bullets(map(escape, task.notes))
     folded = f"<details><summary>Where to be careful</summary>{notes}</details>" if notes else ""
@@ -141,79 +128,52 @@ def _definitions(task: Task | None) -> str:
     )
 
 
-def cost_hint() -> str:
-    """What stands in the place of the cost before it was asked for."""
-    return block(paragraph("Nothing is spent before you have seen what to expect.", "faint"))
-
-
-def counting() -> str:
-    """What stands there while the cost is worked out."""
-    text = "The data are read for this. They may have to be fetched or drawn first, which takes a while."
-    return block(callout("empty busy", "Working out what to expect…", paragraph(text)))
-
-
-def expected(told: Mapping[str, Any]) -> str:
+def expected(preview: Mapping[str, Any]) -> str:
     """What a benchmark would cost.
 
     Args:
-        told: As `rh benchmark --dry-run --json` says it.
+        preview: As `rh benchmark --dry-run --json` says it.
     """
-    who = "; ".join(f"{each['name']}, {each['library']}" for each in told["contenders"])
-    drawn = told["sampled"]
+    who = "; ".join(f"{each['name']}, {each['library']}" for each in preview["contenders"])
+    drawn = preview["sampled"]
     sample = f", a stratified sample of {drawn[0]:,} of {drawn[1]:,}" if drawn else ""
-    counting = ", ".join(f"{part} {n:,}" for part, n in told["counting"].items())
-    left = told["judgments"] - told["known"]
+    counting = ", ".join(f"{part} {n:,}" for part, n in preview["counting"].items())
+    left = preview["judgments"] - preview["known"]
     lines = [
-        f"{_count(told['items'], 'example')} to judge{sample}; labels that count: {counting or 'none'}",
-        f"{_count(len(told['contenders']), 'row')} in the table: {who}",
-        f"{_count(left, 'judgment')}" + (f"; {told['known']:,} are there already" if told["known"] else ""),
+        f"{_count(preview['items'], 'example')} to judge{sample}; labels that count: {counting or 'none'}",
+        f"{_count(len(preview['contenders']), 'row')} in the table: {who}",
+        f"{_count(left, 'judgment')}" + (f"; {preview['known']:,} are there already" if preview["known"] else ""),
     ]
-    if bad := told.get("skipped_rows", {"n": 0})["n"]:
+    if bad := preview.get("skipped_rows", {"n": 0})["n"]:
         lines.append(f"{_count(bad, 'bad row')} of the data skipped, and counted as not judged")
-    if told["requests"]:
-        asked = _count(told["requests"], "request")
+    if preview["requests"]:
+        asked = _count(preview["requests"], "request")
         lines.append(f"at least {asked} to a model; Tools come on top, remembered answers are free")
     else:
         lines.append("No model is asked: it costs time alone.")
-    odd = [f"{each['code']}: {each['message']} ({each['n']:,})" for each in told["problems"]]
-    title = f"{_count(len(odd), 'remark')} on the data"
-    problems = f"<details><summary>{title}</summary>{bullets(map(escape, odd))}</details>" if odd else ""
+    remarks = [f"{each['code']}: {each['message']} ({each['n']:,})" for each in preview["problems"]]
+    title = f"{_count(len(remarks), 'remark')} on the data"
+    problems = f"<details><summary>{title}</summary>{bullets(map(escape, remarks))}</details>" if remarks else ""
     title = "What to expect" if left else "This is judged already: Start only counts it again"
     return block(callout("note good", title, bullets(map(escape, lines)), problems))
 
 
-def no_run(*, local: bool) -> str:
-    """What stands in the place of a run before one is shown."""
-    where = "one of the earlier benchmarks" if local else "your run, if you began one in this browser"
-    text = f"See what a benchmark costs and start it, or open {where}. Its table will stand here."
-    return block(callout("empty", "No benchmark is shown", paragraph(text)))
-
-
-def standing(progress: Progress) -> str:
-    """How a benchmark stands, and how far it has come."""
-    name, meaning = STATES[progress.state]
-    busy = "busy" if progress.state in MOVING else _STYLES.get(progress.state, "")
-    title = progress.manifest.get("task") or progress.name
-    head = f'<h3 class="state">{escape(str(title))} <span class="pill {busy}">{escape(name)}</span></h3>'
-    parts = [paragraph(progress.who), paragraph(meaning), _meter(progress)]
-    if progress.reason:
-        parts.append(callout("error", progress.reason))
-    if progress.trouble is not None:
-        error = progress.trouble
-        parts.append(callout("error", error.title, paragraph(error.message), paragraph(error.next_step, "remedy")))
+def run_status(run: BenchmarkStatus) -> str:
+    """Return the status of a benchmark: state and progress."""
+    head = state_head(str(run.manifest.get("task") or run.name), run.state)
+    parts = [paragraph(run.who), paragraph(STATES[run.state][1]), _progress(run), problem(run)]
     return block(f'<section class="run">{head}{"".join(parts)}</section>')
 
 
-def _meter(progress: Progress) -> str:
-    if not progress.wanted or progress.state == "finished":
+def _progress(run: BenchmarkStatus) -> str:
+    if not run.wanted or run.state == "finished":
         return ""
-    said = f"{progress.judged:,} of {progress.wanted:,} judgments"
-    if progress.state == "running" and progress.judged >= progress.wanted:
-        said += "; the numbers are being counted"
-    if progress.seconds_left is not None:
-        said += f", about {_time(progress.seconds_left)} left"
-    share = 100 * progress.judged / progress.wanted
-    return f'{paragraph(said)}<span class="meter"><span style="width:{share:.0f}%"></span></span>'
+    text = f"{run.judged:,} of {run.wanted:,} judgments"
+    if run.state == "running" and run.judged >= run.wanted:
+        text += "; writing the report"
+    if run.seconds_left is not None:
+        text += f", about {_time(run.seconds_left)} left"
+    return meter(text, run.judged / run.wanted)
 
 
 def _time(seconds: float) -> str:
@@ -223,19 +183,18 @@ def _time(seconds: float) -> str:
     return f"{whole // 60} min" if whole < 7200 else f"{whole / 3600:.1f} h"
 
 
-def run_choices(found: Sequence[Listed]) -> list[tuple[str, str]]:
-    """Runs as a list shows them, in plain text on three lines, and the name of each."""
+def run_choices(listed: Sequence[Listed[BenchmarkStatus]]) -> list[tuple[str, str]]:
+    """Return the choices of the list of runs: plain text on three lines, and the name."""
     choices = []
-    for each in found:
-        progress = each.progress
-        task = each.progress.manifest.get("task")
-        first = f"{task} · {progress.name}" if task else progress.name
-        state = "Cannot be read" if each.trouble else STATES[progress.state][0]
-        counted = progress.wanted and progress.state != "finished"
-        done = f"{progress.judged:,} of {progress.wanted:,} judgments" if counted else ""
-        lines = [first, " · ".join(part for part in (state, progress.who, done) if part)]
-        said = shorten(each.trouble or _numbers(each.row), 150, placeholder=" …")
-        choices.append(("\n".join(plain(line) for line in (*lines, said) if line), progress.name))
+    for item in listed:
+        run, task = item.status, item.status.manifest.get("task")
+        title = f"{task} · {run.name}" if task else run.name
+        state = "Cannot be read" if item.error else STATES[run.state][0]
+        running = run.wanted and run.state != "finished"
+        done = f"{run.judged:,} of {run.wanted:,} judgments" if running else ""
+        numbers = shorten(item.error or _numbers(item.row), 150, placeholder=" …")
+        lines = [title, " · ".join(part for part in (state, run.who, done) if part), numbers]
+        choices.append(("\n".join(plain(line) for line in lines if line), run.name))
     return choices
 
 
@@ -248,22 +207,14 @@ def _numbers(row: Mapping[str, Any]) -> str:
     return "; ".join(found.values())
 
 
-def no_runs(*, local: bool) -> str:
-    """What stands in the place of the list when there are none."""
-    text = "Benchmarks that are begun here, or with rh benchmark, will be listed."
-    if not local:
-        text = "Benchmarks that you begin in this browser will be listed; those of others are not shown."
-    return block(callout("empty", "There are no benchmarks yet", paragraph(text)))
-
-
 def summary(result: Json) -> str:
-    """What came of a benchmark, in a sentence; empty where the parts are so many that a table says it better."""
+    """Return the main numbers in a sentence; empty for many parts, which the table shows better."""
     if not result["rows"] or len(result["parts"]) > MOST_IN_WORDS:
         return ""
     return block(f"<p><strong>{escape(headline(result))}</strong></p>")
 
 
-def about_run(progress: Progress, command: str) -> str:
+def about_run(progress: BenchmarkStatus, command: str) -> str:
     """What a benchmark is about, and how it goes on by hand."""
     manifest = progress.manifest
     if not manifest:

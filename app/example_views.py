@@ -1,4 +1,4 @@
-"""Puts single examples of a run into words: what was asked, what the label says, how the judge got where it got.
+"""Formats single examples of a run: instruction, label, judgments and reasoning.
 
 Pure: records in, markup out. Instructions, chains and notes are foreign text.
 """
@@ -9,38 +9,38 @@ from app.cases import Case, Seen
 from app.chain_views import candidate_steps, overall_steps, showings
 from app.failures import failure
 from app.markup import block, bullets, callout, escape, paragraph, table
-from rewardharness.schema import TIE, Scores
+from app.running import recorded_orders
+from rewardharness.schema import TIE, Judgment, Scores
 
 
 def no_example(about: str) -> str:
-    """What stands in the place of an example while none is chosen.
+    """Return the placeholder while no example is chosen.
 
     Args:
-        about: What examples are listed.
+        about: What is shown in addition to the images.
     """
-    return block(callout("empty", "Choose an example", paragraph(f"Its pictures will stand here, and {about}.")))
+    return block(callout("empty", "Choose an example", paragraph(f"Its images appear here, and {about}.")))
 
 
 def no_examples() -> str:
-    """What stands there for an edit that changed no judgment."""
-    return block(paragraph("No example came out otherwise with this edit, and it cites none.", "faint"))
+    """Return the message for an edit that changed no judgment."""
+    return block(paragraph("This edit changed no judgment and cites no example.", "faint"))
 
 
 def words(case: Case) -> str:
-    """What was asked, what the label says, and what the judge preferred, before and after."""
+    """Format instruction, label and preferences, before and after."""
     parts = [f"<p><strong>{escape(case.example.instruction)}</strong></p>", paragraph(_label(case))]
     if case.changed:
-        text = "The data have changed since this run began: pictures and label are those of today."
+        text = "The data have changed since this run started: images and label are the current ones."
         parts.append(callout("warning", text))
     rows = [_row(case, seen, title) for seen, title in zip(case.seen, titles(case), strict=True)]
     head = ["", "The judge prefers", "Lead", *(f"Reward of {label}" for label in case.example.labels)]
     parts.append(table([escape(each) for each in head], rows, "cards seen"))
-    parts += [_trouble(seen) for seen in case.seen]
     return block("".join(parts))
 
 
 def titles(case: Case) -> list[str]:
-    """What each judgment of a case is called."""
+    """Return the titles of the judgments of a case."""
     if len(case.seen) == 1:
         return [f"With {case.seen[0].library}"]
     return [f"{when}, with {seen.library}" for when, seen in zip(("Before", "After"), case.seen, strict=True)]
@@ -48,8 +48,8 @@ def titles(case: Case) -> list[str]:
 
 def _label(case: Case) -> str:
     given, counted = case.example.preference, case.label
-    said = f"The label: {_called(given)}."
-    return said if given == counted else f"{said} It was corrected to: {_called(counted)}."
+    text = f"The label: {_called(given)}."
+    return text if given == counted else f"{text} It was corrected to: {_called(counted)}."
 
 
 def _called(preference: str | None) -> str:
@@ -60,13 +60,13 @@ def _called(preference: str | None) -> str:
 
 def _row(case: Case, seen: Seen, title: str) -> list[str]:
     labels = case.example.labels
-    judgment = seen.judgment or seen.recorded
+    judgment = seen.judgment
     preference, margin = (judgment.preference, judgment.margin) if judgment is not None else (None, None)
-    scores = seen.judgment.scores if seen.judgment is not None else {}
+    scores = judgment.scores if judgment is not None else {}
     if judgment is None or preference is None:
         verdict = "no judgment"
     elif judgment.inconsistent:
-        verdict = "inconsistent: other answers in other orders"
+        verdict = "inconsistent: depends on presentation order"
     else:
         verdict = "a tie" if preference == TIE else str(preference)
         verdict += ", as the label says" if preference == case.label else ", against the label"
@@ -78,48 +78,40 @@ def _reward(scores: Scores | None) -> str:
     return "–" if scores is None or scores.reward is None else f"{scores.reward:.3f}"
 
 
-def _trouble(seen: Seen) -> str:
-    """What a reader should know about a judgment that was made again."""
-    if seen.why_not:
-        return callout("warning", seen.why_not, paragraph("What stands above is what the run recorded."))
-    if not seen.same and seen.recorded is not None:
-        then = _called(seen.recorded.preference)
-        text = f"In the run the judge said otherwise ({then}): it has changed since, or was asked twice then."
-        return callout("warning", text)
-    return ""
-
-
-def chain(seen: Seen, labels: Sequence[str]) -> str:
-    """How the judge got there; several pieces of markup, one line each."""
-    judgment = seen.judgment
+def chain(judgment: Judgment | None, labels: Sequence[str]) -> str:
+    """Return the reasoning of a judge; several pieces of markup, one line each."""
     if judgment is None:
-        return block(paragraph(seen.why_not or "There is no chain.", "faint"))
+        return block(paragraph("This has not been judged in this run.", "faint"))
     if judgment.failure is not None:
-        return failure(judgment.failure, mendable=False)
-    if seen.model is not None:
-        return showings(seen.model.showings, live=False)
+        return failure(judgment.failure, own_judge=False)
+    orders = recorded_orders(judgment)
+    if orders:
+        return showings(orders, live=False)
+    if not any(step.kind in {"think", "tool"} for step in judgment.steps):
+        text = "No reasoning is recorded: the judge gives none, or an earlier version made the run."
+        return block(paragraph(text, "faint"))
     parts = [overall_steps(judgment), *(candidate_steps(judgment, label) for label in labels)]
     return block("".join(parts))
 
 
 def queue_choices(left: Sequence[tuple[str, int]]) -> list[tuple[str, str]]:
-    """The examples whose labels are worth a look: words, and id of each."""
+    """Return label and id of the examples whose labels should be checked."""
     return [(f"{name} · judged {times} time{'' if times == 1 else 's'}", name) for name, times in left]
 
 
 def queue(left: int, seen: int, *, local: bool) -> str:
-    """What the queue of labels is."""
+    """Explain the queue of labels."""
     text = (
-        "The judge got these wrong with every Library that was tried. Either nobody has found yet what makes it "
-        "understand them, or their label is wrong. Look, and say which; the data themselves are never changed, and the "
-        "next run on them learns from your word. The audit keeps its labels."
+        "The judge was wrong on these examples with every Library. Either the Library lacks the knowledge for them, or "
+        "their labels are wrong. Check and correct them: the data are never changed, the next run uses your "
+        "corrections, and the held-out test set keeps its labels."
     )
     here = "" if local else " Labels can be corrected when you run the app on your own computer."
-    count = f"{left} to look at" + (f", {seen} looked at" if seen else "")
+    count = f"{left} to check" + (f", {seen} checked" if seen else "")
     return block(f"<p>{escape(text + here)}</p>{bullets([escape(count)])}")
 
 
 def empty_queue(seen: int) -> str:
-    """What stands there when there is nothing to look at."""
-    text = f"You have looked at {seen}." if seen else "Every example was judged right at least once."
+    """Return the message of an empty queue."""
+    text = f"You have checked {seen}." if seen else "Every example was judged right at least once."
     return block(callout("empty", "No label to check", paragraph(text)))

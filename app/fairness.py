@@ -32,7 +32,7 @@ SESSIONS = 100
 
 @lru_cache(maxsize=4096)
 def network_of(peer: str, forwarded: str = "") -> str:
-    """Return what tells visitors apart: the address; of IPv6 the network of 64 bits, all of which one visitor holds.
+    """Return the address that identifies a visitor; for IPv6 the 64-bit network, which belongs to one visitor.
 
     Args:
         peer: The address that the connection comes from.
@@ -55,7 +55,7 @@ class FairQueue(Queue):  # type: ignore[misc]  # Gradio has no types for it
 
     Args:
         blocks: The page.
-        local: Whether visitors sit at this computer: then they all have one address, and only sessions are told apart.
+        local: Whether visitors use this computer: then they share one address, and only sessions are distinguished.
         proxied: Whether a trusted proxy stands before the app, as in a Space.
     """
 
@@ -89,7 +89,7 @@ class FairQueue(Queue):  # type: ignore[misc]  # Gradio has no types for it
         return await super().push(body, request, username)  # type: ignore[no-any-return]
 
     def get_events(self) -> tuple[list[Event], bool, str] | None:
-        """Take the next event: of those whose visitor has a worker left, one of whoever has the fewest at work."""
+        """Take the next event: among visitors with a free worker, one of the visitor with the fewest running events."""
         at_work = [event for job in self.active_jobs for event in job or ()]
         total = Counter(self._address(event.request) for event in at_work)
         lines = [line for line in self.event_queue_per_concurrency_id.values() if line.queue]

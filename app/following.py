@@ -1,48 +1,50 @@
-"""Follows runs by what their folders say: each file is read once, and after that only what is new in it.
+"""Status of runs, read from their folders: each file is read once, and then only its new lines.
 
-Nothing here asks a process. A run that was started on the command line is followed like any other.
+No process is asked. A run that was started on the command line is followed like any other.
 """
 
 import os
 import threading
+from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from json import loads
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 from app.jobs import CommandError, Jobs
-from rewardharness.evolution.checkpoint import CHECKPOINT
-from rewardharness.evolution.events import EVENTS, Event, Judged, Resumed, Started, add_event, event_of
-from rewardharness.evolution.report import never_right
-from rewardharness.evolution.status import Condition, Status, status_of
-from rewardharness.evolution.stop import STOP_FILE
-from rewardharness.files import read_json
-from rewardharness.runs.store import MANIFEST, RESULTS, read_manifest
+from rewardharness.runs.store import MANIFEST, read_manifest
+from rewardharness.schema import Json
 
-MOST_TRAILS = 24
-"""Runs whose trails are remembered, at most."""
-
+MAX_READERS = 40
+"""Maximum number of runs whose status is cached."""
 HEAD = 256
-"""Bytes by which a file is known again."""
+"""Bytes that identify a file."""
 
-_KEPT = ("id", "example", "preference", "inconsistent", "position_consistent", "credit", "margin", "step")
-"""What is remembered of a line of the ledger."""
-
-State = Literal["starting", "stopping", "failed"] | Condition
-"""How a run stands. Beside what its folder says: `starting`, a process is there and has not come to the run yet;
-`stopping`, it was asked to; `failed`, there was a process and never a run."""
-
+State = Literal["starting", "running", "stopping", "finished", "stopped", "paused", "interrupted", "failed"]
+"""State of a run. `starting`: its process has not opened the folder yet; `stopping`: a stop was requested; `failed`:
+its process ended before the run began."""
 MOVING: frozenset[State] = frozenset({"starting", "running", "stopping"})
-"""States that end by themselves."""
+"""States of a run with a process."""
+RESUMABLE: frozenset[State] = frozenset({"stopped", "paused", "interrupted"})
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+def keep(cache: OrderedDict[K, V], key: K, value: V, limit: int) -> None:
+    """Add a value to a cache, and remove the least recently used ones."""
+    cache[key] = value
+    cache.move_to_end(key)
+    while len(cache) > limit:
+        cache.popitem(last=False)
 
 
 class Tail:
-    """A jsonl file that others append to, read on from where it was read to.
+    """Incremental reader of a JSONL file that another process appends to.
 
     Args:
-        path: The file; it may come later, and begins anew when it is replaced or cut.
+        path: The file. It may not exist yet; it is read from the start after it was replaced or truncated.
     """
 
     def __init__(self, path: Path) -> None:
@@ -50,13 +52,13 @@ class Tail:
         self._file = 0
         self._position = 0
         self._head = b""
-        """How what was read began: a file that is written anew may have the number of the old one."""
+        """First bytes of the file: a replaced file may have the same inode."""
 
     def read(self) -> tuple[bool, list[dict[str, Any]]]:
-        """Read the whole lines that are new. Lines that are torn are passed over.
+        """Read the complete new lines. Lines that are not JSON objects are skipped.
 
         Returns:
-            Whether what was read before is void, because the file is gone or another one now; and the new records.
+            Whether earlier records are void, because the file was removed or replaced; and the new records.
         """
         try:
             stream = self._path.open("rb")
@@ -64,13 +66,13 @@ class Tail:
             void, self._file, self._position, self._head = bool(self._file), 0, 0, b""
             return void, []
         with stream:
-            found, void = os.fstat(stream.fileno()), False
-            same = found.st_ino == self._file and found.st_size >= self._position
+            stat, void = os.fstat(stream.fileno()), False
+            same = stat.st_ino == self._file and stat.st_size >= self._position
             if not same or stream.read(len(self._head)) != self._head:
-                void, self._file, self._position, self._head = bool(self._file), found.st_ino, 0, b""
+                void, self._file, self._position, self._head = bool(self._file), stat.st_ino, 0, b""
             stream.seek(self._position)
             data = stream.read()
-        whole = data[: data.rfind(b"\n") + 1]  # the last line may not be written to its end yet
+        whole = data[: data.rfind(b"\n") + 1]  # the last line may be incomplete
         if not self._position:
             self._head = whole[:HEAD]
         self._position += len(whole)
@@ -78,140 +80,89 @@ class Tail:
 
 
 @dataclass(frozen=True)
-class Sight:
-    """A run as it stands at one moment."""
+class RunStatus:
+    """Status of a run at one moment."""
 
     name: str
     folder: Path
     state: State
-    status: Status | None
-    """What its folder says; None while there is none."""
-    events: tuple[Event, ...] = ()
-    judgments: int = 0
-    """Judgments in the ledger, those of the audit included."""
-    trouble: CommandError | None = None
-    """The error that its latest process ended with, where the folder does not tell it."""
+    manifest: Json = field(default_factory=dict, kw_only=True)
+    """What the run is about; empty before it is written."""
+    reason: str = field(default="", kw_only=True)
+    """Why its latest session ended, if it ended with an error."""
+    error: CommandError | None = field(default=None, kw_only=True)
+    """The error of its latest process, if the folder does not contain it."""
 
     @property
     def mark(self) -> tuple[object, ...]:
-        """Changes whenever something is new."""
-        at = self.events[-1].at if self.events else ""
-        return self.name, self.state, len(self.events), at, self.judgments, self.status and self.status.progress
-
-    @property
-    def manifest(self) -> Mapping[str, Any]:
-        """What the run is about; empty while that is not known."""
-        return self.status.manifest if self.status else {}
-
-    @property
-    def started(self) -> Started | None:
-        """How it began; None while it has not."""
-        return next((each for each in self.events if isinstance(each, Started)), None)
-
-    @property
-    def judged(self) -> Judged | None:
-        """What the starting Library made of the pool; None before that is known."""
-        return next((each for each in self.events if isinstance(each, Judged)), None)
+        """A value that changes whenever the status does. It begins with name and state."""
+        return self.name, self.state
 
 
-class Trail:
-    """What is known of one run. Many may look at once; the folder is read by one at a time.
+S = TypeVar("S", bound=RunStatus)
+
+
+class RunReader(ABC, Generic[S]):
+    """Incremental reader of one run. Many threads may use it; one at a time reads the folder.
 
     Args:
-        name: Its name.
-        jobs: Where it lies, and its process.
+        name: Name of the run.
+        jobs: Run folders and processes.
     """
 
     def __init__(self, name: str, jobs: Jobs) -> None:
-        self._name, self._jobs = name, jobs
-        self._folder = jobs.folder(name)
-        self._events: list[Event] = []
-        self._lines: list[dict[str, Any]] = []
-        self._event_tail = Tail(self._folder / EVENTS)
-        self._ledger_tail = Tail(self._folder / RESULTS)
-        self._lock = threading.Lock()
+        self.name, self.jobs = name, jobs
+        self.folder = jobs.folder(name)
+        self.lock = threading.Lock()
 
-    def look(self) -> Sight:
-        """See how the run stands."""
-        with self._lock:
-            since = self._jobs.alive_since(self._name)  # before the folder: an end between the two is seen next time
-            if not (self._folder / MANIFEST).is_file():
-                trouble = None if since else self._jobs.trouble(self._name)
-                return Sight(self._name, self._folder, "starting" if since else "failed", None, trouble=trouble)
-            self._read()
-            status = status_of(self._folder, read_manifest(self._folder), self._events)
-            state = self._state(status.condition, since)
-            tells = state in MOVING or state == "finished" or (state == "paused" and status.reason)
-            trouble = None if tells else self._jobs.trouble(self._name)
-            return Sight(self._name, self._folder, state, status, tuple(self._events), len(self._lines), trouble)
+    def look(self) -> S:
+        """Read the status.
 
-    def recorded(self) -> dict[str, dict[str, Any]]:
-        """The judgments of the ledger by their id; of several with one id the last."""
-        with self._lock:
-            self._read()
-            return {str(line["id"]): line for line in self._lines}
+        Raises:
+            HarnessError: If a file of the folder cannot be read.
+        """
+        with self.lock:
+            since = self.jobs.alive_since(self.name)  # before the folder, so that no end is missed
+            if not (self.folder / MANIFEST).is_file():
+                error = None if since else self.jobs.error(self.name)
+                return self.without_manifest("starting" if since else "failed", error)
+            return self.read(since, read_manifest(self.folder))
 
-    def never_right(self) -> list[tuple[str, int]]:
-        """Examples of the pool that no Library which was tried made the judge get right; see `report.never_right`."""
-        with self._lock:
-            self._read()
-            return never_right(self._lines, self.watched())
+    @abstractmethod
+    def without_manifest(self, state: State, error: CommandError | None = None) -> S:
+        """Return the status of a run that has no manifest."""
 
-    def watched(self) -> frozenset[str]:
-        """Ids of the examples that gates look at; none before the pool was judged."""
-        path = self._folder / CHECKPOINT
-        return frozenset(read_json(path).get("pool", {}) if path.is_file() else {})
-
-    def _read(self) -> None:
-        void, records = self._event_tail.read()
-        self._events = [] if void else self._events
-        for record in records:
-            event = event_of(record)
-            if isinstance(event, Resumed):
-                self._events = add_event(self._events, event)
-            elif event is not None:
-                self._events.append(event)
-        void, records = self._ledger_tail.read()
-        self._lines = [] if void else self._lines
-        for record in records:
-            if all(key in record for key in ("id", "example", "preference", "credit")):
-                self._lines.append({key: record.get(key) for key in _KEPT})
-
-    def _state(self, condition: Condition, since: float | None) -> State:
-        """How the run stands.
+    @abstractmethod
+    def read(self, since: float | None, manifest: Json) -> S:
+        """Read the status of a run.
 
         Args:
-            condition: What the folder says.
-            since: When its process was started that is still there.
+            since: When its process was started; None if it has no process.
+            manifest: Its manifest.
         """
-        if condition == "running":
-            return "stopping" if (self._folder / STOP_FILE).exists() else "running"
-        if since is None or condition == "finished":
-            return condition
-        events = self._folder / EVENTS
-        return "starting" if not events.exists() or events.stat().st_mtime < since else "stopping"
 
 
-class Trails:
-    """The trails of the runs that were looked at last.
+R = TypeVar("R", bound=RunReader[Any])
+
+
+class RunReaders(Generic[R]):
+    """Cache of the readers that were used last.
 
     Args:
-        jobs: Where runs lie.
+        jobs: Run folders and processes.
+        kind: Class of the readers.
     """
 
-    def __init__(self, jobs: Jobs) -> None:
-        self._jobs = jobs
-        self._found: OrderedDict[str, Trail] = OrderedDict()
+    def __init__(self, jobs: Jobs, kind: type[R]) -> None:
+        self._jobs, self._kind = jobs, kind
+        self._readers: OrderedDict[str, R] = OrderedDict()
         self._lock = threading.Lock()
 
-    def __getitem__(self, name: str) -> Trail:
+    def __getitem__(self, name: str) -> R:
         with self._lock:
-            trail = self._found.get(name) or Trail(name, self._jobs)
-            self._found[name] = trail
-            self._found.move_to_end(name)
-            while len(self._found) > MOST_TRAILS:
-                self._found.popitem(last=False)
-            return trail
+            reader = self._readers.get(name) or self._kind(name, self._jobs)
+            keep(self._readers, name, reader, MAX_READERS)
+            return reader
 
 
 def _record(line: bytes) -> dict[str, Any] | None:

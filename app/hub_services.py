@@ -1,7 +1,7 @@
-"""What the tabs can do on the Hugging Face Hub: load a Library, list its versions, publish one.
+"""Operations of the tabs on the Hugging Face Hub: load a Library, list its versions, publish one.
 
-Who asks decides what is allowed. At this computer the token of this computer is used. Everybody else acts with their
-own token or with none; the token of whoever runs the app is never lent to a visitor.
+The visitor determines the rights. On this computer its token is used. Other visitors use their own token or none, and
+never the token of the app's owner.
 """
 
 from dataclasses import dataclass, field, replace
@@ -28,31 +28,31 @@ from rewardharness.settings import Settings
 
 
 class RightsError(InputError):
-    """A visitor asks for what only somebody else may do."""
+    """A visitor lacks the required rights."""
 
-    title = "This needs other rights"
+    title = "Insufficient rights"
 
 
 @dataclass(frozen=True)
 class Visitor:
-    """Who asks, as the login says."""
+    """The signed-in user, or an anonymous visitor."""
 
     name: str = ""
-    """Name on the Hub; empty for nobody."""
+    """Name on the Hub; empty if anonymous."""
     token: str = field(default="", repr=False)
-    """Their token; empty for nobody. Never kept."""
+    """Their token; empty if anonymous. Never stored."""
 
 
-NOBODY = Visitor()
-"""A visitor who has not logged in."""
+ANONYMOUS = Visitor()
+"""A visitor without a login."""
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """A Library that a visitor has loaded from the Hub. It stays what it is, whatever is published later."""
+    """A Library that a visitor has loaded from the Hub; later versions do not change it."""
 
     spec: str
-    """What was asked for, as in `org/name@v1.2.0`."""
+    """The requested spec, as in `org/name@v1.2.0`."""
     pulled: Pulled
 
     @property
@@ -62,13 +62,13 @@ class Loaded:
 
     @property
     def name(self) -> str:
-        """What to call it: repository, and version or commit."""
+        """Repository, and version or commit."""
         return f"{self.pulled.repo}@{self.pulled.version or self.pulled.commit[:7]}"
 
 
 @dataclass(frozen=True)
 class Order:
-    """What a visitor wants to publish, and how."""
+    """What to publish, where, and with which options."""
 
     source: Library | Path | Draft
     repo: str
@@ -77,19 +77,19 @@ class Order:
 
 @dataclass(frozen=True)
 class Preview:
-    """An order, and what it would do. Nothing has been written."""
+    """An order and the result of its dry run."""
 
     order: Order
-    found: Pushed
+    pushed: Pushed
 
 
 class HubServices:
-    """The Hub as visitors of the app may use it. Holds nothing of any visitor in memory.
+    """The Hub for visitors of the app. Holds no state of visitors in memory.
 
     Args:
         settings: The settings.
-        scratch: A private folder, for copies that were fetched for strangers.
-        local: Whether visitors sit at this computer.
+        scratch: A private folder for downloads of visitors of a public app.
+        local: Whether visitors use this computer.
     """
 
     def __init__(self, settings: Settings, scratch: Path, *, local: bool) -> None:
@@ -100,15 +100,15 @@ class HubServices:
 
     @property
     def may_publish(self) -> bool:
-        """Whether anybody can publish from here: at this computer, or where visitors can log in."""
+        """Whether visitors can publish: on this computer, or where they can log in."""
         return self.local or self.with_login
 
     def access(self, visitor: Visitor) -> Access:
-        """How a visitor reaches the Hub."""
+        """Return the access of a visitor to the Hub."""
         if self.local:
             return self._usual
-        # A cache of their own: a copy that one token may read must not reach those who hold another, or none.
-        whose = sha256(visitor.token.encode("utf-8")).hexdigest()[:32] if visitor.token else "nobody"
+        # A cache per token: a private copy must not be readable with another token, or without one.
+        whose = sha256(visitor.token.encode("utf-8")).hexdigest()[:32] if visitor.token else "anonymous"
         return replace(self._usual, token=visitor.token or False, cache=self._caches / whose)
 
     def load(self, spec: str, visitor: Visitor) -> Loaded:
@@ -116,17 +116,19 @@ class HubServices:
 
         Args:
             spec: `org/name`, `org/name@revision`, or the address of its page on the Hub.
-            visitor: Who asks.
+            visitor: The visitor.
 
         Raises:
-            HarnessError: If it cannot be fetched, or breaks the format.
+            HarnessError: If it cannot be fetched or is invalid.
         """
         spec = spec.strip()
         if not spec:
-            raise InputError("No Library is named.", next_step="Type org/name, or org/name@v1.0.0 for a version.")
+            raise InputError(
+                "The name of the Library is missing.", next_step="Enter org/name, or org/name@v1.0.0 for a version."
+            )
         found = split_spec(spec)
         if found is None:
-            step = "Write it as org/name, as org/name@v1.0.0 for a version, or paste the address of its page."
+            step = "Enter org/name, org/name@v1.0.0 for a version, or the address of its page."
             raise InputError(f"{shown(spec)!r} is not the name of a Library on the Hub.", next_step=step)
         return Loaded(spec, pull(*found, access=self.access(visitor)))
 
@@ -142,42 +144,42 @@ class HubServices:
         return pull(repo, before, access=access).library, pull(repo, after, access=access).library
 
     def restoration(self, repo: str, version: str, how: PushOptions, visitor: Visitor) -> Order:
-        """Put together what publishing an old version once more means."""
+        """Return the order that publishes an old version again."""
         if not repo or not version:
             raise InputError("No version is chosen.", next_step="List the versions, then choose one.")
         draft, how = restoration(repo, version, how, access=self.access(visitor))
         return Order(draft, repo, how)
 
     def preview(self, order: Order, visitor: Visitor) -> Preview:
-        """Tell what publishing would do; nothing is written.
+        """Return what publishing would do; nothing is written.
 
         Raises:
-            HarnessError: If it cannot be done, as when others have pushed meanwhile.
+            HarnessError: If it fails, for example because of a newer version.
         """
         self._check(order, visitor)
         how = replace(order.how, dry_run=True)
         return Preview(order, push(order.source, order.repo, how, access=self.access(visitor)))
 
     def publish(self, preview: Preview, visitor: Visitor) -> Pushed:
-        """Do what a preview told, and nothing else.
+        """Execute exactly the previewed order.
 
         Raises:
-            HarnessError: If it cannot be done any more. Nothing is changed then.
+            HarnessError: If it is no longer possible. Nothing is changed.
         """
-        order, promised = preview.order, preview.found
+        order, promised = preview.order, preview.pushed
         self._check(order, visitor)
-        again = self.preview(order, visitor).found
-        told = (promised.version, promised.changes, promised.library.id, promised.diffs)
-        if (again.version, again.changes, again.library.id, again.diffs) != told:
-            message = "What would be published is no longer what the preview showed. Nothing was published."
-            raise LibraryError(message, next_step="Look at a new preview, then publish.")
+        again = self.preview(order, visitor).pushed
+        expected = (promised.version, promised.changes, promised.library.id, promised.diffs)
+        if (again.version, again.changes, again.library.id, again.diffs) != expected:
+            message = "The content has changed since the preview. Nothing was published."
+            raise LibraryError(message, next_step="Preview again, then publish.")
         return push(order.source, order.repo, order.how, access=self.access(visitor))
 
     def _check(self, order: Order, visitor: Visitor) -> None:
-        """Make sure that a visitor publishes in their own name."""
+        """Check that a visitor publishes under their own name."""
         if not self.may_publish:
             step = "Use the app on your own computer, or in a Hugging Face Space where you can log in."
-            raise RightsError("Nobody can be logged in here, so nothing can be published from here.", next_step=step)
+            raise RightsError("Login is not available here, so nothing can be published.", next_step=step)
         if self.local:
             return
         if not visitor.token or not visitor.name:

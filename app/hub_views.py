@@ -1,31 +1,34 @@
-"""Puts what comes from the Hugging Face Hub into words: Libraries, versions, previews, trouble. Pure: markup out.
+"""Formats Libraries, versions, previews and errors of the Hugging Face Hub. Pure: markup out.
 
-Names of versions, messages, cards and everything else that stands on the Hub is foreign text.
+Everything from the Hub, such as versions, messages and cards, is foreign text.
 """
 
 from collections.abc import Sequence
 
 from app.hub_services import Loaded, Preview
 from app.markup import block, bullets, callout, diff, document, escape, paragraph, preformatted, table
-from app.views import trouble
+from app.views import error_message
 from rewardharness.errors import Description, HarnessError, describe
 from rewardharness.library.hub import ConflictError, HubError, PublishedVersion, Pushed, StaleError, UnreachableError
 
 SHOWN_VERSIONS = 100
-"""Versions that are listed, at most."""
+"""Maximum number of listed versions."""
 SHOWN_DIFFS = 60
-"""Files whose changes are shown line by line, at most."""
+"""Maximum number of files with a line-by-line diff."""
 
 
 def hub_hint() -> str:
-    """What stands in the place of a Library before one is loaded."""
+    """Explain the names of Libraries on the Hub."""
     return block(
-        paragraph("Type org/name for the newest, org/name@v1.0.0 for one version, or paste its address.", "faint")
+        paragraph(
+            "Enter org/name, org/name@v1.0.0 for a specific version, or the address of its page.",
+            "faint",
+        )
     )
 
 
 def loaded(found: Loaded) -> str:
-    """Which Library was loaded, who published it, and what that means."""
+    """Format a loaded Library, its publisher and a warning."""
     pulled = found.pulled
     owner, _, _ = pulled.repo.partition("/")
     version = pulled.version or "no version"
@@ -35,66 +38,66 @@ def loaded(found: Loaded) -> str:
     )
     parts = []
     if pulled.offline:
-        text = "The Hub cannot be reached. This is the last copy on this computer, and it may be old."
+        text = "The Hub cannot be reached. This is the last copy on this computer and may be outdated."
         parts.append(callout("warning", "Offline", paragraph(text)))
     parts += [callout("warning", note) for note in pulled.notes if not (pulled.offline and note.startswith("OFFLINE"))]
     about = (
-        f"It instructs the judge, and nobody here has reviewed it. {owner} has published it: read its entries, "
-        "and check the first results yourself."
+        f"It instructs the judge and has not been reviewed. It was published by {owner}: read its entries, and check "
+        "the first results yourself."
     )
-    parts.append(callout("warning", "A Library by other people", paragraph(about)))
+    parts.append(callout("warning", "Third-party Library", paragraph(about)))
     return block(line + "".join(parts), "hub")
 
 
 def announcement(found: Loaded) -> str:
-    """One line about a Library that came by the address of the page. Plain names only."""
+    """Announce a Library from the address of the page, in plain text."""
     owner, _, _ = found.pulled.repo.partition("/")
     return f"Judging with {found.name} from the Hugging Face Hub, published by {owner}. It instructs the judge."
 
 
-def versions(found: Sequence[PublishedVersion], repo: str) -> str:
-    """The versions of a Library, newest first."""
-    if not found:
-        text = "It can be loaded by commit, or as its newest state."
+def versions(published: Sequence[PublishedVersion], repo: str) -> str:
+    """List the versions of a Library, newest first."""
+    if not published:
+        text = "It can be loaded by commit or at its latest state."
         return block(callout("empty", f"{repo} has no versions yet", paragraph(text)))
     rows = [
         [
-            f"<code>{escape(each.tag)}</code>",
-            escape(each.date.strftime("%Y-%m-%d %H:%M")) if each.date else "",
-            f"<code>{escape(each.commit[:12])}</code>",
-            escape(each.message),
+            f"<code>{escape(version.tag)}</code>",
+            escape(version.date.strftime("%Y-%m-%d %H:%M")) if version.date else "",
+            f"<code>{escape(version.commit[:12])}</code>",
+            escape(version.message),
         ]
-        for each in found[:SHOWN_VERSIONS]
+        for version in published[:SHOWN_VERSIONS]
     ]
-    left = len(found) - len(rows)
+    left = len(published) - len(rows)
     more = paragraph(f"And {left} older ones.", "faint") if left > 0 else ""
     return block(table(["Version", "Date", "Commit", "Message"], rows, "cards") + more)
 
 
 def card(text: str) -> str:
-    """The card of a Library: its header as it is, the rest rendered. Foreign text."""
+    """Format the card of a Library: the header as text, the rest rendered. Foreign text."""
     if not text.strip():
-        return block(callout("empty", "There is no card", paragraph("This Library was published without one.")))
+        return block(callout("empty", "No card", paragraph("This Library was published without a card.")))
     head, body = "", text
     if text.startswith("---\n") and "\n---\n" in text:
         head, _, body = text[4:].partition("\n---\n")
-    shown = f"<details><summary>Header for the Hub</summary>{preformatted(head, 'wrap')}</details>" if head else ""
+    shown = f"<details><summary>Card metadata</summary>{preformatted(head, 'wrap')}</details>" if head else ""
     return block(shown + document(_without_marks(body)))
 
 
 def _without_marks(body: str) -> str:
-    """Leave out the comments that mark the generated parts; readers of the Hub do not see them either."""
+    """Remove the comments that mark generated parts, which the Hub hides as well."""
     return "\n".join(line for line in body.split("\n") if not (line.startswith("<!-- ") and line.endswith(" -->")))
 
 
 def publish_hint() -> str:
-    """What stands in the place of a preview before there is one."""
-    text = "It shows each file that would change, and the card. Nothing is written before you confirm."
-    return block(callout("empty", "See a preview first", paragraph(text)))
+    """Return the placeholder of the preview."""
+    text = "The preview shows the changed files and the card. Nothing is written before you confirm."
+    return block(callout("empty", "Preview first", paragraph(text)))
 
 
 def restore_hint() -> str:
-    """What restoring a version means."""
+    """Explain how a version is restored."""
     text = (
         "Restoring publishes the content of an old version as a new commit with the next version number. Versions in "
         "between stay available."
@@ -103,24 +106,24 @@ def restore_hint() -> str:
 
 
 def no_publishing() -> str:
-    """Why nothing can be published from here."""
-    text = "Nobody can be logged in here. Use the app on your own computer, or in a Hugging Face Space."
+    """Explain why publishing is off."""
+    text = "Login is not available here. Use the app on your own computer, or in a Hugging Face Space."
     return block(callout("empty", "Publishing is off", paragraph(text)))
 
 
 def preview(found: Preview) -> str:
-    """What publishing would do."""
-    done, how = found.found, found.order.how
+    """Format the preview of a publication."""
+    done, how = found.pushed, found.order.how
     if done.nothing_to_push:
-        text = f"{done.repo} has all of this as {done.version}."
+        text = f"{done.repo} already contains this as {done.version}."
         return block(callout("note good", "Nothing to publish", paragraph(text)))
     where = "would be proposed to" if how.create_pr else "would be published in"
     facts = [f"<strong>{escape(done.version)}</strong> {where} <strong>{escape(done.repo)}</strong>."]
     if done.created:
-        kind = "private" if how.private else "public: everybody can read it"
+        kind = "private" if how.private else "public"
         facts.append(f"The repository is new. It would be {kind}.")
     elif how.private:
-        facts.append("The repository exists; who may read it stays as it is.")
+        facts.append("The repository exists; its visibility does not change.")
     changes = done.changes
     counts = f"{len(changes.added)} files added, {len(changes.changed)} changed, {len(changes.deleted)} deleted."
     paths = (*changes.added, *changes.changed, *changes.deleted)
@@ -129,7 +132,7 @@ def preview(found: Preview) -> str:
         for path in paths[:SHOWN_DIFFS]
     )
     more = paragraph(f"And {len(paths) - SHOWN_DIFFS} more files.", "faint") if len(paths) > SHOWN_DIFFS else ""
-    parts = (("Files, line by line", files + more), ("The card", card(done.card)))
+    parts = (("Changed files", files + more), ("Card", card(done.card)))
     folded = "".join(f"<details><summary>{title}</summary>{inside}</details>" for title, inside in parts)
     return block(f"{''.join(f'<p>{fact}</p>' for fact in facts)}<p>{counts}</p>{folded}", "preview")
 
@@ -139,49 +142,49 @@ def _sign(path: str, done: Pushed) -> str:
 
 
 def published(done: Pushed) -> str:
-    """What publishing did."""
+    """Format the result of publishing."""
     if done.pr_url:
-        text = f"The pull request is at {done.pr_url}. The version counts once its owner has merged it."
+        text = f"The pull request is at {done.pr_url}. The version exists once its owner has merged it."
         return block(callout("note good", f"Proposed to {done.repo} as {done.version}", paragraph(text)))
     if done.nothing_to_push:
-        tag = " Its version was missing, and is there now." if done.tagged else ""
-        text = f"{done.repo} had all of it as {done.version}.{tag}"
+        tag = " The missing version tag was added." if done.tagged else ""
+        text = f"{done.repo} already contained it as {done.version}.{tag}"
         return block(callout("note good", "Nothing to publish", paragraph(text)))
     lines = [
         f"Commit <code>{escape((done.commit or '')[:12])}</code>",
         f"Library id <code>{escape(done.library.id[:12])}</code>",
-        f"Load it anywhere as <code>{escape(f'{done.repo}@{done.version}')}</code>",
-        f"In this app by the address: <code>{escape(f'?library={done.repo}@{done.version}')}</code>",
+        f"Load it as <code>{escape(f'{done.repo}@{done.version}')}</code>",
+        f"Address in this app: <code>{escape(f'?library={done.repo}@{done.version}')}</code>",
     ]
     return block(callout("note good", f"{done.repo} {done.version} is published", bullets(lines)))
 
 
-def hub_trouble(error: HarnessError, *, with_login: bool) -> str:
-    """Trouble with the Hub, with a remedy that can be carried out on this page.
+def hub_error(error: HarnessError, *, with_login: bool) -> str:
+    """Format an error of the Hub with a remedy on this page.
 
     Args:
-        error: What went wrong.
-        with_login: Whether visitors log in on this page; else the token of this computer is used.
+        error: The error.
+        with_login: Whether visitors log in on this page; otherwise the token of this computer is used.
     """
-    told = describe(error)
-    title, step = told.title, told.next_step
+    description = describe(error)
+    title, step = description.title, description.next_step
     if isinstance(error, StaleError):
-        title = "Somebody has published meanwhile"
-        both = "tick “Bring together with what is there now”, or “Propose as a pull request”"
-        step = f"Nothing was changed. Look at the newer one first; then {both}, and see a new preview."
+        title = "A newer version was published in the meantime"
+        both = "tick “Merge with the latest version”, or “Propose as a pull request”"
+        step = f"Nothing was changed. Review the newer version first; then {both}, and preview again."
     elif isinstance(error, ConflictError):
-        title = "Both sides changed the same thing"
+        title = "Conflicting changes"
         step = (
-            "Nothing was changed. Propose yours as a pull request without “Bring together with what is there now”, or "
-            "load the newer one and make your changes there by hand."
+            "Nothing was changed. Propose yours as a pull request without “Merge with the latest version”, or "
+            "load the latest version and repeat your changes there."
         )
     elif isinstance(error, UnreachableError):
-        title, step = "The Hub cannot be reached", "Nothing is lost. Check the network and press the button again."
+        title, step = "The Hub cannot be reached", "Nothing was changed. Check the network and try again."
     elif isinstance(error, HubError) and with_login:
         if error.status in {401, 403}:
-            step = "Log in again and allow what is asked, publish under your own name, or propose a pull request."
+            step = "Log in again and grant the permissions, publish under your own name, or propose a pull request."
         elif error.status == 404:
-            step = "Check the name. For a private one log in first; you must be allowed to read it."
+            step = "Check the name. Log in first to read a private repository."
     elif isinstance(error, HubError) and error.status == 403:
         step = f"{step} On this page: publish under your own name, or tick the pull request."
-    return trouble(Description(title, told.detail, step))
+    return error_message(Description(title, description.detail, step))

@@ -1,16 +1,16 @@
-"""Evolutions and benchmarks as processes of their own: started, asked to stop, taken up again, and found again.
+"""Processes of jobs: start, stop, resume, and find them again.
 
-A run is a real `rh evolve` or `rh benchmark` in a session of its own, so that it goes on when the page is closed, and
-the app too. What this app keeps of it lies beside the run folders, in `jobs/`:
+A run is a `rh evolve` or `rh benchmark` process in its own session, so that it outlives the page and the app. The app
+stores these files in `jobs/`, next to the run folders:
 
-    NAME.log    what the process said on standard error, of its latest sitting
-    NAME.lock   held by the process for as long as it lives, however it ends
+    NAME.json   the configuration that the run was started with
+    NAME.log    standard error of its latest process
+    NAME.lock   locked by the process while it is alive
 
-All else is read from the run folder, which this app never writes to; asking a run to stop is what `rh runs stop` does.
-Keys reach the process through its environment alone.
+Everything else is read from the run folder. The app writes nothing to it but the request to stop, as `rh runs stop`
+does. Keys are passed in the environment of the process only.
 """
 
-import json
 import os
 import re
 import secrets
@@ -24,38 +24,41 @@ from pathlib import Path
 from typing import Any
 
 import rewardharness
+from rewardharness.codec import to_json
 from rewardharness.errors import HarnessError, InputError, RunError
-from rewardharness.evolution.stop import STOP_FILE
-from rewardharness.files import hold, write_text
+from rewardharness.files import hold, write_json, write_text
 from rewardharness.jobs import JobConfig, read_config
 from rewardharness.runs.records import CONFIG, MASK, RECORD, read_record
+from rewardharness.runs.stop import STOP_FILE
 from rewardharness.runs.store import MANIFEST
 from rewardharness.settings import child_environment
 
 NAME = re.compile(r"(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-"""What a run may be called."""
+"""Valid names of runs."""
 
 VISITOR = re.compile(r"visitor-[0-9a-f]{32}")
-"""What a stranger's run is called. Who knows the name may see the run, so it cannot be guessed."""
+"""Names of visitors' runs. The name gives access to the run, so it cannot be guessed."""
 
-KEPT_VISITS = 20
-"""Strangers' runs that are kept, at most; older ones are removed when another begins."""
-
-ASK_SECONDS = 300.0
-"""Seconds that a command may take for which somebody waits: it may have to draw or fetch the data first."""
+MAX_VISITOR_RUNS = 20
+"""Maximum number of visitors' runs; older ones are removed when another one starts."""
 
 LOG_TAIL = 4000
-"""Bytes of a log that are read, at most: its end."""
+"""Number of bytes at the end of a log that are read."""
 
 _PLACE = Path(rewardharness.__file__).parents[1]
 _ERROR = re.compile(r"^rh: (?P<title>[^:\n]{1,80}): (?P<detail>.*?)(?:\n {2}Next: (?P<step>.*))?\Z", re.DOTALL)
 
+_WRONG_USE = re.compile(
+    r"^rh [a-z -]+: (?P<detail>.*?)(?:\n {2}Next: (?P<step>[^\n]*))?\nHelp: rh [a-z -]+\Z", re.DOTALL
+)
+"""What a command prints about wrong arguments, such as those of a configuration that it cannot use."""
+
 
 class CommandError(HarnessError):
-    """A command of ours that ended with an error, in its own words.
+    """The error that a process of ours printed.
 
     Args:
-        title: What kind of trouble it is.
+        title: Kind of error.
         message: What happened.
         next_step: What to do about it.
     """
@@ -66,16 +69,16 @@ class CommandError(HarnessError):
 
 
 class BusyError(RunError):
-    """A run cannot begin, because it or another one goes on."""
+    """A run cannot start because it or another one is running."""
 
-    title = "This cannot begin now"
+    title = "This cannot start now"
 
 
 class Jobs:
     """The processes of runs.
 
     Args:
-        home: This project's own folder; runs lie in `runs/` and what belongs to their processes in `jobs/`.
+        home: The folder with `runs/` and `jobs/`.
     """
 
     def __init__(self, home: Path) -> None:
@@ -85,62 +88,80 @@ class Jobs:
         self._turn = threading.Lock()
 
     def folder(self, name: str) -> Path:
-        """The run folder of a name.
+        """Return the run folder of a name.
 
         Raises:
-            RunError: If no run can have this name.
+            RunError: If the name is not valid.
         """
         if not NAME.fullmatch(name):
-            raise RunError("This is no name of a run.", next_step="Choose one of the list.")
+            raise RunError("This is not the name of a run.", next_step="Choose one of the list.")
         return self.runs / name
 
-    def new_name(self, about: str, *, visitor: bool) -> str:
-        """A name for a new run.
+    def new_name(self, data: str) -> str:
+        """Return a name for a new run. `data`: name of its data, which may contain any text."""
+        word = re.sub(r"[^a-z0-9]+", "-", data.lower()).strip("-")[:40] or "run"
+        return f"{word}-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
 
-        Args:
-            about: What it is about, in a word; foreign text.
-            visitor: Whether it is a stranger's, and so must not be guessed.
-        """
-        if visitor:
-            return f"visitor-{secrets.token_hex(16)}"
-        word = re.sub(r"[^a-z0-9]+", "-", about.lower()).strip("-")[:40] or "run"
-        stamp = time.strftime("%Y%m%d-%H%M%S")
-        return f"{word}-{stamp}-{secrets.token_hex(2)}"
+    def visitor_name(self) -> str:
+        """Return a name for a visitor's run, which cannot be guessed."""
+        return f"visitor-{secrets.token_hex(16)}"
 
     def start(
+        self, name: str, job: str, config: JobConfig, changes: Mapping[str, str], *, visitor: bool = False
+    ) -> None:
+        """Start a run.
+
+        Args:
+            name: Its name.
+            job: The job type.
+            config: The configuration, which is written to a file.
+            changes: Variables of its environment that differ from those of this process, keys included.
+            visitor: Whether a visitor starts it: only one such run is active at a time.
+
+        Raises:
+            BusyError: If it is running, or another visitor's run is.
+        """
+        self._start(name, (job, config), changes, visitor=visitor)
+
+    def _start(
         self,
         name: str,
-        words: Sequence[str],
+        what: tuple[str, JobConfig | Path],
         changes: Mapping[str, str],
         *,
         visitor: bool = False,
         where: Path | None = None,
     ) -> None:
-        """Start a run, or go on with it.
+        """Start a run.
 
         Args:
             name: Its name.
-            words: The words after `rh`; where the run lies and that nobody is asked is added here.
-            changes: What its environment has beside this one's, keys included.
-            visitor: Whether a stranger starts it: only one such run goes on at a time.
-            where: The folder that paths among the words count from.
-
-        Raises:
-            BusyError: If it is under way, or another stranger's is.
+            what: The job type, and its configuration or the file with it.
+            changes: Variables of its environment that differ from those of this process.
+            visitor: Whether a visitor starts it.
+            where: The folder that relative paths refer to.
         """
-        command = [*words, "--run", str(self.folder(name)), "--yes", "--quiet"]
+        job, config = what
         with self._turn:
-            locks = [self._take(f"{name}.lock", "This run is under way already.", "Follow it.")]
+            locks = [self._take(f"{name}.lock", "This run is already running.", "Follow it.")]
             try:
                 if visitor:
                     step = "Try again when it has ended, or run the app on your own computer."
-                    locks.append(self._take("visitors.lock", "Somebody else's run is under way here.", step))
+                    locks.append(self._take("visitors.lock", "Another visitor's run is active.", step))
                     self._tidy()
                 os.utime(locks[0])
-                self._spawn(name, command, (changes, where or self._somewhere()), locks)
+                file = config if isinstance(config, Path) else self._write(name, job, config)
+                words = [job, "--config", str(file.absolute()), "--run", str(self.folder(name)), "--yes", "--quiet"]
+                self._spawn(name, words, (changes, where or self._somewhere()), locks)
             finally:
                 for lock in locks:
                     os.close(lock)
+
+    def _write(self, name: str, job: str, config: JobConfig) -> Path:
+        """Write a configuration to a file next to the log of a run."""
+        path = self._beside / f"{name}.json"
+        write_json(path, {"job": job, **to_json(config)})
+        return path
 
     def config(self, name: str) -> tuple[str, JobConfig]:
         """Return the command and the configuration of a run.
@@ -156,13 +177,14 @@ class Jobs:
             )
         return command, config
 
-    def again(self, name: str) -> list[str]:
-        """Return the words after `rh` that resume a run, without those that `start` adds.
+    def resume_command(self, name: str) -> str:
+        """Return the command that resumes a run.
 
         Raises:
             RunError: If the run has no complete configuration.
         """
-        return [self.config(name)[0], "--config", str((self.folder(name) / CONFIG).absolute())]
+        config = (self.folder(name) / CONFIG).absolute()
+        return f"rh {self.config(name)[0]} --config {config} --run {self.folder(name)}"
 
     def resume(self, name: str, changes: Mapping[str, str], *, visitor: bool = False) -> None:
         """Resume a run with its configuration.
@@ -171,21 +193,22 @@ class Jobs:
             RunError: If it is running, or has no complete configuration.
         """
         where = Path(str(self.asked(name).get("folder") or "."))
-        self.start(name, self.again(name), changes, visitor=visitor, where=where if where.is_dir() else None)
+        what = self.config(name)[0], self.folder(name) / CONFIG
+        self._start(name, what, changes, visitor=visitor, where=where if where.is_dir() else None)
 
     def stop(self, name: str) -> None:
-        """Ask a run to end after the judgments under way."""
+        """Ask a run to stop after the judgments in progress."""
         folder = self.folder(name)
         if (folder / MANIFEST).exists():
             write_text(folder / STOP_FILE, "")
 
     def alive_since(self, name: str) -> float | None:
-        """When the process of a run was started that is still there, by this app or an earlier one.
+        """Return when the process of a run was started, by this app or an earlier one.
 
         Returns:
-            Seconds, as times of files are counted; None if there is no such process.
+            Seconds since the epoch; None if no process is alive.
         """
-        with self._turn:  # who only looks takes the lock for a moment, which must not look like a process
+        with self._turn:  # the test takes the lock for a moment, which must not look like a process
             return (self._beside / f"{name}.lock").stat().st_mtime if self._is_alive(name) else None
 
     def _is_alive(self, name: str) -> bool:
@@ -199,11 +222,11 @@ class Jobs:
         return False
 
     def is_known(self, name: str) -> bool:
-        """Whether there is a run of this name, or there was a process for one."""
+        """Whether a run of this name exists, or was started."""
         return (self.folder(name) / MANIFEST).is_file() or self.log(name).is_file()
 
     def asked(self, name: str) -> dict[str, Any]:
-        """How a run was asked for the last time, as its record says; empty when that is not known.
+        """Return the arguments of the latest session of a run; empty without a record.
 
         Returns:
             The arguments of the command, and the `folder` that paths are relative to.
@@ -214,16 +237,16 @@ class Jobs:
         folder = self.folder(name)
         if not (folder / RECORD).is_file():
             return {}
-        sitting = read_record(folder)["sittings"][-1]
-        given = sitting["arguments"]
-        return {**given, **(given.get("taken") or {}), "folder": sitting["folder"]}
+        session = read_record(folder)["sessions"][-1]
+        arguments = session["arguments"]
+        return {**arguments, **(arguments.get("taken") or {}), "folder": session["folder"]}
 
     def log(self, name: str) -> Path:
-        """The file that the process of a run writes to what it has to say."""
+        """Return the file with the standard error of a run."""
         return self._beside / f"{name}.log"
 
-    def trouble(self, name: str) -> CommandError | None:
-        """The error that the latest process of a run ended with; None when it said none."""
+    def error(self, name: str) -> CommandError | None:
+        """Return the error of the latest process of a run; None if it printed none."""
         try:
             with self.log(name).open("rb") as stream:
                 stream.seek(max(0, stream.seek(0, os.SEEK_END) - LOG_TAIL))
@@ -231,34 +254,6 @@ class Jobs:
         except OSError:
             return None
         return _error_in(text)
-
-    def ask(self, words: Sequence[str], changes: Mapping[str, str]) -> Any:
-        """Have a command answered that prints one JSON value, and wait for it.
-
-        Raises:
-            CommandError: If it ends with an error.
-        """
-        try:
-            done = subprocess.run(
-                self._command(words),
-                cwd=self._somewhere(),
-                env=self._environment(changes),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=ASK_SECONDS,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            message = f"There was no answer within {ASK_SECONDS:g} seconds."
-            raise CommandError(
-                "This takes too long", message, next_step=f"Try the command line: rh {words[0]}."
-            ) from None
-        lines = done.stdout.decode("utf-8", "replace").splitlines()
-        if done.returncode == 0 and lines:
-            return json.loads(lines[-1])
-        said = done.stderr.decode("utf-8", "replace")
-        error = _error_in(said)
-        raise error or CommandError("The command failed", f"rh {words[0]} ended with status {done.returncode}.")
 
     def _take(self, name: str, problem: str, remedy: str) -> int:
         try:
@@ -269,7 +264,7 @@ class Jobs:
     def _spawn(
         self, name: str, words: Sequence[str], around: tuple[Mapping[str, str], Path], locks: Sequence[int]
     ) -> None:
-        """Start the process. It inherits the locks, and so holds them until it ends."""
+        """Start the process. It inherits the locks and holds them until it ends."""
         changes, where = around
         log = os.open(self.log(name), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
@@ -287,11 +282,11 @@ class Jobs:
             raise InputError(f"The run cannot be started: {error}.", next_step="Try again.") from error
         finally:
             os.close(log)
-        # Somebody has to take note of its end, or it would stay behind as a zombie.
+        # Without this wait it would remain as a zombie.
         threading.Thread(target=child.wait, name=f"run {name}", daemon=True).start()
 
     def _command(self, words: Sequence[str]) -> list[str]:
-        # -P: what lies in the folder where it is started is not imported.
+        # -P: nothing is imported from its working directory.
         return [sys.executable, "-P", "-m", "rewardharness", *words]
 
     def _environment(self, changes: Mapping[str, str]) -> dict[str, str]:
@@ -300,27 +295,30 @@ class Jobs:
         return {**environment, "PYTHONPATH": os.pathsep.join(places), "PYTHONUNBUFFERED": "1"}
 
     def _somewhere(self) -> Path:
-        """The folder that processes are started in: one that stays, whatever becomes of this app's own."""
+        """Return the working directory of processes. It outlives that of the app."""
         self._beside.mkdir(parents=True, exist_ok=True)
         return self._beside
 
     def _tidy(self) -> None:
-        """Remove the oldest of strangers' runs that are over: a Space that many visit must not fill up."""
-        found = [each for each in self.runs.glob("visitor-*") if VISITOR.fullmatch(each.name)]
-        found.sort(key=lambda each: each.stat().st_mtime, reverse=True)
-        for each in found[KEPT_VISITS - 1 :]:
-            if not self._is_alive(each.name):
-                shutil.rmtree(each, ignore_errors=True)
-                for ending in ("log", "lock"):
-                    (self._beside / f"{each.name}.{ending}").unlink(missing_ok=True)
+        """Remove the oldest ended runs of visitors, so that a busy Space does not fill its disk."""
+        folders = [folder for folder in self.runs.glob("visitor-*") if VISITOR.fullmatch(folder.name)]
+        folders.sort(key=lambda folder: folder.stat().st_mtime, reverse=True)
+        for folder in folders[MAX_VISITOR_RUNS - 1 :]:
+            if not self._is_alive(folder.name):
+                shutil.rmtree(folder, ignore_errors=True)
+                for ending in ("log", "lock", "json"):
+                    (self._beside / f"{folder.name}.{ending}").unlink(missing_ok=True)
 
 
 def _error_in(text: str) -> CommandError | None:
-    """The error that a command ended with, of what it said."""
+    """Return the error at the end of a log; None if there is none."""
+    refused = _WRONG_USE.match(text[text.rfind("\nrh ") + 1 :].rstrip())
+    if refused is not None:
+        return CommandError("Wrong arguments", refused["detail"].strip(), next_step=refused["step"] or "")
     begin = text.rfind("\nrh: ")
     found = _ERROR.match(text[begin + 1 :].rstrip() if begin >= 0 or text.startswith("rh: ") else "")
     if found is None:
         last = text.rstrip().rpartition("\n")[2]
-        defect = "Traceback (most recent call last)" in text
-        return CommandError("An unexpected error", last[:500], next_step="Please report it.") if defect else None
+        internal = "Traceback (most recent call last)" in text
+        return CommandError("Internal error", last[:500], next_step="Please report it.") if internal else None
     return CommandError(found["title"], found["detail"].strip(), next_step=(found["step"] or "").strip())

@@ -1,4 +1,4 @@
-"""Who can judge, as a visitor chooses it: where keys may go, and what an answer costs."""
+"""The judges that a visitor can choose, the addresses that keys are sent to, and the cost of answers."""
 
 import asyncio
 import re
@@ -21,44 +21,44 @@ from rewardharness.schema import Failure, Usage
 from rewardharness.settings import Settings
 
 ENVIRONMENT = "environment"
-"""Choice of the judge that the settings name."""
+"""Choice of the judge in the settings."""
 
 ENDPOINT = "endpoint"
-"""Choice of a server that the visitor names."""
+"""Choice of a server whose address the visitor enters."""
 
 GEMINI = "gemini"
-"""Choice of a Gemini model that the visitor names."""
+"""Choice of a Gemini model."""
 
 SERVERS = ("vllm", "openai")
-"""Kinds of server: vLLM, and all others that speak the OpenAI protocol."""
+"""Kinds of server: vLLM, and others with the OpenAI protocol."""
 
 MOST_SAMPLES = 5
-"""How often the same may be asked."""
+"""Maximum number of samples."""
 
 LEAST_PIXELS = 784
-"""Pixels to which a picture may be scaled down at least: 28 by 28, what Qwen2.5-VL sees as one token."""
+"""Minimum of the pixel limit: 28 by 28, one token of Qwen2.5-VL."""
 
 ATTEMPTS = 3
-"""Requests per question at most: somebody waits for the answer."""
+"""Maximum number of requests per query; low, because a visitor waits for the answer."""
 
 CHECK_SECONDS = 60.0
-"""Seconds that the check of an endpoint may take."""
+"""Timeout of an endpoint check in seconds."""
 
 PUBLIC_DEADLINE = 180.0
-"""Seconds that a judgment may take where strangers share the app."""
+"""Timeout of a judgment in seconds in a public app."""
 
 _NAME = re.compile(r"(?!.*://)[^\s\x00-\x1f]{1,200}")
 
 
 class MissingJudgeError(InputError):
-    """The chosen judge is not described far enough to be asked."""
+    """The settings of the chosen judge are incomplete."""
 
     title = "The judge is not complete"
 
 
 @dataclass(frozen=True)
 class Key:
-    """A key that a visitor typed, and the only place that it may be sent to."""
+    """A key that a visitor typed, and the only address that it may be sent to."""
 
     place: str
     value: str = field(repr=False)
@@ -66,7 +66,7 @@ class Key:
 
 @dataclass(frozen=True)
 class JudgeChoice:
-    """A judge as it is chosen on the screen."""
+    """The choice of a judge and its options."""
 
     kind: str = MEASURED
     """`MEASURED`, `ENVIRONMENT`, `ENDPOINT` or `GEMINI`."""
@@ -80,7 +80,7 @@ class JudgeChoice:
     how: SubAgentSettings = SubAgentSettings()
     """How a model is asked; whether ties are allowed follows from the protocol."""
     remember: bool = True
-    """Whether remembered answers are used, where answers are remembered at all."""
+    """Whether cached answers are used, if there is a cache."""
 
 
 BY_MEASURING = JudgeChoice()
@@ -122,8 +122,8 @@ class Spent:
         return (usage.input_tokens * self.price[0] + usage.output_tokens * self.price[1]) / 1_000_000
 
 
-def asking(protocol: str, both_orders: bool, samples: float, max_pixels: float | None) -> SubAgentSettings:
-    """Put together how a model is asked, from what stands on the screen.
+def subagent_settings(protocol: str, both_orders: bool, samples: float, max_pixels: float | None) -> SubAgentSettings:
+    """Return the settings of a model judge for the values of the form.
 
     Raises:
         InputError: If a value is out of range.
@@ -186,7 +186,7 @@ class Judges:
 
     @property
     def default(self) -> str:
-        """The kind that is chosen when nobody chooses."""
+        """The kind of judge that is selected by default."""
         return MEASURED if self._settings.judge == MEASURED else ENVIRONMENT
 
     def choices(self) -> list[tuple[str, str]]:
@@ -248,38 +248,38 @@ class Judges:
         return judge.reusing(used.judge) if used is not None and used.fits(choice) else judge
 
     def check(self, choice: JudgeChoice) -> Sequence[Probe] | Reply:
-        """Find out what the chosen model can do: one result per endpoint; for Gemini, an answer to a small question.
+        """Check the chosen model: return one result per endpoint, or for Gemini the answer to a small query.
 
         Raises:
             HarnessError: If it cannot be opened, or Gemini does not answer.
         """
         judge = self.open(replace(choice, remember=False))
         if self.hides(choice.kind):
-            raise InputError("This judge can be checked by whoever runs the app.")
+            raise InputError("Only the owner of the app can check this judge.")
         try:
             found = asyncio.run(asyncio.wait_for(judge.check(), CHECK_SECONDS))
         except TimeoutError:
-            raise ModelError("timeout", f"There was no answer within {CHECK_SECONDS:g} seconds.") from None
+            raise ModelError("timeout", f"No answer within {CHECK_SECONDS:g} seconds.") from None
         if found is None:
-            raise InputError("The measured judge asks no endpoint: there is nothing to check.")
+            raise InputError("The measured judge uses no endpoint, so there is nothing to check.")
         return found
 
-    def tell(self, choice: JudgeChoice, failure: Failure) -> Failure:
-        """What a visitor may know of a failure: its code, and its words unless they name a hidden address."""
+    def public_failure(self, choice: JudgeChoice, failure: Failure) -> Failure:
+        """Return a failure as visitors may see it: without a message that may contain a hidden address."""
         return replace(failure, message="") if self.hides(choice.kind) else failure
 
     @property
     def _has_gemini(self) -> bool:
-        """Whether visitors may use Gemini with what the settings bring. Strangers may not: they would spend it."""
+        """Whether visitors may use Gemini with the key in the settings; not in a public app."""
         return self._local and bool(self._settings.gemini_key or self._settings.cloud_project)
 
     def spelled(self, choice: JudgeChoice) -> tuple[str, Settings]:
-        """Spell a judge that is a model, and say with which keys it is asked.
+        """Return the spec of a model judge and the settings with its keys.
 
-        A stranger never gets those kept here, and nobody's address gets one that belongs to another.
+        Visitors of a public app never use the keys in the settings, and a key is sent only to its own address.
 
         Raises:
-            InputError: If it is not described far enough.
+            InputError: If the choice is incomplete.
         """
         if choice.kind == ENVIRONMENT and self.default == ENVIRONMENT:
             return self._settings.judge, self._settings
@@ -290,16 +290,16 @@ class Judges:
         typed = choice.key.value if choice.key and choice.key.place == place_of(choice.kind, url) else None
         if choice.kind == GEMINI:
             if not typed and not self._has_gemini:
-                raise MissingJudgeError("The key for Gemini is missing.", next_step="Type it in the section Judge.")
+                raise MissingJudgeError("The key for Gemini is missing.", next_step="Enter it in the section Judge.")
             return f"gemini:{_checked(name)}", replace(settings, gemini_key=typed or settings.gemini_key)
         if choice.kind != ENDPOINT or choice.server not in SERVERS:
-            raise InputError("There is no such judge.", next_step="Choose one in the section Judge.")
+            raise InputError("Unknown judge.", next_step="Choose one in the section Judge.")
         if not url:
-            step = "Type it in the section Judge, like http://localhost:8000/v1."
+            step = "Enter it in the section Judge, for example http://localhost:8000/v1."
             raise MissingJudgeError("The address of the endpoint is missing.", next_step=step)
         if not re.fullmatch(r"https?://[^\s,]+", url):
-            step = "Write it like http://localhost:8000/v1."
-            raise InputError("The address of the endpoint does not begin with http:// or https://.", next_step=step)
+            step = "Example: http://localhost:8000/v1."
+            raise InputError("The address of the endpoint must start with http:// or https://.", next_step=step)
         spec = f"{choice.server}:{_checked(name)}@{url}"
         return spec, replace(settings, api_key=typed or key_for(settings.api_key, settings, spec))
 
@@ -313,8 +313,8 @@ def _gemini_installed() -> bool:
 
 def _checked(name: str) -> str:
     if not name:
-        step = "Type the name under which it is served, in the section Judge."
+        step = "Enter the name of the served model in the section Judge."
         raise MissingJudgeError("The name of the model is missing.", next_step=step)
     if not _NAME.fullmatch(name):
-        raise InputError("This cannot be the name of a model.", next_step="Type the name under which it is served.")
+        raise InputError("Invalid model name.", next_step="Enter the name of the served model.")
     return name

@@ -1,4 +1,4 @@
-"""The Libraries that a visitor can choose from: named, opened, shown, checked and compared."""
+"""The Libraries that a visitor can choose: names, opening, checks and comparisons."""
 
 from dataclasses import dataclass
 from importlib.resources import as_file
@@ -6,7 +6,7 @@ from importlib.resources import files as resources
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from app.benchmark_runs import called
+from app.benchmark_runs import library_name
 from app.hub_services import Loaded
 from app.releases import RELEASE, Fixed
 from rewardharness.errors import HarnessError, InputError, shown
@@ -22,10 +22,10 @@ from rewardharness.measure.table import MEASURES
 from rewardharness.settings import Settings
 
 BUILTIN = "builtin"
-"""Choice of the Library that comes with this project."""
+"""Choice of the built-in Library."""
 
 DEFAULT = "default"
-"""Choice of the Library that the settings name."""
+"""Choice of the Library in the settings."""
 
 FOLDER = "folder"
 """Choice of a folder on this computer."""
@@ -36,29 +36,29 @@ HUB = "hub"
 
 @dataclass(frozen=True)
 class Choice:
-    """A Library as it is chosen on the screen."""
+    """The choice of a Library."""
 
     kind: str = BUILTIN
     """`BUILTIN`, `DEFAULT`, `FOLDER`, `HUB` or `RELEASE`."""
     folder: str = ""
-    """The path, as typed; of use for `FOLDER` alone."""
+    """The path, as typed; only for `FOLDER`."""
     spec: str = ""
-    """`org/name` or `org/name@revision`, as typed; of use for `HUB` alone."""
+    """`org/name` or `org/name@revision`, as typed; only for `HUB`."""
     loaded: Loaded | None = None
-    """What was loaded from the Hub."""
+    """The Library loaded from the Hub."""
 
     def __post_init__(self) -> None:
-        for name in ("folder", "spec"):  # a field that nobody has touched holds None
+        for name in ("folder", "spec"):  # an untouched field holds None
             object.__setattr__(self, name, getattr(self, name) or "")
 
 
 class Libraries:
-    """The Libraries of an app. Holds nothing of any visitor.
+    """The Libraries of an app. Holds no state of visitors.
 
     Args:
         settings: The settings.
-        fixed: The release that the app is fixed to, if it is.
-        local: Whether visitors sit at this computer. Only then may they name folders on it.
+        fixed: The release that the app is fixed to, if any.
+        local: Whether visitors use this computer. Only then are folder names accepted.
     """
 
     def __init__(self, settings: Settings, fixed: Fixed | None, *, local: bool) -> None:
@@ -68,11 +68,15 @@ class Libraries:
         self._default: Library | None = None
 
     def choices(self) -> list[tuple[str, str]]:
-        """The Libraries that a visitor can choose from: words and kind of `Choice`. The first is the default."""
+        """Return label and kind of each Library that a visitor can choose. The first is the default."""
         found = [("Built-in", BUILTIN)]
         if self._settings.library != BUILTIN:
             found.insert(
-                0, (f"From RH_LIBRARY: {self._own_name(Choice(DEFAULT)) or called(self._settings.library)}", DEFAULT)
+                0,
+                (
+                    f"From RH_LIBRARY: {self._own_name(Choice(DEFAULT)) or library_name(self._settings.library)}",
+                    DEFAULT,
+                ),
             )
         found.append(("From the Hugging Face Hub", HUB))
         if self._local:
@@ -80,17 +84,17 @@ class Libraries:
         return found
 
     def name(self, choice: Choice) -> str:
-        """What to call a Library on the screen: as it calls itself, or else by its folder. Foreign text."""
+        """Return the name of a Library: its own, or that of its folder. Foreign text."""
         if choice.kind == BUILTIN:
             return "the built-in Library"
         if choice.kind == HUB:
             return f"the Library {self._loaded(choice).name!r}"
         if choice.kind == RELEASE:
             return f"the Library of {self._pinned().name}"
-        return f"the Library {(self._own_name(choice) or called(self._spec(choice)))!r}"
+        return f"the Library {(self._own_name(choice) or library_name(self._spec(choice)))!r}"
 
     def label(self, choice: Choice) -> str:
-        """What to call a Library where it is chosen. Foreign text."""
+        """Return the label of a Library in the choice. Foreign text."""
         try:
             name = self.name(choice)
         except HarnessError:
@@ -98,7 +102,7 @@ class Libraries:
         return "built-in" if choice.kind == BUILTIN else name.removeprefix("the Library ")
 
     def _own_name(self, choice: Choice) -> str:
-        """What the Library of a folder calls itself; empty where it does not say, or cannot be opened."""
+        """Return the own name of the Library in a folder; empty if it has none or cannot be opened."""
         if not Path(self._spec(choice)).expanduser().is_dir():
             return ""
         try:
@@ -109,13 +113,15 @@ class Libraries:
     def _loaded(self, choice: Choice) -> Loaded:
         wanted, loaded = (choice.spec or "").strip(), choice.loaded
         if loaded is None or loaded.spec != wanted:
-            message = f"{shown(wanted)} is not loaded yet." if wanted else "No Library of the Hub is named."
-            raise InputError(message, next_step="Type its name, as in org/name@v1.0.0, and press Load.")
+            message = (
+                f"{shown(wanted)} is not loaded yet." if wanted else "The name of the Library on the Hub is missing."
+            )
+            raise InputError(message, next_step="Enter its name, for example org/name@v1.0.0, and press Load.")
         return loaded
 
     def _pinned(self) -> Fixed:
         if self._fixed is None:
-            raise InputError("This app is fixed to no release.", next_step="Choose another Library.")
+            raise InputError("This app is not fixed to a release.", next_step="Choose another Library.")
         return self._fixed
 
     def _spec(self, choice: Choice) -> str:
@@ -124,16 +130,16 @@ class Libraries:
         if choice.kind == DEFAULT:
             return self._settings.library
         if not self._local:
-            raise InputError("Folders can be named only on the computer that the app runs on.")
-        if not (choice.folder or "").strip():  # a field that nobody has touched holds None
-            raise InputError("No folder is named.", next_step="Type the path of a Library's folder.")
+            raise InputError("Folders can be chosen only on the computer that runs the app.")
+        if not (choice.folder or "").strip():  # an untouched field holds None
+            raise InputError("The folder is missing.", next_step="Enter the path of a Library's folder.")
         return str(Path(choice.folder.strip()).expanduser().absolute())
 
     def spelled(self, choice: Choice) -> str:
-        """What to call a Library on the command line. One of the Hub is named by its commit, and so stays what it is.
+        """Return the spec of a Library for the command line. A Library on the Hub is pinned to its commit.
 
         Raises:
-            InputError: If it is not chosen to the end.
+            InputError: If the choice is incomplete.
         """
         if choice.kind == HUB:
             pulled = self._loaded(choice).pulled
@@ -144,24 +150,24 @@ class Libraries:
         """Open a Library.
 
         Raises:
-            HarnessError: If there is none, or it breaks the format.
+            HarnessError: If it does not exist or is invalid.
         """
         if choice.kind == HUB:
             return self._loaded(choice).library
         if choice.kind == RELEASE:
             return self._pinned().library
         spec = self._spec(choice)
-        if choice.kind == FOLDER:  # what a visitor types is a folder, whatever such a name may mean elsewhere
+        if choice.kind == FOLDER:  # a visitor enters a folder, even if it looks like another spec
             return Library.load(spec)
         if choice.kind == BUILTIN or Path(spec).expanduser().exists():
             return open_library(spec)
-        # On the Hub: fetched once, so that all who use this app judge with the same Library until it starts again.
+        # On the Hub: fetched once, so that all visitors judge with the same Library until a restart.
         if self._default is None:
             self._default = open_library(spec)
         return self._default
 
     def card(self, choice: Choice) -> str:
-        """The card of a Library: as it is published, as it lies in the folder, or as a push would write it."""
+        """Return the card of a Library: as published, as stored in the folder, or as a push would write it."""
         if choice.kind == HUB:
             return self._loaded(choice).pulled.card
         library = self.open(choice)
@@ -194,5 +200,5 @@ class Libraries:
             return check_folder(folder, MEASURES)
 
     def diff(self, before: Choice, after: Choice) -> LibraryDiff:
-        """Tell what differs between two Libraries."""
+        """Return the differences between two Libraries."""
         return diff_libraries(self.open(before), self.open(after))

@@ -1,4 +1,4 @@
-"""Puts Libraries into words and tables for the Library tab. Pure: records in, markup out.
+"""Formats Libraries as text and tables for the Library tab. Pure: records in, markup out.
 
 All of a Library is foreign text. Results are markup for `gr.Markdown` (see `app.markup`), except those of
 `entry_choices`, which Gradio shows as plain text.
@@ -76,10 +76,10 @@ def _applies(entry: Entry) -> str:
 
 
 def no_entry(query: str, count: int) -> str:
-    """What stands in the place of an entry while none is chosen."""
+    """Return the placeholder while no entry is chosen."""
     if query.strip() and not count:
         return block(callout("empty", "No entry has these words", paragraph("Try fewer words, or empty the search.")))
-    return block(callout("empty", "Choose an entry", paragraph("Its text, rubric and triggers will stand here.")))
+    return block(callout("empty", "Choose an entry", paragraph("Its text, rubric and triggers appear here.")))
 
 
 def entry_head(entry: Entry) -> str:
@@ -143,7 +143,7 @@ def entry_tool(entry: Entry) -> str:
     parts = []
     if entry.measure is not None:
         known = MEASURES.get(entry.measure)
-        about = known.description if known else "This version has no such measure, so the Tool is passed over."
+        about = known.description if known else "This version has no such measure, so the Tool is skipped."
         parts.append(f"<p>Runs the measure <code>{escape(entry.measure)}</code>: {escape(about)}</p>")
     if entry.system_prompt is not None:
         parts.append(f"<h4>System prompt</h4>{preformatted(entry.system_prompt, 'wrap')}")
@@ -166,7 +166,7 @@ def routed(route: Route, total: int) -> str:
 
 
 def routing_hint() -> str:
-    """What stands in the place of the routing before there is an instruction."""
+    """Return the placeholder while there is no instruction."""
     return block(callout("empty", "Type an instruction", paragraph("The entries that would be consulted appear here.")))
 
 
@@ -174,7 +174,7 @@ def check_hint() -> str:
     """What the check looks at."""
     return block(
         paragraph(
-            "Looks for what breaks the format, what would judge badly, and what is worth knowing. Nothing is run.",
+            "Checks for format errors, problems that affect judging, and remarks. Nothing is executed.",
             "faint",
         )
     )

@@ -1,4 +1,4 @@
-"""Builds the web app and serves it."""
+"""Build and serve the web app."""
 
 import signal
 import tempfile
@@ -11,7 +11,7 @@ from starlette.middleware import Middleware
 
 from app.fairness import FairQueue
 from app.lineage.page import build_lineage_tab
-from app.releases import UNSAID, Places
+from app.releases import DEFAULT_PLACES, Places
 from app.services import AppServices, is_local
 from app.tabs.benchmark.layout import build_benchmark_tab
 from app.tabs.evolve.layout import build_evolve_tab
@@ -26,11 +26,11 @@ HOUR = 3600
 
 
 def build_app(services: AppServices) -> gr.Blocks:
-    """Lay out the page."""
+    """Build the page."""
     with gr.Blocks(
         title="RewardHarness", analytics_enabled=False, delete_cache=(HOUR, 24 * HOUR), fill_width=False
     ) as blocks:
-        gr.Markdown("# RewardHarness\nWhich edit of a picture would people prefer?", elem_id="title")
+        gr.Markdown("# RewardHarness\nWhich edit of an image would people prefer?", elem_id="title")
         with gr.Tabs(elem_id="tabs"):
             with gr.Tab("Score", id="score", elem_id="score"):
                 build_score_tab(services)
@@ -44,7 +44,7 @@ def build_app(services: AppServices) -> gr.Blocks:
                 build_lineage_tab(services, lineage)
     for event in blocks.fns.values():
         if event.api_visibility == "private":
-            event.api_name = None  # Gradio answers to names such as `partial_7`, hidden or not
+            event.api_name = None  # Gradio serves names such as `partial_7`, hidden or not
     blocks.queue(api_open=False)
     blocks._queue = FairQueue(blocks, local=services.local, proxied=services.settings.space)
     return blocks
@@ -57,7 +57,7 @@ def launch(
     port: int = 7860,
     inbrowser: bool = False,
     ready: Callable[[str], None] | None = None,
-    places: Places = UNSAID,
+    places: Places = DEFAULT_PLACES,
 ) -> None:
     """Serve the app until it is interrupted.
 
@@ -67,16 +67,16 @@ def launch(
         port: Port to listen on.
         inbrowser: Open the page in the browser.
         ready: Called with the address once the page can be opened. Without it Gradio prints the address.
-        places: Where the models of the release are served that the settings name, if they name one.
+        places: Addresses of the models of the release in the settings, if any.
 
     Raises:
         InputError: If the port is taken.
-        HarnessError: If the release cannot be kept to.
+        HarnessError: If the release cannot be used.
     """
     with tempfile.TemporaryDirectory(prefix="rewardharness-app-") as scratch:
         quiet = ready is not None
         blocks = serve(settings, Path(scratch), host=host, port=port, inbrowser=inbrowser, quiet=quiet, places=places)
-        # Whoever ends the process politely gets the clean end that Ctrl-C gets: the scratch folder goes with it.
+        # SIGTERM ends the app as Ctrl-C does, so that the scratch folder is removed.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         if ready is not None:
             ready(str(blocks.local_url))
@@ -91,9 +91,9 @@ def serve(
     port: int,
     inbrowser: bool = False,
     quiet: bool = True,
-    places: Places = UNSAID,
+    places: Places = DEFAULT_PLACES,
 ) -> gr.Blocks:
-    """Start serving the app and return. `close()` of what is returned ends it.
+    """Start serving the app and return. `close()` on the result stops it.
 
     Args:
         settings: The settings.
@@ -106,11 +106,11 @@ def serve(
 
     Raises:
         InputError: If the port is taken.
-        HarnessError: If the release cannot be kept to.
+        HarnessError: If the release cannot be used.
     """
     host = host or ("0.0.0.0" if settings.space else "127.0.0.1")
     services = AppServices(settings, scratch, local=is_local(settings, host), places=places)
-    # By default all Gradio apps of a machine share one folder for uploads, and each deletes what another still needs.
+    # By default all Gradio apps of a machine share one folder for uploads and delete each other's files.
     export("GRADIO_TEMP_DIR", str(scratch / "uploads"))
     blocks = build_app(services)
     try:
@@ -134,9 +134,9 @@ def serve(
             js=_asset("keys.js"),
         )
     except OSError as error:
-        # Gradio's own words speak of its arguments.
-        message = f"Port {port} on {host} cannot be used: something else may listen there."
-        raise InputError(message, next_step="Choose another with --port, or end what listens there.") from error
+        # Gradio's own message is about its arguments.
+        message = f"Port {port} on {host} is not available."
+        raise InputError(message, next_step="Choose another with --port, or stop the program that uses it.") from error
     return blocks
 
 

@@ -1,4 +1,4 @@
-"""Writes markup for `gr.Markdown` out of text that nobody vouches for: instructions, names, whole documents.
+"""Writes markup for `gr.Markdown` from untrusted text: instructions, names, whole documents.
 
 Everything here returns one line of HTML that begins with a block element. Markdown readers pass such a line through
 as it is, so nothing in it is read as Markdown, and Gradio's sanitiser goes over it once more in the browser.
@@ -110,7 +110,7 @@ def preformatted(text: str, style: str = "") -> str:
 
 
 def diff(text: str) -> str:
-    """A unified diff with its lines coloured; added and removed lines keep their signs, so colour is not needed."""
+    """A unified diff with colored lines; added and removed lines keep their signs, so color is not needed."""
     styles = {"+": "added", "-": "removed", "@": "place"}
     rows = []
     for line in text.split("\n"):

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from textwrap import shorten
 from typing import Any
 
+from app.evolve_runs import EvolutionStatus
 from app.evolve_views import share
-from app.following import Sight
 from app.library_views import differences, entry_document, entry_rubric, entry_tool, kind_words
 from app.markup import block, bullets, callout, diff, escape, named, paragraph, plain
-from rewardharness.evolution.events import Decided, Passed, PhaseBegan, Proposed, Rehearsed
+from rewardharness.evolution.events import Decided, PhaseBegan, Proposed, Rehearsed, Skipped
 from rewardharness.evolution.gate import Evidence
 from rewardharness.library.diff import LibraryDiff
 from rewardharness.library.entry import Entry
@@ -31,13 +31,13 @@ OPERATORS: Mapping[str, str] = {
     "retrigger": "Apply at other times",
     "reweight": "Weigh otherwise",
     "add_tool": "New Tool",
-    "fix_tool": "Mend the Tool",
+    "fix_tool": "Fix the Tool",
 }
 """What an edit does, in words."""
 
 DECISIONS: Mapping[str, tuple[str, str]] = {
-    "accept": ("Kept", "good"),
-    "reject": ("Sent back", "error"),
+    "accept": ("Accepted", "good"),
+    "reject": ("Rejected", "error"),
     "undecided": ("Undecided", "warning"),
 }
 """What was decided, and how that looks."""
@@ -66,7 +66,7 @@ class Item:
         return DECISIONS[self.event.evidence["decision"]][0] if isinstance(self.event, Decided) else WAITING
 
 
-def items(sight: Sight) -> list[Item]:
+def items(sight: EvolutionStatus) -> list[Item]:
     """The proposed edits of a run: those that wait in their order, then those that were decided on, newest first."""
     decided = [event for event in sight.events if isinstance(event, Decided)]
     rehearsed = [event for event in sight.events if isinstance(event, Rehearsed)]
@@ -80,7 +80,7 @@ def items(sight: Sight) -> list[Item]:
     return [*found[len(decided) :], *reversed(found[: len(decided)])]
 
 
-def _waiting(sight: Sight) -> list[Proposed]:
+def _waiting(sight: EvolutionStatus) -> list[Proposed]:
     """Proposals that have not had their turn. A phase that begins drops those of the one before."""
     started = sight.started
     if sight.state == "finished" or started is None or started.schedule == "paper":
@@ -90,7 +90,7 @@ def _waiting(sight: Sight) -> list[Proposed]:
     over = {event.signature for event in decided}
     over |= {member for event in decided if event.accepted for member in event.members}
     over |= {event.signature for event in sight.events if isinstance(event, Rehearsed) and not event.usable}
-    passed = {event.what for event in sight.events if isinstance(event, Passed)}
+    passed = {event.what for event in sight.events if isinstance(event, Skipped)}
     return [
         event
         for event in sight.events
@@ -128,8 +128,8 @@ def _statement(item: Item) -> str:
     return shorten(plain(item.event.statement.replace("`", "")), SHOWN_STATEMENT, placeholder=" …")
 
 
-def no_item(sight: Sight | None = None) -> str:
-    """What stands in the place of an edit while none is chosen, or where the run that is shown has none."""
+def no_item(sight: EvolutionStatus | None = None) -> str:
+    """Return the placeholder while no edit is chosen, or the run has none."""
     if sight is not None and sight.state == "finished" and not items(sight):
         what = "could be tested" if any(isinstance(event, Proposed) for event in sight.events) else "was proposed"
         reason = sight.status.reason if sight.status else ""
@@ -137,7 +137,7 @@ def no_item(sight: Sight | None = None) -> str:
     if sight is None or not items(sight):
         text = "First the starting Library is judged; then each proposed edit appears here, newest first."
         return block(callout("empty", "Nothing was proposed yet", paragraph(text)))
-    return block(callout("empty", "Choose an edit", paragraph("What it changes and what it did will stand here.")))
+    return block(callout("empty", "Choose an edit", paragraph("Its changes and effects appear here.")))
 
 
 def head(item: Item) -> str:

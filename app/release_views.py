@@ -1,6 +1,6 @@
-"""Puts the release that the Score tab is fixed to into words. Pure: records in, markup out.
+"""Formats the release that the Score tab is fixed to. Pure: records in, markup out.
 
-Names of models and figures come from a file that somebody else may have made: foreign text.
+Names of models and figures come from a file by a third party: foreign text.
 """
 
 from app.markup import SHORT, block, escape, hashed, paragraph, table, whole
@@ -24,7 +24,7 @@ def fixed_line(fixed: Fixed, *, local: bool) -> str:
 
 
 def about_release(release: Release) -> str:
-    """All that a release fixes, what its figures are worth, and what may move its last digits here."""
+    """Format the contents of a release, its figures, and differences of this installation."""
     counts = f"{len(release.library.skills)} Skills, {len(release.library.tools)} Tools"
     rows = [
         ("Release", whole(release.id)),
@@ -38,12 +38,12 @@ def about_release(release: Release) -> str:
             ("Router", escape(release.router or "none")),
         ]
     rows += [(escape(_called(name)), escape(_said(value))) for name, value in sorted(release.settings.items())]
-    told = paragraph(
+    note = paragraph(
         "The same input gets the same score on this page, from rh score --release and from a server of this release.",
         "faint",
     )
     notes = "".join(paragraph(f"{each}: the last digits of what is measured may differ.") for each in remarks(release))
-    return block(told + table(["What is fixed", "As"], rows, "plain") + notes + _figures(release.figures))
+    return block(note + table(["What is fixed", "As"], rows, "plain") + notes + _figures(release.figures))
 
 
 def _called(setting: str) -> str:
@@ -59,7 +59,7 @@ def _said(value: object) -> str:
 
 def _figures(figures: tuple[Figure, ...]) -> str:
     if not figures:
-        return paragraph("The release carries no figures: what it is worth is not said.", "faint")
+        return paragraph("The release carries no figures.", "faint")
     rows = [
         [
             escape(each.name),
@@ -69,5 +69,5 @@ def _figures(figures: tuple[Figure, ...]) -> str:
         ]
         for each in figures
     ]
-    shown = table(["Measured on", "Accuracy", "95 % interval", "Judged"], rows)
+    shown = table(["Measured on", "Accuracy", "95% CI", "Judged"], rows)
     return "<h4>Figures of its card</h4>" + paragraph(UNVERIFIED) + shown

@@ -1,4 +1,4 @@
-"""A release that the Score tab is fixed to: it says what judges and with which Library, and visitors choose nothing."""
+"""A release that the Score tab is fixed to. It determines judge and Library; visitors have no choice."""
 
 from dataclasses import dataclass, field, replace
 
@@ -14,46 +14,46 @@ from rewardharness.schema import Failure
 from rewardharness.settings import Settings
 
 RELEASE = "release"
-"""Choice of the Library, and of the judge, that a release fixes."""
+"""Choice of the Library and the judge of a release."""
 
 
 @dataclass(frozen=True)
 class Places:
-    """Where the models of a release are served: addresses, or whole spellings. The release itself does not know."""
+    """Addresses (or complete model specs) of the models of a release, which does not contain them."""
 
     judge: str | None = field(default=None, repr=False)
-    """None: as `RH_JUDGE` says."""
+    """None: from `RH_JUDGE`."""
     router: str | None = field(default=None, repr=False)
 
 
-UNSAID = Places()
-"""Nothing is said but what the settings say."""
+DEFAULT_PLACES = Places()
+"""The addresses in the settings."""
 
 
 class Fixed:
-    """A release as this app keeps to it. Opened once, when the app starts; what is deployed later changes nothing.
+    """The release that this app is fixed to. Opened once, when the app starts; later deployments have no effect.
 
     Args:
         settings: The settings; `release` names it.
-        places: Where its models are served.
-        local: Whether visitors sit at this computer.
+        places: Addresses of its models.
+        local: Whether visitors use this computer.
 
     Raises:
         DataError: If there is no such file.
-        ReleaseError: If it was changed, or this installation cannot keep to it.
-        InputError: If nothing says where its model is served.
+        ReleaseError: If it was modified, or this installation cannot reproduce it.
+        InputError: If the address of its model is unknown.
     """
 
     def __init__(self, settings: Settings, places: Places, *, local: bool) -> None:
         assert settings.release is not None
         self.release = find_release(settings.release, settings)
         self.places, self._settings, self._local = places, settings, local
-        # Opened without a cache: this is to tell at once what would go wrong, and makes nothing.
+        # Opened without a cache: this only detects errors early.
         self._measured = self._opened(cache=False)
 
     @property
     def name(self) -> str:
-        """What to call it in a sentence."""
+        """Its name in a sentence."""
         return f"release {self.release.id[:12]}"
 
     @property
@@ -68,35 +68,34 @@ class Fixed:
 
     @property
     def price(self) -> tuple[float, float] | None:
-        """US dollars for a million input and output tokens, as the settings say; None: not known."""
+        """US dollars per million input and output tokens, from the settings; None: unknown."""
         price = self._settings.price_input, self._settings.price_output
         return None if price[0] is None or price[1] is None else (price[0], price[1])
 
     def open(self, used: Used | None = None) -> Judge:
-        """Open its judge. Nothing is sent before it judges.
+        """Open its judge. Sends no request.
 
         Args:
-            used: Its model as this visitor has used it before, while it is not at work: what its servers can do is
-                known then.
+            used: The idle model that this visitor has used before; the capabilities of its servers are known.
         """
         if not self.by_model:
             return self._measured
         judge = self._opened(cache=True)
         return judge.reusing(used.judge) if used is not None and used.choice.kind == RELEASE else judge
 
-    def tell(self, failure: Failure) -> Failure:
-        """What a visitor may know of a failure: not the words about a model, which may name its address."""
+    def public_failure(self, failure: Failure) -> Failure:
+        """Return a failure as visitors may see it: without model messages, which may contain an address."""
         return replace(failure, message="") if self.by_model and not self._local else failure
 
-    def check_programs(self) -> None:
-        """Make sure that programs may have this judge judge, as often as they like.
+    def check_api(self) -> None:
+        """Check that API requests may use this judge.
 
         Raises:
-            InputError: If they are strangers', and each judgment costs whoever runs the app.
+            InputError: If the app is public and the judge is a model, which costs the app's owner.
         """
         if self.by_model and not self._local:
             raise InputError(
-                f"This app is fixed to {self.name}, whose judge is a model. It does not judge for programs here.",
+                f"This app is fixed to {self.name}, whose judge is a model. It does not accept API requests here.",
                 next_step="Use the page, or a reward server: rh serve --release.",
             )
 

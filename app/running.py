@@ -1,4 +1,4 @@
-"""A comparison under way: a judge at work in a thread of its own, followed step by step, stopped at any time."""
+"""A running comparison: a judge in its own thread, whose steps can be followed, and which can be stopped."""
 
 import queue
 import threading
@@ -10,20 +10,20 @@ from dataclasses import dataclass, replace
 from app.judges import JudgeChoice, Spent, Used
 from rewardharness.judging.evaluate import Cancel, evaluate
 from rewardharness.judging.judge import Judge
-from rewardharness.judging.subagent import Showing, SubAgentSettings
+from rewardharness.judging.subagent import PresentationOrder, SubAgentSettings
 from rewardharness.library.store import Library
 from rewardharness.models.base import Reply
 from rewardharness.schema import ChainStep, Example, Judgment, Usage
 
 HEARTBEAT = 0.5
-"""Seconds after which whoever follows hears something, even if it is nothing new."""
+"""Maximum seconds between two updates while a comparison is followed."""
 
 
 @dataclass(frozen=True)
-class Seen:
-    """One showing of the candidates to a model, as far as it has come."""
+class OrderProgress:
+    """Progress of a model with one presentation of the candidates."""
 
-    showing: Showing
+    showing: PresentationOrder
     steps: tuple[ChainStep, ...] = ()
 
     @property
@@ -32,24 +32,33 @@ class Seen:
         return bool(self.steps) and self.steps[-1].kind == "answer"
 
 
+def recorded_orders(judgment: Judgment) -> tuple[OrderProgress, ...]:
+    """Return the steps of a recorded judgment by presentation order; none for a judge without a model."""
+    orders: dict[PresentationOrder, list[ChainStep]] = {}
+    for step in judgment.steps:
+        if step.order:
+            orders.setdefault(PresentationOrder(step.order, step.sample), []).append(step)
+    return tuple(OrderProgress(order, tuple(steps)) for order, steps in orders.items())
+
+
 @dataclass(frozen=True)
 class ModelRun:
-    """How a model judged, or is judging."""
+    """Steps and cost of a model that judges or has judged."""
 
     how: SubAgentSettings
-    showings: tuple[Seen, ...]
-    """All of them, in order; those that have not begun have no steps."""
+    showings: tuple[OrderProgress, ...]
+    """All presentations, in order; those not started have no steps."""
     spent: Spent
 
 
 class Running:
-    """A comparison under way. It begins when it is made.
+    """A running comparison. The constructor starts it.
 
     Args:
-        judge: Who judges. Its cache is closed at the end.
-        library: What it knows.
-        example: What is compared.
-        price: US dollars for a million input and output tokens.
+        judge: The judge. Its cache is closed at the end.
+        library: The Library.
+        example: The example.
+        price: US dollars per million input and output tokens.
     """
 
     def __init__(
@@ -57,7 +66,9 @@ class Running:
     ) -> None:
         self.example = example
         self._news: queue.SimpleQueue[object] = queue.SimpleQueue()
-        self._seen: dict[Showing, tuple[ChainStep, ...]] = dict.fromkeys(judge.showings(example.labels), ())
+        self._steps: dict[PresentationOrder, tuple[ChainStep, ...]] = dict.fromkeys(
+            judge.presentations(example.labels), ()
+        )
         self._judge = judge
         self._price = price
         self._usage = Usage()
@@ -74,7 +85,7 @@ class Running:
         try:
             done = evaluate(judge, library, [self.example], concurrency=1, cancel=self._cancel)
             self._outcome = done[0][1] if done else None
-        except Exception as error:  # told to whoever asks for the result
+        except Exception as error:  # raised by `result`
             self._outcome = error
         finally:
             self._ended = time.monotonic()
@@ -83,7 +94,7 @@ class Running:
             self._news.put(None)
 
     def follow(self) -> Iterator[bool]:
-        """Follow to the end. Yields whether there are new steps, whenever there is news and every half second."""
+        """Yield, for every event and at least every half second, whether there are new steps; return at the end."""
         while not self._done:
             with suppress(queue.Empty):
                 news = [self._news.get(timeout=HEARTBEAT)]
@@ -95,12 +106,12 @@ class Running:
 
     def _take(self, news: list[object]) -> bool:
         steps = False
-        for each in news:
-            if isinstance(each, Reply):
-                self._usage += Usage(1, each.usage.input_tokens, each.usage.output_tokens)
-            elif isinstance(each, tuple):
-                showing, step = each
-                self._seen[showing] += (step,)
+        for event in news:
+            if isinstance(event, Reply):
+                self._usage += Usage(1, event.usage.input_tokens, event.usage.output_tokens)
+            elif isinstance(event, tuple):
+                showing, step = event
+                self._steps[showing] += (step,)
                 steps = True
             else:
                 self._done = True
@@ -108,32 +119,32 @@ class Running:
 
     @property
     def model(self) -> ModelRun | None:
-        """How a model judges, as far as it was followed; None for the measured judge."""
+        """The followed steps and the cost of a model; None for the measured judge."""
         if self._judge.settings is None:
             return None
         usage = replace(self._usage, seconds=(self._ended or time.monotonic()) - self._began)
-        remembered = self._judge.cache.hits if self._judge.cache is not None else 0
-        seen = tuple(Seen(showing, steps) for showing, steps in self._seen.items())
-        return ModelRun(self._judge.settings, seen, Spent(usage, remembered, self._price))
+        cached = self._judge.cache.hits if self._judge.cache is not None else 0
+        progress = tuple(OrderProgress(showing, steps) for showing, steps in self._steps.items())
+        return ModelRun(self._judge.settings, progress, Spent(usage, cached, self._price))
 
     def used(self, choice: JudgeChoice) -> Used | None:
-        """The model, for the next comparison of the same visitor; None for the measured judge and before the end."""
+        """Return the model for the next comparison of this visitor; None for the measured judge and before the end."""
         return Used(choice, self._judge) if self._judge.uses_model and self._done else None
 
     def stop(self) -> None:
-        """Give up, without waiting for the end. Asking twice, or after the end, does no harm."""
+        """Stop without waiting for the end. Has no effect when repeated, or after the end."""
         self._cancel()
 
     def forget(self) -> None:
-        """Give up, and leave nothing to say about it."""
+        """Stop and discard the result."""
         self.forgotten = True
         self.stop()
 
     def result(self) -> Judgment | None:
-        """The judgment, once it was followed to the end; None if it was given up or forgotten.
+        """Return the judgment after `follow` has ended; None if the comparison was stopped or forgotten.
 
         Raises:
-            Exception: Whatever went wrong.
+            Exception: The error of the judge.
         """
         if self.forgotten:
             return None

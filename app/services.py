@@ -1,4 +1,4 @@
-"""The tabs' only door to rewardharness: plain functions from what stands on the screen to records."""
+"""Services of the tabs: plain functions from input values to records."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ from app.hub_services import HubServices
 from app.judges import BY_MEASURING, JudgeChoice, Judges, Used
 from app.libraries import Choice, Libraries
 from app.lineage.services import LineageServices
-from app.releases import RELEASE, UNSAID, Fixed, Places
+from app.releases import DEFAULT_PLACES, RELEASE, Fixed, Places
 from app.running import ModelRun, Running
 from app.samples import Sample, make_samples
 from rewardharness import files
@@ -34,47 +34,47 @@ from rewardharness.serving.hosts import is_loopback
 from rewardharness.settings import Settings
 
 SHOWN_SIDE = 1280
-"""Long side of the pictures that are shown next to each other, in pixels; judging sees the full size."""
+"""Long side of displayed images, in pixels; judging uses the full size."""
 
 
 class MissingInputError(InputError):
-    """Something that a comparison needs was not given."""
+    """A required input of a comparison is missing."""
 
-    title = "Something is missing"
+    title = "Missing input"
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One comparison: what was asked, and what the judge said."""
+    """One comparison: its inputs and the judgment."""
 
     example: Example
     judgment: Judgment
     library: str
     """Name of the Library."""
     model: ModelRun | None = None
-    """How a model judged; None for the measured judge."""
-    mendable: bool = True
-    """Whether the visitor chose the judge, and so can mend what is wrong with it."""
+    """Steps and cost of a model; None for the measured judge."""
+    own_judge: bool = True
+    """Whether the visitor chose the judge, and so can correct its settings."""
     release: str | None = None
     """Id of the release that fixes Library and judge; None where they were chosen."""
     asked: tuple[Choice, JudgeChoice] = (Choice(), BY_MEASURING)
-    """The Library and the judge as they were chosen."""
+    """The chosen Library and judge."""
 
 
 class AppServices:
-    """What the tabs can do. Holds nothing of any visitor.
+    """Services of the tabs. Holds no state of visitors.
 
     Args:
         settings: The settings.
-        scratch: A private folder for files that are handed to the browser.
-        local: Whether visitors sit at this computer. Only then may they name folders on it.
-        places: Where the models of the release are served that the settings name, if they name one.
+        scratch: A private folder for files that the browser downloads.
+        local: Whether visitors use this computer. Only then are folder names accepted.
+        places: Addresses of the models of the release in the settings, if any.
 
     Raises:
-        HarnessError: If that release cannot be kept to.
+        HarnessError: If that release cannot be used.
     """
 
-    def __init__(self, settings: Settings, scratch: Path, *, local: bool, places: Places = UNSAID) -> None:
+    def __init__(self, settings: Settings, scratch: Path, *, local: bool, places: Places = DEFAULT_PLACES) -> None:
         self.settings = settings
         self.local = local
         self._scratch = scratch
@@ -88,12 +88,12 @@ class AppServices:
 
     @property
     def judge_name(self) -> str:
-        """Who judges."""
+        """Name of the measured judge."""
         return NAME
 
     @property
     def reads_text(self) -> bool:
-        """Whether text in pictures can be read here."""
+        """Whether text recognition is installed."""
         return ocr_available()
 
     def start(
@@ -105,19 +105,19 @@ class AppServices:
         judge: JudgeChoice = BY_MEASURING,
         used: Used | None = None,
     ) -> Running:
-        """Begin to judge candidates. Where a release fixes Library and judge, it alone decides on both.
+        """Start to judge candidates. A release that the app is fixed to overrides Library and judge.
 
         Args:
-            source: Path of the picture before the edit.
-            candidates: Paths of A, B, C and D; None for those that are not given.
-            instruction: The edit asked for.
-            choice: The Library to judge with.
-            judge: Who judges, and how.
-            used: A model that this visitor has used before, and that is not at work now.
+            source: Path of the source image.
+            candidates: Paths of A, B, C and D; None for missing ones.
+            instruction: The instruction.
+            choice: The Library.
+            judge: The judge and its options.
+            used: An idle model that this visitor has used before.
 
         Raises:
-            HarnessError: If something is missing, or Library or judge cannot be used. Trouble with a picture or a model
-                gives a Judgment with a failure.
+            HarnessError: If an input is missing, or Library or judge cannot be used. Errors of an image or a model
+                give a Judgment with a failure.
         """
         example = _example(source, candidates, instruction)
         if self.fixed is not None:
@@ -126,22 +126,22 @@ class AppServices:
         return Running(self.judges.open(judge, used), library, example, self.judges.price(judge.kind))
 
     def finish(self, running: Running, choice: Choice, judge: JudgeChoice = BY_MEASURING) -> Comparison | None:
-        """Put together what came of a comparison that was followed to its end; None if it was stopped."""
+        """Return the result of a comparison that was followed to its end; None if it was stopped."""
         judgment = running.result()
         if judgment is None:
             return None
         if self.fixed is not None:
             if judgment.failure is not None:
-                judgment = replace(judgment, failure=self.fixed.tell(judgment.failure))
+                judgment = replace(judgment, failure=self.fixed.public_failure(judgment.failure))
             name, release = f"the Library of {self.fixed.name}", self.fixed.release.id
             return Comparison(
-                running.example, judgment, name, running.model, mendable=False, release=release, asked=(choice, judge)
+                running.example, judgment, name, running.model, own_judge=False, release=release, asked=(choice, judge)
             )
         if judgment.failure is not None:
-            judgment = replace(judgment, failure=self.judges.tell(judge, judgment.failure))
-        mendable = not self.judges.hides(judge.kind)
+            judgment = replace(judgment, failure=self.judges.public_failure(judge, judgment.failure))
+        own_judge = not self.judges.hides(judge.kind)
         return Comparison(
-            running.example, judgment, self.libraries.name(choice), running.model, mendable, asked=(choice, judge)
+            running.example, judgment, self.libraries.name(choice), running.model, own_judge, asked=(choice, judge)
         )
 
     def is_current(
@@ -153,7 +153,7 @@ class AppServices:
         choice: Choice,
         judge: JudgeChoice,
     ) -> bool:
-        """Whether a comparison is about what stands on the screen; see `start` for the arguments."""
+        """Return whether a comparison has these inputs; see `start` for the arguments."""
         then, by = comparison.asked
         try:
             if _example(source, candidates, instruction) != comparison.example:
@@ -164,10 +164,10 @@ class AppServices:
         return same and (judge == by or judge.kind == by.kind == MEASURED)
 
     def check_picture(self, name: str, path: str) -> None:
-        """Make sure that a picture can be judged.
+        """Check that an image can be judged.
 
         Args:
-            name: What to call it, as in `Candidate A`.
+            name: Its name in messages, as in `Candidate A`.
             path: The file.
 
         Raises:
@@ -188,33 +188,32 @@ class AppServices:
         for _ in running.follow():
             pass
         comparison = self.finish(running, choice, judge)
-        assert comparison is not None  # nobody else can stop it
+        assert comparison is not None  # only its owner can stop it
         return comparison
 
-    def judge_of_programs(self) -> JudgeChoice:
-        """Who judges for programs: the release that this app is fixed to; or else the default at this computer.
+    def api_judge(self) -> JudgeChoice:
+        """Return the judge of API requests: the release that the app is fixed to, or the default on this computer.
 
-        For strangers it is the measured judge: they could else have a model judge, as often as they like, at the cost
-        of whoever runs the app.
+        In a public app it is the measured judge, since model requests would be at the expense of the app's owner.
 
         Raises:
-            InputError: If a release is fixed whose judge is a model, and programs are strangers'.
+            InputError: If the app is public and fixed to a release whose judge is a model.
         """
         if self.fixed is not None:
-            self.fixed.check_programs()
+            self.fixed.check_api()
             return JudgeChoice(RELEASE)
         return JudgeChoice(self.judges.default) if self.local else BY_MEASURING
 
     def frames(self, comparison: Comparison, label: str, *, change: bool) -> tuple[Pixels, Pixels]:
-        """Two pictures of one size to lay over each other.
+        """Return two images of the same size for the slider.
 
         Args:
             comparison: The comparison.
             label: The candidate.
-            change: Candidate and where it was changed, instead of source and candidate.
+            change: Return candidate and change map instead of source and candidate.
 
         Raises:
-            HarnessError: If a picture is gone by now.
+            HarnessError: If an image has been deleted.
         """
         example = comparison.example
         source = load_picture(example.source)
@@ -227,31 +226,31 @@ class AppServices:
         return np.asarray(candidate), np.asarray(Image.fromarray(overlay).resize(candidate.size))
 
     def record(self, comparison: Comparison) -> Json:
-        """A judgment as JSON, as `rh score --json` prints it."""
+        """Return a judgment as JSON, as `rh score --json` prints it."""
         release = {"release": comparison.release} if comparison.release is not None else {}
         return judgment_json(comparison.judgment) | release
 
     def record_file(self, comparison: Comparison) -> Path:
-        """Write a judgment as JSON into a file for download, named by its content. Older ones are removed."""
+        """Write a judgment as a JSON file for download, named by its content id, and remove older files."""
         record = self.record(comparison)
         path = self._scratch / f"judgment-{files.content_id(record)[:12]}.json"
-        for old in sorted(self._scratch.glob("judgment-*.json"), key=lambda each: each.stat().st_mtime)[:-20]:
+        for old in sorted(self._scratch.glob("judgment-*.json"), key=lambda file: file.stat().st_mtime)[:-20]:
             old.unlink(missing_ok=True)
         files.write_json(path, record)
         return path
 
     def give_feedback(self, comparison: Comparison, preference: str) -> int:
-        """Keep what a person prefers as a labelled example.
+        """Store a preference as a labeled example.
 
         Args:
-            comparison: What was compared.
+            comparison: The comparison.
             preference: A letter, or `tie` on a pair.
 
         Returns:
-            How many examples the dataset holds now.
+            The number of examples in the dataset.
 
         Raises:
-            HarnessError: If it cannot be kept.
+            HarnessError: If it cannot be stored.
         """
         judgment = comparison.judgment
         context = {
@@ -265,7 +264,7 @@ class AppServices:
         return len(read_folder(self.settings.feedback).examples)
 
     def samples(self) -> list[Sample]:
-        """Make the examples that newcomers can try; none where their photographs are not installed."""
+        """Return the sample comparisons; none if their photographs are not installed."""
         try:
             return make_samples(self._scratch / "samples")
         except (MissingPackageError, DataError):
@@ -273,21 +272,21 @@ class AppServices:
 
 
 def is_local(settings: Settings, host: str) -> bool:
-    """Whether whoever can reach the app at an address sits at this computer."""
+    """Return whether only this computer can reach the app at an address."""
     return not settings.space and is_loopback(host)
 
 
 def _example(source: str | None, candidates: Sequence[str | None], instruction: str) -> Example:
-    """Put what was given together; says what is missing in the order in which it stands on the screen."""
+    """Make an example of the inputs; the error names the first missing one."""
     if source is None:
-        raise MissingInputError("The source picture is missing.", next_step="Add the picture before the edit.")
+        raise MissingInputError("The source image is missing.", next_step="Add the image before the edit.")
     given = [path for path in candidates if path is not None]
     for label, path in zip(LABELS, candidates, strict=False):
         if path is None and (label in LABELS[:2] or given[LABELS.index(label) :]):
-            remedy = f"Add an edited picture as candidate {label}."
+            remedy = f"Add an edited image as candidate {label}."
             raise MissingInputError(f"Candidate {label} is missing.", next_step=remedy)
     if not instruction.strip():
-        raise MissingInputError("The instruction is missing.", next_step="Say in words what the edit should do.")
+        raise MissingInputError("The instruction is missing.", next_step="Describe the requested edit.")
     return Example(
         id="app",
         instruction=instruction.strip(),

@@ -1,4 +1,4 @@
-"""The look of the app: colours and sizes for Gradio's own parts. `assets/style.css` dresses what is ours."""
+"""Theme of the app: colors and sizes of Gradio's widgets. `assets/style.css` styles our own markup."""
 
 import gradio as gr
 
@@ -74,7 +74,7 @@ _LOOK = {
 
 
 def make_theme() -> gr.themes.Base:
-    """Build the theme: system fonts, quiet neutral surfaces, one accent colour, light and dark."""
+    """Build the theme: system fonts, quiet neutral surfaces, one accent color, light and dark."""
     theme = gr.themes.Base(
         primary_hue=gr.themes.colors.teal,
         secondary_hue=gr.themes.colors.teal,

@@ -1,4 +1,4 @@
-"""Puts the versions of a run into words: what each is worth, how it is used, what publishing says. Pure: markup out."""
+"""Formats the versions of a run: accuracy, use and publishing. Pure: markup out."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,39 +11,39 @@ from rewardharness.library.store import Library
 
 
 def no_versions() -> str:
-    """What stands in the place of versions while there are none."""
-    text = "Every edit that is kept makes a version of the Library. It can be used at once, and published."
-    return block(callout("empty", "No edit was kept yet", paragraph(text)))
+    """Return the placeholder while there are no versions."""
+    text = "Every accepted edit makes a version of the Library, which can be used and published."
+    return block(callout("empty", "No edit was accepted yet", paragraph(text)))
 
 
 def version(found: Version, library: Library, audit: Mapping[str, Any] | None, place: str) -> str:
-    """What a version is, and how it is used.
+    """Format the accuracy and the use of a version.
 
     Args:
         found: The version.
         library: Its Library.
-        audit: What the audit found about it; None for a version that was not audited.
-        place: Its folder, for people at this computer; else empty.
+        audit: Its result on the held-out test set; None if it was not evaluated there.
+        place: Its folder, for users of this computer; otherwise empty.
     """
-    worth = f"With it the judge agrees with {share(found.accuracy)} of the examples that edits were chosen on. "
+    accuracy = f"Accuracy on the training examples: {share(found.accuracy)}. "
     if audit is None:
-        worth += "Expect less on others: this version was not audited."
+        accuracy += "Expect less on other examples: this version was not evaluated on the held-out test set."
     else:
         agreed = share(audit["accuracy"], audit["interval"])
-        worth += f"The audit: {agreed} of {audit['judged']} examples that nothing was decided on."
+        accuracy += f"Held-out test set: {agreed} of {audit['judged']} examples."
     uses = []
     if place:
         uses = [
             f"On the Score tab choose the Library “A folder on this computer”: <code>{escape(place)}</code>",
             f"On the command line: <code>rh score --library {escape(place)} …</code>",
         ]
-    return summary(library, f"version {found.number}") + block(paragraph(worth) + bullets(uses))
+    return summary(library, f"version {found.number}") + block(paragraph(accuracy) + bullets(uses))
 
 
 def publishing() -> str:
-    """What publishing a version says about it."""
+    """Explain what the card of a published version contains."""
     text = (
-        "The card tells the evidence of this run: every edit that was kept with what it fixed and broke, and for the "
-        "last version what the audit found. Nothing is written before you have seen it."
+        "The card contains the evidence of this run: every accepted edit with the examples it fixed and broke, and for "
+        "the last version the result on the held-out test set. Nothing is written before a preview."
     )
     return block(f"<h3>Push this version to the Hub</h3>{paragraph(text, 'faint')}")

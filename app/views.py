@@ -1,4 +1,4 @@
-"""Puts judgments into words and tables for the Score tab. Pure: records in, markup out.
+"""Formats judgments as text and tables for the Score tab. Pure: records in, markup out.
 
 All results are markup for `gr.Markdown`, see `app.markup`.
 """
@@ -17,10 +17,10 @@ SURENESS: tuple[tuple[float, str], ...] = (
     (0.25, "Not very sure"),
     (0.0, "Little more than a guess"),
 )
-"""Lowest confidence of a judgment, and the words for it."""
+"""Minimum confidence of each phrase."""
 
 OCR_NOTE = "No OCR"
-"""How the note begins that says text was not read because the reader is not installed."""
+"""Prefix of the note about missing text recognition."""
 
 _COMPARISON = re.compile(
     r"(?P<first>[A-D]) leads (?P<second>[A-D]) on (?P<what>[^:]+): (?P=first): (?P<ours>.*) (?P=second): (?P<theirs>.*)"
@@ -28,79 +28,78 @@ _COMPARISON = re.compile(
 
 
 def sureness(confidence: float | None) -> str:
-    """Put a confidence in [0, 1] into words."""
+    """Describe a confidence in [0, 1]."""
     if confidence is None:
-        return "How sure is not known"
+        return "Confidence unknown"
     return next((words for least, words in SURENESS if confidence >= least), SURENESS[-1][1])
 
 
 def judge_line(judge: str, *, local: bool) -> str:
-    """Who judges, in one line. `local`: whether the app runs on the computer of the person who reads it."""
+    """Describe the measured judge in one line. `local`: whether the app runs on the reader's computer."""
     ends = "No model, no key, nothing leaves this computer." if local else "No model, no key."
     return block(
-        f'<p><span class="pill">{escape(judge)}</span> judges by numbers taken from the pixels, weighed by the rubrics '
+        f'<p><span class="pill">{escape(judge)}</span> scores edits by pixel measurements, weighted by the rubrics '
         f"of a Library. {ends}</p>"
     )
 
 
 def about_judge(reads_text: bool) -> str:
-    """What the measured judge can and cannot tell."""
+    """Describe what the measured judge can and cannot detect."""
     can = [
-        "where a picture was edited, how much of it, and whether the rest was left alone",
-        "whether the colour asked for appeared, and light, contrast and saturation moved as asked",
-        "whether something is new in one place, or gone with its place filled in",
-        "blur, noise, compression blocks, seams, burnt-out areas, changed size or borders",
+        "where and how much an image was edited, and whether the rest is unchanged",
+        "whether the requested color appeared, and brightness, contrast and saturation changed as requested",
+        "whether an object was added, or removed with its area filled in",
+        "blur, noise, compression artifacts, seams, clipped areas, changed size or borders",
     ]
     if reads_text:
-        can.append("whether the text asked for can be read, and the text to be gone is gone")
+        can.append("whether requested text is readable, and removed text is gone")
     cannot = [
-        "what things are: it cannot tell a dog from a cat",
-        "whether a face, a hand or a shadow looks right, and what is beautiful",
-        "more than the words of the instruction say: it reads English with rules",
+        "object categories: it cannot distinguish a dog from a cat",
+        "whether a face, a hand or a shadow looks right, and aesthetics",
+        "implied meaning: it parses English instructions with rules",
     ]
     if not reads_text:
-        cannot.append("text in pictures, because the text reader is not installed here")
+        cannot.append("text in images, because text recognition is not installed")
     return block(
-        f'<div class="columns"><div><h4>It can tell</h4>{bullets(map(escape, can))}</div>'
-        f"<div><h4>It cannot tell</h4>{bullets(map(escape, cannot))}</div></div>"
+        f'<div class="columns"><div><h4>Detected</h4>{bullets(map(escape, can))}</div>'
+        f"<div><h4>Not detected</h4>{bullets(map(escape, cannot))}</div></div>"
         + ("" if reads_text else paragraph(_OCR_REMEDY))
         + paragraph(
-            "It is a stand-in for the vision-language model that the method was made for, and it is not as good. "
-            "Its confidence says how much of the rubric it could measure and how clear the lead is; it is no "
-            "probability.",
+            "It replaces the vision-language model of the method where none is available, and is less accurate. Its "
+            "confidence combines the measurable share of the rubric and the margin; it is not a probability.",
             "faint",
         ),
         "about",
     )
 
 
-_OCR_REMEDY = f"{MissingPackageError('rapidocr', 'ocr', 'reading text in images').next_step} Then start the app again."
+_OCR_REMEDY = f"{MissingPackageError('rapidocr', 'ocr', 'reading text in images').next_step} Then restart the app."
 
 
 def empty_result() -> str:
-    """What stands in the place of the result before the first comparison."""
+    """Return the placeholder of the result."""
     return block(
         callout(
             "empty",
-            "The verdict will stand here",
-            paragraph("Which edit people would most likely prefer, how sure that is, and why."),
+            "Results appear here",
+            paragraph("The edit that people would most likely prefer, the confidence, and the reasons."),
         )
     )
 
 
 def working(count: int) -> str:
-    """What stands there while the judge works."""
+    """Return the placeholder while the judge works."""
     return block(callout("empty busy", f"Measuring {count} candidates against the source…"))
 
 
-def trouble(error: Description, hint: str = "") -> str:
-    """An error, with its remedy and what else may help."""
+def error_message(error: Description, hint: str = "") -> str:
+    """Format an error with its remedy and a hint."""
     remedy = paragraph(error.next_step, "remedy")
     return block(callout("error", error.title, paragraph(error.detail), remedy, paragraph(hint)))
 
 
 def verdict(judgment: Judgment) -> str:
-    """The winner in one sentence, how sure that is, and what a reader should know first."""
+    """Format the preference, the confidence and the warnings."""
     if judgment.failure is not None:
         return failure(judgment.failure)
     return block(
@@ -110,7 +109,7 @@ def verdict(judgment: Judgment) -> str:
 
 
 def headline(judgment: Judgment) -> str:
-    """The answer in one sentence, as markup."""
+    """Return the preference in one sentence, as markup."""
     if judgment.inconsistent:
         return "The judge was inconsistent."
     if judgment.preference == TIE:
@@ -134,24 +133,24 @@ def _lead(judgment: Judgment) -> str:
 
 
 def listed(labels: Sequence[str]) -> str:
-    """Letters in a sentence."""
+    """Join candidate letters for a sentence."""
     shown = [escape(label) for label in labels]
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
 def warnings(judgment: Judgment) -> str:
-    """Notes that change how the verdict is to be taken."""
+    """Format the notes that are warnings."""
     found = []
     for note in judgment.notes:
         if note.startswith(OCR_NOTE):
             found.append(callout("warning", note, paragraph(_OCR_REMEDY, "remedy")))
-        elif "trust it little" in note or "same image" in note or "unchanged source" in note:
+        elif "has low confidence" in note or "same image" in note or "unchanged source" in note:
             found.append(callout("warning", note))
     return "".join(found)
 
 
 def score_table(judgment: Judgment) -> str:
-    """Scores and reward of each candidate, best first, with what the columns mean; nothing without scores."""
+    """Format scores and reward of each candidate, best first, with a legend; empty without scores."""
     if not judgment.scores:
         return ""
     order = [label for level in judgment.ranking for label in level] or list(judgment.scores)
@@ -163,9 +162,9 @@ def score_table(judgment: Judgment) -> str:
             rows.append([badge, *_score_cells(judgment.scores[label])])
     head = ["", "Instruction following", "Visual quality", "Reward"]
     legend = (
-        "<strong>Instruction following</strong>: was what the words ask for done, 1 (not at all) to 4 (fully). "
-        "<strong>Visual quality</strong>: is the rest intact and free of flaws, 1 to 4. "
-        "<strong>Reward</strong>: both in one number, 0 to 1, for ranking and training."
+        "<strong>Instruction following</strong>: whether the edit does what was asked for, 1 (no) to 4 (fully). "
+        "<strong>Visual quality</strong>: whether the rest is intact and free of flaws, 1 to 4. "
+        "<strong>Reward</strong>: both combined, 0 to 1, for ranking and training."
     )
     return block(f'<h3>Scores</h3>{table(head, rows, "scores")}<p class="faint">{legend}</p>')
 
@@ -189,14 +188,14 @@ def _meter(value: float | None, low: float, high: float, *, digits: int) -> str:
 
 
 def reasons(judgment: Judgment) -> str:
-    """Why the winner leads."""
+    """Format the reasons."""
     if not judgment.reasons:
-        return block(f"<h3>Why</h3>{paragraph('Nothing that was measured separates them.', 'faint')}")
+        return block(f"<h3>Why</h3>{paragraph('No measurement separates them.', 'faint')}")
     return block(f"<h3>Why</h3>{bullets(map(_reason, judgment.reasons), 'reasons')}")
 
 
 def _reason(sentence: str) -> str:
-    """A reason; one that compares two candidates is set out in a line for each."""
+    """Format a reason; a comparison of two candidates gets a line for each."""
     found = _COMPARISON.fullmatch(sentence)
     if found is None:
         return escape(sentence)
@@ -208,7 +207,7 @@ def _reason(sentence: str) -> str:
 
 
 def consulted(judgment: Judgment) -> str:
-    """Which entries of the Library were consulted, and why."""
+    """List the consulted entries of the Library with the reasons."""
     if not judgment.entries:
         return block(paragraph("No entry of the Library applies to this instruction.", "faint"))
     rows = [
@@ -218,7 +217,7 @@ def consulted(judgment: Judgment) -> str:
 
 
 def notes(judgment: Judgment, library: str) -> str:
-    """Everything the judge noted on the side, and how it judged."""
+    """Format the notes and the settings of the judge."""
     facts = [
         f"Judge: {escape(judgment.judge)}, with {escape(library)}, id <code>{escape(judgment.library_id[:12])}</code>",
         f"Protocol: {escape(judgment.protocol)}",
@@ -226,69 +225,69 @@ def notes(judgment: Judgment, library: str) -> str:
     ]
     if judgment.position_consistent is not None:
         same = "the same" if judgment.position_consistent else "<strong>not</strong> the same"
-        facts.append(f"With the candidates in reverse order the answer is {same}.")
+        facts.append(f"In reverse presentation order the answer is {same}.")
     return block(bullets([*map(escape, judgment.notes), *facts]))
 
 
-def feedback_said(preference: str, place: str, count: int, *, lasting: bool) -> str:
-    """Thanks for a preference, with where it is kept.
+def feedback_stored(preference: str, place: str, count: int, *, lasting: bool) -> str:
+    """Confirm a stored preference.
 
     Args:
         preference: A letter or `tie`.
         place: The folder of the dataset.
-        count: How many examples it holds now.
-        lasting: Whether the folder outlives the program; False in a Space.
+        count: Number of examples in it.
+        lasting: Whether the folder is persistent; False in a Space.
     """
-    said = "it is a tie" if preference == TIE else f"{escape(preference)} is better"
+    answer = "it is a tie" if preference == TIE else f"{escape(preference)} is better"
     examples = "1 example" if count == 1 else f"{count} examples"
     where = f"<code>{escape(place)}</code>" if lasting else "this Space, until it restarts"
     return block(
         callout(
             "note",
-            "Thank you, noted",
-            f"<p>You said that {said}. Pictures and label were added to {where}, which now holds {examples}.</p>",
+            "Thank you",
+            f"<p>Your answer: {answer}. Images and label were added to {where}, which now holds {examples}.</p>",
         )
     )
 
 
 def outdated() -> str:
-    """What stands above a result once something else is on the screen."""
-    text = "A picture, the instruction, the Library or the judge has changed. Press Compare to judge again and to vote."
+    """Return the warning above a result whose inputs have changed."""
+    text = "An image, the instruction, the Library or the judge has changed. Press Compare to judge again and to vote."
     return block(callout("warning", "This result is outdated", paragraph(text)))
 
 
 def no_vote() -> str:
-    """Why a vote on a result that is outdated does not count."""
-    return block(paragraph("The result is outdated, so it cannot be voted on. Press Compare first.", "faint"))
+    """Explain why a vote on an outdated result is ignored."""
+    return block(paragraph("Voting is disabled because the result is outdated. Press Compare first.", "faint"))
 
 
 def unusable(pictures: Sequence[tuple[str, Description]], left: int = 0) -> str:
-    """Which pictures were refused, and why.
+    """List the rejected images with the reasons.
 
     Args:
-        pictures: What each was meant to be with the name of its file (foreign text), and what is wrong with it.
-        left: How many more there was no place for.
+        pictures: Role and file name of each image (foreign text), and the error.
+        left: Number of images without a free field.
     """
-    found = [
-        callout("error", f"{name} cannot be used", paragraph(f"{each.detail} {each.next_step}"))
-        for name, each in pictures
+    messages = [
+        callout("error", f"{name} cannot be used", paragraph(f"{error.detail} {error.next_step}"))
+        for name, error in pictures
     ]
     if left:
-        text = "There is place for a source and four candidates. Remove a picture first."
-        found.append(callout("warning", f"No place for {left} more", paragraph(text)))
-    return block("".join(found)) if found else ""
+        text = "A comparison has a source and at most four candidates. Remove an image first."
+        messages.append(callout("warning", f"No free field for {left} more", paragraph(text)))
+    return block("".join(messages)) if messages else ""
 
 
-def session_over() -> str:
-    """Why an answer cannot be kept: the comparison that it belongs to is no longer known."""
-    return block(callout("warning", "This comparison is over", paragraph("Compare again, then answer.")))
+def session_expired() -> str:
+    """Explain that the comparison of an answer has expired."""
+    return block(callout("warning", "This comparison has expired", paragraph("Compare again, then answer.")))
 
 
 def feedback_hint(place: str, *, lasting: bool) -> str:
-    """What a click on a preference will do."""
-    where = f"to <code>{escape(place)}</code>, and to nowhere else" if lasting else "on this Space, until it restarts"
+    """Explain what a click on a preference does."""
+    where = f"to <code>{escape(place)}</code>, and nowhere else" if lasting else "on this Space, until it restarts"
     text = (
-        "A click adds the pictures, the instruction and your answer as a labelled example "
-        f"{where}. Libraries are evolved from such examples. Without a click no picture is kept."
+        "A click adds the images, the instruction and your answer as a labeled example "
+        f"{where}. Libraries are evolved from such examples. Without a click no image is stored."
     )
     return block(f'<h3>What would people prefer?</h3><p class="faint">{text}</p>')

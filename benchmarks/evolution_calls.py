@@ -35,7 +35,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from rewardharness import Example, ImageInput, Judgment, Library
-from rewardharness.evolution.bench import affected
+from rewardharness.evolution.evaluator import affected
 from rewardharness.evolution.loop import search
 from rewardharness.evolution.paper import PaperSchedule
 from rewardharness.evolution.proposal import Outcome, Proposal, View
@@ -142,7 +142,7 @@ class SimulatedBench:
         return self.truth(tuple(entry.name for entry in library.entries), narrowed)
 
     def judge(self, library: Library, examples: Sequence[Example], *, again: bool = False) -> list[Outcome]:
-        """Judge; see `rewardharness.evolution.bench.Bench`."""
+        """Judge; see `rewardharness.evolution.evaluator.Evaluator`."""
         chance = self.world.chance(self.of(library))
         firing = {entry.name: entry.metadata["triggers"].split(", ") for entry in library.entries}
         found = []

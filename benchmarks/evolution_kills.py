@@ -104,7 +104,7 @@ def cpu_of_children() -> float:
 def accuracy(home: Path, data: Path, library: str) -> tuple[float, int]:
     """Share of a dataset on which the measured judge agrees with the labels, and n."""
     environment = {**os.environ, "RH_HOME": str(home)}
-    words = command("score-folder", str(data), "--library", library, "--quiet", "--json")
+    words = command("score", str(data), "--library", library, "--quiet", "--json")
     said = json.loads(subprocess.run(words, env=environment, check=True, capture_output=True).stdout)
     kinds = said["by_label_kind"].values()
     n = sum(kind["n"] for kind in kinds)
@@ -123,7 +123,7 @@ def main() -> int:
         data, fresh, library = folder / "data", folder / "fresh", folder / "half"
         home = folder / "home"
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "check": True}
-        subprocess.run(command("demo-data", str(data), "--pairs", "100", "--groups", "0", "--quiet"), **quiet)
+        subprocess.run(command("data", "demo", str(data), "--pairs", "100", "--groups", "0", "--quiet"), **quiet)
         without_every_second_criterion(open_library("builtin")).save(library)
 
         started = time.perf_counter()
@@ -154,7 +154,7 @@ def main() -> int:
             differing += found
 
         words = ("--pairs", str(arguments.fresh_pairs), "--groups", "0", "--seed", "7", "--quiet")
-        subprocess.run(command("demo-data", str(fresh), *words), **quiet)
+        subprocess.run(command("data", "demo", str(fresh), *words), **quiet)
         libraries = {"half": str(library), "evolved": str(folder / "whole" / "library"), "built-in": "builtin"}
         on_fresh = {what: accuracy(home, fresh, spec) for what, spec in libraries.items()}
         for what, (value, n) in on_fresh.items():

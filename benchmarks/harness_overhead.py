@@ -173,7 +173,7 @@ def resident_mb() -> float:
 
 
 def measure_ours(case: Case, folder: Path, url: str) -> dict[str, float]:
-    """Judge with the Sub-Agent, as `rh score-folder` does with a server that remembers no image."""
+    """Judge with the Sub-Agent, as `rh score` does with a server that remembers no image."""
     from rewardharness.judging.evaluate import evaluate
     from rewardharness.judging.subagent import SubAgent, SubAgentSettings
     from rewardharness.library.store import EMPTY

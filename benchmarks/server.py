@@ -35,7 +35,7 @@ from typing import Any
 import psutil
 
 from rewardharness.judging.judge import Judge
-from rewardharness.models.transport import HttpClient, Origin
+from rewardharness.models.transport import HttpClient, ServerAddress
 
 KINDS = {"1 KB": 400, "300 KB": 112_000, "3 MB": 1_120_000}
 """Size of a body, and bytes of each of its two images."""
@@ -143,13 +143,13 @@ class BenchJudge(Judge):
 
 
 @contextmanager
-def running(kind: str) -> Iterator[tuple[Origin, psutil.Process]]:
+def running(kind: str) -> Iterator[tuple[ServerAddress, psutil.Process]]:
     """Start a server in a process of its own."""
     command = [sys.executable, __file__, "--serve", kind]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, stderr=subprocess.DEVNULL)
     try:
         assert process.stdout is not None
-        origin = Origin("127.0.0.1", int(process.stdout.readline()), False)
+        origin = ServerAddress("127.0.0.1", int(process.stdout.readline()), False)
         asyncio.run(_until_up(origin))
         yield origin, psutil.Process(process.pid)
     finally:
@@ -157,7 +157,7 @@ def running(kind: str) -> Iterator[tuple[Origin, psutil.Process]]:
         process.wait()
 
 
-async def _until_up(origin: Origin) -> None:
+async def _until_up(origin: ServerAddress) -> None:
     http = HttpClient(1 << 20)
     for _ in range(500):
         try:
@@ -186,7 +186,7 @@ class Rate:
     """Milliseconds of the server's CPU per request."""
 
 
-async def load(origin: Origin, bodies: Sequence[bytes], clients: int, seconds: float) -> list[float]:
+async def load(origin: ServerAddress, bodies: Sequence[bytes], clients: int, seconds: float) -> list[float]:
     """Let so many callers ask one request after the other; return how long each took."""
     http = HttpClient(1 << 24)
     turn = itertools.cycle(bodies)
@@ -253,7 +253,7 @@ def health(seconds: float, kind: str, size: str) -> dict[str, float]:
     """Measure `/healthz` while edits are being scored by a judge of a kind."""
     bodies = make_bodies(KINDS[size], 64)
 
-    async def run(origin: Origin) -> list[float]:
+    async def run(origin: ServerAddress) -> list[float]:
         loading = asyncio.create_task(load(origin, bodies, HEALTH_CLIENTS, seconds))
         await asyncio.sleep(1)
         prober = subprocess.Popen(
@@ -279,7 +279,9 @@ async def probe(port: int, seconds: float) -> list[float]:
     ends = time.perf_counter() + seconds
     while time.perf_counter() < ends:
         began = time.perf_counter()
-        await http.exchange(Origin("127.0.0.1", port, False), b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", ())
+        await http.exchange(
+            ServerAddress("127.0.0.1", port, False), b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", ()
+        )
         taken.append(time.perf_counter() - began)
         await asyncio.sleep(0.005)
     await http.close()
@@ -293,7 +295,7 @@ def faults(number: int) -> dict[str, Any]:
     outcomes: Counter[str] = Counter()
     memory: list[float] = []
 
-    async def run(origin: Origin, process: psutil.Process) -> None:
+    async def run(origin: ServerAddress, process: psutil.Process) -> None:
         http = HttpClient(1 << 20)
         numbers = iter(range(number))
         source = base64.b64encode(b"source").decode()

@@ -42,7 +42,7 @@ def picture(image: Any, what: str) -> bytes:
         what: What messages call it.
 
     Raises:
-        ImageError: If it is none of these, has numbers out of range, or its channels cannot be told.
+        ImageError: If it is none of these, has numbers out of range, or an unknown order of channels.
     """
     if isinstance(image, bytes):
         return image

@@ -56,14 +56,20 @@ def from_json(kind: type[T], value: Any, *, coerce: bool = False) -> T:
     return found
 
 
-def decode(data: bytes) -> Any:
+def decode(data: bytes, kind: Any = Any) -> Any:
     """Parse JSON. NaN, infinity, lone surrogates and too deep nesting are errors.
 
+    Args:
+        data: The JSON text.
+        kind: Expected type, of tuples and plain values. For dataclasses use `from_json`.
+
     Raises:
-        ValidationError: If it is not JSON.
+        ValidationError: If it is not JSON, or a value is of another type.
     """
     try:
-        return msgspec.json.decode(data)
+        return msgspec.json.decode(data, type=kind)
+    except msgspec.ValidationError as error:
+        raise ValidationError(_plain_message(str(error))) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValidationError(f"not valid JSON: {error}") from None
 

@@ -10,7 +10,7 @@ Every error that a user can cause or meet is a `HarnessError`. Its message names
     │   └── DataError         a dataset, row or label that cannot be read
     ├── LibraryError          a Library or entry that breaks the format
     ├── ReleaseError          a reward release that was changed, or that cannot be kept to here
-    ├── RunError              a run folder that does not fit what is asked of it
+    ├── RunError              a run folder that cannot be used
     ├── SettingsError         an environment variable with an unusable value
     └── MissingPackageError   an optional package that is not installed
 """
@@ -68,7 +68,7 @@ class ReleaseError(HarnessError):
 
 
 class RunError(HarnessError):
-    """A run folder that does not fit what is asked of it."""
+    """A run folder that cannot be used for the requested operation."""
 
     title = "This run folder cannot be used"
 
@@ -105,7 +105,7 @@ class Description:
     """An error in words for a person."""
 
     title: str
-    """What kind of trouble it is, a few words."""
+    """Kind of error, in a few words."""
     detail: str
     """One sentence that names the thing and the problem."""
     next_step: str

@@ -27,7 +27,7 @@ RUN_MANIFEST = "run.json"
 _NO_REPLACE, _EXCHANGE = 1, 2  # flags of renameat2
 _TEMPORARY = re.compile(r"\.(.+)\.[a-z0-9_]{8}\.tmp")
 _STALE = 3600.0
-"""Seconds after which a temporary file that nobody holds is taken for one of a killed process."""
+"""Age in seconds above which an unlocked temporary file is one of a killed process."""
 
 
 def is_run(folder: Path) -> bool:
@@ -180,7 +180,7 @@ def remove_stale(folder: Path, *, age: float = _STALE, name: str | None = None) 
 
     Args:
         folder: The folder; folders in it are not entered.
-        age: Seconds since their last change at least; 0 where this process holds the folder and nobody else writes.
+        age: Seconds since their last change at least; 0 if this process has locked the folder.
         name: Only those that were to become a file or folder of this name.
     """
     latest = time.time() - age

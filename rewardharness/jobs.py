@@ -15,14 +15,14 @@ from rewardharness.runs.records import CONFIG
 JobConfig = ScoreConfig | BenchmarkConfig | EvolveConfig
 
 JOBS: Mapping[str, type[JobConfig]] = {
-    "score-folder": ScoreConfig,
+    "score": ScoreConfig,
     "benchmark": BenchmarkConfig,
-    "rank-folder": RankConfig,
-    "filter-dataset": FilterConfig,
-    "preference-data": PreferencePairsConfig,
+    "rank": RankConfig,
+    "filter": FilterConfig,
+    "pairs": PreferencePairsConfig,
     "evolve": EvolveConfig,
 }
-"""Configuration by job type, which is also the name of the command and the `command` of a manifest."""
+"""Configuration by job type, which is the `command` of a manifest."""
 
 
 def read_config(folder: Path) -> tuple[str, JobConfig]:

@@ -1,14 +1,21 @@
 """The JSON form of a Judgment, which the command line, the app, Python and result files share."""
 
+import base64
 import json
 import re
+import zlib
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-from rewardharness.codec import from_json, to_json
-from rewardharness.schema import TIE, Json, Judgment
+from rewardharness.codec import ValidationError, decode, from_json, to_json
+from rewardharness.schema import TIE, ChainStep, Json, Judgment, StepKind
 
+MAX_BYTES = 16 << 20
+"""Maximum size of the steps of one judgment in bytes."""
+MAX_STEPS = 10_000
+"""Maximum number of steps of one judgment."""
+_StepRow = tuple[StepKind, str, str, tuple[str, ...], int]
 _FIELDS = frozenset(each.name for each in fields(Judgment)) - {"example_id"}
 _STEP = re.compile(r"<(think|tool|obs|answer)>(.*?)</\1>", re.DOTALL)
 
@@ -31,20 +38,54 @@ def judgment_json(judgment: Judgment) -> Json:
 
 
 def result_line(judgment: Judgment) -> Json:
-    """Convert a judgment to a line of a results file: the same form, with an empty chain."""
-    return judgment_json(replace(judgment, steps=()))
+    """Convert a judgment to a line of a results file: the same form, with compressed `steps`.
+
+    Compressed steps are a string: JSON rows of the fields of `ChainStep`, compressed with zlib, in Base64. They take a
+    quarter of the space. Lone surrogates, which a model can write as JSON escapes, become question marks.
+    """
+    rows = [(step.kind, step.text, step.subject, step.order, step.sample) for step in judgment.steps]
+    text = json.dumps(rows, ensure_ascii=False, separators=(",", ":"))
+    packed = base64.b64encode(zlib.compress(text.encode(errors="replace"))).decode() if rows else []
+    return {**judgment_json(replace(judgment, steps=())), "steps": packed}
 
 
-def judgment_from_json(record: Mapping[str, Any]) -> Judgment:
+def judgment_from_json(record: Mapping[str, Any], *, steps: bool = True) -> Judgment:
     """Read a judgment from JSON. Other keys, such as those that a run adds to its lines, are ignored.
+
+    Args:
+        record: The JSON form, or a line of a results file.
+        steps: Whether to read the chain. Without it, many judgments take less time and memory.
 
     Raises:
         ValidationError: If a value has the wrong type.
     """
     value = record if "failure" in record else _from_earlier_form(record)
     found = {name: value[name] for name in _FIELDS & value.keys()}
+    chain = found.pop("steps", [])
+    packed = isinstance(chain, str)
+    found |= {"steps": chain} if steps and not packed else {}
     judgment = from_json(Judgment, {"judge": "", "protocol": "", "library_id": "", **found, "example_id": record["id"]})
+    judgment = replace(judgment, steps=_unpack(chain)) if steps and packed else judgment
     return replace(judgment, preference=TIE) if record.get("inconsistent") else judgment
+
+
+def _unpack(text: str) -> tuple[ChainStep, ...]:
+    """Read compressed steps.
+
+    Raises:
+        ValidationError: If they are damaged or too long.
+    """
+    try:
+        unpacker = zlib.decompressobj()
+        data = unpacker.decompress(base64.b64decode(text, validate=True), MAX_BYTES)
+    except (ValueError, zlib.error) as error:
+        raise ValidationError(f"steps: {error}") from None
+    if not unpacker.eof:
+        raise ValidationError(f"steps: incomplete, or larger than {MAX_BYTES} bytes")
+    rows = decode(data, tuple[_StepRow, ...])
+    if len(rows) > MAX_STEPS:
+        raise ValidationError(f"steps: more than {MAX_STEPS}")
+    return tuple(ChainStep(kind, text, None, subject, order, sample) for kind, text, subject, order, sample in rows)
 
 
 def _from_earlier_form(record: Mapping[str, Any]) -> Json:

@@ -68,7 +68,7 @@ def secret_places(value: Any, place: str = "") -> Iterator[str]:
     """Find the places of a JSON value that hold a secret, by the look of the text or by the name of the key.
 
     Keys such as `hf_token`, `apiKey` or `password` are known; `pad_token`, `max_tokens` and `api_key_env` are other
-    things. A value that only stands for the secret, such as `${HF_TOKEN}`, `***` or null, is none.
+    things. A placeholder of the secret, such as `${HF_TOKEN}`, `***` or null, is none.
 
     Args:
         value: The value.

@@ -151,14 +151,14 @@ class Scores:
     quality: float | None
     """Visual quality on `SCALE`; fractions are allowed. None when nothing spoke to it."""
     reward: float | None
-    """One number in [0, 1] for training; higher is better. None when nothing tells whether the instruction was met."""
+    """One number in [0, 1] for training; higher is better. None if it is unknown whether the instruction was met."""
     variance: float | None = None
     """Variance of the reward over repeated questions (of a sample, with n - 1); None when it was asked but once."""
     evidence: float | None = field(default=None, compare=False, repr=False)
     """Number in [0, 1] that ranks candidates where a reward is missing. Internal to a judge; part of no record."""
 
     @property
-    def worth(self) -> float:
+    def value_or_evidence(self) -> float:
         """The reward, or the number that ranks where there is none."""
         return self.reward if self.reward is not None else self.evidence or 0.0
 
@@ -173,17 +173,24 @@ class RoutedEntry:
     """In words: `always`, the trigger that matched, or the similarity that passed its threshold."""
 
 
+StepKind = Literal["think", "tool", "obs", "answer"]
+
+
 @dataclass(frozen=True)
 class ChainStep:
     """One tagged block of a reasoning chain."""
 
-    kind: Literal["think", "tool", "obs", "answer"]
+    kind: StepKind
     text: str
     """What stands between the tags."""
     picture: bytes | None = field(default=None, repr=False, compare=False)
     """A PNG that helps a person see the observation; not part of any record."""
     subject: str = ""
     """Label of the candidate that the step is about; empty for the whole example."""
+    order: tuple[str, ...] = ()
+    """Presentation order in which a model saw the candidates; empty without a model."""
+    sample: int = 0
+    """Number of the sample, from 0."""
 
 
 @dataclass(frozen=True)
@@ -236,9 +243,9 @@ class Judgment:
     ranking: tuple[tuple[str, ...], ...] = ()
     """Letters from best to worst; letters in one inner tuple are level."""
     margin: float | None = None
-    """Lead of the winner over the next, in [0, 1]; None where there is no next, or nothing says how far."""
+    """Difference of the best candidate to the next, in [0, 1]; None if there is no next, or it is unknown."""
     confidence: float | None = None
-    """How far the judge trusts its preference, or the score of a single candidate, in [0, 1]; None where unknown. Not
+    """Confidence in the preference, or in the score of a single candidate, in [0, 1]; None if unknown. Not
     a calibrated probability."""
     scores: Mapping[str, Scores] = field(default_factory=dict)
     entries: tuple[RoutedEntry, ...] = ()
@@ -264,7 +271,7 @@ class Judgment:
 
     @property
     def undecided(self) -> bool:
-        """Whether `tie` stands for no decision: it was not among the answers, or the judge was inconsistent."""
+        """Whether `tie` means no decision: it was not among the answers, or the judge was inconsistent."""
         return self.preference == TIE and (not self.ties_offered or self.inconsistent)
 
 
@@ -296,7 +303,7 @@ class Accuracy:
 
 @dataclass(frozen=True)
 class Report:
-    """What came of judging many examples."""
+    """Judgments of a dataset, and the report on them."""
 
     n: int
     judged: int

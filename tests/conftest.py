@@ -21,6 +21,11 @@ REAL_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 _connect = socket.socket.connect
 
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):  # read when NumPy is imported, here and in child processes
+    os.environ.setdefault(name, "1")  # threads that wait for each other take a third of the CPU time of small images
+
+os.fsync = lambda handle: None  # tests kill processes, which lose nothing that they wrote; none cuts the power
+
 os.environ["RH_REGRESSION_PAIRS"] = "0"  # drawing takes long; its own tests ask for it
 
 

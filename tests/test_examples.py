@@ -34,8 +34,9 @@ def test_the_sale_sign_is_read(spec: str) -> None:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("loop", [False, True], ids=["plain", "running loop"])
 def test_the_python_api_works_plainly_and_inside_a_running_event_loop(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loop: bool
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, loop: bool
 ) -> None:
+    monkeypatch.setenv("RH_HOME", str(tmp_path_factory.getbasetemp() / "examples"))  # both share measurements
     run = partial(load("python_api").main, pairs=10, side=128, proposals=1)
     monkeypatch.setenv("RH_REGRESSION_PAIRS", "0")
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "cache"))

@@ -15,7 +15,7 @@ def test_every_public_name_resolves_and_is_documented() -> None:
 def test_importing_the_package_and_asking_for_help_loads_nothing_heavy() -> None:
     heavy = {"numpy", "cv2", "PIL", "yaml", "gradio", "rich", "skimage", "rapidocr", "aiohttp"}
     script = (
-        "import sys, rewardharness, rewardharness.cli.main as m; m.make_parser().format_help();"
+        "import sys, rewardharness, rewardharness.cli.main as m; m.root_help();"
         f"print(sorted(set(sys.modules) & {heavy!r}))"
     )
     shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -8,7 +8,7 @@
     }
   });
 
-  // Pictures: several at once are handed to the app together, and so are those of the clipboard.
+  // Several images at once, and images from the clipboard, are sent to the app together.
   const zones = ["source", "candidate-a", "candidate-b", "candidate-c", "candidate-d"];
   const names = ["Source", "Candidate A", "Candidate B", "Candidate C", "Candidate D"];
   const zoneOf = (part) => zones.findIndex((id) => document.getElementById(id)?.contains(part));
@@ -45,7 +45,7 @@
     give(files, zoneOf(document.activeElement));
   });
 
-  // The buttons of all pictures have the same names: each is told apart by its picture.
+  // The buttons of all images have the same names, so each gets the name of its image as a prefix.
   const name = () => zones.forEach((id, place) => {
     for (const button of document.querySelectorAll(`#${id} button`)) {
       const label = button.getAttribute("aria-label") || button.title || button.innerText.trim();

@@ -1,4 +1,4 @@
-"""The choice of a Library, the same on all tabs: the built-in one, a folder, or one on the Hugging Face Hub."""
+"""The choice of a Library, shared by all tabs: the built-in one, a folder, or one on the Hugging Face Hub."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -15,41 +15,41 @@ from app.tabs.visitors import visitor_of
 from rewardharness.errors import HarnessError
 
 IN_ADDRESS = "library"
-"""Name of the parameter that names a Library in the address of the page, as in `?library=org/name@v1.0.0`."""
+"""Query parameter of the page that selects a Library, as in `?library=org/name@v1.0.0`."""
 
 HUB_EVENTS: dict[str, Any] = {"concurrency_limit": 4, "concurrency_id": "hub", **QUIET}
-"""How events behave that ask the Hub."""
+"""Options of events that query the Hub."""
 
 
 @dataclass(frozen=True)
 class Chooser:
-    """The parts of one choice. Handlers take them as inputs and make a `Choice` of them."""
+    """The widgets of one choice. Handlers take their values and make a `Choice`."""
 
     kind: gr.Radio
     folder: gr.Textbox
     spec: gr.Textbox
     loaded: gr.State
-    came: tuple[Any, ...]
-    """Events after which another Library may stand here: the page has opened, a Library of the Hub was loaded."""
+    events: tuple[Any, ...]
+    """Events that may change the choice: the page has opened, a Library of the Hub was loaded."""
 
     @property
     def parts(self) -> list[gr.components.Component]:
-        """The parts that hold the choice, in the order of the fields of `Choice`."""
+        """The widgets with the choice, in the order of the fields of `Choice`."""
         return [self.kind, self.folder, self.spec, self.loaded]
 
 
 def make_chooser(
     services: AppServices, name: str, label: str, *, address: bool = True, aloud: bool = True, release: bool = False
 ) -> Chooser:
-    """Draw a choice of Libraries; the path can be typed only where folders may be named.
+    """Draw a choice of Libraries; a path can be entered only on the computer that runs the app.
 
     Args:
         services: The services.
-        name: Beginning of the ids of its parts, unique in the page.
-        label: What is chosen here.
-        address: Whether a Library that the address of the page names is chosen here.
-        aloud: Whether a message tells that this has happened, since the choice may be out of sight.
-        release: Whether the Library of the release that the app is fixed to can be chosen, if there is one.
+        name: Prefix of the element ids, unique in the page.
+        label: Label of the choice.
+        address: Whether a Library in the address of the page is selected here.
+        aloud: Whether a notification announces that, since the choice may be out of sight.
+        release: Whether the Library of the release that the app is fixed to is a choice.
     """
     choices = services.libraries.choices()
     if release and services.fixed is not None:
@@ -57,7 +57,7 @@ def make_chooser(
     kind = gr.Radio(choices, value=choices[0][1], label=label, elem_id=f"{name}-kind", visible=len(choices) > 1)
     folder = gr.Textbox(
         label="Folder of the Library",
-        info="The one with registry.json in it.",
+        info="The folder with registry.json.",
         placeholder="/home/me/my-library",
         max_lines=1,
         max_length=1000,
@@ -81,14 +81,14 @@ def make_chooser(
 
     def load(token: gr.OAuthToken | None, profile: gr.OAuthProfile | None, typed: str) -> Updates:
         try:
-            found = services.hub.load(typed, visitor_of(token, profile))
+            library = services.hub.load(typed, visitor_of(token, profile))
         except HarnessError as error:
-            shown = hub_views.hub_trouble(error, with_login=services.hub.with_login)
-        except Exception as error:  # Whatever goes wrong, the page must say so and stay usable.
-            shown = explain(error)
+            message = hub_views.hub_error(error, with_login=services.hub.with_login)
+        except Exception as error:  # every error is shown, so that the page stays usable
+            message = explain(error)
         else:
-            return {loaded: found, status: hub_views.loaded(found)}
-        return {loaded: None, status: shown}
+            return {loaded: library, status: hub_views.loaded(library)}
+        return {loaded: None, status: message}
 
     def arrive(request: gr.Request, token: gr.OAuthToken | None, profile: gr.OAuthProfile | None) -> Updates:
         typed = str(dict(request.query_params).get(IN_ADDRESS, ""))[:260].strip()
@@ -98,12 +98,14 @@ def make_chooser(
         if aloud and updates[loaded] is not None:
             gr.Info(hub_views.announcement(updates[loaded]), title="Library from the address", duration=8)
         elif aloud:
-            gr.Warning("It could not be loaded; the choice of the Library says why.", title="Library from the address")
+            gr.Warning(
+                "The Library could not be loaded; see the choice of the Library.", title="Library from the address"
+            )
         return {kind: gr.Radio(value=HUB), spec: gr.Textbox(value=typed), **show(HUB), **updates}
 
     kind.input(show, kind, [folder, hub], queue=False, **QUIET)
     fetched = gr.on([button.click, spec.submit], load, spec, [loaded, status], trigger_mode="once", **HUB_EVENTS)
-    came = [fetched]
+    events = [fetched]
     if address:
-        came.append(gr.on(None, arrive, None, [kind, folder, hub, spec, loaded, status], **HUB_EVENTS))
-    return Chooser(kind, folder, spec, loaded, tuple(came))
+        events.append(gr.on(None, arrive, None, [kind, folder, hub, spec, loaded, status], **HUB_EVENTS))
+    return Chooser(kind, folder, spec, loaded, tuple(events))

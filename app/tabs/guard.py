@@ -1,4 +1,4 @@
-"""What the page says when something goes wrong while it answers a click."""
+"""Error messages of event handlers."""
 
 import logging
 
@@ -9,12 +9,12 @@ log = logging.getLogger(__name__)
 
 
 def explain(error: Exception, hint: str = "") -> str:
-    """Put an error on the page, so that the page stays usable. A defect of ours goes to the log as well.
+    """Format an error for the page, so that the page stays usable. Log internal errors.
 
     Args:
-        error: What was caught.
-        hint: What else may help.
+        error: The error.
+        hint: Further help.
     """
     if not isinstance(error, HarnessError):
-        log.error("a click could not be answered", exc_info=error)
-    return views.trouble(describe(error), hint)
+        log.error("an event handler failed", exc_info=error)
+    return views.error_message(describe(error), hint)

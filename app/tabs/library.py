@@ -1,4 +1,4 @@
-"""The Library tab: read the entries of a Library, try its routing, check it, compare it with another."""
+"""The Library tab: entries, routing, check, comparison and Hub."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +17,7 @@ from rewardharness.library.store import Library
 
 @dataclass(frozen=True)
 class Reader:
-    """The parts that show a Library and one of its entries."""
+    """Widgets that show a Library and one of its entries."""
 
     library: gr.State
     summary: gr.Markdown
@@ -33,12 +33,12 @@ class Reader:
 
     @property
     def parts(self) -> list[Any]:
-        """All of them."""
+        """All widgets."""
         return list(vars(self).values())
 
 
 def build_library_tab(services: AppServices) -> None:
-    """Draw the tab and connect its parts."""
+    """Build the tab."""
     chooser = make_chooser(services, "library", "Library", aloud=False, release=True)
     reopen = gr.Button("Open", elem_id="library-open", size="md", scale=0, min_width=120, visible=False)
     summary = markup(elem_id="library-summary")
@@ -60,7 +60,7 @@ def _draw_reader(summary: gr.Markdown) -> Reader:
     with gr.Row(equal_height=False):
         with gr.Column(scale=5, min_width=300):
             search = gr.Textbox(
-                label="Search", placeholder="text, colour, background, …", max_lines=1, max_length=200, elem_id="search"
+                label="Search", placeholder="text, color, background, …", max_lines=1, max_length=200, elem_id="search"
             )
             entries = gr.Radio([], label="Entries", elem_id="entries")
         with gr.Column(scale=8, min_width=300):
@@ -85,19 +85,19 @@ def _connect(services: AppServices, chooser: Chooser, reopen: gr.Button, reader:
             library = services.libraries.open(choice)
             shown = library_views.summary(library, services.libraries.name(choice))
         except Exception as error:  # Whatever goes wrong, the page must say so and stay usable.
-            shown = explain(error, "The tab Check lists everything that is wrong with it.")
+            shown = explain(error, "The tab Check lists all errors and warnings.")
         return {reader.library: library, reader.summary: shown, reader.search: "", **_listed(reader, library, "")}
 
-    def come(library: Library | None, *values: Any) -> Updates:
-        """Open what has come from the Hub, or what the page begins with, unless the visitor was faster than that."""
+    def open_loaded(library: Library | None, *values: Any) -> Updates:
+        """Open the loaded or initial Library, unless the visitor has opened another one already."""
         if library is not None and Choice(*values).kind != HUB:
             return {reader.summary: gr.skip()}
         return open_library(*values)
 
     chooser.kind.input(lambda kind: gr.Button(visible=kind == FOLDER), chooser.kind, reopen, queue=False, **QUIET)
     opened: dict[str, Any] = {"outputs": reader.parts, **QUIET}
-    for came in chooser.came:
-        came.then(come, [reader.library, *chooser.parts], **opened)
+    for event in chooser.events:
+        event.then(open_loaded, [reader.library, *chooser.parts], **opened)
     gr.on([chooser.kind.input, chooser.folder.submit, reopen.click], open_library, chooser.parts, queue=False, **opened)
     reader.search.change(
         lambda library, query: _listed(reader, library, query),
@@ -111,17 +111,17 @@ def _connect(services: AppServices, chooser: Chooser, reopen: gr.Button, reader:
 
 
 def _listed(reader: Reader, library: Library | None, query: str) -> Updates:
-    """List the entries that fit a query; none is open."""
-    found = library_views.entry_choices(library, query) if library is not None else []
+    """List the entries that match a query; none is open."""
+    choices = library_views.entry_choices(library, query) if library is not None else []
     return {
-        reader.entries: gr.Radio(found, value=None, label=f"Entries ({len(found)})", visible=bool(found)),
+        reader.entries: gr.Radio(choices, value=None, label=f"Entries ({len(choices)})", visible=bool(choices)),
         **_shown(reader, None, None),
-        reader.head: library_views.no_entry(query, len(found)) if library is not None else "",
+        reader.head: library_views.no_entry(query, len(choices)) if library is not None else "",
     }
 
 
 def _shown(reader: Reader, library: Library | None, name: str | None) -> Updates:
-    """Open an entry; without one the parts are hidden."""
+    """Show an entry; without one the widgets are hidden."""
     entry = library.get(name) if library is not None and name is not None else None
     updates: Updates = {
         reader.text_part: gr.Accordion(visible=entry is not None),
@@ -146,7 +146,7 @@ def _draw_routing(services: AppServices, reader: Reader) -> None:
 
     instruction = gr.Textbox(
         label="Instruction",
-        info="Each entry is decided on its own, by its triggers or its description.",
+        info="Each entry is routed independently, by its triggers or its description.",
         placeholder="Replace the dog with a cat and make the sky blue.",
         max_lines=1,
         max_length=2000,
@@ -178,7 +178,7 @@ def _draw_difference(services: AppServices, chooser: Chooser) -> None:
         except Exception as error:
             return explain(error)
 
-    other = make_chooser(services, "other-library", "Earlier Library, to compare the one above with", address=False)
+    other = make_chooser(services, "other-library", "Earlier Library to compare with", address=False)
     button = gr.Button("Compare", elem_id="diff", size="md", scale=0, min_width=200)
     result = markup(elem_id="differences")
     button.click(compare, [*chooser.parts, *other.parts], result, **QUIET)

@@ -1,4 +1,4 @@
-"""What all tabs are made of."""
+"""Widgets and event options shared by all tabs."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -6,28 +6,28 @@ from typing import Any
 import gradio as gr
 
 QUIET: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
-"""How events behave that are no part of the public API and whose progress we show ourselves."""
+"""Options of events outside the public API that show their own progress."""
 
 KEPT = 6 * 3600
-"""Seconds for which a visitor's session remembers what it holds."""
+"""Lifetime of session state in seconds."""
 
 Updates = dict[Any, Any]
-"""Parts of the page, and what becomes of them. Parts that are not named stay as they are."""
+"""New values per widget. Other widgets do not change."""
 
 
 def waiting_at(part: gr.Markdown) -> dict[str, Any]:
-    """Return how events behave that may wait long: a line above a part shows the place in the queue.
+    """Return options of events that may wait: a line above a widget shows the position in the queue.
 
-    The line goes with the first update of an event, which is to come when its work begins.
+    The line disappears with the first update of the event, which comes when its work starts.
     """
     return {"api_visibility": "private", "show_progress": "minimal", "show_progress_on": part}
 
 
-def announced(sign: Callable[[], Updates], work: Callable[..., Updates]) -> Callable[..., Iterator[Updates]]:
-    """Return work that gives a sign when it begins."""
+def announced(progress: Callable[[], Updates], work: Callable[..., Updates]) -> Callable[..., Iterator[Updates]]:
+    """Return a handler that sends an update when its work starts."""
 
     def run(*values: Any) -> Iterator[Updates]:
-        begun = sign()
+        begun = progress()
         yield begun
         yield begun | work(*values)
 
@@ -35,5 +35,5 @@ def announced(sign: Callable[[], Updates], work: Callable[..., Updates]) -> Call
 
 
 def markup(value: str = "", **options: Any) -> gr.Markdown:
-    """A place for markup of the views. Formulas are off: foreign text must not be typeset."""
+    """Return a Markdown widget without formulas, since foreign text must not be typeset."""
     return gr.Markdown(value, latex_delimiters=[], **options)

@@ -1,4 +1,4 @@
-"""The parts of the Library tab that are about the Hub: the card, the versions, and publishing."""
+"""The Hub section of the Library tab: versions, card and publishing."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -19,11 +19,11 @@ from rewardharness.library.diff import diff_libraries
 from rewardharness.library.hub import PushOptions, split_spec
 
 BUMPS = (("Patch: corrections", "patch"), ("Minor: new entries", "minor"), ("Major", "major"))
-"""Parts of a version that can go up, and their names."""
+"""Labels and names of the version increments."""
 
 
 def draw_hub(services: AppServices, chooser: Chooser) -> None:
-    """Draw all of them, one below the other; each can be folded."""
+    """Draw the collapsible sections."""
     with gr.Accordion("Versions", open=False, elem_classes="slim"):
         _draw_versions(services, chooser)
     with gr.Accordion("Card", open=False, elem_classes="slim"):
@@ -33,7 +33,7 @@ def draw_hub(services: AppServices, chooser: Chooser) -> None:
 
 
 def _draw_card(services: AppServices, chooser: Chooser) -> None:
-    """Show the card of the chosen Library."""
+    """Draw the button that shows the card of the chosen Library."""
 
     def show(*values: Any) -> str:
         try:
@@ -47,7 +47,7 @@ def _draw_card(services: AppServices, chooser: Chooser) -> None:
 
 
 def _draw_versions(services: AppServices, chooser: Chooser) -> None:
-    """List the versions of a Library of the Hub, and compare two of them."""
+    """Draw the list of versions of a Library on the Hub, and the comparison of two."""
     list_button = gr.Button("List the versions", elem_id="versions-list", size="md", scale=0, min_width=200)
     listed = markup(elem_id="versions")
     repo = gr.State("", time_to_live=KEPT)
@@ -63,15 +63,15 @@ def _draw_versions(services: AppServices, chooser: Chooser) -> None:
         try:
             choice = Choice(*values)
             if choice.kind != HUB or choice.loaded is None:
-                raise InputError("Only Libraries of the Hub have versions.", next_step="Load one above first.")
+                raise InputError("Only Libraries on the Hub have versions.", next_step="Load one above first.")
             name = choice.loaded.pulled.repo
-            found = services.hub.versions(name, visitor_of(token, profile))
+            published = services.hub.versions(name, visitor_of(token, profile))
         except Exception as error:
             hidden: Updates = {pair: gr.Row(visible=False), restore: gr.Column(visible=False)}
-            return {listed: _told(services, error), **hidden, result: ""}
-        tags = [each.tag for each in found]
+            return {listed: _error(services, error), **hidden, result: ""}
+        tags = [version.tag for version in published]
         return {
-            listed: hub_views.versions(found, name),
+            listed: hub_views.versions(published, name),
             repo: name,
             pair: gr.Row(visible=len(tags) > 1),
             restore: gr.Column(visible=len(tags) > 1 and services.hub.may_publish),
@@ -85,10 +85,10 @@ def _draw_versions(services: AppServices, chooser: Chooser) -> None:
         token: gr.OAuthToken | None, profile: gr.OAuthProfile | None, name: str, one: str | None, other: str | None
     ) -> str:
         try:
-            found = services.hub.two(name, one or "", other or "", visitor_of(token, profile))
-            return library_views.differences(diff_libraries(*found), one or "", other or "")
+            libraries = services.hub.two(name, one or "", other or "", visitor_of(token, profile))
+            return library_views.differences(diff_libraries(*libraries), one or "", other or "")
         except Exception as error:
-            return _told(services, error)
+            return _error(services, error)
 
     parts = [listed, repo, pair, before, after, result, restore, old]
     list_button.click(list_them, chooser.parts, parts, **HUB_EVENTS)
@@ -96,7 +96,7 @@ def _draw_versions(services: AppServices, chooser: Chooser) -> None:
 
 
 def _draw_restore(services: AppServices, repo: gr.State) -> gr.Dropdown:
-    """Publish an old version once more, as the newest one; first a preview, as for any other."""
+    """Draw the form that publishes an old version again as the newest one, after a preview."""
     markup(hub_views.restore_hint())
     old = gr.Dropdown([], label="Version to restore", elem_id="restore-version", min_width=200)
     pull = gr.Checkbox(label="Propose as a pull request", elem_id="restore-pull")
@@ -105,13 +105,13 @@ def _draw_restore(services: AppServices, repo: gr.State) -> gr.Dropdown:
         return services.hub.restoration(name, version or "", PushOptions(create_pr=proposed), visitor)
 
     parts = [old, pull]
-    _draw_promise(services, "restore", order, [repo, *parts], [each.input for each in parts])
+    _draw_confirmation(services, "restore", order, [repo, *parts], [each.input for each in parts])
     return old
 
 
 @dataclass(frozen=True)
-class Wish:
-    """Where and how a visitor wants to publish."""
+class PublishRequest:
+    """Repository and options of publishing."""
 
     repo: str
     how: PushOptions
@@ -119,7 +119,7 @@ class Wish:
 
 @dataclass(frozen=True)
 class PublishForm:
-    """What a visitor says about publishing, in the order of the arguments of `_wish`."""
+    """Fields of the publishing form, in the order of the arguments of `_publish_request`."""
 
     repo: gr.Textbox
     version: gr.Textbox
@@ -130,46 +130,46 @@ class PublishForm:
 
     @property
     def parts(self) -> list[Any]:
-        """All of them."""
+        """All widgets."""
         return list(vars(self).values())
 
 
 @dataclass(frozen=True)
 class Source:
-    """What is published."""
+    """The source of a publication."""
 
     order: Callable[..., Order]
-    """Puts an order together from a `Wish`, the visitor, and the values of `inputs`."""
+    """Makes an order from a `PublishRequest`, the visitor, and the values of `inputs`."""
     inputs: Sequence[Any]
-    """Parts of the page that say what is published."""
+    """Widgets that determine the source."""
     changes: Sequence[Any]
-    """Events after which something else is published, so that a preview is void."""
+    """Events that invalidate a preview."""
 
 
 def _draw_publish(services: AppServices, chooser: Chooser) -> None:
-    """Publish the chosen Library."""
+    """Draw the form that publishes the chosen Library."""
 
-    def order(wish: Wish, visitor: Visitor, *values: Any) -> Order:
-        choice, repo = Choice(*values), wish.repo
+    def order(request: PublishRequest, visitor: Visitor, *values: Any) -> Order:
+        choice, repo = Choice(*values), request.repo
         source = services.libraries.publishable(choice)
         same = choice.loaded is not None and choice.kind == HUB and choice.loaded.pulled.repo == repo
         base = choice.loaded.pulled.commit if same and choice.loaded is not None else ""
-        return Order(source, repo, replace(wish.how, base=base))
+        return Order(source, repo, replace(request.how, base=base))
 
     changes = [each.input for each in (chooser.kind, chooser.folder, chooser.spec)]
     draw_publishing(services, "publish", Source(order, chooser.parts, changes))
 
 
 def draw_publishing(services: AppServices, name: str, source: Source) -> PublishForm | None:
-    """Draw what publishing takes: first a preview, then a button to confirm it.
+    """Draw a publishing form with a preview and a confirmation.
 
     Args:
         services: The services.
-        name: Beginning of the ids of its parts, unique in the page.
-        source: What is published.
+        name: Prefix of the element ids, unique in the page.
+        source: The source.
 
     Returns:
-        The form; None where nobody can publish.
+        The form; None where publishing is off.
     """
     if not services.hub.may_publish:
         markup(hub_views.no_publishing(), elem_id=f"{name}-off")
@@ -181,64 +181,64 @@ def draw_publishing(services: AppServices, name: str, source: Source) -> Publish
     fields = len(form.parts)
 
     def order(visitor: Visitor, *values: Any) -> Order:
-        return source.order(_wish(*values[:fields]), visitor, *values[fields:])
+        return source.order(_publish_request(*values[:fields]), visitor, *values[fields:])
 
     changes = [*(each.input for each in form.parts), *source.changes]
-    _draw_promise(services, name, order, [*form.parts, *source.inputs], changes)
+    _draw_confirmation(services, name, order, [*form.parts, *source.inputs], changes)
     return form
 
 
-def _draw_promise(
+def _draw_confirmation(
     services: AppServices, name: str, make: Callable[..., Order], inputs: Sequence[Any], changes: Sequence[Any]
 ) -> None:
-    """Draw a button for a preview, and one that does what the preview shows.
+    """Draw a preview button, and a button that executes the previewed order.
 
     Args:
         services: The services.
-        name: Beginning of the ids of its parts.
-        make: Puts an order together from the visitor and the values of `inputs`.
-        inputs: Parts of the page that say what is published.
-        changes: Events after which a preview is void.
+        name: Prefix of the element ids.
+        make: Makes an order from the visitor and the values of `inputs`.
+        inputs: Widgets that determine the order.
+        changes: Events that invalidate a preview.
     """
-    see = gr.Button("See a preview", elem_id=f"{name}-preview", size="md", scale=0, min_width=200)
-    told = markup(hub_views.publish_hint(), elem_id=f"{name}-told")
+    see = gr.Button("Preview", elem_id=f"{name}-preview", size="md", scale=0, min_width=200)
+    output = markup(hub_views.publish_hint(), elem_id=f"{name}-told")
     confirm = gr.Button("Publish", variant="primary", visible=False, elem_id=f"{name}-confirm", size="md", scale=0)
-    promised = gr.State(None, time_to_live=KEPT)
-    parts: list[Any] = [told, confirm, promised]
+    previewed = gr.State(None, time_to_live=KEPT)
+    parts: list[Any] = [output, confirm, previewed]
 
     def preview(token: gr.OAuthToken | None, profile: gr.OAuthProfile | None, *values: Any) -> Updates:
         try:
             visitor = visitor_of(token, profile)
-            found = services.hub.preview(make(visitor, *values), visitor)
+            result = services.hub.preview(make(visitor, *values), visitor)
         except Exception as error:
-            return {told: _told(services, error), confirm: gr.Button(visible=False), promised: None}
-        ready = not found.found.nothing_to_push
-        verb = "Propose" if found.order.how.create_pr else "Publish"
-        label = f"{verb} {found.found.version} to {found.found.repo}"
+            return {output: _error(services, error), confirm: gr.Button(visible=False), previewed: None}
+        ready = not result.pushed.nothing_to_push
+        verb = "Propose" if result.order.how.create_pr else "Publish"
+        label = f"{verb} {result.pushed.version} to {result.pushed.repo}"
         return {
-            told: hub_views.preview(found),
+            output: hub_views.preview(result),
             confirm: gr.Button(label, visible=ready),
-            promised: found if ready else None,
+            previewed: result if ready else None,
         }
 
-    def publish(token: gr.OAuthToken | None, profile: gr.OAuthProfile | None, found: Preview | None) -> Updates:
+    def publish(token: gr.OAuthToken | None, profile: gr.OAuthProfile | None, preview: Preview | None) -> Updates:
         try:
-            if found is None:
-                raise InputError("There is no preview any more.", next_step="See a preview again, then publish.")
-            shown = hub_views.published(services.hub.publish(found, visitor_of(token, profile)))
+            if preview is None:
+                raise InputError("The preview has expired.", next_step="Preview again, then publish.")
+            shown = hub_views.published(services.hub.publish(preview, visitor_of(token, profile)))
         except Exception as error:
-            shown = _told(services, error)
-        return {told: shown, confirm: gr.Button(visible=False), promised: None}
+            shown = _error(services, error)
+        return {output: shown, confirm: gr.Button(visible=False), previewed: None}
 
-    def outdated(found: Preview | None) -> Updates:
-        """Take a preview back that is no longer what the form asks for."""
-        if found is None:
-            return {promised: None}
-        return {told: hub_views.publish_hint(), confirm: gr.Button(visible=False), promised: None}
+    def outdated(preview: Preview | None) -> Updates:
+        """Clear a preview that does not match the form."""
+        if preview is None:
+            return {previewed: None}
+        return {output: hub_views.publish_hint(), confirm: gr.Button(visible=False), previewed: None}
 
     see.click(preview, list(inputs), parts, trigger_mode="once", **HUB_EVENTS)
-    confirm.click(publish, promised, parts, trigger_mode="once", **HUB_EVENTS)
-    gr.on(list(changes), outdated, promised, parts, queue=False, **QUIET)
+    confirm.click(publish, previewed, parts, trigger_mode="once", **HUB_EVENTS)
+    gr.on(list(changes), outdated, previewed, parts, queue=False, **QUIET)
 
 
 def _draw_form(name: str) -> PublishForm:
@@ -247,28 +247,28 @@ def _draw_form(name: str) -> PublishForm:
             label="Publish to", placeholder="your-name/your-library", max_lines=1, max_length=100,
             elem_id=f"{name}-repo", min_width=260,
         )  # fmt: skip
-        bump = gr.Dropdown(list(BUMPS), value="patch", label="What has changed", elem_id=f"{name}-bump", min_width=200)
+        bump = gr.Dropdown(list(BUMPS), value="patch", label="Version increment", elem_id=f"{name}-bump", min_width=200)
         version = gr.Textbox(
-            label="Or a version of your own", placeholder="1.2.0", max_lines=1, max_length=40,
+            label="Or an explicit version", placeholder="1.2.0", max_lines=1, max_length=40,
             elem_id=f"{name}-version", min_width=160,
         )  # fmt: skip
-    private = gr.Checkbox(label="Private, if it is new", elem_id=f"{name}-private")
+    private = gr.Checkbox(label="Private, for a new repository", elem_id=f"{name}-private")
     pull = gr.Checkbox(label="Propose as a pull request", elem_id=f"{name}-pull")
-    both = gr.Checkbox(label="Bring together with what is there now", elem_id=f"{name}-both")
+    both = gr.Checkbox(label="Merge with the latest version", elem_id=f"{name}-both")
     return PublishForm(repo, version, bump, private, pull, both)
 
 
-def _wish(repo: str, version: str, bump: str, private: bool, pull: bool, both: bool) -> Wish:
+def _publish_request(repo: str, version: str, bump: str, private: bool, pull: bool, both: bool) -> PublishRequest:
     repo, version = repo.strip(), version.strip()
     if not repo:
-        raise InputError("It is not said where to publish.", next_step="Type your-name/your-library.")
+        raise InputError("The repository is missing.", next_step="Enter your-name/your-library.")
     named = split_spec(repo)
     repo = named[0] if named is not None else repo
     bumped = "" if version or bump == "patch" else bump
-    return Wish(repo, PushOptions(version=version, bump=bumped, private=private, create_pr=pull, rebase=both))
+    return PublishRequest(repo, PushOptions(version=version, bump=bumped, private=private, create_pr=pull, rebase=both))
 
 
-def _told(services: AppServices, error: Exception) -> str:
+def _error(services: AppServices, error: Exception) -> str:
     if isinstance(error, HarnessError):
-        return hub_views.hub_trouble(error, with_login=services.hub.with_login)
+        return hub_views.hub_error(error, with_login=services.hub.with_login)
     return explain(error)

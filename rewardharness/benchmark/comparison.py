@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from math import fsum
 
 from rewardharness.benchmark.intervals import RESAMPLES, bootstrap_mean
-from rewardharness.benchmark.metrics import LabeledAnswer, Treatment, agreement, bounds, share_json
+from rewardharness.benchmark.metrics import bounds, share_json
 from rewardharness.errors import InputError
-from rewardharness.files import content_id
 from rewardharness.judging.report import mcnemar
 from rewardharness.schema import Accuracy, Interval, Json
 
@@ -30,12 +29,6 @@ class ComparedExample:
     cluster: str = ""
     """Source image or group; the bootstrap resamples clusters as a whole."""
 
-    @classmethod
-    def of(cls, answer: LabeledAnswer, treatment: Treatment = "exact") -> "ComparedExample":
-        """Create the result from one answer."""
-        credit = None if answer.choice is None else agreement(answer, treatment)
-        return cls(answer.id, answer.truth, credit, answer.cluster)
-
 
 @dataclass(frozen=True)
 class ComparedRun:
@@ -50,11 +43,6 @@ class ComparedRun:
     protocol: str
     """How examples are judged: pairs, rankings, both orders, or single candidates."""
     outcomes: tuple[ComparedExample, ...]
-
-    @property
-    def data_id(self) -> str:
-        """Content id of the examples and their labels, independent of their order."""
-        return content_id(sorted([example.id, example.truth] for example in self.outcomes))
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,10 @@ from rewardharness.benchmark.metrics import (
     MacroScore,
     agreement,
     check_answer,
-    choice_of,
     macro,
     split,
 )
-from rewardharness.errors import InputError
-from rewardharness.schema import Accuracy, Judgment
+from rewardharness.schema import Accuracy
 
 
 def editscore(answers: Iterable[LabeledAnswer]) -> dict[str, MacroScore]:
@@ -44,23 +42,6 @@ class BothOrderAnswers:
     forward: str | None
     reverse: str | None
     cluster: str = ""
-
-    @classmethod
-    def of(cls, example_id: str, truth: str, judgment: Judgment, cluster: str = "") -> "BothOrderAnswers":
-        """Read both answers from one judgment that was made in both orders.
-
-        If the orders disagree, one answer is A and the other B. Which is which is not recorded, and does not affect
-        any metric here.
-
-        Raises:
-            InputError: If the pair was judged in one order only.
-        """
-        if not judgment.judged:
-            return cls(example_id, truth, None, None, cluster)
-        if judgment.position_consistent is None:
-            raise InputError(f"{example_id} was judged in one order only.", next_step="Judge it in both orders.")
-        forward, reverse = (choice_of(judgment), choice_of(judgment)) if judgment.position_consistent else TWO_WAY
-        return cls(example_id, truth, forward, reverse, cluster)
 
 
 @dataclass(frozen=True)

@@ -1,24 +1,45 @@
 """The benchmark job: opens a task and the judges in its table, judges, and writes the report."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
+from rewardharness.benchmark.config import BenchmarkConfig
+from rewardharness.benchmark.facts import write_for_library
+from rewardharness.benchmark.items import BenchmarkData
 from rewardharness.benchmark.loading import open_benchmark
 from rewardharness.benchmark.report import markdown, read_result, write_report
-from rewardharness.benchmark.run import BenchmarkEntry, Role, judge_benchmark, manifest
-from rewardharness.benchmark.task import open_task
+from rewardharness.benchmark.run import (
+    BenchmarkEntry,
+    Cost,
+    Role,
+    count_missing,
+    estimate,
+    judge_benchmark,
+    manifest,
+    read_judgments,
+    read_known,
+)
+from rewardharness.benchmark.task import Task, open_task
+from rewardharness.benchmark.thresholds import DEVELOPMENT, fit_rules, write_rules
+from rewardharness.data.rows import Progress
 from rewardharness.files import content_id
 from rewardharness.judging.judge import Judge
-from rewardharness.judging.opening import MEASURED, open_judge
+from rewardharness.judging.opening import MEASURED, JudgeOptions, open_judge
+from rewardharness.judging.release import Release
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY, Library
+from rewardharness.runs.records import Recording, record_run
+from rewardharness.runs.stop import STOP_FILE, StopRequest
 from rewardharness.runs.store import RunFolder
-from rewardharness.schema import Json
+from rewardharness.schema import Json, Judgment
 from rewardharness.settings import Settings
 
 NO_LIBRARY = "no Library"
-"""Library name of a row without one."""
+"""Library name of an entry without one."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +50,8 @@ class BenchmarkReport:
     """The content of `report.json`: task, protocol, rows with n, coverage, numbers and intervals."""
     folder: Path
     """The run folder, with the report as JSON, Markdown and HTML."""
+    files: tuple[Path, ...] = ()
+    """The files of the report."""
 
     @property
     def rows(self) -> list[Json]:
@@ -37,6 +60,195 @@ class BenchmarkReport:
 
     def __str__(self) -> str:
         return markdown(self.result)
+
+
+@dataclass(frozen=True)
+class BenchmarkJob:
+    """A benchmark that is ready to run."""
+
+    data: BenchmarkData
+    entries: tuple[BenchmarkEntry, ...]
+    """The rows of the table, the judge first."""
+    settings: Settings
+    config: BenchmarkConfig | None = None
+    """The configuration that it was opened from; None for one of Python objects."""
+    development: BenchmarkData | None = None
+    """Data on which tie thresholds are fitted."""
+    chosen_folder: Path | None = None
+    """The run folder, if it was chosen."""
+
+    @cached_property
+    def manifest(self) -> Json:
+        """The manifest of the run."""
+        return manifest(self.data, self.entries[0])
+
+    @cached_property
+    def folder(self) -> Path:
+        """The run folder; it may hold a run that is resumed."""
+        return self.chosen_folder or self.settings.home / "runs" / f"benchmark-{content_id(self.manifest)[:12]}"
+
+    def cost(self, *, restart: bool = False) -> Cost:
+        """Estimate the cost of what the run folder does not hold yet."""
+        places = [(self.data, self.folder), (self.development, self.folder / DEVELOPMENT)]
+        costs = [
+            estimate(data, self.entries, {} if restart else read_known(folder))
+            for data, folder in places
+            if data is not None
+        ]
+        return Cost(*(sum(part) for part in zip(*((c.judgments, c.known, c.requests) for c in costs), strict=True)))
+
+    def preview(self, *, restart: bool = False) -> Json:
+        """Return what the run is about and its cost estimate."""
+        cost = self.cost(restart=restart)
+        counting = [each for each in self.data.questions if not each.excluded and each.truth is not None]
+        return {
+            **{name: value for name, value in self.data.to_json().items() if name != "questions"},
+            "counting": Counter(question.part for question in counting),
+            "contenders": [entry.to_json() for entry in self.entries],
+            "judgments": cost.judgments,
+            "known": cost.known,
+            "requests": cost.requests,
+            "folder": str(self.folder),
+        }
+
+    def run(
+        self,
+        stop: StopRequest | None = None,
+        progress: Progress | None = None,
+        *,
+        restart: bool = False,
+        retry_failed: bool = False,
+        concurrency: int | None = None,
+        arguments: Mapping[str, Any] | None = None,
+    ) -> BenchmarkReport:
+        """Judge what the run folder does not hold yet, fit tie thresholds, and write the report.
+
+        Args:
+            stop: Ends the run when asked; None to look only at the stop file of the run folder.
+            progress: Called after each judgment.
+            restart: Start over; an earlier run in the folder is renamed.
+            retry_failed: Judge again what could not be judged before.
+            concurrency: Examples that are judged at the same time; None for that of the configuration or judge.
+            arguments: Arguments of the command, for the record of the run; None to write no record.
+
+        Raises:
+            RunError: If the folder holds another run.
+            LibraryError: If the results cannot be written into the Library folder of the configuration.
+            Stopped: If a stop was requested. The same call resumes the run.
+        """
+        stop = stop or StopRequest()
+        stop.folder = self.folder
+        at_once = concurrency or (self.config.concurrency if self.config is not None else None)
+
+        def judge(data: BenchmarkData, folder: Path, label: str, record: Recording | None = None) -> None:
+            with RunFolder(folder, manifest(data, self.entries[0]), restart=restart, record=record) as run:
+                (folder / STOP_FILE).unlink(missing_ok=True)  # of an earlier session
+                total = len(data.items) * len(self.entries)
+                done = total - count_missing(data, self.entries, run.results(), retry_failed)
+
+                def count(entry: BenchmarkEntry, judgment: Judgment) -> None:
+                    nonlocal done
+                    done += 1
+                    if progress is not None:
+                        progress(f"{label} with {entry.identity.judge}", done, total)
+
+                judge_benchmark(
+                    run,
+                    data,
+                    self.entries,
+                    concurrency=lambda judge: at_once or judge.concurrency,
+                    on_judgment=count,
+                    retry=retry_failed,
+                    should_stop=stop,
+                )
+                if count_missing(data, self.entries, run.results()):
+                    stop.check()
+
+        judge(self.data, self.folder, "judging", None if arguments is None else self._record(arguments))
+        if self.development is not None:
+            judge(self.development, self.folder / DEVELOPMENT, "judging development data")
+            judgments = read_judgments(self.folder / DEVELOPMENT)
+            write_rules(self.folder, *fit_rules(self.data, self.development, self.entries, judgments))
+        result = read_result(self.folder)
+        files = write_report(self.folder, result)
+        if self.config is not None and self.config.for_library is not None:
+            files.append(write_for_library(self.config.for_library, result))
+        return BenchmarkReport(result, self.folder, tuple(files))
+
+    def _record(self, arguments: Mapping[str, Any]) -> Recording:
+        return record_run(arguments, self.settings, config=self.config, skipped_rows=self.data.skipped)
+
+
+def run(
+    config: BenchmarkConfig,
+    settings: Settings,
+    *,
+    folder: Path | None = None,
+    stop: StopRequest | None = None,
+    progress: Progress | None = None,
+    restart: bool = False,
+    retry_failed: bool = False,
+) -> BenchmarkReport:
+    """Run or resume a benchmark.
+
+    Args:
+        config: Its configuration.
+        settings: Keys, and the default judge and Library.
+        folder: The run folder; None for one below `RH_HOME/runs` that follows from the configuration.
+        stop: Ends the run when asked.
+        progress: Called while data are read and after each judgment.
+        restart: Start over; an earlier run in the folder is renamed.
+        retry_failed: Judge again what could not be judged before.
+
+    Raises:
+        HarnessError: As `open_job` and `BenchmarkJob.run`.
+    """
+    job = open_job(config, settings, folder=folder, progress=progress)
+    arguments = {"words": ("benchmark",), **vars(config.with_defaults(settings))}
+    return job.run(stop, progress, restart=restart, retry_failed=retry_failed, arguments=arguments)
+
+
+def open_job(
+    config: BenchmarkConfig, settings: Settings, *, folder: Path | None = None, progress: Progress | None = None
+) -> BenchmarkJob:
+    """Open the data, judges and Library of a configuration.
+
+    Args:
+        config: The configuration.
+        settings: Keys, and the default judge and Library.
+        folder: The run folder; None for one below `RH_HOME/runs` that follows from the configuration.
+        progress: Called while data are read.
+
+    Raises:
+        InputError: If there is no such task, protocol or judge, or a key is missing.
+        DataError: If the data cannot be read.
+        LibraryError: If the Library cannot be opened.
+        ReleaseError: If the release was changed, or this version cannot reproduce it.
+    """
+    config = config.with_defaults(settings)
+    task = _task(config.task, config)
+    data = open_benchmark(
+        task,
+        settings,
+        protocol=config.task_protocol,
+        source=config.source,
+        revision=config.revision,
+        limit=config.limit,
+        seed=config.seed,
+        progress=progress,
+    )
+    development = None
+    if config.development:
+        task = _task(config.development, config)
+        protocol = data.protocol if data.protocol in task.protocols else None
+        development = open_benchmark(task, settings, protocol=protocol, progress=progress)
+    return BenchmarkJob(data, tuple(_open_entries(config, settings)), settings, config, development, folder)
+
+
+def _task(spec: str, config: BenchmarkConfig) -> Task:
+    task = open_task(spec)
+    skip = config.skip_bad_rows and task.data.examples
+    return replace(task, data=replace(task.data, skip_bad_rows=True)) if skip else task
 
 
 def benchmark(  # noqa: PLR0913  (one argument per choice, as on the command line)
@@ -85,17 +297,10 @@ def benchmark(  # noqa: PLR0913  (one argument per choice, as on the command lin
     data = open_benchmark(open_task(str(task)), settings, protocol=protocol, source=copy, limit=limit, seed=seed)
     opened = open_library(settings.library if library is None else library)
     named = opened.name or opened.id[:12] if library is None or isinstance(library, Library) else str(library)
-    openers = [_opener(each, settings) for each in (judge, *baselines)]
+    openers = [_opener(entry, settings) for entry in (judge, *baselines)]
     entries = make_entries(openers, opened, named, without_library=without_library)
-    about = manifest(data, entries[0])
-    place = Path(folder) if folder is not None else settings.home / "runs" / f"benchmark-{content_id(about)[:12]}"
-    with RunFolder(place, about, restart=restart) as run:
-        judge_benchmark(
-            run, data, entries, concurrency=lambda judge: concurrency or judge.concurrency, retry=retry_failed
-        )
-    result = read_result(place)
-    write_report(place, result)
-    return BenchmarkReport(result, place)
+    job = BenchmarkJob(data, tuple(entries), settings, chosen_folder=Path(folder) if folder is not None else None)
+    return job.run(restart=restart, retry_failed=retry_failed, concurrency=concurrency)
 
 
 def make_entries(
@@ -134,6 +339,58 @@ def make_entries(
     for entry in entries:
         table.setdefault(entry.key, entry)
     return list(table.values())
+
+
+def _open_entries(config: BenchmarkConfig, settings: Settings) -> list[BenchmarkEntry]:
+    """Open the rows of the table of a configuration, the judge first."""
+    release = config.find_release(settings)
+    judges = [replace(config, judge=judge) for judge in config.baseline_judges]
+    if release is None:
+        head, judges = [], [config, *judges]
+        library, name = config.open_library(settings), config.library or settings.library
+    else:
+        head, library = _release_entries(config, release, settings), release.library
+        name = f"the Library of {head[0].library_name}"
+    return make_entries(
+        [_config_opener(judge, settings, release) for judge in judges],
+        library,
+        name,
+        without_library=not config.no_baseline,
+        head=head,
+        evolved_on=release.evolved_on if release is not None else frozenset(),
+    )
+
+
+def _release_entries(config: BenchmarkConfig, release: Release, settings: Settings) -> list[BenchmarkEntry]:
+    """Return the rows of a release: itself, and its model with its settings and without a Library."""
+
+    def judge(ties: bool) -> Judge:
+        return config.open_release(release, settings)
+
+    name, ties = f"release {release.id[:12]}", bool(release.settings["ties"])
+    rows = [BenchmarkEntry("judge", release.library, name, judge, release.id, ties, release.evolved_on)]
+    if release.library.id != EMPTY.id and not config.no_baseline and judge(ties).uses_model:
+        without = f"{NO_LIBRARY} (judge and settings of {name}, not the release)"
+        rows.append(BenchmarkEntry("empty", EMPTY, without, judge, release.id, ties))
+    return rows
+
+
+def _config_opener(config: BenchmarkConfig, settings: Settings, release: Release | None) -> Callable[[bool], Judge]:
+    """Return a function that opens a judge. `logprob` has no ties. With a release, models use its settings."""
+    how = release.how if release is not None else None
+    router = config.router
+    if release is not None and release.router is not None:  # a URL alone is the endpoint of the release's router
+        at_url = router is not None and router.startswith(("http://", "https://"))
+        router = f"{release.router}@{router}" if at_url else router or release.router
+
+    def open_with(ties: bool) -> Judge:
+        ties = ties and (how.protocol if how is not None else config.protocol) != "logprob"
+        if how is None:
+            return config.open_judge(settings, ties=ties)
+        options = JudgeOptions(ties=ties, subagent=how, router=router, cache=not config.no_cache)
+        return open_judge(config.judge or settings.judge, settings, options)
+
+    return open_with
 
 
 def _opener(judge: Judge | str, settings: Settings) -> Callable[[bool], Judge]:

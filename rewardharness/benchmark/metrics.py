@@ -236,28 +236,28 @@ def check_answer(answer: LabeledAnswer, labels: Sequence[str]) -> None:
 
 @dataclass(frozen=True)
 class MacroScore:
-    """The plain mean of the accuracies of several parts: a small part weighs as much as a large one."""
+    """Unweighted mean of the accuracies of several parts."""
 
     parts: Mapping[str, Accuracy]
 
     @property
     def mean(self) -> float | None:
-        """Mean over parts of correct / judged; None without parts, or where a part has nothing judged."""
+        """Mean over parts of correct / judged; None without parts, or if nothing in a part was judged."""
         return _mean([part.value for part in self.parts.values()])
 
     @property
     def mean_of_all(self) -> float | None:
-        """Mean over parts of correct / n: no judgment counts as wrong."""
+        """Mean over parts of correct / n; failures count as wrong."""
         return _mean([of_all(part) for part in self.parts.values()])
 
     @property
     def pooled(self) -> Accuracy:
-        """All parts as one."""
+        """Accuracy over all parts together."""
         parts = self.parts.values()
         return Accuracy(sum(p.n for p in parts), sum(p.judged for p in parts), math.fsum(p.correct for p in parts))
 
     def to_json(self) -> Json:
-        """Put it into JSON."""
+        """Return it as JSON."""
         return {
             "mean": self.mean,
             "mean_of_all": self.mean_of_all,
@@ -277,13 +277,13 @@ def macro(
     labels: Sequence[str] = THREE_WAY,
     key: Callable[[LabeledAnswer], str] = lambda answer: answer.category,
 ) -> MacroScore:
-    """Accuracy per category, for a plain mean over categories."""
+    """Compute the accuracy per category, for an unweighted mean over categories."""
     parts = split(answers, key)
     return MacroScore({name: pair_accuracy(part, treatment, labels).accuracy for name, part in parts.items()})
 
 
 def chance(answers: Sequence[LabeledAnswer], labels: Sequence[str]) -> dict[str, float]:
-    """What judges get that do not look, computed from the label set and the labels at hand.
+    """Return the accuracy of judges that ignore the images, computed from the label set and the labels.
 
     Returns:
         Shares in [0, 1]: `uniform`, any label is as likely (1 / number of labels); `frequencies`, labels are drawn as

@@ -30,13 +30,13 @@ from rewardharness.judging.report import wilson
 from rewardharness.schema import TIE, Accuracy, Interval, Json
 
 GIVEN_FLOOR = 0.5
-"""Where a judge knows one kind of tie and no floor was fitted: two rewards below this are both bad."""
+"""Rewards below this are both bad if the judge has one kind of tie, the labels have two, and no floor was fitted."""
 
 _PAIR_BY_PAIR = frozenset({"pairs", "both-orders"})
 """Protocols under which the pairs of a group can contradict each other."""
 
 _RESAMPLES = 500
-"""Of intervals whose statistic is not a plain mean."""
+"""Resamples for statistics other than plain means."""
 
 
 @dataclass(frozen=True)
@@ -47,84 +47,88 @@ class Number:
     metric: str
     """A key of `METRICS`, or `fitted`."""
     name: str
-    """What is counted and how, in words; with the part and the protocol it says all."""
+    """Description of what is counted."""
     value: float | None
-    """What is quoted: a share in [0, 1], or a rank correlation in [-1, 1]."""
+    """A share in [0, 1], or a rank correlation in [-1, 1]."""
     interval: Interval | None
     n: int
     judged: int
     dimension: str = ""
     chance: float | None = None
-    """What guessing gets."""
+    """Chance level."""
     basis: str = "judged"
-    """`judged`: failures lower the coverage. `all`: what was not judged counts as wrong."""
+    """`judged`: failures lower the coverage. `all`: failures count as wrong."""
     labels: tuple[str, ...] = ()
-    """The label set that was counted over; empty where there is none."""
+    """The label set; empty if there is none."""
     detail: Json = field(default_factory=dict)
 
     def to_json(self) -> Json:
-        """Put it into JSON."""
+        """Return the number as JSON."""
         share = self.judged / self.n if self.n else None
         return {**asdict(self), "labels": list(self.labels), "interval": bounds(self.interval), "coverage": share}
 
 
 @dataclass(frozen=True)
 class AnswerSheet:
-    """The questions of a run, and what one contender replied."""
+    """The questions of a run, and the answers of one entry."""
 
     parts: Mapping[str, TaskPart]
     protocol: str
     metrics: tuple[str, ...]
     replies: tuple[QuestionAnswer, ...]
-    """Those that count, and those that do not."""
+    """Answers to all questions, whether they count or not."""
 
     @property
     def counting(self) -> tuple[QuestionAnswer, ...]:
-        """Replies to questions that have a truth and are not excluded."""
-        return tuple(each for each in self.replies if counts(each.question))
+        """Answers to questions that have a label and are not excluded."""
+        return tuple(reply for reply in self.replies if counts(reply.question))
 
 
 def counts(question: Question) -> bool:
-    """Whether a question counts."""
+    """Return whether a question counts."""
     return not question.excluded and question.truth is not None
 
 
 def numbers(sheet: AnswerSheet, rules: Mapping[str, TieRule] | None = None) -> list[Number]:
-    """Count everything that the task asks for.
+    """Compute the metrics of the task.
 
     Args:
-        sheet: What was replied.
-        rules: Thresholds of ties per part, fitted on other data.
+        sheet: The answers.
+        rules: Tie thresholds by part, fitted on other data.
     """
-    found: list[Number] = []
+    results: list[Number] = []
     for name, part in sheet.parts.items():
-        replies = [each for each in sheet.counting if each.question.part == name]
+        replies = [reply for reply in sheet.counting if reply.question.part == name]
         if not replies:
             continue
         for metric in sheet.metrics:
-            found += _COUNTED[metric](part, replies, sheet.protocol)
+            results += _COUNTED[metric](part, replies, sheet.protocol)
         rule = (rules or {}).get(name)
         if rule is not None:
-            found += _fitted(part, replies, rule)
-    return found + _all_groups(found, _orders(sheet.protocol)) if "groups" in sheet.metrics else found
+            results += _fitted(part, replies, rule)
+    return results + _all_groups(results, _orders(sheet.protocol)) if "groups" in sheet.metrics else results
 
 
 def _orders(protocol: str) -> int:
-    """How many answers about one pair are counted. Intervals are those of as many pairs as there are."""
+    """Return the number of counted answers per pair. Intervals are computed for pairs."""
     return 2 if protocol == "both-orders" else 1
 
 
-def _all_groups(found: Sequence[Number], orders: int) -> list[Number]:
-    """Groups of every size as one: the pairs of K=2 are groups of two."""
-    of_two = {each.part for each in found if each.metric == "exact"} - {
-        each.part for each in found if each.metric == "groups"
+def _all_groups(results: Sequence[Number], orders: int) -> list[Number]:
+    """Return the number for groups of all sizes; the pairs of K=2 are groups of two."""
+    of_two = {number.part for number in results if number.metric == "exact"} - {
+        number.part for number in results if number.metric == "groups"
     }
-    used = [each for each in found if each.metric == "groups" or (each.metric == "exact" and each.part in of_two)]
+    used = [
+        number
+        for number in results
+        if number.metric == "groups" or (number.metric == "exact" and number.part in of_two)
+    ]
     if len(used) < 2:
         return []
-    n, judged = sum(each.n for each in used), sum(each.judged for each in used)
-    right = sum(each.detail["correct"] for each in used)
-    names = ", ".join(each.part for each in used)
+    n, judged = sum(number.n for number in used), sum(number.judged for number in used)
+    right = sum(number.detail["correct"] for number in used)
+    names = ", ".join(number.part for number in used)
     return [
         Number(
             "all",
@@ -134,7 +138,7 @@ def _all_groups(found: Sequence[Number], orders: int) -> list[Number]:
             wilson(right / orders, n // orders),
             n,
             judged,
-            chance=sum((each.chance or 0.0) * each.n for each in used) / n if n else None,
+            chance=sum((number.chance or 0.0) * number.n for number in used) / n if n else None,
             basis="all",
             detail={"n": n, "judged": judged, "correct": right},
         )
@@ -142,17 +146,17 @@ def _all_groups(found: Sequence[Number], orders: int) -> list[Number]:
 
 
 def _exact(part: TaskPart, replies: Sequence[QuestionAnswer], protocol: str) -> list[Number]:
-    found = []
+    results = []
     for dimension, some in _dimensions(replies):
         if _best_of_many(some):
-            found.append(_best(part, dimension, some))
+            results.append(_best(part, dimension, some))
             continue
-        answers = [_told_apart(part, each) for each in some]
-        found.append(_share(part, dimension, "exact", answers, part.labels))
+        answers = [_with_tie_kind(part, reply) for reply in some]
+        results.append(_share(part, dimension, "exact", answers, part.labels))
         if BOTH_BAD in part.labels:
             labels = tuple(label for label in part.labels if label != BOTH_BAD)
-            found.append(_share(part, dimension, "exact", [collapse(answer) for answer in answers], labels))
-    return found
+            results.append(_share(part, dimension, "exact", [collapse(answer) for answer in answers], labels))
+    return results
 
 
 def _share(
@@ -175,12 +179,12 @@ def _share(
     )
 
 
-def _told_apart(part: TaskPart, each: QuestionAnswer) -> LabeledAnswer:
-    """Say which kind of tie it is, where the labels know two and the judge one: both bad if both scores are low."""
-    answer = each.answer
+def _with_tie_kind(part: TaskPart, reply: QuestionAnswer) -> LabeledAnswer:
+    """Return the answer with its kind of tie if the labels have two kinds: both bad if both rewards are low."""
+    answer = reply.answer
     if BOTH_BAD not in part.labels:
         return answer
-    known = [value for value in each.values if value is not None]
+    known = [value for value in reply.values if value is not None]
     if answer.choice == TIE and len(known) == 2 and max(known) < GIVEN_FLOOR:
         return replace(answer, choice=BOTH_BAD)
     return answer
@@ -189,11 +193,11 @@ def _told_apart(part: TaskPart, each: QuestionAnswer) -> LabeledAnswer:
 def _forced(part: TaskPart, replies: Sequence[QuestionAnswer], protocol: str) -> list[Number]:
     if not part.ties or _best_of_many(replies):
         return []
-    found = []
+    results = []
     for dimension, some in _dimensions(replies):
-        answers = [each.forced for each in some if each.question.truth in TWO_WAY]
+        answers = [reply.forced for reply in some if reply.question.truth in TWO_WAY]
         score = pair_accuracy(answers, "no-tie", part.labels)
-        found.append(
+        results.append(
             Number(
                 part.name,
                 "forced",
@@ -208,15 +212,15 @@ def _forced(part: TaskPart, replies: Sequence[QuestionAnswer], protocol: str) ->
                 detail=share_json(score.accuracy),
             )
         )
-    return found
+    return results
 
 
 def _groups(part: TaskPart, replies: Sequence[QuestionAnswer], protocol: str) -> list[Number]:
     if part.group is None or part.candidates < 3:
         return []
-    sizes = Counter(each.question.group for each in replies)
-    whole = [each for each in replies if sizes[each.question.group] == part.pairs_per_group]
-    score = complete_groups([each.group_pair for each in whole], part.candidates)
+    sizes = Counter(reply.question.group for reply in replies)
+    whole = [reply for reply in replies if sizes[reply.question.group] == part.pairs_per_group]
+    score = complete_groups([reply.group_pair for reply in whole], part.candidates)
     count = score.accuracy
     left = len(sizes) - count.n
     dropped = f" ({left} incomplete groups left out)" if left else ""
@@ -244,7 +248,8 @@ def _tuned(part: TaskPart, replies: Sequence[QuestionAnswer], protocol: str) -> 
         return []
     labels = tuple(label for label in part.labels if label != BOTH_BAD)
     pairs = [
-        replace(each.scored, truth=TIE if each.question.truth in TIES else str(each.question.truth)) for each in replies
+        replace(reply.scored, truth=TIE if reply.question.truth in TIES else str(reply.question.truth))
+        for reply in replies
     ]
     if all(pair.difference is None for pair in pairs):
         return []
@@ -265,13 +270,13 @@ def _tuned(part: TaskPart, replies: Sequence[QuestionAnswer], protocol: str) -> 
 
 
 def _fitted(part: TaskPart, replies: Sequence[QuestionAnswer], rule: TieRule) -> list[Number]:
-    pairs = [each.scored for each in replies]
+    pairs = [reply.scored for reply in replies]
     if BOTH_BAD not in rule.labels:
         pairs = [replace(pair, truth=TIE if pair.truth in TIES else pair.truth) for pair in pairs]
     count = with_ties(pairs, rule, judge=rule.judge, protocol=rule.protocol).accuracy
     answers = [
-        replace(each.answer, truth=pair.truth, choice=rule.label(pair))
-        for each, pair in zip(replies, pairs, strict=True)
+        replace(reply.answer, truth=pair.truth, choice=rule.label(pair))
+        for reply, pair in zip(replies, pairs, strict=True)
     ]
     return [
         Number(
@@ -290,21 +295,21 @@ def _fitted(part: TaskPart, replies: Sequence[QuestionAnswer], rule: TieRule) ->
 
 
 def _macro(part: TaskPart, replies: Sequence[QuestionAnswer], protocol: str) -> list[Number]:
-    found = []
+    results = []
     for dimension, some in _dimensions(replies, pooled=False):
-        answers = [each.answer for each in some]
+        answers = [reply.answer for reply in some]
         if part.ties:
             score = macro(answers, "exact", part.labels)
         else:
             score = editscore(replace(answer, dimension="") for answer in answers)[""]
         count = score.pooled
-        told = [answer for answer in answers if answer.choice is not None]
-        credits = [(answer.category, agreement(answer, "exact" if part.ties else "strict")) for answer in told]
-        span = bootstrap(credits, mean_of_means, [answer.cluster for answer in told], resamples=_RESAMPLES)
-        if span is not None and span.low == span.high:  # every resample is alike: that says nothing of others
-            several = len({answer.pair for answer in told})
+        answered = [answer for answer in answers if answer.choice is not None]
+        credits = [(answer.category, agreement(answer, "exact" if part.ties else "strict")) for answer in answered]
+        span = bootstrap(credits, mean_of_means, [answer.cluster for answer in answered], resamples=_RESAMPLES)
+        if span is not None and span.low == span.high:  # all resamples are equal
+            several = len({answer.pair for answer in answered})
             span = wilson(count.correct / count.judged * several, several)
-        found.append(
+        results.append(
             Number(
                 part.name,
                 "macro",
@@ -319,26 +324,26 @@ def _macro(part: TaskPart, replies: Sequence[QuestionAnswer], protocol: str) -> 
                 detail=score.to_json(),
             )
         )
-    return found
+    return results
 
 
 def _spearman(part: TaskPart, replies: Sequence[QuestionAnswer], protocol: str) -> list[Number]:
-    ratings = [each.rating for each in replies]
-    found = correlate(ratings)
-    span = mean_interval(ratings, [each.question.cluster for each in replies])
-    count = found.counts
-    editors = len(found.editors) - len(found.undefined)
+    ratings = [reply.rating for reply in replies]
+    correlation = correlate(ratings)
+    span = mean_interval(ratings, [reply.question.cluster for reply in replies])
+    count = correlation.counts
+    editors = len(correlation.editors) - len(correlation.undefined)
     return [
         Number(
             part.name,
             "spearman",
             f"Spearman's correlation with people per editor, Fisher's mean over {editors} editors",
-            found.mean,
+            correlation.mean,
             span,
             count.n,
             count.judged,
             chance=0.0,
-            detail=found.to_json(),
+            detail=correlation.to_json(),
         )
     ]
 
@@ -356,39 +361,39 @@ _COUNTED: Mapping[str, Callable[[TaskPart, Sequence[QuestionAnswer], str], list[
 def _dimensions(
     replies: Sequence[QuestionAnswer], *, pooled: bool = True
 ) -> list[tuple[str, Sequence[QuestionAnswer]]]:
-    """Replies per dimension, and all of them together where there are several."""
-    names = sorted({each.question.dimension for each in replies})
+    """Return the answers by dimension, and all of them if there are several dimensions."""
+    names = sorted({reply.question.dimension for reply in replies})
     if len(names) < 2:
         return [(names[0] if names else "", replies)]
     parts: list[tuple[str, Sequence[QuestionAnswer]]] = [
-        (name, [each for each in replies if each.question.dimension == name]) for name in names
+        (name, [reply for reply in replies if reply.question.dimension == name]) for name in names
     ]
     return [*parts, ("", replies)] if pooled else parts
 
 
 def _best_of_many(replies: Sequence[QuestionAnswer]) -> bool:
-    return any(len(each.question.asks) > 2 for each in replies)
+    return any(len(reply.question.asks) > 2 for reply in replies)
 
 
 def _best(part: TaskPart, dimension: str, replies: Sequence[QuestionAnswer]) -> Number:
-    """Whether the best of three or four was found; undecided among some, the share that a coin would get."""
+    """Return the share of groups whose best candidate was found. An undecided answer among k counts as 1/k."""
     count = Accuracy(
         len(replies),
-        sum(each.choice is not None for each in replies),
-        sum(credit(part, each) or 0.0 for each in replies),
+        sum(reply.choice is not None for reply in replies),
+        sum(credit(part, reply) or 0.0 for reply in replies),
     )
     many = len(replies[0].question.asks)
-    told = [each for each in replies if each.choice is not None]
+    answered = [reply for reply in replies if reply.choice is not None]
     return Number(
         part.name,
         "exact",
         f"best of {many} found",
         count.value,
         share_interval(
-            [credit(part, each) or 0.0 for each in told],
-            [each.question.cluster for each in told],
+            [credit(part, reply) or 0.0 for reply in answered],
+            [reply.question.cluster for reply in answered],
             count,
-            [each.question.pair for each in told],
+            [reply.question.pair for reply in answered],
         ),
         count.n,
         count.judged,
@@ -398,10 +403,10 @@ def _best(part: TaskPart, dimension: str, replies: Sequence[QuestionAnswer]) -> 
     )
 
 
-def credit(part: TaskPart, each: QuestionAnswer) -> float | None:
-    """How far a reply agrees with the truth, in [0, 1]; None without a reply, or where the truth is a score."""
-    if each.choice is None or not isinstance(each.question.truth, str):
+def credit(part: TaskPart, reply: QuestionAnswer) -> float | None:
+    """Return the agreement of an answer with the label, in [0, 1]; None without an answer or for a score as label."""
+    if reply.choice is None or not isinstance(reply.question.truth, str):
         return None
-    if len(each.question.asks) > 2 and each.choice in (UNDECIDED, TIE):
-        return 1 / each.level
-    return agreement(_told_apart(part, each))
+    if len(reply.question.asks) > 2 and reply.choice in (UNDECIDED, TIE):
+        return 1 / reply.level
+    return agreement(_with_tie_kind(part, reply))

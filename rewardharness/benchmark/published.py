@@ -1,42 +1,42 @@
-"""Numbers that others published, to stand beside a run, each with what sets it apart from the run.
+"""Published numbers that are shown beside those of a run, each with its differences from the run.
 
-No two numbers of this field use the same protocol by themselves: label sets, treatment of ties, n, orders and revisions
-of the data differ, and so do the numbers for reasons that have nothing to do with a judge. So a published row is never
-shown bare: it says `same protocol`, or what differs, or what is not known.
+Label sets, treatment of ties, n, presentation orders and revisions of the data change a number, not the
+judge. A published row is therefore shown with `same protocol`, or with what differs and what is not known.
 
-The rows stand in `published.yaml`, with their sources. It is read strictly.
+The rows and their sources are in `published.yaml`, which is read strictly.
 """
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from importlib.resources import files as resources
-from typing import Any
+from typing import Any, Literal
 
 from rewardharness.benchmark.task import METRICS, PROTOCOLS, TRUTHS
+from rewardharness.codec import ValidationError, from_json
 from rewardharness.errors import DataError, LibraryError
 from rewardharness.library.yamlsafe import read_yaml
 from rewardharness.schema import Json
 
 FILE = "published.yaml"
-"""The file of this package that holds the rows."""
+"""File of the rows in this package."""
 
 SAME = "same protocol"
-"""What a row is marked with that nothing sets apart from the run."""
+"""Mark of a row without known differences."""
 
 MEAN = "mean"
-"""Metric of a published mean over several tasks, which no run of one task can be compared with."""
+"""Metric of a published mean over several tasks, which cannot be compared with a run of one task."""
 
 COMPARABLE: tuple[frozenset[str], ...] = (frozenset({"exact", "forced", "tuned"}),)
-"""Metrics that are shown beside one another, with the difference said: all are accuracies over the same pairs."""
+"""Metrics that are shown beside each other, with their differences: all are accuracies over the same pairs."""
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 @dataclass(frozen=True)
 class Setting:
-    """How a number came about. What is empty, None or 0 is not known."""
+    """How a number was measured. Empty, None and 0 mean unknown."""
 
     task: str
     part: str
@@ -45,15 +45,15 @@ class Setting:
     protocol: str = ""
     """One of `PROTOCOLS`."""
     dimension: str = ""
-    """Empty where a benchmark asks about one thing only."""
+    """Empty if the benchmark has one dimension."""
     labels: tuple[str, ...] = ()
-    """The label set that was scored."""
-    orders: int = 0
-    """In how many orders a pair was shown to the judge: 1 or 2."""
+    """The label set."""
+    orders: Literal[0, 1, 2] = 0
+    """Number of presentation orders."""
     n: int | None = None
     """Pairs, groups or edits."""
     revision: str = ""
-    """Of the data: a commit, or words."""
+    """Revision of the data: a commit, or a description."""
 
 
 @dataclass(frozen=True)
@@ -64,10 +64,10 @@ class Published:
     value: float
     """A share in [0, 1], or a correlation in [-1, 1]."""
     printed: str
-    """As it was printed, such as 53.54."""
+    """As printed, such as 53.54."""
     setting: Setting
     inferred: bool
-    """Whether n was not published and is worked out from the fractions."""
+    """Whether n was not published and is derived from the fractions."""
     table: str
     source: str
     url: str
@@ -76,70 +76,64 @@ class Published:
 
 @dataclass(frozen=True)
 class PublishedComparison:
-    """A published number with what sets it apart from a run."""
+    """A published number with its differences from a run."""
 
     row: Published
     differs: tuple[str, ...]
-    """What is known to differ; empty for the same protocol as far as it is known."""
+    """Known differences."""
     unknown: tuple[str, ...]
     """What was not published, or is not known of the run."""
 
     @property
     def same(self) -> bool:
-        """Whether nothing is known to differ."""
+        """Whether no difference is known."""
         return not self.differs
 
     @property
     def mark(self) -> str:
-        """In words: `same protocol`, or what differs; and what is not known."""
-        said = "; ".join(self.differs) or SAME
-        return f"{said} (not known: {', '.join(self.unknown)})" if self.unknown else said
+        """The differences, or `same protocol`, and what is not known."""
+        differences = "; ".join(self.differs) or SAME
+        return f"{differences} (not known: {', '.join(self.unknown)})" if self.unknown else differences
 
     def to_json(self) -> Json:
-        """Put it into JSON."""
-        row = self.row
+        """Return the comparison as JSON."""
+        row = asdict(self.row)
+        setting = row.pop("setting")
         return {
-            "judge": row.judge,
-            "value": row.value,
-            "printed": row.printed,
-            "n": row.setting.n,
-            "n_inferred": row.inferred,
-            "metric": row.setting.metric,
-            "protocol": row.setting.protocol,
+            **row,
+            "n": setting["n"],
+            "n_inferred": row.pop("inferred"),
+            "metric": setting["metric"],
+            "protocol": setting["protocol"],
             "same_protocol": self.same,
             "mark": self.mark,
             "differs": list(self.differs),
             "unknown": list(self.unknown),
-            "remarks": list(row.remarks),
-            "table": row.table,
-            "source": row.source,
-            "url": row.url,
+            "remarks": list(row["remarks"]),
         }
 
 
 def compare_published(run: Setting, rows: Sequence[Published] | None = None) -> tuple[PublishedComparison, ...]:
-    """Find the published numbers to show beside a run.
-
-    Those of the same task, part and dimension count, if their metric is the run's or one that is `COMPARABLE` with it.
+    """Find the published numbers of the same task, part and dimension, with the same or a `COMPARABLE` metric.
 
     Args:
-        run: How the run's number came about.
-        rows: Where to look; None for those that come with the package.
+        run: How the number of the run was measured.
+        rows: The published numbers; None for those of the package.
 
     Returns:
-        Rows of the same protocol first, then by value from the highest, each with what differs.
+        The comparisons: same protocol first, then by decreasing value.
     """
-    found = []
+    comparisons = []
     for row in read_published() if rows is None else rows:
         theirs = row.setting
         here = (theirs.task, theirs.part, theirs.dimension) == (run.task, run.part, run.dimension)
         if here and (theirs.metric == run.metric or any({theirs.metric, run.metric} <= kind for kind in COMPARABLE)):
-            found.append(PublishedComparison(row, *_compare(run, theirs, row.inferred)))
-    return tuple(sorted(found, key=lambda each: (not each.same, -each.row.value, each.row.judge)))
+            comparisons.append(PublishedComparison(row, *_compare(run, theirs, row.inferred)))
+    return tuple(sorted(comparisons, key=lambda other: (not other.same, -other.row.value, other.row.judge)))
 
 
 def _compare(run: Setting, theirs: Setting, inferred: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Say what differs, and what is not known on either side."""
+    """Return what differs, and what is not known on either side."""
     differs: list[str] = []
     unknown: list[str] = []
     for name, ours, other in (
@@ -152,10 +146,10 @@ def _compare(run: Setting, theirs: Setting, inferred: bool) -> tuple[tuple[str, 
     ):
         if not ours or not other:
             if name != "orders" or "pointwise" not in (run.protocol, theirs.protocol):
-                unknown.append(name if not theirs.revision or name != "revision of the data" else _worded(theirs))
+                unknown.append(name if not theirs.revision or name != "revision of the data" else _described(theirs))
         elif ours != other:
-            guess = " (worked out)" if name == "n" and inferred else ""
-            differs.append(f"{name}: {other}{guess}, not {ours}")
+            note = " (derived)" if name == "n" and inferred else ""
+            differs.append(f"{name}: {other}{note}, not {ours}")
     return tuple(differs), tuple(unknown)
 
 
@@ -163,144 +157,130 @@ def _commit(revision: str) -> str:
     return revision if _COMMIT.fullmatch(revision) else ""
 
 
-def _worded(theirs: Setting) -> str:
+def _described(theirs: Setting) -> str:
     return f"revision of the data, theirs is {theirs.revision}"
 
 
 @lru_cache(maxsize=1)
 def read_published() -> tuple[Published, ...]:
-    """Read the published numbers that come with the package."""
+    """Read the published numbers of the package."""
     text = resources("rewardharness.benchmark").joinpath(FILE).read_text(encoding="utf-8")
     return parse_published(text, FILE)
+
+
+@dataclass(frozen=True)
+class _Source:
+    title: str
+    url: str
+
+
+@dataclass(frozen=True)
+class _Column(Setting):
+    inferred: bool = False
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Cell:
+    value: float
+    n: int | None = None
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Table:
+    name: str
+    source: str
+    scale: Literal[1, 100]
+    columns: Mapping[str, _Column]
+    rows: Mapping[str, Mapping[str, float | _Cell]]
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _File:
+    sources: Mapping[str, _Source]
+    tables: tuple[_Table, ...]
 
 
 def parse_published(text: str, where: str) -> tuple[Published, ...]:
     """Read published numbers.
 
     Args:
-        text: YAML; the form is said at the top of `published.yaml`.
+        text: YAML; its format is described at the top of `published.yaml`.
         where: The file, for messages.
 
     Raises:
-        DataError: If a key is unknown or missing, a value is not of its kind, or a number is out of range.
+        DataError: If a key is unknown or missing, a value has the wrong type, or a number is out of range.
     """
     try:
         document = read_yaml(text, where=where)
+        file = from_json(_File, document.value)
+        rows = [row for number, _ in enumerate(file.tables) for row in _table(file, number, document.text)]
+        _refuse_duplicates(rows)
     except LibraryError as error:
         raise DataError(error.message, next_step=error.next_step) from None
-    return _Reader(where, document.text).read(document.value)
+    except (ValidationError, ValueError) as error:
+        message = error.message if isinstance(error, ValidationError) else str(error)
+        next_step = "Correct the file; its first lines describe the format."
+        raise DataError(f"{where}: {message}.", next_step=next_step) from None
+    return tuple(rows)
 
 
-@dataclass(frozen=True)
-class _Reader:
-    """Reads the mapping, strictly."""
+def _table(file: _File, number: int, printed: Any) -> list[Published]:
+    """Return the rows of a table. `printed` returns the text of a scalar by the path of its keys.
 
-    where: str
-    raw: Any
-    """Tells how a scalar was written: the path of its keys gives its text."""
-
-    def read(self, value: Any) -> tuple[Published, ...]:
-        top = self._keys(value, "", {"sources": dict, "tables": list})
-        sources = {
-            name: self._keys(source, f"source {name}", {"title": str, "url": str})
-            for name, source in top["sources"].items()
-        }
-        rows: list[Published] = []
-        for number, table in enumerate(top["tables"]):
-            rows += self._table(table, number, sources)
-        seen: set[tuple[Any, ...]] = set()
-        for row in rows:
-            key = (row.judge, row.table, replace(row.setting, n=None))
-            if key in seen:
-                raise self._wrong(row.table, f"{row.judge} stands twice in one column")
-            seen.add(key)
-        return tuple(rows)
-
-    def _table(self, value: Any, number: int, sources: Mapping[str, Any]) -> list[Published]:
-        kinds = {"name": str, "source": str, "scale": int, "columns": dict, "rows": dict}
-        table = self._keys(value, f"table {number + 1}", kinds, {"remarks": list})
-        name = table["name"]
-        if table["source"] not in sources or table["scale"] not in (1, 100):
-            raise self._wrong(name, f"the source {table['source']!r} or the scale {table['scale']} is not known")
-        source = sources[table["source"]]
-        common = self._texts(table.get("remarks", []), name)
-        columns = {key: self._column(column, f"{name}, column {key}") for key, column in table["columns"].items()}
-        found = []
-        for judge, cells in table["rows"].items():
-            for key, cell in self._keys(cells, f"{name}, {judge}", {}, dict.fromkeys(columns)).items():
-                setting, inferred, remarks = columns[key]
-                place = f"{name}, {judge}, {key}"
-                number_printed, n, more = self._cell(cell, place)
-                value = number_printed / table["scale"]
-                if not -1 <= value <= 1:
-                    raise self._wrong(place, f"{number_printed} is no share and no correlation")
-                path = ("tables", number, "rows", judge, key)
-                found.append(
-                    Published(
-                        judge,
-                        value,
-                        printed=str(self.raw(*path) or self.raw(*path, "value")),
-                        setting=setting if n is None else replace(setting, n=n),
-                        inferred=inferred,
-                        table=name,
-                        source=source["title"],
-                        url=source["url"],
-                        remarks=(*remarks, *more, *common),
-                    )
+    Raises:
+        ValueError: If a value is not allowed.
+    """
+    table = file.tables[number]
+    source = file.sources.get(table.source)
+    if source is None:
+        raise ValueError(f"{table.name}: unknown source {table.source!r}")
+    for key, column in table.columns.items():
+        _check_column(column, f"{table.name}, column {key}")
+    rows = []
+    for judge, cells in table.rows.items():
+        for key, content in cells.items():
+            place, path = f"{table.name}, {judge}, {key}", ("tables", number, "rows", judge, key)
+            cell = content if isinstance(content, _Cell) else _Cell(content)
+            if key not in table.columns:
+                raise ValueError(f"{place}: unknown column {key}")
+            column, value = table.columns[key], cell.value / table.scale
+            if not -1 <= value <= 1:
+                raise ValueError(f"{place}: {cell.value} is neither a share nor a correlation")
+            names = {name: getattr(column, name) for name in Setting.__dataclass_fields__}
+            rows.append(
+                Published(
+                    judge,
+                    value,
+                    printed=str(printed(*path) or printed(*path, "value")),
+                    setting=Setting(**{**names, "n": column.n if cell.n is None else cell.n}),
+                    inferred=column.inferred,
+                    table=table.name,
+                    source=source.title,
+                    url=source.url,
+                    remarks=(*column.remarks, *cell.remarks, *table.remarks),
                 )
-        return found
+            )
+    return rows
 
-    def _cell(self, cell: Any, place: str) -> tuple[float, int | None, tuple[str, ...]]:
-        """Read a cell: its number, and its own n and remarks where it has them."""
-        n: int | None = None
-        remarks: tuple[str, ...] = ()
-        if isinstance(cell, dict):
-            known = self._keys(cell, place, {"value": None}, {"n": int, "remarks": list})
-            cell, n = known["value"], known.get("n")
-            remarks = self._texts(known.get("remarks", []), place)
-        if isinstance(cell, bool) or not isinstance(cell, int | float):
-            raise self._wrong(place, f"{cell!r} is not a number")
-        return cell, n, remarks
 
-    def _column(self, value: Any, place: str) -> tuple[Setting, bool, tuple[str, ...]]:
-        words = dict.fromkeys(("protocol", "dimension", "revision"), str)
-        more = {**words, "orders": int, "n": int, "labels": list, "inferred": bool, "remarks": list}
-        column = self._keys(value, place, dict.fromkeys(("task", "part", "metric"), str), more)
-        remarks = self._texts(column.pop("remarks", []), place)
-        inferred = column.pop("inferred", False)
-        setting = Setting(**{**column, "labels": self._texts(column.get("labels", []), place)})
-        for name, here, allowed in (
-            ("metric", [setting.metric], {*METRICS, MEAN}),
-            ("protocol", [setting.protocol] if setting.protocol else [], set(PROTOCOLS)),
-            ("label", setting.labels, set(TRUTHS)),
-            ("number of orders", [setting.orders], {0, 1, 2}),
-        ):
-            for each in here:
-                if each not in allowed:
-                    raise self._wrong(place, f"the {name} {each!r} is not known")
-        return setting, inferred, remarks
+def _refuse_duplicates(rows: Sequence[Published]) -> None:
+    seen = set()
+    for row in rows:
+        key = (row.judge, row.table, replace(row.setting, n=None))
+        if key in seen:
+            raise ValueError(f"{row.table}: {row.judge} occurs twice in one column")
+        seen.add(key)
 
-    def _keys(self, value: Any, place: str, needed: Mapping[str, Any], more: Mapping[str, Any] | None = None) -> Any:
-        """Check that a mapping has these keys with values of these types, and no others; None: any type."""
-        if not isinstance(value, dict):
-            raise self._wrong(place, "a mapping is expected")
-        kinds = {**needed, **(more or {})}
-        for key, each in value.items():
-            if key not in kinds:
-                raise self._wrong(place, f"the key `{key}` is not known")
-            kind = kinds[key]
-            if kind is not None and (not isinstance(each, kind) or (kind is int and isinstance(each, bool))):
-                raise self._wrong(place, f"`{key}` is not of type {kind.__name__}")
-        for key in needed:
-            if key not in value:
-                raise self._wrong(place, f"the key `{key}` is missing")
-        return dict(value)
 
-    def _texts(self, value: Any, place: str) -> tuple[str, ...]:
-        if not all(isinstance(each, str) and each for each in value):
-            raise self._wrong(place, "a list of texts is expected")
-        return tuple(value)
-
-    def _wrong(self, place: str, problem: str) -> DataError:
-        where = f"{self.where}: {place}" if place else self.where
-        return DataError(f"{where}: {problem}.", next_step="Correct the file; its first lines say what it holds.")
+def _check_column(column: _Column, place: str) -> None:
+    for name, values, known in (
+        ("metric", (column.metric,), {*METRICS, MEAN}),
+        ("protocol", (column.protocol,), {*PROTOCOLS, ""}),
+        ("label", column.labels, {*TRUTHS}),
+    ):
+        for value in values:
+            if value not in known:
+                raise ValueError(f"{place}: unknown {name} {value!r}")

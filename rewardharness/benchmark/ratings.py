@@ -1,12 +1,12 @@
-"""Reads what people said of single edits, as ImagenHub publishes it, and correlates a judge with it.
+"""Human ratings of single edits in the format of ImagenHub, and their correlation with a judge.
 
-A folder holds one table per rater, `<task>_rater1.tsv` or `rater1.tsv`, ...; the first column names the item, every
-other column an editor, except `NOT_EDITORS`, and a cell holds `[SC, PQ]`: semantic consistency and perceptual quality,
-each 0, 0.5 or 1 (arXiv 2310.01596; spaces within a cell do not matter). Overall is the geometric mean sqrt(SC * PQ), as
-in VIEScore (arXiv 2312.14867), and an edit's human score is the mean of that over all raters.
+A folder has one table per rater, `<task>_rater1.tsv` or `rater1.tsv`, ...; the first column holds the item, and every
+other column, except `NOT_EDITORS`, is an editor. A cell holds `[SC, PQ]`: semantic consistency and perceptual quality,
+each 0, 0.5 or 1 (arXiv 2310.01596; spaces are ignored). The overall rating is the geometric mean sqrt(SC * PQ), as in
+VIEScore (arXiv 2312.14867), and the human score of an edit is its mean over all raters.
 
-A cell that cannot be read is named with file, row and column. Its edit then has no human score, since a mean of fewer
-raters is not the same thing; it is left out of means and correlations, and counted.
+An invalid cell is reported with file, row and column. Its edit has no human score, since a mean of fewer raters is not
+comparable; it is left out of means and correlations, and counted.
 """
 
 import csv
@@ -28,13 +28,13 @@ from rewardharness.judging.report import wilson
 from rewardharness.schema import Interval, Json
 
 STEPS: tuple[float, ...] = (0.0, 0.5, 1.0)
-"""What a rater could give."""
+"""Allowed ratings."""
 
 Edit = tuple[str, str]
 """Editor and item."""
 
 NOT_EDITORS = frozenset({"schema_version", "schema", "version", "timestamp", "comment", "comments", "note", "notes"})
-"""Columns of a table, in lower case, that are about the table or the rater."""
+"""Columns, in lower case, that describe the table or the rater."""
 
 _CELL = re.compile(r"\[\s*([0-9.]{1,8})\s*,\s*([0-9.]{1,8})\s*\]")
 _RATER = re.compile(r"(?:(.+)_)?rater([1-9][0-9]{0,3})\.tsv")
@@ -44,12 +44,12 @@ _SHOWN = 3
 
 @dataclass(frozen=True)
 class Cell:
-    """One rater on one edit."""
+    """Rating of one edit by one rater."""
 
     consistency: float
-    """SC: how far the edit is what was asked for; 0, 0.5 or 1."""
+    """SC: instruction following; 0, 0.5 or 1."""
     quality: float
-    """PQ: how natural it looks; 0, 0.5 or 1."""
+    """PQ: visual quality; 0, 0.5 or 1."""
 
     @property
     def overall(self) -> float:
@@ -59,7 +59,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class BrokenCell:
-    """A cell that cannot be read."""
+    """An invalid cell."""
 
     file: str
     row: int
@@ -68,7 +68,7 @@ class BrokenCell:
     column: str
     """The editor."""
     text: str
-    """What stands there; empty for a missing cell."""
+    """The text; empty for a missing cell."""
 
     def __str__(self) -> str:
         return f"{self.file}, row {self.row} ({self.item}), column {self.column}: {self.text!r} is not [SC, PQ]"
@@ -76,7 +76,7 @@ class BrokenCell:
 
 @dataclass(frozen=True)
 class Ratings:
-    """What all raters said of all edits of one task."""
+    """Ratings of all edits of one task by all raters."""
 
     task: str
     editors: tuple[str, ...]
@@ -84,11 +84,11 @@ class Ratings:
     items: tuple[str, ...]
     """In the order of the first table."""
     raters: Mapping[int, Mapping[Edit, Cell]]
-    """Per rater, by the number in the name of the table; a broken cell is not there."""
+    """Valid cells by rater; the key is the number in the name of the table."""
     broken: tuple[BrokenCell, ...]
 
     def human(self) -> dict[Edit, float]:
-        """Human score per edit: mean over raters of the overall, for edits that all of them rated."""
+        """Return the human score per edit that all raters rated: the mean of the overall rating."""
         edits = ((editor, item) for editor in self.editors for item in self.items)
         return {
             edit: fmean(rater[edit].overall for rater in self.raters.values())
@@ -97,7 +97,7 @@ class Ratings:
         }
 
     def means(self) -> dict[str, float | None]:
-        """Mean human score per editor, in [0, 1]; None for an editor without any."""
+        """Return the mean human score per editor, in [0, 1]; None for an editor without scores."""
         known = self.human()
         means: dict[str, float | None] = {}
         for editor in self.editors:
@@ -106,10 +106,9 @@ class Ratings:
         return means
 
     def mean_intervals(self) -> dict[str, tuple[int, Interval | None]]:
-        """How many edits of each editor a mean is over, and its interval.
+        """Return the number of edits of each editor, and the interval of their mean.
 
-        Bootstrap over items; where all of them came out alike, of which a bootstrap knows nothing but that, Wilson's,
-        which is wider than need be for scores in [0, 1].
+        The interval is a bootstrap over items; if all scores are equal, Wilson's, which is conservative.
         """
         known = self.human()
         values = {
@@ -118,23 +117,22 @@ class Ratings:
         return {editor: (len(each), _mean_interval(each)) for editor, each in values.items()}
 
     def correlate(self, scores: Mapping[Edit, float | None], weights: Weights = "equal") -> Correlation:
-        """Correlate a judge's scores with the human ones, per editor and averaged.
+        """Correlate scores of a judge with human scores, per editor and averaged.
 
         Args:
-            scores: A score per editor and item on any scale, higher is better; None, or nothing, where there is no
-                judgment. Edits without a human score are not asked for.
+            scores: Score per editor and item on any scale, higher is better; None or missing without a judgment.
             weights: How editors are averaged.
         """
         human = self.human()
         return correlate((Rating(edit[0], scores.get(edit), value) for edit, value in human.items()), weights)
 
     def between_humans(self, weights: Weights = "equal") -> dict[str, Correlation]:
-        """Correlate people with people: the row that a judge's correlation is to be read beside.
+        """Correlate raters with each other, as a reference for the correlation of a judge.
 
         Returns:
-            `rater K against the others`: each rater against the mean of the others, the nearest to a judge against the
-            mean of all. `rater K against L`: two single raters. Where one side rated all edits of an editor alike, or
-            nearly all, there is no correlation, and the editor's name stands under `undefined`.
+            `rater K against the others`: each rater against the mean of the others, which is closest to a judge against
+            the mean of all. `rater K against L`: two single raters. If one side gave nearly all edits of an editor the
+            same score, the correlation is not defined, and the editor is in `undefined`.
         """
         return {
             name: correlate((rating for _, rating in self._between(one, others)), weights)
@@ -142,7 +140,7 @@ class Ratings:
         }
 
     def between_intervals(self) -> dict[str, Interval | None]:
-        """Intervals of the means of `between_humans`, by the jackknife over items with all their edits."""
+        """Return intervals of the means of `between_humans`: a jackknife over items with all their edits."""
         found = {}
         for name, one, others in self._sides():
             rated = self._between(one, others)
@@ -150,14 +148,14 @@ class Ratings:
         return found
 
     def _sides(self) -> Iterator[tuple[str, int, Sequence[int]]]:
-        """Who is held against whom."""
+        """Yield name, rater and other raters of each comparison."""
         for one in self.raters if len(self.raters) > 2 else ():
             yield f"rater {one} against the others", one, [other for other in self.raters if other != one]
         for one, other in combinations(self.raters, 2):
             yield f"rater {one} against {other}", one, [other]
 
     def _between(self, one: int, others: Sequence[int]) -> list[tuple[str, Rating]]:
-        """What one rater and the others said of each edit that all of them rated, with its item."""
+        """Return ratings by one rater and by the others of the edits that all of them rated, with the items."""
         mine, theirs = self.raters[one], [self.raters[other] for other in others]
         return [
             (edit[1], Rating(edit[0], cell.overall, fmean(rater[edit].overall for rater in theirs)))
@@ -166,7 +164,7 @@ class Ratings:
         ]
 
     def to_json(self) -> Json:
-        """Put it into JSON: counts, means with n and interval, and what cannot be read, without the cells."""
+        """Return counts, means with n and interval, and invalid cells as JSON."""
         means, spans = self.means(), self.mean_intervals()
         among, around = self.between_humans(), self.between_intervals()
         return {
@@ -201,14 +199,14 @@ def read_ratings(folder: Path) -> Ratings:
     """Read the tables of all raters of one task.
 
     Args:
-        folder: Holds `<task>_rater1.tsv` and so on, as in ImagenHub; tables of several tasks are refused. Tables
-            without a task in their name belong to the task that the folder is named after.
+        folder: Folder with `<task>_rater1.tsv` and so on, of one task, as in ImagenHub. Tables without a task in their
+            name belong to the task with the name of the folder.
 
     Raises:
-        DataError: If there are no tables, or they do not hold the same editors and items, each once.
+        DataError: If there are no tables, or their editors and items differ or are not unique.
     """
     if not folder.is_dir():
-        raise DataError(f"{folder} is not a folder.", next_step="Name the folder that holds *_rater1.tsv.")
+        raise DataError(f"{folder} is not a folder.", next_step="Give the folder with *_rater1.tsv.")
     found = sorted(
         ((match[1] or folder.resolve().name, int(match[2])), path)
         for path in folder.iterdir()
@@ -219,7 +217,7 @@ def read_ratings(folder: Path) -> Ratings:
         what = f"tables of several tasks: {', '.join(tasks[:_SHOWN])}" if tasks else "no *_rater1.tsv or rater1.tsv"
         below = sorted(path.parent.name for path in folder.glob("*/*rater1.tsv"))
         named = f": {', '.join(below[:_SHOWN])}{', ...' if len(below) > _SHOWN else ''}" if below else ""
-        raise DataError(f"{folder} holds {what}.", next_step=f"Name the folder of one task{named}.")
+        raise DataError(f"{folder} holds {what}.", next_step=f"Give the folder of one task{named}.")
     tables = [_read_table(path) for _, path in found]
     first = tables[0]
     for table in tables[1:]:
@@ -235,7 +233,7 @@ def read_ratings(folder: Path) -> Ratings:
 
 @dataclass(frozen=True)
 class _Table:
-    """What one rater said."""
+    """Table of one rater."""
 
     name: str
     editors: tuple[str, ...]
@@ -245,7 +243,7 @@ class _Table:
 
 
 def parse_cell(text: str) -> Cell | None:
-    """Read `[SC, PQ]`; None for anything else, such as a third number or one that no rater could give."""
+    """Parse `[SC, PQ]`; return None for anything else, such as other numbers than 0, 0.5 and 1."""
     match = _CELL.fullmatch(text.strip())
     if match is None or match[1] not in _NUMBERS or match[2] not in _NUMBERS:
         return None
@@ -293,9 +291,9 @@ def _refuse_twice(path: Path, names: Iterable[str]) -> None:
 
 def _refuse_different(one: _Table, other: _Table) -> None:
     for what, here, there in (("editors", one.editors, other.editors), ("items", one.items, other.items)):
-        odd = sorted(set(here) ^ set(there))
-        if odd:
+        differing = sorted(set(here) ^ set(there))
+        if differing:
             raise DataError(
-                f"{one.name} and {other.name} do not hold the same {what}: {', '.join(odd[:_SHOWN])}.",
+                f"{one.name} and {other.name} do not hold the same {what}: {', '.join(differing[:_SHOWN])}.",
                 next_step="Every rater's table needs every editor and every item.",
             )

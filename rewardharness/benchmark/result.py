@@ -1,13 +1,10 @@
-"""Puts together what a run came to.
-
-Everything here is a pure function of what a run folder holds, so a report needs neither the data nor a judge.
-"""
+"""The result of a run, computed from its folder. Neither the data nor a judge is needed."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from statistics import fmean
-from typing import Any
+from typing import Any, Literal
 
 from rewardharness.benchmark.answers import QuestionAnswer, read_answer
 from rewardharness.benchmark.calibration import GradedJudgment, calibration_json
@@ -24,50 +21,50 @@ from rewardharness.judging.report import BAD_ROW
 from rewardharness.schema import Json, Judgment, Usage
 
 OF_NO_PART = "of no part"
-"""What stands for the part of bad rows where there are several: what would say it is in the label."""
+"""Part of invalid rows if there are several parts: it depends on the label, which is not known."""
 
 
-def read_parts(exam: Json) -> dict[str, TaskPart]:
-    """Read the parts back from what a run folder says."""
+def read_parts(data: Json) -> dict[str, TaskPart]:
+    """Read the parts of a task from a run folder."""
     made = {}
-    for value in exam["parts"]:
+    for value in data["parts"]:
         group = Group(**value["group"]) if value["group"] else None
         made[value["name"]] = TaskPart(**{**value, "labels": tuple(value["labels"]), "group": group})
     return made
 
 
-def make_sheet(exam: Json, judgments: Mapping[str, Judgment]) -> AnswerSheet:
-    """Read what a contender replied off its judgments."""
-    parts = read_parts(exam)
-    questions = [Question.from_json(value) for value in exam["questions"]]
-    replies = tuple(read_answer(each, judgments, parts[each.part].ties) for each in questions)
-    return AnswerSheet(parts, exam["protocol"], tuple(exam["task"]["metrics"]), replies)
+def make_sheet(data: Json, judgments: Mapping[str, Judgment]) -> AnswerSheet:
+    """Read the answers of an entry from its judgments."""
+    parts = read_parts(data)
+    questions = [Question.from_json(value) for value in data["questions"]]
+    replies = tuple(read_answer(question, judgments, parts[question.part].ties) for question in questions)
+    return AnswerSheet(parts, data["protocol"], tuple(data["task"]["metrics"]), replies)
 
 
 def summary(sheet: AnswerSheet, judgments: Mapping[str, Judgment], wanted: Iterable[str], skipped: int = 0) -> Json:
-    """Say how judging itself went: coverage, failures by code, both orders, usage.
+    """Summarize judging: coverage, failures by code, position consistency, usage.
 
     Args:
-        sheet: The replies.
-        judgments: By item.
-        wanted: The items.
-        skipped: Rows that were left out by choice. Each counts as one item that was not judged, whatever the protocol.
+        sheet: The answers.
+        judgments: Judgments by item.
+        wanted: Ids of the items.
+        skipped: Skipped rows. Each counts as one item that was not judged, under any protocol.
     """
     items = set(wanted)
     total = len(items) + skipped
     known = [judgment for name, judgment in judgments.items() if name in items]
-    failures = Counter(each.failure.code for each in known if each.failure is not None)
+    failures = Counter(judgment.failure.code for judgment in known if judgment.failure is not None)
     failures += Counter({BAD_ROW: skipped})
-    tried = [each.position_consistent for each in known if each.position_consistent is not None]
-    usage = sum((each.usage for each in known), Usage())
-    judged = sum(each.judged for each in known)
+    tried = [judgment.position_consistent for judgment in known if judgment.position_consistent is not None]
+    usage = sum((judgment.usage for judgment in known), Usage())
+    judged = sum(judgment.judged for judgment in known)
     return {
         "items": total,
         "judged": judged,
         "coverage": judged / total if total else None,
         "failures": dict(sorted(failures.items())),
         "missing": len(items) - len(known),
-        "protocols": sorted({each.protocol for each in known}),
+        "protocols": sorted({judgment.protocol for judgment in known}),
         "position_consistency": sum(tried) / len(tried) if tried else None,
         "both_orders": _both_orders(sheet),
         "usage": {**asdict(usage), "seconds": round(usage.seconds, 3)},
@@ -75,155 +72,159 @@ def summary(sheet: AnswerSheet, judgments: Mapping[str, Judgment], wanted: Itera
 
 
 def _both_orders(sheet: AnswerSheet) -> Json | None:
-    """How often the answer is the same whichever candidate comes first, where both orders are asked."""
+    """Return how often the answers in both presentation orders agree; None if only one order was judged."""
     pairs: dict[str, dict[str, QuestionAnswer]] = {}
-    for each in sheet.counting:
-        if each.question.order and each.question.truth in TWO_WAY:
-            pairs.setdefault(each.question.id.rpartition("|")[0], {})[each.question.order] = each
+    for reply in sheet.counting:
+        if reply.question.order and reply.question.truth in TWO_WAY:
+            pairs.setdefault(reply.question.id.rpartition("|")[0], {})[reply.question.order] = reply
     if not pairs:
         return None
-    found = both_orders(
+    score = both_orders(
         BothOrderAnswers(name, str(two[FORWARD].question.truth), _two_way(two[FORWARD]), _two_way(two[REVERSE]))
         for name, two in pairs.items()
         if len(two) == 2
     )
-    return {"same": found.same, "tried": found.tried, "consistency": found.position_consistency}
+    return {"same": score.same, "tried": score.tried, "consistency": score.position_consistency}
 
 
-def _two_way(each: QuestionAnswer) -> str | None:
-    return each.choice if each.choice in (*TWO_WAY, None) else UNDECIDED
+def _two_way(reply: QuestionAnswer) -> str | None:
+    return reply.choice if reply.choice in (*TWO_WAY, None) else UNDECIDED
 
 
 def graded_judgments(sheet: AnswerSheet, judgments: Mapping[str, Judgment]) -> list[GradedJudgment]:
-    """Confidence and agreement of every reply about a preference."""
+    """Return confidence and correctness of every answer about a preference."""
     made = []
-    for each in sheet.counting:
-        if not isinstance(each.question.truth, str):
+    for reply in sheet.counting:
+        if not isinstance(reply.question.truth, str):
             continue
-        names = {item for item, _ in each.question.asks}
+        names = {item for item, _ in reply.question.asks}
         judgment = judgments.get(next(iter(names))) if len(names) == 1 else None
-        sure = judgment.confidence if judgment is not None and each.choice is not None else None
-        margin = abs(each.margin) if each.margin is not None and each.choice is not None else None
+        confidence = judgment.confidence if judgment is not None and reply.choice is not None else None
+        margin = abs(reply.margin) if reply.margin is not None and reply.choice is not None else None
         made.append(
             GradedJudgment(
-                each.question.id, credit(sheet.parts[each.question.part], each), sure, margin, each.question.category
+                reply.question.id,
+                credit(sheet.parts[reply.question.part], reply),
+                confidence,
+                margin,
+                reply.question.category,
             )
         )
     return made
 
 
 def compared_examples(sheet: AnswerSheet, part: str) -> tuple[ComparedExample, ...]:
-    """What every question of a part came to, for a paired comparison.
+    """Return the result of every question of a part, for a paired comparison.
 
-    Where both orders are asked they are one outcome, under the id of the first: the mean of the two, and none where one
-    of them failed. Two answers about one pair are no more evidence than one.
+    Both presentation orders of a pair are one result under the id of the first, since they are not independent: their
+    mean, or None if one of them failed.
     """
     pairs: dict[str, list[QuestionAnswer]] = {}
-    for each in sheet.counting:
-        if each.question.part == part and isinstance(each.question.truth, str):
-            pairs.setdefault(each.question.pair, []).append(each)
-    found = []
+    for reply in sheet.counting:
+        if reply.question.part == part and isinstance(reply.question.truth, str):
+            pairs.setdefault(reply.question.pair, []).append(reply)
+    results = []
     for replies in pairs.values():
         question = replies[0].question
-        credits = [value for each in replies if (value := credit(sheet.parts[part], each)) is not None]
+        credits = [value for reply in replies if (value := credit(sheet.parts[part], reply)) is not None]
         mean = fmean(credits) if len(credits) == len(replies) else None
-        found.append(ComparedExample(question.id, str(question.truth), mean, question.cluster))
-    return tuple(found)
+        results.append(ComparedExample(question.id, str(question.truth), mean, question.cluster))
+    return tuple(results)
 
 
-def paired_run(name: str, exam: Json, sheet: AnswerSheet, part: str) -> ComparedRun:
-    """Put a contender into the form that is compared, question by question."""
+def paired_run(name: str, data: Json, sheet: AnswerSheet, part: str) -> ComparedRun:
+    """Return the results of an entry in the form that `compare` takes."""
     labels = "/".join(sheet.parts[part].labels)
     return ComparedRun(
-        name, f"{exam['task']['name']}, {part}", f"exact, {labels}", exam["protocol"], compared_examples(sheet, part)
+        name, f"{data['task']['name']}, {part}", f"exact, {labels}", data["protocol"], compared_examples(sheet, part)
     )
 
 
 def make_result(
-    exam: Json,
-    contenders: Sequence[Json],
+    data: Json,
+    entries: Sequence[Json],
     judgments: Mapping[str, Mapping[str, Judgment]],
     rules: Mapping[str, Mapping[str, TieRule]] | None = None,
 ) -> Json:
-    """Count everything that a run came to.
+    """Compute the result of a run.
 
     Args:
-        exam: What was asked, as `Exam.to_json` wrote it.
-        contenders: Who answered, as `Contender.to_json` wrote them; the first is whom the run is about.
-        judgments: By contender, then by item.
-        rules: Thresholds of ties by contender and part, fitted on other data.
+        data: Items and questions, as `BenchmarkData.to_json` returns them.
+        entries: The entries, as `BenchmarkEntry.to_json` returns them; the judge of the run is the first.
+        judgments: Judgments by entry and item.
+        rules: Tie thresholds by entry and part, fitted on other data.
     """
-    wanted = {item for question in exam["questions"] for item, _ in question["asks"]}
-    sheets = {each["key"]: make_sheet(exam, judgments.get(each["key"], {})) for each in contenders}
-    # A sample is drawn of what can be used, so bad rows are no part of it; they are said beside it.
-    skipped = 0 if exam["sampled"] else exam.get("skipped_rows", {"n": 0})["n"]
+    wanted = {item for question in data["questions"] for item, _ in question["asks"]}
+    sheets = {entry["key"]: make_sheet(data, judgments.get(entry["key"], {})) for entry in entries}
+    # A sample is drawn from valid rows; skipped rows are reported next to it.
+    skipped = 0 if data["sampled"] else data.get("skipped_rows", {"n": 0})["n"]
     rows = []
-    for each in contenders:
-        key, sheet = each["key"], sheets[each["key"]]
+    for entry in entries:
+        key, sheet = entry["key"], sheets[entry["key"]]
         known = judgments.get(key, {})
         rows.append(
             {
-                **each,
+                **entry,
                 **summary(sheet, known, wanted, skipped),
                 "numbers": [one.to_json() for one in numbers(sheet, (rules or {}).get(key))],
-                **(calibration_json(graded_judgments(sheet, known)) if not exam["scores"] else {}),
-                "against": _against(exam, contenders[0], each, sheets) if each is not contenders[0] else [],
+                **(calibration_json(graded_judgments(sheet, known)) if not data["scores"] else {}),
+                "against": _against(data, entries[0], entry, sheets) if entry is not entries[0] else [],
             }
         )
-    about = {key: value for key, value in exam.items() if key != "questions"}
-    return {**about, "counted": _counted(exam), "rows": rows, "published": _published(exam, rows[0]) if rows else []}
+    about = {key: value for key, value in data.items() if key != "questions"}
+    return {**about, "counted": _counted(data), "rows": rows, "published": _published(data, rows[0]) if rows else []}
 
 
-def _published(exam: Json, row: Json) -> list[Json]:
-    """What others published, beside each number of the judge that the run is about."""
-    pairwise = exam["protocol"] == "both-orders"
-    orders = 2 if pairwise or row["position_consistency"] is not None else 1
-    found = []
+def _published(data: Json, row: Json) -> list[Json]:
+    """Return published numbers for each number of the judge of the run."""
+    pairwise = data["protocol"] == "both-orders"
+    orders: Literal[1, 2] = 2 if pairwise or row["position_consistency"] is not None else 1
+    results = []
     for number in row["numbers"]:
         setting = Setting(
-            exam["task"]["name"],
+            data["task"]["name"],
             number["part"],
             number["metric"],
-            exam["protocol"],
+            data["protocol"],
             number["dimension"],
             tuple(number["labels"]),
             orders,
             number["n"] // 2 if pairwise else number["n"],
-            exam["revision"],
+            data["revision"],
         )
         others = [each.to_json() for each in compare_published(setting)]
         if others:
             named = {key: number[key] for key in ("part", "dimension", "metric", "name", "value", "interval", "n")}
-            found.append({**named, "rows": others})
-    return found
+            results.append({**named, "rows": others})
+    return results
 
 
-def _against(exam: Json, first: Json, other: Json, sheets: Mapping[str, AnswerSheet]) -> list[Json]:
-    """The judge of the run against another contender, part by part, on the questions that both answered."""
-    found = []
+def _against(data: Json, first: Json, other: Json, sheets: Mapping[str, AnswerSheet]) -> list[Json]:
+    """Compare the judge of the run with another entry, part by part, on the questions that both answered."""
+    results = []
     for part in sheets[first["key"]].parts:
-        mine = paired_run(label(first), exam, sheets[first["key"]], part)
+        mine = paired_run(label(first), data, sheets[first["key"]], part)
         if mine.outcomes:
-            compared = compare(paired_run(label(other), exam, sheets[other["key"]], part), mine).to_json()
+            compared = compare(paired_run(label(other), data, sheets[other["key"]], part), mine).to_json()
             fixed, broken = len(compared.pop("fixed")), len(compared.pop("broken"))
-            found.append({"part": part, **compared, "better": fixed, "worse": broken})
-    return found
+            results.append({"part": part, **compared, "better": fixed, "worse": broken})
+    return results
 
 
-def label(contender: Mapping[str, Any]) -> str:
-    """Name a contender for a table."""
-    return contender["name"] if contender["role"] == "baseline" else f"{contender['name']}, {contender['library']}"
+def label(entry: Mapping[str, Any]) -> str:
+    """Return the display name of an entry."""
+    return entry["name"] if entry["role"] == "baseline" else f"{entry['name']}, {entry['library']}"
 
 
-def _counted(exam: Json) -> list[Json]:
-    """How many rows of each part count (two questions each in both orders), and why the others do not."""
-    found: dict[str, Counter[str]] = {part["name"]: Counter() for part in exam["parts"]}
-    for value in exam["questions"]:
+def _counted(data: Json) -> list[Json]:
+    """Return how many questions of each part count, and why the others do not."""
+    tallies: dict[str, Counter[str]] = {part["name"]: Counter() for part in data["parts"]}
+    for value in data["questions"]:
         reason = value["excluded"] or ("no label" if value["truth"] is None else "")
-        found[value["part"]][reason] += 1
-    for problem in exam["problems"]:
+        tallies[value["part"]][reason] += 1
+    for problem in data["problems"]:
         if problem["consequence"] == NOT_JUDGED:
-            found.setdefault(problem["part"], Counter())[problem["code"]] += problem["n"]
+            tallies.setdefault(problem["part"], Counter())[problem["code"]] += problem["n"]
     return [
         {
             "part": name or OF_NO_PART,
@@ -231,5 +232,5 @@ def _counted(exam: Json) -> list[Json]:
             "counted": tally[""],
             "left_out": {reason: n for reason, n in sorted(tally.items()) if reason},
         }
-        for name, tally in found.items()
+        for name, tally in tallies.items()
     ]

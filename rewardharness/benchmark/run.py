@@ -1,12 +1,12 @@
-"""Judges the items of an exam with one or several judges, resumably.
+"""Judging of the items of a benchmark with one or several entries, resumably.
 
 A run folder holds
 
     run.json          the manifest: task, data, protocol, sample, the judge that it is about
-    exam.json         what was asked, so that a report needs neither the data nor a judge
-    contenders.json   who answered: the judge, the same without a Library, baselines; `evolved_on` is true where the
-                      Library was evolved on these very data
-    results.jsonl     one line per judgment, appended; a contender that is added later adds its lines
+    exam.json         items and questions, so that a report needs neither the data nor a judge
+    contenders.json   the entries: the judge, the same without a Library, baselines; `evolved_on` is true if the
+                      Library was evolved on the same data
+    results.jsonl     one line per judgment, appended; entries can be added later
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from rewardharness.benchmark.items import BenchmarkData
+from rewardharness.benchmark.items import BenchmarkData, BenchmarkItem
 from rewardharness.errors import DataError, RunError
 from rewardharness.files import content_id, read_json, read_jsonl, write_json
 from rewardharness.judging.evaluate import evaluate
@@ -30,7 +30,7 @@ from rewardharness.schema import Example, Json, Judgment
 DATA_FILE = "exam.json"
 ENTRIES_FILE = "contenders.json"
 COMMAND = "benchmark"
-"""The command in the manifest of a run."""
+"""Job type in the manifest of a run."""
 
 Role = Literal["judge", "empty", "baseline"]
 
@@ -40,23 +40,23 @@ class BenchmarkEntry:
     """One row of the table: a judge with a Library."""
 
     role: Role
-    """`judge`: whom the run is about. `empty`: the same without a Library. `baseline`: someone to compare with."""
+    """`judge`: the judge of the run. `empty`: the same without a Library. `baseline`: a further judge."""
     library: Library
     library_name: str
-    """How people call the Library."""
+    """Display name of the Library."""
     open: Callable[[bool], Judge]
-    """Opens the judge; told whether ties are among the labels. The judge of a release does not go by that."""
+    """Opens the judge. The argument says whether the labels have ties; the judge of a release ignores it."""
     release: str = ""
-    """Hash of the release that fixes the judge and how it judges; empty where none does. A row without a Library has
-    the settings of the release, and is not the release."""
+    """Hash of the release that fixes judge and settings; empty without one. An entry without a Library has the settings
+    of the release, and is not the release."""
     release_ties: bool = False
-    """Whether that release has `tie` among its answers, whatever the labels have."""
+    """Whether the release predicts ties, independent of the labels."""
     release_data: frozenset[str] = frozenset()
-    """As in `Release.evolved_on`: the Library of a release has no lineage."""
+    """As in `Release.evolved_on`. The Library of a release has no lineage."""
 
     @cached_property
     def identity(self) -> JudgeIdentity:
-        """Its identity without ties, which the parts of a task decide."""
+        """The identity of the judge without ties, which depend on the parts of a task."""
         return JudgeIdentity.of(self.open(False), self.library, self.release or None)
 
     @property
@@ -68,125 +68,145 @@ class BenchmarkEntry:
 
     @cached_property
     def key(self) -> str:
-        """Names the contender in a run folder."""
+        """Key of the entry in a run folder."""
         return content_id(self._row)[:12]
 
     @cached_property
     def evolved_on(self) -> frozenset[str]:
-        """Digests of the data that its Library was evolved on, as far as they are known."""
+        """Known digests of the data that the Library was evolved on."""
         return self.release_data | data_digests(self.library.lineage)
 
     def to_json(self) -> Json:
-        """Put it into JSON."""
+        """Return the entry as JSON."""
         ties = {"release_ties": self.release_ties} if self.release else {}
         return {"key": self.key, "role": self.role, "library": self.library_name, **self._row, **ties}
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What judging is expected to cost, said before anything is spent."""
+    """Cost estimate of a benchmark."""
 
     judgments: int
     known: int
-    """Judgments that the run folder holds already."""
+    """Judgments that the run folder already holds."""
     requests: int
-    """Requests to models for the others, at least: Tools and retries come on top, remembered answers cost none."""
+    """Minimum number of requests to models for the others; Tools and retries need more, cached answers none."""
 
 
-def estimate(exam: BenchmarkData, contenders: Sequence[BenchmarkEntry], known: Mapping[str, Any]) -> Cost:
-    """Count what is left to judge, and the requests that takes."""
+def estimate(data: BenchmarkData, entries: Sequence[BenchmarkEntry], known: Mapping[str, Any]) -> Cost:
+    """Count what is left to judge, and the requests that it takes."""
     left = requests = 0
-    for contender in contenders:
-        judge = contender.open(False)
-        for name, item in exam.items.items():
-            if line_id(contender.key, name) not in known:
-                left += 1
-                requests += judge.estimate_cost(item.example)
-    total = len(exam.items) * len(contenders)
+    for entry in entries:
+        judge = entry.open(False)
+        for item in missing(data, entry, known):
+            left += 1
+            requests += judge.estimate_cost(item.example)
+    total = len(data.items) * len(entries)
     return Cost(total, total - left, requests)
 
 
+def missing(
+    data: BenchmarkData, entry: BenchmarkEntry, known: Mapping[str, Any], retry: bool = False
+) -> list[BenchmarkItem]:
+    """Return the items that an entry has not judged.
+
+    Args:
+        data: All items.
+        entry: The entry.
+        known: Result lines by id.
+        retry: Whether judgments that failed count as missing.
+    """
+
+    def judged(line: Json | None) -> bool:
+        return line is not None and not (retry and judgment_from_json(line, steps=False).failure)
+
+    return [item for name, item in data.items.items() if not judged(known.get(line_id(entry.key, name)))]
+
+
+def count_missing(
+    data: BenchmarkData, entries: Sequence[BenchmarkEntry], known: Mapping[str, Any], retry: bool = False
+) -> int:
+    """Count the judgments that are left to make; see `missing`."""
+    return sum(len(missing(data, entry, known, retry)) for entry in entries)
+
+
 def line_id(key: str, item: str) -> str:
-    """Id of a result line."""
+    """Return the id of a result line."""
     return f"{key}/{item}"
 
 
-def manifest(exam: BenchmarkData, contender: BenchmarkEntry) -> Json:
-    """Say what a run is about: it goes on only while all of this stays the same."""
+def manifest(data: BenchmarkData, entry: BenchmarkEntry) -> Json:
+    """Return the manifest of a run, which must be unchanged for it to resume."""
     return {
         "command": COMMAND,
-        "task": exam.task.name,
-        "task_digest": exam.task.digest,
-        "data": exam.digest,
-        "task_protocol": exam.protocol,
-        "sampled": list(exam.sampled) if exam.sampled else None,
-        "judge_name": contender.identity.judge,
-        "judge_protocol": contender.identity.protocol,
-        "judge_revision": contender.identity.judge_revision,
-        "library_id": contender.library.id,
-        **({"release": contender.release} if contender.release else {}),
+        "task": data.task.name,
+        "task_digest": data.task.digest,
+        "data": data.digest,
+        "task_protocol": data.protocol,
+        "sampled": list(data.sampled) if data.sampled else None,
+        "judge_name": entry.identity.judge,
+        "judge_protocol": entry.identity.protocol,
+        "judge_revision": entry.identity.judge_revision,
+        "library_id": entry.library.id,
+        **({"release": entry.release} if entry.release else {}),
     }
 
 
 def judge_benchmark(
     run: RunFolder,
-    exam: BenchmarkData,
-    contenders: Sequence[BenchmarkEntry],
+    data: BenchmarkData,
+    entries: Sequence[BenchmarkEntry],
     *,
     concurrency: Callable[[Judge], int],
     on_judgment: Callable[[BenchmarkEntry, Judgment], None] | None = None,
     retry: bool = False,
     should_stop: Callable[[], bool] | None = None,
 ) -> None:
-    """Judge whatever the run folder does not hold yet.
+    """Judge what the run folder does not hold yet.
 
     Args:
         run: The run folder, open.
-        exam: What is judged.
-        contenders: By whom, in the order of the table.
-        concurrency: How many examples are under way at once with a judge.
-        on_judgment: Called for each judgment after it was written.
+        data: Items to judge.
+        entries: The entries, in the order of the table.
+        concurrency: Returns the number of examples that a judge judges at the same time.
+        on_judgment: Called for each judgment after it is written.
         retry: Judge again what could not be judged before.
-        should_stop: Asked before each new example; when it says True, no new one is begun.
+        should_stop: Called before each example; no further example starts once it returns True.
     """
-    write_json(run.path / DATA_FILE, exam.to_json())
-    _keep_contenders(run.path, contenders, exam.dataset)
+    write_json(run.path / DATA_FILE, data.to_json())
+    _write_entries(run.path, entries, data.dataset)
     known = run.results()
-    done = {name for name, line in known.items() if not (retry and judgment_from_json(line).failure)}
-    for contender in contenders:
+    for entry in entries:
+        items = missing(data, entry, known, retry)
         for ties in (False, True):
             if should_stop is not None and should_stop():
                 return
-            left = [
-                item.example
-                for name, item in exam.items.items()
-                if item.ties == ties and line_id(contender.key, name) not in done
-            ]
+            left = [item.example for item in items if item.ties == ties]
             if left:
-                _judge(run, contender, left, ties, concurrency, on_judgment, should_stop)
+                _judge(run, entry, left, ties, concurrency, on_judgment, should_stop)
 
 
 def _judge(
     run: RunFolder,
-    contender: BenchmarkEntry,
+    entry: BenchmarkEntry,
     examples: Iterable[Example],
     ties: bool,
     concurrency: Callable[[Judge], int],
     on_judgment: Callable[[BenchmarkEntry, Judgment], None] | None,
     should_stop: Callable[[], bool] | None,
 ) -> None:
-    judge = contender.open(ties)
-    key = contender.key
+    judge = entry.open(ties)
+    key = entry.key
 
     def keep(example: Example, judgment: Judgment) -> None:
         line = {**result_line(judgment), "id": line_id(key, example.id), "contender": key, "item": example.id}
         run.append(line)
         if on_judgment is not None:
-            on_judgment(contender, judgment)
+            on_judgment(entry, judgment)
 
     evaluate(
         judge,
-        contender.library,
+        entry.library,
         examples,
         concurrency=concurrency(judge),
         on_judgment=keep,
@@ -194,12 +214,12 @@ def _judge(
     )
 
 
-def _keep_contenders(folder: Path, contenders: Sequence[BenchmarkEntry], data: str) -> None:
-    """Write down who answers; who answered before stays, and so does what its Library was evolved on."""
+def _write_entries(folder: Path, entries: Sequence[BenchmarkEntry], digest: str) -> None:
+    """Write the entries. Earlier entries of the run are kept, and so is `evolved_on`."""
     known = {each["key"]: each for each in read_entries(folder)}
-    fresh = [contender.to_json() for contender in contenders]
-    for contender, row in zip(contenders, fresh, strict=True):
-        if data in contender.evolved_on or known.get(contender.key, {}).get("evolved_on"):
+    fresh = [entry.to_json() for entry in entries]
+    for entry, row in zip(entries, fresh, strict=True):
+        if digest in entry.evolved_on or known.get(entry.key, {}).get("evolved_on"):
             row["evolved_on"] = True
     write_json(
         folder / ENTRIES_FILE, [*fresh, *(each for key, each in known.items() if key not in {f["key"] for f in fresh})]
@@ -207,16 +227,16 @@ def _keep_contenders(folder: Path, contenders: Sequence[BenchmarkEntry], data: s
 
 
 def read_entries(folder: Path) -> list[Json]:
-    """Read who answered in a run, in the order of the table; empty before anyone has."""
+    """Read the entries of a run, in the order of the table; empty before it starts."""
     file = folder / ENTRIES_FILE
     found = read_json(file) if file.exists() else []
     if not isinstance(found, list) or not all(isinstance(each, dict) and "key" in each for each in found):
-        raise DataError(f"{file} is no list of contenders.", next_step="Begin the run anew with --restart.")
+        raise DataError(f"{file} is not a list of entries.", next_step="Start the run over with --restart.")
     return found
 
 
 def read_benchmark(folder: Path) -> Json:
-    """Read what a run asks.
+    """Read items and questions of a run.
 
     Raises:
         RunError: If the folder holds no benchmark.
@@ -225,7 +245,7 @@ def read_benchmark(folder: Path) -> Json:
         raise RunError(f"{folder} holds no benchmark.", next_step="Name a run folder of `rh benchmark`.")
     found = read_json(folder / DATA_FILE)
     if not isinstance(found, dict) or "questions" not in found:
-        raise RunError(f"{folder / DATA_FILE} cannot be read.", next_step="Begin the run anew with --restart.")
+        raise RunError(f"{folder / DATA_FILE} cannot be read.", next_step="Start the run over with --restart.")
     return found
 
 
@@ -235,11 +255,11 @@ def read_known(folder: Path) -> dict[str, Any]:
 
 
 def read_judgments(folder: Path) -> dict[str, dict[str, Judgment]]:
-    """Read the judgments of a run: by contender, then by item."""
+    """Read the judgments of a run, by entry and item."""
     found: dict[str, dict[str, Judgment]] = {}
     for line in read_known(folder).values():
         if "contender" in line and "item" in line:
             found.setdefault(str(line["contender"]), {})[str(line["item"])] = judgment_from_json(
-                {**line, "id": line["item"]}
+                {**line, "id": line["item"]}, steps=False
             )
     return found

@@ -1,139 +1,133 @@
-"""Tasks: what a benchmark is, as a small YAML file says it. Read strictly: an unknown key is an error.
+"""Tasks: definitions of benchmarks in small YAML files, which are read strictly: an unknown key is an error.
 
-    name            letters, digits and dashes; how the command line calls it
-    title, about    for people
-    paper, license  where it comes from
-    access          how to get the data, where that takes more than a download
+    name            letters, digits and dashes; the name on the command line
+    title, about    description
+    paper, license  origin
+    access          how to get the data, if it takes more than a download
     data            {hub, revision, revision_note} for rows on the Hub; {examples} for what `open_data` reads, such as a
-                    folder; or nothing for rows that must be on this disk (`--source`)
-    columns         which column holds what, see `Columns`
-    label           how the truth is read off a row, see `Label`
-    shuffle         true where the order of the candidates gives the truth away
-    score_of        which score of a judge speaks to which dimension: reward, instruction or quality
-    protocols       how the task may be judged, the usual one first, see `PROTOCOLS`
-    metrics         what is counted, see `METRICS`
+                    folder; empty for rows that must be local (`--source`)
+    columns         the columns, see `Columns`
+    label           how the label is read from a row, see `Label`
+    shuffle         true if the order of the candidates reveals the label
+    score_of        score of a judge by dimension: reward, instruction or quality
+    protocols       supported protocols, the default first, see `PROTOCOLS`
+    metrics         metrics, see `METRICS`
     parts           rows that are counted together, see `TaskPart`
-    notes           traps, and where our protocol differs from the published one
+    notes           pitfalls, and differences from the published protocol
 
 A relative path of examples is relative to the file.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from importlib.resources import files as resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal
 
+from rewardharness.codec import ValidationError, from_json
 from rewardharness.data.opening import DEMO, FEEDBACK
 from rewardharness.errors import DataError, InputError, LibraryError
 from rewardharness.files import content_id, read_text
 from rewardharness.library.yamlsafe import read_yaml
 from rewardharness.schema import LABELS, TIE
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
 BOTH_BAD = "both bad"
-"""The truth that says neither of two candidates is any good."""
+"""Label of two candidates that are both bad."""
 
 TRUTHS: tuple[str, ...] = (*LABELS, TIE, BOTH_BAD)
-"""What a label can say."""
+"""All labels."""
 
 PROTOCOLS: Mapping[str, str] = {
-    "pairs": "each pair is one example with two candidates; groups are put together from their pairs",
-    "ranking": "all candidates of a group are one example; pairs are read off the judge's ranking",
-    "both-orders": "each pair is judged twice, the second time the other way round, and both answers count",
-    "pointwise": "each candidate is judged alone; pairs are read off the scores",
+    "pairs": "each pair is one example with two candidates; groups are assembled from their pairs",
+    "ranking": "all candidates of a group are one example; pairs are derived from the judge's ranking",
+    "both-orders": "each pair is judged in both presentation orders, and both answers count",
+    "pointwise": "each candidate is judged alone; pairs are derived from the scores",
 }
-"""How a task is judged: what one example is. How a judge then judges an example is the judge's own protocol."""
+"""Protocols of a task: what one example is. A judge has a protocol of its own for judging an example."""
 
 METRICS: Mapping[str, str] = {
-    "exact": "share of answers that are the label, among all labels of the part",
-    "forced": "share of preferences that are found, among labels that prefer one candidate",
-    "groups": "share of complete groups of which every pair is found",
-    "tuned": "as `exact`, with the threshold of a tie that suits these very labels best, as some published rows",
+    "exact": "accuracy over all labels of the part",
+    "forced": "accuracy on pairs whose label prefers one candidate",
+    "groups": "share of complete groups with every pair correct",
+    "tuned": "as `exact`, with the tie threshold that is best on these labels, as in some published rows",
     "macro": "mean over categories of `exact`",
     "spearman": "rank correlation with human scores per editor, averaged over editors by Fisher's z",
 }
-"""What can be counted."""
-
-T = TypeVar("T", bound="DataclassInstance")
+"""Metrics."""
 
 _KINDS = ("reward", "instruction", "quality")
-_TYPES = {str: "a text", int: "a whole number", bool: "true or false"}
 _NAME = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-")
 _FOLDER = "tasks"
 
 RATINGS = "ratings"
-"""Folder beside a local table that holds the tables of raters."""
+"""Folder next to a local table with the tables of raters."""
 
 
 @dataclass(frozen=True)
 class DataLocation:
-    """Where the rows of a task lie; empty for data that nobody serves, which must be named on this disk."""
+    """Location of the rows of a task; empty for data that must be available locally."""
 
     hub: str = ""
     """Repository of a dataset, as in `org/name`."""
     revision: str = ""
-    """The commit that is read; empty where none is known."""
+    """The commit to read; empty if none is pinned."""
     revision_note: str = ""
-    """What is known about revisions."""
+    """Notes on revisions."""
     examples: str = ""
-    """A dataset as `open_data` spells it; its columns and labels are recognised."""
+    """A dataset as `open_data` spells it; its columns and labels are detected."""
     skip_bad_rows: bool = False
-    """Whether rows of the examples that cannot be used are left out; they are counted as not judged."""
+    """Whether to skip rows of the examples that cannot be used; they count as not judged."""
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Which column holds what."""
+    """The columns of a task."""
 
     instruction: str
-    """Placeholders for images in it, as in `<image_1>`, are taken out."""
+    """Placeholders for images, such as `<image_1>`, are removed."""
     source: str
     candidates: tuple[str, ...]
     """One column per candidate, or a single one that holds a list of them; a list of one image counts as the image."""
     id: tuple[str, ...] = ()
-    """Put together they name a row; without them it is named by its number."""
+    """Columns that form the id of a row; without them, its number is the id."""
     category: str = ""
     dimension: str = ""
     editors: tuple[str, ...] = ()
-    """Who made the candidates. Never shown to a judge."""
+    """Names of the models that made the candidates. Never shown to a judge."""
 
     def required(self) -> tuple[str, ...]:
-        """The columns without which nothing can be judged."""
+        """Return the columns that judging needs."""
         return (self.instruction, self.source, *self.candidates, *self.id)
 
 
 @dataclass(frozen=True)
 class Label:
-    """How the truth is read off a row."""
+    """How the label is read from a row."""
 
     rule: Literal["values", "ranking", "scores", "first", "human", "raters"]
-    """`values`: a column holds words that `values` translates. `ranking`: a column holds `A>C`, `C>A` or `A=C`, and
-    `letters` one that holds `AvsC`, the letters of the two candidates. `scores`: of two columns the higher wins.
-    `first`: the first candidate is always the preferred one. `human`: `columns` hold scores that people gave to a
-    single candidate. `raters`: the tables of `RATINGS` beside the rows do, see `ratings`; `columns` hold the editor and
-    the item by which an edit is known there."""
+    """`values`: a column holds words, which `values` maps to labels. `ranking`: a column holds `A>C`, `C>A` or `A=C`,
+    and the column `letters` holds `AvsC`, the letters of the two candidates. `scores`: the higher of two columns wins.
+    `first`: the first candidate is always preferred. `human`: `columns` hold human scores of a single candidate.
+    `raters`: the tables in the folder `RATINGS` hold them, see `ratings`; `columns` hold editor and item of an edit."""
     column: str = ""
     columns: tuple[str, ...] = ()
     letters: str = ""
     values: Mapping[str, str] = field(default_factory=dict)
 
     def required(self) -> tuple[str, ...]:
-        """The columns that it reads."""
+        """Return the columns that the rule reads."""
         return tuple(name for name in (self.column, self.letters, *self.columns) if name)
 
 
 @dataclass(frozen=True)
 class Group:
-    """Which pairs belong together: those whose id begins alike."""
+    """How pairs form groups: by a prefix of their id."""
 
     column: str
     until: str = "_"
-    """The id of the group ends before this."""
+    """The text that ends the prefix."""
     else_first: int = 10
-    """Where it does not occur: so many characters are the id of the group."""
+    """Length of the prefix if the text does not occur."""
 
 
 @dataclass(frozen=True)
@@ -144,23 +138,23 @@ class TaskPart:
     config: str = ""
     split: str = ""
     file: str = ""
-    """Name of the table in a local copy; without it, config and split are looked for there as on the Hub."""
+    """Name of the table in a local copy; without it, config and split are used as on the Hub."""
     where: Mapping[str, str] = field(default_factory=dict)
-    """Only rows with these values in these columns; columns that the data do not have are passed over."""
+    """Values by column that rows must have; columns that the data do not have are ignored."""
     labels: tuple[str, ...] = ("A", "B")
-    """What the truth can be."""
+    """The label set."""
     candidates: int = 2
-    """How many candidates a group has; a complete one has a row for every pair of them."""
+    """Candidates per group; a complete group has a row for every pair of them."""
     group: Group | None = None
 
     @property
     def ties(self) -> bool:
-        """Whether `tie` is among the answers."""
+        """Whether the labels have ties."""
         return TIE in self.labels or BOTH_BAD in self.labels
 
     @property
     def pairs_per_group(self) -> int:
-        """Rows of a complete group."""
+        """Number of rows of a complete group."""
         return self.candidates * (self.candidates - 1) // 2
 
 
@@ -170,10 +164,10 @@ class Task:
 
     name: str
     title: str
-    data: DataLocation
-    parts: tuple[TaskPart, ...]
+    data: DataLocation = field(default_factory=DataLocation)
+    parts: tuple[TaskPart, ...] = ()
     columns: Columns | None = None
-    """None for examples, whose columns are recognised."""
+    """None for examples, whose columns are detected."""
     label: Label | None = None
     protocols: tuple[str, ...] = ("pairs",)
     metrics: tuple[str, ...] = ("exact",)
@@ -185,18 +179,18 @@ class Task:
     access: str = ""
     notes: tuple[str, ...] = ()
     digest: str = ""
-    """Content id of the declaration."""
+    """Content id of the task file."""
 
     @property
     def scores(self) -> bool:
-        """Whether the truth is a score of one candidate, not a preference between several."""
+        """Whether the labels are scores of single candidates, not preferences."""
         return self.label is not None and self.label.rule in ("human", "raters")
 
     def choose_protocol(self, name: str | None) -> str:
-        """Say which protocol is meant.
+        """Return the protocol to use.
 
         Args:
-            name: As the user wrote it; None for the usual one.
+            name: Name of the protocol; None for the default.
 
         Raises:
             InputError: If the task does not offer it.
@@ -209,7 +203,7 @@ class Task:
 
 
 def list_tasks() -> tuple[Task, ...]:
-    """Read the tasks that come with the package, by name."""
+    """Return the tasks of the package, sorted by name."""
     folder = resources("rewardharness.benchmark").joinpath(_FOLDER)
     found = [
         read_task(each.read_text(encoding="utf-8"), each.name)
@@ -220,14 +214,14 @@ def list_tasks() -> tuple[Task, ...]:
 
 
 def open_task(spec: str) -> Task:
-    """Open a task by what a user calls it.
+    """Open a task.
 
     Args:
-        spec: The name of a task that comes with the package, a YAML file, or a dataset as `open_data` spells it.
+        spec: The name of a task of the package, a YAML file, or a dataset as `open_data` spells it.
 
     Raises:
         InputError: If there is none.
-        DataError: If its declaration cannot be read.
+        DataError: If the task file is invalid.
     """
     path = Path(spec).expanduser()
     if path.suffix in {".yaml", ".yml"}:
@@ -245,7 +239,7 @@ def open_task(spec: str) -> Task:
 
 
 def examples_task(spec: str) -> Task:
-    """Make a task of a dataset. Its parts are found when it is read: one per kind of label and number of candidates."""
+    """Return the task of a dataset. Its parts, one per label kind and number of candidates, depend on the data."""
     path = Path(spec).expanduser()
     here = path.exists() and spec not in (DEMO, FEEDBACK)
     whole = str(path.resolve()) if here else spec
@@ -262,92 +256,53 @@ def examples_task(spec: str) -> Task:
 
 
 def read_task(text: str, where: str, base: Path | None = None) -> Task:
-    """Read a declaration.
+    """Read a task file.
 
     Args:
         text: YAML, see the module.
-        where: The name of its file, for messages.
-        base: The folder that a relative path of examples is relative to.
+        where: Name of the file, for messages.
+        base: Folder that a relative path of examples is relative to.
 
     Raises:
-        DataError: If it is not YAML, a key is unknown or missing, or a value makes no sense.
+        DataError: If it is not YAML, a key is unknown or missing, or a value is not allowed.
     """
     try:
         value = dict(read_yaml(text, where=where).value)
+        if "digest" in value:
+            raise _wrong(where, "unknown key digest")
+        task = from_json(Task, {**_with_lists(value), "digest": content_id(value)})
     except LibraryError as error:
         raise DataError(error.message, next_step=error.next_step) from None
-    if "digest" in value:
-        raise _wrong(where, "unknown key `digest`")
-    digest = content_id(value)
-    parts = value.pop("parts", [])
-    if not isinstance(parts, list):
-        raise _wrong(where, "`parts` is not a list")
-    made: dict[str, Any] = {
-        "data": _read(DataLocation, _mapping(value.pop("data", {}), f"{where}: data"), f"{where}: data"),
-        "parts": tuple(_read_part(part, f"{where}: part {number}") for number, part in enumerate(parts, 1)),
-    }
-    if "columns" in value:
-        made["columns"] = _read(Columns, _mapping(value.pop("columns"), f"{where}: columns"), f"{where}: columns")
-    if "label" in value:
-        made["label"] = _read(Label, _mapping(value.pop("label"), f"{where}: label"), f"{where}: label")
-    task = _read(Task, {**value, **made, "digest": digest}, where)
+    except ValidationError as error:
+        raise _wrong(where, error.message) from None
     _check(task, where)
-    beside = (base or Path()) / Path(task.data.examples).expanduser()
-    if task.data.examples and beside.exists():
-        return replace(task, data=replace(task.data, examples=str(beside.resolve())))
+    path = (base or Path()) / Path(task.data.examples).expanduser()
+    if task.data.examples and path.exists():
+        return replace(task, data=replace(task.data, examples=str(path.resolve())))
     return task
 
 
-def _read_part(value: Any, where: str) -> TaskPart:
-    values = _mapping(value, where)
-    if "group" in values:
-        values["group"] = _read(Group, _mapping(values["group"], f"{where}: group"), f"{where}: group")
-    return _read(TaskPart, values, where)
+_LISTS = frozenset({"id", "candidates", "editors", "columns", "labels", "protocols", "metrics", "notes"})
+_MAPPINGS = frozenset({"where", "values", "score_of"})
 
 
-def _read(kind: type[T], values: Mapping[str, Any], where: str) -> T:
-    """Make a dataclass of a mapping: every key known, every value of the type of its field."""
-    known = {each.name: each for each in fields(kind)}
-    unknown = sorted(set(values) - set(known))
-    if unknown:
-        given = ", ".join(name for name in known if name != "digest")
-        raise _wrong(where, f"unknown key `{unknown[0]}`", f"Known keys: {given}.")
-    made = {}
-    for name, value in values.items():
-        if value is None:
-            raise _wrong(where, f"`{name}` is empty", "Give it a value, or leave it out.")
-        made[name] = _typed(value, known[name].type, f"{where}: `{name}`")
-    try:
-        return kind(**made)
-    except TypeError as error:
-        missing = str(error).partition("argument")[2].strip(" s:")
-        raise _wrong(where, f"missing {missing}") from None
-
-
-def _typed(value: Any, kind: Any, where: str) -> Any:
-    """Check one value against the annotation of its field."""
-    if kind == tuple[str, ...]:
-        many = [value] if isinstance(value, str) else value
-        if not isinstance(many, list | tuple) or not all(isinstance(each, str) and each for each in many):
-            raise _wrong(where, "a list of texts is expected")
-        return tuple(many)
-    if kind == Mapping[str, str]:
-        if not isinstance(value, Mapping) or not all(isinstance(each, str) for each in value.values()):
-            raise _wrong(where, "a mapping of texts is expected")
-        return dict(value)
-    if kind in (str, int, bool) and (not isinstance(value, kind) or (kind is int and isinstance(value, bool))):
-        raise _wrong(where, f"{_TYPES[kind]} is expected, not {value!r}")
-    return value
+def _with_lists(value: Any, key: str = "") -> Any:
+    """Replace single strings by lists where lists are expected."""
+    if isinstance(value, Mapping):
+        return dict(value) if key in _MAPPINGS else {name: _with_lists(item, name) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_with_lists(item) for item in value]
+    return [value] if key in _LISTS and isinstance(value, str) else value
 
 
 def _check(task: Task, where: str) -> None:
-    """Check what the types do not say."""
+    """Check what types cannot express."""
     if not task.name or set(task.name) - _NAME:
-        raise _wrong(where, f"the name {task.name!r} is not made of small letters, digits and dashes")
+        raise _wrong(where, f"the name {task.name!r} may have lowercase letters, digits and dashes only")
     if task.data.hub and task.data.examples:
         raise _wrong(where, "`data` names both `hub` and `examples`")
     if not (task.data.hub or task.data.examples or task.access):
-        raise _wrong(where, "`data` names neither `hub` nor `examples`, and `access` does not say how to get them")
+        raise _wrong(where, "`data` has neither `hub` nor `examples`, and `access` does not describe how to get them")
     for names, known, what in (
         (task.protocols, PROTOCOLS, "protocol"),
         (task.metrics, METRICS, "metric"),
@@ -365,7 +320,7 @@ def _check(task: Task, where: str) -> None:
     _check_label(task.label, where)
     alone = task.protocols == ("pointwise",) and task.metrics == ("spearman",)
     if (task.scores and not alone) or (not task.scores and "spearman" in task.metrics):
-        raise _wrong(where, "human scores go with the protocol `pointwise` and the metric `spearman`, and only they do")
+        raise _wrong(where, "human scores require the protocol `pointwise` and the metric `spearman`, and vice versa")
     for part in task.parts:
         _check_part(part, where)
 
@@ -376,11 +331,9 @@ def _check_label(label: Label, where: str) -> None:
         "ranking": (label.column and label.letters, "`column` and `letters`"),
         "scores": (len(label.columns) == 2, "two `columns`, one for each candidate"),
         "first": (True, ""),
-        "human": (label.columns, "`columns` with scores that people gave"),
+        "human": (label.columns, "`columns` with human scores"),
         "raters": (len(label.columns) == 2, "two `columns`: the editor and the item"),
     }
-    if label.rule not in needed:
-        raise _wrong(where, f"unknown rule {label.rule!r}", f"Known: {', '.join(needed)}.")
     there, what = needed[label.rule]
     if not there:
         raise _wrong(where, f"the rule {label.rule!r} of `label` needs {what}")
@@ -398,13 +351,5 @@ def _check_part(part: TaskPart, where: str) -> None:
         raise _wrong(where, f"part {part.name}: more than two candidates need `group`")
 
 
-def _mapping(value: Any, where: str) -> dict[str, Any]:
-    if not isinstance(value, Mapping):
-        raise _wrong(where, "a mapping is expected")
-    return dict(value)
-
-
-def _wrong(
-    where: str, problem: str, remedy: str = "Correct the declaration; docs/benchmarks.md says how."
-) -> DataError:
+def _wrong(where: str, problem: str, remedy: str = "Correct the task file; see docs/benchmarks.md.") -> DataError:
     return DataError(f"{where}: {problem}.", next_step=remedy)

@@ -1,7 +1,7 @@
-"""Thresholds of ties: fitted on development data with the same judge, never on what is reported.
+"""Tie thresholds that are fitted on development data with the same judge, never on the reported data.
 
-The development data are judged in a run folder of their own, `development/`, inside that of the run; what was fitted
-lies in `rules.json` beside it. Pairs of a source image that the benchmark shows too are left out, and counted.
+The development data are judged in the run folder `development/` inside that of the benchmark; the fitted rules are in
+`rules.json`. Pairs that share a source image with the benchmark are left out and counted.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,42 +24,42 @@ DEVELOPMENT = "development"
 """Folder of the run on the development data, inside that of the benchmark."""
 
 Rules = Mapping[str, Mapping[str, TieRule]]
-"""By contender, then by part."""
+"""Rules by entry and part."""
 
 
 def fit_rules(
-    exam: BenchmarkData,
+    data: BenchmarkData,
     development: BenchmarkData,
-    contenders: Sequence[BenchmarkEntry],
+    entries: Sequence[BenchmarkEntry],
     judgments: Mapping[str, Mapping[str, Judgment]],
 ) -> tuple[Rules, tuple[str, ...]]:
-    """Fit a threshold for every contender and every part that has ties.
+    """Fit a threshold for every entry and every part with ties.
 
     Args:
-        exam: What is reported.
-        development: What is fitted on.
-        contenders: Who judged both.
-        judgments: Of the development data, by contender, then by item.
+        data: The reported data.
+        development: Data to fit on.
+        entries: Entries that judged both.
+        judgments: Judgments of the development data, by entry and item.
 
     Returns:
-        The rules, and what a reader should know about them.
+        The rules, and notes about them for the report.
     """
-    reported = {question.cluster for question in exam.questions}
+    reported = {question.cluster for question in data.questions}
     kept = tuple(question for question in development.questions if question.cluster not in reported)
     shared = len(development.questions) - len(kept)
     asked = replace(development, questions=kept).to_json()
     notes = [f"Thresholds of ties were fitted on {development.task.title}, {len(kept)} pairs."]
     if shared:
-        notes.append(f"{shared} development pairs show a source image of the benchmark and were left out.")
+        notes.append(f"{shared} development pairs share a source image with the benchmark and were left out.")
     rules: dict[str, dict[str, TieRule]] = {}
-    for contender in contenders:
-        pairs = _scored(asked, judgments.get(contender.key, {}))
-        for part in exam.parts:
-            rule = _fit(exam, part, pairs, contender.identity) if part.ties else None
+    for entry in entries:
+        pairs = _scored(asked, judgments.get(entry.key, {}))
+        for part in data.parts:
+            rule = _fit(data, part, pairs, entry.identity) if part.ties else None
             if rule is not None:
-                rules.setdefault(contender.key, {})[part.name] = rule
+                rules.setdefault(entry.key, {})[part.name] = rule
     if not rules:
-        notes.append("No threshold could be fitted: no part has ties, or no development pair has a lead.")
+        notes.append("No threshold could be fitted: no part has ties, or no development pair has a margin.")
     return rules, tuple(notes)
 
 
@@ -68,38 +68,38 @@ def _scored(asked: Json, judgments: Mapping[str, Judgment]) -> list[ScoredPair]:
     return [each.scored for each in replies if len(each.question.asks) == 2 and isinstance(each.question.truth, str)]
 
 
-def _fit(exam: BenchmarkData, part: TaskPart, pairs: Sequence[ScoredPair], identity: JudgeIdentity) -> TieRule | None:
-    if any(question.score != "reward" for question in exam.questions if question.part == part.name):
+def _fit(data: BenchmarkData, part: TaskPart, pairs: Sequence[ScoredPair], identity: JudgeIdentity) -> TieRule | None:
+    if any(question.score != "reward" for question in data.questions if question.part == part.name):
         return None
     both = BOTH_BAD in part.labels and any(pair.truth == BOTH_BAD for pair in pairs)
-    told = pairs if both else [replace(pair, truth=TIE if pair.truth in TIES else pair.truth) for pair in pairs]
-    if all(pair.difference is None for pair in told):
+    labeled = pairs if both else [replace(pair, truth=TIE if pair.truth in TIES else pair.truth) for pair in pairs]
+    if all(pair.difference is None for pair in labeled):
         return None
     labels = FOUR_WAY if both else THREE_WAY
-    return fit_ties(told, judge=identity.judge, protocol=identity.protocol, labels=labels)
+    return fit_ties(labeled, judge=identity.judge, protocol=identity.protocol, labels=labels)
 
 
 def write_rules(folder: Path, rules: Rules, notes: Sequence[str]) -> None:
-    """Keep what was fitted."""
+    """Write fitted rules."""
     made = {key: {part: rule.to_json() for part, rule in parts.items()} for key, parts in rules.items()}
     write_json(folder / RULES, {"notes": list(notes), "rules": made})
 
 
 def read_rules(folder: Path) -> tuple[Rules, tuple[str, ...]]:
-    """Read what was fitted; nothing where no development data were given.
+    """Read fitted rules; empty without development data.
 
     Raises:
-        DataError: If the file is not what `write_rules` wrote.
+        DataError: If `write_rules` did not write the file.
     """
     file = folder / RULES
     if not file.exists():
         return {}, ()
-    stated = read_json(file)
+    content = read_json(file)
     try:
         made = {
             str(key): {str(part): TieRule.from_json(rule) for part, rule in parts.items()}
-            for key, parts in stated["rules"].items()
+            for key, parts in content["rules"].items()
         }
-        return made, tuple(map(str, stated["notes"]))
+        return made, tuple(map(str, content["notes"]))
     except (LookupError, TypeError, AttributeError):
         raise DataError(f"{file} cannot be read.", next_step="Remove it, and run the benchmark again.") from None

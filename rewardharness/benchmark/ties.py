@@ -1,61 +1,53 @@
-"""Ties from scores: two scores that differ by little are a tie, and how little is fitted on development data only.
+"""Ties from scores: a tie is a difference within a threshold, which is fitted on development data only.
 
 Accuracy with ties and the sweep over thresholds: Deutsch, Foster and Freitag, "Ties Matter" (arXiv 2305.14324):
 
-    said = both bad   if both scores are below the floor        (four labels only)
-           tie        else, if |sA - sB| <= threshold
-           A or B     else, whoever has the higher score
+    prediction = both bad   if both scores are below the floor        (four labels only)
+                 tie        else, if |sA - sB| <= threshold
+                 A or B     else, the candidate with the higher score
 
-Published rows of reward models on EditReward-Bench, GenAI-Bench and AURORA-Bench take the threshold that is best on
-the very labels they report. Here fitting and scoring are two steps. `fit_ties` remembers which rows it saw, and
-`with_ties` refuses to score any of them, or others of the same source image. `tuned_in_hindsight` gives the number
-of the published kind, and is named so that nobody takes it for another.
+Published rows of reward models on EditReward-Bench, GenAI-Bench and AURORA-Bench use the threshold that is best on the
+reported labels. Here, fitting and scoring are two steps: `fit_ties` records the rows that it used, and `with_ties`
+refuses to score them, or rows with the same source image. `tuned_in_hindsight` computes the published kind of number.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rewardharness.benchmark.metrics import THREE_WAY, LabeledAnswer, PairScore, ScoredPair, check_answer, pair_accuracy
 from rewardharness.benchmark.task import BOTH_BAD
+from rewardharness.codec import from_json
 from rewardharness.errors import DataError, InputError
 from rewardharness.files import content_id
 from rewardharness.schema import TIE, Json
 
 HINDSIGHT = "tuned on the scored labels"
-"""Treatment of ties of published rows whose threshold was chosen on the labels that they report."""
-
-_KINDS: Mapping[str, Any] = {
-    **dict.fromkeys(("judge", "protocol", "digest"), str),
-    **dict.fromkeys(("n", "unscored", "correct"), int),
-    **dict.fromkeys(("labels", "seen"), list),
-    "threshold": int | float,
-    "floor": int | float | None,
-}
+"""Treatment of ties of published rows whose threshold was chosen on the reported labels."""
 
 
 @dataclass(frozen=True)
 class TieRule:
-    """When two scores are a tie, and where that comes from. Made by `fit_ties`, or by `fixed`."""
+    """When two scores are a tie, and the origin of the rule. Created by `fit_ties` or `fixed`."""
 
     threshold: float
-    """Scores that differ by no more are a tie; 0 or more, on the scale of the scores."""
+    """Largest difference of a tie, at least 0, on the scale of the scores."""
     floor: float | None
-    """With four labels: two scores below it are both bad. None: there is no such label, or no pair was called so."""
+    """With four labels: two scores below it are both bad. None without such a label or such pairs."""
     labels: tuple[str, ...]
     judge: str
-    """Whose scores it is for; another judge has another scale."""
+    """The judge whose scores it is for; scales differ between judges."""
     protocol: str
-    """How that judge was asked."""
+    """The protocol of the judge."""
     n: int = 0
-    """Pairs that it was fitted on; 0 for a rule that was given, not fitted."""
+    """Pairs that it was fitted on; 0 for a rule that was not fitted."""
     unscored: int = 0
-    """Development pairs without both scores; they had no say."""
+    """Development pairs without both scores, which are not used."""
     correct: int = 0
-    """How many of the n it gets right: what it was chosen for, so no estimate of anything."""
+    """Correct predictions among the n: the objective of the fit, not an estimate of accuracy."""
     digest: str = ""
-    """Content id of the development data: ids, labels and scores. Empty for a rule that was given."""
+    """Content id of the development data: ids, labels and scores. Empty for a rule that was not fitted."""
     seen: frozenset[str] = frozenset()
     """Keys of the development rows and of their clusters, see `row_keys`."""
 
@@ -69,11 +61,11 @@ class TieRule:
         labels: Sequence[str] = THREE_WAY,
         floor: float | None = None,
     ) -> "TieRule":
-        """Make a rule of a threshold that was known before any data were seen, such as 0."""
+        """Create a rule with a threshold that does not depend on data, such as 0."""
         return cls(_valid(threshold), floor, tuple(labels), judge, protocol)
 
     def label(self, pair: ScoredPair) -> str | None:
-        """Label one pair from its scores; None unless both are there."""
+        """Return the label of a pair from its scores; None without both scores."""
         lead = pair.difference
         if pair.first is None or pair.second is None or lead is None:
             return None
@@ -83,42 +75,39 @@ class TieRule:
 
     @property
     def treatment(self) -> str:
-        """In words, for tables: threshold, floor, and where they come from."""
+        """Threshold, floor and their origin, for tables."""
         floor = "" if self.floor is None else f", floor {self.floor:.4g}"
-        where = f"fitted on {self.n} other pairs, {self.digest[:12]}" if self.n else "given"
+        where = f"fitted on {self.n} other pairs, {self.digest[:12]}" if self.n else "fixed"
         return f"ties within {self.threshold:.4g}{floor} ({where})"
 
     @property
     def summary(self) -> Json:
-        """What a table says of it: threshold, floor, on how many pairs it was fitted and right there, and which."""
+        """Threshold, floor and the data of the fit, for tables."""
         fitted = {"fitted_on": self.n, "fitted_right": self.correct, "fitted_digest": self.digest}
         return {"threshold": self.threshold, "floor": self.floor, **fitted}
 
     def to_json(self) -> Json:
-        """Put it into JSON, to be kept with the judge that it is for."""
+        """Return the rule as JSON."""
         return {**self.__dict__, "labels": list(self.labels), "seen": sorted(self.seen)}
 
     @classmethod
     def from_json(cls, value: Any) -> "TieRule":
-        """Read it back.
+        """Read a rule that `to_json` wrote.
 
         Raises:
-            DataError: If it is not what `to_json` wrote.
+            DataError: If it is not a rule.
         """
-        wrong = DataError("This is not a fitted tie rule.", next_step="Fit it again.")
-        if not isinstance(value, dict) or set(value) != set(_KINDS):
-            raise wrong
-        if any(isinstance(value[name], bool) or not isinstance(value[name], kind) for name, kind in _KINDS.items()):
-            raise wrong
-        if not all(isinstance(each, str) for each in (*value["labels"], *value["seen"])):
-            raise wrong
-        if not 0 <= value["threshold"] < math.inf:
-            raise wrong
-        return cls(**{**value, "labels": tuple(value["labels"]), "seen": frozenset(value["seen"])})
+        try:
+            rule = from_json(cls, value)
+            _valid(rule.threshold)
+        except InputError as error:
+            message = f"This is not a fitted tie rule: {error.message}"
+            raise DataError(message, next_step="Fit it again.") from None
+        return rule
 
 
 def row_keys(pair: ScoredPair) -> tuple[str, ...]:
-    """Name a pair by its id, and by its cluster if it has one, without telling either."""
+    """Return hashes of the id of a pair and, if it has one, of its cluster."""
     keys = [content_id(["pair", pair.id])[:24]]
     return (*keys, content_id(["cluster", pair.cluster])[:24]) if pair.cluster else tuple(keys)
 
@@ -126,15 +115,15 @@ def row_keys(pair: ScoredPair) -> tuple[str, ...]:
 def fit_ties(
     development: Sequence[ScoredPair], *, judge: str, protocol: str, labels: Sequence[str] = THREE_WAY
 ) -> TieRule:
-    """Choose the threshold (and the floor, where both can be bad) that is right most often on development data.
+    """Choose the threshold, and with four labels the floor, with the highest accuracy on development data.
 
-    Every difference that occurs is tried, and 0. With four labels every threshold is tried with no floor and with every
-    floor that makes a difference. Of the best the lowest floor is taken, and its smallest threshold.
+    All differences that occur and 0 are tried as thresholds; with four labels, with no floor and with every floor that
+    changes a prediction. Among equal results, the lowest floor and then the smallest threshold is chosen.
 
     Args:
         development: Pairs that will not be scored.
-        judge: Whose scores these are.
-        protocol: How it was asked.
+        judge: The judge of the scores.
+        protocol: Its protocol.
         labels: `THREE_WAY` or `FOUR_WAY`.
 
     Raises:
@@ -165,15 +154,15 @@ def fit_ties(
 
 
 def with_ties(pairs: Sequence[ScoredPair], rule: TieRule, *, judge: str, protocol: str) -> PairScore:
-    """Accuracy with ties: label each pair by the rule, right iff that is the label (arXiv 2305.14324).
+    """Compute accuracy with ties, where the rule predicts the label (arXiv 2305.14324).
 
     Pairs without both scores are not judged.
 
     Args:
-        pairs: The pairs to score; none of them, and none of their source images, may be known to the rule.
-        rule: Fitted on other data, or given.
-        judge: Whose scores these are.
-        protocol: How it was asked.
+        pairs: The pairs to score; the rule must not be fitted on them or on pairs with the same source image.
+        rule: A rule fitted on other data, or a fixed one.
+        judge: The judge of the scores.
+        protocol: Its protocol.
 
     Raises:
         InputError: If the rule was fitted on any of these rows, or is for another judge, protocol or label set.
@@ -195,10 +184,9 @@ def with_ties(pairs: Sequence[ScoredPair], rule: TieRule, *, judge: str, protoco
 
 
 def tuned_in_hindsight(pairs: Sequence[ScoredPair], labels: Sequence[str] = THREE_WAY) -> PairScore:
-    """Accuracy with the threshold that suits these very labels best: an upper bound that no judge can be held to.
+    """Compute accuracy with the threshold that is best on these labels, which is an upper bound.
 
-    For comparison with published rows of that kind only (EditReward's pointwise rows, VideoAlign). The treatment says
-    what it is.
+    Use it only for comparison with published rows of that kind (EditReward's pointwise rows, VideoAlign).
 
     Raises:
         InputError: As for `fit_ties`.
@@ -221,10 +209,10 @@ def _valid(threshold: float) -> float:
 
 
 def _sweep(pairs: Sequence[ScoredPair], *, with_floor: bool) -> tuple[int, float, float | None]:
-    """Try every floor with every threshold.
+    """Evaluate every floor with every threshold.
 
     Returns:
-        How many pairs are right at best, the smallest threshold of the lowest floor that do it, and that floor.
+        The number of correct pairs at best, the smallest threshold of the lowest floor that reach it, and that floor.
     """
     import numpy as np
 
@@ -235,7 +223,7 @@ def _sweep(pairs: Sequence[ScoredPair], *, with_floor: bool) -> tuple[int, float
     bad = np.array([pair.truth == BOTH_BAD for pair in pairs], dtype=int)
     order = np.argsort(gaps, kind="stable")
     thresholds, last = np.unique(np.concatenate([[0.0], gaps[order]]), return_index=True)
-    # Where each threshold's pairs end among the sorted ones: those up to there are ties.
+    # For each threshold, the number of sorted pairs that are ties.
     ends = np.append(last[1:], len(pairs) + 1) - 1
     floors: list[float | None] = [None]
     if with_floor:

@@ -1,19 +1,19 @@
-"""Reads raw replies of models that were asked for a vote, in the form of GenAI-Bench, and counts them.
+"""Raw votes of models in the format of GenAI-Bench, and their accuracy.
 
 A file holds one JSON object per line, or one list of them, as the authors of GenAI-Bench publish them
 (https://github.com/TIGER-AI-Lab/GenAI-Bench, results/image_edition, arXiv 2406.04485):
 
     {"idx", "response": "... My verdict is: [[A>B]]", "human_vote": leftvote | rightvote | tievote | bothbad_vote}
 
-Two ways of reading a reply are counted side by side, because they are not the same number:
+Replies are read in two ways, which give different numbers:
 
-    published   as the published table was made: the first `[[` that a `]]` follows on its line, up to the last `]]` of
-                the line, and what stands between must be a label letter for letter. A bare tie (`A=B`) is right on
-                either kind of tie. A reply that lists all the options is a vote for the first of them
-    strict      every `[[...]]` of the reply; spaces and case do not matter, `A>>B` and `B<A` say the same as `A>B`. All
-                labels in a reply must agree: one that names two is contradictory and no vote, whichever comes last
+    published   as for the published table: from the first `[[` that is followed by `]]` on its line to the last `]]` of
+                the line; the text in between must be exactly a label. A bare tie (`A=B`) is correct for both kinds of
+                tie. A reply that lists all options is a vote for the first one
+    strict      every `[[...]]` of the reply; spaces and case are ignored, and `A>>B` and `B<A` mean `A>B`. A reply with
+                two different labels is contradictory and not a vote
 
-No reading guesses a vote from other words. What is not a vote is counted under its reason.
+Neither reading infers a vote from other words. Replies without a vote are counted by reason.
 """
 
 import json
@@ -40,22 +40,22 @@ from rewardharness.files import read_text
 from rewardharness.schema import TIE, Json
 
 Reading = Literal["published", "strict"]
-"""How a reply is read, see the module."""
+"""How a reply is read; see the module."""
 
 NO_VERDICT = "no verdict"
-"""Reason: nothing stands in double brackets."""
+"""Reason: no text in double brackets."""
 
 NOT_A_LABEL = "not a label"
-"""Reason: what stands in double brackets is none of the labels."""
+"""Reason: the text in double brackets is not a label."""
 
 CONTRADICTORY = "contradictory"
-"""Reason: two different labels stand in double brackets."""
+"""Reason: two different labels in double brackets."""
 
 EITHER_TIE = "tie of either kind"
-"""A vote `[[A=B]]`, which does not say whether both are good or both bad."""
+"""A vote `[[A=B]]`, which does not distinguish both good from both bad."""
 
 HUMAN_VOTES: Mapping[str, str] = {"leftvote": "A", "rightvote": "B", "tievote": TIE, "bothbad_vote": BOTH_BAD}
-"""How people's votes are spelled in the data."""
+"""Labels by the spelling of human votes in the data."""
 
 _PUBLISHED: Mapping[str, str] = {
     "A>B": "A",
@@ -77,52 +77,52 @@ _SHOWN = 5
 
 
 class NoRepliesError(DataError):
-    """A file of replies that holds none."""
+    """A file without replies."""
 
 
 @dataclass(frozen=True)
 class Vote:
-    """What one reply says."""
+    """The vote of one reply."""
 
     choice: str | None
-    """`A`, `B`, `tie`, `both bad`, `EITHER_TIE` (in the published reading alone), or None for no vote."""
+    """`A`, `B`, `tie`, `both bad`, `EITHER_TIE` (published reading only), or None without a vote."""
     problem: str = ""
-    """Why there is no vote: `NO_VERDICT`, `NOT_A_LABEL` or `CONTRADICTORY`; empty when there is one."""
+    """Why there is no vote: `NO_VERDICT`, `NOT_A_LABEL` or `CONTRADICTORY`; empty with a vote."""
     text: str = ""
-    """What stood in the brackets that were read."""
+    """Text in the brackets."""
 
 
 @dataclass(frozen=True)
 class VoteRow:
-    """One pair of GenAI-Bench with people's vote and a model's reply."""
+    """One pair of GenAI-Bench with the human vote and the reply of a model."""
 
     id: str
     truth: str
     """One of `FOUR_WAY`."""
     reply: str
-    """As the model gave it; empty if it gave none."""
+    """The reply; empty if there is none."""
     published_correct: bool | None = None
-    """What the file itself says of it. Never used for reading; only compared with."""
+    """Correctness according to the file, for comparison only."""
 
 
 @dataclass(frozen=True)
 class VoteCount:
-    """The votes of a file in one reading."""
+    """Votes of a file in one reading."""
 
     reading: Reading
     answers: tuple[LabeledAnswer, ...]
     """One per row, in four labels; a reply without a vote has no answer."""
     four_way: PairScore
-    """Exact, with both kinds of tie. The published number is its `of_all`: what is no vote is wrong."""
+    """Exact, with both kinds of tie. Its `of_all` is the published number: replies without a vote are wrong."""
     three_way: PairScore
     """Exact, with one kind of tie."""
     no_tie: PairScore
-    """Pairs that people prefer one candidate of."""
+    """Pairs whose label prefers one candidate."""
     problems: Mapping[str, int]
-    """Replies without a vote, per reason."""
+    """Replies without a vote, by reason."""
 
     def to_json(self) -> Json:
-        """Put it into JSON."""
+        """Return it as JSON."""
         return {
             "reading": self.reading,
             "four_way": self.four_way.to_json(),
@@ -134,7 +134,7 @@ class VoteCount:
 
 @dataclass(frozen=True)
 class VoteReport:
-    """What a file of replies comes to."""
+    """Accuracy of a file of replies."""
 
     name: str
     """The file."""
@@ -142,12 +142,12 @@ class VoteReport:
     published: VoteCount
     strict: VoteCount
     chance: Mapping[str, float]
-    """What judges get that do not look, in four labels; see `metrics.chance`."""
+    """Chance levels with four labels; see `metrics.chance`."""
     differing: tuple[str, ...] | None
-    """Rows where the file's own count differs from the published reading; None if it has none."""
+    """Rows whose correctness in the file differs from the published reading; None if the file has none."""
 
     def to_json(self) -> Json:
-        """Put it into JSON."""
+        """Return it as JSON."""
         return {
             "file": self.name,
             "n": self.n,
@@ -159,19 +159,19 @@ class VoteReport:
 
 
 def score_votes(*paths: Path, on_empty: Callable[[Path], None] | None = None) -> tuple[VoteReport, ...]:
-    """Read files of raw replies and count them in both readings; one report per file, in order.
+    """Read files of raw replies and count them in both readings.
 
-    A folder stands for the `.jsonl` files in it, by name.
+    A folder means the `.jsonl` files in it, sorted by name.
 
     `report.published.four_way` with `metrics.of_all` is the number of the published table (53.54 for GPT-4o);
-    `report.published.problems[NO_VERDICT]` is how many replies hold nothing in double brackets.
+    `report.published.problems[NO_VERDICT]` is the number of replies without double brackets.
 
     Args:
         paths: The files and folders.
-        on_empty: Called with each file that holds no replies and is skipped; None: it is an error.
+        on_empty: Called with each file without replies, which is skipped; None to treat it as an error.
 
     Raises:
-        DataError: If a file is missing or not of this form, a folder has none, or all are empty; names the rows.
+        DataError: If a file is missing or invalid, a folder has no files, or all files are empty.
     """
     reports = []
     empty = None
@@ -193,7 +193,7 @@ def _files(path: Path) -> list[Path]:
         return [path]
     found = sorted(path.glob("*.jsonl"))
     if not found:
-        raise DataError(f"{path} holds no .jsonl files.", next_step="Name files with one JSON object per line.")
+        raise DataError(f"{path} holds no .jsonl files.", next_step="Give files with one JSON object per line.")
     return found
 
 
@@ -211,17 +211,17 @@ def report_votes(name: str, rows: Sequence[VoteRow]) -> VoteReport:
 
 
 def count_votes(rows: Sequence[VoteRow], reading: Reading) -> VoteCount:
-    """Read every reply and count."""
+    """Count rows in one reading."""
     problems: Counter[str] = Counter({NO_VERDICT: 0, NOT_A_LABEL: 0, CONTRADICTORY: 0})
     answers = []
     for row in rows:
         vote = parse_vote(row.reply, reading)
         if vote.problem:
             problems[vote.problem] += 1
-        said = vote.choice
-        if said == EITHER_TIE:
-            said = row.truth if row.truth in TIES else TIE
-        answers.append(LabeledAnswer(row.id, row.truth, said))
+        label = vote.choice
+        if label == EITHER_TIE:
+            label = row.truth if row.truth in TIES else TIE
+        answers.append(LabeledAnswer(row.id, row.truth, label))
     collapsed = [collapse(answer) for answer in answers]
     return VoteCount(
         reading,
@@ -234,22 +234,22 @@ def count_votes(rows: Sequence[VoteRow], reading: Reading) -> VoteCount:
 
 
 def parse_vote(reply: str, reading: Reading = "strict") -> Vote:
-    """Read the vote off one reply.
+    """Read the vote of a reply.
 
     Args:
-        reply: Any text; it is only searched, and takes time in proportion to its length.
-        reading: How, see the module.
+        reply: Any text. The time is proportional to its length.
+        reading: The reading.
     """
     if reading == "published":
         return _parse_published(reply)
     texts = _BRACKETS.findall(reply)
     if not texts:
         return Vote(None, NO_VERDICT)
-    found = {said: text for text in texts if (said := _STRICT.get("".join(text.split()).lower()))}
+    found = {label: text for text in texts if (label := _STRICT.get("".join(text.split()).lower()))}
     if not found:
         return Vote(None, NOT_A_LABEL, texts[-1])
-    said, text = list(found.items())[-1]
-    return Vote(said, text=text) if len(found) == 1 else Vote(None, CONTRADICTORY, text)
+    label, text = list(found.items())[-1]
+    return Vote(label, text=text) if len(found) == 1 else Vote(None, CONTRADICTORY, text)
 
 
 def _parse_published(reply: str) -> Vote:
@@ -257,16 +257,16 @@ def _parse_published(reply: str) -> Vote:
         begin, end = line.find("[["), line.rfind("]]")
         if 0 <= begin <= end - 2:
             text = line[begin + 2 : end]
-            said = _PUBLISHED.get(text)
-            return Vote(said, "" if said else NOT_A_LABEL, text)
+            label = _PUBLISHED.get(text)
+            return Vote(label, "" if label else NOT_A_LABEL, text)
     return Vote(None, NO_VERDICT)
 
 
 def read_votes(path: Path) -> tuple[VoteRow, ...]:
-    """Read a file of replies strictly: every row must be understood.
+    """Read a file of replies; every row must be valid.
 
     Raises:
-        DataError: If the file is missing, is not JSON, holds nothing, or rows lack what is needed; names the first.
+        DataError: If the file is missing, is not JSON, is empty, or has invalid rows.
     """
     rows: list[VoteRow] = []
     wrong: list[str] = []
@@ -288,7 +288,7 @@ def read_votes(path: Path) -> tuple[VoteRow, ...]:
             next_step="Each row needs idx, response and human_vote.",
         )
     if not rows:
-        raise NoRepliesError(f"{path} holds no replies.", next_step="Name a file with one JSON object per line.")
+        raise NoRepliesError(f"{path} holds no replies.", next_step="Give a file with one JSON object per line.")
     return tuple(rows)
 
 

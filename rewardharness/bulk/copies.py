@@ -12,7 +12,9 @@ from rewardharness import files
 from rewardharness.errors import DataError, InputError
 
 MANIFEST = "best.json"
-_MAKER = "rh rank-folder --copy-best"
+_MAKER = "rh data rank --copy-best"
+_MAKERS = (_MAKER, "rh rank-folder --copy-best")
+"""Makers in manifests, also that of earlier versions."""
 _SHOWN = 3
 
 
@@ -76,7 +78,7 @@ def _read_copied(folder: Path) -> dict[str, list[str]]:
     """
     path = folder / MANIFEST
     manifest: Any = files.read_json(path) if path.is_file() else {"made_by": _MAKER, "files": {}}
-    entries = manifest.get("files") if isinstance(manifest, dict) and manifest.get("made_by") == _MAKER else None
+    entries = manifest.get("files") if isinstance(manifest, dict) and manifest.get("made_by") in _MAKERS else None
     if not isinstance(entries, dict) or not all(
         Path(name).name == name and name not in {"", ".", "..", MANIFEST} and isinstance(digests, list)
         for name, digests in entries.items()

@@ -19,7 +19,7 @@ from typing import Any
 
 from rewardharness import files
 from rewardharness.bulk.pairs import Pair, PairRules, Repeated, pair_up
-from rewardharness.bulk.scoring import all_standings
+from rewardharness.bulk.scoring import all_rewards
 from rewardharness.data.export import Kind, content, write_parquet
 from rewardharness.data.source import Dataset, split
 from rewardharness.errors import DataError, InputError
@@ -104,20 +104,22 @@ def repeated_scores(
         Every edit with one record per candidate: its hash, its rewards in order with None for failures, and the codes
         of the failures.
     """
-    rounds = [dict(_by_id(all_standings(dataset.examples, "score", results, tag=tag))) for tag in tags]
+    rounds = [
+        {edit.id: rewards for edit, rewards in all_rewards(dataset.examples, "score", results, tag=tag)} for tag in tags
+    ]
     for example in dataset.examples:
         records: list[Json] = []
         for index, image in enumerate(example.candidates):
-            standings = [standing[example.id][index] for standing in rounds]
+            candidates = [rewards[example.id][index] for rewards in rounds]
             records.append(
                 {
                     "edit_id": example.id,
                     "candidate": index,
                     "sha256": files.sha256(content(image)),
                     "run": example.category,
-                    "rewards": [standing.reward for standing in standings],
+                    "rewards": [candidate.reward for candidate in candidates],
                     "reasons": sorted(
-                        {standing.failure.code for standing in standings if standing.failure is not None}
+                        {candidate.failure.code for candidate in candidates if candidate.failure is not None}
                     ),
                 }
             )
@@ -175,8 +177,10 @@ def build(
         rows[name], excess = _capped(rows[name], rules)
         dropped["run_share"] += excess
     if not rows["train"]:
-        counts = ", ".join(f"{code} {number}" for code, number in sorted(dropped.items()) if number) or "no candidates"
-        raise DataError(f"No training pair remains ({counts}).", next_step="Lower --margin or --spread.")
+        counts = ", ".join(f"{number} {code}" for code, number in sorted(dropped.items()) if number) or "none"
+        raise DataError(
+            f"No training pair remains. Dropped pairs by reason: {counts}.", next_step="Lower --margin or --spread."
+        )
     return _write(folder, dataset, rows, lines, rules, made_by, dropped)
 
 
@@ -213,10 +217,6 @@ def _write(
     }
     files.write_json(folder / MANIFEST, manifest)
     return manifest
-
-
-def _by_id(standings: Iterable[tuple[Example, Any]]) -> Iterator[tuple[str, Any]]:
-    return ((example.id, standing) for example, standing in standings)
 
 
 def _candidates(examples: Iterable[Example]) -> int:

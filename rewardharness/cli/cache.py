@@ -1,42 +1,32 @@
-"""`rh cache`: what is remembered of models' answers."""
-
-import argparse
+"""`rh cache`: cached answers of models."""
 
 from rewardharness.cli import output
+from rewardharness.cli.command import make_app
+from rewardharness.errors import InputError
 from rewardharness.settings import Settings
 
-
-def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the commands to the parser."""
-    parser = commands.add_parser(
-        "cache",
-        help="look at or forget remembered judgments",
-        description="Look at what is remembered of models' answers, or forget it.",
-    )
-    actions = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    shown = actions.add_parser("stats", help="say what is remembered", description=stats.__doc__)
-    shown.add_argument("--json", action="store_true", help="print one JSON object")
-    shown.set_defaults(run=stats)
-    cleared = actions.add_parser("clear", help="forget", description=clear.__doc__)
-    cleared.add_argument(
-        "--judge", metavar="NAME", help="forget this judge's answers only, as `rh cache stats` names it"
-    )
-    cleared.add_argument("--json", action="store_true", help="print one JSON object")
-    cleared.set_defaults(run=clear)
+app = make_app("cache", "Show or clear cached answers of models.")
 
 
-def stats(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Say how many answers of which judges are remembered, and how much room they take."""
+@app.command
+def stats(*, json: bool = False) -> int:
+    """Show the number of cached answers per judge, and the size of the cache.
+
+    Example: `rh cache stats`
+
+    Args:
+        json: Print one JSON object.
+    """
     from rewardharness.judging.cache import FILE, CacheStats, JudgmentCache
 
-    folder = settings.home / "cache"
+    folder = Settings.from_env().home / "cache"
     if (folder / FILE).exists():
         cache = JudgmentCache(folder)
         held = cache.stats()
         cache.close()
     else:  # looking must not make a file
         held = CacheStats(folder / FILE, 0, 0, {})
-    if arguments.json:
+    if json:
         output.emit(
             {"path": str(held.path), "judgments": held.judgments, "bytes": held.bytes, "by_judge": held.by_judge}
         )
@@ -47,27 +37,32 @@ def stats(arguments: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
-def clear(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Forget all remembered answers, or those of one judge. They are asked for again when they are needed."""
-    from rewardharness.errors import InputError
+@app.command
+def clear(*, judge: str | None = None, json: bool = False) -> int:
+    """Delete cached answers. Models are queried again when the answers are needed.
+
+    Example: `rh cache clear --judge "vllm:qwen"`
+
+    Args:
+        judge: Delete the answers of this judge only, by its name in `rh cache stats`.
+        json: Print one JSON object.
+    """
     from rewardharness.judging.cache import FILE, JudgmentCache
 
-    folder = settings.home / "cache"
-    forgotten = 0
+    folder = Settings.from_env().home / "cache"
+    deleted = 0
     if (folder / FILE).exists():
         cache = JudgmentCache(folder)
         known = cache.stats().by_judge
         try:
-            if arguments.judge is not None and arguments.judge not in known:
+            if judge is not None and judge not in known:
                 names = ", ".join(sorted(known)) or "none"
-                raise InputError(
-                    f"No answers of {arguments.judge!r} are remembered.", next_step=f"Remembered judges: {names}."
-                )
-            forgotten = cache.clear(arguments.judge)
+                raise InputError(f"The cache has no answers of {judge!r}.", next_step=f"Cached judges: {names}.")
+            deleted = cache.clear(judge)
         finally:
             cache.close()
-    if arguments.json:
-        output.emit({"forgotten": forgotten})
+    if json:
+        output.emit({"deleted": deleted})
     else:
-        output.say(f"{forgotten} answers forgotten.")
+        output.say(f"{deleted} answers deleted.")
     return 0

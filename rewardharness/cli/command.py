@@ -1,13 +1,16 @@
 """Commands that are built with cyclopts: finding, parsing and running them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
+from dataclasses import is_dataclass, replace
+from difflib import get_close_matches
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rewardharness.cli import output
+from rewardharness.cli.upstream import is_upstream, read_upstream
 from rewardharness.errors import HarnessError, InputError
 
 if TYPE_CHECKING:
@@ -20,39 +23,54 @@ class Command(NamedTuple):
 
     module: str
     """Module in this package. Its attribute `app`, or `apps[NAME]`, is the cyclopts app."""
+    group: str
+    """Heading in the help of `rh`."""
     summary: str
 
 
 COMMANDS = {
-    "score": Command("score", "judge the candidates of one edit"),
-    "score-folder": Command("score", "judge a dataset"),
-    "evolve": Command("evolve", "evolve a Library from preferences"),
-    "rank-folder": Command("bulk", "best of N: rank any number of edits"),
-    "filter-dataset": Command("bulk", "keep the edits that a judge rates well"),
-    "preference-data": Command("bulk", "make preference pairs for training a reward model"),
-    "benchmark": Command("benchmark", "judge a benchmark and measure agreement with people"),
-    "data": Command("data", "inspect a dataset"),
-    "demo-data": Command("data", "generate a labeled dataset of edits"),
-    "serve": Command("serve", "serve rewards over HTTP"),
-    "replay": Command("replay", "run a job again, and compare the results"),
-    "lineage": Command("lineage", "provenance records of trainings and evals"),
+    "score": Command("score", "Judge", "judge one edit or a dataset"),
+    "serve": Command("serve", "Judge", "serve rewards over HTTP; serve a model with vLLM"),
+    "evolve": Command("evolve", "Evolve", "evolve a Library from preferences"),
+    "library": Command("library", "Evolve", "create, show, check and compare Libraries"),
+    "runs": Command("runs", "Evolve", "list, show, follow, stop, replay and compare runs"),
+    "benchmark": Command("benchmark", "Evaluate", "measure agreement with people; compare; reproduce the paper"),
+    "data": Command("data", "Evaluate", "show, generate, filter, pair and rank datasets"),
+    "release": Command("release", "Train", "pin judge and Library in a file; verify, deploy and roll back"),
+    "lineage": Command("lineage", "Train", "provenance records of trainings and evals"),
+    "push-library": Command("hub", "Share", "publish a Library on the Hub"),
+    "pull-library": Command("hub", "Share", "download a Library from the Hub"),
+    "app": Command("web", "Share", "open the web app, or publish it as a Space"),
+    "cache": Command("cache", "System", "show or clear cached answers of models"),
+    "doctor": Command("doctor", "System", "check the installation and endpoints"),
 }
 """Commands by name."""
 
+GROUPS = tuple(dict.fromkeys(each.group for each in COMMANDS.values()))
+"""Headings of the help."""
+SHELLS: Mapping[str, Literal["bash", "zsh", "fish"]] = {"bash": "bash", "zsh": "zsh", "fish": "fish"}
+"""Shells with completion."""
+WRONG_USE = 2
+"""Exit status of wrong arguments."""
+
+JOB_COMMANDS = {"rank": "data rank", "filter": "data filter", "pairs": "data pairs"}
+"""Command of a job type, where it is a subcommand."""
 DEFAULT_COMMANDS = {"benchmark": "run"}
 """Subcommand that is run if none is named."""
+MODEL_OPTIONS = ("judge", "orchestrator", "router", "baselines")
+"""Options that name models, whose endpoints may be in a file."""
 WORDS: ContextVar[tuple[str, ...]] = ContextVar("words", default=())
 """The command line of the command that runs, without `rh`."""
 
 
-def make_app(name: str, summary: str, groups: Mapping[str, type] | None = None, *, job: bool = False) -> "App":
+def make_app(name: str, summary: str, groups: Mapping[str, type] | None = None, *, job: str = "") -> "App":
     """Create the cyclopts app of a command: no --no-FLAG options, and help that leaves out empty defaults.
 
     Args:
         name: Name of the command.
         summary: First lines of its help.
         groups: Title of a section of the help by dataclass whose fields it lists.
-        job: Whether it runs a job, whose options `--config` reads from a file.
+        job: Type of the job that it runs, whose options `--config` reads from a file.
     """
     from attrs import evolve
     from cyclopts import App, Parameter
@@ -83,7 +101,7 @@ def make_app(name: str, summary: str, groups: Mapping[str, type] | None = None, 
         help_formatter=Formatter(),
         version_flags=[],
         default_parameter=Parameter(negative=""),
-        config=[partial(options_from_file, name)] if job else [],
+        config=[partial(options_from_file, job)] if job else [],
     )
 
 
@@ -91,6 +109,22 @@ def _options(name: str, kind: Any) -> tuple[str, ...]:
     """Return the option names of a field."""
     named = [found for each in getattr(kind, "__metadata__", ()) for found in getattr(each, "name", ()) or ()]
     return tuple(named) or (f"--{name.replace('_', '-')}",)
+
+
+def make_root() -> "App":
+    """Create the cyclopts app of all commands, for completion."""
+    from cyclopts import App
+
+    root = App(name="rh", version_flags=[])
+    for name in COMMANDS:
+        root.command(load_app(name), name=name)
+    return root
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """Return a sentence that suggests the most similar known word; empty if none is similar."""
+    similar = get_close_matches(word, known, n=1)
+    return f" Did you mean {similar[0]}?" if similar else ""
 
 
 def load_app(name: str) -> "App":
@@ -114,8 +148,24 @@ def parse(name: str, words: Sequence[str]) -> tuple[Callable[..., Any], tuple[An
         CycloptsError: If an argument is wrong.
         InputError: If a value is out of range, or the file cannot be read.
     """
+    from rewardharness.models.open import read_endpoints
+
+    def located(name: str, value: Any) -> Any:
+        if isinstance(value, str) and name in MODEL_OPTIONS:
+            return read_endpoints(value)
+        if isinstance(value, tuple) and name in MODEL_OPTIONS:
+            return tuple(read_endpoints(spec) for spec in value)
+        found = {field: getattr(value, field, None) for field in MODEL_OPTIONS} if is_dataclass(value) else {}
+        changes = {field: new for field, spec in found.items() if (new := located(field, spec)) != spec}
+        return replace(value, **changes) if changes else value
+
     command, bound, _ = load_app(name).parse_args(words, exit_on_error=False, print_error=False)
-    return command, bound.args, bound.kwargs
+    kwargs = {option: located(option, value) for option, value in bound.kwargs.items()}
+    return command, tuple(located("", value) for value in bound.args), kwargs
+
+
+class UsageError(InputError):
+    """Arguments that are incomplete or contradict each other, found by a command. The exit status is `WRONG_USE`."""
 
 
 def run_app(name: str, words: Sequence[str]) -> int:
@@ -134,17 +184,23 @@ def run_app(name: str, words: Sequence[str]) -> int:
     try:
         command, args, kwargs = parse(name, words)
     except (CycloptsError, HarnessError) as error:
-        output.note(f"rh {name}: {getattr(error, 'message', '') or error}")
-        if isinstance(error, HarnessError) and error.next_step:
-            output.note(f"  Next: {error.next_step}")
-        output.note(f"Help: rh {' '.join([name, *(word for word in words[:1] if word in load_app(name))])} --help")
-        return 2
+        return _wrong_use(name, words, error)
     token = WORDS.set((name, *words))
     try:
         status = command(*args, **kwargs)
+    except UsageError as error:
+        return _wrong_use(name, words, error)
     finally:
         WORDS.reset(token)
     return status if isinstance(status, int) else 0
+
+
+def _wrong_use(name: str, words: Sequence[str], error: Exception) -> int:
+    """Print what is wrong with the arguments of a command. Returns the exit status."""
+    named = " ".join([name, *(word for word in words[:1] if word in load_app(name))])
+    next_step = error.next_step if isinstance(error, HarnessError) else ""
+    output.wrong_use(named, f"{getattr(error, 'message', '') or error}", next_step, json="--json" in words)
+    return WRONG_USE
 
 
 def complete(name: str, words: Sequence[str]) -> list[str]:
@@ -179,10 +235,17 @@ def _read_config(file: str, job: str) -> dict[str, Any]:
         text = Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{file} cannot be read: {error}.", next_step="Name a YAML or JSON file of options.") from None
-    options = {key.replace("-", "_"): value for key, value in read_yaml(text, where=file).value.items()}
+    document = read_yaml(text, where=file).value
+    if is_upstream(document):
+        translated, remarks = read_upstream(document, job, file)
+        for remark in remarks:
+            output.note(f"{file}: {remark}")
+        return translated
+    options = {key.replace("-", "_"): value for key, value in document.items()}
     given = options.pop("job", job)  # in the config.json of a run folder
     if given != job:
-        raise InputError(f"{file} is the configuration of rh {given}.", next_step=f"Write: rh {given} --config {file}")
+        words = JOB_COMMANDS.get(str(given), str(given))
+        raise InputError(f"{file} is the configuration of rh {words}.", next_step=f"Write: rh {words} --config {file}")
     return {
         option: value for option, value in options.items() if value is not None and value is not False and value != []
     }

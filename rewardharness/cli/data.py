@@ -1,4 +1,4 @@
-"""`rh data` and `rh demo-data`."""
+"""`rh data` and `rh data demo`."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -9,43 +9,44 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from rewardharness.cli import output
+from rewardharness.cli import bulk, output
 from rewardharness.cli.command import make_app
 from rewardharness.cli.examples import open_described
 from rewardharness.data.config import DataConfig
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
-    from rewardharness.data.opening import Opened
+    from rewardharness.data.opening import OpenedData
     from rewardharness.schema import Example
 
 _SHOWN = 20
 UNLABELLED = "unlabelled"
 
 
-show_app = make_app("data", "Inspect a dataset.", {"Data": DataConfig})
-demo_app = make_app("demo-data", "Generate a labeled dataset of edits.")
-apps = {"data": show_app, "demo-data": demo_app}
+app = make_app("data", "Show, generate, rank, filter and pair datasets.", {"Data": DataConfig})
+app.command(bulk.rank_app, name="rank")
+app.command(bulk.filter_app, name="filter")
+app.command(bulk.pairs_app, name="pairs")
 
 
 @Parameter(name="*")
 @dataclass(frozen=True)
 class ShowConfig(DataConfig):
-    """A dataset and its division for an evolution."""
+    """A dataset and its split for an evolution."""
 
     _: KW_ONLY
     audit_share: float = 0.25
     """Share of the examples that is held out."""
     seed: int = 0
-    """Seed of the division."""
+    """Seed of the split."""
     json: bool = False
     """Print one JSON object."""
     quiet: bool = False
     """Print no progress."""
 
 
-@demo_app.default
-def demo_data(
+@app.command
+def demo(
     folder: Path,
     /,
     *,
@@ -56,16 +57,16 @@ def demo_data(
     json: bool = False,
     quiet: bool = False,
 ) -> int:
-    """Generate edits with known truth from free photographs and drawn scenes: correct, wrong, excessive and defective.
+    """Generate a dataset with known labels: correct, wrong, excessive, incomplete and defective edits.
 
-    Example: `rh demo-data pairs`
+    Example: `rh data demo pairs`
 
     Args:
         folder: A new or empty folder, or one with the same dataset.
         pairs: Number of pairs.
         groups: Number of groups of 3 or 4.
         seed: The same seed makes the same files.
-        force: Draw over another dataset, or beside other files, which are never changed.
+        force: Replace another dataset, or write next to other files, which are never changed.
         json: Print one JSON object.
         quiet: Print no progress.
     """
@@ -81,7 +82,7 @@ def demo_data(
         drawn = of
         bar.step()
 
-    with output.Progress(total, "drawing", quiet=quiet) as bar:
+    with output.Progress(total, "generating", quiet=quiet) as bar:
         make_demo(
             folder,
             pairs=pairs,
@@ -98,16 +99,16 @@ def demo_data(
         output.emit({**told, "drawn": bool(drawn)})
     else:
         output.table(("label kind", "n"), [(kind, str(count)) for kind, count in sorted(kinds.items())])
-        already = "" if drawn else " This set was there already, whole and unchanged; nothing was drawn."
+        already = "" if drawn else " The dataset exists, complete and unchanged; nothing was generated."
         output.say(f"{len(dataset.examples)} examples in {folder}.{already}")
         place = str(folder)
-        output.say(f"Next: rh score-folder {f'./{place}' if place in {DEMO, FEEDBACK} else place}")
+        output.say(f"Next: rh score {f'./{place}' if place in {DEMO, FEEDBACK} else place}")
     return 0
 
 
-@show_app.command
+@app.command
 def show(config: ShowConfig) -> int:
-    """Show a dataset: counts, labels, problems, and its division for an evolution.
+    """Show a dataset: counts, labels, warnings, and its split for an evolution.
 
     Example: `rh data show demo`
     """
@@ -126,8 +127,8 @@ def show(config: ShowConfig) -> int:
     return 0
 
 
-def _described(opened: "Opened") -> dict[str, Any]:
-    """What there is to say of a dataset, apart from its division."""
+def _described(opened: "OpenedData") -> dict[str, Any]:
+    """Describe a dataset without its split."""
     from dataclasses import asdict
 
     dataset, rows, fields = opened.dataset, opened.rows, opened.fields
@@ -175,7 +176,7 @@ def _print(found: dict[str, Any], whole: dict[str, Any]) -> None:
         if others:
             output.say(f"Columns that are not used: {', '.join(others)}.")
     parts = (whole, found["pool"], found["audit"])
-    titles = {"by_candidates": "candidates", "by_label": "label", "by_label_kind": "kind of label"}
+    titles = {"by_candidates": "candidates", "by_label": "label", "by_label_kind": "label kind"}
     table = [("examples", *(str(part["n"]) for part in parts)), ("sources", *(str(part["sources"]) for part in parts))]
     for key, title in (*titles.items(), ("by_category", "category")):
         values = list(whole[key])
@@ -183,11 +184,11 @@ def _print(found: dict[str, Any], whole: dict[str, Any]) -> None:
             table.append((f"{title}: {value or '(none)'}", *(str(part[key].get(value, 0)) for part in parts)))
         if len(values) > _SHOWN:
             table.append((f"{title}: {len(values) - _SHOWN} more", *(_rest(part, key, values) for part in parts)))
-    output.table(("", "all", "pool", f"audit ({found['audit_share']:g}, seed {found['seed']})"), table)
+    output.table(("", "all", "training", f"held-out test ({found['audit_share']:g}, seed {found['seed']})"), table)
     told = [problem for problem in found["problems"] if problem != found["how"]]
     for problem in told:
         output.say(f"- {problem}")
-    output.say("Nothing odd was found." if not told else f"{len(told)} thing{'s' * (len(told) != 1)} to know.")
+    output.say("No problems." if not told else f"{output.count(len(told), 'remark')}.")
 
 
 def _rest(part: dict[str, Any], key: str, values: list[str]) -> str:

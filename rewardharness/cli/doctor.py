@@ -1,6 +1,5 @@
 """`rh doctor`: what is installed, configured and reachable, with the next step for what is not."""
 
-import argparse
 import asyncio
 import sys
 from collections.abc import Iterator
@@ -8,6 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal
 
 from rewardharness.cli import output
+from rewardharness.cli.command import make_app
+from rewardharness.cli.library import entry_counts
 from rewardharness.errors import HarnessError, MissingPackageError, describe
 from rewardharness.settings import Settings
 
@@ -18,8 +19,8 @@ ROOMY = 16384
 """Tokens in which four large candidates, a Library and a chain of thought fit."""
 
 PACKAGES: tuple[tuple[str, str, str], ...] = (
-    ("numpy", "", "measuring"),
-    ("opencv-python-headless", "", "measuring"),
+    ("numpy", "", "measurements"),
+    ("opencv-python-headless", "", "measurements"),
     ("pillow", "", "reading images"),
     ("PyYAML", "", "reading Libraries"),
     ("gradio", "app", "the web app"),
@@ -32,7 +33,7 @@ PACKAGES: tuple[tuple[str, str, str], ...] = (
 
 @dataclass(frozen=True)
 class Check:
-    """One line of the doctor's report."""
+    """One line of the report."""
 
     name: str
     status: Literal["ok", "missing", "problem"]
@@ -40,21 +41,25 @@ class Check:
     next_step: str = ""
 
 
-def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser("doctor", help="check the installation", description=doctor.__doc__)
-    parser.add_argument("--judge", metavar="JUDGE", help="also ask this judge what it can do, with some small requests")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.set_defaults(run=doctor)
+app = make_app("doctor", "Check the installation and endpoints.")
 
 
-def doctor(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Say what is installed, configured and usable, and what to do about the rest."""
+@app.default
+def doctor(*, judge: str | None = None, json: bool = False) -> int:
+    """Check what is installed, configured and reachable, and show the next step for what is not.
+
+    Example: `rh doctor --judge vllm:qwen@http://127.0.0.1:8000/v1`
+
+    Args:
+        judge: Also query this judge, with a few small requests.
+        json: Print one JSON object.
+    """
+    settings = Settings.from_env()
     checks = [*_python(), *_packages(), *_home(settings), *_library(settings)]
-    if arguments.judge is not None:
-        checks += _judge(arguments.judge, settings)
+    if judge is not None:
+        checks += _judge(judge, settings)
     broken = [check for check in checks if check.status == "problem"]
-    if arguments.json:
+    if json:
         output.emit({"ok": not broken, "checks": [asdict(check) for check in checks]})
     else:
         marks = {"ok": "ok", "missing": "-", "problem": "PROBLEM"}
@@ -62,12 +67,8 @@ def doctor(arguments: argparse.Namespace, settings: Settings) -> int:
         for check in checks:
             if check.next_step:
                 output.say(f"{check.name}: {check.next_step}")
-        ready = (
-            f"Ready: {arguments.judge}"
-            if arguments.judge
-            else "Ready: the measured judge needs no key, GPU or download"
-        )
-        output.say("Something needs mending." if broken else f"{ready}.")
+        ready = judge or "the pixel-based judge needs no key, GPU or download"
+        output.say("There are problems; see above." if broken else f"Ready: {ready}.")
     return 1 if broken else 0
 
 
@@ -111,25 +112,25 @@ def _library(settings: Settings) -> Iterator[Check]:
         words = describe(error)
         yield Check("library", "problem", words.detail, words.next_step)
         return
-    detail = f"{settings.library}: {len(library.skills)} Skills, {len(library.tools)} Tools, id {library.id[:12]}"
+    detail = f"{settings.library}: {entry_counts(library)}, id {library.id[:12]}"
     yield Check("library", "ok", detail)
 
 
 def _judge(spec: str, settings: Settings) -> Iterator[Check]:
-    """Open a judge and find out what it can do."""
+    """Open a judge and query it."""
     from rewardharness.judging.opening import JudgeOptions, open_judge
     from rewardharness.models.base import Reply
 
     try:
         judge = open_judge(spec, settings, JudgeOptions(cache=False))
         if not judge.uses_model:
-            yield Check("judge", "ok", f"{judge.name}: asks no server")
+            yield Check("judge", "ok", f"{judge.name}: needs no server")
             return
         found = asyncio.run(judge.check())
         if isinstance(found, Reply):
             yield Check("judge", "ok", f"{judge.name} answers, in {found.seconds:.1f} s")
             return
-        key = "is set; it is not shown" if settings.api_key else "is not set; that is fine where no key is asked for"
+        key = "is set (not shown)" if settings.api_key else "is not set; some servers need none"
         yield Check("judge", "ok", judge.name)
         yield Check("key", "ok", f"RH_API_KEY {key}")
         for probe in found or ():
@@ -140,7 +141,7 @@ def _judge(spec: str, settings: Settings) -> Iterator[Check]:
 
 
 def _endpoint(found: "Probe", name: str) -> Iterator[Check]:
-    """Say what one endpoint can do; what it lacks stands with what to do about it."""
+    """Report what an endpoint supports, and the next step for what it does not."""
     at, can = found.endpoint, found.capabilities
     if found.error is not None:
         unknown = found.error.code == "model_not_found"
@@ -164,7 +165,7 @@ def _endpoint(found: "Probe", name: str) -> Iterator[Check]:
         can.schema,
         "a JSON schema is enforced" + (", a choice too" if can.choice else ""),
         "a JSON schema is refused or ignored: a reply in another form is asked for again, then not judged",
-        "With vLLM, see --structured-outputs-config; `rh serve-vllm` prints it.",
+        "With vLLM, see --structured-outputs-config; `rh serve judge` prints it.",
     )
     yield _found(
         f"{at} logprobs",

@@ -1,4 +1,4 @@
-"""What the commands that read a dataset share: opening it, with its progress and what is odd about it told."""
+"""Opening a dataset for a command, with progress and warnings."""
 
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,34 +11,14 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from rewardharness.data.config import DataConfig
-    from rewardharness.data.opening import Opened
-    from rewardharness.data.source import Dataset
-
-DATA_HELP = (
-    "a folder, a table (.parquet, .jsonl, .csv, ...), a dataset on the Hub (org/name[@revision][:config/split]), "
-    "`demo` (pairs drawn once) or `feedback` (what was said in the app)"
-)
-"""What can stand where a command asks for data."""
+    from rewardharness.data.opening import OpenedData
 
 
-def open_examples(spec: str, columns: "DataConfig", settings: Settings, *, quiet: bool) -> "Dataset":
-    """Open the dataset that a user means; says what is odd about it on standard error.
-
-    Raises:
-        InputError: If the map of fields cannot be read.
-        DataError: If there is no such dataset, or it cannot be read.
-    """
-    dataset = open_described(spec, columns, settings, quiet=quiet).dataset
-    for problem in dataset.problems:
-        output.note(f"{dataset.name}: {problem}")
-    return dataset
-
-
-def open_described(spec: str, columns: "DataConfig", settings: Settings, *, quiet: bool) -> "Opened":
-    """Open a dataset with the fields of the command line, and show how the work goes on."""
+def open_described(spec: str, columns: "DataConfig", settings: Settings, *, quiet: bool) -> "OpenedData":
+    """Open a dataset with the fields of the command line, and show progress."""
     from rewardharness.data.opening import open_described
 
-    mind_the_name(spec)
+    note_same_name(spec)
     with Bars(quiet) as bars:
         return open_described(
             spec,
@@ -49,16 +29,16 @@ def open_described(spec: str, columns: "DataConfig", settings: Settings, *, quie
         )
 
 
-def mind_the_name(spec: str) -> None:
-    """Say which data are meant where a folder has the name of a set that comes along."""
+def note_same_name(spec: str) -> None:
+    """Print which data are used if a folder has the name of a built-in dataset."""
     from rewardharness.data.opening import DEMO, FEEDBACK
 
     if spec in {DEMO, FEEDBACK} and Path(spec).is_dir():
-        output.note(f"`{spec}` is the set that comes along; for the folder of that name write ./{spec}")
+        output.note(f"`{spec}` is the built-in dataset; for the folder of that name, write ./{spec}")
 
 
 class Bars:
-    """One bar after the other, as work tells how far it is."""
+    """One progress bar after the other."""
 
     def __init__(self, quiet: bool) -> None:
         self._quiet, self._label, self._done = quiet, "", 0

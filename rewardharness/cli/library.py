@@ -1,10 +1,14 @@
-"""`rh library`: look at, check, compare and begin Libraries."""
+"""`rh library`: create, show, check and compare Libraries."""
 
-import argparse
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from rewardharness.cli import hub, output
+from cyclopts import Parameter
+
+from rewardharness.cli import output
+from rewardharness.cli.command import make_app
+from rewardharness.cli.hub import measured_facts
 from rewardharness.errors import InputError
 from rewardharness.settings import Settings
 
@@ -15,94 +19,78 @@ if TYPE_CHECKING:
 WIDTH = 100
 """Width of a description in a table, in characters."""
 
-
-def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the commands to the parser."""
-    parser = commands.add_parser(
-        "library",
-        help="look at, check, compare and begin Libraries",
-        description="Look at, check, compare and begin Libraries.",
-    )
-    parts = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-
-    one = parts.add_parser("show", help="list the entries, or show one of them", description=show.__doc__)
-    one.add_argument("library", nargs="?", help=f"{hub.LIBRARY} (default: the built-in Library)")
-    one.add_argument("--entry", metavar="NAME", help="show this entry whole")
-    one.add_argument("--for", dest="instruction", metavar="TEXT", help="show what is consulted for an instruction")
-    one.add_argument("--json", action="store_true", help="print one JSON object")
-    one.set_defaults(run=show)
-
-    checked = parts.add_parser("check", help="say what is wrong or odd", description=check.__doc__)
-    checked.add_argument("library", help=hub.LIBRARY)
-    checked.add_argument("--data", metavar="DATA", help="examples whose instructions no entry may copy phrases of")
-    checked.add_argument("--strict", action="store_true", help="warnings fail as well")
-    checked.add_argument("--json", action="store_true", help="print one JSON object")
-    checked.set_defaults(run=check)
-
-    compared = parts.add_parser("diff", help="compare two Libraries", description=diff.__doc__)
-    compared.add_argument("before", help=hub.LIBRARY)
-    compared.add_argument("after", help=hub.LIBRARY)
-    compared.add_argument("--json", action="store_true", help="print one JSON object")
-    compared.set_defaults(run=diff)
-
-    new = parts.add_parser("new", help="begin a Library, or add an entry to one", description=begin.__doc__)
-    new.add_argument("folder", type=Path, help="the Library folder")
-    new.add_argument("--name", help="name of a new Library (default: the folder's, with hyphens)")
-    new.add_argument("--copy", metavar="LIBRARY", help="begin with the entries of this Library, such as `builtin`")
-    new.add_argument(
-        "--thin", action="store_true", help="leave out every second criterion of it, for `rh evolve` to find again"
-    )
-    new.add_argument("--skill", metavar="NAME", help="add a Skill from a template to the Library in the folder")
-    new.add_argument("--tool", metavar="NAME", help="add a Tool from a template to the Library in the folder")
-    new.add_argument("--description", metavar="TEXT", help="what the new entry is for and when it applies")
-    new.add_argument("--triggers", metavar="TEXT", default="", help="when it applies: words, phrases, /expressions/")
-    new.add_argument("--measure", metavar="NAME", help="the measure that the new Tool runs; without, it is a prompt")
-    new.set_defaults(run=begin)
-
-    hub.register_parts(parts)
+app = make_app(
+    "library",
+    "Create, show, check and compare Libraries. A LIBRARY is a folder, `builtin`, or ORG/NAME[@REVISION] on the Hub.",
+)
 
 
-def show(arguments: argparse.Namespace, settings: Settings) -> int:
-    """List the entries of a Library, show one whole, or say which are consulted for an instruction."""
+@app.command
+def show(
+    library: str | None = None,
+    /,
+    *,
+    entry: str | None = None,
+    for_: Annotated[str | None, Parameter(name="--for")] = None,
+    json: bool = False,
+) -> int:
+    """List the entries of a Library, show one of them, or show which apply to an instruction.
+
+    Example: `rh library show builtin --for "make the car red"`
+
+    Args:
+        library: A Library (default: RH_LIBRARY, or the built-in one).
+        entry: Show this entry in full.
+        for_: Show the entries that apply to this instruction.
+        json: Print one JSON object.
+    """
     from rewardharness.library.opening import open_library
 
-    library = open_library(arguments.library or settings.library)
-    if arguments.entry:
-        entry = library.get(arguments.entry)
-        if entry is None:
-            raise InputError(
-                f"There is no entry {arguments.entry!r} in this Library.", next_step="List them with: rh library show"
-            )
-        _show_entry(entry, arguments.json)
+    opened = open_library(library or Settings.from_env().library)
+    if entry:
+        found = opened.get(entry)
+        if found is None:
+            raise InputError(f"The Library has no entry {entry!r}.", next_step="List them with: rh library show")
+        _show_entry(found, json)
         return 0
-    reasons = _reasons(library, arguments.instruction) if arguments.instruction else None
-    if arguments.json:
-        output.emit({"id": library.id, "entries": [_entry_json(each, reasons) for each in library.entries]})
+    reasons = _reasons(opened, for_) if for_ else None
+    if json:
+        output.emit({"id": opened.id, "entries": [_entry_json(each, reasons) for each in opened.entries]})
         return 0
-    shown = [each for each in library.entries if reasons is None or each.name in reasons]
+    shown = [each for each in opened.entries if reasons is None or each.name in reasons]
     headings = ("kind", "name", "why" if reasons is not None else "applies to", "description")
     rows = [
         (each.kind, each.name, (reasons or {}).get(each.name) or _when(each), output.shorten(each.description, WIDTH))
         for each in shown
     ]
     output.table(headings, rows)
-    output.say(f"{len(library.skills)} Skills, {len(library.tools)} Tools. Library id {library.id}")
+    output.say(f"{entry_counts(opened)}. Library id {opened.id}")
     return 0
 
 
-def check(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Say everything that is wrong or odd in a Library, with file and line."""
+@app.command
+def check(library: str, /, *, data: str | None = None, strict: bool = False, json: bool = False) -> int:
+    """Report errors and warnings of a Library, with file and line. The exit status is 1 if there are errors.
+
+    Example: `rh library check my-library --data pairs`
+
+    Args:
+        library: A Library.
+        data: Dataset whose instructions no entry may copy.
+        strict: Treat warnings as errors.
+        json: Print one JSON object.
+    """
     from collections import Counter
 
     from rewardharness.data.opening import open_data
     from rewardharness.library.opening import check_library
     from rewardharness.measure.table import MEASURES
 
-    examples = open_data(arguments.data, settings).examples if arguments.data else ()
-    problems = check_library(arguments.library, MEASURES, [example.instruction for example in examples])
+    examples = open_data(data, Settings.from_env()).examples if data else ()
+    problems = check_library(library, MEASURES, [example.instruction for example in examples])
     counts = Counter(problem.severity for problem in problems)
-    bad = counts["error"] > 0 or (arguments.strict and counts["warning"] > 0)
-    if arguments.json:
+    bad = counts["error"] > 0 or (strict and counts["warning"] > 0)
+    if json:
         rows = [
             {"severity": p.severity, "where": p.where, "line": p.line, "message": p.message, "remedy": p.remedy}
             for p in problems
@@ -111,22 +99,31 @@ def check(arguments: argparse.Namespace, settings: Settings) -> int:
         return 1 if bad else 0
     for problem in problems:
         output.say(str(problem))
-    summary = ", ".join(f"{counts[severity]} {severity}s" for severity in ("error", "warning", "note"))
-    output.say(f"{arguments.library}: {summary}." if problems else f"{arguments.library}: nothing wrong, nothing odd.")
+    summary = ", ".join(output.count(counts[severity], severity) for severity in ("error", "warning", "note"))
+    output.say(f"{library}: {summary}." if problems else f"{library}: no errors or warnings.")
     return 1 if bad else 0
 
 
-def diff(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Say what changed between two Libraries."""
+@app.command
+def diff(before: str, after: str, /, *, json: bool = False) -> int:
+    """Show the changes from one Library to another.
+
+    Example: `rh library diff builtin my-library`
+
+    Args:
+        before: A Library.
+        after: A Library.
+        json: Print one JSON object.
+    """
     from rewardharness.library.diff import diff_libraries
     from rewardharness.library.opening import open_library
 
-    found = diff_libraries(open_library(arguments.before), open_library(arguments.after))
-    if arguments.json:
+    found = diff_libraries(open_library(before), open_library(after))
+    if json:
         output.emit(found.to_json())
         return 0
     if found.is_empty:
-        output.say("The Libraries mean the same.")
+        output.say("The Libraries are equal.")
     for sign, entries in (("+", found.added), ("-", found.removed)):
         for entry in entries:
             output.say(f"{sign} {entry.kind} {entry.name}: {entry.description}")
@@ -137,42 +134,141 @@ def diff(arguments: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
-def begin(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Begin a Library in a new folder, or add an entry from a template to the Library in the folder."""
+@app.command
+def new(
+    folder: Path,
+    /,
+    *,
+    name: str | None = None,
+    copy: str | None = None,
+    thin: bool = False,
+    skill: str | None = None,
+    tool: str | None = None,
+    description: str | None = None,
+    triggers: str = "",
+    measure: str | None = None,
+) -> int:
+    """Create a Library in a new folder, or add an entry from a template to the Library in the folder.
+
+    Example: `rh library new my-library --skill lighting --description "Light and shadows of the edit"`
+
+    Args:
+        folder: Library folder.
+        name: Name of a new Library (default: that of the folder, with hyphens).
+        copy: Library whose entries a new Library starts with.
+        thin: Leave out every second criterion of the copy, to try evolution.
+        skill: Name of a Skill to add.
+        tool: Name of a Tool to add.
+        description: Purpose of the new entry, and when it applies.
+        triggers: When the new entry applies: words, phrases, /regular expressions/.
+        measure: Measure of the new Tool (default: the Tool is a prompt).
+    """
     from rewardharness.library.new import new_entry, new_library
     from rewardharness.library.opening import open_library
     from rewardharness.library.store import EMPTY, Library
     from rewardharness.library.thin import without_every_second_criterion
 
-    kind: Literal["skill", "tool"] = "tool" if arguments.tool else "skill"
-    name = arguments.tool or arguments.skill
-    if not name:
-        start = open_library(arguments.copy) if arguments.copy else EMPTY
-        start = without_every_second_criterion(start) if arguments.thin else start
+    kind: Literal["skill", "tool"] = "tool" if tool else "skill"
+    added = tool or skill
+    if not added:
+        start = open_library(copy) if copy else EMPTY
+        start = without_every_second_criterion(start) if thin else start
         # A folder is often called `my_library`; the name of a Library has hyphens.
-        name = arguments.name or arguments.folder.resolve().name.lower().replace("_", "-")
-        library = new_library(arguments.folder, name, start)
-        output.say(f"{arguments.folder}: a Library with {len(library)} entries.")
-        output.say(f"Next: rh library new {arguments.folder} --skill NAME --description TEXT")
+        library = new_library(folder, name or folder.resolve().name.lower().replace("_", "-"), start)
+        output.say(f"Created {folder}, a Library with {output.count(len(library), 'entry')}.")
+        output.say(f"Next: rh library new {folder} --skill NAME --description TEXT")
         return 0
-    if not arguments.description:
-        raise InputError(
-            f"The new entry {name!r} needs a description.", next_step='Say what it is for: --description "..."'
-        )
-    library = new_entry(
-        Library.load(arguments.folder),
-        kind,
-        name,
-        description=arguments.description,
-        triggers=arguments.triggers,
-        measure=arguments.measure,
-    )
-    library.save(arguments.folder)
-    entry = library.get(name)
+    if not description:
+        raise InputError(f"The new entry {added!r} needs a description.", next_step="Add --description TEXT.")
+    library = new_entry(Library.load(folder), kind, added, description=description, triggers=triggers, measure=measure)
+    library.save(folder)
+    entry = library.get(added)
     assert entry is not None
-    output.say(f"Added the {kind} {name}. Edit {arguments.folder / entry.path}")
-    output.say(f"Next: rh library check {arguments.folder}")
+    output.say(f"Added the {kind} {added}. Edit {folder / entry.path}")
+    output.say(f"Next: rh library check {folder}")
     return 0
+
+
+@app.command
+def versions(repo: str, /, *, json: bool = False) -> int:
+    """List the versions of a Library on the Hub, newest first.
+
+    Example: `rh library versions me/my-library`
+
+    Args:
+        repo: Repository, as ORG/NAME.
+        json: Print one JSON object.
+    """
+    from rewardharness.library.hub import usual_access
+    from rewardharness.library.hub import versions as list_versions
+
+    found = list_versions(repo, access=usual_access(Settings.from_env()))
+    if json:
+        rows = [
+            {"version": each.tag, "commit": each.commit, "date": each.date and each.date.isoformat()}
+            | {"message": each.message}
+            for each in found
+        ]
+        output.emit({"repo": repo, "versions": rows})
+    elif not found:
+        output.say(f"{repo} has no versions yet.")
+    else:
+        dates = [each.date.strftime("%Y-%m-%d %H:%M") if each.date else "-" for each in found]
+        cells = [(each.tag, each.commit[:12], date, each.message) for each, date in zip(found, dates, strict=True)]
+        output.table(("version", "commit", "date", "message"), cells)
+    return 0
+
+
+@app.command
+def card(folder: Path, /, *, repo: str | None = None) -> int:
+    """Print the card of a Library folder as a push would write it. Works offline.
+
+    Example: `rh library card my-library`
+
+    Args:
+        folder: Library folder.
+        repo: Repository that the card is for (default: the one it was pulled from).
+    """
+    from rewardharness.library.card import MAX_CONFIG, CardSubject, known_facts, make_card, read_config
+    from rewardharness.library.folder import Folder
+    from rewardharness.library.outgoing import CONFIG_FILE, read_draft
+
+    draft = read_draft(folder)
+    config = read_config(Folder(folder).read(CONFIG_FILE, MAX_CONFIG) or "{}")
+    guess = re.sub(r"[^A-Za-z0-9_.-]+", "-", folder.resolve().name).strip("-.") or "library"
+    repo = repo or (draft.origin.repo if draft.origin is not None else f"your-name/{guess}")
+    published = config.library_id == draft.library.id and draft.origin is not None and draft.origin.repo == repo
+    if published and draft.card is not None:
+        output.say(draft.card.rstrip())  # as pushed; the folder has no record of the version before
+        return 0
+    about = CardSubject(draft.library, repo, facts=measured_facts(folder) or known_facts(config, draft.library))
+    output.say(make_card(about, draft.card or "").rstrip())
+    return 0
+
+
+@app.command
+def export_skills(library: str, folder: Path, /) -> int:
+    """Write the Skills of a Library as folders with a plain SKILL.md, for coding agents.
+
+    Example: `rh library export-skills builtin .agents/skills`
+
+    Args:
+        library: A Library.
+        folder: The agent's folder of skills.
+    """
+    from rewardharness.library.export import export_skills
+    from rewardharness.library.opening import open_library
+
+    written = export_skills(open_library(library), folder)
+    for each in written:
+        output.say(str(each.path))
+    output.say(f"{output.count(len(written), 'Skill')}. Tools are not exported: they run inside the judge.")
+    return 0
+
+
+def entry_counts(library: "Library") -> str:
+    """Return the number of Skills and Tools in words."""
+    return f"{output.count(len(library.skills), 'Skill')}, {output.count(len(library.tools), 'Tool')}"
 
 
 def _reasons(library: "Library", instruction: str) -> dict[str, str]:

@@ -47,7 +47,7 @@ app.command(check, name="check-regression")
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class Recording(Common):
+class RecordOptions(Common):
     """Options of the commands that record."""
 
     notes: str = ""
@@ -69,7 +69,7 @@ class Recording(Common):
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class ManifestOptions(Recording):
+class ManifestOptions(RecordOptions):
     """Options of `record-manifest`."""
 
     base_model: str
@@ -102,7 +102,7 @@ class ManifestOptions(Recording):
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class ResultOptions(Recording):
+class ResultOptions(RecordOptions):
     """Options of `record-result`."""
 
     status: Status
@@ -125,7 +125,7 @@ class ResultOptions(Recording):
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class EvalOptions(Recording):
+class EvalOptions(RecordOptions):
     """Options of `record-eval`."""
 
     report: Path | None = None

@@ -1,94 +1,67 @@
-"""The command `rh`: parses the command line, runs one command, and puts errors into words."""
+"""The command `rh`: runs one command and reports errors."""
 
-import argparse
 import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from rewardharness import __version__
-from rewardharness.cli import (
-    cache,
-    command,
-    doctor,
-    hub,
-    library,
-    output,
-    release,
-    reproduce,
-    runs,
-    vllm,
-    web,
-)
+from rewardharness.cli import output
+from rewardharness.cli.command import COMMANDS, GROUPS, SHELLS, WRONG_USE, run_app, suggestion
 from rewardharness.errors import HarnessError, describe
 from rewardharness.settings import Settings
 
-Command = Callable[[argparse.Namespace, Settings], int]
-"""A command takes its arguments and the settings and returns the exit status."""
-
-EPILOG = """exit status: 0 done; 1 an error, said in words; 2 a wrong command line; 3 done, but something could not be
-judged; 130 interrupted"""
-
-
 HUB_RETRIES = "huggingface_hub.utils._http"
-"""Logger of the Hub's client that speaks of requests that are tried again."""
+"""Logger of the Hub client that reports retried requests."""
+INTERRUPTED = 130
 
 
-def make_parser() -> argparse.ArgumentParser:
-    """Build the parser of all commands. Imports nothing heavy."""
-    parser = argparse.ArgumentParser(
-        prog="rh",
-        description="Judge image edits with a frozen judge and an evolved Library of Skills and Tools.",
-        epilog=EPILOG,
-    )
-    parser.add_argument("--version", action="version", version=f"rh {__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for module in (
-        library,
-        release,
-        runs,
-        reproduce,
-        hub,
-        web,
-        vllm,
-        cache,
-        doctor,
-    ):
-        module.register(commands)
-    for name, found in command.COMMANDS.items():
-        commands.add_parser(name, help=found.summary, add_help=False)
-    return parser
+def root_help() -> str:
+    """Return the help of `rh`. Imports nothing heavy."""
+    lines = [
+        "Usage: rh COMMAND [OPTIONS]",
+        "",
+        "Judge image edits with a frozen judge and an evolved Library of Skills and Tools.",
+    ]
+    width = max(map(len, COMMANDS))
+    for group in GROUPS:
+        lines += ["", f"{group}:"]
+        lines += [f"  {name:{width}}  {each.summary}" for name, each in COMMANDS.items() if each.group == group]
+    lines += [
+        "",
+        "Options:",
+        "  --version                   print the version",
+        f"  --show-completion SHELL     print the completion script ({', '.join(SHELLS)})",
+        f"  --install-completion SHELL  install it for the current user ({', '.join(SHELLS)})",
+        "",
+        "Help with examples: rh COMMAND --help",
+        "Exit status: 0 success, 1 error, 2 wrong arguments, 3 some examples were not judged, 130 interrupted",
+    ]
+    return "\n".join(lines)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command.
 
+    Args:
+        argv: Arguments without the program name (default: those of the process).
+
     Returns:
-        The exit status, see `rh --help`.
+        The exit status; see `rh --help`.
     """
     words = list(sys.argv[1:] if argv is None else argv)
     settings = None
-    arguments = None
-    if not (words and words[0] in command.COMMANDS):
-        parser = make_parser()
-        arguments, unknown = parser.parse_known_args(words)
-        if unknown:
-            _asked(parser, words).error(f"unrecognized arguments: {' '.join(unknown)}")
-        arguments.words = words
     try:
+        if not words or words[0] not in COMMANDS:
+            return _run_root(words)
         settings = Settings.from_env()
-        if arguments is not None and getattr(arguments, "judge_from_settings", False):
-            arguments.judge = arguments.judge or settings.judge
         logging.basicConfig(level=logging.DEBUG if settings.debug else logging.WARNING, format="%(name)s: %(message)s")
-        if not settings.debug:  # it tells of every retry, twice; what comes of them is an error in our own words
+        if not settings.debug:  # the error that ends the retries is reported
             logging.getLogger(HUB_RETRIES).setLevel(logging.ERROR)
-        if arguments is None:
-            return command.run_app(words[0], words[1:])
-        run: Command = arguments.run
-        return run(arguments, settings)
+        return run_app(words[0], words[1:])
     except KeyboardInterrupt:
-        output.note("Interrupted. The same command goes on where it stopped, if it keeps a run folder.")
-        return 130
+        output.note("Interrupted. If the command has a run folder, the same command resumes it.")
+        return INTERRUPTED
     except BrokenPipeError:
         # The reader of our output has gone; what is still buffered must not raise again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -96,18 +69,31 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (HarnessError, OSError) as error:
         if settings is not None and settings.debug:
             raise
-        output.fail(describe(error))
+        output.fail(describe(error), json="--json" in words)
         return 1
 
 
-def _asked(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.ArgumentParser:
-    """Find the parser of the command that was given: its usage helps, that of `rh` does not."""
-    for word in words:
-        for action in parser._actions:
-            if isinstance(action, argparse._SubParsersAction) and word in action.choices:
-                parser = action.choices[word]
-                break
-    return parser
+def _run_root(words: Sequence[str]) -> int:
+    """Handle arguments that do not begin with a command."""
+    match words:
+        case [] | ["-h" | "--help"]:
+            output.say(root_help())
+            return 0 if words else WRONG_USE
+        case ["--version"]:
+            output.say(f"rh {__version__}")
+            return 0
+        case ["--show-completion" | "--install-completion" as option, shell] if shell in SHELLS:
+            from rewardharness.cli.command import make_root
+
+            root = make_root()
+            if option == "--show-completion":
+                output.say(root.generate_completion(shell=SHELLS[shell]))
+            else:
+                output.say(f"Installed: {root.install_completion(shell=SHELLS[shell])}. Open a new shell to use it.")
+            return 0
+    output.note(f"rh: Unknown command or option: {words[0]}.{suggestion(words[0], COMMANDS)}")
+    output.note("Help: rh --help")
+    return WRONG_USE
 
 
 def entry() -> None:

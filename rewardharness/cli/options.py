@@ -16,13 +16,13 @@ class RunOptions:
     """Run folder and printing."""
 
     config: Path | None = None
-    """YAML or JSON file of options, such as the config.json of a run folder; arguments take precedence."""
+    """YAML or JSON file of options, as config.json of a run folder."""
     run_folder: Annotated[Path | None, Parameter(name="--run")] = None
-    """Run folder, where results are stored and resumed (default: one below RH_HOME/runs)."""
+    """Run folder (default: one below RH_HOME/runs)."""
     restart: bool = False
     """Start over; earlier results are renamed."""
     dry_run: bool = False
-    """Print what would be done and what it would cost, and do nothing."""
+    """Print what would be done, and its cost."""
     json: bool = False
     """Print one JSON object."""
     quiet: bool = False

@@ -1,19 +1,20 @@
 """The only printer: text, tables, JSON and progress, on a terminal or into a pipe."""
 
-import json
 import re
 import shutil
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
+from json import dumps as json_text
 from types import TracebackType
 from typing import Any, Self
 
 from rewardharness.errors import Description
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-SILENT_SECONDS = 5.0
-"""How long progress stays silent between two lines when it is not shown on a terminal."""
+SILENT_SECONDS = 10.0
+"""Seconds between two lines of progress that is not shown on a terminal."""
 
 
 def plain(text: str) -> str:
@@ -33,12 +34,24 @@ def note(text: str) -> None:
 
 def emit(value: Any) -> None:
     """Print one JSON value on one line of standard output."""
-    print(json.dumps(value, ensure_ascii=False, allow_nan=False))
+    print(json_text(value, ensure_ascii=False, allow_nan=False))
 
 
-def fail(description: Description) -> None:
-    """Print an error on standard error."""
+def fail(description: Description, *, json: bool = False) -> None:
+    """Print an error: as text on standard error, and with `json` as an object on standard output."""
     note(f"rh: {description}")
+    if json:
+        emit({"error": asdict(description)})
+
+
+def wrong_use(command: str, message: str, next_step: str, *, json: bool = False) -> None:
+    """Print what is wrong with the arguments of a command, in the same two forms."""
+    note(f"rh {command}: {message}")
+    if next_step:
+        note(f"  Next: {next_step}")
+    note(f"Help: rh {command} --help")
+    if json:
+        emit({"error": {"title": "Wrong arguments", "detail": message, "next_step": next_step}})
 
 
 def width() -> int:
@@ -130,3 +143,9 @@ def shorten(text: str, width: int) -> str:
     """Cut a text to one line of at most `width` characters."""
     line = " ".join(text.split())
     return line if len(line) <= width else line[: width - 1] + "…"
+
+
+def count(number: int, noun: str) -> str:
+    """Write a number with its noun in the singular or plural."""
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{number} {noun if number == 1 else plural}"

@@ -8,22 +8,22 @@ from rewardharness.cli import output
 
 if TYPE_CHECKING:
     from rewardharness.evolution.events import Decided, Event, Judged
-    from rewardharness.evolution.progress import Progress
+    from rewardharness.evolution.progress import RunProgress
 
 WIDTH = 110
 """Width of a statement, in characters."""
 
 
-def progress_line(progress: "Progress") -> str:
+def progress_line(progress: "RunProgress") -> str:
     """Put the progress of a run into a line: the phase, its count and the remaining time."""
     return "; ".join(filter(None, (progress.words, progress.rest)))
 
 
-def counter(quiet: bool = False) -> "Callable[[Progress | None], None]":
+def counter(quiet: bool = False) -> "Callable[[RunProgress | None], None]":
     """Return a function that prints progress on standard error, at most once in `output.SILENT_SECONDS`."""
     printed = time.monotonic()
 
-    def tell(progress: "Progress | None") -> None:
+    def show(progress: "RunProgress | None") -> None:
         nonlocal printed
         now = time.monotonic()
         if quiet or progress is None or now - printed < output.SILENT_SECONDS:
@@ -31,7 +31,7 @@ def counter(quiet: bool = False) -> "Callable[[Progress | None], None]":
         printed = now
         output.note(progress_line(progress))
 
-    return tell
+    return show
 
 
 def event_line(event: "Event") -> str:
@@ -40,38 +40,38 @@ def event_line(event: "Event") -> str:
 
     match event:
         case events.Started():
-            return f"Begun: {event.pool} examples to learn from, {event.audit} for the audit, seed {event.seed}."
+            return f"Started: {event.pool} training examples, {event.audit} held out, seed {event.seed}."
         case events.Resumed():
-            return f"Going on at step {event.step}."
+            return f"Resumed at step {event.step}."
         case events.Judged():
             failed = f", {event.failed} without a judgment" if event.failed else ""
-            return f"The starting Library agrees with {_of_judged(event)} judged in the pool{failed}."
+            return f"The starting Library agrees with {_of_judged(event)} judged training examples{failed}."
         case events.Found():
             first = event.findings[0]["statement"] if event.findings else ""
             return f"Found: {output.shorten(first, WIDTH)}" if first else ""
         case events.Rehearsed():
-            how = "its replies can be used" if event.usable else "its replies are of no use"
-            when = "tried again" if event.repaired else "tried"
-            return f"  the Tool {event.tool} was {when} on {len(event.observations)} examples: {how}."
+            how = "usable" if event.usable else "unusable"
+            when = "called again" if event.repaired else "called"
+            return f"  the Tool {event.tool} was {when} on {len(event.observations)} examples: its replies are {how}."
         case events.Decided():
             return _decision(event)
         case events.PhaseBegan():
             return f"Phase: {event.phase}."
         case events.OrchestratorFailed():
             return f"The Orchestrator gave no answer ({event.code}): {output.shorten(event.message, WIDTH)}"
-        case events.Passed():
-            return f"  passed over: {output.shorten(event.reason, WIDTH)}"
-        case events.Rested():
+        case events.Skipped():
+            return f"  skipped: {output.shorten(event.reason, WIDTH)}"
+        case events.Paused():
             return f"{event.kind}: {event.reason} {event.next_step}".strip()
         case events.Concluding():
-            return f"The search ended because {event.reason}. Now the audit."
+            return f"The search ended because {event.reason}. Judging the held-out examples."
         case events.Finished():
             if event.audit is None:  # finished by an earlier version
-                return f"Finished: audit accuracy {output.share(event.audit_accuracy)}."
+                return f"Finished: held-out accuracy {output.share(event.audit_accuracy)}."
             if event.headline:
                 return f"Finished. {event.headline}"
             share = output.share(event.audit_accuracy, event.audit["interval"])
-            return f"Finished: audit accuracy {share}, {event.audit['judged']} of {event.audit['n']} judged."
+            return f"Finished: held-out accuracy {share}, {event.audit['judged']} of {event.audit['n']} judged."
     return ""
 
 
@@ -86,9 +86,9 @@ def _of_judged(event: "Judged") -> str:
 
 def _decision(event: "Decided") -> str:
     evidence = event.read_evidence()
-    word = "kept" if event.accepted else "sent back"
+    word = "accepted" if event.accepted else "rejected"
     what = f"{event.operator} {', '.join(event.names)}"
     return (
         f"  {word}: {output.shorten(what, 60)}: {evidence.reason}; {evidence.calls} of {evidence.affected} judged; "
-        f"pool {output.share(event.accuracy)}, {event.spent['judgments']} judgments in all"
+        f"training accuracy {output.share(event.accuracy)}, {event.spent['judgments']} judgments in total"
     )

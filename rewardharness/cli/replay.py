@@ -1,4 +1,4 @@
-"""`rh replay`: run something again from its record, and say whether it comes out the same."""
+"""`rh runs replay`: run a job again from its run folder, and compare the results."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -12,14 +12,15 @@ from cyclopts import Parameter
 
 from rewardharness.bulk.config import DatasetOutput
 from rewardharness.cli import benchmark, bulk, evolve, output, score
-from rewardharness.cli.command import WORDS, make_app
-from rewardharness.cli.leave import ask_leave
+from rewardharness.cli.command import WORDS
+from rewardharness.cli.confirm import confirm
 from rewardharness.cli.options import PaidRunOptions, RunOptions
-from rewardharness.cli.work import OUTCOME
+from rewardharness.cli.work import manifest_of
 from rewardharness.codec import to_json
 from rewardharness.errors import HarnessError, RunError
 from rewardharness.jobs import JobConfig, read_config
 from rewardharness.runs.replay import TOLERANCE
+from rewardharness.runs.store import OUTCOME
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ OUTPUT = "output"
 """Folder of a replay for what the command writes beside its run folder."""
 _ADDRESS = re.compile(r"[a-z]+://[^\s,'\"\]]+")
 SHOWN = 10
-"""Differences that are listed one by one."""
+"""Number of differences that are printed."""
 
 
 @dataclass(frozen=True)
@@ -40,28 +41,28 @@ class Replayable:
     run: Callable[..., int]
     """Runs it, with a configuration, options and settings."""
     about: Callable[[Any, RunOptions, Settings], Mapping[str, Any]]
-    """Makes the manifest that the run folder would have now. Nothing is judged for it."""
+    """Returns the manifest that the run would have now, without judging anything."""
     options: type[RunOptions] = RunOptions
     """Options of its command."""
     library: str = ""
-    """Where a run folder keeps the Library that it began with; empty: it does not."""
+    """Folder of the starting Library in a run folder; empty if there is none."""
     report: str = ""
-    """The report in a run folder; empty: there is none."""
+    """Report in a run folder; empty if there is none."""
 
 
 COMMANDS: Mapping[str, Replayable] = {
-    "score-folder": Replayable(score.run_folder, score.manifest_of),
+    "score": Replayable(score.run_folder, manifest_of),
     "benchmark": Replayable(
         benchmark.run, benchmark.manifest_of, options=benchmark.BenchmarkOptions, report="report.json"
     ),
-    "rank-folder": Replayable(bulk.rank_folder, bulk.rank_manifest, report=OUTCOME),
-    "filter-dataset": Replayable(bulk.filter_dataset, bulk.filter_manifest, report=OUTCOME),
-    "preference-data": Replayable(bulk.preference_data, bulk.pairs_manifest, report=OUTCOME),
+    "rank": Replayable(bulk.rank_folder, manifest_of, report=OUTCOME),
+    "filter": Replayable(bulk.filter_dataset, manifest_of, report=OUTCOME),
+    "pairs": Replayable(bulk.preference_data, manifest_of, report=OUTCOME),
     "evolve": Replayable(
         evolve.run, evolve.manifest_of, options=PaidRunOptions, library="versions/0000", report="report.json"
     ),
 }
-"""What can be replayed, by the `command` of its manifest."""
+"""Jobs that can be replayed, by the `command` of a manifest."""
 
 
 @Parameter(name="*")
@@ -86,17 +87,15 @@ class ReplayOptions:
 
 
 _DEFAULT = ReplayOptions()
-app = make_app("replay", "Run a job again, and compare the results.")
 
 
-@app.default
 def replay(run: str, /, *, options: ReplayOptions = _DEFAULT) -> int:
     """Run a job again with the configuration of its run folder, into a new folder, and compare the results.
 
     Prints first what has changed since: code, data, Library, judge. The exit status is 1 if results differ. The same
     command resumes an interrupted replay.
 
-    Example: `rh replay RUN --dry-run`
+    Example: `rh runs replay RUN --dry-run`
 
     Args:
         run: A run folder, or the name of one in RH_HOME.
@@ -114,9 +113,9 @@ def replay_run(which: str, arguments: ReplayOptions, settings: Settings) -> int:
     kind = _check_replayable(run, record)
     to = _destination(arguments.to.absolute() if arguments.to else None, run, record)
     settings = replace(settings, home=settings.home.absolute())
-    sitting = record["sittings"][-1]
-    with _inside(Path(sitting["folder"])):
-        config, changed = _given(run, to, sitting, arguments.no_cache)
+    session = record["sessions"][-1]
+    with _inside(Path(session["folder"])):
+        config, changed = _given(run, to, session, arguments.no_cache)
         options = kind.options(
             run_folder=to,
             quiet=arguments.quiet or arguments.json,
@@ -125,27 +124,27 @@ def replay_run(which: str, arguments: ReplayOptions, settings: Settings) -> int:
         if isinstance(options, PaidRunOptions):
             options = replace(options, yes=arguments.yes)
         config, differences = _changes_about(record, kind, run, (config, options), settings)
-        changed += [*_changes_around(sitting), *differences]
+        changed += [*_changes_around(session), *differences]
         for line in changed:
             output.note(f"Changed since: {line}")
         if arguments.dry_run:
             _tell_plan(arguments.json, run, to, changed)
             return 0
         _ask_about_addresses(config, arguments.yes)
-        with redirect_stdout(StringIO()):  # what the command has to say is not the outcome of the replay
-            token = WORDS.set((*_without_run(sitting["words"]), "--run", str(to)))
+        with redirect_stdout(StringIO()):  # the output of the command is not that of the replay
+            token = WORDS.set((*_without_run(session["words"]), "--run", str(to)))
             try:
                 status = kind.run(config, options, settings)
             finally:
                 WORDS.reset(token)
     if status == INTERRUPTED:
-        output.note(f"Go on with: rh replay {run} --to {to}")
+        output.note(f"Resume with: rh runs replay {run} --to {to}")
         return status
     return _conclude(kind, (run, to), changed, arguments)
 
 
 def _conclude(kind: Replayable, folders: tuple[Path, Path], changed: list[str], arguments: ReplayOptions) -> int:
-    """Compare the run with its replay, keep the comparison beside the replay, and say what came of it."""
+    """Compare the run with its replay, store the comparison in the replay folder, and print it."""
     from rewardharness.files import write_json
 
     run, to = folders
@@ -174,10 +173,10 @@ def _check_replayable(run: Path, record: Mapping[str, Any]) -> Replayable:
     kind = COMMANDS.get(str(record["about"].get("command")))
     if kind is None:
         known = ", ".join(COMMANDS)
-        raise RunError(f"{run} holds a run that cannot be replayed.", next_step=f"What can be replayed: {known}.")
+        raise RunError(f"{run} is not a run that can be replayed.", next_step=f"Replayable jobs: {known}.")
     if is_running(run):
         raise RunError(f"{run} is running.", next_step="Wait until it ends.")
-    last = record["sittings"][-1]
+    last = record["sessions"][-1]
     if last["condition"] != "done":
         how = last["condition"] or "killed"
         raise RunError(
@@ -186,18 +185,18 @@ def _check_replayable(run: Path, record: Mapping[str, Any]) -> Replayable:
         )
     job, config = read_config(run)
     if COMMANDS.get(job) is not kind:
-        raise RunError(f"The run folder {run} contradicts itself: {CONFIG} is that of another kind of run.")
+        raise RunError(f"The run folder {run} is inconsistent: {CONFIG} belongs to another kind of run.")
     masked = [str(value) for value in vars(config).values() if MASK in str(value)]
     if masked:
         raise RunError(
-            f"The record of {run} keeps no passwords, and the run was given one: {masked[0]}.",
-            next_step="Give keys in the environment (RH_API_KEY), not in addresses; then runs can be replayed.",
+            f"The run {run} used a password, which its record does not contain: {masked[0]}.",
+            next_step="Give keys in the environment (RH_API_KEY), not in URLs; then runs can be replayed.",
         )
     return kind
 
 
 def _destination(to: Path | None, run: Path, record: Mapping[str, Any]) -> Path:
-    """Choose where the replay goes: a new folder, or one with a replay of the same run that was interrupted."""
+    """Return the folder of the replay: a new one, or that of an interrupted replay of the same run."""
     from rewardharness.runs.records import read_record
 
     def unfinished(folder: Path) -> bool:
@@ -206,35 +205,35 @@ def _destination(to: Path | None, run: Path, record: Mapping[str, Any]) -> Path:
         except HarnessError:
             return False
         ours = there.get("replays") == {"folder": str(run), "created": record["created"]}
-        return ours and there["sittings"][-1]["condition"] != "done"
+        return ours and there["sessions"][-1]["condition"] != "done"
 
     if to is not None:
         if to.exists() and any(to.iterdir()) and not unfinished(to):
-            raise RunError(f"{to} holds something already.", next_step="Name a new folder.")
+            raise RunError(f"{to} is not empty.", next_step="Name a new folder.")
         return to
     for number in range(1, 10_000):
         folder = run.with_name(f"{run.name}-replay" + (f"-{number}" if number > 1 else ""))
         if not folder.exists() or unfinished(folder):
             return folder
-    raise RunError(f"There are too many replays beside {run}.", next_step="Name a folder with --to.")
+    raise RunError(f"There are too many replays of {run}.", next_step="Name a folder with --to.")
 
 
 def _inside(folder: Path) -> AbstractContextManager[None]:
-    """Work where the command was given, so that its relative paths mean the same."""
+    """Change to the working directory of the run, so that its relative paths are valid."""
     if folder.is_dir():
         return chdir(folder)
-    output.note(f"Changed since: the folder {folder}, which the command was given in, is gone.")
+    output.note(f"Changed since: the working directory {folder} of the run does not exist.")
     return nullcontext()
 
 
-def _given(run: Path, to: Path, sitting: Mapping[str, Any], no_cache: bool) -> tuple[JobConfig, list[str]]:
+def _given(run: Path, to: Path, session: Mapping[str, Any], no_cache: bool) -> tuple[JobConfig, list[str]]:
     """Return the configuration of the run, and which defaults have changed since."""
     _, config = read_config(run)
     changed = [
         f"the default of {name.replace('_', ' ')} ({_short(was)} and {_short(value)})"
         for name, value in vars(config).items()
-        if name in sitting["arguments"]
-        and (was := sitting["arguments"][name]) != (list(value) if isinstance(value, tuple) else to_json(value))
+        if name in session["arguments"]
+        and (was := session["arguments"][name]) != (list(value) if isinstance(value, tuple) else to_json(value))
     ]
     own: dict[str, Any] = {"no_cache": no_cache or config.no_cache}  # and a replay writes only into its own folder
     own |= {name: None for name in ("copy_best", "for_library", "push") if hasattr(config, name)}
@@ -244,16 +243,16 @@ def _given(run: Path, to: Path, sitting: Mapping[str, Any], no_cache: bool) -> t
 
 
 def _ask_about_addresses(config: JobConfig, yes: bool) -> None:
-    """Ask before images and a key go to an address that a record names: a run folder may be somebody else's.
+    """Ask before images and a key go to an address that a record names: a run folder may come from another person.
 
     Raises:
-        InputError: If the answer is no, or there is nobody to ask.
+        InputError: If the answer is no, or there is no terminal.
     """
     texts = [str(value) for value in vars(config).values() if isinstance(value, str | tuple)]
     addresses = sorted({found for text in texts for found in _ADDRESS.findall(text)})
     if addresses:
-        output.note(f"The replay sends images, and your key where you have set one, to {', '.join(addresses)}.")
-    ask_leave(bool(addresses), yes, "Look at record.json in the run folder")
+        output.note(f"The replay sends images, and your key if one is set, to {', '.join(addresses)}.")
+    confirm(bool(addresses), yes, "Check config.json in the run folder")
 
 
 def _without_run(words: list[str]) -> list[str]:
@@ -268,21 +267,21 @@ def _without_run(words: list[str]) -> list[str]:
     return kept
 
 
-def _changes_around(sitting: Mapping[str, Any]) -> list[str]:
-    """Say what the run ran in and this one does not."""
+def _changes_around(session: Mapping[str, Any]) -> list[str]:
+    """Return the differences between the environment of the run and this one."""
     from rewardharness.runs.surroundings import surroundings
 
     now = surroundings(Path.cwd())
     changes = []
-    was, is_now = sitting["package"], now["package"]
+    was, is_now = session["package"], now["package"]
     if was != is_now:
         versions = f"{was.get('version')} and {is_now['version']}"
         same = "the version is the same, the sources are not" if was.get("version") == is_now["version"] else versions
         changes.append(f"the code of this package ({same})")
     for name in ("python", "platform"):
-        if sitting.get(name) != now[name]:
-            changes.append(f"{name} ({sitting.get(name)} and {now[name]})")
-    before, after = sitting.get("packages", {}), now["packages"]
+        if session.get(name) != now[name]:
+            changes.append(f"{name} ({session.get(name)} and {now[name]})")
+    before, after = session.get("packages", {}), now["packages"]
     for name in sorted({*before, *after}):
         if before.get(name) != after.get(name):
             changes.append(f"{name} ({before.get(name, 'not installed')} and {after.get(name, 'not installed')})")
@@ -296,10 +295,10 @@ def _changes_about(
     given: tuple[JobConfig, RunOptions],
     settings: Settings,
 ) -> tuple[JobConfig, list[str]]:
-    """Say what the run was about and this one is not. A Library that changed is taken from the run, where it keeps it.
+    """Return the differences between the manifests. A Library that changed is read from the run folder, if it is there.
 
     Raises:
-        RunError: If data or Library are gone.
+        RunError: If data or Library are missing.
     """
     about = record["about"]
     kept = run / kind.library if kind.library else None
@@ -308,18 +307,18 @@ def _changes_about(
     try:
         now = kind.about(config, options, settings)
     except HarnessError as error:
-        now, trouble = {}, error
+        now, problem = {}, error
     if kept is not None and kept.is_dir() and now.get("library_id") != about.get("library_id"):
         spec, config = config.library, replace(config, library=str(kept))
         try:
             now = kind.about(config, options, settings)
             changes.append(f"the Library {spec}; the one that the run began with is taken, {kept}")
         except HarnessError as error:
-            now, trouble = {}, error
+            now, problem = {}, error
     if not now:
         raise RunError(
-            f"The run cannot be replayed, because what it was about cannot be opened. {trouble.message}",
-            next_step=f"Bring it back. {trouble.next_step}".strip(),
+            f"The run cannot be replayed, because its data, judge or Library cannot be opened. {problem.message}",
+            next_step=f"Restore it. {problem.next_step}".strip(),
         )
     for key in sorted({*about, *now} - {"started"}):
         if about.get(key) != now.get(key):
@@ -337,7 +336,7 @@ def _compare(kind: Replayable, run: Path, to: Path, tolerance: float) -> "Replay
 
     report = []
     if kind.report == OUTCOME and not (run / OUTCOME).is_file():
-        output.note(f"{run} was made by an earlier version and keeps no {OUTCOME}: judgments alone are compared.")
+        output.note(f"{run} was made by an earlier version and has no {OUTCOME}: only judgments are compared.")
     elif kind.report:
         report = compare_reports(read_json(run / kind.report), read_json(to / kind.report))
     return compare_results(results_of(run), results_of(to), tolerance=tolerance, report=report)
@@ -356,7 +355,7 @@ def _tell_plan(as_json: bool, run: Path, to: Path, changed: list[str]) -> None:
 
 
 def _tell(outcome: "ReplayComparison", run: Path, to: Path) -> None:
-    """Print what came out, and what did not come out the same."""
+    """Print the comparison and the differences."""
     lists = (
         ("the replay lacks", [*outcome.only_before]),
         ("only the replay has", [*outcome.only_after]),
@@ -374,9 +373,9 @@ def _tell(outcome: "ReplayComparison", run: Path, to: Path) -> None:
             output.say(f"{words}: {line}")
         if len(lines) > SHOWN:
             output.say(f"{words}: {len(lines) - SHOWN} more, in {to / 'replay.json'}")
-    asked = f"; a model was asked anew for {outcome.asked}" if outcome.asked else ""
-    moved = "margins to the last digit"
+    asked = f"; {outcome.asked} judged again by a model" if outcome.asked else ""
+    moved = "all margins identical"
     if outcome.moved:
-        moved = f"{outcome.moved} margins moved, by {outcome.largest:.4g} at most"
-    verdict = "The same came of it" if outcome.same else "Something else came of it"
+        moved = f"{outcome.moved} margins changed by at most {outcome.largest:.4g}"
+    verdict = "The results are the same" if outcome.same else "The results differ"
     output.say(f"{verdict}: {outcome.n} judgments compared, {moved}{asked}. Replay: {to}")

@@ -1,18 +1,19 @@
-"""`rh reproduce`: the whole path of the paper, each step an `rh` command that can be given alone."""
+"""`rh benchmark reproduce`: the experiments of the paper, each step an `rh` command."""
 
-import argparse
 import json
 import shlex
 import signal
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from rewardharness.cli import output
-from rewardharness.cli.counts import positive
 from rewardharness.errors import InputError, RunError
 from rewardharness.settings import Settings
 
@@ -26,120 +27,125 @@ PLAN = "reproduce.json"
 TABLE = "reproduce.md"
 SMOKE_PAIRS = 100
 SMOKE_SEED = 20260
-"""Seed of the demonstration set that a smoke run is measured on: other pictures than those it learns from."""
+"""Seed of the test data of a smoke run: other pictures than the training data."""
 
 INTERRUPTED = 130
 NOT_JUDGED = 3
 
 
 @dataclass(frozen=True)
-class Step:
-    """One step: a command, and the file by which it is known to be done."""
+class ReproduceStep:
+    """One step: a command, and the file that shows that it is done."""
 
     name: str
     words: tuple[str, ...]
     done: Path | None = None
-    """Written last by the command, as JSON. None: the step is taken each time."""
+    """File that the command writes last, as JSON. None: the step is always run."""
 
     @property
     def line(self) -> str:
-        """The command as one would type it."""
+        """The command as text."""
         return shlex.join(["rh", *self.words])
 
 
-def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "reproduce",
-        help="the paper's path: check, data, serve, evolve, benchmark, table",
-        description=reproduce.__doc__,
-    )
-    parser.add_argument("--judge", metavar="JUDGE", help="vllm:NAME@URL, openai:NAME@URL or gemini:NAME")
-    parser.set_defaults(judge_from_settings=True)
-    parser.add_argument("--orchestrator", metavar="MODEL", help="who proposes edits: `builtin`, or spelled as a judge")
-    parser.add_argument("--data", default=PAPER_DATA, metavar="DATA", help=f"preferences (default: {PAPER_DATA})")
-    parser.add_argument("--library", metavar="LIBRARY", help="where evolution starts (default: the built-in Library)")
-    parser.add_argument(
-        "--schedule", choices=("default", "paper"), default="default", help="ours, or the paper's loop and gate"
-    )
-    parser.add_argument("--tasks", default=",".join(PAPER_TASKS), metavar="LIST", help="benchmarks, with commas")
-    parser.add_argument("--limit", type=positive, metavar="N", help="a sample of N of each benchmark")
-    parser.add_argument("--budget-calls", type=int, metavar="N", help="judgments of the evolution at most")
-    parser.add_argument("--seed", type=int, default=0, help="of the evolution and of samples (default: 0)")
-    parser.add_argument(
-        "--run", dest="run_folder", type=Path, metavar="DIR", help="where everything is kept, resumably"
-    )
-    parser.add_argument(
-        "--smoke", action="store_true", help="drawn data and the measured judge: minutes on a laptop, no model, no key"
-    )
-    parser.add_argument(
-        "--pairs", type=int, default=SMOKE_PAIRS, metavar="N", help=f"with --smoke: pairs to draw ({SMOKE_PAIRS})"
-    )
-    parser.add_argument("--dry-run", action="store_true", help="say which commands it would give, and do nothing")
-    parser.add_argument("--yes", action="store_true", help="do not ask before spending")
-    parser.add_argument("--json", action="store_true", help="print the table as one JSON object")
-    parser.set_defaults(run=reproduce)
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class ReproduceOptions:
+    """Options of `rh benchmark reproduce`."""
+
+    judge: str | None = None
+    """Model judge, as vllm:NAME@URL, openai:NAME@URL or gemini:NAME (default: RH_JUDGE)."""
+    orchestrator: str | None = None
+    """Model that proposes edits, or builtin (default: the judge)."""
+    data: str = PAPER_DATA
+    """Preferences."""
+    library: str = "builtin"
+    """Library that evolution starts from."""
+    schedule: Literal["default", "paper"] = "default"
+    """Schedule and acceptance test: ours, or the paper's."""
+    tasks: str = ",".join(PAPER_TASKS)
+    """Benchmarks, separated by commas."""
+    limit: Annotated[int | None, Parameter(validator=Number(gte=1))] = None
+    """Size of a sample of each benchmark (default: all)."""
+    budget_calls: int | None = None
+    """Maximum number of judgments of the evolution."""
+    seed: int = 0
+    """Seed of the evolution and of samples."""
+    run_folder: Annotated[Path | None, Parameter(name="--run")] = None
+    """Folder where everything is stored and resumed."""
+    smoke: bool = False
+    """Use generated data and the pixel-based judge: minutes on a laptop, no model, no key."""
+    pairs: Annotated[int, Parameter(validator=Number(gte=8))] = SMOKE_PAIRS
+    """With --smoke: number of generated pairs."""
+    dry_run: bool = False
+    """Print the commands, and do nothing."""
+    yes: bool = False
+    """Do not ask before spending."""
+    json: bool = False
+    """Print the table as one JSON object."""
 
 
-def reproduce(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Go the whole path of the paper: check, data, a judge that is served, evolution, benchmarks.
+_DEFAULT = ReproduceOptions()
 
-    Ends with one table: the evolved Library, the starting one and, for a model, no Library, for the same judge.
-    Resumable. Each step is printed as the command that it is. --smoke goes the same path with drawn data and without
-    any model.
+
+def reproduce(*, options: ReproduceOptions = _DEFAULT) -> int:
+    """Reproduce the paper: check, data, evolution, benchmarks, and a table.
+
+    The table compares the evolved Library, the starting Library and, for a model, no Library, with the same judge. Each
+    step is printed as its command. The same command resumes an interrupted reproduction.
+
+    Example: `rh benchmark reproduce --smoke`
     """
-    folder = arguments.run_folder or settings.home / "runs" / ("reproduce-smoke" if arguments.smoke else "reproduce")
-    plan = _plan(arguments)
-    steps = _smoke(folder, plan) if arguments.smoke else _whole(folder, plan)
+    settings = Settings.from_env()
+    folder = options.run_folder or settings.home / "runs" / ("reproduce-smoke" if options.smoke else "reproduce")
+    plan = _plan(replace(options, judge=options.judge or settings.judge))
+    steps = _smoke(folder, plan) if options.smoke else _whole(folder, plan)
     for number, step in enumerate(steps, 1):
-        state = "done before" if _is_done(step) else ""
+        state = "(done)" if _is_done(step) else ""
         output.note(f"{number}/{len(steps)} {step.name}: {step.line} {state}".rstrip())
-    if arguments.dry_run:
-        output.say(f"Nothing was done. Everything would be kept in {folder}.")
+    if options.dry_run:
+        output.say(f"Nothing was done. Results would be stored in {folder}.")
         return 0
     _keep_plan(folder, plan)
     for number, step in enumerate(steps, 1):
         if _is_done(step):
             continue
         output.note(f"{number}/{len(steps)} {step.name} ...")
-        status = _take(step)
+        status = _run_step(step)
         if status == INTERRUPTED:
-            output.note("Stopped; nothing is lost. The same command goes on.")
+            output.note("Stopped; all results are stored. The same command resumes.")
             return status
         if status not in (0, NOT_JUDGED):
             raise RunError(
-                f"The step `{step.name}` did not succeed (status {status}); its own words stand above.",
-                next_step="Mend that, then give the same command again: it goes on from here.",
+                f"The step `{step.name}` failed (status {status}); its error is printed above.",
+                next_step="Correct the cause, then run the same command again: it resumes with this step.",
             )
-    return _tell(folder, steps, arguments.json)
+    return _print_table(folder, steps, options.json)
 
 
-def _plan(arguments: argparse.Namespace) -> dict[str, Any]:
-    """What must not change while it goes on."""
-    if arguments.smoke:
-        if arguments.pairs < 8:
-            raise InputError(f"--pairs {arguments.pairs} are too few to evolve from.", next_step="Give 8 or more.")
-        return {"smoke": True, "seed": arguments.seed, "pairs": arguments.pairs}
-    judge = arguments.judge
-    if judge in (None, "measured"):
+def _plan(options: ReproduceOptions) -> dict[str, Any]:
+    """Return what must not change when the run is resumed."""
+    if options.smoke:
+        return {"smoke": True, "seed": options.seed, "pairs": options.pairs}
+    if options.judge in (None, "measured"):
         raise InputError(
-            "The paper's path needs a model that judges.",
+            "The paper needs a model judge.",
             next_step="Name it, as in --judge vllm:NAME@http://127.0.0.1:8000/v1, or try --smoke.",
         )
-    tasks = [name.strip() for name in arguments.tasks.split(",") if name.strip()]
+    tasks = [name.strip() for name in options.tasks.split(",") if name.strip()]
     if not tasks:
         raise InputError("No benchmark is named.", next_step=f"Give --tasks, as in {','.join(PAPER_TASKS)}.")
     return {
         "smoke": False,
-        "judge": judge,
-        "orchestrator": arguments.orchestrator or judge,
-        "data": arguments.data,
-        "library": arguments.library or "builtin",
-        "schedule": arguments.schedule,
+        "judge": options.judge,
+        "orchestrator": options.orchestrator or options.judge,
+        "data": options.data,
+        "library": options.library,
+        "schedule": options.schedule,
         "tasks": tasks,
-        "limit": arguments.limit,
-        "budget_calls": arguments.budget_calls,
-        "seed": arguments.seed,
+        "limit": options.limit,
+        "budget_calls": options.budget_calls,
+        "seed": options.seed,
     }
 
 
@@ -151,21 +157,22 @@ def _keep_plan(folder: Path, plan: dict[str, Any]) -> None:
         differing = sorted(key for key in {*known, *plan} if known.get(key) != plan.get(key))
         if differing:
             raise RunError(
-                f"{folder} was begun otherwise: {', '.join(differing)}.", next_step="Choose another folder with --run."
+                f"{folder} was started with other options: {', '.join(differing)}.",
+                next_step="Choose another folder with --run.",
             )
         return
     write_json(folder / PLAN, plan)
 
 
-def _whole(folder: Path, plan: dict[str, Any]) -> list[Step]:
+def _whole(folder: Path, plan: dict[str, Any]) -> list[ReproduceStep]:
     judge, seed = ("--judge", plan["judge"]), ("--seed", str(plan["seed"]))
     evolve = ["evolve", "--data", plan["data"], *judge, "--orchestrator", plan["orchestrator"]]
     evolve += ["--library", plan["library"], "--schedule", plan["schedule"], *seed]
     evolve += ["--budget-calls", str(plan["budget_calls"])] if plan["budget_calls"] else []
     limit = ["--limit", str(plan["limit"])] if plan["limit"] else []
     steps = [
-        Step("check, and see that the judge is served", ("doctor", *judge)),
-        Step("data", ("data", "show", plan["data"])),
+        ReproduceStep("check the installation and the judge", ("doctor", *judge)),
+        ReproduceStep("data", ("data", "show", plan["data"])),
         _evolve(folder, evolve),
     ]
     for task in plan["tasks"]:
@@ -173,19 +180,21 @@ def _whole(folder: Path, plan: dict[str, Any]) -> list[Step]:
     return steps
 
 
-def _smoke(folder: Path, plan: dict[str, Any]) -> list[Step]:
-    """The same path on drawn data. The starting Library lacks every second criterion of the built-in one."""
+def _smoke(folder: Path, plan: dict[str, Any]) -> list[ReproduceStep]:
+    """Return the steps on generated data. The starting Library lacks every second criterion of the built-in one."""
     data, exam, start = (str(folder / name) for name in ("data", "exam", "start"))
     seed = ("--seed", str(plan["seed"]))
     drawn = ("--pairs", str(plan["pairs"]), "--groups", "0")
     judge = ["--judge", "measured"]
     evolve = ["evolve", "--data", data, *judge, "--orchestrator", "builtin", "--library", start, *seed]
     return [
-        Step("check", ("doctor",)),
-        Step("data to learn from", ("demo-data", data, *drawn, *seed), Path(data) / "made_by.json"),
-        Step("data to measure on", ("demo-data", exam, *drawn, "--seed", str(SMOKE_SEED)), Path(exam) / "made_by.json"),
-        Step(
-            "a Library that knows half",
+        ReproduceStep("check", ("doctor",)),
+        ReproduceStep("training data", ("data", "demo", data, *drawn, *seed), Path(data) / "made_by.json"),
+        ReproduceStep(
+            "test data", ("data", "demo", exam, *drawn, "--seed", str(SMOKE_SEED)), Path(exam) / "made_by.json"
+        ),
+        ReproduceStep(
+            "starting Library",
             ("library", "new", start, "--copy", "builtin", "--thin"),
             Path(start) / "registry.json",
         ),
@@ -194,31 +203,31 @@ def _smoke(folder: Path, plan: dict[str, Any]) -> list[Step]:
     ]
 
 
-def _evolve(folder: Path, words: Sequence[str]) -> Step:
+def _evolve(folder: Path, words: Sequence[str]) -> ReproduceStep:
     run = folder / "evolution"
-    return Step("evolve", (*words, "--run", str(run), "--yes"), run / "report.json")
+    return ReproduceStep("evolve", (*words, "--run", str(run), "--yes"), run / "report.json")
 
 
-def _benchmarks(folder: Path, name: str, task: str, start: str, how: Sequence[str]) -> list[Step]:
-    """The evolved Library with the same judge without one, and the starting Library."""
+def _benchmarks(folder: Path, name: str, task: str, start: str, how: Sequence[str]) -> list[ReproduceStep]:
+    """Return benchmarks of the evolved Library, with no Library for comparison, and of the starting Library."""
     evolved = str(folder / "evolution" / "library")
     found = []
     for title, library, more in (("evolved", evolved, ()), ("starting", start, ("--no-baseline",))):
         run = folder / f"{name}-{title}"
         words = ("benchmark", "run", task, "--library", library, *how, *more, "--run", str(run), "--yes")
-        found.append(Step(f"benchmark {name}, {title} Library", words, run / "report.json"))
+        found.append(ReproduceStep(f"benchmark {name}, {title} Library", words, run / "report.json"))
     return found
 
 
-def _is_done(step: Step) -> bool:
+def _is_done(step: ReproduceStep) -> bool:
     return step.done is not None and step.done.is_file()
 
 
-def _take(step: Step) -> int:
-    """Give the command. What it prints goes to standard error: the table alone is our output.
+def _run_step(step: ReproduceStep) -> int:
+    """Run the command. Its output goes to standard error, as standard output has the table only.
 
-    It runs in a process group of its own, so that a request to end reaches it once, from here, whether it came from a
-    terminal or was sent to this process alone.
+    It runs in its own process group, so that a signal reaches it once, through this process, whether a terminal or
+    another process sent it.
     """
     process: subprocess.Popen[bytes] | None = None
     asked = False
@@ -227,9 +236,9 @@ def _take(step: Step) -> int:
         nonlocal asked
         asked = True
         if process is not None:
-            process.send_signal(signal.SIGINT)  # upon which commands end cleanly
+            process.send_signal(signal.SIGINT)  # upon which commands stop cleanly
 
-    # Before the step begins: whoever asks for an end in between must not leave a step behind that nobody waits for.
+    # Before the step starts: a signal in between must not leave a step without a parent.
     before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
         process = subprocess.Popen(
@@ -247,8 +256,8 @@ def _take(step: Step) -> int:
     return INTERRUPTED if asked else status
 
 
-def _tell(folder: Path, steps: Sequence[Step], as_json: bool) -> int:
-    """Put the results into one table."""
+def _print_table(folder: Path, steps: Sequence[ReproduceStep], as_json: bool) -> int:
+    """Write and print the table of the results."""
     from rewardharness.files import write_text
 
     rows, published = [], []
@@ -265,7 +274,7 @@ def _tell(folder: Path, steps: Sequence[Step], as_json: bool) -> int:
         )
     rows.sort(key=lambda row: (row["task"], row["part"], row["metric"]))
     lines = [
-        "| benchmark | part | metric | Library | value [95 % interval] | n | judged | protocol |",
+        "| benchmark | part | metric | Library | value [95% CI] | n | judged | protocol |",
         "|" + "---|" * 8,
     ]
     lines += [
@@ -278,7 +287,7 @@ def _tell(folder: Path, steps: Sequence[Step], as_json: bool) -> int:
         output.emit({"rows": rows, "published": published, "folder": str(folder)})
         return 0
     output.table(
-        ("benchmark, part, metric", "Library", "value [95 % interval]", "judged"),
+        ("benchmark, part, metric", "Library", "value [95% CI]", "judged"),
         [
             (
                 f"{row['task']} {row['part']}: {row['metric']}",
@@ -291,8 +300,8 @@ def _tell(folder: Path, steps: Sequence[Step], as_json: bool) -> int:
     )
     for who in dict.fromkeys(f"Judge: {row['judge']}, protocol: {row['protocol']}" for row in rows):
         output.say(who)
-    beside = "Reports, with published numbers beside ours" if published else "Reports"
-    output.say(f"Gates never looked at these examples. {beside}: {folder}")
+    beside = "Reports with published numbers" if published else "Reports"
+    output.say(f"No decision of the evolution used these examples. {beside}: {folder}")
     return 0
 
 

@@ -1,6 +1,5 @@
-"""`rh runs`: look at runs that go on or are over, follow and stop evolutions, compare what came of them."""
+"""`rh runs`: list, show, follow, stop, replay and compare runs."""
 
-import argparse
 import shlex
 import time
 from collections.abc import Sequence
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rewardharness.cli import output
+from rewardharness.cli.command import UsageError, make_app
 from rewardharness.cli.progress import counter, event_line, progress_line
 from rewardharness.errors import HarnessError, RunError
 from rewardharness.settings import Settings
@@ -20,68 +20,51 @@ if TYPE_CHECKING:
 POLL_SECONDS = 0.3
 EVOLVE = "evolve"
 STOPPABLE = (EVOLVE, "benchmark")
-"""Commands whose runs look for a request to end."""
-READERS = {EVOLVE: "runs report", "benchmark": "benchmark report"}
-"""Commands that read what came of a run, by its kind."""
+"""Jobs that check for a request to stop."""
+READERS = {EVOLVE: "runs show", "benchmark": "benchmark report"}
+"""Commands that print a report, by job type."""
 MOST_SHOWN = 200
 """Characters of a value of a manifest that are shown."""
 
-
-def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the commands to the parser."""
-    parser = commands.add_parser(
-        "runs",
-        help="list runs of every kind; follow, stop and compare evolutions",
-        description="Look at runs of every kind that go on or are over; follow, stop and compare evolutions.",
-    )
-    parts = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    every = parts.add_parser("list", help="list the runs of every kind", description=list_runs.__doc__)
-    every.add_argument("--folder", type=Path, metavar="DIR", help="where runs lie (default: runs in RH_HOME)")
-    every.add_argument("--json", action="store_true", help="print one JSON object")
-    every.set_defaults(run=list_runs)
-    for name, function, words in (
-        ("show", show, "say how a run stands"),
-        ("follow", follow, "print what happens in an evolution, until it ends"),
-        ("stop", stop, "ask an evolution or a benchmark to end cleanly"),
-        ("report", report, "print what came of an evolution"),
-    ):
-        one = parts.add_parser(name, help=words, description=function.__doc__)
-        one.add_argument("which", metavar="RUN", help="a run folder, or the name of one in RH_HOME")
-        if name in {"show", "report"}:
-            one.add_argument("--json", action="store_true", help="print one JSON object")
-        one.set_defaults(run=function)
-    compared = parts.add_parser("compare", help="compare what came of evolutions", description=compare.__doc__)
-    compared.add_argument("which", nargs="+", metavar="RUN", help="run folders, or names in RH_HOME")
-    compared.add_argument("--json", action="store_true", help="print one JSON object")
-    compared.set_defaults(run=compare)
+app = make_app("runs", "List, show, follow, stop, replay and compare runs. A RUN is a folder, or a name in RH_HOME.")
+app.command("rewardharness.cli.replay:replay", help="Run a job again, and compare the results.")
 
 
-def list_runs(arguments: argparse.Namespace, settings: Settings) -> int:
-    """List the runs in a folder and below it, of every kind, those that were written to last first."""
+@app.command(name="list")
+def list_runs(*, folder: Path | None = None, json: bool = False) -> int:
+    """List runs of every kind, most recently changed first.
+
+    Example: `rh runs list`
+
+    Args:
+        folder: Folder that is searched, with its subfolders (default: runs in RH_HOME).
+        json: Print one JSON object.
+    """
     from rewardharness.runs.store import find_runs
 
-    folder = arguments.folder or settings.home / "runs"
+    folder = folder or Settings.from_env().home / "runs"
     found: list[Status | Overview] = []
-    for each in find_runs(folder, below=True):
+    for run in find_runs(folder, below=True):
         try:
-            found.append(_look(each))
+            found.append(_look(run))
         except HarnessError as error:  # one damaged run does not hide the others
-            output.note(f"{_name(each, folder)}: {error.message}")
-    if arguments.json:
-        output.emit({"folder": str(folder), "runs": [_json(each) for each in found]})
+            output.note(f"{_name(run, folder)}: {error.message}")
+    if json:
+        output.emit({"folder": str(folder), "runs": [_json(run) for run in found]})
         return 0
     if not found:
-        output.say(f"There are no runs in {folder}. Begin one with: rh evolve --data demo")
+        output.say(f"There are no runs in {folder}. Start one with: rh evolve demo")
         return 0
-    headings = ("run", "kind", "state", "data", "judge", "kept", "pool", "audit")
-    output.table(headings, [(_name(each.folder, folder), *_row(each)) for each in found])
-    if any(_kind(each) == EVOLVE for each in found):
-        output.say("pool: what edits were chosen on, which overstates; audit: what nothing was decided on.")
+    headings = ("run", "kind", "status", "data", "judge", "accepted", "training", "held out")
+    output.table(headings, [(_name(run.folder, folder), *_row(run)) for run in found])
+    if any(_kind(run) == EVOLVE for run in found):
+        output.say("training: accuracy on the examples that proposals were selected on, which is optimistic.")
+        output.say("held out: accuracy on the held-out test set, which no decision used.")
     return 0
 
 
 def _look(folder: Path) -> "Status | Overview":
-    """How a run stands: an evolution by what happened in it, any other by its record."""
+    """Return the status of an evolution from its events, and of any other run from its record."""
     from rewardharness.evolution.status import is_evolution, read_status
     from rewardharness.runs.overview import read_overview
 
@@ -93,7 +76,7 @@ def _kind(run: "Status | Overview") -> str:
 
 
 def _name(run: Path, folder: Path) -> str:
-    """What a run is called: its place below the folder that was looked in."""
+    """Return the name of a run: its path below the searched folder."""
     return str(run.relative_to(folder)) if run != folder else run.resolve().name
 
 
@@ -114,21 +97,49 @@ def _row(run: "Status | Overview") -> tuple[str, ...]:
     )
 
 
-def show(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Say how a run stands. Of an evolution also what it decided; of any other kind what its record says."""
+@app.command
+def show(run: str, /, *, json: bool = False) -> int:
+    """Show the status of a run. Of an evolution, also its events and, once it is finished, its report.
+
+    Example: `rh runs show RUN`
+
+    Args:
+        run: A run.
+        json: Print one JSON object.
+    """
     from rewardharness.evolution.status import Status
 
-    run = _look(_find(arguments.which, settings, None))
-    if arguments.json:
-        output.emit(_json(run))
-    elif isinstance(run, Status):
-        _show_evolution(run)
+    found = _look(_find(run, Settings.from_env(), None))
+    report = _write_report(found) if isinstance(found, Status) and found.condition == "finished" else None
+    if json:
+        output.emit(_json(found) | ({"report": report} if report else {}))
+    elif isinstance(found, Status):
+        _show_evolution(found, report)
     else:
-        _show_record(run)
+        _show_record(found)
     return 0
 
 
-def _show_evolution(status: "Status") -> None:
+def _write_report(status: "Status") -> dict[str, Any] | None:
+    """Return the report of a finished evolution and write its page again; None if it cannot be read."""
+    from rewardharness.evolution.report import read_report
+    from rewardharness.evolution.report_page import PAGE, report_page
+    from rewardharness.files import write_text
+
+    try:
+        report: dict[str, Any] = read_report(status.folder)
+    except RunError as error:
+        output.note(f"{status.folder.name}: {error.message}")
+        return None
+    try:
+        write_text(status.folder / PAGE, report_page(report))
+    except OSError as error:  # a report in a read-only folder can still be read
+        output.note(f"{status.folder / PAGE} cannot be written: {error.strerror}.")
+    return report
+
+
+def _show_evolution(status: "Status", report: dict[str, Any] | None) -> None:
+    from rewardharness.cli.evolve_report import print_report
     from rewardharness.evolution.events import read_events
 
     for event in read_events(status.folder):
@@ -139,15 +150,16 @@ def _show_evolution(status: "Status") -> None:
     for key in ("data_name", "judge", "protocol", "orchestrator", "seed", "started"):
         output.say(f"{key.replace('_', ' ')}: {status.manifest.get(key)}")
     why = f": {status.reason} {status.next_step}".rstrip() if status.reason else ""
-    output.say(f"state: {status.condition}{why}")
+    output.say(f"status: {status.condition}{why}")
     if status.progress is not None:
         output.say(f"progress: {progress_line(status.progress)}")
     output.say(
-        f"{status.kept} of {status.tried} edits kept, {status.judgments} judgments; pool "
-        f"{output.share(status.start_accuracy)} before, {output.share(status.pool_accuracy)} now"
+        f"{status.kept} of {output.count(status.tried, 'proposal')} accepted, {status.judgments} judgments; training "
+        f"examples: accuracy {output.share(status.start_accuracy)} before, {output.share(status.pool_accuracy)} now"
     )
-    if final := _audited(status, "final"):
-        output.say(f"audit: {_share(_audited(status, 'start'))} judged before; {_share(final)} judged now")
+    if report is not None:
+        output.say()
+        print_report(report, status.folder)
 
 
 def _show_record(run: "Overview") -> None:
@@ -159,21 +171,21 @@ def _show_record(run: "Overview") -> None:
             output.say(f"{key.replace('_', ' ')}: {output.shorten(str(value), MOST_SHOWN)}")
     if run.command:
         output.say(f"command: rh {shlex.join(run.command)}")
-        output.say(f"given in: {run.where}")
-        times = "" if run.sittings == 1 else f", {run.sittings} sittings"
-        output.say(f"begun: {run.begun}{times}; ended: {run.ended or '-'}")
+        output.say(f"working directory: {run.where}")
+        times = "" if run.sessions == 1 else f", {run.sessions} sessions"
+        output.say(f"started: {run.begun}{times}; ended: {run.ended or '-'}")
     else:
-        output.say("command: not known; the run keeps no record of how it was asked for")
-    output.say(f"state: {run.condition}" + (f": {run.reason}" if run.reason else ""))
+        output.say("command: unknown; the run has no record of it")
+    output.say(f"status: {run.condition}" + (f": {run.reason}" if run.reason else ""))
     reader = READERS.get(run.kind)
     if reader:
-        output.say(f"What came of it: rh {reader} {shlex.quote(str(run.folder))}")
+        output.say(f"Report: rh {reader} {shlex.quote(str(run.folder))}")
     elif (run.folder / RESULTS).is_file():
-        output.say(f"What was judged: {run.folder / RESULTS}")
+        output.say(f"Judgments: {run.folder / RESULTS}")
 
 
 def _audited(status: "Status", library: str) -> dict[str, Any] | None:
-    """What the audit of a finished run found about its starting or final Library; None where there is no report."""
+    """Return the held-out result of the starting or final Library; None if there is no report."""
     from rewardharness.evolution.report import read_report
 
     if status.condition != "finished":
@@ -191,81 +203,86 @@ def _share(count: dict[str, Any] | None) -> str:
     return f"{output.share(count['accuracy'], count['interval'])}, {count['judged']} of {count['n']}"
 
 
-def follow(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Print what happens in a run and how far it has come, from its beginning until it ends or rests."""
+@app.command
+def follow(run: str, /) -> int:
+    """Print the events and the progress of an evolution until it ends or pauses.
+
+    Example: `rh runs follow RUN`
+
+    Args:
+        run: A run.
+    """
     from rewardharness.evolution.events import EVENTS, event_of
     from rewardharness.evolution.status import read_status
     from rewardharness.files import read_jsonl
 
-    folder = _find(arguments.which, settings)
-    said, tell = 0, counter()
+    folder = _find(run, Settings.from_env())
+    printed, show_progress = 0, counter()
     while True:
         status = read_status(folder)
         over = status.condition != "running"
         for number, record in read_jsonl(folder / EVENTS):
             event = event_of(record)
-            if number > said and event is not None:
-                said = number
+            if number > printed and event is not None:
+                printed = number
                 line = event_line(event)
                 if line:
                     output.say(line)
         if over:
             break
-        tell(status.progress)
+        show_progress(status.progress)
         time.sleep(POLL_SECONDS)
     status = read_status(folder)
     output.note(f"{folder.name}: {status.condition}. {status.next_step}".strip())
     return 0
 
 
-def stop(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Ask a run to end cleanly: after the judgments under way. The command that began it goes on with it later."""
-    from rewardharness.evolution.stop import STOP_FILE
+@app.command
+def stop(run: str, /) -> int:
+    """Ask an evolution or a benchmark to stop after the judgments in progress. Its command resumes it later.
+
+    Example: `rh runs stop RUN`
+
+    Args:
+        run: A run.
+    """
     from rewardharness.files import write_text
+    from rewardharness.runs.stop import STOP_FILE
     from rewardharness.runs.store import is_running
 
-    folder = _find(arguments.which, settings, STOPPABLE)
+    folder = _find(run, Settings.from_env(), STOPPABLE)
     if not is_running(folder):
-        output.say(f"{folder.name} does not run.")
+        output.say(f"{folder.name} is not running.")
         return 0
     write_text(folder / STOP_FILE, "")
-    output.say(f"{folder.name} was asked to end. It does so after the judgments under way.")
+    output.say(f"{folder.name} will stop after the judgments in progress.")
     return 0
 
 
-def report(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Print what came of a finished run, and write its page anew."""
-    from rewardharness.cli.evolve_report import print_report
-    from rewardharness.evolution.report import read_report
-    from rewardharness.evolution.report_page import PAGE, report_page
-    from rewardharness.files import write_text
+@app.command
+def compare(*run: str, json: bool = False) -> int:
+    """Compare finished evolutions. Accuracies are comparable only on the same held-out examples.
 
-    folder = _find(arguments.which, settings)
-    found = read_report(folder)
-    try:
-        write_text(folder / PAGE, report_page(found))
-    except OSError as error:  # the report can be read where nothing can be written
-        output.note(f"{folder / PAGE} could not be written anew: {error.strerror}.")
-    if arguments.json:
-        output.emit({**found, "folder": str(folder)})
-    else:
-        print_report(found, folder)
-    return 0
+    Example: `rh runs compare RUN-1 RUN-2`
 
-
-def compare(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Put what came of finished runs side by side. Accuracies compare only on the same audit examples."""
+    Args:
+        run: Runs.
+        json: Print one JSON object.
+    """
     from rewardharness.evolution.report import read_report, same_audit, summary
 
-    folders = [_find(which, settings) for which in arguments.which]
+    if not run:
+        raise UsageError("Missing: runs.", next_step="Name run folders; list them with: rh runs list")
+    settings = Settings.from_env()
+    folders = [_find(which, settings) for which in run]
     reports = [read_report(folder) for folder in folders]
     rows = [summary(folder.name, found) for folder, found in zip(folders, reports, strict=True)]
     comparable = same_audit(reports)
-    if arguments.json:
+    if json:
         output.emit({"same_audit": comparable, "runs": rows})
         return 0
     output.table(
-        ("run", "schedule", "judge", "Orchestrator", "kept", "judgments", "audit before", "audit after", "p"),
+        ("run", "schedule", "judge", "Orchestrator", "accepted", "judgments", "held out before", "after", "p"),
         [
             (
                 row["name"],
@@ -282,12 +299,16 @@ def compare(arguments: argparse.Namespace, settings: Settings) -> int:
         ],
     )
     if not comparable:
-        output.say("These runs put different examples aside for the audit: their accuracies do not compare.")
+        output.say("These runs have different held-out examples; their accuracies are not comparable.")
     return 0
 
 
 def _find(which: str, settings: Settings, kinds: Sequence[str] | None = (EVOLVE,)) -> Path:
-    """Find a run folder by its path or name; one of other kinds than those that are asked for is refused."""
+    """Find a run folder by its path or name.
+
+    Raises:
+        RunError: If there is none, or it is of another kind.
+    """
     from rewardharness.runs.store import read_manifest
 
     named = settings.home / "runs" / which
@@ -295,12 +316,12 @@ def _find(which: str, settings: Settings, kinds: Sequence[str] | None = (EVOLVE,
     kind = str(read_manifest(folder).get("command"))
     if kinds is not None and kind not in kinds:
         reader = READERS.get(kind, "runs show")
-        raise RunError(f"{folder} holds a run of another kind: {kind}.", next_step=f"See it with: rh {reader} {folder}")
+        raise RunError(f"{folder} is a run of another kind: {kind}.", next_step=f"Show it with: rh {reader} {folder}")
     return folder
 
 
 def _json(run: "Status | Overview") -> dict[str, Any]:
-    """How a run stands, for programs: `kind`, `folder`, `condition`, `reason` and `manifest` of every kind."""
+    """Return the status of a run as JSON: `kind`, `folder`, `condition`, `reason` and `manifest` for every kind."""
     from rewardharness.evolution.status import Status
 
     known = {"kind": _kind(run), **asdict(run), "folder": str(run.folder)}

@@ -1,6 +1,6 @@
-"""`rh score` and `rh score-folder`."""
+"""`rh score`: judge one edit or a dataset."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import KW_ONLY, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -8,198 +8,145 @@ from cyclopts import Parameter
 
 from rewardharness.bulk.config import ScoreConfig
 from rewardharness.cli import output
-from rewardharness.cli.command import make_app
-from rewardharness.cli.examples import open_examples
-from rewardharness.cli.options import NO_OPTIONS, RunOptions, record_arguments
+from rewardharness.cli.command import UsageError, make_app
+from rewardharness.cli.options import NO_OPTIONS, RunOptions
+from rewardharness.cli.work import judging, open_job, print_plan
 from rewardharness.data.config import DataConfig
-from rewardharness.judging.config import DEFAULT_JUDGE, JudgeConfig, RewardConfig
+from rewardharness.errors import InputError
+from rewardharness.judging.config import JudgeConfig
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
-    from rewardharness.data.source import Dataset
-    from rewardharness.judging.identity import JudgeIdentity
-    from rewardharness.judging.judge import Judge
-    from rewardharness.judging.release import Release
-    from rewardharness.library.store import Library
-    from rewardharness.schema import Example, Judgment
+    from rewardharness.schema import Judgment
 
 NOT_JUDGED = 3
-"""Exit status when the work was done but something could not be judged."""
+"""Exit status if some examples were not judged."""
 
 
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
-class ScoreOptions:
-    """One edit, and what is printed about it."""
+@dataclass(frozen=True)
+class ScoreArguments(ScoreConfig):
+    """Arguments of `rh score`: a dataset, or one edit."""
 
-    source: Path
+    data: str = ""
+    """Folder, table, Hub dataset, demo or feedback."""
+    _: KW_ONLY
+    source: Path | None = None
     """Source image."""
-    candidate: tuple[Path, ...]
+    candidate: tuple[Path, ...] = ()
     """Edited image; up to four, named A, B, C, D. A single one is scored alone. May be repeated."""
-    instruction: str
+    instruction: str | None = None
     """Edit instruction."""
-    json: bool = False
-    """Print one JSON object."""
     show_chain: bool = False
     """Print the reasoning chain."""
     save_overlays: Path | None = None
     """Folder in which overlay images of the observations are saved as PNG."""
 
+    def __post_init__(self) -> None:
+        """Check that the arguments describe a dataset or one edit, and not both."""
+        super().__post_init__()
+        edit = _given(self, EDIT)
+        if self.data and edit:
+            raise InputError(f"{edit[0]} is for one edit, and {self.data} is a dataset.", next_step="Leave out one.")
+        missing = [f"--{name}" for name in ("source", "candidate", "instruction") if not getattr(self, name)]
+        if edit and missing:
+            raise InputError(f"Missing: {', '.join(missing)}.", next_step=ONE_EDIT)
+        if edit and (extra := _given(self, DATASET)):
+            raise InputError(f"{extra[0]} is for a dataset.", next_step="Leave it out.")
 
-score_app = make_app("score", "Judge the candidates of one edit.", {"Judge": JudgeConfig})
-folder_app = make_app(
-    "score-folder",
-    "Judge a dataset.",
+    @property
+    def job(self) -> ScoreConfig:
+        """The configuration of judging the dataset."""
+        return ScoreConfig(**{field.name: getattr(self, field.name) for field in fields(ScoreConfig)})
+
+
+ONE_EDIT = "Name a dataset, or give --source, --candidate and --instruction."
+EDIT = ("source", "candidate", "instruction", "show_chain", "save_overlays")
+DATASET = ("fields", "field", "skip_bad_rows", "limit", "concurrency")
+
+
+def _given(arguments: ScoreArguments, names: tuple[str, ...]) -> list[str]:
+    return [f"--{name.replace('_', '-')}" for name in names if getattr(arguments, name)]
+
+
+app = make_app(
+    "score",
+    "Judge one edit or a dataset.",
     {"Judge": JudgeConfig, "Data": DataConfig, "Run": RunOptions},
-    job=True,
+    job="score",
 )
-apps = {"score": score_app, "score-folder": folder_app}
 
 
-@folder_app.default
-def score_folder(config: Annotated[ScoreConfig, Parameter(name="*")], *, options: RunOptions = NO_OPTIONS) -> int:
-    """Judge each example of a dataset; with labels, report agreement per kind of label.
-
-    The same command resumes an interrupted run.
-
-    Example: `rh score-folder demo --limit 20`
-    """
-    return run_folder(config, options, Settings.from_env())
+_NOTHING = ScoreArguments()
 
 
-@score_app.default
-def score(options: ScoreOptions, *, judge: Annotated[RewardConfig, Parameter(name="*")] = DEFAULT_JUDGE) -> int:
-    """Predict which of 2 to 4 candidates people prefer, or score a single one. The default judge needs no model.
+@app.default
+def score(
+    config: Annotated[ScoreArguments, Parameter(name="*")] = _NOTHING, *, options: RunOptions = NO_OPTIONS
+) -> int:
+    """Judge one edit, or each example of a dataset.
+
+    Of one edit, predict which of 2 to 4 candidates people prefer, or score a single one. Of a dataset with labels,
+    report agreement per label kind; the same command resumes an interrupted run. The default judge needs no model.
 
     Example: `rh score --source in.png --candidate a.png --candidate b.png --instruction "make the car red"`
+
+    Example: `rh score demo --limit 20`
     """
+    if not config.data and config.source is None:
+        raise UsageError("Missing: a dataset or one edit.", next_step=ONE_EDIT)
+    return run_folder(config.job, options, Settings.from_env()) if config.data else _score_edit(config, options)
+
+
+def _score_edit(arguments: ScoreArguments, options: RunOptions) -> int:
+    """Judge one edit and print the judgment. Returns the exit status."""
     from rewardharness.judging.evaluate import evaluate
     from rewardharness.judgments import judgment_json
     from rewardharness.schema import Example, ImageInput
 
+    assert arguments.source is not None and arguments.instruction is not None
+    if options.run_folder is not None or options.restart or options.dry_run:
+        raise UsageError("--run, --restart and --dry-run are for a dataset.", next_step="Leave them out.")
     example = Example(
-        id=options.source.stem,
-        instruction=options.instruction,
-        source=ImageInput(f"source {options.source}", options.source),
-        candidates=tuple(ImageInput(f"candidate {path}", path) for path in options.candidate),
+        id=arguments.source.stem,
+        instruction=arguments.instruction,
+        source=ImageInput(f"source {arguments.source}", arguments.source),
+        candidates=tuple(ImageInput(f"candidate {path}", path) for path in arguments.candidate),
     )
-    opened = judge.open(Settings.from_env(), pictures=options.save_overlays is not None)
+    opened = arguments.open(Settings.from_env(), pictures=arguments.save_overlays is not None)
     release = opened.release
     [(_, judgment)] = evaluate(opened.judge, opened.library, [example])
-    if options.save_overlays is not None:
-        _save_overlays(judgment, options.save_overlays)
+    if arguments.save_overlays is not None:
+        _save_overlays(judgment, arguments.save_overlays)
     if options.json:
         output.emit(judgment_json(judgment) | ({"release": release.id} if release else {}))
     else:
-        _print_judgment(judgment, options.show_chain)
+        _print_judgment(judgment, arguments.show_chain)
         if release is not None:
             output.say(f"Release {release.id[:12]}")
     return 0 if judgment.judged else NOT_JUDGED
 
 
-@dataclass(frozen=True)
-class _Work:
-    """Everything that a run over a set of examples is about."""
-
-    dataset: "Dataset"
-    judge: "Judge"
-    library: "Library"
-    release: "Release | None"
-    identity: "JudgeIdentity"
-    manifest: dict[str, Any]
-    """What must not change while the run goes on."""
-
-    @property
-    def caution(self) -> str:
-        """Says so where the judge reads a Library that was evolved on these very data; empty otherwise."""
-        from rewardharness.library.evolved import caution, data_digests
-
-        digests = data_digests(self.library.lineage) | (self.release.evolved_on if self.release else frozenset())
-        if self.dataset.digest not in digests or not self.judge.uses_library:
-            return ""
-        of_release = f"of release {self.release.id[:12]}" if self.release else self.library.id[:12]
-        return caution(f"The Library {of_release}")
-
-
-def _open_work(config: ScoreConfig, options: RunOptions, settings: Settings) -> _Work:
-    dataset = open_examples(config.data, config, settings, quiet=options.quiet)
-    from rewardharness.judging.identity import JudgeIdentity
-
-    judge, library, release = config.open(settings)
-    identity = JudgeIdentity.of(judge, library, release.id if release else None)
-    manifest = {
-        "command": "score-folder",
-        "data": dataset.digest,
-        **identity.to_json(),
-        "ties": release.settings["ties"] if release else config.ties,
-        **({"allow_ungradable": True} if config.allow_ungradable else {}),
-        **({"skipped_rows": len(dataset.skipped)} if dataset.skipped else {}),
-    }
-    return _Work(dataset, judge, library, release, identity, manifest)
-
-
-def manifest_of(config: ScoreConfig, options: RunOptions, settings: Settings) -> dict[str, Any]:
-    """Return the manifest that a run would have, without judging anything."""
-    return _open_work(config, options, settings).manifest
-
-
 def run_folder(config: ScoreConfig, options: RunOptions, settings: Settings) -> int:
     """Judge a dataset and print the report. Returns the exit status."""
-    from rewardharness.judging.evaluate import evaluate
-    from rewardharness.judging.report import make_report, report_json
-    from rewardharness.judgments import judgment_from_json, result_line
-    from rewardharness.runs.records import record_run
-    from rewardharness.runs.store import RunFolder
+    from rewardharness.bulk.job import ScoreJob
 
-    config = config.with_defaults(settings)
-    work = _open_work(config, options, settings)
-    dataset, judge, library, manifest = work.dataset.first(config.limit), work.judge, work.library, work.manifest
-    examples = dataset.examples
-    concurrency = config.concurrency or judge.concurrency
-    folder = options.run_folder or _default_run(settings, manifest)
+    job = open_job(ScoreJob, config, options, settings)
     if options.dry_run:
-        output.say(f"{len(examples)} examples of {dataset.name}, judge {judge.name}, Library {library.id[:12]}.")
-        output.say(f"Results would go to {folder}. Nothing was judged.")
-        return 0
-    how = asdict(judge.settings) if judge.settings else None
-    record = record_run(
-        record_arguments(config, options), settings, config=config, how=how, skipped_rows=dataset.skipped_json()
-    )
-    with RunFolder(folder, manifest, restart=options.restart, record=record) as run:
-        known = run.results()
-        left = [example for example in examples if example.id not in known]
-        if len(left) < len(examples) and not options.quiet:
-            output.note(f"{len(examples) - len(left)} of {len(examples)} are judged already in {folder}.")
-        with output.Progress(len(examples), "judging", done=len(examples) - len(left), quiet=options.quiet) as bar:
-
-            def keep(example: "Example", judgment: "Judgment") -> None:
-                run.append(result_line(judgment))
-                bar.step()
-
-            evaluate(judge, library, left, concurrency=concurrency, on_judgment=keep)
-        results = run.results()
-    judged = [(example, judgment_from_json(results[example.id])) for example in examples]
-    report = make_report(judged, skipped=len(dataset.skipped))
+        return print_plan(job)
+    with judging(job, options) as arguments:
+        result = job.run(**arguments)
     if options.json:
-        told = {"skipped_rows": dataset.skipped_json(), "results": str(folder / "results.jsonl")}
-        evolved_on = {"evolved_on": True} if work.caution else {}
-        output.emit({**report_json(report), **told, **work.identity.to_json(), **evolved_on})
+        output.emit(job.to_json(result))
     else:
-        _print_report(report_json(report))
-        if work.caution:
-            output.say(work.caution)
-        failed = next((judgment for _, judgment in judged if judgment.failure), None)
-        if failed is not None and failed.failure is not None:
-            output.say(f"Such as {failed.example_id}: {failed.failure.code}: {failed.failure.message}")
-        output.say(str(work.identity))
-        output.say(f"One line per example: {folder / 'results.jsonl'}")
-    return 0 if report.judged == report.n else NOT_JUDGED
-
-
-def _default_run(settings: Settings, manifest: dict[str, Any]) -> Path:
-    from rewardharness.files import content_id
-
-    return settings.home / "runs" / f"score-{content_id(manifest)[:12]}"
+        _print_report(job.to_json(result))
+        if job.caution:
+            output.say(job.caution)
+        failure = next((judgment for _, judgment in result.judged if judgment.failure), None)
+        if failure is not None and failure.failure is not None:
+            output.say(f"Such as {failure.example_id}: {failure.failure.code}: {failure.failure.message}")
+        output.say(str(job.identity))
+        output.say(f"One line per example: {result.results}")
+    return 0 if result.report.judged == result.report.n else NOT_JUDGED
 
 
 def _save_overlays(judgment: "Judgment", folder: Path) -> None:
@@ -266,14 +213,14 @@ def _print_report(report: dict[str, Any]) -> None:
         best = output.share(groups["best_accuracy"], groups["interval"])
         rows.append(("groups of 3 and 4: best found", str(groups["n"]), str(groups["judged"]), best))
     if rows:
-        output.table(("label kind", "n", "judged", "accuracy [95 % interval]"), rows)
+        output.table(("label kind", "n", "judged", "accuracy [95% CI]"), rows)
     output.say(
         f"{report['judged']} of {report['n']} judged (coverage {output.share(report['coverage'])}); "
         f"same answer in both orders: {output.share(report['position_consistency'])}"
     )
     if report["ties_left_out"]:
         count = report["ties_left_out"]
-        examples = "1 example labelled tie is" if count == 1 else f"{count} examples labelled tie are"
-        output.say(f"{examples} left out of accuracy: ties were not offered to the judge. Give --ties to offer them.")
+        examples = "1 example labeled tie is" if count == 1 else f"{count} examples labeled tie are"
+        output.say(f"{examples} excluded from accuracy: tie was not an allowed answer. To allow it, add --ties.")
     if report["failures"]:
         output.say("Not judged: " + ", ".join(f"{code} {count}" for code, count in report["failures"].items()))

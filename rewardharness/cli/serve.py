@@ -10,7 +10,8 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from rewardharness.cli import output
-from rewardharness.cli.command import make_app
+from rewardharness.cli.command import WRONG_USE, make_app
+from rewardharness.cli.vllm import serve_model
 from rewardharness.errors import InputError, MissingPackageError, describe
 from rewardharness.judging.config import DEFAULT_JUDGE, JudgeConfig, RewardConfig
 from rewardharness.settings import Settings
@@ -20,10 +21,7 @@ if TYPE_CHECKING:
     from rewardharness.serving.limits import Limits
 
 PORT = 8100
-"""Where the server listens when nothing else is said; 8000 is vLLM's."""
-
-WRONG_USE = 2
-"""Exit status of a command line that cannot be meant."""
+"""Default port; vLLM's is 8000."""
 
 
 @Parameter(name="*")
@@ -69,8 +67,11 @@ class LimitOptions:
 _NETWORK, _LIMITS = NetworkOptions(), LimitOptions()
 
 app = make_app(
-    "serve", "Serve rewards over HTTP.", {"Judge": JudgeConfig, "Network": NetworkOptions, "Limits": LimitOptions}
+    "serve",
+    "Serve rewards over HTTP; `rh serve judge` serves a model with vLLM.",
+    {"Judge": JudgeConfig, "Network": NetworkOptions, "Limits": LimitOptions},
 )
+app.command(serve_model, name="judge")
 
 
 @app.default
@@ -103,11 +104,15 @@ def serve(
     local = is_loopback(network.host)
     if not local and token is None and not network.insecure_no_auth:
         step = "Set RH_SERVER_TOKEN or give --token-file; or, on a network that you trust, --insecure-no-auth."
-        output.fail(describe(InputError(f"Others than this machine can reach {network.host}.", next_step=step)))
+        output.fail(
+            describe(
+                InputError(f"{network.host} is reachable from other machines; no auth token is set.", next_step=step)
+            )
+        )
         return WRONG_USE
     if network.allow_pickle and not local:
-        step = "Listen on 127.0.0.1, or leave --allow-pickle out."
-        output.fail(describe(InputError("Pickles are taken from this machine alone.", next_step=step)))
+        step = "Listen on 127.0.0.1, or leave out --allow-pickle."
+        output.fail(describe(InputError("--allow-pickle accepts connections from this machine only.", next_step=step)))
         return WRONG_USE
     judge, library, release = config.open(settings)
     limits = _limits(config, bounds, settings, judge)
@@ -120,27 +125,27 @@ def serve(
     def ready(_: Callable[[], None]) -> None:
         who = service.identity
         host = f"[{network.host}]" if ":" in network.host else network.host
-        output.note(f"Rewards at http://{host}:{opened.getsockname()[1]}  (Ctrl-C ends it)")
+        output.note(f"Rewards at http://{host}:{opened.getsockname()[1]}  (press Ctrl-C to stop)")
         output.note(
             f"Judge {who.judge}, {who.protocol}; Library {who.library_id[:12]}; release {who.release or 'none'}."
         )
         if token is None:
-            output.note("There is no token: " + ("this machine may ask." if local else "EVERYBODY may ask."))
+            who_may = "only local connections are accepted" if local else "ALL connections are accepted"
+            output.note(f"No auth token set; {who_may}.")
 
     ended_by = asyncio.run(server.serve(app, service, opened, ready))
     return 130 if ended_by == signal.SIGINT else 0
 
 
 def _limits(config: RewardConfig, bounds: LimitOptions, settings: Settings, judge: "Judge") -> "Limits":
-    """Put the limits together.
+    """Return the limits of the server.
 
     Raises:
         InputError: If one of them is out of range, or this judge cannot be served.
     """
-    from rewardharness.judging.scored_elsewhere import ScoredElsewhere
     from rewardharness.serving.limits import Limits
 
-    if isinstance(judge, ScoredElsewhere):
+    if judge.needs_ids:
         step = "Serve measured, a model or a release."
         raise InputError(
             "Scores in a file belong to examples by their id; a server's callers have none.", next_step=step

@@ -1,45 +1,49 @@
-"""`rh app`: the web app."""
+"""`rh app`: the web app, here and as a Space."""
 
-import argparse
 from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from rewardharness.cli import output
-from rewardharness.cli.counts import port
+from rewardharness.cli.command import make_app
 from rewardharness.errors import InputError, MissingPackageError
 from rewardharness.settings import Settings
 
+if TYPE_CHECKING:
+    from rewardharness.library.space import PushedSpace
 
-def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser("app", help="open the web app", description=app.__doc__)
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: this machine only)")
-    parser.add_argument("--port", type=port, default=7860, help="port to listen on (default: 7860)")
-    parser.add_argument(
-        "--allow-host",
-        metavar="NAME",
-        action="append",
-        default=[],
-        help="host name that the app is also reached by, such as that of a proxy, with its port unless that is the "
-        "usual one (may be repeated; default: RH_ALLOW_HOST)",
-    )
-    parser.add_argument("--open", action="store_true", help="open the page in the browser")
-    parser.add_argument(
-        "--release",
-        metavar="RELEASE",
-        help="a release file, or deployed:NAME: fixes the Library and the judge of the Score tab (default: RH_RELEASE)",
-    )
-    parser.add_argument(
-        "--judge",
-        metavar="JUDGE",
-        help="the judge that is chosen when nobody chooses (default: RH_JUDGE); with --release where its model is "
-        "served, as an address or in full",
-    )
-    parser.add_argument("--router", metavar="MODEL", help="where the router of the release is served (same spelling)")
-    parser.set_defaults(run=app)
+PORT = 7860
+app = make_app("app", "Open the web app, or publish it as a Hugging Face Space.")
 
 
-def app(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Start the web app and serve it until interrupted."""
+@app.default
+@app.command
+def run(
+    *,
+    host: str = "127.0.0.1",
+    port: Annotated[int, Parameter(validator=Number(gte=0, lte=65535))] = PORT,
+    allow_host: tuple[str, ...] = (),
+    open_: Annotated[bool, Parameter(name="--open")] = False,
+    judge: str | None = None,
+    release: str | None = None,
+    router: str | None = None,
+) -> int:
+    """Start the web app and serve it until interrupted.
+
+    Example: `rh app --open`
+
+    Args:
+        host: Address to listen on (default: this machine only).
+        port: Port to listen on; 0 for any.
+        allow_host: Another host name of the app, such as a proxy's, with its port if unusual (RH_ALLOW_HOST); may be
+            repeated.
+        open_: Open the page in the browser.
+        judge: Judge that is selected at the start (default: RH_JUDGE); with --release, the URL of its model.
+        release: Release file or deployed:NAME that fixes Library and judge of the Score tab (default: RH_RELEASE).
+        router: URL of the release's router model.
+    """
     from importlib.util import find_spec
 
     if find_spec("gradio") is None:
@@ -47,16 +51,86 @@ def app(arguments: argparse.Namespace, settings: Settings) -> int:
     from app.main import launch
     from app.releases import Places
 
-    release = arguments.release or settings.release
-    settings = replace(settings, release=release, hosts=(*settings.hosts, *arguments.allow_host))
-    if release is None:
-        if arguments.router is not None:
-            raise InputError("A router belongs to a release.", next_step="Name the release with --release.")
-        settings = replace(settings, judge=arguments.judge or settings.judge)
-    places = Places(arguments.judge, arguments.router)
+    settings = Settings.from_env()
+    settings = replace(settings, release=release or settings.release, hosts=(*settings.hosts, *allow_host))
+    if settings.release is None:
+        if router is not None:
+            raise InputError("--router needs --release.", next_step="Name the release with --release.")
+        settings = replace(settings, judge=judge or settings.judge)
 
     def ready(address: str) -> None:
-        output.say(f"RewardHarness is open at {address}  (Ctrl-C ends it)")
+        output.say(f"RewardHarness is running at {address}  (press Ctrl-C to stop)")
 
-    launch(settings, host=arguments.host, port=arguments.port, inbrowser=arguments.open, ready=ready, places=places)
+    launch(settings, host=host, port=port, inbrowser=open_, ready=ready, places=Places(judge, router))
     return 0
+
+
+@app.command
+def push_space(
+    name: str,
+    /,
+    *,
+    library: str,
+    judge: str = "measured",
+    private: bool = False,
+    dry_run: bool = False,
+    json: bool = False,
+) -> int:
+    """Publish the web app as a Hugging Face Space that judges with one Library, or update that Space.
+
+    Keys are never pushed. The README of the Space names the secrets to set by hand.
+
+    Example: `rh app push-space me/judge --library me/my-library`
+
+    Args:
+        name: The Space, as ORG/NAME; it is created if it does not exist.
+        library: Library on the Hub, as ORG/NAME[@REVISION].
+        judge: Judge of the Space.
+        private: Make a new Space private.
+        dry_run: Show the changes and the card, and write nothing.
+        json: Print one JSON object.
+    """
+    from rewardharness.library.hub import usual_access
+    from rewardharness.library.space import SpaceOptions
+    from rewardharness.library.space import push_space as publish
+
+    done = publish(name, SpaceOptions(library, judge, private, dry_run), access=usual_access(Settings.from_env()))
+    for note in done.notes:
+        output.note(note)
+    if json:
+        output.emit(_space_json(done))
+    else:
+        _show_space(done)
+    return 0
+
+
+def _space_json(done: "PushedSpace") -> dict[str, Any]:
+    value: dict[str, Any] = {
+        "space": done.name,
+        "url": done.url,
+        "commit": done.commit,
+        "nothing_to_push": done.nothing_to_push,
+        "created": done.created,
+        "dry_run": done.dry_run,
+        "added": list(done.changes.added),
+        "changed": list(done.changes.changed),
+        "deleted": list(done.changes.deleted),
+        "notes": list(done.notes),
+    }
+    return value | ({"diffs": dict(done.diffs), "card": done.card} if done.dry_run else {})
+
+
+def _show_space(done: "PushedSpace") -> None:
+    if done.nothing_to_push:
+        output.say(f"Nothing to push: {done.name} has all of it, commit {done.commit}.")
+        return
+    changes = done.changes
+    counts = f"{len(changes.added)} files added, {len(changes.changed)} changed, {len(changes.deleted)} deleted"
+    if not done.dry_run:
+        output.say(f"{done.name} is commit {done.commit}: {counts}.")
+        output.say(f"It builds now, which takes a few minutes: {done.url}")
+        return
+    for text in done.diffs.values():
+        output.say(text)
+    new = f" {done.name} would be made." if done.created else ""
+    output.say(f"\n{counts}.{new} Nothing was written.")

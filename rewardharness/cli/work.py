@@ -1,147 +1,62 @@
-"""What the commands that judge many edits share: judge, Library, run folder, progress, cost first."""
+"""What the commands that judge many edits share: opening the job, progress, and the preview."""
 
-from collections.abc import Iterable, Mapping
-from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from rewardharness.bulk.config import SamplesConfig, ScoreConfig
 from rewardharness.cli import output
+from rewardharness.cli.examples import Bars, note_same_name
 from rewardharness.cli.options import RunOptions, record_arguments
-from rewardharness.judging.identity import JudgeIdentity
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
-    from rewardharness.bulk.config import ScoreConfig
-    from rewardharness.data.source import Dataset
-    from rewardharness.judging.best_of import Method
-    from rewardharness.judging.judge import Judge
+    from rewardharness.bulk.judging_job import JudgingJob
+
+    J = TypeVar("J", bound=JudgingJob[Any])
 
 
-OUTCOME = "outcome.json"
-"""File of a run folder that says what was decided."""
+def open_job(job_type: "type[J]", config: ScoreConfig, options: RunOptions, settings: Settings) -> "J":
+    """Open data, judge and Library, with progress bars and warnings. Nothing is judged."""
+    if not isinstance(config, SamplesConfig) and not getattr(config, "single", False):
+        note_same_name(config.data)
+    with Bars(options.quiet) as bars:
+        job = job_type.open(config, settings, folder=options.run_folder, progress=bars.show)
+    for problem in job.dataset.problems:
+        output.note(f"{job.dataset.name}: {problem}")
+    return job
 
 
-class Work:
-    """Many edits that are judged by one judge with one Library, into one run folder.
+def manifest_of(config: ScoreConfig, options: RunOptions, settings: Settings) -> Mapping[str, Any]:
+    """Return the manifest that a run would have, without judging anything."""
+    from rewardharness.bulk.job import job_of
 
-    Args:
-        config: Judge, Library and data.
-        options: Run folder and printing.
-        settings: The settings.
-        dataset: The edits; they may have any number of candidates.
-        command: Name of the command.
-        more: What else makes one run another.
-        times: How often each is judged; a judge that cannot answer differently is asked once.
-    """
+    return open_job(job_of(config), config, options, settings).manifest
 
-    def __init__(
-        self,
-        config: "ScoreConfig",
-        options: RunOptions,
-        settings: Settings,
-        dataset: "Dataset",
-        command: str,
-        more: Mapping[str, Any],
-        times: int = 1,
-    ) -> None:
-        self.config = config.with_defaults(settings)
-        self.options = options
-        self.settings = settings
-        self.dataset = dataset
-        self.judge, self.library, self.release = self.config.open(settings)
-        self.identity = JudgeIdentity.of(self.judge, self.library, self.release.id if self.release else None)
-        self.draws = self._draws(times)
-        self.manifest = {
-            "command": command,
-            "data": dataset.digest,
-            **self.identity.to_json(),
-            **({"allow_ungradable": True} if config.allow_ungradable else {}),
-            **more,
-        }
 
-    @cached_property
-    def folder(self) -> Path:
-        """The run folder."""
-        from rewardharness.files import content_id
+def print_plan(job: "JudgingJob[Any]") -> int:
+    """Print what a job would judge. Returns the exit status."""
+    edits, judgments = len(job.dataset.examples), job.n_judgments
+    output.say(
+        f"{edits} edit{'s' * (edits != 1)} of {job.dataset.name}: "
+        f"{judgments} judgment{'s' * (judgments != 1)} by {job.judge.name}, "
+        f"Library {job.opened.library.id[:12]}."
+    )
+    output.say(f"Results would be written to {job.folder}. Nothing was judged.")
+    return 0
 
-        chosen: Path | None = self.options.run_folder
-        name = f"{self.manifest['command']}-{content_id(self.manifest)[:12]}"
-        return chosen or self.settings.home / "runs" / name
 
-    def _draws(self, times: int) -> dict[str, "Judge"]:
-        """The judge once for each time that it is asked, by what its judgments are marked with."""
-        if times == 1 or self.judge.settings is None:
-            return {"": self.judge}
-        samples = self.judge.settings.samples
-        return {f"@{number}": self.judge.with_samples(samples, number * samples) for number in range(times)}
+@contextmanager
+def judging(job: "JudgingJob[Any]", options: RunOptions) -> Iterator[dict[str, Any]]:
+    """Provide the arguments with which a command runs a job, and show its progress."""
+    with Bars(options.quiet) as bars:
 
-    def cost(self, method: "Method | None") -> int:
-        """How many judgments there are to make, remembered ones included."""
-        from rewardharness.bulk.scoring import total_cost
+        def show(label: str, done: int, total: int) -> None:
+            if first and done and not options.quiet:
+                output.note(f"{done} of {total} are judged already in {job.folder}.")
+            first.clear()
+            bars.show(label, done, total)
 
-        return len(self.draws) * (
-            len(self.dataset.examples) if method is None else total_cost(self.dataset.examples, method)
-        )
-
-    def tell_cost(self, method: "Method | None") -> int:
-        """Say what the work would take; nothing is judged."""
-        output.say(
-            f"{len(self.dataset.examples)} edits of {self.dataset.name}: {self.cost(method)} judgments by "
-            f"{self.judge.name}, Library {self.library.id[:12]}."
-        )
-        output.say(f"Judgments would be kept in {self.folder}. Nothing was judged.")
-        return 0
-
-    def run(self, method: "Method | None") -> dict[str, dict[str, Any]]:
-        """Judge what is not judged yet.
-
-        Args:
-            method: How candidates are held against each other; None to judge each example as it is.
-
-        Returns:
-            The results by id.
-        """
-        from rewardharness.bulk.scoring import judge_all, tagged
-        from rewardharness.runs.records import record_run
-        from rewardharness.runs.store import RunFolder
-
-        concurrency = self.config.concurrency or self.judge.concurrency
-        skipped = self.dataset.skipped_json()
-        record = record_run(
-            record_arguments(self.config, self.options), self.settings, config=self.config, skipped_rows=skipped
-        )
-        with RunFolder(self.folder, self.manifest, restart=self.options.restart, record=record) as run:
-            known = run.results()
-            wanted = {name for tag in self.draws for name in tagged(self.dataset.examples, method, tag)}
-            before = len(wanted & known.keys())
-            if before and not self.options.quiet:
-                output.note(f"{before} of {len(wanted)} are judged already in {self.folder}.")
-            with output.Progress(len(wanted), "judging", done=before, quiet=self.options.quiet) as bar:
-                for tag, judge in self.draws.items():
-                    judge_all(
-                        self.dataset.examples,
-                        judge,
-                        self.library,
-                        method,
-                        run,
-                        concurrency=concurrency,
-                        tag=tag,
-                        on_judgment=lambda judgment: bar.step(),
-                    )
-            return run.results()
-
-    def keep_outcome(self, outcome: Mapping[str, Any]) -> None:
-        """Keep what was decided, without numbers of judgments, for a replay to compare."""
-        from rewardharness.files import write_json
-
-        write_json(self.folder / OUTCOME, outcome)
-
-    def write(self, name: str, lines: Iterable[Mapping[str, Any]]) -> Path:
-        """Write lines into the run folder, atomically; return the file."""
-        import json
-
-        from rewardharness import files
-
-        path = self.folder / name
-        files.write_text(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
-        return path
+        first = [True]
+        arguments = record_arguments(job.config, options)
+        yield {"progress": show, "restart": options.restart, "arguments": arguments}

@@ -12,20 +12,24 @@ if TYPE_CHECKING:  # help and wrong arguments are shown without loading data
 
 @dataclass(frozen=True)
 class DataConfig:
-    """Data, and the columns of a table; omitted fields are recognized by name."""
+    """Data, and the columns of a table.
+
+    Data are a folder, a table (`.parquet`, `.jsonl`, `.csv`, ...), `org/name[@revision][:config/split]` on the Hub,
+    `demo` (generated pairs) or `feedback` (votes from the app). Fields are `source`, `instruction`, `candidates`
+    (several, with commas), `preference`, `values` (as in `leftvote:A,rightvote:B`), `id`, `category`, ...; omitted ones
+    are recognized by name. An invalid row (no image, no instruction, unknown label) is an error unless such rows are
+    skipped: then they are listed and count as not judged.
+    """
 
     data: str
-    """Examples: a folder, a table (.parquet, .jsonl, .csv, ...), org/name[@revision][:config/split] on the Hub,
-    demo (generated pairs) or feedback (votes from the app)."""
+    """Folder, table, Hub dataset, demo or feedback."""
     _: KW_ONLY
     fields: Path | None = None
-    """YAML file that maps fields to columns, see docs/data.md."""
+    """YAML file that maps fields to columns (docs/data.md)."""
     field: tuple[str, ...] = ()
-    """FIELD=COLUMN for one field: source, instruction, candidates (several, with commas), preference, values (as in
-    leftvote:A,rightvote:B), id, category, ...; may be repeated."""
+    """FIELD=COLUMN, as in source=before; may be repeated."""
     skip_bad_rows: bool = False
-    """Skip rows that cannot be used (no image, no instruction, unknown label). They are listed and count as not judged.
-    Without this option, such a row is an error."""
+    """Skip and list invalid rows instead of failing."""
 
     @property
     def field_map(self) -> "FieldMap | None":

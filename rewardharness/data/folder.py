@@ -37,7 +37,7 @@ _CANDIDATES = tuple(f"candidate_{letter.lower()}" for letter in LABELS)
 _CSV_REQUIRED = {"instruction", "source", *_CANDIDATES[:2]}
 _CSV_COLUMNS = {*_CSV_REQUIRED, *_CANDIDATES, "id", "preference", "label_kind", "category", "source_id"}
 _SHOWN = 5
-_DRAW_AGAIN = "Run the same `rh demo-data` command again to complete it."
+_DRAW_AGAIN = "Run the same `rh data demo` command again to complete it."
 _FIX_ROWS = "Correct these rows."
 _FIX_PATHS = "Move the images into the folder and use relative paths with forward slashes."
 

@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from rewardharness import files
-from rewardharness.data.tables import IMAGE, TEXT_TABLES, Shape, Table, read_text_table
+from rewardharness.data.tables import IMAGE, TEXT_TABLES, Shape, TableFile, read_text_table
 from rewardharness.errors import DataError, MissingPackageError
 from rewardharness.files import megabytes
 
@@ -182,7 +182,7 @@ def _is_plain_name(name: object) -> bool:
     return isinstance(name, str) and name not in {"", ".", ".."} and Path(name).name == name
 
 
-def read_table(path: Path) -> Table:
+def read_table(path: Path) -> TableFile:
     """Open a table: a file with an extension in `TABLES`, or a `save_to_disk` folder.
 
     Raises:
@@ -227,7 +227,7 @@ def _reading(path: Path) -> Iterator[None]:
         ) from None
 
 
-def _read_parquet(path: Path) -> Table:
+def _read_parquet(path: Path) -> TableFile:
     import pyarrow.parquet as parquet
 
     with parquet.ParquetFile(path) as opened:
@@ -243,10 +243,10 @@ def _read_parquet(path: Path) -> Table:
             for batch in table.iter_batches(_BATCH, columns=list(shapes), use_threads=False):
                 yield from batch.to_pylist()
 
-    return Table(shapes, count, rows)
+    return TableFile(shapes, count, rows)
 
 
-def _read_arrow(path: Path) -> Table:
+def _read_arrow(path: Path) -> TableFile:
     """Read an Arrow file or a `save_to_disk` folder, memory-mapped."""
     import datasets
 
@@ -260,7 +260,7 @@ def _read_arrow(path: Path) -> Table:
     return table_of(table, path)
 
 
-def table_of(dataset: Any, path: Path = Path("The dataset")) -> Table:
+def table_of(dataset: Any, path: Path = Path("The dataset")) -> TableFile:
     """Return a `datasets.Dataset` as a table with its original image bytes.
 
     Args:
@@ -274,7 +274,7 @@ def table_of(dataset: Any, path: Path = Path("The dataset")) -> Table:
             for batch in dataset.select_columns(list(shapes)).with_format("arrow").iter(_BATCH):
                 yield from batch.to_pylist()
 
-    return Table(shapes, len(dataset), rows)
+    return TableFile(shapes, len(dataset), rows)
 
 
 def _shapes(schema: Any) -> dict[str, Shape]:

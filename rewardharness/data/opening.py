@@ -17,7 +17,7 @@ from rewardharness.hub.repository import Token, is_repo, is_revision
 from rewardharness.schema import GROUPS, PAIRS
 from rewardharness.settings import Settings
 
-__all__ = ["DEMO", "FEEDBACK", "Opened", "Progress", "open_data", "open_described", "parse_spec"]
+__all__ = ["DEMO", "FEEDBACK", "OpenedData", "Progress", "open_data", "open_described", "parse_spec"]
 
 DEMO = "demo"
 """Name of the demo dataset, which is generated once in `RH_HOME`."""
@@ -39,7 +39,7 @@ _SPELLINGS = (
 
 
 @dataclass(frozen=True)
-class Opened:
+class OpenedData:
     """A dataset with its table and field map."""
 
     dataset: Dataset
@@ -93,7 +93,7 @@ def open_described(
     token: Token = None,
     progress: Progress | None = None,
     skip_bad_rows: bool = False,
-) -> Opened:
+) -> OpenedData:
     """Open a dataset like `open_data`, with its table and field map."""
     source = parse_spec(spec)
     if source is None and fields is not None and spec not in {DEMO, FEEDBACK}:
@@ -101,7 +101,7 @@ def open_described(
     if source is None:
         if fields is not None:
             raise InputError(f"{spec} has no columns.", next_step="Omit --field and --fields.")
-        return Opened(_open_own(spec, settings, progress, skip_bad_rows))
+        return OpenedData(_open_own(spec, settings, progress, skip_bad_rows))
     try:
         rows = open_rows(source, settings, token=token, progress=progress)
     except MissingRepoError as error:
@@ -115,7 +115,7 @@ def open_described(
     full = f"{name}@{rows.revision}{at}{part}" if source.hub else name
     notes = [found.how] if found.guessed else []
     dataset = read_examples(rows, found.fields, name=full, notes=notes, skip_bad_rows=skip_bad_rows)
-    return Opened(dataset, rows, found.fields, found.how)
+    return OpenedData(dataset, rows, found.fields, found.how)
 
 
 def parse_spec(spec: str) -> RowSource | None:
@@ -185,7 +185,7 @@ def _open_demo(folder: Path, workers: int, progress: Progress | None) -> Dataset
 
         def drawn(done: int, total: int) -> None:
             if progress is not None:
-                progress("drawing", done, total)
+                progress("generating", done, total)
 
         make_demo(folder, pairs=DEMO_PAIRS, groups=0, force=True, workers=workers, progress=drawn)
         return read_folder(folder)

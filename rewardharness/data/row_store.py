@@ -19,7 +19,7 @@ from typing import Any
 
 from rewardharness import files
 from rewardharness.data.feedback import extension
-from rewardharness.data.tables import IMAGE, Shape, Table, is_inside
+from rewardharness.data.tables import IMAGE, Shape, TableFile, is_inside
 from rewardharness.errors import DataError
 from rewardharness.files import check_space
 from rewardharness.schema import ImageInput
@@ -73,7 +73,7 @@ class Rows:
 class Part:
     """One file of a table to store."""
 
-    table: Table
+    table: TableFile
     folder: str
     """Its folder in the dataset, with `/`, to which image names are relative. Empty at the top level."""
 
@@ -150,7 +150,7 @@ def _places(folder: Path, key: str) -> tuple[Path, Path]:
     return folder / "tables" / f"{key}.jsonl", folder / "tables" / f"{key}.json"
 
 
-def _merged(tables: Iterable[Table]) -> dict[str, Shape]:
+def _merged(tables: Iterable[TableFile]) -> dict[str, Shape]:
     """Merge the columns of all files. An empty column has no shape."""
     shapes: dict[str, Shape] = {}
     for table in tables:

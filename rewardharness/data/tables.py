@@ -42,7 +42,7 @@ _SHOWN = 5
 
 
 @dataclass(frozen=True)
-class Table:
+class TableFile:
     """A table that can be read row by row."""
 
     columns: Mapping[str, Shape]
@@ -53,7 +53,7 @@ class Table:
     """Returns a new iterator over the rows."""
 
 
-def read_text_table(path: Path) -> Table:
+def read_text_table(path: Path) -> TableFile:
     """Read a text table. A column contains images if most of its values are relative paths with image extensions.
 
     A majority suffices, so that one invalid cell does not hide a column. Invalid cells are reported with their row.
@@ -74,7 +74,7 @@ def read_text_table(path: Path) -> Table:
         rows = _read_json(path) if ending == ".json" else _read_lines(path)
     columns = dict.fromkeys(key for row in rows for key in row)
     shapes = {name: _shape(row.get(name) for row in rows) for name in columns}
-    return Table(shapes, len(rows), lambda: iter(rows))
+    return TableFile(shapes, len(rows), lambda: iter(rows))
 
 
 def _shape(values: Iterable[Any]) -> Shape:

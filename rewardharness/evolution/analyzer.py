@@ -1,7 +1,7 @@
-"""The Chain Analyzer: reads reasoning chains of failures and successes and says what goes wrong where.
+"""The Chain Analyzer: finds out from reasoning chains what goes wrong.
 
-By rules, without a model: failures are put together by kind of edit, by the Skills that were consulted, and by what
-spoke for the wrong candidate in the chain. `llm_orchestrator` asks a model the same question.
+It uses rules, without a model: failures are grouped by kind of edit, by the consulted Skills, and by the evidence for
+the wrong candidate in the chain. `llm_orchestrator` asks a model the same question.
 """
 
 import json
@@ -20,7 +20,7 @@ LEAD = 0.03
 """Difference between two grades in [0, 1] below which neither candidate leads."""
 
 LIBRARY_FAILURES = frozenset({"nothing_to_measure", "no_criteria"})
-"""Codes of judgments that failed because the Library had nothing to say."""
+"""Codes of judgments that failed because the Library has nothing that applies."""
 
 _UNREAD = "nothing in the chain"
 _SHOWN = re.compile(r"\b([A-D]) as ([A-D])\b")
@@ -31,44 +31,44 @@ class Cluster:
     """Failures that have something in common."""
 
     kind: str
-    """Kind of edit asked for, the strongest that the rules read."""
+    """Kind of edit, the strongest that the rules find in the instruction."""
     skills: tuple[str, ...]
-    """Skills that were consulted for this kind of edit, beside those that always are."""
+    """Consulted Skills, without those that are always consulted."""
     misled_by: str
-    """What spoke for the wrong candidate: a Tool, a measure or a score; empty when it differs."""
+    """The Tool, measure or score that favored the wrong candidate; empty if it differs."""
     failures: tuple[Outcome, ...]
-    """Most confidently wrong first."""
+    """The most confident ones first."""
     successes: int
     """Successes of the same kind with the same Skills."""
 
     @property
     def strength(self) -> float:
-        """Failures, counted less the more often the same case goes well."""
+        """Number of failures, weighted by their share of the examples."""
         return len(self.failures) ** 2 / (len(self.failures) + self.successes)
 
 
 @lru_cache(maxsize=4096)
 def request_of(instruction: str) -> EditRequest:
-    """Read an instruction by rules; remembered, since every round asks again."""
+    """Read an instruction by rules, cached."""
     return read_instruction(instruction)
 
 
 def kind_of(example: Example) -> str:
-    """The kind of edit asked for, as the judge's own rules read it. The dataset's category is not looked at."""
+    """Return the kind of edit by the rules of the judge, without the category of the dataset."""
     return request_of(example.instruction).kinds[0]
 
 
 def missed(outcome: Outcome) -> bool:
-    """Whether the Library may be to blame: the label was missed, or there was nothing to judge by."""
+    """Return whether the Library may be the cause: the label was missed, or nothing in it applied."""
     failure = outcome.judgment.failure
     return outcome.failed or (failure is not None and failure.code in LIBRARY_FAILURES)
 
 
 def find_clusters(outcomes: Iterable[Outcome]) -> tuple[Cluster, ...]:
-    """Put failures together.
+    """Group failures.
 
     Args:
-        outcomes: Judged examples with labels. Judgments that failed for reasons outside the Library are passed over.
+        outcomes: Judged examples with labels. Judgments that failed for reasons outside the Library are ignored.
 
     Returns:
         Clusters, strongest first.
@@ -86,10 +86,10 @@ def find_clusters(outcomes: Iterable[Outcome]) -> tuple[Cluster, ...]:
 
 
 def analyze(outcomes: Sequence[Outcome], limit: int = 8) -> tuple[Finding, ...]:
-    """State what goes wrong, by rules.
+    """Describe what goes wrong, by rules.
 
     Args:
-        outcomes: The pool.
+        outcomes: The judged training examples.
         limit: Findings at most.
 
     Returns:
@@ -99,16 +99,16 @@ def analyze(outcomes: Sequence[Outcome], limit: int = 8) -> tuple[Finding, ...]:
 
 
 def specific_skills(judgment: Judgment) -> tuple[str, ...]:
-    """Names of the consulted Skills that are not consulted for every instruction."""
+    """Return the names of the consulted Skills that are not always consulted."""
     return tuple(each.name for each in judgment.entries if each.kind == "skill" and each.reason != "always")
 
 
 def misled_by(outcome: Outcome) -> str:
-    """Say what spoke most for the judge's choice and against the label.
+    """Return what favored the judge's choice most, against the label.
 
     Returns:
-        The name of a Tool or measure of the chain whose grades did; else the score that did, as in `quality score`;
-        else words for nothing.
+        The name of a Tool or measure of the chain; else of a score, such as `quality score`; else a text that says
+        that there is none.
     """
     judgment, wanted = outcome.judgment, outcome.example.preference
     chosen = judgment.preference
@@ -128,11 +128,10 @@ def misled_by(outcome: Outcome) -> str:
 
 
 def chain_grades(judgment: Judgment) -> dict[str, dict[str, float]]:
-    """Collect the grades that a chain observed.
+    """Collect the grades in a chain.
 
     Returns:
-        Name of the Tool or measure to the candidate's own letter to its grade in [0, 1]; of repeated observations
-        the last counts.
+        Name of the Tool or measure to letter of the candidate to grade in [0, 1]; the last of repeated observations.
     """
     found: dict[str, dict[str, float]] = defaultdict(dict)
     own: dict[str, str] = {}
@@ -157,7 +156,7 @@ def _labels(asked: Mapping[str, Any]) -> list[str]:
 
 
 def _grades(result: Mapping[str, Any], labels: Sequence[str]) -> Iterator[tuple[str, float]]:
-    """Read the grades of an observation: one for the candidate that it is about, or one for each by its letter."""
+    """Read the grades of an observation: one for its candidate, or one per letter."""
     by_label = {label: result[label] for label in LABELS if isinstance(result.get(label), dict)}
     if not by_label and len(labels) == 1:
         by_label = {labels[0]: result}
@@ -192,7 +191,7 @@ def _gravest(outcome: Outcome) -> tuple[float, str]:
 
 
 def _divide(kind: str, skills: tuple[str, ...], wrong: Sequence[Outcome], successes: int) -> list[Cluster]:
-    """Divide failures by what misled the judge; what misled it only once goes together."""
+    """Divide failures by what misled the judge; causes that occur once form one group."""
     by_cause: dict[str, list[Outcome]] = defaultdict(list)
     causes = {outcome.example.id: misled_by(outcome) for outcome in wrong}
     often = {cause for cause, count in Counter(causes.values()).items() if count > 1}
@@ -204,14 +203,12 @@ def _divide(kind: str, skills: tuple[str, ...], wrong: Sequence[Outcome], succes
 
 def _finding(cluster: Cluster) -> Finding:
     count, total = len(cluster.failures), len(cluster.failures) + cluster.successes
-    context = (
-        f"judged with {', '.join(cluster.skills)}" if cluster.skills else "for which no special Skill is consulted"
-    )
+    context = f"judged with {', '.join(cluster.skills)}" if cluster.skills else "without a special Skill"
     cause = {
         "": "What misled the judge differs.",
-        _UNREAD: "Nothing that the chains observed tells the candidates apart.",
+        _UNREAD: "Nothing that the chains observed distinguishes the candidates.",
         "no criterion that applies": "The Library has no criterion for them that can be graded.",
-    }.get(cluster.misled_by, f"What spoke for the wrong candidate: {cluster.misled_by.replace('_', ' ')}.")
+    }.get(cluster.misled_by, f"The wrong candidate was favored by: {cluster.misled_by.replace('_', ' ')}.")
     wrong = "missed" if count == 1 else "are missed"
     statement = f"Edits of kind {cluster.kind}, {context}: {count} of {total} {wrong}. {cause}"
     cited = tuple(outcome.example.id for outcome in cluster.failures[:MAX_CITED])

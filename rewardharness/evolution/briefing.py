@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from rewardharness.evolution.analyzer import find_clusters, kind_of, missed
-from rewardharness.evolution.proposal import Outcome, Tried, View
+from rewardharness.evolution.proposal import Outcome, RejectedProposal, View
 from rewardharness.judging.chain import neutral
 from rewardharness.library.entry import Entry
 from rewardharness.library.plaintext import invisible
@@ -117,7 +117,7 @@ def entry_text(entry: Entry, whole: bool) -> str:
     return "\n".join([*lines, "</entry>"])
 
 
-def tried_text(rejected: Sequence[Tried]) -> str:
+def tried_text(rejected: Sequence[RejectedProposal]) -> str:
     """Write what was tried before, the latest last."""
     lines = [f"- {quoted(tried.statement, 300)} ({quoted(tried.reason, 120) or 'not kept'})" for tried in rejected]
     return "<tried>\n" + ("\n".join(lines[-MAX_TRIED:]) or "(nothing)") + "\n</tried>"

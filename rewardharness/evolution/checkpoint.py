@@ -1,23 +1,24 @@
-"""Keeps a run's state on disk, so that it goes on exactly where it was, also after `kill -9`.
+"""The state of a run on disk, from which it resumes exactly, also after `kill -9`.
 
-    checkpoint.json    the state after the last whole step, written atomically; people can read it
+    checkpoint.json    the state after the last whole step, written atomically
     versions/0000/     the starting Library; versions/0001/ the first champion after it; and so on
-    library/           the champion: a copy of its version, for whoever wants to use it
+    library/           the champion: a copy of its version
     library-tried/     the champion of a run whose result is the starting Library, because the champion did worse
 
-A checkpoint names its champion's version, which is on the disk before it. What a killed step has left behind is
-written over when the step is taken again.
+A checkpoint names the version of its champion, which is written before it. Files of a killed step are overwritten when
+the step is repeated.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
-from rewardharness.errors import DataError, LibraryError, RunError
-from rewardharness.evolution.bench import Bench
-from rewardharness.evolution.gate import Standing
-from rewardharness.evolution.proposal import Finding, Outcome, Proposal, Tried
+from rewardharness.codec import from_json
+from rewardharness.errors import DataError, InputError, LibraryError, RunError
+from rewardharness.evolution.evaluator import Evaluator
+from rewardharness.evolution.gate import AnswerHistory
+from rewardharness.evolution.proposal import Finding, Outcome, Proposal, RejectedProposal
 from rewardharness.evolution.state import Pending, State
 from rewardharness.evolution.stop import Spent
 from rewardharness.files import read_json, write_json
@@ -31,22 +32,10 @@ CHAMPION = "library"
 TRIED = "library-tried"
 SCHEMA = 1
 
-_PLAIN = (
-    "step",
-    "phase",
-    "round",
-    "idle",
-    "gained",
-    "proposed",
-    "accepted",
-    "tests",
-    "single_tests",
-    "prune_limit",
-    "best",
-    "silent",
-    "version",
-    "ending",
-)
+_OTHERS = {"library", "outcomes", "histories", "pending", "rejected", "findings", "queue", "twice"}
+_PLAIN = tuple(field.name for field in fields(State) if field.name not in _OTHERS)
+"""Fields of a state that are numbers, texts or None."""
+
 _CHANGES: Mapping[str, type[AddEntry] | type[ReplaceEntry]] = {"add": AddEntry, "replace": ReplaceEntry}
 
 
@@ -54,7 +43,7 @@ class Checkpoints:
     """The checkpoint of one run folder.
 
     Args:
-        folder: The run folder; this process holds it.
+        folder: The run folder, locked by this process.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -63,28 +52,26 @@ class Checkpoints:
 
     @property
     def spent(self) -> Spent:
-        """What the run had spent at the last checkpoint; nothing when there is none."""
-        document = self._read()
-        return Spent.from_json(document["spent"]) if document else Spent()
+        """Spending of the run at the latest checkpoint."""
+        return from_json(Spent, (self._read() or {}).get("spent", {}))
 
     @property
     def step(self) -> int | None:
-        """The step that comes next; None when there is no checkpoint."""
+        """The next step; None without a checkpoint."""
         document = self._read()
         return int(document["step"]) if document else None
 
     @property
     def ending(self) -> str:
-        """Why the search ended; empty while it goes on."""
-        document = self._read()
-        return str(document["ending"]) if document else ""
+        """Why the search ended; empty before."""
+        return str((self._read() or {}).get("ending", ""))
 
     def save(self, state: State, spent: Spent) -> None:
-        """Keep a state.
+        """Save a state.
 
         Raises:
             LibraryError: If the champion cannot be saved.
-            OSError: If the disk is full or fails. The checkpoint before stays as it was.
+            OSError: If the disk is full or fails. The previous checkpoint stays.
         """
         champion = (state.version, state.library.id, state.library.lineage_text)
         if champion != self._saved:
@@ -94,12 +81,12 @@ class Checkpoints:
             state.library.save(self._folder / CHAMPION)
         self._saved = champion
 
-    def load(self, pool: Sequence[Example], bench: Bench) -> State | None:
-        """Bring back the last state; None when there is none.
+    def load(self, pool: Sequence[Example], evaluator: Evaluator) -> State | None:
+        """Load the latest state; None if there is none.
 
         Args:
-            pool: All examples of the pool.
-            bench: Judges the champion's examples again: what it judged before is remembered and costs nothing.
+            pool: All training examples.
+            evaluator: Judges the examples of the champion again, from the cache at no cost.
 
         Raises:
             RunError: If the checkpoint is damaged.
@@ -112,9 +99,8 @@ class Checkpoints:
             if library.id != document["library_id"]:
                 raise _damaged(self._folder, "its champion is another Library")
             state = _read_state(document, library)
-            examples = {example.id: example for example in pool}
-            outcomes = _outcomes(document["pool"], library, examples, bench, state.twice)
-        except (KeyError, TypeError, ValueError, LibraryError) as error:
+            outcomes = _outcomes(document["pool"], state, {example.id: example for example in pool}, evaluator)
+        except (KeyError, TypeError, ValueError, LibraryError, InputError) as error:
             raise _damaged(self._folder, f"{type(error).__name__}: {str(error).rstrip('.')}") from error
         champion = self._folder / CHAMPION
         if not champion.is_dir() or Library.load(champion) != library:
@@ -139,28 +125,46 @@ class Checkpoints:
 
 
 def version_folder(folder: Path, version: int) -> Path:
-    """Where a champion of a run lies; version 0 is the starting Library."""
+    """Return the folder of a champion of a run; version 0 is the starting Library."""
     return folder / VERSIONS / f"{version:04d}"
 
 
 def proposal_json(proposal: Proposal) -> Json:
-    """Put a proposal into JSON: entries as the text of their files."""
-    plain = {**{name: getattr(proposal, name) for name in ("operator", "statement", "source")}}
-    lists = {name: list(getattr(proposal, name)) for name in ("cited", "idea")}
-    return {**plain, **lists, "changes": [change_json(change) for change in proposal.changes]}
+    """Convert a proposal to JSON, with entries as the text of their files."""
+    lists = {"cited": list(proposal.cited), "idea": list(proposal.idea)}
+    texts = {"operator": proposal.operator, "statement": proposal.statement, "source": proposal.source}
+    return {**texts, **lists, "changes": [change_json(change) for change in proposal.changes]}
 
 
 def read_proposal(value: Mapping[str, Any]) -> Proposal:
-    """Read a proposal back.
+    """Read the JSON form of a proposal.
 
     Raises:
-        LibraryError: If an entry breaks the format.
+        LibraryError: If an entry is not valid.
     """
-    lists = {name: tuple(value[name]) for name in ("cited", "idea")}
-    changes = tuple(read_change(change) for change in value["changes"])
-    return Proposal(
-        operator=value["operator"], changes=changes, statement=value["statement"], source=value["source"], **lists
-    )
+    changes, cited, idea = tuple(map(read_change, value["changes"])), tuple(value["cited"]), tuple(value["idea"])
+    return Proposal(value["operator"], changes, value["statement"], cited, value["source"], idea)
+
+
+def change_json(change: Change) -> Json:
+    """Convert a change to JSON, with an entry as the text of its files."""
+    if isinstance(change, RemoveEntry):
+        return {"do": "remove", "name": change.name, "reason": change.reason}
+    do, entry = "add" if isinstance(change, AddEntry) else "replace", change.entry
+    return {"do": do, "name": entry.name, "kind": entry.kind, "files": entry_files(entry), "reason": change.reason}
+
+
+def read_change(value: Mapping[str, Any]) -> Change:
+    """Read the JSON form of a change.
+
+    Raises:
+        LibraryError: If an entry is not valid.
+    """
+    if value["do"] == "remove":
+        return RemoveEntry(value["name"], value["reason"])
+    files = value["files"]
+    entry = parse_entry(files[ENTRY_FILE], name=value["name"], kind=value["kind"], rubric_text=files.get(RUBRIC_FILE))
+    return _CHANGES[value["do"]](entry, value["reason"])
 
 
 def _state_json(state: State, spent: Spent) -> Json:
@@ -171,27 +175,19 @@ def _state_json(state: State, spent: Spent) -> Json:
         "spent": spent.to_json(),
         "queue": None if state.queue is None else list(state.queue),
         "findings": [asdict(finding) for finding in state.findings],
-        "rejected": [asdict(tried) for tried in state.rejected],
-        "pending": [
-            {
-                "proposal": proposal_json(each.proposal),
-                "base": dict(each.base),
-                "single": each.single,
-                "rehearsed": each.rehearsed,
-            }
-            for each in state.pending
-        ],
+        "rejected": [asdict(proposal) for proposal in state.rejected],
+        "pending": [{**vars(item), "proposal": proposal_json(item.proposal)} for item in state.pending],
         "pool": {name: _pool_json(state, name) for name in state.outcomes},
     }
 
 
 def _pool_json(state: State, name: str) -> Json:
-    outcome, standing = state.outcomes[name], state.standings.get(name)
+    outcome, history = state.outcomes[name], state.histories.get(name)
     return {
         "judged": outcome.judged,
         "credit": outcome.credit,
-        "right": standing.right if standing else None,
-        "total": standing.total if standing else None,
+        "right": history.right if history else None,
+        "total": history.total if history else None,
         "second_opinion": name in state.twice,
     }
 
@@ -201,58 +197,30 @@ def _read_state(document: Json, library: Library) -> State:
     return State(
         library=library,
         outcomes={},
-        standings={name: Standing(row["right"], row["total"]) for name, row in rows if row["total"] is not None},
-        queue=None if document["queue"] is None else tuple(document["queue"]),
-        findings=tuple(
-            Finding(**{**each, "cited": tuple(each["cited"]), "kinds": tuple(each["kinds"])})
-            for each in document["findings"]
-        ),
-        rejected=tuple(Tried(**{**each, "names": tuple(each["names"])}) for each in document["rejected"]),
-        pending=tuple(
-            Pending(read_proposal(each["proposal"]), each["base"], each["single"], each["rehearsed"])
-            for each in document["pending"]
-        ),
+        histories={name: AnswerHistory(row["right"], row["total"]) for name, row in rows if row["total"] is not None},
+        queue=from_json(tuple[str, ...] | None, document["queue"]),  # type: ignore[arg-type]
+        findings=from_json(tuple[Finding, ...], document["findings"]),
+        rejected=from_json(tuple[RejectedProposal, ...], document["rejected"]),
+        pending=tuple(Pending(**{**item, "proposal": read_proposal(item["proposal"])}) for item in document["pending"]),
         twice=frozenset(name for name, row in rows if row["second_opinion"]),
         **{name: document[name] for name in _PLAIN},
     )
 
 
 def _outcomes(
-    rows: Mapping[str, Json], library: Library, examples: Mapping[str, Example], bench: Bench, twice: frozenset[str]
+    rows: Mapping[str, Json], state: State, examples: Mapping[str, Example], evaluator: Evaluator
 ) -> dict[str, Outcome]:
-    first = [examples[name] for name in rows if name not in twice]
-    second = [examples[name] for name in rows if name in twice]
-    judged = [*bench.judge(library, first), *(bench.fresh(library, second) if second else ())]
+    once = [examples[name] for name in rows if name not in state.twice]
+    twice = [examples[name] for name in rows if name in state.twice]
+    judged = [*evaluator.judge(state.library, once), *(evaluator.fresh(state.library, twice) if twice else ())]
     found = {outcome.example.id: outcome for outcome in judged}
     return {name: _as_recorded(found[name], row) for name, row in rows.items()}
 
 
 def _as_recorded(outcome: Outcome, row: Json) -> Outcome:
-    """Judgments are remembered. Should one be lost all the same, what was decided on still counts."""
-    return Outcome(outcome.example, outcome.judgment, row["credit"]) if outcome.judged and row["judged"] else outcome
-
-
-def change_json(change: Change) -> Json:
-    """Put a change into JSON: an entry as the text of its files."""
-    if isinstance(change, RemoveEntry):
-        return {"do": "remove", "name": change.name, "reason": change.reason}
-    do = "add" if isinstance(change, AddEntry) else "replace"
-    entry = change.entry
-    return {"do": do, "name": entry.name, "kind": entry.kind, "files": entry_files(entry), "reason": change.reason}
-
-
-def read_change(value: Mapping[str, Any]) -> Change:
-    """Read a change back.
-
-    Raises:
-        LibraryError: If an entry breaks the format.
-    """
-    if value["do"] == "remove":
-        return RemoveEntry(value["name"], value["reason"])
-    files = value["files"]
-    entry = parse_entry(files[ENTRY_FILE], name=value["name"], kind=value["kind"], rubric_text=files.get(RUBRIC_FILE))
-    return _CHANGES[value["do"]](entry, value["reason"])
+    """Return an outcome with the recorded credit, which decisions were based on, also if the cache was lost."""
+    return replace(outcome, credit=row["credit"]) if outcome.judged and row["judged"] else outcome
 
 
 def _damaged(folder: Path, how: str) -> RunError:
-    return RunError(f"{folder / CHECKPOINT} cannot be used: {how}.", next_step="Begin the run anew with --restart.")
+    return RunError(f"{folder / CHECKPOINT} cannot be used: {how}.", next_step="Start over with --restart.")

@@ -10,7 +10,7 @@ from rewardharness.settings import Settings
 
 if TYPE_CHECKING:  # help and wrong arguments are shown without loading the search
     from rewardharness.evolution.schedules import Schedule
-    from rewardharness.evolution.stop import Limits
+    from rewardharness.evolution.stop import SpendingLimits
 
 BUILTIN = "builtin"
 """Name of the Orchestrator that needs no model."""
@@ -24,49 +24,55 @@ AUTO = "auto"
 _BUDGETS = ("budget_calls", "budget_tokens", "budget_seconds", "budget_money")
 
 
+@dataclass(frozen=True, kw_only=True)
+class BudgetConfig:
+    """Limits and prices of the search. The comparison on held-out examples at the end is not limited."""
+
+    budget_calls: int | None = None
+    """Judgments (one example in one context)."""
+    budget_tokens: int | None = None
+    """Tokens of judge and Orchestrator together."""
+    budget_seconds: float | None = None
+    """Duration in seconds."""
+    budget_money: float | None = None
+    """Cost; needs prices."""
+    price: tuple[float, float] | None = None
+    """Judge, per million input, output tokens."""
+    orchestrator_price: tuple[float, float] | None = None
+    """Orchestrator, per million tokens."""
+
+
 @dataclass(frozen=True)
-class EvolveConfig(JudgeConfig, DataConfig):
+class EvolveConfig(BudgetConfig, JudgeConfig, DataConfig):
     """Configuration of an evolution: data, judge, Orchestrator, search and budget."""
 
     _: KW_ONLY
     orchestrator: str = BUILTIN
-    """Proposes edits: builtin (rules, no model), or a model, spelled like a judge."""
+    """builtin (rules), or a model."""
     orchestrator_images: bool = False
-    """Show the Orchestrator the images of cited examples; needs a vision-language model."""
+    """Show a model the images of cited examples."""
     ties: bool = False
-    """Allow `tie` as a preference; always on if labels have ties."""
+    """Allow ties even if no label is a tie."""
     schedule: Literal["default", "paper"] = "default"
-    """The project's search with error control, or the loop of the paper, which has none."""
+    """Search method."""
     proposals: int = 60
     """Number of edits to try."""
     iterations: int = 4
-    """Iterations of the schedule `paper`."""
+    """Iterations of the schedule paper."""
     batch: int = 2
-    """Examples judged between two looks at the evidence."""
+    """Judgments between two tests."""
     refresh: bool = False
-    """Judge again what an accepted edit changed; for models."""
+    """Confirm accepted edits by new judgments."""
     seed: int = 0
-    """The same seed gives the same result."""
+    """Random seed."""
     corrections: str | None = None
-    """File with labels that were corrected in the app, or auto for those of this data."""
+    """Labels corrected in the app: a file, or auto."""
     audit_share: float = AUDIT_SHARE
-    """Share of the examples, in [0, 1), held out for the comparison at the end."""
+    """Share of held-out examples."""
     ensemble: int | None = None
-    """Samples of the self-ensembling comparison; 0 for none (default: as many as the search cost)."""
+    """Samples for self-ensembling; 0: none."""
     regression_margin: float = MARGIN
-    """Accuracy that the result may lose on generated pairs with known faults."""
-    budget_calls: int | None = None
-    """Maximum number of judgments of the search; one is one example under one context."""
-    budget_tokens: int | None = None
-    """Maximum number of tokens of judge and Orchestrator together."""
-    budget_seconds: float | None = None
-    """Maximum duration of the search in seconds."""
-    budget_money: float | None = None
-    """Maximum cost of the search; needs prices."""
-    price: tuple[float, float] | None = None
-    """Prices of the judge per million input and output tokens."""
-    orchestrator_price: tuple[float, float] | None = None
-    """Prices of the Orchestrator per million input and output tokens."""
+    """Loss allowed on known faults."""
     concurrency: int | None = None
     """Examples judged at the same time."""
 
@@ -89,13 +95,13 @@ class EvolveConfig(JudgeConfig, DataConfig):
             return PaperSchedule(iterations=self.iterations)
         return DefaultSchedule(proposals=self.proposals, batch=self.batch, refresh=self.refresh)
 
-    def make_limits(self, settings: Settings) -> "Limits":
+    def make_limits(self, settings: Settings) -> "SpendingLimits":
         """Make budget and prices.
 
         Raises:
             InputError: If a budget of money has no prices.
         """
-        from rewardharness.evolution.stop import Budget, Limits, Price
+        from rewardharness.evolution.stop import Budget, Price, SpendingLimits
 
         price = Price(*(self.price or (settings.price_input, settings.price_output)))
         other = Price(*(self.orchestrator_price or (None, None)))
@@ -109,4 +115,4 @@ class EvolveConfig(JudgeConfig, DataConfig):
                     next_step="Give the prices per million tokens, or another budget.",
                 )
         budget = Budget(self.budget_calls, self.budget_tokens, self.budget_seconds, self.budget_money)
-        return Limits(budget, price, other)
+        return SpendingLimits(budget, price, other)

@@ -1,12 +1,12 @@
-"""What a run is expected to cost, said before anything is spent."""
+"""The cost estimate of a run."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean
 
-from rewardharness.evolution.audit import samples_for
-from rewardharness.evolution.bench import may_fire
+from rewardharness.evolution.evaluator import may_fire
+from rewardharness.evolution.held_out import samples_for
 from rewardharness.evolution.paper import PaperSchedule
 from rewardharness.evolution.schedules import DefaultSchedule, Schedule
 from rewardharness.judging.judge import Judge
@@ -14,56 +14,69 @@ from rewardharness.library.store import Library
 from rewardharness.schema import Example
 
 USUAL_SHARE = 0.4
-"""Part of the examples that an edit touches that the gate looks at, on average: the rest is settled by then. From
+"""Average share of the touched examples that an acceptance test judges before it ends, from
 `benchmarks/evolution_calls.py`."""
 
-REMEMBERED = 0.02
-"""What a judgment from remembered measurements takes, in judgments that measure."""
+CACHED = 0.02
+"""Work of a judgment from cached measurements, relative to one that measures."""
 
 SMALL = 0.15
-"""The same for drawing a small pair of the regression set, or measuring it."""
+"""Work of generating or measuring a small pair of the regression set."""
 
 USUAL_REACH = 0.35
-"""Share of the pool that an entry touches, where there are no entries to go by."""
+"""Share of the training examples that an entry touches, if the Library has no entries."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Judgments that a run is expected to make. One judgment is one example under one context."""
+    """Expected judgments of a run. One judgment is one example in one context."""
 
     begin: int
-    """To judge the pool with the starting Library."""
+    """Training examples with the starting Library."""
     search: int
-    """For the gates: what is usual."""
+    """Acceptance tests, usual number."""
     most: int
-    """For the gates, if every proposal were judged on all that it can touch."""
+    """Acceptance tests, maximum: every proposal on all examples that it can touch."""
     audit: int
-    """For the audit: final and starting Library, for a model also the empty one."""
+    """Held-out examples with final and starting Library, for a model also without one."""
     ensemble: int
-    """For the comparison with self-ensembling."""
+    """Comparison with self-ensembling."""
     regression: int
-    """For the regression set, with the starting and the final Library."""
+    """Regression set with the starting and the final Library."""
     requests: int
-    """Requests to a model per judgment, at least; 0 for a judge without a model."""
+    """Minimum number of requests to a model per judgment; 0 for a judge without a model."""
 
     @property
     def expected(self) -> int:
-        """All of it, as is usual."""
+        """The usual total."""
         return self.begin + self.search + self.audit + self.ensemble + self.regression
 
     @property
     def work(self) -> dict[str, float]:
-        """What each phase of `progress.PHASES` takes, in judgments that have to be measured or asked for."""
-        search, audit, regression = self.search + 0.0, self.audit + self.ensemble + 0.0, self.regression + 0.0
-        if not self.requests:  # each example is measured once, whatever the Library
-            search, audit, regression = search * REMEMBERED, audit / 2, regression / 2 * SMALL
-        drawing = self.regression / 2 * SMALL
-        return {
-            "pool": float(self.begin), "search": search, "audit": audit, "drawing": drawing, "regression": regression
-        }  # fmt: skip
+        """Work of each phase of `progress.PHASES`, in judgments that measure or query a model."""
+        search, audit, regression = float(self.search), float(self.audit + self.ensemble), float(self.regression)
+        drawing = regression / 2 * SMALL
+        if not self.requests:  # each example is measured once for all Libraries
+            search, audit, regression = search * CACHED, audit / 2, drawing
+        values = (float(self.begin), search, audit, drawing, regression)
+        return dict(zip(("pool", "search", "audit", "drawing", "regression"), values, strict=True))
+
+    @property
+    def words(self) -> str:
+        """The estimate in two sentences."""
+        parts = [f"{self.begin} for the training examples", f"about {self.search} to test edits (at most {self.most})"]
+        parts += [f"{self.audit} for the held-out test set"]
+        parts += [f"{self.regression} for the regression set"] if self.regression else []
+        if self.ensemble:
+            parts += [f"{self.ensemble} for the comparison with self-ensembling (--ensemble 0: none)"]
+        text = f"Expected: about {self.expected} judgments: {', '.join(parts)}."
+        if not self.requests:
+            return f"{text} No model judges, so they cost only time."
+        requests = "one request" if self.requests == 1 else f"{self.requests} requests"
+        return f"{text} Each takes at least {requests} to the model; more where it calls Tools."
 
     def to_json(self) -> dict[str, int]:
-        """Put it into JSON."""
+        """Convert it to JSON."""
         return {**asdict(self), "expected": self.expected}
 
 
@@ -76,15 +89,14 @@ def estimate(
     most: int | None,
     regression_pairs: int = 0,
 ) -> Estimate:
-    """Say what a run is expected to cost.
+    """Estimate the cost of a run.
 
     Args:
-        schedule: The order of things.
-        judge: Who judges.
+        schedule: The order of the search.
+        judge: The judge.
         library: The starting Library.
-        parts: Pool and audit.
-        samples: How often each question of the audit is asked for self-ensembling; None for as often as the search
-            asked, 0 for none.
+        parts: Training and held-out examples.
+        samples: Samples of the self-ensembling comparison; None for as many as the search costs, 0 for none.
         most: The budget of judgments; None for no limit.
         regression_pairs: Pairs of the regression set.
     """
@@ -108,7 +120,7 @@ def estimate(
 
 
 def _reach(library: Library, pool: Sequence[Example]) -> float:
-    """Share of the pool that an entry touches, on average over the entries that touch any."""
+    """Return the average share of the training examples that an entry touches, over entries that touch any."""
     shares = [fmean(may_fire(entry, example.instruction, False) for example in pool) for entry in library.entries]
     shares = [share for share in shares if share]
     return fmean(shares) if shares else USUAL_REACH

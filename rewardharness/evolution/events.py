@@ -1,7 +1,7 @@
-"""What happens in a run, one frozen dataclass per kind of event, and the file that all views read.
+"""Events of a run: one frozen dataclass per kind, and the file that all views read.
 
-Events are appended to `events.jsonl` and never changed. A run that was killed in the middle of a step takes that step
-again; its `Resumed` event says at which step, and readers drop what the first attempt had written.
+Events are appended to `events.jsonl` and never changed. A run that was killed within a step repeats that step; its
+`Resumed` event names the step, and readers drop what the first attempt wrote.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,17 +18,17 @@ EVENTS = "events.jsonl"
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened."""
+    """An event of a run."""
 
     step: int = field(default=0, kw_only=True)
-    """Step of the run, counted from 0; a step is taken whole or again."""
+    """Step of the run, from 0; an interrupted step is repeated."""
     at: str = field(default="", kw_only=True)
-    """When, in UTC, ISO 8601; for people. The order of events is that of their lines."""
+    """Time in UTC, ISO 8601. The order of events is that of their lines."""
 
 
 @dataclass(frozen=True)
 class Started(Event):
-    """A run began."""
+    """The run started."""
 
     judge: str
     orchestrator: str
@@ -36,37 +36,37 @@ class Started(Event):
     data: str
     """Name of the dataset."""
     pool: int
-    """Examples that gating looks at."""
+    """Number of training examples."""
     audit: int
-    """Examples that are looked at once, at the end."""
+    """Number of held-out examples."""
     library_id: str
-    """Of the starting Library."""
+    """Id of the starting Library."""
     seed: int
     expected: Mapping[str, int] = field(default_factory=dict)
-    """The cost that was foreseen: see `estimate.Estimate`."""
+    """The cost estimate; see `estimate.Estimate`."""
 
 
 @dataclass(frozen=True)
 class Resumed(Event):
-    """A run went on. Events of its step and later that stand before this one did not come to pass."""
+    """The run was resumed. Earlier events of this step and later ones are void."""
 
 
 @dataclass(frozen=True)
 class Judged(Event):
-    """The pool was judged with the starting Library."""
+    """The training examples were judged with the starting Library."""
 
     judged: int
     failed: int
     accuracy: float | None
-    """On the pool, in [0, 1]."""
+    """On the training examples, in [0, 1]."""
 
 
 @dataclass(frozen=True)
 class Found(Event):
-    """The Orchestrator said what goes wrong."""
+    """The Orchestrator analyzed the failures."""
 
     findings: tuple[Mapping[str, Any], ...]
-    """Each with statement, cited, kinds, failures and successes."""
+    """Each with `statement`, `cited`, `kinds`, `failures` and `successes`."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Proposed(Event):
     cited: tuple[str, ...]
     source: str
     diff: Mapping[str, Any]
-    """What it would change, as `LibraryDiff.to_json` writes it."""
+    """The changes, as `LibraryDiff.to_json` writes them."""
 
 
 @dataclass(frozen=True)
@@ -92,16 +92,16 @@ class Rehearsed(Event):
     signature: str
     """Of the proposal that holds it."""
     observations: tuple[Mapping[str, Any], ...]
-    """Each with `example`, what was `said`, and the `problem`, empty when there is none."""
+    """Each with `example`, `said` (the reply) and `problem`, empty for a usable reply."""
     usable: bool
-    """Whether all of it was of use."""
+    """Whether all replies were usable."""
     repaired: bool = False
-    """Whether it is the second attempt, after the Orchestrator was told what came back."""
+    """Whether it is the second attempt, after the Orchestrator saw the replies."""
 
 
 @dataclass(frozen=True)
-class Passed(Event):
-    """Something proposed was passed over before anything was judged."""
+class Skipped(Event):
+    """A proposal was skipped before anything was judged."""
 
     what: str
     reason: str
@@ -109,7 +109,7 @@ class Passed(Event):
 
 @dataclass(frozen=True)
 class Decided(Event):
-    """The gate decided on an edit."""
+    """An acceptance test decided on an edit."""
 
     signature: str
     operator: str
@@ -120,23 +120,22 @@ class Decided(Event):
     evidence: Mapping[str, Any]
     """As `Evidence.to_json` writes it."""
     accuracy: float | None
-    """On the pool after the decision, in [0, 1]."""
+    """On the training examples after the decision, in [0, 1]."""
     library_id: str
     """Of the champion after the decision."""
     version: int
-    """Number of that champion, under `versions/`."""
+    """Number of that champion in `versions/`."""
     spent: Mapping[str, Any]
-    """What the run has spent so far, as `Spent.to_json` writes it."""
+    """Spending so far, as `Spent.to_json` writes it."""
     changes: tuple[Mapping[str, Any], ...] = ()
-    """What the edit changes in the champion before it, as `checkpoint.change_json` writes it. With `versions/` that
-    gives the Library that was tried, also where it was not kept."""
-
+    """Changes of the champion before it, as `checkpoint.change_json` writes them. With `versions/` they give the tested
+    Library, also if it was rejected."""
     members: tuple[str, ...] = ()
-    """Signatures of the proposals of a bundle."""
+    """Signatures of the proposals in a bundle."""
 
     @property
     def accepted(self) -> bool:
-        """Whether the edit was kept."""
+        """Whether the edit was accepted."""
         return bool(self.evidence["decision"] == "accept")
 
     def read_evidence(self) -> Evidence:
@@ -146,7 +145,7 @@ class Decided(Event):
 
 @dataclass(frozen=True)
 class PhaseBegan(Event):
-    """Another phase began: `skills`, `tools` or `prune`."""
+    """A phase began: `skills`, `tools` or `prune`."""
 
     phase: str
     round: int
@@ -154,15 +153,15 @@ class PhaseBegan(Event):
 
 @dataclass(frozen=True)
 class OrchestratorFailed(Event):
-    """The Orchestrator gave no proposals because its model gave no answer."""
+    """The model of the Orchestrator gave no answer."""
 
     code: str
     message: str
 
 
 @dataclass(frozen=True)
-class Rested(Event):
-    """The run was paused by trouble or stopped by a person. It can go on."""
+class Paused(Event):
+    """The run was paused after an error, or stopped on request. It can be resumed."""
 
     kind: str
     """`stopped`, `endpoint`, `orchestrator` or `disk`."""
@@ -172,54 +171,38 @@ class Rested(Event):
 
 @dataclass(frozen=True)
 class Concluding(Event):
-    """The search ended; the audit begins."""
+    """The search ended; the comparison on held-out examples begins."""
 
     reason: str
     spent: Mapping[str, Any] = field(default_factory=dict)
-    """What the search has spent, as `Spent.to_json` writes it: more than at its last decision where the budget ended a
-    trial. Runs of earlier versions lack it."""
+    """Spending of the search, as `Spent.to_json` writes it; empty in runs of earlier versions."""
 
 
 @dataclass(frozen=True)
 class Finished(Event):
-    """The run is done; `report.json` tells what came of it."""
+    """The run is finished; its report is `report.json`."""
 
     reason: str
     pool_accuracy: float | None
     audit_accuracy: float | None
     library_id: str
     audit: Mapping[str, Any] | None = None
-    """The final Library on the audit, as `Score.to_json` writes it; None where an earlier version finished the run."""
+    """Score of the final Library on held-out examples (`Score.to_json`); None in runs of earlier versions."""
     start: Mapping[str, Any] | None = None
-    """The same for the starting Library."""
+    """Score of the starting Library."""
     headline: str = ""
-    """What came of the run, in a sentence."""
+    """The result in one sentence."""
     spent: Mapping[str, Any] = field(default_factory=dict)
-    """What the run has spent, as `Spent.to_json` writes it."""
+    """Spending of the run, as `Spent.to_json` writes it."""
 
 
-KINDS: Mapping[str, type[Event]] = {
-    kind.__name__.lower(): kind
-    for kind in (
-        Started,
-        Resumed,
-        Judged,
-        Found,
-        Proposed,
-        Rehearsed,
-        Passed,
-        Decided,
-        PhaseBegan,
-        OrchestratorFailed,
-        Rested,
-        Concluding,
-        Finished,
-    )
-}
-"""Every kind of event by the word that stands in the file."""
+KINDS: Mapping[str, type[Event]] = {kind.__name__.lower(): kind for kind in Event.__subclasses__()}
+"""Kinds of events by their name in the file."""
+
+_EARLIER_NAMES = {"rested": "paused", "passed": "skipped"}
 
 Emit = Callable[[Event], None]
-"""Takes an event as it happens."""
+"""Receives events."""
 
 
 def write_event(folder: Path, event: Event) -> None:
@@ -229,10 +212,7 @@ def write_event(folder: Path, event: Event) -> None:
 
 
 def read_events(folder: Path) -> list[Event]:
-    """Read the events of a run folder, without those that a killed step had written.
-
-    Lines that are torn, or of a kind that this version does not know, are passed over.
-    """
+    """Read the events of a run folder, without those of a killed step, torn lines and unknown kinds."""
     events: list[Event] = []
     for _, record in read_jsonl(folder / EVENTS):
         event = event_of(record)
@@ -242,21 +222,20 @@ def read_events(folder: Path) -> list[Event]:
 
 
 def add_event(events: Sequence[Event], event: Event) -> list[Event]:
-    """What came to pass after one more event: when a run goes on, what a killed step had written is dropped."""
+    """Return the events with one more; a `Resumed` event drops those of a killed step."""
     if isinstance(event, Resumed):
-        events = [each for each in events if each.step < event.step or isinstance(each, Started | Resumed)]
+        events = [item for item in events if item.step < event.step or isinstance(item, Started | Resumed)]
     return [*events, event]
 
 
 def event_of(record: Mapping[str, Any]) -> Event | None:
-    """Read one line; None when it is no event that this version knows."""
-    kind = KINDS.get(str(record.get("event")))
+    """Read one line; None for an unknown kind."""
+    name = str(record.get("event"))
+    kind = KINDS.get(_EARLIER_NAMES.get(name, name))
     if kind is None:
         return None
-    known = {each.name for each in fields(kind)}
-    values = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in record.items() if name in known
-    }
+    names = {field.name for field in fields(kind)}
+    values = {key: tuple(value) if isinstance(value, list) else value for key, value in record.items() if key in names}
     try:
         return kind(**values)  # type: ignore[arg-type]
     except TypeError:

@@ -1,7 +1,7 @@
-"""The Evolver: reads a typed edit that a model wrote, and checks any proposal before a judgment is spent on it.
+"""The Evolver: reads a typed edit that a model wrote, and checks proposals before they are tested.
 
-Tolerant of form, strict about substance: prose and fences context the JSON are forgiven; an operator, a measure or a
-name that does not exist, wording that speaks of candidates by their place, and wording that is there already are not.
+Prose and fences around the JSON are accepted. Unknown operators, measures and names, wording that refers to candidates
+by position, and duplicate wording are rejected.
 """
 
 import json
@@ -12,7 +12,7 @@ from typing import Any, get_args
 from rewardharness.errors import LibraryError, shown
 from rewardharness.evolution.proposal import OPERATORS, Operator, Proposal, View, wording
 from rewardharness.evolution.typed_edits import MAX_STATEMENT, EditError, changes_of
-from rewardharness.judging.answers import MAX_REPLY, Problem, conclusion
+from rewardharness.judging.answers import MAX_REPLY, ReplyProblem, conclusion
 from rewardharness.judging.router import fires
 from rewardharness.library.entry import Entry, Kind, print_entry, read_entry
 from rewardharness.library.lint import LintContext, lint_entry
@@ -36,9 +36,9 @@ _EXAMPLE = re.compile(r"\b[Ee]xamples?\s+[`'\"]?e\d+\b|`e\d+`")
 
 
 def find_objects(text: str) -> Iterator[dict[str, Any]]:
-    """Find the JSON objects in what a model wrote, after its thoughts: bare, in fences, between words, in lists."""
+    """Find the JSON objects in a reply, after its thoughts: bare, in fences, between words, in lists."""
     said = conclusion(text[:MAX_REPLY])
-    if isinstance(said, Problem):
+    if isinstance(said, ReplyProblem):
         return
     decoder = json.JSONDecoder(strict=False)
     position = 0
@@ -54,7 +54,7 @@ def find_objects(text: str) -> Iterator[dict[str, Any]]:
         yield value
 
 
-def read_proposal(text: str, view: View, source: str, cited: tuple[str, ...]) -> Proposal | Problem | None:
+def read_proposal(text: str, view: View, source: str, cited: tuple[str, ...]) -> Proposal | ReplyProblem | None:
     """Read one typed edit from what a model wrote.
 
     Args:
@@ -64,44 +64,43 @@ def read_proposal(text: str, view: View, source: str, cited: tuple[str, ...]) ->
         cited: Ids of the examples that it was shown.
 
     Returns:
-        A checked proposal; a `Problem` in words that can be told to the model; or None when the model says that it has
-        nothing to propose.
+        A checked proposal; a `ReplyProblem` for the model; or None if the model proposes nothing.
     """
     edits = [each for each in map(_edit, find_objects(text)) if each is not None]
     if not edits:
-        return Problem('The reply holds no JSON object with an "operator".')
+        return ReplyProblem('The reply holds no JSON object with an "operator".')
     value = edits[-1]  # what comes before the last are drafts
     operator = value["operator"].strip().lower().replace("-", "_")
     if operator == "none":
         return None
     if operator not in OPERATORS:
-        return Problem(f'There is no operator "{shown(operator, 40)}". Operators: {", ".join(OPERATORS)}.')
+        return ReplyProblem(f'There is no operator "{shown(operator, 40)}". Operators: {", ".join(OPERATORS)}.')
     known: Operator = next(each for each in get_args(Operator) if each == operator)
     statement = value.get("statement")
     if not isinstance(statement, str) or not statement.strip():
-        return Problem('There is no "statement" that says in a sentence why.')
+        return ReplyProblem('There is no "statement" that says in a sentence why.')
     why = shown(" ".join(statement.split()), MAX_STATEMENT)
     try:
         changes = changes_of(known, value, view, why)
     except EditError as error:
-        return Problem(str(error))
+        return ReplyProblem(str(error))
     proposal = Proposal(known, changes, why, cited, source)
     problem = problem_of(proposal, view)
-    return Problem(problem) if problem else proposal
+    return ReplyProblem(problem) if problem else proposal
 
 
 def problem_of(proposal: Proposal, view: View) -> str:
-    """Say why a proposal is not worth a judgment; empty when nothing speaks against it.
+    """Return why a proposal is not tested; empty if it is acceptable.
 
-    Nothing is asked and nothing is spent: format, sizes, wording, measures, duplicates, what was tried before, and
-    whether it would be consulted for any example at all.
+    Checks format, sizes, wording, measures, duplicates, rejected edits, and whether any example would use it. Nothing
+    is judged.
     """
     try:
         after = proposal.applied_to(view.library)
     except LibraryError as error:
         return f"{error.message} {error.next_step}".strip()
     if any(tried.signature == proposal.signature for tried in view.rejected):
-        return "The same edit was tried before and was not kept."
+        return "The same edit was tried before and rejected."
     entries = [change.entry for change in proposal.changes if not isinstance(change, RemoveEntry)]
     problem = _outside_phase(proposal, view)
     for entry in entries:
@@ -136,7 +135,7 @@ def _outside_phase(proposal: Proposal, view: View) -> str:
 
 
 def _oversize(entry: Entry, old: Entry | None) -> str:
-    """Whether it is too large, and not smaller than it was."""
+    """Return whether an entry is too large and not smaller than before."""
     limits = {"characters of description": MAX_DESCRIPTION, "characters of body": MAX_BODY}
     limits |= {"characters of system prompt": MAX_PROMPT, "criteria": MAX_CRITERIA}
     before = _sizes(old) if old is not None else (0, 0, 0, 0)
@@ -152,7 +151,7 @@ def _sizes(entry: Entry) -> tuple[int, ...]:
 
 
 def _wording_problem(entry: Entry, after: Library, view: View) -> str:
-    """What the check of Libraries says of the entry and did not say of it before."""
+    """Return the first problem of the Library check that the entry did not have before."""
     old = view.library.get(entry.name)
     known = set(_complaints(old, view.library, view)) if old is not None else set()
     new = next((each for each in _complaints(entry, after, view) if each not in known), "")
@@ -179,7 +178,7 @@ def _complaints(entry: Entry, library: Library, view: View) -> Iterable[str]:
 
 
 def _tool_problem(entry: Entry) -> str:
-    """What a prompted Tool lacks. Its prompt and its schema are compared with each other by the check."""
+    """Return what a prompted Tool lacks. The Library check compares its prompt with its schema."""
     if entry.kind != "tool" or entry.measure is not None:
         return ""
     if not entry.system_prompt:
@@ -190,7 +189,7 @@ def _tool_problem(entry: Entry) -> str:
 
 
 def _repeats(entry: Entry, after: Library, view: View) -> str:
-    """Whether the new guidance is in the Library already, or the new wording was tried before."""
+    """Return whether the guidance is in the Library already, or the wording was tried before."""
     old = view.library.get(entry.name)
     before = _shingles(wording(old)) if old is not None else frozenset()
     guidance, new = _shingles(_guidance(entry)) - before, _shingles(wording(entry)) - before
@@ -202,7 +201,7 @@ def _repeats(entry: Entry, after: Library, view: View) -> str:
     for tried in view.rejected:
         theirs = _shingles(tried.text) - before
         if theirs and _overlap(new, theirs) >= SAME and _overlap(theirs, new) >= SAME:
-            return f"Nearly the same wording was tried before and was not kept: {shown(tried.statement, 200)}"
+            return f"Nearly the same wording was tried before and rejected: {shown(tried.statement, 200)}"
     return ""
 
 
@@ -211,7 +210,7 @@ def _guidance(entry: Entry) -> str:
 
 
 def _no_shorter(proposal: Proposal, view: View) -> str:
-    """Whether a merge leaves the Library as long as it was: it is there to say once what was said twice."""
+    """Return whether a merge does not make the Library shorter."""
     if proposal.operator != "merge":
         return ""
     old = [entry for name in proposal.names if (entry := view.library.get(name)) is not None]
@@ -222,7 +221,7 @@ def _no_shorter(proposal: Proposal, view: View) -> str:
 
 
 def _unreached(proposal: Proposal, after: Library, view: View) -> str:
-    """Whether nothing that it touches is consulted for any example. Without triggers a model may decide, so pass."""
+    """Return whether no example consults an entry that it touches. Without triggers, a model may decide."""
     touched = [entry for name in proposal.names for entry in (view.library.get(name), after.get(name)) if entry]
     if not all(entry.triggers for entry in touched):
         return ""

@@ -1,25 +1,27 @@
 """The evolution job: opens what a run needs, and runs it."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from rewardharness.data.corrections import corrected_labels, corrections_file, read_corrections
+from rewardharness.data.opening import Progress, open_data
 from rewardharness.data.source import Dataset
 from rewardharness.data.values import read_data
 from rewardharness.evolution.builtin.orchestrator import BuiltinOrchestrator
-from rewardharness.evolution.checkpoint import CHAMPION
-from rewardharness.evolution.config import AUDIT_SHARE, BUILTIN, MARGIN
+from rewardharness.evolution.checkpoint import CHAMPION, CHECKPOINT
+from rewardharness.evolution.config import AUDIT_SHARE, AUTO, BUILTIN, MARGIN, EvolveConfig
 from rewardharness.evolution.events import Event
 from rewardharness.evolution.llm_orchestrator import LLMOrchestrator, LLMSettings
-from rewardharness.evolution.loop import Watch, finished_report
+from rewardharness.evolution.loop import Callbacks, finished_report
 from rewardharness.evolution.loop import evolve as run_plan
 from rewardharness.evolution.observing import observer
-from rewardharness.evolution.plan import Plan
+from rewardharness.evolution.plan import EvolutionPlan
 from rewardharness.evolution.proposal import Orchestrator
 from rewardharness.evolution.regression import regression_set
 from rewardharness.evolution.schedules import DefaultSchedule, Schedule
-from rewardharness.evolution.stop import UNLIMITED, Limits
+from rewardharness.evolution.stop import UNLIMITED, SpendingLimits
 from rewardharness.files import content_id
 from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.judge import Judge
@@ -27,11 +29,12 @@ from rewardharness.judging.opening import MEASURED, open_judge
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import Library
 from rewardharness.models.open import ModelSettings, open_model
+from rewardharness.runs.records import Recording, record_run
 from rewardharness.schema import TIE, Json
 from rewardharness.settings import Settings
 
 MODEL_CONCURRENCY = 16
-"""Examples that a model judges side by side, unless a caller chooses."""
+"""Examples that a model judges at the same time by default."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,163 @@ class EvolutionResult:
     """The run folder, which `rh runs` and the app read."""
 
 
+@dataclass(frozen=True)
+class EvolutionJob:
+    """An evolution that is ready to run."""
+
+    plan: EvolutionPlan
+    folder: Path
+    """The run folder; it may hold a run that is resumed."""
+    settings: Settings
+    """Settings of the run. Its caches are below their home folder."""
+    config: EvolveConfig | None = None
+    """The configuration that it was opened from; None for one of Python objects."""
+    chosen: Mapping[str, Any] = field(default_factory=dict)
+    """Values used for omitted options, for the record of the run."""
+    warnings: tuple[str, ...] = ()
+    """Problems of the corrections file."""
+
+    @property
+    def started(self) -> bool:
+        """Whether the run folder holds a run that can be resumed."""
+        return (self.folder / CHECKPOINT).exists()
+
+    def finished_report(self) -> Json | None:
+        """Return the report of a finished run; None if there is something left to do.
+
+        Raises:
+            RunError: If the folder holds another run.
+        """
+        return finished_report(self.plan, self.folder)
+
+    def preview(self, *, restart: bool = False, finished: bool = False) -> Json:
+        """Return what the run is about and its cost estimate, which is None for a finished run."""
+        plan, (pool, audit) = self.plan, self.plan.parts
+        return {
+            "folder": str(self.folder),
+            "goes_on": self.started and not restart and not finished,
+            "finished": finished,
+            "data": plan.dataset.name,
+            "digest": plan.dataset.digest,
+            "problems": list(plan.dataset.problems),
+            "skipped_rows": plan.dataset.skipped_json(),
+            "pool": len(pool),
+            "audit": len(audit),
+            "corrections": len(plan.corrections.keys() & {example.id for example in pool}),
+            "judge": plan.judge.name,
+            "orchestrator": plan.orchestrator.name,
+            "expected": None if finished else plan.estimate.to_json(),
+        }
+
+    def run(
+        self, callbacks: Callbacks | None = None, *, restart: bool = False, arguments: Mapping[str, Any] | None = None
+    ) -> EvolutionResult:
+        """Run or resume it; a finished run is only read.
+
+        Args:
+            callbacks: Receives events and progress, and may request a stop.
+            restart: Start over; an earlier run in the folder is renamed.
+            arguments: Arguments of the command, for the record of the run; None to write no record.
+
+        Raises:
+            InputError: If there are too few labeled examples, or the budget is too small.
+            RunError: If the folder holds another run, or the run is paused by an error. The same call resumes it.
+            Stopped: If a stop was requested. The same call resumes the run.
+        """
+        report = None if restart else self.finished_report()
+        if report is None:
+            record = None if arguments is None else self._record(arguments)
+            disks = (self.settings.home,)
+            report = run_plan(
+                self.plan, self.folder, callbacks or Callbacks(), restart=restart, disks=disks, record=record
+            )
+        library = replace(Library.load(self.folder / CHAMPION), origin=self.plan.library.origin)
+        return EvolutionResult(library, report, self.folder)
+
+    def _record(self, arguments: Mapping[str, Any]) -> Recording:
+        dataset, judging = self.plan.dataset, self.plan.judge.settings
+        return record_run(
+            arguments,
+            self.settings,
+            config=self.config,
+            how=asdict(judging) if judging else None,
+            taken=dict(self.chosen),
+            skipped_rows=dataset.skipped_json(),
+        )
+
+
+def run(
+    config: EvolveConfig,
+    settings: Settings,
+    *,
+    folder: Path | None = None,
+    restart: bool = False,
+    callbacks: Callbacks | None = None,
+) -> EvolutionResult:
+    """Run or resume an evolution.
+
+    Args:
+        config: Its configuration.
+        settings: Keys, and the default judge and Library.
+        folder: The run folder; None for one below `RH_HOME/runs` that follows from the configuration.
+        restart: Start over; an earlier run in the folder is renamed.
+        callbacks: Receives events and progress, and may request a stop.
+
+    Raises:
+        HarnessError: As `open_job` and `EvolutionJob.run`.
+    """
+    config = config.with_defaults(settings)
+    job = open_job(config, settings, folder=folder)
+    return job.run(callbacks, restart=restart, arguments={"words": ("evolve",), **vars(config)})
+
+
+def open_job(
+    config: EvolveConfig, settings: Settings, *, folder: Path | None = None, progress: Progress | None = None
+) -> EvolutionJob:
+    """Open data, judge, Library and Orchestrator of a configuration, and choose the run folder.
+
+    Args:
+        config: The configuration.
+        settings: Keys, and the default judge and Library.
+        folder: The run folder; None for one below `RH_HOME/runs` that follows from the configuration.
+        progress: Called while the data are opened.
+
+    Raises:
+        InputError: If an option is wrong, or a key is missing.
+        DataError: If the data or the corrections cannot be read.
+        LibraryError: If the Library cannot be opened.
+    """
+    config = config.with_defaults(settings)
+    dataset = open_data(
+        config.data, settings, fields=config.field_map, progress=progress, skip_bad_rows=config.skip_bad_rows
+    )
+    file = _corrections_file(config, settings, dataset)
+    corrections, warnings = corrected_labels(dataset, read_corrections(file)) if file else ({}, ())
+    ties = config.ties or TIE in {*(example.preference for example in dataset.examples), *corrections.values()}
+    folder = folder or settings.home / "runs" / f"evolve-{_config_id(config, dataset)}"
+    opened = config
+    if config.no_cache:  # a run always caches its judgments, or resuming would pay for them twice
+        opened = replace(config, no_cache=False)
+        settings = replace(settings, home=folder.with_name(f"{folder.name}-cache"))
+    plan = make_plan(
+        dataset,
+        opened.open_library(settings),
+        opened.open_judge(settings, ties=ties),
+        open_orchestrator(config.orchestrator, settings, images=config.orchestrator_images),
+        config.make_schedule(),
+        settings,
+        concurrency=config.concurrency,
+        seed=config.seed,
+        audit_share=config.audit_share,
+        limits=config.make_limits(settings),
+        samples=config.ensemble,
+        regression=regression_set(settings, config.regression_margin),
+        corrections=corrections,
+    )
+    chosen = {"ties": ties, "corrections": file, "cache": settings.home / "cache"}
+    return EvolutionJob(plan, folder, settings, config, chosen, warnings)
+
+
 def evolve(  # noqa: PLR0913  (one argument per choice, as on the command line)
     data: Any,
     *,
@@ -55,7 +215,7 @@ def evolve(  # noqa: PLR0913  (one argument per choice, as on the command line)
     proposals: int = 60,
     audit_share: float = AUDIT_SHARE,
     seed: int = 0,
-    limits: Limits = UNLIMITED,
+    limits: SpendingLimits = UNLIMITED,
     ensemble: int | None = None,
     concurrency: int | None = None,
     fields: Mapping[str, Any] | None = None,
@@ -94,11 +254,10 @@ def evolve(  # noqa: PLR0913  (one argument per choice, as on the command line)
     dataset = read_data(data, settings, fields=fields)
     ties = any(example.preference == TIE for example in dataset.examples)
     opened = open_judge(judge, settings, ties=ties) if isinstance(judge, str) else judge
-    opened = opened.with_ties(True) if ties else opened
     plan = make_plan(
         dataset,
         open_library(settings.library if library is None else library),
-        opened,
+        opened.with_ties(True) if ties else opened,
         open_orchestrator(orchestrator, settings) if isinstance(orchestrator, str) else orchestrator,
         DefaultSchedule(proposals=proposals),
         settings,
@@ -109,11 +268,8 @@ def evolve(  # noqa: PLR0913  (one argument per choice, as on the command line)
         samples=ensemble,
     )
     place = Path(folder) if folder else settings.home / "runs" / f"evolve-{content_id(plan.manifest)[:12]}"
-    report = None if restart else finished_report(plan, place)
-    if report is None:
-        watch = Watch(on_event=on_event or (lambda event: None))
-        report = run_plan(plan, place, watch, restart=restart, disks=(settings.home,))
-    return EvolutionResult(replace(Library.load(place / CHAMPION), origin=plan.library.origin), report, place)
+    callbacks = Callbacks(on_event=on_event) if on_event else Callbacks()
+    return EvolutionJob(plan, place, settings).run(callbacks, restart=restart)
 
 
 def make_plan(
@@ -126,8 +282,8 @@ def make_plan(
     *,
     concurrency: int | None = None,
     **options: Any,
-) -> Plan:
-    """Make the plan of a run: adds what the measures say and the regression set.
+) -> EvolutionPlan:
+    """Make the plan of a run, with its measures and regression set.
 
     Args:
         dataset: The labeled examples.
@@ -136,12 +292,12 @@ def make_plan(
         orchestrator: The Orchestrator.
         schedule: The order of the search.
         settings: Where caches are.
-        concurrency: Examples that are judged side by side; None for what suits the judge.
-        options: Further fields of `Plan`.
+        concurrency: Examples that are judged at the same time; None for the default of the judge.
+        options: Further fields of `EvolutionPlan`.
     """
     if isinstance(schedule, DefaultSchedule) and not judge.uses_model:
         schedule = replace(schedule, prune_share=1.0)  # judgments cost no requests, so pruning may look at all examples
-    return Plan(
+    return EvolutionPlan(
         dataset,
         library,
         judge,
@@ -174,3 +330,16 @@ def open_orchestrator(spec: str, settings: Settings, *, images: bool = False) ->
         location=settings.cloud_location,
     )
     return LLMOrchestrator(open_model(spec, keys), LLMSettings(images=images))
+
+
+def _corrections_file(config: EvolveConfig, settings: Settings, dataset: Dataset) -> Path | None:
+    """Return the file with corrected labels; None if there is none."""
+    if config.corrections == AUTO:
+        file = corrections_file(settings.home, dataset.digest)
+        return file if file.exists() else None
+    return Path(config.corrections) if config.corrections else None
+
+
+def _config_id(config: EvolveConfig, dataset: Dataset) -> str:
+    parts = [dataset.digest, config.judge, config.protocol, config.orchestrator, config.library]
+    return content_id([*parts, config.schedule, config.seed])[:12]

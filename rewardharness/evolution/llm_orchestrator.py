@@ -1,7 +1,7 @@
-"""An orchestrator that asks a language model: first what goes wrong, then for one typed edit per finding.
+"""An Orchestrator with a language model: it asks what goes wrong, then for one typed edit per finding.
 
-Whatever the model says is read tolerantly and checked strictly. What cannot be used is sent back once with the problem
-named, then dropped and recorded; one refusal or time-out costs one proposal and not the round.
+Replies are parsed tolerantly and checked strictly. The model gets one chance to correct an unusable reply; a second one
+is dropped and recorded. A refusal or timeout costs one proposal, not the round.
 """
 
 import asyncio
@@ -43,31 +43,31 @@ SAME_ROUND = 0.8
 
 @dataclass(frozen=True)
 class LLMSettings:
-    """How the model is asked."""
+    """Settings of the requests."""
 
     temperature: float = 0.7
-    """Above 0, since a second round should not repeat the first."""
+    """Above 0, so that rounds differ."""
     max_tokens: int = 6000
-    """Tokens of a reply at most, hidden thinking included."""
+    """Maximum tokens of a reply, hidden thinking included."""
     misses: int = 16
-    """Failures whose chains are read in one round, at most."""
+    """Maximum number of failures per round whose chains are shown."""
     hits: int = 8
-    """Successes of the same kinds that are read beside them, at most."""
+    """Maximum number of successes of the same kinds that are shown."""
     chain_characters: int = 2500
     """Characters of one chain that are shown."""
     images: bool = False
     """Whether the images of cited examples are shown. For models that see."""
     max_pixels: int = 512 * 512
-    """Size to which those images are scaled down."""
+    """Maximum size of these images."""
     timeout: float | None = 300.0
-    """Seconds for one reply, with all waiting and retries."""
+    """Seconds per reply, including retries."""
 
 
 class LLMOrchestrator:
     """Proposes with a model.
 
     Args:
-        model: Any model; it is closed after each round and opens anew in the next.
+        model: Any model; it is closed after each round and reopened in the next.
         settings: How it is asked.
     """
 
@@ -95,7 +95,7 @@ class LLMOrchestrator:
         return run_to_end(self._round(view))
 
     def repair(self, view: View, proposal: Proposal, problem: str) -> Proposal | None:
-        """Show what came of a Tool, and ask for it once more.
+        """Show the replies of a Tool, and ask for a better one.
 
         Raises:
             ModelError: If the model gave no answer.
@@ -138,9 +138,9 @@ class LLMOrchestrator:
         return proposals
 
     async def _aims(self, view: View) -> tuple[Finding, ...]:
-        """What to propose edits for: what goes wrong; one place where the Library's own shape asks for an edit.
+        """Return the aims of edits: findings about failures, and one about the structure of the Library.
 
-        Pruning only makes the Library smaller, so then the shape alone counts.
+        Pruning only makes the Library smaller, so it uses only the structure.
         """
         shape = shape_findings(view) if view.phase != "tools" else ()
         if view.phase == "prune":
@@ -179,7 +179,7 @@ class LLMOrchestrator:
         return reply
 
     async def _analyze(self, view: View) -> tuple[Finding, ...]:
-        """Ask what goes wrong. Where the model declines or cannot say, the rules do."""
+        """Ask what goes wrong. If the model refuses or gives no usable reply, use the rules."""
         settings = self._settings
         cases = choose_cases(view.outcomes, settings.misses, settings.hits, view.seed)
         aliases = aliases_of(cases)
@@ -209,7 +209,7 @@ class LLMOrchestrator:
         return analyze(view.outcomes, view.limit)
 
     async def _evolve(self, view: View, aim: Finding) -> Proposal | None:
-        """Ask for one edit for one finding."""
+        """Ask for one edit that addresses a finding."""
         by_id = {outcome.example.id: outcome for outcome in view.outcomes}
         cases = [by_id[name] for name in aim.cited if name in by_id]
         aliases = aliases_of(cases)
@@ -227,7 +227,7 @@ class LLMOrchestrator:
         return await self._write(view, [Message.of("user", asked, *pictures)], aim.statement, aim.cited)
 
     async def _write(self, view: View, asked: Sequence[Message], aim: str, cited: tuple[str, ...]) -> Proposal | None:
-        """Have one edit written; what cannot be used is sent back once."""
+        """Ask for one edit, with one chance to correct an unusable reply."""
         messages = [Message.of("system", load("evolve", grammar=grammar(view))), *asked]
         problem = text = ""
         for attempt in range(2):
@@ -262,7 +262,7 @@ class LLMOrchestrator:
 
 
 def read_findings(text: str, view: View, names: Mapping[str, str]) -> tuple[Finding, ...]:
-    """Read what a model found. A finding without a statement or without a known example is passed over.
+    """Read the findings of a model. Those without a statement or a known example are ignored.
 
     Args:
         text: The reply.

@@ -1,4 +1,4 @@
-"""The loop: splits the data, judges the pool, searches, audits, reports; and goes on where a killed run stopped."""
+"""The run of an evolution: splits the data, judges, searches, compares on held-out examples, reports, and resumes."""
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -8,86 +8,78 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from rewardharness.errors import HarnessError, InputError
-from rewardharness.evolution.audit import Score, hold_audit
-from rewardharness.evolution.bench import JudgeBench
 from rewardharness.evolution.checkpoint import CHAMPION, CHECKPOINT, TRIED, Checkpoints
+from rewardharness.evolution.evaluator import Evaluator
 from rewardharness.evolution.events import (
     Concluding,
     Event,
     Finished,
     Judged,
-    Rested,
+    Paused,
     Resumed,
     Started,
     read_events,
     write_event,
 )
+from rewardharness.evolution.held_out import Score, evaluate_held_out
 from rewardharness.evolution.observing import KNOWN_MEASURES
-from rewardharness.evolution.plan import Plan
-from rewardharness.evolution.progress import PROGRESS, Meter, Progress, ProgressFile
-from rewardharness.evolution.regression import hold_regression
+from rewardharness.evolution.plan import EvolutionPlan
+from rewardharness.evolution.progress import PROGRESS, Meter, ProgressFile, RunProgress
+from rewardharness.evolution.regression import evaluate_regression_set
 from rewardharness.evolution.replies import Replies
 from rewardharness.evolution.report import REPORT, build_report, read_report
 from rewardharness.evolution.report_page import PAGE, headline, report_page
 from rewardharness.evolution.schedules import Schedule
 from rewardharness.evolution.state import State, begin
 from rewardharness.evolution.steps import Run
-from rewardharness.evolution.stop import (
-    OVER_BUDGET,
-    STOP_FILE,
-    Exhausted,
-    Limits,
-    Paused,
-    Stopped,
-    StopRequest,
-    ledger_usage,
-)
-from rewardharness.evolution.trial import COVERAGE, worth
+from rewardharness.evolution.stop import OVER_BUDGET, Exhausted, RunPaused, SpendingLimits, ledger_usage
+from rewardharness.evolution.trial import COVERAGE, credit_of
 from rewardharness.files import read_jsonl, write_json, write_text
 from rewardharness.runs.records import Recording
+from rewardharness.runs.stop import STOP_FILE, Stopped, StopRequest
 from rewardharness.runs.store import MANIFEST, RunFolder, check_manifest
 from rewardharness.schema import Example, Json
 
 
 @dataclass
-class Watch:
-    """Who looks on, and may ask for an end."""
+class Callbacks:
+    """Receives events and progress of a run, and may stop it."""
 
     stop: StopRequest = field(default_factory=StopRequest)
     on_event: Callable[[Event], None] = lambda event: None
-    """Told each event after it was written."""
-    on_progress: Callable[[Progress], None] = lambda progress: None
-    """Told after each judgment, and whenever a phase begins."""
+    """Called with each event after it is written."""
+    on_progress: Callable[[RunProgress], None] = lambda progress: None
+    """Called after each judgment, and at the start of each phase."""
 
 
 def evolve(
-    plan: Plan,
+    plan: EvolutionPlan,
     folder: Path,
-    watch: Watch,
+    callbacks: Callbacks,
     *,
     restart: bool = False,
     disks: Sequence[Path] = (),
     record: Recording | None = None,
 ) -> Json:
-    """Evolve a Library in a run folder, or go on with the run that the folder holds.
+    """Evolve a Library in a run folder, or resume the run of the folder.
 
     Args:
-        plan: What the run is about.
-        folder: The run folder; made when missing.
-        watch: Who looks on.
-        restart: Begin anew; what the folder held is put aside.
+        plan: The plan of the run.
+        folder: The run folder; created if missing.
+        callbacks: Receives events and progress, and may stop the run.
+        restart: Start over; the previous content of the folder is renamed.
         disks: Further folders that are written to, such as that of the cache.
-        record: How the run was asked for and what it runs in, for its record; see `records.record_run`.
+        record: The record of the run; see `records.record_run`.
 
     Returns:
-        The report, as it stands in `report.json`.
+        The report, which is also written to `report.json`.
 
     Raises:
-        InputError: If there are too few labelled examples, or the budget does not cover the first judging.
+        InputError: If there are too few labeled examples, or the budget does not cover the first judgments.
         RunError: If the folder holds another run, or another process runs it.
-        Paused: If trouble stopped it. The same call goes on.
-        OSError: If something could not be saved. The same call goes on.
-        Stopped: If somebody asked for an end. The same call goes on.
+        RunPaused: If an error paused it. The same call resumes it.
+        OSError: If something could not be saved. The same call resumes it.
+        Stopped: If a stop was requested. The same call resumes it.
     """
     parts = plan.parts
     if restart or not (folder / CHECKPOINT).exists():
@@ -95,25 +87,25 @@ def evolve(
     started = {"started": datetime.now(UTC).isoformat(timespec="seconds")}
     with RunFolder(folder, {**plan.manifest, **started}, restart=restart, record=record) as run_folder:
         (folder / STOP_FILE).unlink(missing_ok=True)
-        watch.stop.folder = folder
-        sitting = _Sitting(plan, run_folder, watch, parts, (folder, *disks))
+        callbacks.stop.folder = folder
+        session = _Session(plan, run_folder, callbacks, parts, (folder, *disks))
         try:
-            return sitting.run()
+            return session.run()
         except Stopped:
-            sitting.rest("stopped", "Somebody asked for an end.", "The same command goes on.")
+            session.pause("stopped", "A stop was requested.", "The same command resumes the run.")
             raise
-        except Paused as trouble:
-            sitting.rest(trouble.kind, trouble.message, trouble.next_step)
+        except RunPaused as error:
+            session.pause(error.kind, error.message, error.next_step)
             raise
         except OSError as error:
-            sitting.rest("disk", f"Something could not be saved: {error}.", "Free space, then give the same command.")
+            session.pause("disk", f"Something could not be saved: {error}.", "Free space, then give the same command.")
             raise
         finally:
             (folder / PROGRESS).unlink(missing_ok=True)
 
 
-def finished_report(plan: Plan, folder: Path) -> Json | None:
-    """The report of a run that is over, for which `evolve` has nothing left to do; None where it has.
+def finished_report(plan: EvolutionPlan, folder: Path) -> Json | None:
+    """Return the report of a finished run; None if `evolve` has something left to do.
 
     Raises:
         RunError: If the folder holds another run.
@@ -121,12 +113,12 @@ def finished_report(plan: Plan, folder: Path) -> Json | None:
     if not (folder / MANIFEST).exists():
         return None
     check_manifest(folder, plan.manifest)
-    report = _concluded(folder)
-    return None if report is None or _more_to_spend(plan.limits, Checkpoints(folder), report) else report
+    report = _last_report(folder)
+    return None if report is None or _can_continue(plan.limits, Checkpoints(folder), report) else report
 
 
-def _concluded(folder: Path) -> Json | None:
-    """The report, when the run is finished; one that is of an earlier end, or cannot be read, is written anew."""
+def _last_report(folder: Path) -> Json | None:
+    """Return the report of a finished run; None if it is out of date or cannot be read."""
     events = read_events(folder) if Checkpoints(folder).ending else []
     if not events or not isinstance(events[-1], Finished):
         return None
@@ -135,28 +127,28 @@ def _concluded(folder: Path) -> Json | None:
     return None
 
 
-def _more_to_spend(limits: Limits, checkpoints: Checkpoints, report: Json | None) -> bool:
-    """Whether a search that its budget ended may go on, because the budget is another one now."""
-    known = report["spent"].get("budget") if report else None
+def _can_continue(limits: SpendingLimits, checkpoints: Checkpoints, report: Json | None) -> bool:
+    """Return whether a search that its budget ended can continue, because the budget was changed."""
+    budget = report["spent"].get("budget") if report else None
     ended = checkpoints.ending.startswith(OVER_BUDGET)
-    return ended and known != asdict(limits.budget) and limits.exceeded(checkpoints.spent) is None
+    return ended and budget != asdict(limits.budget) and limits.exceeded(checkpoints.spent) is None
 
 
-def search(run: Run, schedule: Schedule, state: State, keep: Callable[[State], None]) -> State:
-    """Go on from a state until the schedule or the budget ends the search.
+def search(run: Run, schedule: Schedule, state: State, save: Callable[[State], None]) -> State:
+    """Search from a state until the schedule or the budget ends the search.
 
     Args:
-        run: The judge, the Orchestrator and the pool.
-        schedule: The order of things.
-        state: Where to go on from.
-        keep: Given the state after every step. What it has kept is where a killed run goes on from.
+        run: The judge, the Orchestrator and the training examples.
+        schedule: The order of the search.
+        state: The first state.
+        save: Called with the state after every step; a killed run resumes from the last one.
 
     Returns:
         The last state, with the reason in `ending`.
 
     Raises:
-        Stopped: If somebody asked for an end.
-        Paused: If there is trouble that a person has to see to.
+        Stopped: If a stop was requested.
+        RunPaused: After an error that a person must resolve.
     """
     while not state.ending:
         try:
@@ -164,44 +156,45 @@ def search(run: Run, schedule: Schedule, state: State, keep: Callable[[State], N
         except Exhausted as end:
             state = replace(state, ending=str(end))
         state = replace(state, step=state.step + 1)
-        keep(state)
+        save(state)
     return state
 
 
-class _Sitting:
-    """One process's work on a run: from where it stands to its end, or to the next interruption."""
+class _Session:
+    """The work of one process on a run."""
 
     def __init__(
         self,
-        plan: Plan,
+        plan: EvolutionPlan,
         folder: RunFolder,
-        watch: Watch,
+        callbacks: Callbacks,
         parts: tuple[tuple[Example, ...], tuple[Example, ...]],
         disks: tuple[Path, ...],
     ) -> None:
-        self.plan, self.folder, self.watch = plan, folder, watch
-        self.pool, self.audit = parts
+        self.plan, self.folder, self.callbacks = plan, folder, callbacks
+        self.pool, self.held_out = parts
         self.checkpoints = Checkpoints(folder.path)
-        step, lines = self.checkpoints.step, [line for _, line in read_jsonl(folder.results_file)]
+        step, lines = self.checkpoints.step or 0, [line for _, line in read_jsonl(folder.results_file)]
         spent = self.checkpoints.spent
         replies = Replies(folder.path)
-        # Both ledgers run ahead of the checkpoint, unless somebody has removed them.
+        # Both files are ahead of the checkpoint, unless a user removed them.
         judged, self._asked_before = (
-            max(each, known, key=lambda usage: usage.calls)
-            for each, known in ((ledger_usage(lines), spent.judge), (replies.before, spent.orchestrator))
+            max(usages, key=lambda usage: usage.calls)
+            for usages in ((ledger_usage(lines), spent.judge), (replies.before, spent.orchestrator))
         )
         self.progress = ProgressFile(folder.path / PROGRESS)
-        self.bench = JudgeBench(
+        self.meter = Meter(self.report_progress, plan.estimate.work)
+        self.evaluator = Evaluator(
             plan.judge,
             limits=plan.limits,
-            stop=watch.stop,
+            stop=callbacks.stop,
             record=folder.append,
             concurrency=plan.concurrency,
             disks=disks,
-            meter=Meter(self.tell, plan.estimate.work),
+            meter=self.meter,
             spent=replace(spent, judge=judged, orchestrator=self._asked_before),
-            step=step or 0,
-            counted={line["id"] for line in lines if line["step"] < (step or 0)},
+            step=step,
+            counted={line["id"] for line in lines if line["step"] < step},
         )
         setting = {
             "data": f"{plan.dataset.name}: {len(self.pool)} examples that edits were chosen on; expect less on others",
@@ -209,7 +202,7 @@ class _Sitting:
             "judge": f"{plan.judge.name}, {plan.judge.protocol}",
         }
         self.steps = Run(
-            self.bench,
+            self.evaluator,
             plan.orchestrator,
             self.pool,
             self.observe,
@@ -218,119 +211,119 @@ class _Sitting:
             self.emit,
             setting,
             replies,
-            self.bench.meter.aside,
+            self.meter.subphase,
         )
 
     def emit(self, event: Event) -> None:
-        """Write an event, then tell who looks on."""
+        """Write an event, then pass it on."""
         write_event(self.folder.path, event)
-        self.watch.on_event(event)
+        self.callbacks.on_event(event)
 
-    def tell(self, progress: Progress) -> None:
-        """Write how far the run has come, then tell who looks on."""
+    def report_progress(self, progress: RunProgress) -> None:
+        """Write the progress, then pass it on."""
         self.progress.write(progress)
-        self.watch.on_progress(progress)
+        self.callbacks.on_progress(progress)
 
     def observe(self, example: Example) -> Mapping[str, Mapping[str, float]]:
-        """What the measures say of an example; counted, because the first look at each takes long."""
-        found = self.plan.observe(example)
-        self.bench.meter.step_in("proposals")
-        return found
+        """Return the grades of the measures; counted as progress, because measuring is slow."""
+        grades = self.plan.observe(example)
+        self.meter.step(phase="proposals")
+        return grades
 
-    def rest(self, kind: str, reason: str, next_step: str) -> None:
-        """Say why it goes no further. On a full disk that may not be possible any more."""
+    def pause(self, kind: str, reason: str, next_step: str) -> None:
+        """Emit why the run is paused, if the disk is not full."""
         with suppress(OSError):
-            self.emit(Rested(kind, reason, next_step, step=self.bench.step))
+            self.emit(Paused(kind, reason, next_step, step=self.evaluator.step))
 
     def run(self) -> Json:
-        """Go on from where the run stands."""
+        """Run or resume it."""
         state = None
         if self.folder.resumed:
-            report = _concluded(self.folder.path)
-            reopened = _more_to_spend(self.plan.limits, self.checkpoints, report)
+            report = _last_report(self.folder.path)
+            reopened = _can_continue(self.plan.limits, self.checkpoints, report)
             if report is not None and not reopened:
                 return report
-            self.bench.meter.begin("pool", self.plan.estimate.begin)
-            with self.bench.outside_budget():
-                state = self.checkpoints.load(self.pool, self.bench)
+            self.meter.begin("pool", self.plan.estimate.begin)
+            with self.evaluator.outside_budget():
+                state = self.checkpoints.load(self.pool, self.evaluator)
             if state is not None and reopened:
                 state = replace(state, ending="")
-            self.emit(Resumed(step=self.bench.step))
+            self.emit(Resumed(step=self.evaluator.step))
         if state is None:
             state = self._begin()
-        expected = self.plan.estimate
-        self.bench.meter.begin("search", expected.search, max(0, self.bench.spent.judgments - expected.begin))
-        state = search(self.steps, self.plan.schedule, state, self.keep)
-        return self._conclude(state)
+        estimate = self.plan.estimate
+        self.meter.begin("search", estimate.search, max(0, self.evaluator.spent.judgments - estimate.begin))
+        return self._conclude(search(self.steps, self.plan.schedule, state, self.save))
 
-    def keep(self, state: State) -> None:
-        """Save a state, and whatever was spent up to it."""
-        self.bench.tick()
+    def save(self, state: State) -> None:
+        """Save a state and the spending so far."""
+        self.evaluator.tick()
         asked = self._asked_before + self.plan.orchestrator.spent
-        self.bench.spent = replace(self.bench.spent, orchestrator=asked)
-        self.checkpoints.save(state, self.bench.spent)
-        self.bench.step = state.step
+        self.evaluator.spent = replace(self.evaluator.spent, orchestrator=asked)
+        self.checkpoints.save(state, self.evaluator.spent)
+        self.evaluator.step = state.step
 
     def _begin(self) -> State:
-        """Judge the pool with the starting Library."""
+        """Judge the training examples with the starting Library."""
         plan = self.plan
         if not self.folder.resumed:
             names = (plan.judge.name, plan.orchestrator.name, plan.schedule.name, plan.dataset.name)
-            sizes = (len(self.pool), len(self.audit))
+            sizes = (len(self.pool), len(self.held_out))
             self.emit(Started(*names, *sizes, plan.library.id, plan.seed, plan.estimate.to_json()))
-        self.bench.meter.begin("pool", plan.estimate.begin)
+        self.meter.begin("pool", plan.estimate.begin)
         try:
-            outcomes = self.bench.judge(plan.library, plan.schedule.watched(self.pool))
+            outcomes = self.evaluator.judge(plan.library, plan.schedule.watched(self.pool))
         except Exhausted as end:
             raise InputError(
-                f"The pool could not be judged once: {end}.", next_step="Allow more, and give the same command again."
+                f"The training examples could not be judged once: {end}.",
+                next_step="Increase the budget, and give the same command again.",
             ) from end
-        failed = sum(worth(outcome) is None for outcome in outcomes)
+        failed = sum(credit_of(outcome) is None for outcome in outcomes)
         if failed > (1 - COVERAGE) * len(outcomes):
             codes = {outcome.judgment.failure.code for outcome in outcomes if outcome.judgment.failure}
-            raise Paused(
+            raise RunPaused(
                 f"{failed} of {len(outcomes)} examples could not be judged ({', '.join(sorted(codes))}).",
-                next_step="See why (rh score-folder shows it), then give the same command again.",
+                next_step="Find the cause (rh score shows it), then give the same command again.",
                 kind="endpoint",
             )
         score = Score.of(outcomes)
         self.emit(Judged(score.judged, score.n - score.judged, score.accuracy))
         state = replace(begin(plan.library, outcomes), step=1)
-        self.keep(state)
+        self.save(state)
         return state
 
     def _conclude(self, state: State) -> Json:
-        """Hold the audit, write the report."""
+        """Compare the Libraries on held-out examples, and write the report."""
         plan, folder = self.plan, self.folder.path
-        self.emit(Concluding(state.ending, self.bench.spent.to_json(), step=state.step))
-        audit = hold_audit(self.bench, self.audit, plan.library, state.library, plan.samples)
-        regression = hold_regression(self.bench, plan.regression, plan.library, state.library)
-        result = plan.library if audit.lower or regression.lost else state.library
-        self.bench.meter.end()
-        with self.bench.outside_budget():
-            start = self.bench.judge(plan.library, plan.schedule.watched(self.pool))
-        self.keep(state)
+        self.emit(Concluding(state.ending, self.evaluator.spent.to_json(), step=state.step))
+        held_out = evaluate_held_out(self.evaluator, self.held_out, plan.library, state.library, plan.samples)
+        regression = evaluate_regression_set(self.evaluator, plan.regression, plan.library, state.library)
+        result = plan.library if held_out.lower or regression.lost else state.library
+        self.meter.end()
+        with self.evaluator.outside_budget():
+            start = self.evaluator.judge(plan.library, plan.schedule.watched(self.pool))
+        self.save(state)
         shutil.rmtree(folder / TRIED, ignore_errors=True)
         if result.id != state.library.id:
             state.library.save(folder / TRIED)
             result.save(folder / CHAMPION)
-        report = build_report(plan.manifest, state, result, start, audit, self.bench.spent, plan.limits, folder)
+        report = build_report(plan.manifest, state, result, start, held_out, self.evaluator.spent, plan.limits, folder)
         report["regression"] = regression.to_json()
         report["skipped_rows"] = plan.dataset.skipped_json()
         write_json(folder / REPORT, report)
         write_text(folder / PAGE, report_page(report))
-        final = Score.of(audit.final)
+        final, final_id = Score.of(held_out.final), report["library"]["final_id"]
         self.emit(
             Finished(
                 state.ending,
                 state.accuracy,
                 final.accuracy,
-                report["library"]["final_id"],
+                final_id,
                 step=state.step,
                 audit=final.to_json(),
-                start=Score.of(audit.start).to_json(),
+                start=Score.of(held_out.start).to_json(),
                 headline=headline(report),
-                spent=self.bench.spent.to_json(),
+                spent=self.evaluator.spent.to_json(),
             )
         )
         return report

@@ -1,4 +1,4 @@
-"""What the measures say of an example's candidates, for an Orchestrator that looks for what the Library misses."""
+"""Grades of the measures for the candidates of an example, for the built-in Orchestrator."""
 
 from collections.abc import Mapping
 
@@ -15,10 +15,10 @@ KNOWN_MEASURES: tuple[str, ...] = tuple(MEASURES)
 
 
 def observer(cache: JudgmentCache | None) -> Observe:
-    """Make the function that looks at examples. What it has seen it remembers.
+    """Return a function that measures examples, with a cache.
 
     Args:
-        cache: Where readings are remembered beyond this process; the measured judge's own, so that both look once.
+        cache: Persistent cache of measurements, shared with the pixel-based judge.
     """
     seen: dict[str, Mapping[str, Mapping[str, float]]] = {}
 
@@ -31,9 +31,9 @@ def observer(cache: JudgmentCache | None) -> Observe:
 
 
 def _grades(example: Example, cache: JudgmentCache | None) -> Mapping[str, Mapping[str, float]]:
-    """Grades of all measures per candidate; nothing where an image cannot be used."""
+    """Return the grades of all measures by candidate; none if an image cannot be read."""
     request = request_of(example.instruction)
-    wanted = _worth_asking(request)
+    wanted = _useful_measures(request)
     found: dict[str, Mapping[str, float]] = {}
     try:
         source = Loaded.of(example.source)
@@ -45,7 +45,7 @@ def _grades(example: Example, cache: JudgmentCache | None) -> Mapping[str, Mappi
     return found
 
 
-def _worth_asking(request: EditRequest) -> tuple[str, ...]:
-    """Reading text costs as much as all other measures together; it is done where the instruction speaks of text."""
+def _useful_measures(request: EditRequest) -> tuple[str, ...]:
+    """Return the measures to use: reading text is slow, and done only if the instruction mentions text."""
     about_text = bool(request.texts or request.removed_texts)
     return tuple(name for name in MEASURES if name not in SLOW or (about_text and name == "text_match"))

@@ -1,4 +1,4 @@
-"""The plan of an evolution: what a run is about, what it costs, and what must not change while it goes on."""
+"""The plan of an evolution: its inputs, its cost estimate, and its manifest."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -11,7 +11,7 @@ from rewardharness.evolution.estimate import Estimate, estimate
 from rewardharness.evolution.proposal import Observe, Orchestrator
 from rewardharness.evolution.regression import RegressionSet
 from rewardharness.evolution.schedules import Schedule
-from rewardharness.evolution.stop import UNLIMITED, Limits
+from rewardharness.evolution.stop import UNLIMITED, SpendingLimits
 from rewardharness.files import content_id
 from rewardharness.judging.identity import JudgeIdentity
 from rewardharness.judging.judge import Judge
@@ -19,52 +19,51 @@ from rewardharness.library.store import Library
 from rewardharness.schema import Example, Json
 
 LEAST = 8
-"""Labelled examples that an evolution needs at least."""
+"""Minimum number of labeled examples."""
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What a run is about."""
+class EvolutionPlan:
+    """The inputs of a run."""
 
     dataset: Dataset
     library: Library
-    """Where it starts."""
+    """The starting Library."""
     judge: Judge
     orchestrator: Orchestrator
     schedule: Schedule
     observe: Observe
-    """What the measures say of an example."""
+    """Returns the grades of the measures for an example."""
     seed: int = 0
     audit_share: float = AUDIT_SHARE
-    limits: Limits = UNLIMITED
+    limits: SpendingLimits = UNLIMITED
     samples: int | None = None
     """Samples per question of the self-ensembling comparison; None for as many as the search used, 0 for none."""
     concurrency: int = 8
-    """Examples under way at once."""
+    """Examples judged at the same time."""
     regression: RegressionSet = field(default_factory=RegressionSet)
     """Pairs on which the result must not do worse."""
     corrections: Mapping[str, str] = field(default_factory=dict)
-    """Labels of examples of the pool that a person has corrected, by id. The audit keeps those that were given."""
+    """Corrected labels of training examples, by id. Held-out examples keep the original labels."""
 
     @property
     def parts(self) -> tuple[tuple[Example, ...], tuple[Example, ...]]:
-        """The labelled examples, divided into pool and audit.
+        """The labeled examples, divided into training and held-out examples.
 
         Raises:
-            InputError: If there are too few, or none can be put aside for the audit.
+            InputError: If there are too few, or none can be held out.
         """
-        labelled = [example for example in self.dataset.examples if example.preference is not None]
-        if len(labelled) < LEAST:
+        labeled = [example for example in self.dataset.examples if example.preference is not None]
+        if len(labeled) < LEAST:
             raise InputError(
-                f"Labelled examples of {self.dataset.name}: {len(labelled)}. Evolving needs at least {LEAST}.",
-                next_step="Label more, or make some: rh demo-data FOLDER.",
+                f"{self.dataset.name} has {len(labeled)} labeled examples. Evolving needs at least {LEAST}.",
+                next_step="Label more, or generate some: rh data demo FOLDER.",
             )
-        pool, audit = split(labelled, share=self.audit_share, seed=self.seed)
+        pool, audit = split(labeled, share=self.audit_share, seed=self.seed)
         if self.audit_share and not audit:
             raise InputError(
-                f"All labelled examples of {self.dataset.name} are of one source image, so none can be put aside for "
-                "the audit.",
-                next_step="Add examples of other source images, or do without an audit: --audit-share 0.",
+                f"All labeled examples of {self.dataset.name} have the same source image, so none can be held out.",
+                next_step="Add examples of other source images, or hold out none: --audit-share 0.",
             )
         right = self.corrections
         return tuple(
@@ -74,7 +73,7 @@ class Plan:
 
     @property
     def manifest(self) -> Json:
-        """What must not change while a run goes on. Budgets may."""
+        """What must stay the same when a run is resumed. Budgets may change."""
         return {
             "command": "evolve",
             "data": self.dataset.digest,
@@ -91,20 +90,20 @@ class Plan:
 
     @property
     def estimate(self) -> Estimate:
-        """What it is expected to cost."""
+        """The cost estimate."""
         most, pairs = self.limits.budget.judgments, self.regression.pairs
         return estimate(self.schedule, self.judge, self.library, self.parts, self.samples, most, pairs)
 
     def check_budget(self) -> None:
-        """Make sure that the budget is not spent before the search begins.
+        """Check that the budget is not spent before the search.
 
         Raises:
-            InputError: If it is.
+            InputError: If it is too small.
         """
         most, begin = self.limits.budget.judgments, self.estimate.begin
         if most is not None and most <= begin:
             raise InputError(
-                f"A budget of {most} {'judgment' if most == 1 else 'judgments'} leaves nothing to search with: judging "
-                f"the {begin} examples of the pool once comes first.",
-                next_step="Allow more, or use fewer examples.",
+                f"A budget of {most} {'judgment' if most == 1 else 'judgments'} leaves nothing to search with: "
+                f"the {begin} training examples are judged first.",
+                next_step="Increase the budget, or use fewer examples.",
             )

@@ -1,11 +1,11 @@
-"""The values that an evolution passes around: what was judged, what was found, and what is proposed."""
+"""The values of an evolution: outcomes, findings, proposals, and the interface of Orchestrators."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, get_args
 
 from rewardharness.errors import LibraryError
-from rewardharness.evolution.replies import FORGETFUL, Replies
+from rewardharness.evolution.replies import UNSAVED_REPLIES, Replies
 from rewardharness.files import content_id
 from rewardharness.library.entry import Entry
 from rewardharness.library.store import AddEntry, Change, Library, RemoveEntry, ReplaceEntry
@@ -28,32 +28,32 @@ MAX_CITED = 4
 """Examples that a finding or a proposal may cite."""
 
 Observe = Callable[[Example], Mapping[str, Mapping[str, float]]]
-"""Grades in [0, 1] of all measures for each candidate: label to measure to grade; what cannot be measured is absent."""
+"""Returns the grades in [0, 1] of all measures: label to measure to grade, without what cannot be measured."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """One judged example of the pool."""
+    """One judged example."""
 
     example: Example
     judgment: Judgment
     credit: float
-    """How far the judgment agrees with the label: 0, 1, or a share in between. 0 when there is no judgment."""
+    """Agreement of the judgment with the label, in [0, 1]; 0 without a judgment."""
 
     @property
     def judged(self) -> bool:
-        """Whether there is a judgment. A failed one is not a tie, and not evidence about the Library."""
+        """Whether there is a judgment. A failed one is neither a tie nor evidence about the Library."""
         return self.judgment.judged
 
     @property
     def failed(self) -> bool:
-        """Whether it was judged and the label was missed, at least in part."""
+        """Whether it was judged and the label was missed, at least partly."""
         return self.judged and self.credit < 1
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What went wrong in a cluster of examples, in words."""
+    """A description of what went wrong in a cluster of examples."""
 
     statement: str
     cited: tuple[str, ...]
@@ -81,8 +81,8 @@ class Proposal:
     source: str
     """Who proposes it."""
     idea: tuple[str, ...] = ()
-    """Names the edit whatever the rest of its entries says, for proposers that can; as in: reweight, a Skill, a
-    criterion, the new weight. Empty: the resulting entries stand for it."""
+    """Identifies the edit, for proposers that can; as in: reweight, a Skill, a criterion, the new weight. If empty, the
+    resulting entries identify the edit."""
     members: tuple["Proposal", ...] = ()
     """The proposals of a bundle."""
 
@@ -120,39 +120,39 @@ class Proposal:
 
 
 @dataclass(frozen=True)
-class Tried:
-    """A proposal that was tried and not kept."""
+class RejectedProposal:
+    """A proposal that was rejected."""
 
     signature: str
     statement: str
-    """What it was to do."""
+    """Its purpose."""
     reason: str = ""
-    """Why it was not kept."""
+    """Why it was rejected."""
     text: str = ""
-    """The wording that it would have put into the Library."""
+    """The wording that it would have added to the Library."""
     operator: str = ""
     names: tuple[str, ...] = ()
     """Entries that it would have touched."""
 
     @classmethod
-    def of(cls, proposal: Proposal, reason: str) -> "Tried":
-        """Make a note of a proposal that was not kept."""
+    def of(cls, proposal: Proposal, reason: str) -> "RejectedProposal":
+        """Return the record of a rejected proposal."""
         return cls(proposal.signature, proposal.statement, reason, proposal.text, proposal.operator, proposal.names)
 
 
 @dataclass(frozen=True)
 class Dropped:
-    """Something that an Orchestrator said and that could not become a proposal."""
+    """A reply of an Orchestrator that could not become a proposal."""
 
     problem: str
     """Why, in a sentence; safe to show."""
     excerpt: str = ""
-    """The beginning of what it said; foreign text."""
+    """The beginning of the reply; untrusted text."""
 
 
 @dataclass(frozen=True)
 class View:
-    """What an Orchestrator gets to see in one round. Neither held-out examples nor those that count as evidence."""
+    """The input of an Orchestrator in one round, without held-out examples and those that count as evidence."""
 
     library: Library
     """The Library to improve: the champion."""
@@ -164,14 +164,14 @@ class View:
     phase: Phase = "skills"
     seed: int = 0
     """Random seed of this round; the same View gives the same proposals of an Orchestrator without a model."""
-    rejected: tuple[Tried, ...] = ()
-    """What was tried before and not kept, oldest first."""
+    rejected: tuple[RejectedProposal, ...] = ()
+    """Rejected proposals, oldest first."""
     findings: tuple[Finding, ...] = ()
-    """What earlier rounds found, oldest first."""
+    """Findings of earlier rounds, oldest first."""
     limit: int = 6
-    """Most proposals that the round has a use for."""
-    replies: Replies = FORGETFUL
-    """Through which a model is asked, so that what it says is kept with the run."""
+    """Maximum number of proposals."""
+    replies: Replies = UNSAVED_REPLIES
+    """Asks a model and saves its replies with the run."""
 
 
 class Orchestrator(Protocol):
@@ -179,34 +179,34 @@ class Orchestrator(Protocol):
 
     @property
     def name(self) -> str:
-        """Named in every proposal and shown to people."""
+        """Name, part of every proposal."""
 
     @property
     def spent(self) -> Usage:
-        """What all rounds together have cost in calls, tokens and seconds."""
+        """Usage of all rounds."""
 
     @property
     def findings(self) -> Sequence[Finding]:
-        """What the latest round found, strongest first."""
+        """Findings of the latest round, strongest first."""
 
     @property
     def dropped(self) -> Sequence[Dropped]:
-        """What the latest round said that could not become a proposal."""
+        """Unusable replies of the latest round."""
 
     def propose(self, view: View) -> Sequence[Proposal]:
-        """Propose edits, the most promising first; none when nothing comes to mind.
+        """Propose edits, the most promising first.
 
         Raises:
             ModelError: If its model gave no answer. Nothing was proposed; a later round may succeed.
         """
 
     def repair(self, view: View, proposal: Proposal, problem: str) -> Proposal | None:
-        """Propose once more what was tried and was of no use as it stood; None when there is nothing better.
+        """Return a repaired version of an unusable proposal; None if there is none.
 
         Args:
-            view: What a round sees.
-            proposal: What was proposed.
-            problem: What came of it.
+            view: The input of the round.
+            proposal: The proposal.
+            problem: Why it is unusable.
 
         Raises:
             ModelError: If its model gave no answer.
@@ -214,7 +214,7 @@ class Orchestrator(Protocol):
 
 
 def wording(entry: Entry) -> str:
-    """What an entry says to a judge or to a model: description, body, system prompt and criteria."""
+    """Return all texts of an entry: description, body, system prompt and criteria."""
     criteria = [each.text for each in entry.rubric.criteria] if entry.rubric else []
     return "\n".join(filter(None, (entry.description, entry.body, entry.system_prompt, *criteria)))
 

@@ -1,7 +1,7 @@
-"""The regression set: pairs drawn by code, on which an evolved Library must not do worse than where it began.
+"""The regression set: generated pairs on which an evolved Library must not do worse than the starting one.
 
-Training examples seldom show every fault that a judge has to see. These do: edits that were not made, went too far, are
-wrong or have a defect. They are drawn once, and judged only where the Library has changed.
+Training examples rarely show every fault that a judge must recognize. These pairs do: edits that were not made, went
+too far, are wrong or have a defect. They are generated once, and judged only if the Library has changed.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,29 +11,29 @@ from rewardharness.data.folder import read_folder
 from rewardharness.demo.dataset import VERSION, make_demo
 from rewardharness.demo.processes import in_order
 from rewardharness.errors import DataError, InputError
-from rewardharness.evolution.audit import Score
-from rewardharness.evolution.bench import JudgeBench
 from rewardharness.evolution.config import MARGIN
+from rewardharness.evolution.evaluator import Evaluator
+from rewardharness.evolution.held_out import Score
 from rewardharness.evolution.proposal import Outcome
 from rewardharness.library.store import Library
 from rewardharness.schema import Example, Json
 from rewardharness.settings import Settings
 
 SEED = 1907
-"""Of the drawing; not that of the demonstration set, which runs learn from."""
+"""Seed of the pairs, different from that of the demo dataset."""
 
 SIDE = 192
-"""Side of its pictures, in pixels: less than the demonstration set has, so that measuring takes seconds."""
+"""Side of the images in pixels, small for fast measurements."""
 
 Draw = Callable[[Callable[[int, int], None]], Sequence[Example]]
-"""Draws the set; told the pairs drawn and the pairs of all."""
+"""Generates the pairs; its argument is called with the pairs done and the total."""
 
 
 @dataclass(frozen=True)
 class RegressionSet:
     """Pairs on which the result of a run must not do worse than its starting Library."""
 
-    draw: Draw = lambda told: ()
+    draw: Draw = lambda progress: ()
     pairs: int = 0
     margin: float = MARGIN
     """Loss of accuracy, in [0, 1], above which the starting Library is the result."""
@@ -41,30 +41,32 @@ class RegressionSet:
     def __post_init__(self) -> None:
         if not 0 <= self.margin <= 1:
             raise InputError(
-                f"A regression margin of {self.margin} is no difference of two accuracies.",
-                next_step="Give --regression-margin a number from 0 to 1; at 1 no loss counts.",
+                f"A regression margin of {self.margin} is out of range.",
+                next_step="Give --regression-margin a number from 0 to 1; 1 allows any loss.",
             )
 
 
 def regression_set(settings: Settings, margin: float) -> RegressionSet:
-    """The set that this package draws, on first use, and reads from then on."""
+    """Return the regression set of this package, which is generated on first use."""
     pairs = settings.regression_pairs
     folder = settings.home / "data" / f"regression-{VERSION}-{pairs}-{SIDE}"
 
-    def draw(told: Callable[[int, int], None]) -> Sequence[Example]:
+    def draw(progress: Callable[[int, int], None]) -> Sequence[Example]:
         try:
             return read_folder(folder).examples
-        except DataError:  # not there, or left unfinished
+        except DataError:  # missing or unfinished
             workers = settings.workers
-            make_demo(folder, pairs=pairs, groups=0, seed=SEED, force=True, side=SIDE, workers=workers, progress=told)
+            make_demo(
+                folder, pairs=pairs, groups=0, seed=SEED, force=True, side=SIDE, workers=workers, progress=progress
+            )
             return read_folder(folder).examples
 
     return RegressionSet(draw, pairs, margin)
 
 
 @dataclass(frozen=True)
-class Regression:
-    """What two Libraries make of the regression set."""
+class RegressionResult:
+    """Outcomes of two Libraries on the regression set."""
 
     start: tuple[Outcome, ...] = ()
     final: tuple[Outcome, ...] = ()
@@ -72,50 +74,51 @@ class Regression:
 
     @property
     def lost(self) -> bool:
-        """Whether the final Library loses more than the margin, over all."""
+        """Whether the final Library loses more than the margin."""
         before, after = Score.of(self.start).accuracy, Score.of(self.final).accuracy
         return before is not None and (after is None or before - after > self.margin)
 
     def to_json(self) -> Json:
-        """Put it into JSON, by what is wrong with the worse candidate."""
+        """Convert it to JSON, by the fault of the worse candidate."""
+
+        def scores(kind: str | None = None) -> Json:
+            return {
+                side: Score.of(item for item in outcomes if kind in {None, item.example.label_kind}).to_json()
+                for side, outcomes in (("start", self.start), ("final", self.final))
+            }
+
         kinds = sorted({outcome.example.label_kind or "" for outcome in self.start})
-        sides = {"start": self.start, "final": self.final}
+        names = {kind: kind.removeprefix("demo_").replace("_", " ") for kind in kinds}
         return {
             "n": len(self.start),
             "margin": self.margin,
             "lost": self.lost,
-            **{side: Score.of(found).to_json() for side, found in sides.items()},
-            "kinds": [
-                {
-                    "name": kind.removeprefix("demo_").replace("_", " "),
-                    **{
-                        side: Score.of(each for each in found if each.example.label_kind == kind).to_json()
-                        for side, found in sides.items()
-                    },
-                }
-                for kind in kinds
-            ],
+            **scores(),
+            "kinds": [{"name": names[kind], **scores(kind)} for kind in kinds],
         }
 
 
-def hold_regression(bench: JudgeBench, known: RegressionSet, start: Library, final: Library) -> Regression:
-    """Judge the regression set with both Libraries; nothing is drawn or judged where they are the same.
+def evaluate_regression_set(
+    evaluator: Evaluator, pairs: RegressionSet, start: Library, final: Library
+) -> RegressionResult:
+    """Judge the regression set with both Libraries; nothing is judged if they are the same.
 
     Raises:
-        Stopped: If somebody asked for an end.
-        Paused: If the judge gives no answers.
+        Stopped: If a stop was requested.
+        RunPaused: If the judge gives no answers.
     """
-    if start.id == final.id or not known.pairs:
-        return Regression(margin=known.margin)
-    meter, judge = bench.meter, bench.judge_
-    meter.begin("drawing", known.pairs)
-    examples = known.draw(meter.reach)
+    if start.id == final.id or not pairs.pairs:
+        return RegressionResult(margin=pairs.margin)
+    meter = evaluator.meter
+    meter.begin("drawing", pairs.pairs)
+    examples = pairs.draw(meter.reach)
     meter.begin("regression", 2 * len(examples))
-    measure = judge.measure_ahead((start, final))
+    measure = evaluator.base_judge.measure_ahead((start, final))
     if measure is not None:
-        for _ in in_order(measure, examples, bench.concurrency):
-            bench.check()
+        for _ in in_order(measure, examples, evaluator.concurrency):
+            evaluator.check()
             meter.step(2)
-        meter.end()  # what follows is read from memory
-    with bench.outside_budget():
-        return Regression(tuple(bench.judge(start, examples)), tuple(bench.judge(final, examples)), known.margin)
+        meter.end()  # the judgments below use cached measurements
+    with evaluator.outside_budget():
+        before, after = (tuple(evaluator.judge(library, examples)) for library in (start, final))
+    return RegressionResult(before, after, pairs.margin)

@@ -1,10 +1,10 @@
-"""What the Orchestrator's model said in a run, kept before it is used: a killed step neither loses nor repeats it.
+"""Replies of the Orchestrator's model, saved before they are used, so that a killed step pays for none twice.
 
-    orchestrator.jsonl    one line per request that was answered or failed: `key`, what was asked; what it cost; and
-                          `text` with `finish_reason`, or the `error`
+    orchestrator.jsonl    one line per request: `key` of the question, usage, and `text` with `finish_reason`, or the
+                          `error`
 
-A step that is taken again asks the same, for everything in it follows from the state and the seed. What is found here
-is then not asked, and not paid, a second time. A failed request counts as one, and is asked again.
+A repeated step asks the same questions, because they follow from the state and the seed; saved replies are reused.
+Failed requests are sent again.
 """
 
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 
 from rewardharness.evolution.stop import ledger_usage, usage_json
 from rewardharness.files import append_jsonl, content_id, read_jsonl
-from rewardharness.judging.verdict import usage_of
+from rewardharness.judging.presentation import usage_of
 from rewardharness.models.base import ChatRequest, ImagePart, Model, ModelError, Reply
 from rewardharness.schema import Usage
 
@@ -20,52 +20,51 @@ REPLIES = "orchestrator.jsonl"
 
 
 class Replies:
-    """Asks a model, and keeps what it says.
+    """Asks a model, and saves its replies.
 
     Args:
-        folder: The run folder; this process holds it. None: nothing is kept.
+        folder: The run folder, locked by this process; None to save nothing.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
         self._path = folder / REPLIES if folder is not None else None
         lines = [line for _, line in read_jsonl(self._path)] if self._path is not None else []
-        self._known: dict[str, dict[str, Any]] = {line["key"]: line for line in lines if "text" in line}
+        self._saved: dict[str, dict[str, Any]] = {line["key"]: line for line in lines if "text" in line}
         self.before = ledger_usage(lines)
-        """What was paid before this was opened."""
+        """Usage of earlier sessions."""
 
     async def ask(self, model: Model, request: ChatRequest) -> tuple[Reply, Usage]:
-        """Ask, unless the answer is known.
+        """Ask, unless the reply is saved.
 
         Returns:
-            The reply, and what it cost now: nothing when it is known.
+            The reply, and its usage: nothing for a saved one.
 
         Raises:
             ModelError: If there is no usable reply. It counts as one request.
-            OSError: If the reply could not be kept.
+            OSError: If the reply could not be saved.
         """
         key = request_key(model, request)
-        known = self._known.get(key)
-        if known is not None:
-            return Reply(known["text"], known["finish_reason"]), Usage()
+        saved = self._saved.get(key)
+        if saved is not None:
+            return Reply(saved["text"], saved["finish_reason"]), Usage()
         try:
             reply = await model.ask(request)
         except ModelError as error:
-            self._keep({"key": key, "error": error.code, **usage_json(Usage(calls=1))})
+            self._save({"key": key, "error": error.code, **usage_json(Usage(calls=1))})
             raise
         paid = usage_of(reply)
-        said = {"text": reply.text, "finish_reason": reply.finish_reason}
-        self._keep({"key": key, **usage_json(paid), **said})
+        self._save({"key": key, **usage_json(paid), "text": reply.text, "finish_reason": reply.finish_reason})
         return reply, paid
 
-    def _keep(self, line: dict[str, Any]) -> None:
+    def _save(self, line: dict[str, Any]) -> None:
         if self._path is not None:
             append_jsonl(self._path, line)
             if "text" in line:
-                self._known[line["key"]] = line
+                self._saved[line["key"]] = line
 
 
 def request_key(model: Model, request: ChatRequest) -> str:
-    """Name a question by all that can change the answer: no address, no time-out."""
+    """Return the id of a question: everything that can change the answer, without address and timeout."""
     messages = [
         [
             message.role,
@@ -76,5 +75,5 @@ def request_key(model: Model, request: ChatRequest) -> str:
     return content_id([model.id, messages, request.max_tokens, request.temperature, request.seed])
 
 
-FORGETFUL = Replies()
-"""Keeps nothing."""
+UNSAVED_REPLIES = Replies()
+"""Saves nothing."""

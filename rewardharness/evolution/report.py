@@ -1,18 +1,18 @@
-"""What came of a run, as numbers: read from its events and its ledger, written to `report.json`."""
+"""The report of a run: its numbers, read from its events and results, and written to `report.json`."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rewardharness.data.source import describe_skipped
 from rewardharness.errors import DataError, RunError
-from rewardharness.evolution.audit import Audit, Score
-from rewardharness.evolution.events import Decided, Judged, Passed, Proposed, read_events
+from rewardharness.evolution.events import Decided, Judged, Proposed, Skipped, read_events
+from rewardharness.evolution.held_out import HeldOutResult, Score
 from rewardharness.evolution.proposal import Outcome
 from rewardharness.evolution.state import State
-from rewardharness.evolution.stop import Limits, Spent, line_usage
+from rewardharness.evolution.stop import SpendingLimits, Spent, line_usage
 from rewardharness.files import read_json, read_jsonl
 from rewardharness.library.store import Library
 from rewardharness.runs.store import RESULTS
@@ -22,7 +22,7 @@ REPORT = "report.json"
 SCHEMA = 1
 
 MOST_PUZZLES = 50
-"""Examples that every version gets wrong, listed at most."""
+"""Maximum number of listed examples that every version judges wrong."""
 
 
 def build_report(
@@ -30,22 +30,22 @@ def build_report(
     state: State,
     result: Library,
     start: Sequence[Outcome],
-    audit: Audit,
+    audit: HeldOutResult,
     spent: Spent,
-    limits: Limits,
+    limits: SpendingLimits,
     folder: Path,
 ) -> Json:
-    """Put together what came of a run.
+    """Build the report of a run.
 
     Args:
-        manifest: What the run is about.
+        manifest: The manifest of the run.
         state: Its last state.
-        result: The Library that the run gives: the champion, or the starting one where that does better.
-        start: What the starting Library made of the examples that gates looked at.
-        audit: The audit.
-        spent: What was spent.
-        limits: The budget, and prices.
-        folder: The run folder, for its events and its ledger.
+        result: The resulting Library: the champion, or the starting Library if that does better.
+        start: Outcomes of the starting Library on the training examples.
+        audit: Outcomes on the held-out test set.
+        spent: Spending.
+        limits: Budget and prices.
+        folder: The run folder, for its events and results.
     """
     final = tuple(state.outcomes.values())
     events = read_events(folder)
@@ -62,7 +62,7 @@ def build_report(
             "tools": len(result.tools),
         },
         "pool": {
-            "note": "gates looked at these examples, so expect less on others",
+            "note": "edits were chosen on these examples; expect less on others",
             "start": Score.of(start).to_json(),
             "final": Score.of(final).to_json(),
         },
@@ -71,17 +71,60 @@ def build_report(
         "by_label_kind": _table(audit, lambda example: example.label_kind or "unnamed"),
         "edits": [_edit(event) for event in events if isinstance(event, Decided)],
         "proposed": sum(isinstance(event, Proposed) for event in events),
-        "passed_over": sum(isinstance(event, Passed) for event in events),
+        "passed_over": sum(isinstance(event, Skipped) for event in events),
         "curve": _curve(events),
         "spent": _spending(spent, limits, folder),
         "puzzles": _puzzles(folder, [outcome.example for outcome in final]),
     }
 
 
+class AccuracyRow(NamedTuple):
+    """Accuracy with one Library on one part of the data."""
+
+    examples: str
+    """Part of the data."""
+    library: str
+    score: Mapping[str, Any]
+    """As `Score.to_json` writes it."""
+    against: Mapping[str, Any] | None = None
+    """The final Library against this one, as `HeldOutComparison.to_json` writes it; None for no comparison."""
+    note: str = ""
+
+    @property
+    def comparison(self) -> str:
+        """The comparison with the final Library in words, or the note."""
+        if self.against is None:
+            return self.note
+        if self.against["p"] is None:
+            return "no difference" if self.against["n"] else "nothing to compare"
+        return f"{self.against['fixes']} better, {self.against['breaks']} worse, p {self.against['p']:.2g}"
+
+
+def accuracy_rows(report: Mapping[str, Any]) -> list[AccuracyRow]:
+    """Return the rows of the table of accuracies, the held-out test set first."""
+    audit, pool = report["audit"], report["pool"]
+    ensemble = audit["ensemble"]
+    rows = [
+        AccuracyRow("Test set", "final Library", audit["final"]),
+        AccuracyRow("Test set", "starting Library", audit["start"], audit["final_against_start"]),
+    ]
+    if audit["empty"]["n"]:
+        rows.append(AccuracyRow("Test set", "no Library", audit["empty"], audit["final_against_empty"]))
+    if "skipped" not in ensemble:
+        library = f"starting Library, {ensemble['samples']} samples per question"
+        rows.append(AccuracyRow("Test set", library, ensemble, audit["final_against_ensemble"]))
+    note = "edits were chosen on these examples; expect less on others"
+    return [
+        *rows,
+        AccuracyRow("Training", "final Library", pool["final"], note=note),
+        AccuracyRow("Training", "starting Library", pool["start"]),
+    ]
+
+
 def left_out(report: Mapping[str, Any]) -> str:
-    """Say which rows of the data stand neither in the pool nor in the audit, and why; empty when all do."""
-    told = describe_skipped(report.get("skipped_rows", {"n": 0}))  # reports of earlier versions lack it
-    return f"Neither in the pool nor in the audit: {told}" if told else ""
+    """Return which rows of the data were left out, and why; empty if none were."""
+    skipped = describe_skipped(report.get("skipped_rows", {"n": 0}))  # reports of earlier versions lack it
+    return f"Neither in the training examples nor in the test set: {skipped}" if skipped else ""
 
 
 def read_report(folder: Path) -> Json:
@@ -93,9 +136,9 @@ def read_report(folder: Path) -> Json:
     if not (folder / REPORT).exists():
         raise RunError(
             f"{folder.name} has no report, because it is not finished.",
-            next_step=f"See how it stands with: rh runs show {folder}",
+            next_step=f"Show its status with: rh runs show {folder}",
         )
-    remedy = "Remove it and give the command of the run again: it is written anew, and nothing is judged twice."
+    remedy = "Remove it and give the command of the run again, which writes it without judging anything twice."
     try:
         report: Json = read_json(folder / REPORT)
     except DataError as error:
@@ -106,7 +149,7 @@ def read_report(folder: Path) -> Json:
 
 
 def summary(name: str, report: Mapping[str, Any]) -> Json:
-    """The figures of a report by which runs are compared. Accuracies compare only on the same audit examples."""
+    """Return the numbers for comparing runs. Accuracies are comparable only on the same held-out examples."""
     run, audit = report["run"], report["audit"]
     return {
         "name": name,
@@ -124,12 +167,12 @@ def summary(name: str, report: Mapping[str, Any]) -> Json:
 
 
 def same_audit(reports: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether runs put the same examples aside for the audit, so that their accuracies compare."""
+    """Return whether runs held out the same examples, so that their accuracies are comparable."""
     return len({(each["run"]["data"], each["run"]["seed"], each["run"]["audit_share"]) for each in reports}) <= 1
 
 
-def _table(audit: Audit, of: Callable[[Example], str]) -> list[Json]:
-    """Accuracy on the audit per group of examples, with the starting and the final Library."""
+def _table(audit: HeldOutResult, of: Callable[[Example], str]) -> list[Json]:
+    """Return the accuracy on held-out examples per group, with the starting and the final Library."""
     groups: dict[str, tuple[list[Outcome], list[Outcome]]] = defaultdict(lambda: ([], []))
     for side, outcomes in enumerate((audit.start, audit.final)):
         for outcome in outcomes:
@@ -147,7 +190,7 @@ def _edit(event: Decided) -> Json:
 
 
 def _curve(events: Iterable[object]) -> list[Json]:
-    """Accuracy on the pool against judgments spent, after every decision."""
+    """Return the accuracy on the training examples and the judgments spent, after every decision."""
     points: list[Json] = []
     for event in events:
         if isinstance(event, Judged):
@@ -158,8 +201,8 @@ def _curve(events: Iterable[object]) -> list[Json]:
     return points
 
 
-def _spending(spent: Spent, limits: Limits, folder: Path) -> Json:
-    """What was spent. `remembered` counts judgments that a model had answered before, at no cost."""
+def _spending(spent: Spent, limits: SpendingLimits, folder: Path) -> Json:
+    """Return the spending. `remembered` counts cached judgments of a model, at no cost."""
     lines = [line for _, line in read_jsonl(folder / RESULTS)]
     paid = sum(line_usage(line).calls > 0 for line in lines)
     return {
@@ -174,7 +217,7 @@ def _spending(spent: Spent, limits: Limits, folder: Path) -> Json:
 
 
 def _puzzles(folder: Path, examples: Sequence[Example]) -> list[Json]:
-    """Examples of the pool that no version judged right, the most often judged first: perhaps the label is wrong."""
+    """Return the training examples that no version judged right, the most often judged first."""
     known = {example.id: example for example in examples}
     missed = never_right((line for _, line in read_jsonl(folder / RESULTS)), known)
     return [
@@ -194,11 +237,11 @@ def never_right(lines: Iterable[Mapping[str, Any]], ids: Collection[str]) -> lis
     """Find the examples that no version judged right, the most often judged first.
 
     Args:
-        lines: The ledger, or the part of it that is there.
-        ids: The examples that may be spoken of: those of the pool. What the audit holds is nobody's business.
+        lines: Lines of the results file.
+        ids: Ids of the training examples; held-out ones are not listed.
 
     Returns:
-        Id of each, and under how many contexts it was judged.
+        Id of each, and in how many contexts it was judged.
     """
     contexts: dict[str, dict[str, float]] = defaultdict(dict)
     for line in lines:

@@ -1,57 +1,60 @@
-"""The report of an evolution as one page of HTML; see `runs.page`."""
+"""The report of an evolution as sections, and as one page of HTML."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from rewardharness.evolution.report import left_out
-from rewardharness.runs.page import page, section, table, text
-from rewardharness.schema import Json
+from rewardharness.evolution.report import AccuracyRow, accuracy_rows, left_out
+from rewardharness.judging.identity import JudgeIdentity
+from rewardharness.report import Block, Mark, Report, Section, Steps, Table, Text
+from rewardharness.report_html import render_html
 
 PAGE = "report.html"
 
 DETECTABLE = 0.05
 """P-value up to which a difference between two Libraries is called one."""
 
-WIDTH, HEIGHT, EDGE = 640, 240, 36
-"""Size of the chart and the margin around it, in pixels."""
-
 
 def report_page(report: Mapping[str, Any]) -> str:
-    """Write a report as HTML.
+    """Return the report as an HTML page.
 
     Args:
         report: As `report.build_report` makes it.
     """
-    run, audit = report["run"], report["audit"]
-    body = [
-        f"<h1>Evolution on {text(run['data_name'])}</h1>",
-        f'<p class="soft">Judge {text(run["judge"])}, {text(run["protocol"])}. Orchestrator '
-        f"{text(run['orchestrator'])}. Schedule {text(run['schedule']['name'])}, seed {text(run['seed'])}. "
-        f"The search ended because {text(report['ending'])}.</p>",
-        f"<p><strong>{text(headline(report))}</strong></p>",
-        section("Accuracy", _accuracies(report)),
-        section("On the way", _chart(report["curve"])),
-        section("By kind of edit (audit)", _groups(report["by_category"])),
-        section("By kind of label (audit)", _groups(report["by_label_kind"])),
-        section("Regression set", _groups(regression_rows(report))),
-        section("Edits", _edits(report["edits"])),
-        section("What it cost", _spending(report)),
-        section("Examples that no version judged right", _puzzles(report["puzzles"])),
-    ]
-    title = f"Evolution on {run['data_name']}: {_share(audit['final'])}"
-    return page(title, body)
+    title = f"Evolution on {report['run']['data_name']}: {_share(report['audit']['final'])}"
+    return render_html(report_sections(report), title)
+
+
+def report_sections(report: Mapping[str, Any]) -> Report:
+    """Return the report as sections.
+
+    Args:
+        report: As `report.build_report` makes it.
+    """
+    regression, puzzles = _groups(regression_rows(report)), _puzzles(report["puzzles"])
+    return Report(
+        f"Evolution on {report['run']['data_name']}",
+        (
+            Section("summary", "", _summary(report)),
+            Section("accuracy", "Accuracy", _accuracies(report)),
+            Section("curve", "Accuracy during the search", _curve(report["curve"]), detail=True),
+            Section("categories", "By kind of edit (test set)", _groups(report["by_category"])),
+            Section("label_kinds", "By kind of label (test set)", _groups(report["by_label_kind"]), detail=True),
+            Section("regression", "Regression set", regression),
+            Section("edits", "Edits", _edits(report["edits"]), "No edit was tested.", detail=True),
+            Section("cost", "Cost", (_spending(report),)),
+            Section("puzzles", "Examples that no version judged correctly", puzzles, detail=True),
+        ),
+    )
 
 
 def headline(report: Mapping[str, Any]) -> str:
-    """Say in one sentence what came of a run, on the audit."""
+    """Return the result of a run on held-out examples in one sentence."""
     audit = report["audit"]
     final, start, test = audit["final"], audit["start"], audit["final_against_start"]
     if not audit["n"]:
-        return (
-            "Nothing was put aside for an audit, so nothing is known of examples beside those that were learned from."
-        )
+        return "No examples were held out, so the accuracy on other examples is unknown."
     if final["accuracy"] is None:
-        return f"None of the {audit['n']} audit examples was judged."
+        return f"None of the {audit['n']} held-out examples was judged."
     library = report["library"]
     tried = library.get("tried_id", library["final_id"])
     judged = sorted({start["judged"], final["judged"]})
@@ -78,126 +81,108 @@ def headline(report: Mapping[str, Any]) -> str:
 
 
 def regression_rows(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The regression set by kind of fault, with all of it last; nothing where it was not judged."""
+    """Return the regression set by kind of fault, with the total last; empty if it was not judged."""
     found = report.get("regression")
     return [*found["kinds"], {**found, "name": "all"}] if found and found["n"] else []
 
 
-def _accuracies(report: Mapping[str, Any]) -> str:
-    pool, audit = report["pool"], report["audit"]
-    ensemble = audit["ensemble"]
-    rows = [
-        ["Audit", "final Library", *_score(audit["final"]), ""],
-        ["Audit", "starting Library", *_score(audit["start"]), _test(audit["final_against_start"])],
-    ]
-    if audit["empty"]["n"]:
-        rows.append(["Audit", "no Library", *_score(audit["empty"]), _test(audit["final_against_empty"])])
-    if "skipped" in ensemble:
-        rows.append(["Audit", f"self-ensembling: {ensemble['skipped']}", "", "", ""])
-    else:
-        what = f"starting Library, every question asked {ensemble['samples']} times"
-        rows.append(["Audit", what, *_score(ensemble), _test(audit["final_against_ensemble"])])
-    rows += [
-        ["Pool", "final Library", *_score(pool["final"]), pool["note"]],
-        ["Pool", "starting Library", *_score(pool["start"]), ""],
-    ]
-    said = left_out(report)
-    return table(("examples", "with", "judged", "accuracy [95 %]", "final against it"), rows) + (
-        f"<p>{text(said)}</p>" if said else ""
+def _summary(report: Mapping[str, Any]) -> tuple[Text, ...]:
+    run = report["run"]
+    identity = JudgeIdentity(run["judge"], run["judge_revision"], run["protocol"], report["library"]["final_id"])
+    accepted = sum(edit["evidence"]["decision"] == "accept" for edit in report["edits"])
+    skipped = f", {report['passed_over']} proposals skipped" if report["passed_over"] else ""
+    about = (
+        f"{identity}. Orchestrator {run['orchestrator']}. Schedule {run['schedule']['name']}, seed {run['seed']}. "
+        f"{accepted} of {len(report['edits'])} tested edits accepted{skipped}. "
+        f"The search ended because {report['ending']}."
     )
+    return Text((headline(report),), "headline"), Text((about,))
 
 
-def _chart(points: Sequence[Mapping[str, Any]]) -> str:
-    """Accuracy on the pool against judgments, as a line with steps."""
-    known = [point for point in points if point["accuracy"] is not None]
-    if len(known) < 2:
-        return ""
-    right = max(point["judgments"] for point in known) or 1
-    low = min(point["accuracy"] for point in known)
-    high = max(point["accuracy"] for point in known)
-    low, high = max(0.0, low - 0.05), min(1.0, high + 0.05)
-
-    def place(point: Mapping[str, Any]) -> tuple[float, float]:
-        across = EDGE + (WIDTH - 2 * EDGE) * point["judgments"] / right
-        up = HEIGHT - EDGE - (HEIGHT - 2 * EDGE) * (point["accuracy"] - low) / ((high - low) or 1)
-        return round(across, 1), round(up, 1)
-
-    path, marks = "", ""
-    version = -1
-    for point in known:
-        x, y = place(point)
-        path += f"H{x}V{y}" if path else f"M{x} {y}"
-        if point["version"] != version:
-            version = point["version"]
-            marks += f'<circle cx="{x}" cy="{y}" r="3.5" fill="var(--mark)"/>'
-    path += f"H{WIDTH - EDGE}"
-    bottom = HEIGHT - EDGE
-    return (
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="Accuracy on the pool against judgments spent">'
-        f'<path d="M{EDGE} {EDGE}V{bottom}H{WIDTH - EDGE}" fill="none" stroke="var(--line)"/>'
-        f'<path d="{path}" fill="none" stroke="var(--mark)" stroke-width="2"/>{marks}'
-        f'<text x="2" y="{EDGE + 4}">{high:.0%}</text><text x="2" y="{bottom + 4}">{low:.0%}</text>'
-        f'<text x="{EDGE}" y="{HEIGHT - 10}">0</text>'
-        f'<text x="{WIDTH - EDGE}" y="{HEIGHT - 10}" text-anchor="end">{right} judgments</text></svg>'
-        '<p class="soft">Accuracy on the pool; a dot is a new champion.</p>'
+def _accuracies(report: Mapping[str, Any]) -> tuple[Block, ...]:
+    rows = tuple(
+        (
+            f"{row.examples}: {row.library}",
+            f"{row.score['judged']} of {row.score['n']}",
+            _share(row.score),
+            _against(row),
+        )
+        for row in accuracy_rows(report)
     )
+    ensemble = report["audit"]["ensemble"]
+    notes = [f"Self-ensembling: {ensemble['skipped']}."] if "skipped" in ensemble else []
+    notes += filter(None, [left_out(report)])
+    head = ("Examples and Library", "Judged", "Accuracy [95% CI]", "Final Library against it")
+    return (Table(head, rows, kind="audit"), *((Text(tuple(notes)),) if notes else ()))
 
 
-def _groups(groups: Iterable[Mapping[str, Any]]) -> str:
-    rows = [
-        [text(each["name"]), str(each["final"]["n"]), _share(each["start"]), _share(each["final"])] for each in groups
-    ]
-    return table(("", "n", "starting Library", "final Library"), rows, escaped=True) if rows else ""
+def _curve(points: Sequence[Mapping[str, Any]]) -> tuple[Steps, ...]:
+    """Return accuracy on the training examples against judgments; a dot is a new version of the Library."""
+    judged = [point for point in points if point["accuracy"] is not None]
+    if len(judged) < 2:
+        return ()
+    versions = [None, *(point["version"] for point in judged)]
+    marks = frozenset(number for number in range(len(judged)) if versions[number] != versions[number + 1])
+    title = "Accuracy on the training examples against judgments"
+    steps = tuple((point["judgments"], point["accuracy"]) for point in judged)
+    return (Steps(title, "judgments", steps, marks, "Accuracy on the training examples; a dot is an accepted edit."),)
 
 
-def _edits(edits: Sequence[Mapping[str, Any]]) -> str:
+def _groups(groups: Iterable[Mapping[str, Any]]) -> tuple[Table, ...]:
+    rows = tuple(
+        (
+            group["name"],
+            f"{group['final']['judged']} of {group['final']['n']}",
+            _share(group["start"]),
+            _share(group["final"]),
+        )
+        for group in groups
+    )
+    head = ("Examples", "Judged", "Starting Library [95% CI]", "Final Library [95% CI]")
+    return (Table(head, rows),) if rows else ()
+
+
+def _edits(edits: Sequence[Mapping[str, Any]]) -> tuple[Table, ...]:
     rows = []
     for edit in edits:
         evidence = edit["evidence"]
-        kept = evidence["decision"] == "accept"
-        word = '<span class="kept">kept</span>' if kept else '<span class="sent-back">sent back</span>'
+        accepted = evidence["decision"] == "accept"
         p = "" if evidence["p_value"] is None else f", p {evidence['p_value']:.2g}"
-        counts = f"{evidence['fixes']} fixed, {evidence['breaks']} broken, {evidence['ties']} as before{p}"
-        about = [f"{text(counts)}; {evidence['calls']} of {evidence['affected']} judged"]
-        for name, label in (("cited", "cites"), ("fixed", "fixed"), ("broken", "broken")):
-            ids = edit["cited"] if name == "cited" else evidence[name]
-            about += [f"{label}: {text(', '.join(ids))}"] if ids else []
-        what = f"{text(edit['operator'])} {text(', '.join(edit['names']))}"
-        said = f'{text(edit["statement"])}<br><span class="soft">{text(evidence["reason"])}</span>'
-        rows.append([word, what, said, "<br>".join(about)])
-    return table(("", "edit", "why", "evidence"), rows, escaped=True) if rows else "<p>Nothing was proposed.</p>"
+        counts = f"{evidence['fixes']} fixed, {evidence['breaks']} broken, {evidence['ties']} unchanged{p}"
+        lines = [f"{counts}; {evidence['calls']} of {evidence['affected']} judged"]
+        for name, ids in (("cites", edit["cited"]), ("fixed", evidence["fixed"]), ("broken", evidence["broken"])):
+            lines += [f"{name}: {', '.join(ids)}"] if ids else []
+        rows.append(
+            (
+                f"{edit['operator']} {', '.join(edit['names'])}",
+                Mark("accepted" if accepted else "rejected", accepted),
+                f"{edit['statement']}\n{evidence['reason']}",
+                "\n".join(lines),
+            )
+        )
+    return (Table(("Edit", "Decision", "Reason", "Evidence"), tuple(rows)),) if rows else ()
 
 
-def _spending(report: Mapping[str, Any]) -> str:
+def _spending(report: Mapping[str, Any]) -> Table:
     spent = report["spent"]
-    money = "not known (no prices given)" if spent["money"] is None else f"{spent['money']:.4f}"
+    sums = [spent["judge"][name] + spent["orchestrator"][name] for name in ("input_tokens", "output_tokens")]
     rows = [
-        ["judgments of the search", f"{spent['judgments']:,}"],
-        ["requests to the judge's model", f"{spent['judge']['calls']:,}"],
-        ["requests to the Orchestrator's model", f"{spent['orchestrator']['calls']:,}"],
-        ["tokens in / out", _tokens(spent)],
-        ["seconds", f"{spent['seconds']:,.0f}"],
-        ["money", money],
+        ("Judgments of the search", f"{spent['judgments']:,}"),
+        ("Requests to the model of the judge", f"{spent['judge']['calls']:,}"),
+        ("Requests to the model of the Orchestrator", f"{spent['orchestrator']['calls']:,}"),
+        ("Tokens in / out", f"{sums[0]:,} / {sums[1]:,}"),
+        ("Seconds", f"{spent['seconds']:,.0f}"),
+        ("Money", "unknown (no prices given)" if spent["money"] is None else f"{spent['money']:.4f}"),
     ]
     if spent["remembered"] is not None:
-        rows.append(["judgments that were remembered, at no cost", f"{spent['remembered']:,}"])
-    return table(("", ""), rows)
+        rows.append(("Judgments from the cache", f"{spent['remembered']:,}"))
+    return Table(("Item", "Amount"), tuple(rows))
 
 
-def _tokens(spent: Mapping[str, Any]) -> str:
-    sums = [spent["judge"][name] + spent["orchestrator"][name] for name in ("input_tokens", "output_tokens")]
-    return f"{sums[0]:,} / {sums[1]:,}"
-
-
-def _puzzles(puzzles: Sequence[Mapping[str, Any]]) -> str:
-    if not puzzles:
-        return ""
-    rows = [[each["id"], each["instruction"], str(each["label"]), str(each["versions"])] for each in puzzles]
-    return "<p>Perhaps their labels are wrong.</p>\n" + table(("id", "instruction", "label", "times judged"), rows)
-
-
-def _score(score: Json) -> list[str]:
-    return [f"{score['judged']} of {score['n']}", _share(score)]
+def _puzzles(puzzles: Sequence[Mapping[str, Any]]) -> tuple[Block, ...]:
+    rows = tuple((each["id"], each["instruction"], str(each["label"]), str(each["versions"])) for each in puzzles)
+    table = Table(("Example", "Instruction", "Label", "Times judged"), rows)
+    return (Text(("Their labels may be wrong.",)), table) if rows else ()
 
 
 def _share(score: Mapping[str, Any]) -> str:
@@ -207,9 +192,8 @@ def _share(score: Mapping[str, Any]) -> str:
     return f"{score['accuracy']:.1%} [{low:.1%}, {high:.1%}]"
 
 
-def _test(test: Mapping[str, Any]) -> str:
-    if not test["n"]:
-        return "nothing to compare"
-    p = "" if test["p"] is None else f", exact p {test['p']:.3g}"
-    low, high = test["interval"]
-    return f"{test['gain']:+.1%} [{low:+.1%}, {high:+.1%}]: {test['fixes']} better, {test['breaks']} worse{p}"
+def _against(row: AccuracyRow) -> str:
+    if row.against is None or row.against["gain"] is None:
+        return row.comparison
+    low, high = row.against["interval"]
+    return f"{row.against['gain']:+.1%} [{low:+.1%}, {high:+.1%}]: {row.comparison}"

@@ -1,7 +1,6 @@
-"""What the shape of a Library suggests: Skills that could be one, and Skills that should be two.
+"""Findings about the structure of a Library: Skills that could be merged, and Skills that should be split.
 
-Findings about misses never ask for a merge, since nothing is missed because two Skills say the same; and a Skill that
-does well on one kind of edit and badly on another shows in no single miss. Both are counted here, by rules.
+Findings about failures show neither redundant Skills nor Skills that suit only one kind of edit. Rules find both here.
 """
 
 from collections import Counter, defaultdict
@@ -35,7 +34,7 @@ class Overlap:
 
     @property
     def found(self) -> bool:
-        """Whether it is worth speaking of."""
+        """Whether the Skills overlap enough for a finding."""
         return bool(self.measures) or self.alike >= ALIKE
 
 
@@ -51,9 +50,9 @@ def overlap(first: Entry, second: Entry) -> Overlap:
 
 
 def shape_findings(view: View) -> tuple[Finding, ...]:
-    """State what could be merged and what could be split: overlaps first, then Skills that suit one kind alone.
+    """Find Skills to merge and Skills to split, in this order, without those of rejected edits.
 
-    What was tried before is not stated again. Each cites at most `MAX_CITED` examples.
+    Each finding cites at most `MAX_CITED` examples.
     """
     consulted: dict[str, list[Outcome]] = defaultdict(list)
     for outcome in view.outcomes:

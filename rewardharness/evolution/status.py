@@ -1,4 +1,4 @@
-"""How a run stands, for whoever looks on from outside: read from its folder alone."""
+"""The status of a run, read from its folder."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,53 +11,53 @@ from rewardharness.evolution.events import (
     Event,
     Finished,
     Judged,
+    Paused,
     PhaseBegan,
-    Rested,
     Started,
     read_events,
 )
-from rewardharness.evolution.progress import Progress, read_progress
+from rewardharness.evolution.progress import RunProgress, read_progress
 from rewardharness.files import read_jsonl
 from rewardharness.runs.store import RESULTS, is_running, read_manifest
 
 Condition = Literal["running", "finished", "stopped", "paused", "interrupted"]
-"""`stopped`: somebody asked for an end; `paused`: trouble, see the reason; `interrupted`: the process ended without a
-word, as after `kill -9`. All three go on with the same command."""
+"""`stopped`: on request; `paused`: after an error; `interrupted`: the process ended without cleanup (`kill -9`).
+The same command resumes all three."""
 
 
 @dataclass(frozen=True)
 class Status:
-    """How a run stands."""
+    """Status of a run."""
 
     folder: Path
     manifest: dict[str, Any]
     condition: Condition
     reason: str = ""
-    """Why it ended or rests; empty while it runs."""
+    """Why it ended or is paused; empty while it runs."""
     next_step: str = ""
-    """What to do about it."""
+    """What to do next."""
     phase: str = "skills"
     tried: int = 0
-    """Edits that a gate decided on."""
+    """Number of tested edits."""
     kept: int = 0
     judgments: int = 0
     version: int = 0
     """Number of the champion."""
     start_accuracy: float | None = None
-    """Of the starting Library on the pool."""
+    """Accuracy of the starting Library on the training examples."""
     pool_accuracy: float | None = None
     audit: Mapping[str, Any] | None = None
-    """The final Library on the audit, as `Score.to_json` writes it; None before the end."""
+    """Score of the final Library on held-out examples, as `Score.to_json` writes it; None before the end."""
     audit_start: Mapping[str, Any] | None = None
-    """The same for the starting Library."""
-    progress: Progress | None = None
-    """How far the phase that is under way has come; None where nothing is."""
+    """Score of the starting Library."""
+    progress: RunProgress | None = None
+    """Progress of the current phase; None if the run is not running."""
     headline: str = ""
-    """What came of the run, in a sentence; empty before the end."""
+    """The result in one sentence; empty before the end."""
 
 
 def read_status(folder: Path) -> Status:
-    """Read how a run stands.
+    """Read the status of a run.
 
     Raises:
         RunError: If the folder holds no run.
@@ -65,17 +65,17 @@ def read_status(folder: Path) -> Status:
     status = status_of(folder, read_manifest(folder), read_events(folder))
     if status.judgments:
         return status
-    # No event tells them before the pool is judged.
+    # There is no event with this number before the training examples are judged.
     return replace(status, judgments=sum(1 for _ in read_jsonl(folder / RESULTS)))
 
 
 def status_of(folder: Path, manifest: dict[str, Any], events: Sequence[Event]) -> Status:
-    """Say how a run stands whose manifest and events are read already; whether it runs is looked up.
+    """Return the status of a run whose manifest and events are read already.
 
     Args:
-        folder: The run folder.
-        manifest: What it is about.
-        events: What came to pass, as `read_events` reads it.
+        folder: The run folder, to see whether it runs.
+        manifest: Its manifest.
+        events: Its events, as `read_events` returns them.
     """
     condition, reason, next_step = _condition(folder, events)
     decided = [event for event in events if isinstance(event, Decided)]
@@ -105,18 +105,18 @@ def status_of(folder: Path, manifest: dict[str, Any], events: Sequence[Event]) -
 
 
 def _audited(finished: Finished) -> Mapping[str, Any]:
-    told = {"accuracy": finished.audit_accuracy, "interval": None, "n": None, "judged": None}  # by earlier versions
-    return finished.audit if finished.audit is not None else told
+    earlier = {"accuracy": finished.audit_accuracy, "interval": None, "n": None, "judged": None}  # by earlier versions
+    return finished.audit if finished.audit is not None else earlier
 
 
 def spent_by(events: Sequence[Event]) -> Mapping[str, Any]:
-    """What the search has spent as far as its events tell, as `Spent.to_json` writes it; nothing before a decision."""
-    told = [event.spent for event in events if isinstance(event, Decided | Concluding | Finished) and event.spent]
-    return told[-1] if told else {}
+    """Return the latest spending of a run's events, as `Spent.to_json` writes it; empty before a decision."""
+    spent = [event.spent for event in events if isinstance(event, Decided | Concluding | Finished) and event.spent]
+    return spent[-1] if spent else {}
 
 
 def is_evolution(folder: Path) -> bool:
-    """Whether a run folder holds an evolution, and not another kind of run."""
+    """Return whether a run folder holds an evolution."""
     return read_manifest(folder).get("command") == "evolve"
 
 
@@ -126,6 +126,6 @@ def _condition(folder: Path, events: Sequence[Event]) -> tuple[Condition, str, s
         return "finished", last.reason, ""
     if is_running(folder):
         return "running", "", ""
-    if isinstance(last, Rested):
+    if isinstance(last, Paused):
         return ("stopped" if last.kind == "stopped" else "paused"), last.reason, last.next_step
-    return "interrupted", "The process ended without a word.", "The same command goes on."
+    return "interrupted", "The process ended without cleanup.", "The same command resumes the run."

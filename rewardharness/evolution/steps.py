@@ -1,4 +1,4 @@
-"""What schedules are made of: asking for proposals, trying one, keeping it."""
+"""The parts of schedules: asking for proposals, accepting them, and recording what happens."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -7,14 +7,14 @@ from functools import cached_property
 
 from rewardharness.data.source import split
 from rewardharness.errors import LibraryError
-from rewardharness.evolution.bench import Bench
 from rewardharness.evolution.checkpoint import change_json
-from rewardharness.evolution.events import Decided, Emit, Event, Found, OrchestratorFailed, Passed, Proposed
+from rewardharness.evolution.evaluator import Evaluator
+from rewardharness.evolution.events import Decided, Emit, Found, OrchestratorFailed, Proposed, Skipped
 from rewardharness.evolution.gate import EXACT, Evidence, Noise
 from rewardharness.evolution.proposal import Observe, Orchestrator, Outcome, Proposal, View, wording
-from rewardharness.evolution.replies import FORGETFUL, Replies
-from rewardharness.evolution.state import Pending, State, chance
-from rewardharness.evolution.stop import Paused
+from rewardharness.evolution.replies import UNSAVED_REPLIES, Replies
+from rewardharness.evolution.state import Pending, State, seed_of
+from rewardharness.evolution.stop import RunPaused
 from rewardharness.library.diff import diff_libraries
 from rewardharness.library.entry import Entry
 from rewardharness.library.store import Library
@@ -22,29 +22,29 @@ from rewardharness.models.base import ModelError
 from rewardharness.schema import Example, Json
 
 EVIDENCE_SHARE = 0.6
-"""Share of the pool that counts as evidence; proposals are written from the rest."""
+"""Share of the training examples that count as evidence; proposals are written from the rest."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """Everything that steps need beside the state."""
+    """Everything that steps need besides the state."""
 
-    bench: Bench
+    evaluator: Evaluator
     orchestrator: Orchestrator
     pool: tuple[Example, ...]
-    """Labelled examples to learn from. The audit is not among them."""
+    """The training examples."""
     observe: Observe
     measures: tuple[str, ...]
     """Names of the measures that criteria and Tools may use."""
     seed: int = 0
-    emit: Emit | None = None
-    """Takes events; None where nobody listens."""
+    emit: Emit = lambda event: None
+    """Receives events."""
     setting: Mapping[str, str] = field(default_factory=dict)
-    """What the lineage says of every edit: on which `data`, of which digest, and by which `judge` it was tried."""
-    replies: Replies = FORGETFUL
-    """Keeps what the Orchestrator's model says."""
-    aside: Callable[[str, int], AbstractContextManager[None]] = lambda phase, total: nullcontext()
-    """Counts a phase within the search; see `Meter.aside`."""
+    """Fields of every line of the lineage: `data`, `data_digest` and `judge`."""
+    replies: Replies = UNSAVED_REPLIES
+    """Saves the replies of the Orchestrator's model."""
+    subphase: Callable[[str, int], AbstractContextManager[None]] = lambda phase, total: nullcontext()
+    """Counts a phase within the search; see `Meter.subphase`."""
 
     @cached_property
     def sides(self) -> tuple[tuple[Example, ...], tuple[Example, ...]]:
@@ -53,58 +53,54 @@ class Run:
 
     @property
     def noise(self) -> Noise:
-        """How the judge's answers are weighed."""
-        return Noise() if self.bench.noisy else EXACT
-
-    def tell(self, make: Callable[[], Event]) -> None:
-        """Emit an event, which is only made if somebody listens."""
-        if self.emit is not None:
-            self.emit(make())
+        """How the judge's answers are weighted."""
+        return Noise() if self.evaluator.noisy else EXACT
 
 
-def ask(run: Run, state: State, outcomes: Sequence[Outcome], limit: int) -> tuple[State, list[Proposal], bool]:
+def request_proposals(
+    run: Run, state: State, outcomes: Sequence[Outcome], limit: int
+) -> tuple[State, list[Proposal], bool]:
     """Ask the Orchestrator for a round of proposals.
 
     Returns:
         The state with the round counted and its findings; the proposals that fit the champion; and whether another
-        round may bring more although this one brought none, because something was said that was of no use.
+        round may bring more.
 
     Raises:
-        Paused: If its model gives no answer, for good or twice in a row.
+        RunPaused: If its model gives no answer, permanently or twice in a row.
     """
     view = view_of(run, state, outcomes, limit)
     asked = replace(state, round=state.round + 1)
     try:
-        with run.aside("proposals", len(view.outcomes)):
+        with run.subphase("proposals", len(view.outcomes)):
             proposals = list(run.orchestrator.propose(view))[:limit]
     except ModelError as error:
-        code, message = error.code, error.message
-        run.tell(lambda: OrchestratorFailed(code, message, step=state.step))
+        run.emit(OrchestratorFailed(error.code, error.message, step=state.step))
         if not error.retryable or state.silent:
-            raise Paused(
-                f"The Orchestrator {run.orchestrator.name} gives no answer ({code}). {message}",
+            raise RunPaused(
+                f"The Orchestrator {run.orchestrator.name} gives no answer ({error.code}). {error.message}",
                 next_step=f"{error.next_step} Then give the same command again.".strip(),
                 kind="orchestrator",
             ) from error
         return replace(asked, silent=state.silent + 1, idle=state.idle + 1), [], True
-    found = tuple(run.orchestrator.findings)
-    if found:
-        run.tell(lambda: Found(tuple(each.__dict__ for each in found), step=state.step))
-    for each in run.orchestrator.dropped:
-        _pass(run, state, each.excerpt, each.problem)
-    said = bool(proposals or run.orchestrator.dropped)
-    return replace(asked, silent=0, findings=found or state.findings), _fitting(run, state, proposals), said
+    findings = tuple(run.orchestrator.findings)
+    if findings:
+        run.emit(Found(tuple(finding.__dict__ for finding in findings), step=state.step))
+    for dropped in run.orchestrator.dropped:
+        run.emit(Skipped(dropped.excerpt, dropped.problem, step=state.step))
+    replied = bool(proposals or run.orchestrator.dropped)
+    return replace(asked, silent=0, findings=findings or state.findings), _fitting(run, state, proposals), replied
 
 
 def view_of(run: Run, state: State, outcomes: Sequence[Outcome], limit: int) -> View:
-    """What the Orchestrator gets to see."""
+    """Return what the Orchestrator sees."""
     return View(
         library=state.library,
         outcomes=tuple(outcomes),
         observe=run.observe,
         known_measures=run.measures,
         phase=state.phase,
-        seed=chance(run.seed, "round", state.round),
+        seed=seed_of(run.seed, "round", state.round),
         rejected=state.rejected,
         findings=state.findings,
         limit=limit,
@@ -112,33 +108,43 @@ def view_of(run: Run, state: State, outcomes: Sequence[Outcome], limit: int) -> 
     )
 
 
-def announce(run: Run, state: State, proposal: Proposal, after: Library) -> None:
-    """Emit what is going to be tried."""
-    run.tell(
-        lambda: Proposed(
-            proposal.signature,
-            proposal.operator,
-            proposal.names,
-            proposal.statement,
-            proposal.cited,
-            proposal.source,
-            diff_libraries(state.library, after).to_json(),
-            step=state.step,
-        )
-    )
+def emit_proposed(run: Run, state: State, proposal: Proposal, after: Library) -> None:
+    """Emit that an edit was proposed."""
+    diff = diff_libraries(state.library, after).to_json()
+    run.emit(Proposed(*_edit(proposal), diff, step=state.step))
 
 
-def keep(run: Run, state: State, proposal: Proposal, outcomes: Mapping[str, Outcome], evidence: Evidence) -> State:
+def emit_decided(run: Run, state: State, proposal: Proposal, evidence: Evidence) -> None:
+    """Emit a decision.
+
+    Args:
+        run: The run.
+        state: The state after the decision, with the step that it was made in.
+        proposal: The edit.
+        evidence: The evidence of the decision.
+    """
+    changes = tuple(change_json(change) for change in proposal.changes)
+    members = tuple(member.signature for member in proposal.members)
+    after = (state.accuracy, state.library.id, state.version, run.evaluator.spent.to_json())
+    run.emit(Decided(*_edit(proposal), evidence.to_json(), *after, changes, members, step=state.step))
+
+
+def skip(run: Run, state: State, proposal: Proposal, reason: str) -> None:
+    """Emit that a proposal was skipped before anything was judged."""
+    run.emit(Skipped(proposal.statement, reason, step=state.step))
+
+
+def accept(run: Run, state: State, proposal: Proposal, outcomes: Mapping[str, Outcome], evidence: Evidence) -> State:
     """Make an edited Library the champion, with a line in its lineage for each proposal of a bundle.
 
     Args:
         run: The run.
-        state: Before the edit.
+        state: The state before the edit.
         proposal: The edit.
-        outcomes: What was judged with it, by example id.
-        evidence: Why it is kept.
+        outcomes: The outcomes with the edit, by example id.
+        evidence: The evidence of the decision.
     """
-    judged = state.judged(outcomes, run.noise, kept=True)
+    judged = state.judged(outcomes, run.noise, accepted=True)
     n = sum(outcome.judged for outcome in judged.outcomes.values())
     on_pool = {"n": n, "before": state.accuracy, "after": judged.accuracy}
     members, library = proposal.members or (proposal,), state.library
@@ -155,22 +161,22 @@ def keep(run: Run, state: State, proposal: Proposal, outcomes: Mapping[str, Outc
 
 
 def new_lines(before: Library, after: Library) -> dict[str, list[str]]:
-    """Lines that an edit brought into the wording of a Library, by entry; those that only moved are not new.
+    """Return the lines that an edit added to the wording of a Library, by entry; moved lines are not new.
 
-    With them a lineage tells for every sentence which edit brought it, and so which examples caused it.
+    They connect every sentence of a Library with the edit that added it, and so with the examples that motivated it.
     """
-    known = {line for entry in before.entries for line in _lines(entry)}
-    found = {entry.name: [line for line in _lines(entry) if line not in known] for entry in after.entries}
-    return {name: lines for name, lines in found.items() if lines}
 
+    def lines(entry: Entry) -> list[str]:
+        return [line.strip() for line in wording(entry).split("\n") if line.strip()]
 
-def _lines(entry: Entry) -> list[str]:
-    return [line.strip() for line in wording(entry).split("\n") if line.strip()]
+    old = {line for entry in before.entries for line in lines(entry)}
+    new = {entry.name: [line for line in lines(entry) if line not in old] for entry in after.entries}
+    return {name: added for name, added in new.items() if added}
 
 
 def lineage(run: Run, proposal: Proposal, evidence: Evidence) -> Json:
-    """What the lineage says of an edit: what was done, why, and on what evidence."""
-    counts = ("policy", "reason", "fixes", "breaks", "ties", "failed", "unsteady", "judged", "affected", "p_value")
+    """Return the fields of an edit in the lineage: what was done, why, and on what evidence."""
+    numbers = ("policy", "reason", "fixes", "breaks", "ties", "failed", "unsteady", "judged", "affected", "p_value")
     return {
         "operator": proposal.operator,
         "entries": list(proposal.names),
@@ -179,49 +185,15 @@ def lineage(run: Run, proposal: Proposal, evidence: Evidence) -> Json:
         "cited": list(proposal.cited),
         **run.setting,
         "evidence": {
-            **{name: getattr(evidence, name) for name in counts},
+            **{name: getattr(evidence, name) for name in numbers},
             "fixed": list(evidence.fixed),
             "broken": list(evidence.broken),
         },
     }
 
 
-def decided(run: Run, state: State, proposal: Proposal, evidence: Evidence) -> None:
-    """Emit a decision.
-
-    Args:
-        run: The run.
-        state: After the decision, with the step that it was made in.
-        proposal: What was decided on.
-        evidence: What decided.
-    """
-    run.tell(
-        lambda: Decided(
-            proposal.signature,
-            proposal.operator,
-            proposal.names,
-            proposal.statement,
-            proposal.cited,
-            proposal.source,
-            evidence.to_json(),
-            state.accuracy,
-            state.library.id,
-            state.version,
-            run.bench.spent.to_json(),
-            tuple(change_json(change) for change in proposal.changes),
-            tuple(each.signature for each in proposal.members),
-            step=state.step,
-        )
-    )
-
-
-def passed(run: Run, state: State, proposal: Proposal, reason: str) -> None:
-    """Emit that a proposal was passed over before anything was judged."""
-    _pass(run, state, proposal.statement, reason)
-
-
-def together(proposals: Sequence[Proposal]) -> Proposal:
-    """Several proposals as one bundle; a single one stays as it is."""
+def bundle_of(proposals: Sequence[Proposal]) -> Proposal:
+    """Return several proposals as one bundle; a single one unchanged."""
     if len(proposals) == 1:
         return proposals[0]
     changes = tuple(change for proposal in proposals for change in proposal.changes)
@@ -230,29 +202,30 @@ def together(proposals: Sequence[Proposal]) -> Proposal:
     return Proposal("bundle", changes, statement, cited, proposals[0].source, members=tuple(proposals))
 
 
-def pend(proposals: Sequence[Proposal], library: Library) -> tuple[Pending, ...]:
-    """Let proposals wait for their turn."""
+def pending_of(proposals: Sequence[Proposal], library: Library) -> tuple[Pending, ...]:
+    """Return proposals that wait for their test."""
     return tuple(Pending.of(proposal, library) for proposal in proposals)
 
 
 def _fitting(run: Run, state: State, proposals: Sequence[Proposal]) -> list[Proposal]:
-    """Proposals that can be applied to the champion, each once, without those that were tried before."""
+    """Return the proposals that apply to the champion, each once, without those that were tried before."""
     seen = {tried.signature for tried in state.rejected}
     fitting: list[Proposal] = []
     for proposal in proposals:
         if proposal.signature in seen:
-            passed(run, state, proposal, "The same edit was tried before.")
+            skip(run, state, proposal, "The same edit was tried before.")
             continue
         seen.add(proposal.signature)
         try:
             after = proposal.applied_to(state.library)
         except LibraryError as error:
-            passed(run, state, proposal, error.message)
+            skip(run, state, proposal, error.message)
             continue
         fitting.append(proposal)
-        announce(run, state, proposal, after)
+        emit_proposed(run, state, proposal, after)
     return fitting
 
 
-def _pass(run: Run, state: State, what: str, reason: str) -> None:
-    run.tell(lambda: Passed(what, reason, step=state.step))
+def _edit(proposal: Proposal) -> tuple[str, str, tuple[str, ...], str, tuple[str, ...], str]:
+    """Return the fields that events about an edit share."""
+    return proposal.signature, proposal.operator, proposal.names, proposal.statement, proposal.cited, proposal.source

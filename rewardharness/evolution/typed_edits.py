@@ -20,7 +20,7 @@ _TEXTS = ("description", "body", "system_prompt", "measure")
 
 
 class EditError(ValueError):
-    """An edit that cannot be read. The message is a sentence that can be told to the model."""
+    """An edit that cannot be read. The message is for the model."""
 
 
 def changes_of(operator: Operator, value: Mapping[str, Any], view: View, why: str) -> tuple[Change, ...]:

@@ -1,8 +1,8 @@
-"""Reads what a model wrote: which block of the chain grammar it is, and what an answer says.
+"""Parser of model replies: blocks of the chain grammar, and answers.
 
-Tolerant of form, strict about substance: a fence, a lower-case letter or an answer's missing closing tag is forgiven;
-a score that is out of range, a word where a number belongs, two answers that differ, or a draft within reasoning that
-has not ended are not. Nothing is ever made up: what cannot be read is a `Problem`.
+Deviations in form are accepted: a code fence, a lowercase letter, or a missing closing tag of an answer. Deviations in
+content are not: a score out of range, a word instead of a number, two different answers, or a draft in unfinished
+reasoning. Values are never invented: an unusable reply gives a `ReplyProblem`.
 """
 
 import json
@@ -23,16 +23,16 @@ _FENCE = re.compile(r"```[a-zA-Z]*\s*(.*?)```", re.DOTALL)
 _ONLY_ANSWER = re.compile(
     r"\s*+(<answer\b[^>]*>\s*+)?(```\w*\s*+)?\{[^<`]*\}\s*+(```\s*+)?(</answer\s*>\s*+)?", re.IGNORECASE
 )
-"""All that may follow the reasoning of a reply that was cut off."""
+"""What may follow the reasoning of a truncated reply."""
 MAX_REPLY = 200_000
-"""Characters of a reply that are looked at; a longer one is not an answer."""
+"""Maximum number of characters of a reply."""
 NOT_ENDED = "The reasoning of the reply has not ended; what it drafts is not an answer."
 CUT_OFF = "The reply was cut off at the token limit before its answer was complete."
 
 
 @dataclass(frozen=True)
-class Problem:
-    """Why a reply cannot be used, as a sentence that can be told to the model."""
+class ReplyProblem:
+    """Why a reply is unusable, as a sentence for the model."""
 
     message: str
 
@@ -52,27 +52,27 @@ class Answer:
     """A final answer."""
 
     preference: str
-    """A label, or `tie`; empty where one candidate is scored alone."""
+    """A label or `tie`; empty for a single candidate."""
     scores: Mapping[str, tuple[float, float]]
-    """Per label: instruction following and visual quality on `SCALE`. Empty when none could be read."""
+    """Instruction following and visual quality on `SCALE`, per label. Empty if they are unusable."""
     problem: str = ""
-    """Why the scores could not be read; empty when they could."""
+    """Why the scores are unusable; empty if they are usable."""
 
 
 @dataclass(frozen=True)
 class Turn:
-    """One message of the model, taken apart."""
+    """A parsed message of the model."""
 
     thought: str
-    """What it thinks, without tags."""
-    outcome: ToolRequest | Answer | Problem
+    """The reasoning, without tags."""
+    outcome: ToolRequest | Answer | ReplyProblem
 
 
 def read_turn(text: str, labels: Sequence[str], *, ties: bool, cut_off: bool = False) -> Turn:
-    """Take one message of a chain apart.
+    """Parse one message of a chain.
 
-    What is quoted inside `<think>` is thought, not answer. Of a Tool call and an answer, the first counts: a model
-    that goes on to invent the observation is stopped there. Several answers count only if they agree.
+    Text in `<think>` is reasoning, not an answer. Of a Tool call and an answer, the first counts, so that invented
+    observations are ignored. Several answers count only if they agree.
 
     Args:
         text: The message.
@@ -81,12 +81,12 @@ def read_turn(text: str, labels: Sequence[str], *, ties: bool, cut_off: bool = F
         cut_off: Whether the message was cut off, see `Reply.cut_off`.
     """
     if len(text) > MAX_REPLY:
-        return Turn("", Problem("The reply is far too long."))
+        return Turn("", ReplyProblem("The reply is far too long."))
     thought, rest = _split_thought(text)
     if rest is None and not cut_off and (call := _last_call(thought)):
         return Turn(thought[: call.start()].strip(), _read_tool(call.group("body").strip()))
     said = conclusion(text, cut_off=cut_off)
-    if isinstance(said, Problem):
+    if isinstance(said, ReplyProblem):
         return Turn(thought, said)
     found = list(_BLOCK.finditer(said))
     blocks = [(match.group("tag").lower(), match.group("body").strip()) for match in found]
@@ -98,52 +98,52 @@ def read_turn(text: str, labels: Sequence[str], *, ties: bool, cut_off: bool = F
         bare = read_object(said)
         if isinstance(bare, dict) and ("preference" if len(labels) > 1 else "instruction") in bare:
             return Turn(thought, read_answer(bare, labels, ties=ties))
-        return Turn(thought, Problem("The reply holds neither an <answer> block nor a <tool> block."))
+        return Turn(thought, ReplyProblem("The reply holds neither an <answer> block nor a <tool> block."))
     outcomes = [read_answer(read_object(body), labels, ties=ties) for body in bodies]
     if any(outcome != outcomes[0] for outcome in outcomes):
-        return Turn(thought, Problem("The reply holds several answers that differ."))
+        return Turn(thought, ReplyProblem("The reply holds several answers that differ."))
     return Turn(thought, outcomes[0])
 
 
-def conclusion(text: str, *, cut_off: bool = False) -> str | Problem:
+def conclusion(text: str, *, cut_off: bool = False) -> str | ReplyProblem:
     """Return what a reply says after its reasoning.
 
     Args:
         text: The reply.
         cut_off: Whether it was cut off. Such a reply counts only where nothing but a complete answer follows the
-            reasoning: without that, nobody knows whether the model would have changed its mind.
+            reasoning; otherwise the model might still have changed its answer.
     """
     _, rest = _split_thought(text)
     if cut_off and not (rest is not None and _ONLY_ANSWER.fullmatch(rest)):
-        return Problem(CUT_OFF)
-    return Problem(NOT_ENDED) if rest is None else rest
+        return ReplyProblem(CUT_OFF)
+    return ReplyProblem(NOT_ENDED) if rest is None else rest
 
 
-def read_answer(value: Any, labels: Sequence[str], *, ties: bool) -> Answer | Problem:
+def read_answer(value: Any, labels: Sequence[str], *, ties: bool) -> Answer | ReplyProblem:
     """Read the object of a final answer."""
     if not isinstance(value, dict):
-        return Problem("The answer is not a JSON object.")
+        return ReplyProblem("The answer is not a JSON object.")
     if len(labels) == 1:
         alone, problem = _read_scores({labels[0]: value}, labels)
-        return Problem(problem) if problem else Answer("", alone)
+        return ReplyProblem(problem) if problem else Answer("", alone)
     preference = value.get("preference")
     if not isinstance(preference, str):
-        return Problem('The answer has no "preference".')
+        return ReplyProblem('The answer has no "preference".')
     word = preference.strip().strip("\"'").upper()
     if word == TIE.upper():
         if not ties:
-            return Problem("A tie is not among the possible answers; one candidate has to be preferred.")
+            return ReplyProblem("A tie is not among the possible answers; one candidate has to be preferred.")
         chosen = TIE
     elif word in labels:
         chosen = word
     else:
-        return Problem(f"The preference has to be one of {', '.join(labels)}{' or tie' if ties else ''}.")
+        return ReplyProblem(f"The preference has to be one of {', '.join(labels)}{' or tie' if ties else ''}.")
     scores, problem = _read_scores(value.get("scores"), labels)
     return Answer(chosen, scores, problem)
 
 
 def read_number(value: Any, low: float, high: float) -> float | None:
-    """Read a number that must lie in a range. `true`, words, infinities and fractions written as text are refused."""
+    """Parse a number in a range. `true`, words, infinities and fractions written as text are rejected."""
     if isinstance(value, str) and re.fullmatch(r"\s*\d{1,3}\s*", value):
         value = int(value)
     number = finite(value)
@@ -190,17 +190,17 @@ def _last_call(thought: str) -> re.Match[str] | None:
     return blocks[-1] if blocks and blocks[-1]["tag"].lower() == "tool" and blocks[-1].end() == len(thought) else None
 
 
-def _read_tool(body: str) -> ToolRequest | Problem:
+def _read_tool(body: str) -> ToolRequest | ReplyProblem:
     value = read_object(body)
     if not isinstance(value, dict):
-        return Problem("The <tool> block does not hold a JSON object.")
+        return ReplyProblem("The <tool> block does not hold a JSON object.")
     name, images, query = value.get("name"), value.get("images", []), value.get("query", "")
     if not isinstance(name, str) or not name:
-        return Problem('The <tool> block names no tool: it needs a "name".')
+        return ReplyProblem('The <tool> block names no tool: it needs a "name".')
     if isinstance(images, str | dict):
         images = [images]
     if not isinstance(images, list):
-        return Problem('The "images" of a <tool> block are a list of labels.')
+        return ReplyProblem('The "images" of a <tool> block are a list of labels.')
     return ToolRequest(name, tuple(images), query if isinstance(query, str) else "")
 
 

@@ -1,7 +1,4 @@
-"""Judges that know nothing of editing. What they agree with people on is no credit to a judge that is one.
-
-They read neither the instruction nor the Library, say so in their protocol, and are judges like any other.
-"""
+"""Baseline judges, which read neither the instruction nor the Library, as their protocol states."""
 
 import asyncio
 import time
@@ -22,28 +19,28 @@ from rewardharness.schema import TIE, Example, Failure, Judgment, Scores, Usage
 
 Baseline = Literal["random", "always-a", "closer", "farther", "ssim"]
 BASELINES: tuple[Baseline, ...] = get_args(Baseline)
-"""`random`: by chance, seeded by the example's id. `always-a`: whoever is first. `closer`, `farther`: by the mean
+"""`random`: random, seeded by the id of the example. `always-a`: the first candidate. `closer`, `farther`: by the mean
 absolute difference from the source. `ssim`: the higher structural similarity to the source."""
 
 READING = 1
-"""Raised when a baseline comes to answer otherwise."""
+"""Version of the answers of the baselines."""
 
 _NEAR: Mapping[str, Callable[[Pixels, Pixels], float]] = {
     "closer": lambda source, candidate: 1.0 - mean_difference(source, candidate),
     "farther": mean_difference,
     "ssim": lambda source, candidate: (1.0 + ssim(source, candidate)) / 2.0,
 }
-"""Rewards in [0, 1] of the baselines that look at pixels."""
+"""Rewards in [0, 1] of the baselines that compare pixels."""
 
 
 @dataclass(frozen=True)
 class BaselineJudge(Judge):
-    """Judges by something that has nothing to do with the edit.
+    """A judge that does not depend on the instruction.
 
     Args:
-        kind: By what.
-        ties: Whether the task's labels have ties. Chance then says `tie` as often as any letter; the others call a tie
-            only what is exactly level.
+        kind: The baseline.
+        ties: Whether the labels have ties. `random` then answers `tie` as often as any label; the others only if the
+            rewards are equal.
     """
 
     kind: Baseline
@@ -52,17 +49,17 @@ class BaselineJudge(Judge):
 
     @property
     def name(self) -> str:
-        """The kind, said to be a baseline."""
+        """The kind, with the note that it is a baseline."""
         return f"{self.kind} (baseline)"
 
     @property
     def protocol(self) -> str:
-        """A protocol of its own."""
+        """The kind as a protocol."""
         return f"baseline:{self.kind}"
 
     @property
     def revision(self) -> str:
-        """Content id of how it answers."""
+        """Content id of its code and settings."""
         return content_id([READING, self.kind, self.ties, measures_revision() if self.kind in _NEAR else ""])
 
     async def judge(self, example: Example, library: Library) -> Judgment:
@@ -80,7 +77,7 @@ class BaselineJudge(Judge):
         except HarnessError as error:
             return unjudged(example, self, library, failure_of(error))
         judgment = ranked(example, self, library, rewards, rewards, ties=self.ties)
-        # By the place alone: false. By pixels, each candidate alone: true. By chance: an order was not tried.
+        # `always-a` depends on the order alone, pixel differences not at all; for `random` it is undefined.
         consistent = {"always-a": False, "random": None}.get(self.kind, True)
         return replace(
             judgment,
@@ -89,7 +86,7 @@ class BaselineJudge(Judge):
         )
 
     async def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing."""
 
     def with_ties(self, ties: bool) -> "BaselineJudge":
         """Return the same judge with `tie` among its answers, or without."""
@@ -122,15 +119,15 @@ def ranked(
     *,
     ties: bool,
 ) -> Judgment:
-    """Make a judgment of one number per candidate, whatever its scale.
+    """Create a judgment from one number per candidate, on any scale.
 
     Args:
-        example: What was judged.
-        judge: By whom.
-        library: Named in the record.
-        values: A finite number per candidate; the highest is preferred, equal ones are level.
-        rewards: The same in [0, 1], in the same order.
-        ties: Whether `tie` is among the answers.
+        example: The example.
+        judge: The judge.
+        library: The Library.
+        values: A finite number per candidate; the highest is preferred.
+        rewards: The values scaled to [0, 1].
+        ties: Whether `tie` is an allowed answer.
     """
     levels = sorted(set(values.values()), reverse=True)
     ranking = tuple(tuple(label for label in example.labels if values[label] == level) for level in levels)
@@ -149,12 +146,12 @@ def ranked(
 def placed(
     example: Example, judge: Judge, library: Library, ranking: Sequence[tuple[str, ...]], *, ties: bool
 ) -> Judgment:
-    """Make a judgment of a ranking alone, without scores or margin."""
+    """Create a judgment from a ranking, without scores or margin."""
     blank = unjudged(example, judge, library, Failure("", ""))
     preference = None if len(example.labels) == 1 else TIE if len(ranking[0]) > 1 else ranking[0][0]
     return replace(blank, failure=None, preference=preference, ranking=tuple(ranking), ties_offered=ties)
 
 
 def _chance(*parts: str) -> float:
-    """A number in [0, 1) that depends on nothing but its arguments."""
+    """Return a pseudorandom number in [0, 1) that depends only on the arguments."""
     return int(content_id(list(parts))[:13], 16) / 16**13

@@ -1,11 +1,11 @@
-"""Rewards for any number of candidates of one edit: a GRPO group, or best of N.
+"""Rewards of any number of candidates of one edit: a GRPO group, or best of N.
 
-A judge compares two to four candidates at once. More are made into examples that it can judge, and put together again:
+A judge compares two to four candidates. More are converted to examples that it can judge, and then aggregated:
 
-    score      each candidate alone; its reward is the judge's. N judgments.
-    win_rate   every pair of candidates; a candidate's reward is the mean of what its comparisons gave it: 1 for a win,
-               0 for a loss, 1/2 where neither was better. N (N - 1) / 2 judgments. Comparisons are what judges do
-               best, and a reward that only ranks within the group leaves a policy less to exploit (Pref-GRPO).
+    score      each candidate alone; its reward is that of the judge. N judgments.
+    win_rate   every pair of candidates; the reward of a candidate is the mean over its comparisons: 1 for a win, 0 for
+               a loss, 1/2 for neither. N (N - 1) / 2 judgments. Judges are best at comparisons, and a reward that only
+               ranks within the group is harder to exploit by a policy (Pref-GRPO).
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,8 +21,8 @@ METHODS: tuple[Method, ...] = ("score", "win_rate")
 
 
 @dataclass(frozen=True)
-class Field:
-    """The candidates that are held against each other. Any number of them, at least one."""
+class CandidateSet:
+    """The candidates of one edit, at least one."""
 
     id: str
     instruction: str
@@ -31,30 +31,30 @@ class Field:
 
 
 @dataclass(frozen=True)
-class Standing:
-    """How one candidate of a field stands."""
+class CandidateReward:
+    """Reward of one candidate of a set."""
 
     index: int
-    """Its place in the field, from 0."""
+    """Index in the set, from 0."""
     reward: float | None
-    """In [0, 1], higher is better; None when it was not judged. Rewards of different methods are not comparable."""
+    """In [0, 1], higher is better; None if it was not judged. Rewards of different methods are not comparable."""
     judged: int
-    """Judgments that it rests on."""
+    """Number of successful judgments."""
     of: int
-    """Judgments that were asked for."""
+    """Number of requested judgments."""
     scores: Scores | None = None
-    """Of the candidate alone; None for `win_rate`."""
+    """Scores of the candidate alone; None for `win_rate`."""
     failure: Failure | None = None
-    """Why there is no reward; of several reasons the first."""
+    """First reason for a missing reward."""
 
 
 def cost(candidates: int, method: Method) -> int:
-    """How many judgments a field takes."""
+    """Return the number of judgments of a set."""
     return candidates if method == "score" else candidates * (candidates - 1) // 2
 
 
-def examples_of(field: Field, method: Method) -> Iterator[Example]:
-    """Make a field into examples that a judge can judge; their ids begin with the id of the field."""
+def examples_of(field: CandidateSet, method: Method) -> Iterator[Example]:
+    """Convert a set to examples that a judge can judge; their ids begin with the id of the set."""
     if method == "score":
         for index, candidate in enumerate(field.candidates):
             yield Example(f"{field.id}#{index}", field.instruction, field.source, (candidate,))
@@ -64,17 +64,19 @@ def examples_of(field: Field, method: Method) -> Iterator[Example]:
         yield Example(f"{field.id}#{first}-{second}", field.instruction, field.source, pair)
 
 
-def standings(field: Field, method: Method, judgments: Mapping[str, Judgment]) -> tuple[Standing, ...]:
-    """Put the judgments of a field together.
+def candidate_rewards(
+    field: CandidateSet, method: Method, judgments: Mapping[str, Judgment]
+) -> tuple[CandidateReward, ...]:
+    """Aggregate the judgments of a set.
 
     Args:
         field: The candidates.
-        method: How they were made into examples.
-        judgments: By id of the example. One that is missing counts as not judged.
+        method: How they were converted to examples.
+        judgments: Judgments by id of the example. A missing one counts as not judged.
 
     Returns:
-        One standing per candidate, in their order. A failed judgment counts for nobody; a candidate without any
-        judgment has no reward.
+        One reward per candidate, in their order. A failed judgment is ignored; a candidate without any judgment has
+        no reward.
     """
     if method == "score":
         return tuple(_alone(index, judgments.get(f"{field.id}#{index}")) for index in range(len(field.candidates)))
@@ -91,7 +93,7 @@ def standings(field: Field, method: Method, judgments: Mapping[str, Judgment]) -
         gained[second].append(1 - share)
     of = len(field.candidates) - 1
     return tuple(
-        Standing(
+        CandidateReward(
             index,
             fmean(won) if won else None,
             len(won),
@@ -102,9 +104,9 @@ def standings(field: Field, method: Method, judgments: Mapping[str, Judgment]) -
     )
 
 
-def best(standings: tuple[Standing, ...]) -> tuple[int, ...]:
-    """Places of the candidates with the highest reward; several when they are level, none when none was judged."""
-    rewards = {each.index: each.reward for each in standings if each.reward is not None}
+def best(candidate_rewards: tuple[CandidateReward, ...]) -> tuple[int, ...]:
+    """Return the indices of the candidates with the highest reward: several if equal, none if none was judged."""
+    rewards = {each.index: each.reward for each in candidate_rewards if each.reward is not None}
     return tuple(index for index, reward in rewards.items() if reward == max(rewards.values()))
 
 
@@ -116,8 +118,8 @@ def _why(judgment: Judgment | None) -> Failure:
     return judgment.failure if judgment is not None and judgment.failure is not None else _MISSING
 
 
-def _alone(index: int, judgment: Judgment | None) -> Standing:
+def _alone(index: int, judgment: Judgment | None) -> CandidateReward:
     if judgment is None or "A" not in judgment.scores or judgment.scores["A"].reward is None:
-        return Standing(index, None, 0, 1, failure=_why(judgment))
+        return CandidateReward(index, None, 0, 1, failure=_why(judgment))
     scores = judgment.scores["A"]
-    return Standing(index, scores.reward, 1, 1, scores)
+    return CandidateReward(index, scores.reward, 1, 1, scores)

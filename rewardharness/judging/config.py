@@ -41,30 +41,34 @@ class OpenedJudge(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class JudgeConfig:
-    """Judge, Library, and how a model judges."""
+    """Judge, Library, and how a model judges.
+
+    The judge is `measured` (no model), `vllm:NAME@URL[,URL...]`, `openai:NAME[@URL]`, `gemini:NAME`, a baseline
+    (`random`, `always-a`, `closer`, `farther`, `ssim`) or `file:SCORES.jsonl`; by default `RH_JUDGE`, else `measured`.
+    The keys of models are `RH_API_KEY`, `OPENAI_API_KEY` (without `@URL`) and `GEMINI_API_KEY`. The Library is by
+    default `RH_LIBRARY`, else `builtin`.
+    """
 
     library: str | None = None
-    """Library: a folder, org/name[@revision] on the Hub, or builtin (default: RH_LIBRARY, else builtin)."""
+    """Folder, org/name[@revision] on the Hub, or builtin."""
     judge: str | None = None
-    """measured (no model), vllm:NAME@URL[,URL...], openai:NAME[@URL], gemini:NAME; a baseline: random, always-a,
-    closer, farther, ssim; or file:SCORES.jsonl (default: RH_JUDGE, else measured). Keys: RH_API_KEY, OPENAI_API_KEY
-    (without @URL) and GEMINI_API_KEY."""
+    """measured, vllm:NAME@URL, openai:NAME, gemini:NAME, a baseline or file:SCORES.jsonl (default: RH_JUDGE)."""
     protocol: Protocol | None = None
     """How a model judges (default: chain)."""
     one_order: bool = False
-    """Show each pair in one order only, which halves the number of calls."""
+    """Show each pair in one order only: half the calls."""
     samples: int | None = None
-    """Ask a model this many times and average (default: 1)."""
+    """Samples per question to a model (default: 1)."""
     groups: Literal["pairs", "all"] | None = None
-    """Judge 3 or 4 candidates pair by pair (default), or all at once."""
+    """How 3 or 4 candidates are judged."""
     tool_calls: int | None = None
     """Tool calls per conversation (default: 5)."""
     max_pixels: int | None = None
-    """Scale larger images down to this many pixels for a model."""
+    """Pixels to which images are reduced for a model."""
     router: str | None = None
-    """Model that decides, yes or no, on entries without triggers; spelled like a judge."""
+    """Model that routes entries without triggers."""
     no_cache: bool = False
-    """Neither use nor store cached judgments of a model."""
+    """Do not use or store cached judgments."""
 
     lowest: ClassVar[Mapping[str, int]] = {"samples": 1, "tool_calls": 0, "max_pixels": 784}
     """Minimum by field."""
@@ -194,7 +198,7 @@ class ReleaseConfig(JudgeConfig):
         if wrong:
             raise InputError(
                 f"Release {release.id[:12]} fixes Library and judge, and contradicts {', '.join(wrong)}.",
-                next_step="Omit these options, or create another release: rh release.",
+                next_step="Omit these options, or create another release: rh release create.",
             )
 
 

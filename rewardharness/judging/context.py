@@ -1,8 +1,8 @@
-"""Builds what a model reads: stable text first, then images, then the question.
+"""Messages to a model: system text, then images, then the question.
 
-The order is for the caches of the server: the system text is the same for all examples on which the same entries
-fire, and the source image comes before the candidates, so that both orders, further turns and all pairs of a group
-share the beginning. No label, generator name or file name is ever part of it.
+This order suits the prefix caches of servers: the system text is the same for all examples with the same entries, and
+the source image precedes the candidates, so that both presentation orders, further turns and all pairs of a group share
+a prefix. No human label, generator name or file name is part of a message.
 """
 
 import json
@@ -21,21 +21,21 @@ _SPAN = f"{SCALE[0]}-{SCALE[1]}"
 
 @dataclass(frozen=True)
 class Shown:
-    """Images as one request shows them. Whoever is first is called A, whatever its own letter is."""
+    """Images in the order of one request. The model sees the first candidate as A, whatever its own label is."""
 
     source: ImagePart
     candidates: tuple[ImagePart, ...]
     own: tuple[str, ...]
-    """The candidates' own letters, in the order in which they are shown."""
+    """Labels of the candidates in the example, in the presentation order."""
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Letters that the model sees."""
+        """Labels that the model sees."""
         return LABELS[: len(self.candidates)]
 
     @property
     def images(self) -> dict[str, ImagePart]:
-        """Images by the name under which the model may refer to them."""
+        """Images by the name that the model uses for them."""
         return {"source": self.source, **dict(zip(self.labels, self.candidates, strict=True))}
 
 
@@ -44,10 +44,10 @@ def judge_system(route: Route, labels: Sequence[str], *, form: str, ties: bool, 
 
     Args:
         route: The consulted entries.
-        labels: Letters of the candidates.
-        form: The prompt that says how to answer: `format_chain`, `format_direct` or `format_letter`.
-        ties: Whether `tie` may be answered.
-        tool_limit: How many Tool calls are allowed; with 0 no Tool is mentioned.
+        labels: Labels of the candidates.
+        form: Prompt with the form of the answer: `format_chain`, `format_direct` or `format_letter`.
+        ties: Whether `tie` is an allowed answer.
+        tool_limit: Maximum number of Tool calls; with 0 no Tool is mentioned.
     """
     tools = ""
     if tool_limit > 0 and route.tools:
@@ -59,7 +59,7 @@ def judge_system(route: Route, labels: Sequence[str], *, form: str, ties: bool, 
 
 
 def answer_form(form: str, labels: Sequence[str], *, ties: bool) -> str:
-    """Write how a comparison has to be answered, or the scoring of a single candidate."""
+    """Write the form of the answer to a comparison, or to the scoring of a single candidate."""
     if len(labels) == 1:
         return load(f"{form}_one", example=f'{{"instruction": {_SPAN}, "quality": {_SPAN}}}')
     if form == "format_letter":
@@ -71,7 +71,7 @@ def answer_form(form: str, labels: Sequence[str], *, ties: bool) -> str:
 
 
 def notes(skills: Sequence[Entry]) -> str:
-    """Write the Skills as delimited notes; empty when there are none."""
+    """Write the Skills as delimited notes; empty without Skills."""
     if not skills:
         return ""
     bodies = "\n\n".join(f"## {entry.name}\n{neutral(entry.body.strip())}" for entry in skills)
@@ -79,7 +79,7 @@ def notes(skills: Sequence[Entry]) -> str:
 
 
 def question(shown: Shown, text: str) -> Message:
-    """Write the user's message: images, each after its label, then the question."""
+    """Write the user message: each image after its label, then the question."""
     parts: list[TextPart | ImagePart] = []
     for label, image in shown.images.items():
         parts.append(TextPart("Source:" if label == "source" else f"Candidate {label}:"))
@@ -89,7 +89,7 @@ def question(shown: Shown, text: str) -> Message:
 
 
 def ask_which(instruction: str, labels: Sequence[str]) -> str:
-    """Write the question of a comparison; of a single candidate, how good it is."""
+    """Write the question of a comparison, or of the scoring of a single candidate."""
     if len(labels) == 1:
         return ask_how_good(instruction)
     return load("question", instruction=_quoted(instruction), labels=", ".join(labels))

@@ -5,12 +5,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 
-from rewardharness.judging.answers import Answer, Problem, ToolRequest, Turn, read_turn
+from rewardharness.judging.answers import Answer, ReplyProblem, ToolRequest, Turn, read_turn
 from rewardharness.judging.chain import neutral, think
 from rewardharness.judging.context import Shown, answer_form, answer_schema, ask_which, judge_system, question
+from rewardharness.judging.presentation import PresentationResult, no_answer, usage_of
 from rewardharness.judging.router import Route
 from rewardharness.judging.tools import ToolBox
-from rewardharness.judging.verdict import Verdict, no_answer, usage_of
 from rewardharness.models.base import ChatRequest, Message, Model, ModelError, Reply, TextPart
 from rewardharness.prompts import load
 from rewardharness.schema import SCALE, TIE, ChainStep, EditRequest, Failure, Scores, Usage
@@ -18,19 +18,19 @@ from rewardharness.schema import SCALE, TIE, ChainStep, EditRequest, Failure, Sc
 
 @dataclass(frozen=True)
 class ChainSettings:
-    """How conversations are held."""
+    """Settings of a conversation."""
 
     tool_limit: int = 5
-    """Tool calls in one conversation, at most."""
+    """Maximum number of Tool calls in a conversation."""
     max_tokens: int = 2048
-    """Tokens of one message of the model, at most."""
+    """Maximum number of tokens of a message of the model."""
     temperature: float = 0.0
     ties: bool = False
 
 
 @dataclass
 class Conversation:
-    """One conversation about one showing of the candidates."""
+    """A conversation about the candidates in one presentation order."""
 
     model: Model
     route: Route
@@ -45,11 +45,11 @@ class Conversation:
     notes: list[str] = field(default_factory=list)
     usage: Usage = Usage()
 
-    async def hold(self) -> Verdict:
-        """Hold the conversation to its end.
+    async def hold(self) -> PresentationResult:
+        """Run the conversation.
 
         Returns:
-            A verdict; with a failure when the model cannot be asked or gives no usable answer.
+            The result; with a failure if the model is unavailable or gives no usable answer.
         """
         labels, ties = self.shown.labels, self.settings.ties
         limit = self.settings.tool_limit if self.route.tools else 0
@@ -63,7 +63,7 @@ class Conversation:
         except ModelError as error:
             return self._failed(Failure(error.code, error.message))
 
-    async def _turns(self, limit: int) -> Verdict:
+    async def _turns(self, limit: int) -> PresentationResult:
         box = ToolBox(self.route.tools, self.model, self.shown, self.request, self.pictures)
         called = 0
         reminded = False
@@ -86,7 +86,7 @@ class Conversation:
             self.messages.append(Message.of("user", load("reminder", problem=problem, form=form)))
 
     async def _ask(self, tools: bool, reminded: bool) -> tuple[Turn, Reply]:
-        """Ask for the next message. After a reminder the answer's form is enforced where the server can."""
+        """Request the next message. After a reminder, the form of the answer is enforced if the server supports it."""
         schema = answer_schema(self.shown.labels, ties=self.settings.ties) if reminded else None
         stop = ("</tool>",) if tools and not reminded else ()
         request = ChatRequest(
@@ -109,13 +109,13 @@ class Conversation:
         return turn, reply
 
     def _note(self, step: ChainStep) -> None:
-        """Add a step to the chain and tell whoever follows it."""
+        """Add a step to the chain and report it."""
         self.steps.append(step)
         if self.on_step:
             self.on_step(step)
 
     def _shorten(self) -> bool:
-        """Drop the longest observation from what the model reads; say so. False when there is none."""
+        """Remove the longest observation from the messages, with a note. Return False if there is none."""
         places = [
             (len(part.text), number)
             for number, message in enumerate(self.messages)
@@ -139,24 +139,24 @@ class Conversation:
         self._note(ChainStep("obs", text, observed.picture))
         self.messages.append(Message.of("user", f"<obs>{text}</obs>"))
 
-    def _answered(self, answer: Answer) -> Verdict:
+    def _answered(self, answer: Answer) -> PresentationResult:
         said: dict[str, object] = {"preference": answer.preference} if answer.preference else {}
         said["scores"] = {label: {"instruction": each[0], "quality": each[1]} for label, each in answer.scores.items()}
         self._note(ChainStep("answer", json.dumps(said)))
         scores, leads = translate(answer, self.shown)
         if answer.problem:
             self.notes.append(f"No scores: {answer.problem}")
-        return Verdict(scores, leads, {}, tuple(self.steps), tuple(self.notes), self.usage)
+        return PresentationResult(scores, leads, {}, tuple(self.steps), tuple(self.notes), self.usage)
 
-    def _failed(self, failure: Failure) -> Verdict:
-        return Verdict(steps=tuple(self.steps), notes=tuple(self.notes), usage=self.usage, failure=failure)
+    def _failed(self, failure: Failure) -> PresentationResult:
+        return PresentationResult(steps=tuple(self.steps), notes=tuple(self.notes), usage=self.usage, failure=failure)
 
 
 def translate(answer: Answer, shown: Shown) -> tuple[dict[str, Scores], dict[tuple[str, str], float]]:
-    """Put an answer about shown letters into terms of the candidates' own letters.
+    """Translate the labels of an answer from those that the model saw to those of the example.
 
     Returns:
-        Scores per candidate, and leads: 1 for the preferred candidate over every other; among the others of a
+        Scores per candidate, and margins: 1 for the preferred candidate over every other; among the others of a
         group, one half for the one with the higher reward.
     """
     own = dict(zip(shown.labels, shown.own, strict=True))
@@ -169,19 +169,19 @@ def translate(answer: Answer, shown: Shown) -> tuple[dict[str, Scores], dict[tup
         elif best in (first, second):
             leads[first, second] = 1.0 if best == first else -1.0
         elif scores:
-            difference = scores[first].worth - scores[second].worth
+            difference = scores[first].value_or_evidence - scores[second].value_or_evidence
             leads[first, second] = 0.0 if difference == 0 else 0.5 if difference > 0 else -0.5
     return scores, leads
 
 
 def make(instruction: float, quality: float) -> Scores:
-    """Make scores from the two dimensions; the reward is their sum, 2 to 8 in the paper, brought to [0, 1]."""
+    """Create scores from the two dimensions; the reward is their sum, 2 to 8 in the paper, scaled to [0, 1]."""
     low, high = SCALE
     return Scores(instruction, quality, (instruction + quality - 2 * low) / (2 * (high - low)))
 
 
-def _problem(outcome: ToolRequest | Answer | Problem, limit: int) -> str:
-    if isinstance(outcome, Problem):
+def _problem(outcome: ToolRequest | Answer | ReplyProblem, limit: int) -> str:
+    if isinstance(outcome, ReplyProblem):
         return outcome.message
     if isinstance(outcome, Answer):
         return outcome.problem

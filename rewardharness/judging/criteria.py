@@ -1,4 +1,4 @@
-"""Weighs the grades of rubric criteria into scores. The same arithmetic for whatever did the grading."""
+"""Aggregation of the grades of rubric criteria to scores, whether by a model or by measures."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -10,12 +10,12 @@ from rewardharness.measure.table import MEASURES
 from rewardharness.schema import SCALE, EditRequest, Scores
 
 GRADE_FLOOR = 0.02
-"""Grades are raised to this before their logarithm is taken, so that one zero does not erase all the others."""
+"""Minimum grade before the logarithm, so that a single zero does not cancel all other grades."""
 
 
 @dataclass(frozen=True)
 class Applied:
-    """A criterion that applies to a request, and the Skill that it stands in."""
+    """A criterion that applies to a request, and its Skill."""
 
     skill: str
     criterion: Criterion
@@ -27,12 +27,12 @@ class Applied:
 
     @property
     def specific(self) -> bool:
-        """Whether the criterion is meant for certain kinds of edit rather than for all."""
+        """Whether the criterion applies to certain kinds of edit only."""
         return bool(self.criterion.applies)
 
 
 def applicable(route: Route, request: EditRequest) -> tuple[Applied, ...]:
-    """Collect the criteria of the routed Skills that apply to the kinds of edit asked for."""
+    """Return the criteria of the routed Skills that apply to the requested kinds of edit."""
     found: list[Applied] = []
     for skill in route.skills:
         if skill.rubric is None:
@@ -44,17 +44,17 @@ def applicable(route: Route, request: EditRequest) -> tuple[Applied, ...]:
 
 
 def combine(graded: Iterable[tuple[float, float]]) -> float | None:
-    """Combine grades into one.
+    """Return the combined grade.
 
-    The weighted geometric mean, `exp(sum w ln max(g, floor) / sum w)`: a total failure on a heavy criterion
-    sinks the result, which an average would hide. VIEScore (arXiv 2312.14867) multiplies its parts for the
-    same reason.
+    This is the weighted geometric mean, `exp(sum w ln max(g, floor) / sum w)`: complete failure on a criterion with a
+    large weight lowers the result, unlike in an arithmetic mean. VIEScore (arXiv 2312.14867) multiplies its parts for
+    the same reason.
 
     Args:
         graded: Weight above 0 and grade in [0, 1] of each criterion that was graded.
 
     Returns:
-        A grade in [0, 1], or None when nothing was graded.
+        A grade in [0, 1]; None if nothing was graded.
     """
     total = 0.0
     log_sum = 0.0
@@ -67,11 +67,11 @@ def combine(graded: Iterable[tuple[float, float]]) -> float | None:
 
 
 INSTRUCTION_SHARE = 0.6
-"""Weight of instruction following in the reward; the rest is visual quality. People put the instruction first."""
+"""Weight of instruction following in the reward; the rest is visual quality."""
 
 
 def make_scores(graded: Sequence[tuple[Criterion, float]]) -> Scores | None:
-    """Turn the grades of one candidate into its scores.
+    """Return the scores of one candidate from its grades.
 
     Args:
         graded: Each criterion that was graded, with its grade in [0, 1].
@@ -91,21 +91,21 @@ UNMET, MET = 0.15, 0.25
 Without any change of color or light these measures grade .10 to .12; of 54 published edits, of the label kinds
 `ground_truth_vs_unedited` and `ground_truth_vs_over_edit`, all but one reach .2. Chosen with these edits in view."""
 UNMET_PART = 1 / 3
-"""Share that is left of the grade for instruction following of an edit that is not done: a score of 2 at most."""
+"""Factor of the grade for instruction following of an edit that is not done: a score of 2 at most."""
 LOST_PART = 0.1
-"""Share that is left of both dimensions where the candidate does not show the scene of the source at all."""
+"""Factor of both dimensions if the candidate does not show the scene of the source at all."""
 
 
 def make_measured_scores(graded: Sequence[tuple[Criterion, float]], scene: float) -> Scores | None:
-    """Turn the measured grades of one candidate into its scores, as far as pixels can vouch for them.
+    """Return the scores of one candidate from measured grades.
 
-    The lowest grade of the specific measures (see `Measure.specific`) limits the instruction score: to at most 2 where
-    the requested edit is not done. Without a specific grade nothing tells whether the instruction was followed: the
+    The lowest grade of the specific measures (see `Measure.specific`) limits the instruction score: to at most 2 if
+    the requested edit is not done. Without a specific grade it is unknown whether the instruction was followed: the
     instruction score and the reward are None, and only `evidence` remains, which ranks candidates.
 
     Args:
         graded: Each criterion that was graded, with its grade in [0, 1].
-        scene: How surely the candidate shows the scene of the source, in [0, 1]; it scales both dimensions.
+        scene: Degree in [0, 1] to which the candidate shows the scene of the source; it scales both dimensions.
     """
     kept = LOST_PART + (1 - LOST_PART) * scene
     instruction, quality = (

@@ -1,12 +1,12 @@
-"""Which release is active under which name: a history that only grows, and a pointer that is written whole.
+"""Deployments: which release is active under a name, as an append-only history and an atomically written pointer.
 
     RH_HOME/deployments/NAME/releases/ID.json   every release that was deployed there
                              history.jsonl      every deployment and rollback, in order
-                             active.json        the record of the one that is active
-                             lock               held while something is written
+                             active.json        the record of the active one
+                             lock               held while writing
 
-The pointer is written last. A record of the history that a killed process did not get to point at was never active; the
-next record says on which one it builds, and so passes it over.
+The pointer is written last. A record of a killed process that the pointer never reached was never active; the next
+record names its predecessor and so skips it.
 """
 
 import os
@@ -26,22 +26,22 @@ from rewardharness.judging.release_opening import check_installed
 from rewardharness.settings import Settings
 
 DEPLOYED = "deployed:"
-"""Begins the name of what is deployed, where a release is asked for: `deployed:NAME`."""
+"""Prefix of the name of a deployment, used in place of a release file: `deployed:NAME`."""
 
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?")
 _ID = re.compile(r"[0-9a-f]{64}")
 _LEAST = 6
-"""Digits of an id that may stand for it, at least."""
+"""Minimum number of digits of an abbreviated id."""
 
 
 @dataclass(frozen=True)
-class Record:
+class DeploymentRecord:
     """One deployment or rollback."""
 
     number: int
-    """Counted from 1."""
+    """Number of the record, from 1."""
     at: str
-    """When, in UTC, ISO 8601."""
+    """Time in UTC, ISO 8601."""
     action: Literal["deploy", "rollback"]
     release: str
     """Id of the release that became active."""
@@ -51,11 +51,11 @@ class Record:
     on: int | None
     """Number of the record that was active before; None for the first."""
     back: str | None
-    """Id of the release that a rollback would lead to."""
+    """Id of the release that a rollback activates."""
 
 
 class Deployments:
-    """The deployments of one home. Reading makes nothing.
+    """The deployments in a home folder. Reading creates no files.
 
     Args:
         home: As in `Settings.home`.
@@ -65,11 +65,11 @@ class Deployments:
         self._root = home / "deployments"
 
     def targets(self) -> list[str]:
-        """Names under which something is active."""
+        """Return the names of all deployments."""
         return sorted(file.parent.name for file in self._root.glob("*/active.json"))
 
-    def active(self, target: str) -> Record | None:
-        """Return the record of what is active, or None.
+    def active(self, target: str) -> DeploymentRecord | None:
+        """Return the active record, or None.
 
         Raises:
             ReleaseError: If the pointer is damaged.
@@ -80,7 +80,7 @@ class Deployments:
         record = _record(read_json(file))
         if record is None:
             raise ReleaseError(
-                f"{file} points at nothing.", next_step=f"Deploy again: rh deploy FILE --target {target}"
+                f"{file} points at nothing.", next_step=f"Deploy again: rh release deploy FILE --target {target}"
             )
         return record
 
@@ -94,33 +94,35 @@ class Deployments:
         if record is None:
             known = ", ".join(self.targets()) or "none"
             message = f"Nothing is deployed as {target!r}."
-            raise ReleaseError(message, next_step=f"Deployed: {known}. Deploy with: rh deploy FILE --target {target}")
+            raise ReleaseError(
+                message, next_step=f"Deployed: {known}. Deploy with: rh release deploy FILE --target {target}"
+            )
         return self._stored(target, record.release)
 
-    def history(self, target: str) -> list[Record]:
-        """Return every record, oldest first; also those that were never active, see `in_effect`."""
+    def history(self, target: str) -> list[DeploymentRecord]:
+        """Return all records, oldest first, including those that were never active; see `in_effect`."""
         lines = read_jsonl(self._folder(target) / "history.jsonl")
         return [record for _, line in lines if (record := _record(line)) is not None]
 
-    def in_effect(self, target: str) -> list[Record]:
-        """Return the records that were active one after the other, oldest first."""
+    def in_effect(self, target: str) -> list[DeploymentRecord]:
+        """Return the records that were active, oldest first."""
         known = {record.number: record for record in self.history(target)}
-        found: list[Record] = []
+        found: list[DeploymentRecord] = []
         record = self.active(target)
         while record is not None and (not found or record.number < found[-1].number):
             found.append(record)
             record = known.get(record.on) if record.on is not None else None
         return found[::-1]
 
-    def deploy(self, target: str, release: Release) -> tuple[Record, bool]:
-        """Make a release active under a name, if this installation can keep to it.
+    def deploy(self, target: str, release: Release) -> tuple[DeploymentRecord, bool]:
+        """Make a release active under a name, if this installation can reproduce it.
 
         Returns:
-            The record of what is active now, and whether anything changed.
+            The active record, and whether it changed.
 
         Raises:
-            InputError: If the name cannot be one.
-            ReleaseError: If this installation would make other scores, or another process deploys at this moment.
+            InputError: If the name is invalid.
+            ReleaseError: If this installation gives other scores, or another process is deploying.
         """
         check_installed(release)
         with self._held(target):
@@ -134,29 +136,29 @@ class Deployments:
             back = None if before is None else before.release
             return self._activate(target, "deploy", release, before, back), True
 
-    def rollback(self, target: str, to: str | None = None) -> Record:
+    def rollback(self, target: str, to: str | None = None) -> DeploymentRecord:
         """Make an earlier release active again.
 
-        Without `to`, the one that was active before the active one came; again, the one before that.
+        Without `to`, this is the previously active one; repeated calls go further back.
 
         Args:
             target: The name.
             to: Id of a release that was deployed there, or its first digits.
 
         Raises:
-            ReleaseError: If there is no such release, or it cannot be used here.
+            ReleaseError: If there is no such release, or this installation cannot reproduce it.
         """
         with self._held(target):
             before = self.active(target)
             if before is None:
-                raise ReleaseError(f"Nothing is deployed as {target!r}.", next_step="Deploy first: rh deploy.")
+                raise ReleaseError(f"Nothing is deployed as {target!r}.", next_step="Deploy first: rh release deploy.")
             wanted = before.back if to is None else self._find(target, to)
             if wanted is None:
                 message = f"Nothing was active as {target!r} before release {before.release[:12]}."
-                raise ReleaseError(message, next_step=f"See what was: rh deploy --show {target}")
+                raise ReleaseError(message, next_step=f"See what was: rh release deploy --show {target}")
             if wanted == before.release:
                 message = f"Release {wanted[:12]} is active as {target!r} already."
-                raise ReleaseError(message, next_step=f"See what was: rh deploy --show {target}")
+                raise ReleaseError(message, next_step=f"See what was: rh release deploy --show {target}")
             release = self._stored(target, wanted)
             check_installed(release)
             past = [record.back for record in self.in_effect(target) if record.release == wanted]
@@ -167,11 +169,11 @@ class Deployments:
         target: str,
         action: Literal["deploy", "rollback"],
         release: Release,
-        before: Record | None,
+        before: DeploymentRecord | None,
         back: str | None,
-    ) -> Record:
+    ) -> DeploymentRecord:
         numbers = [record.number for record in self.history(target)]
-        record = Record(
+        record = DeploymentRecord(
             number=max([*numbers, 0 if before is None else before.number], default=0) + 1,
             at=datetime.now(UTC).isoformat(timespec="seconds"),
             action=action,
@@ -218,7 +220,7 @@ class Deployments:
             handle = hold(folder / "lock")
         except BlockingIOError:
             message = f"Another process is deploying as {target!r}."
-            raise ReleaseError(message, next_step="Wait for it, then look: rh deploy --list") from None
+            raise ReleaseError(message, next_step="Wait for it, then look: rh release deploy --list") from None
         try:
             for each in (folder, folder / "releases"):
                 remove_stale(each, age=0)
@@ -228,22 +230,22 @@ class Deployments:
 
 
 def find_release(spec: str, settings: Settings) -> Release:
-    """Open a release by what a user calls it: a file, or `deployed:NAME`.
+    """Open a release by its specification: a file, or `deployed:NAME`.
 
     Raises:
         DataError: If there is no such file.
-        ReleaseError: If it was changed, or nothing is deployed under the name.
+        ReleaseError: If it was changed, or the name has no deployment.
     """
     if spec.startswith(DEPLOYED):
         return Deployments(settings.home).release(spec.removeprefix(DEPLOYED))
     return load_release(Path(spec).expanduser())
 
 
-def _record(value: Any) -> Record | None:
-    """Read a record back; None for what is none."""
-    if not isinstance(value, Mapping) or set(value) != set(Record.__dataclass_fields__):
+def _record(value: Any) -> DeploymentRecord | None:
+    """Read a record; None if it is invalid."""
+    if not isinstance(value, Mapping) or set(value) != set(DeploymentRecord.__dataclass_fields__):
         return None
-    record = Record(**value)
+    record = DeploymentRecord(**value)
     ids = (record.release, record.back or record.release)
     sound = isinstance(record.number, int) and all(isinstance(each, str) and _ID.fullmatch(each) for each in ids)
     return record if sound and (record.on is None or isinstance(record.on, int)) else None

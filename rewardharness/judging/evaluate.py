@@ -1,4 +1,4 @@
-"""Judges many examples. Owns the one asyncio loop that judging runs on; callers stay plain functions."""
+"""Judging of many examples on one asyncio loop; callers are synchronous."""
 
 import asyncio
 import logging
@@ -17,10 +17,10 @@ T = TypeVar("T")
 
 
 def run_to_end(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine on an event loop of its own and return its result.
+    """Run a coroutine on a new event loop and return its result.
 
-    Where the calling thread has a running loop already (notebooks, asynchronous trainers), the coroutine runs in a
-    thread of its own. The caller waits for it; to keep its loop responsive, call this through `asyncio.to_thread`.
+    If the calling thread has a running loop (notebooks, asynchronous trainers), the coroutine runs in another thread.
+    The caller waits for it; to keep its loop responsive, call this through `asyncio.to_thread`.
     """
     try:
         asyncio.get_running_loop()
@@ -47,23 +47,23 @@ def run_to_end(work: Coroutine[Any, Any, T]) -> T:
 
 
 class Cancel:
-    """Ends an evaluation at once, from any thread: nothing new is begun, and what is under way is given up."""
+    """Cancels an evaluation at once, from any thread, including the judgments in progress."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._give_up: Callable[[], None] | None = None
         self.requested = False
-        """Whether the end was asked for."""
+        """Whether cancellation was requested."""
 
     def __call__(self) -> None:
-        """Ask for the end. Asking again, before the beginning or after the end, does no harm."""
+        """Request cancellation. Idempotent, also before the start and after the end."""
         with self._lock:
             self.requested = True
             if self._give_up is not None:
                 self._give_up()
 
     def bind(self, give_up: Callable[[], None] | None) -> None:
-        """Say how to give up what is under way; None when nothing is. For `evaluate` alone."""
+        """Set the function that cancels judgments in progress; None if there are none. For `evaluate` only."""
         with self._lock:
             self._give_up = give_up
 
@@ -78,21 +78,21 @@ def evaluate(
     should_stop: Callable[[], bool] | None = None,
     cancel: Cancel | None = None,
 ) -> list[tuple[Example, Judgment]]:
-    """Judge examples side by side.
+    """Judge examples concurrently.
 
-    Trouble with one example never ends the others: it becomes a Judgment with a failure.
+    An error of one example does not affect the others: it gives a Judgment with a failure.
 
     Args:
-        judge: Who judges.
-        library: What it knows.
-        examples: Read lazily; no more than `concurrency` are held at once.
-        concurrency: How many examples are under way at once, at least 1.
-        on_judgment: Called for each judgment as it comes, one at a time.
-        should_stop: Asked before each new example; when it says True, no new one is begun.
-        cancel: Ends everything at once when it is called. Examples that were under way are left out of the result.
+        judge: The judge.
+        library: Its Library.
+        examples: Read lazily; at most `concurrency` are in memory.
+        concurrency: Maximum number of concurrent examples, at least 1.
+        on_judgment: Called with each judgment when it is complete, one at a time.
+        should_stop: Called before each example; True stops before it.
+        cancel: Cancels everything at once when called. Examples in progress are missing from the result.
 
     Returns:
-        Examples and judgments, in the order in which they were given.
+        Examples and judgments, in the order of `examples`.
     """
     cancel = cancel or Cancel()
     work = _evaluate(judge, library, iter(examples), max(1, concurrency), on_judgment, should_stop, cancel)
@@ -135,7 +135,7 @@ async def _evaluate(
     try:
         async with asyncio.TaskGroup() as group:
             workers += [group.create_task(work()) for _ in range(concurrency)]
-    except ExceptionGroup as errors:  # what `on_judgment` raised, such as a full disk; one error is enough
+    except ExceptionGroup as errors:  # raised by `on_judgment`, such as a full disk; the first one is reported
         raise errors.exceptions[0] from None
     finally:
         cancel.bind(None)
@@ -144,7 +144,7 @@ async def _evaluate(
 
 
 async def _guarded(judge: Judge, library: Library, example: Example) -> Judgment:
-    """Judge one example; a defect of ours must not cost the other examples their judgments."""
+    """Judge one example; an internal error gives a failure and does not affect other examples."""
     try:
         return await judge.judge(example, library)
     except Exception as error:

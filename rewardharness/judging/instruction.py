@@ -1,7 +1,6 @@
-"""Reads from an instruction what kind of edit it asks for. Rules over English words; no model.
+"""Classification of instructions by rules over English words, without a model.
 
-What the rules cannot read is `other`; a judge that relies on them lowers its confidence then. They see the
-instruction alone: no image, no label, no name of a generator.
+An unrecognized kind of edit is `other`, for which judges lower their confidence. The rules use only the instruction.
 """
 
 import re
@@ -16,7 +15,7 @@ COLORS: list[str] = (
     "maroon navy olive lime gold golden silver bronze cream ivory tan crimson scarlet lavender indigo mint peach "
     "coral salmon burgundy khaki aqua fuchsia lilac mauve charcoal amber"
 ).split()
-"""Colour words that are understood as a target."""
+"""Color words that are recognized as a target."""
 
 _SHADE = (
     r"(?:(?:light|dark|bright|deep|pale|hot|neon|pastel|vivid|sky|royal|forest|lime|navy|all|completely|solid)[ -])*"
@@ -226,7 +225,7 @@ def _is_keep(lower: str) -> bool:
 
 
 def _is_whole(lower: str) -> bool:
-    """Whether the picture as a whole is the thing to change, and not merely the place of the change."""
+    """Return whether the whole image is to be changed, rather than named as the place of the change."""
     return bool(_WHOLE.search(_PART.sub(" ", lower)))
 
 
@@ -240,7 +239,7 @@ def _scope(kinds: tuple[str, ...], lower: str) -> Literal["local", "global"]:
 
 
 def _target_colors(lower: str) -> tuple[str, ...]:
-    """Colours that something is to become, not those that tell which thing is meant."""
+    """Return target colors, without colors that identify an object."""
     found: list[tuple[int, str]] = []
     for pattern in (_TO_COLOR, _END_COLOR):
         for match in pattern.finditer(lower):
@@ -256,7 +255,7 @@ def _target_colors(lower: str) -> tuple[str, ...]:
 
 
 def _texts(plain: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Texts asked for and texts to be gone: a quotation counts as gone when a removing verb governs it."""
+    """Return requested texts and texts to remove, which follow a verb of removal."""
     wanted: list[str] = []
     gone: list[str] = []
     for match in _QUOTED.finditer(plain):

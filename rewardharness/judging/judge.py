@@ -1,4 +1,4 @@
-"""What a judge is, and the checks that every judge makes before it looks at anything."""
+"""The `Judge` protocol, and checks that all judges share."""
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,85 +19,89 @@ from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
     from rewardharness.judging.cache import JudgmentCache
-    from rewardharness.judging.subagent import Showing, SubAgentSettings
+    from rewardharness.judging.subagent import PresentationOrder, SubAgentSettings
     from rewardharness.judging.tool_calls import Observation
 
 NOT_GRADABLE = "not_gradable"
-"""Code of the failure of a single candidate whose instruction nothing that was measured speaks to."""
+"""Failure code of a single candidate if it cannot be measured whether its instruction was followed."""
 
 
 class Judge(Protocol):
-    """Something that says how good a candidate is, and of several which one people would prefer.
+    """A judge of image edits: it scores candidates, and predicts which of several people prefer.
 
     `score` and `score_dataset` work in plain programs and inside a running event loop, where they block it; to await
     them, use `await asyncio.to_thread(judge.score, ...)`.
     """
 
     concurrency: int = 8
-    """Examples that are judged side by side, unless a caller chooses."""
+    """Number of examples that are judged concurrently by default."""
     uses_model: bool = False
     """Whether it sends requests to a model."""
     uses_library: bool = True
     """Whether its judgments depend on the Library."""
+    needs_ids: bool = False
+    """Whether it looks judgments up by the id of an example, so that it can judge only these examples."""
     settings: "SubAgentSettings | None" = None
-    """How a model is asked; None without a model."""
+    """Settings of a model judge; None without a model."""
     cache: "JudgmentCache | None" = None
-    """Where answers of a model are cached; None if they are not."""
+    """Cache of the answers of a model; None if they are not cached."""
     find_out: Callable[[], Awaitable[Sequence[Probe]]] | None = None
-    """Probes the endpoints of a model; None if there is none to probe."""
+    """Probes the endpoints of a model; None without endpoints."""
     router_id: str | None = None
-    """Id of the model that decides on entries without triggers; None if their wording decides."""
+    """Id of the model that selects entries without triggers; None if their description decides."""
     calls_tools: bool = False
     """Whether a model calls the Tools of the Library."""
 
     @property
     def name(self) -> str:
-        """Named in every Judgment and shown to people."""
+        """Name of the judge in judgments and on pages."""
 
     @property
     def protocol(self) -> str:
-        """How it judges; numbers of different protocols are not comparable."""
+        """How it judges. Numbers of different protocols are not comparable."""
 
     @property
     def revision(self) -> str:
-        """Content id of what makes it judge as it does, beside the model and the Library: code and prompts."""
+        """Content id of the code, prompts and settings that its judgments depend on."""
 
     async def judge(self, example: Example, library: Library) -> Judgment:
-        """Judge one example. Trouble with the example gives a Judgment with a failure, not an exception."""
+        """Judge one example. An error of the example gives a Judgment with a failure, not an exception."""
 
     async def close(self) -> None:
-        """Close what is open on this event loop. The judge can be used again; it opens what it needs."""
+        """Close the connections of this event loop. The judge can be used again."""
 
     def with_ties(self, ties: bool) -> "Judge":
         """Return the same judge with `tie` among its answers, or without."""
         return self
 
     def with_samples(self, samples: int, first: int = 0) -> "Judge":
-        """Return the same judge with so many samples of each request, at the sampling temperature.
+        """Return the same judge with a number of samples per request, at the sampling temperature.
 
         Args:
             samples: Number of samples, from 1.
-            first: Number of the first of them. Another number gives other samples.
+            first: Number of the first sample. Other numbers give other samples.
 
         Returns:
             The judge; itself if it always gives the same answer.
         """
         return self
 
-    def showings(self, labels: Sequence[str]) -> "list[Showing]":
-        """List what a model is shown for a judgment of these candidates; nothing without a model."""
+    def presentations(self, labels: Sequence[str]) -> "list[PresentationOrder]":
+        """List the presentation orders of a judgment of these candidates; empty without a model."""
         return []
 
     def estimate_cost(self, example: Example) -> int:
         """Return the number of requests for an example, at least: without cached answers, Tools and retries."""
-        return len(self.showings(example.labels))
+        return len(self.presentations(example.labels))
 
-    def watched(self, on_step: "Callable[[Showing, ChainStep], None]", on_reply: Callable[[Reply], None]) -> "Judge":
+    def watched(
+        self, on_step: "Callable[[PresentationOrder, ChainStep], None]", on_reply: Callable[[Reply], None]
+    ) -> "Judge":
         """Return the same judge, reporting each step of a model's chain and each of its replies."""
         return self
 
     def reusing(self, earlier: "Judge") -> "Judge":
-        """Return the same judge with the model of an earlier one, whose servers are known already."""
+        """Return the same judge with the model of an earlier one, whose endpoints were already probed."""
         return self
 
     def measure_ahead(self, libraries: Sequence[Library]) -> Callable[[Example], None] | None:
@@ -105,7 +109,7 @@ class Judge(Protocol):
         return None
 
     async def check(self) -> Sequence[Probe] | Reply | None:
-        """Probe the endpoints of a model, or ask it a small question where there is none; None without a model."""
+        """Probe the endpoints of a model, or send it a short request if it has none; None without a model."""
         return None
 
     async def try_tool(self, tool: Entry, examples: Sequence[Example]) -> "list[Observation]":
@@ -150,7 +154,7 @@ class Judge(Protocol):
         concurrency: int | None = None,
         skip_bad_rows: bool = False,
     ) -> "ScoredDataset":
-        """Judge every example of a dataset. Nothing is written; `rh score-folder` is resumable.
+        """Judge every example of a dataset. Nothing is written; `rh score` is resumable.
 
         Args:
             data: A `datasets.Dataset`, a list of dicts or of `Example`, a folder, a table, or the name of a dataset on
@@ -207,7 +211,7 @@ class ScoredDataset:
 
 
 def refuse(example: Example) -> Failure | None:
-    """Say why an example cannot be judged by anyone, or None when it can."""
+    """Return why no judge can judge an example; None if it is valid."""
     count = len(example.candidates)
     if not example.instruction.strip():
         return Failure("input", "There is no instruction; say in words what the edit should do.")
@@ -219,13 +223,13 @@ def refuse(example: Example) -> Failure | None:
 
 
 def failure_of(error: HarnessError) -> Failure:
-    """Put an error met while judging one example into its record."""
+    """Convert an error during a judgment to its failure."""
     code = error.code if isinstance(error, ModelError) else "image" if isinstance(error, ImageError) else "input"
     return Failure(code, f"{error.message} {error.next_step}".strip())
 
 
 def with_ungradable(judgment: Judgment) -> Judgment:
-    """Accept general evidence as the reward where the instruction could not be graded. The confidence stays low."""
+    """Use general evidence as the reward if the instruction could not be graded. The confidence stays low."""
     several = judgment.scores.values()
     if all(each.reward is not None for each in several) or any(each.evidence is None for each in several):
         return judgment
@@ -237,7 +241,7 @@ def with_ungradable(judgment: Judgment) -> Judgment:
 def unjudged(
     example: Example, judge: Judge, library: Library, failure: Failure, usage: Usage | None = None
 ) -> Judgment:
-    """Record that an example was not judged. Never a tie, never a score."""
+    """Create the judgment of an example that was not judged: neither a tie nor a score."""
     return Judgment(
         example_id=example.id,
         judge=judge.name,

@@ -1,7 +1,6 @@
-"""Asks a language model about entries that have no triggers: one cached yes or no per entry and instruction.
+"""Selection of entries without triggers by a language model: one cached yes or no per entry and instruction.
 
-Entries with triggers are decided by them, as in `router`. Each entry is still decided on its own, so what it says of
-one never depends on what else is in the Library.
+Entries with triggers are selected by them, as in `router`. Each entry is selected independently of the others.
 """
 
 import asyncio
@@ -23,22 +22,21 @@ _ANSWERS = ("yes", "no")
 
 @dataclass
 class LLMRouter:
-    """Routes with the help of a model.
+    """A router that queries a model.
 
     Args:
         model: Answers yes or no; text alone, no images.
-        cache: Where answers are remembered; None remembers nothing.
+        cache: Cache of answers; None to cache nothing.
     """
 
     model: Model
     cache: JudgmentCache | None = None
 
     async def route(self, library: Library, instruction: str) -> Route:
-        """Choose the entries that speak to an instruction.
+        """Select the entries that apply to an instruction.
 
         Raises:
-            ModelError: If the model cannot be asked or answers neither yes nor no. Routing by guess would judge one
-                example by other notes than the next.
+            ModelError: If the model is unavailable, or answers neither yes nor no.
         """
         entries = (*library.skills, *library.tools)
         reasons = await asyncio.gather(*(self._reason(entry, instruction) for entry in entries))

@@ -1,7 +1,7 @@
-"""The measured judge: a Sub-Agent without a model. It grades what the routed Skills ask for by measuring pixels.
+"""The pixel-based judge: it grades what the routed Skills ask for by measurements of pixels, without a model.
 
-It is not the judge of the paper and says so in its name. Each candidate is measured against the source alone,
-so swapping two candidates swaps the answer exactly. What it cannot measure, it names.
+It is not the judge of the paper, which its name states. Each candidate is measured against the source alone, so
+swapping two candidates swaps the answer exactly. It names what it cannot measure.
 """
 
 import asyncio
@@ -31,42 +31,41 @@ from rewardharness.measure.table import MEASURES
 from rewardharness.schema import TIE, ChainStep, EditRequest, Example, Failure, Judgment, Scores, Usage
 
 NAME = "measured (no VLM)"
-"""How this judge is named everywhere."""
+"""Name of this judge."""
 
 DECISIVE_MARGIN = 0.1
-"""Margin at which the judge is about three quarters as sure as it can get."""
+"""Margin at which the confidence is about three quarters of its maximum."""
 
 UNGRADABLE_CONFIDENCE = 0.25
-"""Highest confidence where nothing tells whether the instruction was followed."""
+"""Maximum confidence if it cannot be measured whether the instruction was followed."""
 
 TIE_MARGIN = 0.005
-"""Candidates closer than this are a tie, where the task has ties.
+"""Margin below which candidates tie, if the labels have ties.
 
-Chosen on 320 human choices of material appearance: below it the preferred candidate is right in 33 of 58 pairs (95% CI
-.44 to .69, no better than a coin); below .01 in 71 of 108 (.56 to .74). A smaller value gives
-fewer ties.
+Chosen on 320 human preferences of material appearance: below it, accuracy is 33 of 58 pairs (95% CI .44 to .69, no
+better than chance); below .01 it is 71 of 108 (.56 to .74). A smaller value gives fewer ties.
 """
 
 
 @dataclass(frozen=True)
 class _Graded:
-    """One candidate after measuring."""
+    """A measured candidate."""
 
     taken: Measured
     grades: Mapping[str, float]
-    """Per criterion key, for those that could be graded."""
+    """Grades by criterion key, of the criteria that could be graded."""
     scores: Scores | None
 
 
 class MeasuredJudge(Judge):
-    """Judges by measuring. Deterministic, offline, symmetric.
+    """A judge that measures pixels. Deterministic, offline and symmetric.
 
     Args:
-        ties: Whether the task's labels have ties. Without, only candidates with equal rewards tie.
-        pictures: Whether observations carry pictures for people, at some cost in time.
-        workers: How many examples are measured at once, in threads.
-        cache: Where readings are remembered, so that another Library weighs the same ones; not used with `pictures`.
-        sparing: Whether only what is asked for is measured, not what another Library might ask for.
+        ties: Whether the labels have ties. Otherwise only candidates with equal rewards tie.
+        pictures: Whether observations carry overlay images, which takes more time.
+        workers: Number of threads that measure examples.
+        cache: Cache of readings, which other Libraries reuse; not used with `pictures`.
+        sparing: Whether to measure only the requested measures, not those that other Libraries may request.
         allow_ungradable: Whether an edit whose instruction cannot be measured gets a reward, with low confidence.
     """
 
@@ -85,7 +84,7 @@ class MeasuredJudge(Judge):
     ) -> None:
         import cv2
 
-        # Examples are judged side by side; threads inside OpenCV would only fight with them.
+        # Examples are judged concurrently; threads inside OpenCV would compete with them.
         cv2.setNumThreads(1)
         self._ties = ties
         self._pictures = pictures
@@ -103,7 +102,7 @@ class MeasuredJudge(Judge):
 
     @property
     def revision(self) -> str:
-        """Content id of the code that measures and weighs."""
+        """Content id of the code of the measures and of their aggregation."""
         return measures_revision()
 
     async def judge(self, example: Example, library: Library) -> Judgment:
@@ -111,13 +110,13 @@ class MeasuredJudge(Judge):
         return await asyncio.get_running_loop().run_in_executor(self._pool, self.judge_now, example, library)
 
     async def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing."""
 
     def measure_ahead(self, libraries: Sequence[Library]) -> Callable[[Example], None] | None:
-        """Make a function for other processes that measures what Libraries ask for, into the cache of this judge.
+        """Return a function for other processes that measures what Libraries request, into the cache of this judge.
 
         Returns:
-            The function; None where there is no cache.
+            The function; None without a cache.
         """
         return None if self._cache is None else partial(_remember, self._cache.path.parent, tuple(libraries))
 
@@ -155,11 +154,11 @@ class MeasuredJudge(Judge):
                 "Next: judge with a model: --judge vllm:NAME@URL or openai:NAME@URL."
             )
             return unjudged(example, self, library, Failure("nothing_to_measure", reason), _usage(started))
-        case = _Case(request, chosen, criteria, source, candidates, measured)
+        case = _MeasuredExample(request, chosen, criteria, source, candidates, measured)
         judgment = self._conclude(example, library, case, started)
         return with_ungradable(judgment) if self._allow_ungradable else judgment
 
-    def _conclude(self, example: Example, library: Library, case: "_Case", started: float) -> Judgment:
+    def _conclude(self, example: Example, library: Library, case: "_MeasuredExample", started: float) -> Judgment:
         scores = case.scores
         notes = (*case.notes(), *(["No OCR: text in the images was not read."] if case.text_unread() else []))
         said = {label: _score_json(each) for label, each in scores.items()}
@@ -183,7 +182,7 @@ class MeasuredJudge(Judge):
                 failure=None if case.gradable() else Failure(NOT_GRADABLE, case.ungradable_reason()),
             )
         ranking, margin = decide(scores)
-        # The decision is made again with the candidates the other way round, and compared: a check, not a claim.
+        # Position consistency is checked by deciding again with the candidates in the other order.
         swapped, _ = decide(dict(reversed(scores.items())))
         tied = len(ranking[0]) > 1 or (self._ties and margin < TIE_MARGIN)
         preference = TIE if tied else ranking[0][0]
@@ -214,22 +213,23 @@ def _remember(cache: Path, libraries: Sequence[Library], example: Example) -> No
 
 
 def decide(scores: Mapping[str, Scores]) -> tuple[tuple[tuple[str, ...], ...], float]:
-    """Rank two or more candidates by reward, or by their evidence where one of them has no reward.
+    """Rank two or more candidates by reward, or by evidence if one of them has no reward.
 
     Returns:
-        The ranking, and the margin: by how much the first leads the next, in [0, 1].
+        The ranking, and the margin between the first and the second, in [0, 1].
     """
     rewards = {label: each.reward for label, each in scores.items() if each.reward is not None}
-    worth = rewards if len(rewards) == len(scores) else {label: each.evidence or 0.0 for label, each in scores.items()}
-    ranking = rank(tuple(scores), {(a, b): worth[a] - worth[b] for a, b in combinations(worth, 2)})
+    evidence = {label: each.evidence or 0.0 for label, each in scores.items()}
+    values = rewards if len(rewards) == len(scores) else evidence
+    ranking = rank(tuple(scores), {(a, b): values[a] - values[b] for a, b in combinations(values, 2)})
     if len(ranking[0]) > 1:
         return ranking, 0.0
-    return ranking, worth[ranking[0][0]] - worth[ranking[1][0]]
+    return ranking, values[ranking[0][0]] - values[ranking[1][0]]
 
 
 @dataclass(frozen=True)
-class _Case:
-    """Everything known about one example, from which the record is written."""
+class _MeasuredExample:
+    """Measurements of one example, from which its judgment is made."""
 
     request: EditRequest
     route: Route
@@ -246,23 +246,23 @@ class _Case:
         return all(applied.key in each.grades for each in self.measured.values())
 
     def gradable(self) -> bool:
-        """Whether something measured tells if the edit that was asked for was done, of every candidate."""
+        """Return whether it was measured, for every candidate, if the instruction was followed."""
         return all(each.reward is not None for each in self.scores.values())
 
     def ungradable_reason(self) -> str:
         kinds = "/".join(self.request.kinds)
         what = "no kind of edit that can be measured" if kinds == "other" else f"a {kinds} edit"
         return (
-            f"Pixels cannot tell whether the instruction was followed: {self.request.instruction[:200]!r} asks for"
-            f" {what}. Use a model as judge, compare candidates, or set allow_ungradable for a reward that rests on"
-            " general signs and has low confidence."
+            f"Pixels do not show whether the instruction was followed: {self.request.instruction[:200]!r} asks for"
+            f" {what}. Use a model as judge, compare candidates, or set allow_ungradable for a reward that is based on"
+            " general measures and has low confidence."
         )
 
     def unjudged(self) -> list[Applied]:
-        """Criteria that nothing here could grade.
+        """Return the criteria that could not be graded.
 
-        A general measure that has nothing to say of this kind of edit, such as the visibility of an edit where none
-        is asked for, is not missed.
+        A general measure that does not apply to this kind of edit, such as the visibility of an edit if none is
+        requested, is not counted.
         """
         return [
             each
@@ -271,7 +271,7 @@ class _Case:
         ]
 
     def evidence(self) -> float:
-        """Share of the criteria, by weight, that could be graded; low where the request could not be measured."""
+        """Return the graded share of the criteria, by weight; low if the request could not be measured."""
         graded = sum(each.criterion.weight for each in self.criteria if self._graded(each))
         missed = sum(each.criterion.weight for each in self.unjudged())
         share = graded / (graded + missed) if graded else 0.0
@@ -297,8 +297,8 @@ class _Case:
         if not self.gradable():
             kinds = "/".join(self.request.kinds)
             found.append(
-                f"Nothing that can be measured here tells whether the {kinds} edit that was asked for was done; "
-                "the judgment rests on signs that hold for any edit, so trust it little."
+                f"Whether the requested {kinds} edit was done cannot be measured; the judgment is based on general "
+                "measures of any edit and has low confidence."
             )
         missed = ", ".join(each.key for each in self.unjudged())
         if missed:
@@ -306,7 +306,7 @@ class _Case:
         return tuple(found)
 
     def reasons(self, ranking: Sequence[Sequence[str]]) -> tuple[str, ...]:
-        """The criteria that separate the winner most from the next, with their numbers."""
+        """Return the criteria with the largest difference between the first two candidates, with their numbers."""
         if len(ranking) < 2 or len(ranking[0]) > 1:
             return ()
         first, second = ranking[0][0], ranking[1][0]
@@ -326,7 +326,7 @@ class _Case:
         )
 
     def steps(self, pictures: bool) -> tuple[ChainStep, ...]:
-        """The chain up to the conclusion."""
+        """Return the chain up to the conclusion."""
         found = [think(self._opening()), think(self._consulted())]
         tools = {each.measure: each.name for each in self.route.tools if each.measure}
         for label, each in self.measured.items():
@@ -371,7 +371,7 @@ def _grade(taken: Measured, request: EditRequest, criteria: Sequence[Applied]) -
         if reading is not None and reading.grade is not None:
             grades[applied.key] = reading.grade
             graded.append((applied.criterion, reading.grade))
-    # Where the source is to be reproduced, `fidelity` grades the whole picture already.
+    # If the source is to be reproduced, `fidelity` already grades the whole image.
     return _Graded(taken, grades, make_measured_scores(graded, 1.0 if "keep" in request.kinds else taken.scene))
 
 

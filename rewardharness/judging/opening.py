@@ -1,4 +1,4 @@
-"""Opens a judge by its spelling: `measured`, a baseline, scores in a file, or a model as `models.open` spells it."""
+"""Opening of judges by their specification: `measured`, a baseline, scores in a file, or a model; see `models.open`."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -13,59 +13,59 @@ from rewardharness.judging.judge import Judge
 from rewardharness.judging.llm_router import LLMRouter
 from rewardharness.judging.measured import MeasuredJudge
 from rewardharness.judging.scored_elsewhere import read_scores
-from rewardharness.judging.subagent import Showing, SubAgent, SubAgentSettings
+from rewardharness.judging.subagent import PresentationOrder, SubAgent, SubAgentSettings
 from rewardharness.models.open import ModelSettings, open_model
 from rewardharness.models.openai_compatible import OpenAICompatibleModel
 from rewardharness.schema import ChainStep
 from rewardharness.settings import Settings
 
 MEASURED = "measured"
-"""Spelling of the judge that needs no model."""
+"""Specification of the judge without a model."""
 
 FILE = "file:"
-"""Begins the spelling of a judge that reads scores from a file."""
+"""Prefix of the specification of a judge that reads scores from a file."""
 
 
 @dataclass(frozen=True)
 class JudgeOptions:
-    """What a caller decides about a judge, whatever it is."""
+    """Options of any judge."""
 
     ties: bool = False
     pictures: bool = False
-    """Whether observations carry pictures for people."""
+    """Whether observations carry overlay images."""
     subagent: SubAgentSettings = SubAgentSettings()
-    """How a model judges; `ties` above goes before the one in here."""
+    """Settings of a model judge; `ties` above takes precedence."""
     router: str | None = None
-    """Spelling of a model that decides on entries without triggers; None: their wording decides."""
+    """Specification of a model that selects entries without triggers; None if their description decides."""
     cache: bool = True
-    """Whether a model's judgments, and the measured judge's readings, are remembered in `RH_HOME`."""
+    """Whether answers of a model and readings of the pixel-based judge are cached in `RH_HOME`."""
     api_key: str | None = field(default=None, repr=False)
-    """Key of the endpoint, instead of the one in the environment. Never kept."""
+    """Key of the endpoint instead of the one in the environment. Never stored."""
     allow_ungradable: bool = False
-    """Whether the measured judge gives a reward where it cannot grade the instruction, with low confidence."""
-    on_step: Callable[[Showing, ChainStep], None] | None = None
-    """Told each step of a chain as it comes."""
+    """Whether the pixel-based judge gives a reward with low confidence if it cannot grade the instruction."""
+    on_step: Callable[[PresentationOrder, ChainStep], None] | None = None
+    """Called with each step of a chain."""
     attempts: int = 8
-    """Requests that are sent for one question at most: fewer where somebody waits for the answer."""
+    """Maximum number of attempts per request; fewer in interactive use."""
     public_only: bool = False
-    """Whether endpoints must be on the public internet, with https: for addresses that come from strangers."""
+    """Whether endpoints must be on the public internet, with HTTPS, for addresses from visitors."""
 
 
 def open_judge(
     spec: str = MEASURED, settings: Settings | None = None, options: JudgeOptions = JudgeOptions(), **changes: Any
 ) -> Judge:
-    """Open a judge. Nothing is sent before it judges.
+    """Open a judge. No request is sent.
 
     Args:
         spec: `measured`, `vllm:NAME@URL[,URL...]`, `openai:NAME[@URL]`, `gemini:NAME` or `scripted:FILE`; one of
             `BASELINES`; or `file:PATH`, see `scored_elsewhere`.
-        settings: Keys, workers and where the cache is; None for those of the environment.
-        options: How it judges.
+        settings: Keys, workers and the cache folder; None for those of the environment.
+        options: Options of the judge.
         changes: Single options by name, as in `ties=True`, `cache=False` or `allow_ungradable=True`; for a model also
             those of `SubAgentSettings`: `protocol="pointwise"`, `both_orders=False`, `samples=3`, ...
 
     Raises:
-        InputError: If the spelling cannot be read, or a key is missing.
+        InputError: If the specification is invalid, or a key is missing.
         DataError: If a file of scores or a script cannot be read.
         MissingPackageError: If a package for this kind of model is not installed.
     """
@@ -78,7 +78,7 @@ def open_judge(
     if ":" not in spec and spec != MEASURED:
         known = ", ".join((MEASURED, *BASELINES))
         raise InputError(
-            f"{spec[:100]!r} is not a judge.",
+            f"Unknown judge {spec[:100]!r}.",
             next_step=f"Write {known}, file:SCORES.jsonl, vllm:NAME@URL, openai:NAME@URL or gemini:NAME.",
         )
     cache = JudgmentCache(settings.home / "cache") if options.cache else None

@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from rewardharness.judging.answers import Answer, Problem, conclusion, read_number, read_object, read_turn
+from rewardharness.judging.answers import Answer, ReplyProblem, conclusion, read_number, read_object, read_turn
 from rewardharness.judging.chain import neutral, think
 from rewardharness.judging.context import (
     Shown,
@@ -22,24 +22,24 @@ from rewardharness.judging.context import (
 )
 from rewardharness.judging.conversation import make, translate
 from rewardharness.judging.criteria import Applied, applicable, make_scores
+from rewardharness.judging.presentation import PresentationResult, no_answer, usage_of
 from rewardharness.judging.router import Route
-from rewardharness.judging.verdict import Verdict, no_answer, usage_of
 from rewardharness.library.rubric import Criterion
 from rewardharness.models.base import ChatRequest, Message, Model, ModelError, Reply
 from rewardharness.prompts import load
 from rewardharness.schema import SCALE, ChainStep, EditRequest, Failure, Usage
 
 LETTER_MASS = 0.1
-"""Share of the first token's probability that the letters must hold for their odds to mean anything."""
+"""Minimum probability of the letters together, as a share of the first token, for their odds to be used."""
 _MOST_MASS = 1.05
-"""Sum of probabilities that still is 1 after a server's rounding; more are no probabilities."""
+"""Maximum sum of probabilities, which allows for rounding by the server."""
 _UNSEEN = 2.0**-24
-"""Probability that single precision cannot tell from none, beside one of 1."""
+"""Probability that is lost in single precision next to one of 1."""
 
 
 @dataclass(frozen=True)
 class Asking:
-    """Everything that one request is made of."""
+    """Content of one request."""
 
     model: Model
     route: Route
@@ -56,8 +56,8 @@ class Asking:
         return ChatRequest(messages, temperature=self.temperature, seed=self.seed, schema=schema, **options)  # type: ignore[arg-type]
 
 
-async def ask_direct(asking: Asking) -> Verdict:
-    """Ask for preference and scores at once, without thought; the form is enforced where the server can."""
+async def ask_direct(asking: Asking) -> PresentationResult:
+    """Request preference and scores without reasoning; the form is enforced if the server supports it."""
     labels, ties = asking.shown.labels, asking.ties
     system = judge_system(asking.route, labels, form="format_direct", ties=ties, tool_limit=0)
     schema = answer_schema(labels, ties=ties)
@@ -65,30 +65,30 @@ async def ask_direct(asking: Asking) -> Verdict:
     return await _ask_answer(asking, asking._chat(system, ask_which(asking.request.instruction, labels), schema), form)
 
 
-async def _ask_answer(asking: Asking, chat: ChatRequest, form: str) -> Verdict:
+async def _ask_answer(asking: Asking, chat: ChatRequest, form: str) -> PresentationResult:
     usage, problem = Usage(), ""
     for attempt in range(2):
         try:
             reply = await asking.model.ask(chat)
         except ModelError as error:
-            return Verdict(usage=usage, failure=Failure(error.code, error.message))
+            return PresentationResult(usage=usage, failure=Failure(error.code, error.message))
         usage += usage_of(reply)
         outcome = read_turn(reply.text, asking.shown.labels, ties=asking.ties, cut_off=reply.cut_off).outcome
         if isinstance(outcome, Answer) and (not outcome.problem or attempt):
             scores, leads = translate(outcome, asking.shown)
             order = (think(_order(asking.shown)),) if len(asking.shown.own) > 1 else ()
             steps = (*order, ChainStep("answer", neutral(reply.text.strip())))
-            return Verdict(scores, leads, steps=steps, usage=usage)
-        problem = outcome.message if isinstance(outcome, Problem) else getattr(outcome, "problem", "No answer.")
+            return PresentationResult(scores, leads, steps=steps, usage=usage)
+        problem = outcome.message if isinstance(outcome, ReplyProblem) else getattr(outcome, "problem", "No answer.")
         chat = _remind(chat, reply, problem, form)
-    return Verdict(usage=usage, failure=no_answer(reply, problem))
+    return PresentationResult(usage=usage, failure=no_answer(reply, problem))
 
 
-async def ask_letter(asking: Asking) -> Verdict:
-    """Ask for one letter and read the odds of A against B from its first token's log-probabilities.
+async def ask_letter(asking: Asking) -> PresentationResult:
+    """Request one letter and read the odds of A against B from the log-probabilities of its first token.
 
-    The margin is graded without any sampling. The letters' odds are renormalised over the two letters; if they
-    hold too little of the probability, or are not reported, there is no verdict.
+    The margin is continuous without sampling. The odds are normalized over the two letters; if these have too little
+    probability, or none is reported, the request fails.
     """
     labels = asking.shown.labels
     if len(labels) != 2:
@@ -97,7 +97,7 @@ async def ask_letter(asking: Asking) -> Verdict:
     asked = ask_which(asking.request.instruction, labels)
     answered, usage, failure = await _first_token(asking, system, asked, labels)
     if answered is None:
-        return Verdict(usage=usage, failure=failure)
+        return PresentationResult(usage=usage, failure=failure)
     masses, least = answered.masses, answered.least
     mass = sum(masses.values())
     logit = math.log(max(masses[labels[0]], least)) - math.log(max(masses[labels[1]], least))
@@ -107,7 +107,9 @@ async def ask_letter(asking: Asking) -> Verdict:
         {"odds": {own: round(masses[label] / mass, 4) for label, own in zip(labels, asking.shown.own, strict=True)}}
     )
     steps = (think(_order(asking.shown)), ChainStep("answer", said))
-    return Verdict(leads={(first, second): lead}, logits={(first, second): logit}, steps=steps, usage=usage)
+    return PresentationResult(
+        margins={(first, second): lead}, logits={(first, second): logit}, steps=steps, usage=usage
+    )
 
 
 @dataclass(frozen=True)
@@ -151,7 +153,7 @@ async def _first_token(
     return _FirstToken(masses, min(*reported, max(1 - total, _UNSEEN))), usage, None
 
 
-async def ask_digits(asking: Asking) -> Verdict:
+async def ask_digits(asking: Asking) -> PresentationResult:
     """Ask for each score of one candidate as one digit, and take the mean under the first token's probabilities.
 
     The expected score is graded much finer than the scale and needs no sampling (G-Eval, arXiv 2303.16634). The digits'
@@ -167,14 +169,16 @@ async def ask_digits(asking: Asking) -> Verdict:
         answered, cost, failure = await _first_token(asking, system, asked, digits)
         usage += cost
         if answered is None:
-            return Verdict(usage=usage, failure=failure)
+            return PresentationResult(usage=usage, failure=failure)
         masses = answered.masses
         means.append(sum(int(digit) * mass for digit, mass in masses.items()) / sum(masses.values()))
     said = {"candidate": own, "instruction": round(means[0], 4), "quality": round(means[1], 4)}
-    return Verdict({own: make(*means)}, steps=(ChainStep("answer", json.dumps(said), subject=own),), usage=usage)
+    return PresentationResult(
+        {own: make(*means)}, steps=(ChainStep("answer", json.dumps(said), subject=own),), usage=usage
+    )
 
 
-async def ask_scores(asking: Asking) -> Verdict:
+async def ask_scores(asking: Asking) -> PresentationResult:
     """Ask for the two scores of one candidate, which is seen alone beside the source."""
     system = load("pointwise", notes=notes(asking.route.skills))
     chat = asking._chat(system, ask_how_good(asking.request.instruction), score_schema())
@@ -190,18 +194,18 @@ async def ask_scores(asking: Asking) -> Verdict:
 
     numbers, usage, failure = await _ask_numbers(asking, chat, read, '{"instruction": 1-4, "quality": 1-4}')
     if numbers is None:
-        return Verdict(usage=usage, failure=failure)
+        return PresentationResult(usage=usage, failure=failure)
     said = json.dumps({"candidate": own, "instruction": numbers[0], "quality": numbers[1]})
-    return Verdict({own: make(*numbers)}, steps=(ChainStep("answer", said, subject=own),), usage=usage)
+    return PresentationResult({own: make(*numbers)}, steps=(ChainStep("answer", said, subject=own),), usage=usage)
 
 
-async def ask_rubric(asking: Asking) -> Verdict:
+async def ask_rubric(asking: Asking) -> PresentationResult:
     """Ask for a grade on every criterion that applies, for one candidate; weigh them into scores."""
     own = asking.shown.own[0]
     criteria = applicable(asking.route, asking.request)
     if not criteria:
         message = "The Library has no criteria that apply to this instruction; use another protocol."
-        return Verdict(failure=Failure("no_criteria", message))
+        return PresentationResult(failure=Failure("no_criteria", message))
     scales = {f"c{number}": applied.criterion.scale for number, applied in enumerate(criteria, 1)}
     system = load(
         "rubric",
@@ -220,7 +224,7 @@ async def ask_rubric(asking: Asking) -> Verdict:
     form = json.dumps({key: f"{low:g}-{high:g}" for key, (low, high) in scales.items()})
     numbers, usage, failure = await _ask_numbers(asking, chat, read, form)
     if numbers is None:
-        return Verdict(usage=usage, failure=failure)
+        return PresentationResult(usage=usage, failure=failure)
     graded: list[tuple[Criterion, float]] = []
     for applied, number in zip(criteria, numbers, strict=True):
         low, high = applied.criterion.scale
@@ -228,7 +232,7 @@ async def ask_rubric(asking: Asking) -> Verdict:
     scores = make_scores(graded)
     assert scores is not None
     said = json.dumps({"candidate": own, **{each.key: number for each, number in zip(criteria, numbers, strict=True)}})
-    return Verdict({own: scores}, steps=(ChainStep("answer", neutral(said), subject=own),), usage=usage)
+    return PresentationResult({own: scores}, steps=(ChainStep("answer", neutral(said), subject=own),), usage=usage)
 
 
 async def _ask_numbers(
@@ -243,10 +247,10 @@ async def _ask_numbers(
             return None, usage, Failure(error.code, error.message)
         usage += usage_of(reply)
         said = conclusion(reply.text, cut_off=reply.cut_off)
-        numbers = None if isinstance(said, Problem) else read(read_object(said))
+        numbers = None if isinstance(said, ReplyProblem) else read(read_object(said))
         if numbers is not None:
             return numbers, usage, None
-        problem = said.message if isinstance(said, Problem) else "A number is missing or not on its scale."
+        problem = said.message if isinstance(said, ReplyProblem) else "A number is missing or not on its scale."
         chat = _remind(chat, reply, problem, form)
     return None, usage, no_answer(reply, f"{problem} The same happened when the model was asked again.")
 

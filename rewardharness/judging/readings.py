@@ -1,7 +1,6 @@
-"""What the measures say of one candidate, measured when first asked for and remembered from then on.
+"""Readings of the measures for one candidate, cached.
 
-A reading depends on two images and an instruction, not on the Library. So a Library may change a hundred times while
-its criteria are weighed anew from the same readings, at the cost of a look-up.
+A reading depends on two images and an instruction, not on the Library. Changed Libraries reuse the cached readings.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,30 +20,30 @@ from rewardharness.measure.view import EditView
 from rewardharness.schema import EditRequest, ImageInput
 
 SLOW = frozenset({"text_match", "unasked_text"})
-"""Measures that cost as much as all others together: remembered too, and made only when asked for."""
+"""Measures that take as long as all others together; computed only on request, and cached."""
 
 OWNER = "measures"
-"""Under this name readings stand in the statistics of the cache."""
+"""Name of the readings in the statistics of the cache."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """The readings of one candidate, and what had to be done to take them."""
+    """The readings of one candidate."""
 
     readings: Mapping[str, Reading]
     alignment: str
-    """How the candidate was brought into the frame of the source; empty when nothing was done."""
+    """How the candidate was aligned with the source; empty if it was not."""
     scene: float
-    """How surely the candidate shows the scene of the source; see `scene_kept`."""
+    """Degree in [0, 1] to which the candidate shows the scene of the source; see `scene_kept`."""
     source_notes: tuple[str, ...]
-    """What was done to show the source: turned upright, put on white, ..."""
+    """How the source was decoded: rotated upright, placed on white, ..."""
     notes: tuple[str, ...]
-    """The same for the candidate."""
+    """How the candidate was decoded."""
 
 
 @dataclass
 class Loaded:
-    """An image that is decoded when somebody needs its pixels, and not before."""
+    """An image that is decoded when its pixels are needed."""
 
     image: ImageInput
     data: bytes = field(repr=False)
@@ -60,7 +59,7 @@ class Loaded:
 
     @cached_property
     def sha256(self) -> str:
-        """Of the encoded bytes."""
+        """SHA-256 of the encoded bytes."""
         return sha256(self.data)
 
     @cached_property
@@ -68,7 +67,7 @@ class Loaded:
         """The decoded picture.
 
         Raises:
-            ImageError: If the bytes are no usable image.
+            ImageError: If the bytes are not a usable image.
         """
         return load_picture(ImageInput(self.image.name, data=self.data))
 
@@ -81,15 +80,15 @@ def measure(
     cache: JudgmentCache | None,
     sparing: bool = False,
 ) -> Measured:
-    """Take readings of one candidate against the source.
+    """Measure one candidate against the source.
 
     Args:
-        source: The image before.
+        source: The source image.
         candidate: The edited image.
-        request: What the instruction asks for.
-        wanted: Names of measures; unknown ones are passed over.
-        cache: Where readings are remembered; pictures are not, so readings from it carry none.
-        sparing: Whether nothing but what is wanted is measured and remembered.
+        request: The parsed instruction.
+        wanted: Names of measures; unknown names are ignored.
+        cache: Cache of the readings, without their pictures.
+        sparing: Whether to measure only what is wanted.
     """
     names = [name for name in MEASURES if name in wanted]
     if cache is None:
@@ -103,7 +102,7 @@ def measure(
     before = known["readings"] if known else {}
     if known is None or any(name not in before for name in names):
         view = EditView(source.picture, candidate.picture)
-        # Whoever asks for one will ask for others when the Library changes, and the view is the dear part.
+        # Other measures are likely to be needed when the Library changes, and the view takes most of the time.
         due = [name for name in MEASURES if name not in before and (name in names or not (sparing or name in SLOW))]
         taken = {name: _to_json(MEASURES[name].function(view, request)) for name in due}
         known = {

@@ -1,17 +1,17 @@
-"""A release: one self-contained file that pins everything a score hangs on, under a hash of exactly that.
+"""A release: one self-contained file that pins everything that scores depend on, identified by its hash.
 
     {"format": 1,
-     "id":       hash of `parts`: the same id gives the same scores,
-     "parts":    the hash of each of the four that follow,
+     "id":       hash of `parts`; the same id gives the same scores,
+     "parts":    hashes of the following four,
      "judge":    {"name", "protocol", "revision", "model_revision", "router"},
-     "settings": how it is asked and how answers are put together: orders, samples, ties, decoding, pixels, OCR,
+     "settings": orders, samples, ties, decoding, pixels, OCR,
      "code":     content ids of the code and of each prompt,
      "library":  {"id", "entries": {name: {"id", "kind", "files": {file name: text}}}},
-     "card":     what is told of it and changes no score: the versions it was made with, evaluations, and where that is
-                 known `evolved_on`: digests of the data that its Library was evolved on,
-     "card_id":  hash of `card`; whoever changes the card can make it anew, so it proves nothing of the figures}
+     "card":     information that changes no score: versions of packages, evaluations, and, if known, `evolved_on`:
+                 digests of the data that its Library was evolved on,
+     "card_id":  hash of `card`, which can be recomputed after a change, so it does not verify the figures}
 
-It names a model, never a place: no address, key, path or host. Where the model is served is said by whoever opens it.
+A release names a model without its location: no address, key, path or host. The caller of a release states these.
 """
 
 import platform
@@ -40,43 +40,43 @@ from rewardharness.models.scripted import ScriptedModel
 from rewardharness.schema import Json
 
 FORMAT = 1
-"""Version of the file's form."""
+"""Version of the file format."""
 
 MODELS = ("vllm", "openai", "gemini", "scripted")
 """Kinds of models that can be pinned."""
 
 PACKAGE = "reward-harness-library"
 MAY_MATTER = ("numpy", "opencv-python-headless", "pillow", "rapidocr", "onnxruntime")
-"""Packages of which another version may move the last digits of what is measured."""
+"""Packages whose version may change the last digits of measurements."""
 
 _READ_TEXT = frozenset({"text_match", "unasked_text"})
-"""Measures that say something else where OCR is installed."""
+"""Measures whose results depend on OCR."""
 
 _PLACE = re.compile(r"://|^[/~.\\]|^[A-Za-z]:[\\/]|[\x00-\x1f\x7f]")
-"""What makes a name a place on one machine, or no name at all."""
+"""Pattern of names that are locations on a machine, or invalid."""
 
 
 @dataclass(frozen=True)
 class Release:
-    """Everything that a score hangs on. Equal ids mean equal scores, as far as the model itself answers alike."""
+    """Everything that scores depend on. Equal ids give equal scores if the model is deterministic."""
 
     judge: str
     """`measured`, or kind and name of a model, as in `vllm:Qwen/Qwen2.5-VL-7B-Instruct`."""
     protocol: str
-    """As in `Judgment.protocol`, of a pair."""
+    """As in `Judgment.protocol` of a pair."""
     revision: str
     """As in `Judge.revision`."""
     settings: Mapping[str, Any] = field(repr=False)
-    """`ties` and `ocr`; of a model everything in `SubAgentSettings` but the deadline."""
+    """`ties` and `ocr`; for a model also the fields of `SubAgentSettings` without the deadline."""
     code: Mapping[str, str] = field(repr=False)
-    """Content ids of the code and of each prompt, by what they are."""
+    """Content ids of the code and of each prompt, by name."""
     library: Library = field(repr=False)
     model_revision: str | None = None
-    """The weights, in the words of whoever made the release; a server does not tell, so it cannot be checked."""
+    """Revision of the weights as stated by the creator of the release. It is not checked: servers do not report it."""
     router: str | None = None
-    """Kind and name of the model that decides on entries without triggers."""
+    """Kind and name of the model that selects entries without triggers."""
     card: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """`made_with`: versions of packages; `evaluation`: figures as JSON; `evolved_on`: digests. No score hangs on it."""
+    """`made_with`: versions of packages; `evaluation`: figures as JSON; `evolved_on`: digests. Changes no score."""
 
     @property
     def judged_by(self) -> str:
@@ -85,7 +85,7 @@ class Release:
 
     @property
     def how(self) -> SubAgentSettings | None:
-        """How the model is asked; None for the measured judge."""
+        """Settings of the model; None for the pixel-based judge."""
         if self.judge == MEASURED:
             return None
         return SubAgentSettings(**{name: value for name, value in self.settings.items() if name != "ocr"})
@@ -97,7 +97,7 @@ class Release:
 
     @property
     def evolved_on(self) -> frozenset[str]:
-        """Digests of the data that the Library was evolved on, as far as they were known: its lineage stays behind."""
+        """Known digests of the data that the Library was evolved on."""
         return frozenset(self.card.get("evolved_on", ()))
 
     @property
@@ -127,16 +127,16 @@ class Release:
 
     @cached_property
     def parts(self) -> dict[str, str]:
-        """The hash of each part."""
+        """Hash by part."""
         return {name: content_id(part) for name, part in self.content.items()}
 
     @cached_property
     def id(self) -> str:
-        """SHA-256 over everything that a score hangs on. The card does not count."""
+        """SHA-256 over everything that scores depend on, without the card."""
         return content_id(self.parts)
 
     def to_json(self) -> Json:
-        """Put it into the JSON of its file."""
+        """Convert to the JSON of the file."""
         head = {"format": FORMAT, "id": self.id, "parts": self.parts}
         return {**head, **self.content, "card": dict(self.card), "card_id": self.card_id}
 
@@ -149,18 +149,18 @@ def make_release(
     model_revision: str | None = None,
     evaluation: Iterable[Figure] = (),
 ) -> Release:
-    """Pin a judge and a Library as they are now. Nothing is asked.
+    """Create a release of a judge and a Library in their current state. No request is sent.
 
     Args:
-        spec: `measured`, or a model as `open_judge` spells it; addresses may be left out and are never kept.
-        library: What it knows. Of its lineage the card keeps which data it was evolved on, by digest, and nothing else.
-        options: How it judges.
-        model_revision: The weights, such as a commit of the Hub.
+        spec: `measured`, or a model in the form of `open_judge`; addresses may be omitted and are not stored.
+        library: The Library. The card stores the digests of the data that it was evolved on.
+        options: Settings of the judge.
+        model_revision: Revision of the weights, such as a commit on the Hub.
         evaluation: Figures for the card; see `release_card`.
 
     Raises:
-        InputError: If this is no judge that can be pinned, or its model's name is a place.
-        ReleaseError: If a figure is of something else, or something in the Library looks like a key.
+        InputError: If this judge cannot be released, or the name of its model is a location.
+        ReleaseError: If a figure is of another judge or Library, or text in the Library looks like a key.
     """
     if model_revision is not None:
         _check_name(model_revision, "Give the commit of the weights, or another short name of them.")
@@ -189,44 +189,49 @@ def make_release(
 
 
 def check_figures(release: Release, reported: Collection[Figure] = ()) -> None:
-    """Make sure that the figures of a card are of the very thing that is released.
+    """Check that the figures of a card are of the released judge and Library.
 
     Args:
         release: The release.
-        reported: Where there are any, each figure has to be one of these.
+        reported: Figures of reports; if there are any, the card must have exactly these.
 
     Raises:
-        ReleaseError: If a figure is of something else, or is not among those that were reported.
+        ReleaseError: If a figure is of another judge or Library, or card and reports differ.
     """
     for figure in release.figures:
         _check_figure(figure, release)
         if reported and figure not in reported:
             raise ReleaseError(
                 f"The card's figure {figure.name!r} is not in the reports.",
-                next_step="Name all reports that the card was made with, or make a new release from them: rh release.",
+                next_step="Name all reports of the card, or make a new release from them: rh release create.",
             )
+    missing = next((figure.name for figure in reported if figure not in release.figures), None)
+    if missing is not None or (reported and len(release.figures) != len(reported)):
+        problem = f"lacks the figure {missing!r} of the reports" if missing else "repeats a figure of the reports"
+        step = "The card was changed. Make a new release from the reports: rh release create."
+        raise ReleaseError(f"The card {problem}.", next_step=step)
 
 
 def _check_figure(figure: Figure, release: Release) -> None:
-    told = {
+    compared = {
         "judge": (figure.judge, release.judged_by),
         "protocol": (figure.protocol, release.protocol),
         "Library": (figure.library_id[:12], release.library.id[:12]),
         "judge's revision": (figure.judge_revision, release.revision),
     }
     if release.how is not None and figure.judge_revision == _revision(release.judge, replace(release.how, ties=False)):
-        del told["judge's revision"]
-    for what, (theirs, ours) in told.items():
+        del compared["judge's revision"]
+    for what, (theirs, ours) in compared.items():
         if theirs != ours:
             message = f"The figure {figure.name!r} is of another {what}: {theirs!r}, and the release is of {ours!r}."
             raise ReleaseError(message, next_step="Name a report of exactly what is released.")
 
 
 def judge_name(spec: str) -> str:
-    """Return kind and name of the judge in a spelling, without its addresses.
+    """Return kind and name of a judge without its addresses.
 
     Raises:
-        InputError: If it is no judge that can be pinned, or its name is a place on one machine.
+        InputError: If the judge cannot be released, or its name is a location on a machine.
     """
     if spec == MEASURED:
         return MEASURED
@@ -242,18 +247,18 @@ def judge_name(spec: str) -> str:
 
 
 def _revision(judge: str, how: SubAgentSettings) -> str:
-    return SubAgent(ScriptedModel([], id=judge), how).revision  # a model that is named and never asked
+    return SubAgent(ScriptedModel([], id=judge), how).revision  # only named, never called
 
 
 def _check_name(name: str, next_step: str) -> None:
-    """Make sure that a text names something wherever it is read, and no place on one machine."""
+    """Check that a text is a name, and not a location on a machine."""
     if not name.strip() or len(name) > 200 or _PLACE.search(name):
         shown = name.split("://")[0][:100]
         raise InputError(f"{shown!r} is a place, or no name at all.", next_step=next_step)
 
 
 def made_with() -> dict[str, str]:
-    """Return the versions of what makes scores here."""
+    """Return the installed versions of the packages that compute scores."""
     found = {PACKAGE: __version__, "python": platform.python_version()}
     for name in MAY_MATTER:
         try:
@@ -264,12 +269,12 @@ def made_with() -> dict[str, str]:
 
 
 def prompts_of(judge: str, router: str | None) -> list[str]:
-    """Name the prompts that a judge and its router can show to a model."""
+    """Return the prompts that a judge and its router may send to a model."""
     return [] if judge == MEASURED else [*PROMPTS, *(["route"] if router else [])]
 
 
 def ocr_state(library: Library, judge: str) -> bool | None:
-    """Say whether text in images is read here; None where no entry of the Library asks for that."""
+    """Return whether OCR is available; None if no entry of the Library needs it."""
     named = {each.measure for each in library.tools}
     if judge == MEASURED:
         named |= {each.measure for skill in library.skills if skill.rubric for each in skill.rubric.criteria}

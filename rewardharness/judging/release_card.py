@@ -1,11 +1,9 @@
-"""What is told of a release and changes no score: figures of its judge with its Library.
+"""The card of a release: figures of its judge with its Library, which change no score.
 
-The id of a release does not cover them. A file alone proves no figure, so figures are shown as `UNVERIFIED`; they
-can be compared with the reports that they were taken from.
-
-They are read from the reports that commands write: what `rh score-folder --json` prints, the `report.json` of a
-benchmark, of which the judge's own shares are taken, and the `report.json` of an evolution, of which the audit alone is
-taken, since gates have seen the rest.
+The id of a release does not cover them, so figures are shown as `UNVERIFIED`; they can be compared with the reports
+that they were taken from. These are the output of `rh score --json`, the `report.json` of a benchmark (the
+accuracies of the judge itself), and the `report.json` of an evolution (the held-out examples only, because the
+acceptance test uses the others).
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,7 +16,7 @@ from rewardharness.files import read_json
 from rewardharness.schema import Json
 
 UNVERIFIED = "Not verified: the id of a release does not cover the figures of its card."
-"""Stands wherever figures of a card are shown."""
+"""Note next to figures of a card."""
 
 
 @dataclass(frozen=True)
@@ -26,14 +24,14 @@ class Figure:
     """Agreement with labels of one kind."""
 
     name: str
-    """What was counted."""
+    """Name of the figure."""
     n: int
-    """Labelled examples, judged or not."""
+    """Number of labeled examples, judged or not."""
     judged: int
     accuracy: float | None
-    """Share of the judged examples that agree with their label; of all, where the name says so."""
+    """Share of the judged examples that agree with their label; of all examples if the name says so."""
     interval: tuple[float, float] | None
-    """Of the accuracy, at 95 %."""
+    """95% CI of the accuracy."""
     judge: str
     """As in `Judgment.judge`."""
     protocol: str
@@ -49,20 +47,20 @@ class Figure:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "Figure":
-        """Read a figure back from a card.
+        """Read a figure of a card.
 
         Raises:
-            KeyError, TypeError, ValueError: If it is none.
+            KeyError, TypeError, ValueError: If it is invalid.
         """
         names = ("judge", "protocol", "library_id", "judge_revision")
-        told = {name: _text(value[name]) for name in names}
-        figure = _figure(_text(value["name"]), value, value["accuracy"], **told)
+        identity = {name: _text(value[name]) for name in names}
+        figure = _figure(_text(value["name"]), value, value["accuracy"], **identity)
         if figure.to_json() != value:
             raise ValueError(value)
         return figure
 
     def to_json(self) -> Json:
-        """Put it into JSON."""
+        """Convert to JSON."""
         return {
             "name": self.name,
             "n": self.n,
@@ -82,7 +80,7 @@ def read_report(path: Path) -> list[Figure]:
 
     Raises:
         DataError: If the file cannot be read.
-        ReleaseError: If it is no report with such figures.
+        ReleaseError: If it is not a report with such figures.
     """
     report = read_json(path)
     try:
@@ -92,8 +90,8 @@ def read_report(path: Path) -> list[Figure]:
         figures = []
     if not figures:
         raise ReleaseError(
-            f"{path} is no report with figures for a card.",
-            next_step="Name what `rh score-folder --json` printed of labelled pairs, or a report.json of "
+            f"{path} is not a report with figures for a card.",
+            next_step="Name what `rh score --json` printed of labelled pairs, or a report.json of "
             "`rh benchmark` or `rh evolve`.",
         )
     return figures
@@ -120,13 +118,15 @@ def _of_benchmark(report: Mapping[str, Any]) -> Iterator[Figure]:
     [row] = [each for each in report["rows"] if each["role"] == "judge"][:1]
     [protocol] = row["protocols"] or [""]
     judged = {"judge": row["name"], "protocol": protocol, "library_id": row["library_id"]}
-    told = {name: _text(value) for name, value in {**judged, "judge_revision": row["revision"]}.items()}
+    identity = {name: _text(value) for name, value in {**judged, "judge_revision": row["revision"]}.items()}
     known = _EVOLVED_ON if row.get("evolved_on") is True else ""
     for each in row["numbers"]:
         if each["metric"] in _SHARES and each["value"] is not None:
             part = ", ".join(filter(None, (report["task"]["title"], each["part"], each["dimension"])))
             counted = "" if each["basis"] == "judged" else "; what was not judged counts as wrong"
-            yield _figure(f"{part}: {each['name']} ({report['protocol']}{counted}){known}", each, each["value"], **told)
+            yield _figure(
+                f"{part}: {each['name']} ({report['protocol']}{counted}){known}", each, each["value"], **identity
+            )
 
 
 _KINDS = {"audit": _of_evolution, "rows": _of_benchmark}

@@ -1,4 +1,4 @@
-"""The file of a release: read back only in the very form in which it is written, so a change of any byte is found."""
+"""The file of a release. Only the exact written form is accepted, so that any changed byte is detected."""
 
 import json
 import math
@@ -20,43 +20,43 @@ from rewardharness.library.store import Library
 from rewardharness.schema import Json
 
 MAX_BYTES = 32_000_000
-"""Largest file that is read: a Library's limit is below it."""
+"""Maximum size of a file; that of a Library is smaller."""
 
 _PARTS = ("judge", "settings", "code", "library")
 _FIELDS = {"format", "id", "parts", *_PARTS, "card", "card_id"}
 _JUDGE = {"name", "protocol", "revision", "model_revision", "router"}
 _AT_LEAST = {"samples": 1, "max_tokens": 1, "max_pixels": 1}
 _CHOICES = {"protocol": PROTOCOLS, "groups": ("pairs", "all")}
-_AGAIN = "Get the file again from whoever made it, or make a new one: rh release."
+_AGAIN = "Get the original file from its creator, or make a new one: rh release create."
 
 
 def release_text(release: Release) -> str:
-    """Write a release as the text of its file."""
+    """Return the text of the file of a release."""
     return _text(release.to_json())
 
 
 def save_release(release: Release, path: Path) -> None:
-    """Write a release to a file, whole or not at all."""
+    """Write a release to a file, atomically."""
     write_text(path, release_text(release))
 
 
 def load_release(path: Path, *, id: str | None = None) -> Release:
-    """Read a release from a file, and make sure that nothing of it was changed.
+    """Read a release from a file, and check that it is unchanged.
 
     Args:
         path: The file.
-        id: The id that it has to have, where that is known.
+        id: The expected id, if known.
 
     Raises:
-        DataError: If there is no such file, or it is no text.
-        ReleaseError: If it is no release, was changed, or has another id; names what differs.
+        DataError: If the file does not exist or is not text.
+        ReleaseError: If it is not a release, was changed, or has another id; the message names the difference.
     """
     try:
         with path.open("rb") as stream:
             data = stream.read(MAX_BYTES + 1)
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}.", next_step="Check the path.") from None
-    reading = _Reading(str(path))
+    reading = _ReleaseReader(str(path))
     if len(data) > MAX_BYTES:
         reading.refuse("is larger than any release")
     try:
@@ -74,18 +74,18 @@ def _text(document: Json) -> str:
     return json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-class _Reading:
-    """Reads one file and says what is wrong with it."""
+class _ReleaseReader:
+    """Parses and checks one file."""
 
     def __init__(self, where: str) -> None:
         self._where = where
 
     def refuse(self, problem: str, next_step: str = _AGAIN) -> NoReturn:
-        """Say why the file cannot be used."""
+        """Raise an error with the problem of the file."""
         raise ReleaseError(f"{self._where} {problem}.", next_step=next_step)
 
     def read(self, value: Any, text: str) -> Release:
-        """Check a document against its own hashes, then read it."""
+        """Check a document against its hashes, then parse it."""
         if not isinstance(value, dict) or "format" not in value:
             self.refuse("is not a release")
         if value["format"] != FORMAT or isinstance(value["format"], bool):
@@ -95,9 +95,9 @@ class _Reading:
         self._check_hashes(value)
         try:
             if _text(value) != text:
-                self.refuse("was written anew by something else: spaces, order or doubled fields differ")
+                self.refuse("was rewritten by another program: whitespace, order or duplicate fields differ")
             return self._release(value)
-        except (ValueError, RecursionError):  # what is no text or number that JSON can hold
+        except (ValueError, RecursionError):  # values that JSON cannot represent
             self.refuse("holds values that no release has")
 
     def _check_hashes(self, value: Json) -> None:
@@ -118,7 +118,7 @@ class _Reading:
             self.refuse("was changed after it was made: its `card` differs from what `card_id` says")
 
     def _changed_entries(self, library: Any) -> list[str]:
-        """Names of the entries whose content is not what their ids say, as far as that can be told."""
+        """Return names of entries whose content does not match their ids."""
         entries = library.get("entries") if isinstance(library, dict) else None
         found = []
         for name, stored in entries.items() if isinstance(entries, dict) else ():
@@ -201,7 +201,7 @@ def _settings(judge: str) -> set[str]:
 
 
 def _sound(name: str, value: Any) -> bool:
-    """Whether a setting has the type of its default, and lies in its range."""
+    """Return whether a setting has the type of its default and is in range."""
     usual = None if name == "ocr" else getattr(SubAgentSettings(), name)
     if name in _CHOICES:
         return value in _CHOICES[name]

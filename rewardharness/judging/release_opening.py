@@ -1,4 +1,4 @@
-"""Opens the judge of a release, and no other: the same input gets the same score wherever this succeeds."""
+"""Opening of the judge of a release. If it succeeds, the same input gets the same score on any machine."""
 
 import logging
 import re
@@ -19,20 +19,20 @@ log = logging.getLogger(__name__)
 def open_release(
     release: Release, settings: Settings, *, endpoint: str | None = None, options: JudgeOptions = JudgeOptions()
 ) -> tuple[Judge, Library]:
-    """Open the judge of a release, and no other. Nothing is sent before it judges.
+    """Open the judge of a release. No request is sent.
 
     Args:
         release: The release, as `load_release` returns it.
-        settings: Keys, workers, where the cache lies, and the judge of `RH_JUDGE`.
-        endpoint: Where its model is served: addresses, or the whole spelling of the judge; None: as `RH_JUDGE` says.
-        options: What does not change a score: pictures, cache, key, attempts, the deadline in `subagent`. Its `router`
-            says where the release's router is served. Everything else comes from the release.
+        settings: Keys, workers, the cache folder, and the judge of `RH_JUDGE`.
+        endpoint: Addresses of its model, or the specification of the judge; None for those of `RH_JUDGE`.
+        options: Options that change no score: pictures, cache, key, attempts, and the deadline in `subagent`. `router`
+            names the endpoint of the router. All others are those of the release.
 
     Returns:
         The judge and its Library.
 
     Raises:
-        ReleaseError: If this installation, or the judge that is spelled, is not the pinned one; names what differs.
+        ReleaseError: If this installation or the specified judge differs from the release; names the difference.
         InputError: If an address or a key is missing.
     """
     check_installed(release)
@@ -47,16 +47,16 @@ def open_release(
     if (judge.protocol, judge.revision) != (release.protocol, release.revision):
         raise ReleaseError(
             f"Release {release.id[:12]} is of {release.judge}, {release.protocol}, in another revision than here.",
-            next_step="Make a new release: rh release.",
+            next_step="Make a new release: rh release create.",
         )
     return judge, release.library
 
 
 def check_installed(release: Release) -> None:
-    """Make sure that this installation makes the scores of a release. Asks no model.
+    """Check that this installation reproduces the scores of a release. No request is sent.
 
     Raises:
-        ReleaseError: If it would make others; names what differs and says what to do.
+        ReleaseError: If it does not; the message names the difference.
     """
     here = code_revisions(prompts_of(release.judge, release.router))
     differing = sorted(name for name in {*here, *release.code} if here.get(name) != release.code.get(name))
@@ -65,28 +65,28 @@ def check_installed(release: Release) -> None:
         raise ReleaseError(
             f"Release {release.id[:12]} was made with other code (version {made}, here {__version__}): "
             f"{', '.join(differing)} differ.",
-            next_step=f'Use that code: pip install "{PACKAGE}=={made}"; or make a new release: rh release.',
+            next_step=f'Use that code: pip install "{PACKAGE}=={made}"; or make a new release: rh release create.',
         )
     ocr = ocr_state(release.library, release.judge)
     if ocr != release.settings["ocr"]:
         has, step = ("none", "Install it") if not ocr else ("one", "Use an environment without it")
         raise ReleaseError(
             f"Release {release.id[:12]} was made {'without' if ocr else 'with'} OCR, and here is {has}.",
-            next_step=f'{step} ("{PACKAGE}[ocr]"), or make a new release: rh release.',
+            next_step=f'{step} ("{PACKAGE}[ocr]"), or make a new release: rh release create.',
         )
     for remark in remarks(release):
         log.info("release %s: %s", release.id[:12], remark)
 
 
 def remarks(release: Release) -> list[str]:
-    """Say what may move the last digits of what is measured: packages in another version than it was made with."""
+    """Return packages whose versions differ from the release, which may change the last digits of measurements."""
     before, here = release.card.get("made_with", {}), made_with()
     names = [name for name in MAY_MATTER if before.get(name) != here.get(name)]
     return [f"made with {name} {before.get(name, '(none)')}, here is {here.get(name, '(none)')}" for name in names]
 
 
 def _spelling(pinned: str, given: str | None, otherwise: str, role: str) -> str:
-    """Spell the pinned judge or router with the place where it is served."""
+    """Return the specification of the judge or router of a release, with its addresses."""
     option = {"judge": "--judge URL, or RH_JUDGE,", "router": "--router"}[role]
     if pinned == MEASURED and given in (None, MEASURED):
         return MEASURED

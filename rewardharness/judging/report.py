@@ -1,4 +1,4 @@
-"""Counts judgments against labels: agreement per kind of label, with n, coverage and an interval."""
+"""Accuracy of judgments per kind of label, with n, coverage and 95% CI."""
 
 import math
 from collections import Counter
@@ -9,19 +9,19 @@ from typing import Any
 from rewardharness.schema import TIE, Accuracy, Example, Interval, Judgment, Report, Usage
 
 BAD_ROW = "bad_row"
-"""Why a row that was left out by choice has no judgment."""
+"""Failure code of a skipped row."""
 
 Z95 = 1.959963984540054
 """Standard normal quantile of a two-sided 95 % interval."""
 
 
 def wilson(correct: float, n: int) -> Interval | None:
-    """Interval of a share that was seen `correct` times in `n`, at 95 %.
+    """Return the 95% CI of the share `correct / n`.
 
     Wilson's score interval (J. Am. Stat. Assoc. 22, 1927): it keeps its level for small n and shares near 0 or 1.
 
     Returns:
-        The interval within [0, 1], or None for n = 0.
+        The interval in [0, 1]; None for n = 0.
     """
     if n <= 0:
         return None
@@ -35,14 +35,14 @@ def wilson(correct: float, n: int) -> Interval | None:
 
 
 def mcnemar(fixes: int, breaks: int) -> float | None:
-    """Two-sided exact test of McNemar (Psychometrika 12, 1947) between two judges of the same examples.
+    """Return the p-value of the exact two-sided McNemar test (Psychometrika 12, 1947) of two judges.
 
     Args:
-        fixes: Examples on which the one agrees better with the label than the other.
-        breaks: Examples on which it agrees less. Those on which both do alike say nothing.
+        fixes: Number of examples on which the first judge agrees better with the label than the second.
+        breaks: Number of examples on which it agrees less.
 
     Returns:
-        Probability of at least so uneven a split if fixes and breaks were equally likely; None without either.
+        Probability of a split at least this uneven if fixes and breaks are equally likely; None without either.
     """
     if not fixes + breaks:
         return None
@@ -52,15 +52,15 @@ def mcnemar(fixes: int, breaks: int) -> float | None:
 
 
 def make_report(judged: Iterable[tuple[Example, Judgment]], *, skipped: int = 0) -> Report:
-    """Count judgments.
+    """Create the report of judgments.
 
-    Pairs are counted per kind of label and never pooled over kinds; groups of three and four apart, by whether
-    the best candidate was found. An example without a judgment lowers coverage, not accuracy; one with a single
-    candidate has no label to agree with, nor has one labelled `tie` where the judge was not offered ties.
+    Pairs are counted per kind of label, which are never pooled. Groups of 3 and 4 are counted separately, by whether
+    the best candidate was found. An example without a judgment lowers coverage, not accuracy. Accuracy omits single
+    candidates, and examples labeled `tie` if `tie` was not an allowed answer.
 
     Args:
         judged: The examples with their judgments.
-        skipped: Rows of the data that were no examples and were left out by choice: they were not judged either.
+        skipped: Number of skipped rows, which count as not judged.
     """
     pairs: dict[str, list[tuple[Example, Judgment]]] = {}
     groups: list[tuple[Example, Judgment]] = []
@@ -99,7 +99,7 @@ def make_report(judged: Iterable[tuple[Example, Judgment]], *, skipped: int = 0)
 
 
 def report_json(report: Report) -> dict[str, Any]:
-    """Put a report into JSON: shares in [0, 1], None where there is nothing to divide by."""
+    """Convert a report to JSON. Shares are in [0, 1], or None if undefined."""
     same, tried = report.position_consistent
     result: dict[str, Any] = {
         "n": report.n,
@@ -131,11 +131,11 @@ def _accuracy(items: Iterable[tuple[Example, Judgment]]) -> Accuracy:
 
 
 def credit(example: Example, judgment: Judgment) -> float:
-    """Say how far a judgment agrees with its label: 1, 0, or one half.
+    """Return the agreement of a judgment with its label: 1, 0 or a fraction.
 
-    A judge that could not decide between candidates, since a tie was not among the answers or its answers contradict
-    each other, gets what a coin would get on average: 1 over the number of candidates it holds level, if the label is
-    among them. Contradicting answers never agree with a label that is a tie.
+    A judge that cannot decide, because `tie` is not an allowed answer or its answers contradict each other, gets the
+    expected value of a random choice: 1 over the number of equally ranked candidates if the label is among them.
+    Contradicting answers never agree with the label `tie`.
     """
     if not judgment.judged:
         return 0.0

@@ -1,4 +1,4 @@
-"""Identifies the code that makes scores, so that what is kept on disk is never mixed with another revision's."""
+"""Content ids of the code that scores depend on, so that stored results of different revisions are never mixed."""
 
 from collections.abc import Collection, Iterable
 from functools import cache
@@ -14,11 +14,11 @@ _CODE = {
     "images": ("measure/encoded", "measure/images"),
     "judging": tuple(
         f"judging/{name}"
-        for name in "answers chain context conversation judge llm_router protocols subagent tools verdict".split()
+        for name in "answers chain context conversation judge llm_router protocols presentation subagent tools".split()
     ),
     "models": tuple(f"models/{name}" for name in "gemini openai_compatible replies wire".split()),
 }
-"""Modules beside those that measure on which a score hangs, by what they do."""
+"""Modules that scores depend on, besides those of the measures, by function."""
 
 
 @cache
@@ -33,10 +33,10 @@ def measures_revision() -> str:
 
 
 def code_revisions(prompts: Collection[str] = ()) -> dict[str, str]:
-    """Return content ids of everything in this package on which a score hangs, by what it does.
+    """Return content ids of all code of this package that scores depend on, by function.
 
     Args:
-        prompts: The prompts that a model can be shown; without any, what only serves models is left out.
+        prompts: Prompts that the model may receive; without any, code that only serves models is omitted.
     """
     wanted = ("entries", *(["images", "judging", "models"] if prompts else []))
     found = {name: _id_of(_PACKAGE / f"{module}.py" for module in _CODE[name]) for name in wanted}

@@ -1,7 +1,7 @@
-"""Chooses the entries of a Library for one instruction. Each entry is decided on its own.
+"""Selection of the entries of a Library for an instruction. Each entry is selected independently.
 
-Because no entry's choice depends on another entry, editing one changes the context only of those instructions
-on which its old or its new version fires. Evolution relies on that to re-judge nothing else.
+Editing an entry therefore changes the context only of instructions that its old or new version matches. Evolution
+relies on this to judge only these examples again.
 """
 
 import re
@@ -33,9 +33,9 @@ class Route:
     """The entries consulted for one instruction."""
 
     entries: tuple[Entry, ...]
-    """In the Library's order: Skills first, then Tools, each by name."""
+    """In the order of the Library: Skills, then Tools, each by name."""
     reasons: tuple[RoutedEntry, ...]
-    """Why, in the same order."""
+    """The reasons, in the same order."""
 
     @property
     def skills(self) -> tuple[Entry, ...]:
@@ -49,22 +49,20 @@ class Route:
 
     @property
     def context_id(self) -> str:
-        """Content id of what the judge gets to know: equal ids mean equal judgments."""
+        """Content id of the entries. Equal ids give equal judgments."""
         return content_id([entry.entry_id for entry in self.entries])
 
 
 @lru_cache(maxsize=4096)
 def route(library: Library, instruction: str) -> Route:
-    """Choose the entries that speak to an instruction.
-
-    The latest choices are remembered: both orders, all pairs of a group and all samples ask the same.
+    """Select the entries that apply to an instruction. Recent results are cached.
 
     Args:
-        library: The Library to choose from.
-        instruction: What was asked for. Nothing else is looked at.
+        library: The Library.
+        instruction: The instruction, which alone decides.
 
     Returns:
-        The entries that fire, each with the reason.
+        The matching entries, each with the reason.
     """
     chosen: list[Entry] = []
     reasons: list[RoutedEntry] = []
@@ -77,10 +75,10 @@ def route(library: Library, instruction: str) -> Route:
 
 
 def fires(entry: Entry, instruction: str) -> str | None:
-    """Decide on one entry.
+    """Return why an entry applies to an instruction.
 
     Returns:
-        The reason in words, or None when the entry does not apply.
+        The reason; None if the entry does not apply.
     """
     if entry.triggers:
         for trigger in entry.triggers:
@@ -93,7 +91,7 @@ def fires(entry: Entry, instruction: str) -> str | None:
 
 
 def lexical_score(entry: Entry, instruction: str) -> float:
-    """Share of the descriptive words of an entry that an instruction contains, in [0, 1].
+    """Return the share of the descriptive words of an entry that an instruction contains, in [0, 1].
 
     Words are compared by their first five letters, which equates most inflections of one English word.
     """

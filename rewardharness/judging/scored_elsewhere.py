@@ -1,16 +1,15 @@
-"""A judge that reads scores which something else gave: another reward model, a metric, people.
+"""A judge that reads scores from a file: of another reward model, a metric, or people.
 
     {"id": "e1", "scores": {"A": 7.25, "B": -3}}          a number per candidate, on any scale; higher is better
     {"id": "e2", "candidate": "A", "score": 0.81}         the same, one candidate a line
     {"id": "e3", "preference": "B"}                       a preference alone: a letter or `tie`
 
-One JSON object a line, one of the three forms for each id, no other keys. The preference follows from the scores as
-they stand, and equal ones are level. An example without a line is not judged, with the reason `missing`.
+Each line is a JSON object in one of the three forms, without other keys. The preference follows from the unchanged
+scores. An example without a line is not judged, with the failure `missing`.
 
-Rewards lie in [0, 1]. Where all scores of the file do, they are the rewards. Otherwise they are brought there by the
-one straight line that makes the file's lowest score 0 and its highest 1: order and proportions stay, and rewards
-compare within a file alone. (If all its scores are one number outside [0, 1], they say nothing, and every reward is
-one half.) The scores as they stand are in the answer of the chain.
+Rewards are in [0, 1]. If all scores of the file are, they are the rewards. Otherwise they are scaled linearly such that
+the lowest score of the file is 0 and the highest is 1, so rewards are comparable only within a file. If all scores are
+the same number outside [0, 1], every reward is one half. The unchanged scores are in the answer of the chain.
 """
 
 import json
@@ -29,7 +28,7 @@ from rewardharness.library.store import Library
 from rewardharness.schema import LABELS, TIE, Example, Failure, Judgment
 
 READING = 1
-"""Raised when a file comes to mean something else."""
+"""Version of the interpretation of a file."""
 
 _FORMS = ({"id", "scores"}, {"id", "candidate", "score"}, {"id", "preference"})
 _STEP = 'Write {"id": ..., "scores": {"A": 0.7, "B": 0.2}}, {"id": ..., "candidate": "A", "score": 0.7} or '
@@ -39,29 +38,30 @@ _SHOWN = 3
 
 @dataclass(frozen=True)
 class Given:
-    """What a file says of one example."""
+    """Scores or preference of one example in a file."""
 
     lines: tuple[int, ...]
-    """Where it says so, counted from 1."""
+    """Line numbers, from 1."""
     scores: Mapping[str, float] = field(default_factory=dict)
     preference: str = ""
-    """A letter or `tie`; empty where scores are given."""
+    """A label or `tie`; empty if there are scores."""
 
 
 @dataclass(frozen=True)
 class ScoredElsewhere(Judge):
-    """Judges by what a file says.
+    """A judge that looks scores up in a file.
 
     Args:
         file: Name of the file, without its folder.
-        given: What it says, by id of the example.
-        ties: Whether the task's labels have ties.
+        given: Its content, by id of the example.
+        ties: Whether the labels have ties.
     """
 
     file: str
     given: Mapping[str, Given]
     ties: bool = False
     uses_library = False
+    needs_ids = True
 
     @property
     def name(self) -> str:
@@ -70,18 +70,18 @@ class ScoredElsewhere(Judge):
 
     @property
     def protocol(self) -> str:
-        """A protocol of its own."""
+        """States that scores are read from a file."""
         return "scores from a file"
 
     @cached_property
     def revision(self) -> str:
-        """Content id of what the file says."""
+        """Content id of the content of the file."""
         said = {name: [dict(each.scores), each.preference] for name, each in self.given.items()}
         return content_id([READING, self.ties, said])
 
     @cached_property
     def _span(self) -> tuple[float, float]:
-        """The lowest and the highest score, or 0 and 1 where all lie between."""
+        """The lowest and the highest score, or 0 and 1 if all are between."""
         numbers = [0.0, 1.0, *(score for each in self.given.values() for score in each.scores.values())]
         if min(numbers) == 0 and max(numbers) == 1:
             return 0.0, 1.0
@@ -91,14 +91,14 @@ class ScoredElsewhere(Judge):
         """Look one example up; the Library is not read.
 
         Returns:
-            A preference, with scores where there are some; or a failure `missing` or `input`.
+            A preference, with scores if available; or a failure `missing` or `input`.
         """
         failure = refuse(example)
         if failure is not None:
             return unjudged(example, self, library, failure)
         given = self.given.get(example.id)
         if given is None:
-            failure = Failure("missing", f"{self.file} says nothing of {example.id!r}.")
+            failure = Failure("missing", f"{self.file} has no score for {example.id!r}.")
             return unjudged(example, self, library, failure)
         failure = self._fits(example, given)
         if failure is not None:
@@ -111,7 +111,7 @@ class ScoredElsewhere(Judge):
         return placed(example, self, library, ranking, ties=self.ties)
 
     async def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing."""
 
     def with_ties(self, ties: bool) -> "ScoredElsewhere":
         """Return the same judge with `tie` among its answers, or without."""
@@ -135,16 +135,16 @@ class ScoredElsewhere(Judge):
         low, high = self._span
         if low == high:
             return 0.5
-        # Divided before they are subtracted: the span of two huge numbers need not be a finite one.
+        # Divided before subtraction, because the span of two huge numbers may be infinite.
         size = max(abs(low), abs(high))
         return min(1.0, max(0.0, (score / size - low / size) / (high / size - low / size)))
 
 
 def read_scores(path: Path, *, ties: bool = False) -> ScoredElsewhere:
-    """Read a file of scores; see the module for its lines.
+    """Read a file of scores in the form of this module.
 
     Raises:
-        DataError: If the file or a line of it cannot be read; names the lines.
+        DataError: If the file or a line is invalid; the message names the lines.
     """
     given: dict[str, Given] = {}
     problems: list[str] = []
@@ -165,7 +165,7 @@ def read_scores(path: Path, *, ties: bool = False) -> ScoredElsewhere:
 
 
 class _LineError(Exception):
-    """One line cannot be used; becomes part of one DataError for all."""
+    """An invalid line; all are reported in one DataError."""
 
 
 def _read_line(number: int, line: str) -> tuple[str, Given]:

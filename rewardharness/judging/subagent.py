@@ -1,8 +1,8 @@
-"""The Sub-Agent: a frozen vision-language model that judges with what the routed entries tell it.
+"""The Sub-Agent: a frozen vision-language model that judges with the routed entries of a Library.
 
-One judgment takes several requests: every pair of candidates, in both orders, as often as samples are asked for.
-They run side by side; each is looked up in the cache first. If one of them fails, the judgment fails and says why:
-half a judgment would favour whoever was shown first.
+A judgment takes several requests: every pair of candidates, in both presentation orders, for each sample. They run
+concurrently, and each is looked up in the cache first. If one of them fails, the judgment fails with its reason,
+because a part of the requests would have a position bias.
 """
 
 import asyncio
@@ -22,14 +22,14 @@ from rewardharness.judging.context import Shown
 from rewardharness.judging.conversation import ChainSettings, Conversation
 from rewardharness.judging.groups import rank
 from rewardharness.judging.instruction import read_instruction
-from rewardharness.judging.introduction import Counted, Introduction, Servers
 from rewardharness.judging.judge import Judge, failure_of, refuse, unjudged
 from rewardharness.judging.llm_router import LLMRouter
+from rewardharness.judging.model_wrappers import ReportingModel, ServerProbes, WarmUpModel
+from rewardharness.judging.presentation import PresentationResult, aggregate_margins, margin_of, mean_scores
 from rewardharness.judging.protocols import Asking, ask_digits, ask_direct, ask_letter, ask_rubric, ask_scores
 from rewardharness.judging.revision import measures_revision
 from rewardharness.judging.router import Route, route
 from rewardharness.judging.tool_calls import Observation, observe
-from rewardharness.judging.verdict import Verdict, lead_of, mean_scores, put_together
 from rewardharness.library.entry import Entry
 from rewardharness.library.store import Library
 from rewardharness.measure.encoded import EncodedImage, bytes_to_read, encode_for_model
@@ -41,49 +41,49 @@ from rewardharness.prompts import version
 from rewardharness.schema import TIE, ChainStep, EditRequest, Example, Failure, Judgment, Usage
 
 ALONE: frozenset[Protocol] = frozenset({"pointwise", "rubric"})
-"""Protocols that look at one candidate at a time: order plays no part in them."""
+"""Protocols that judge each candidate alone, without a presentation order."""
 
 READING = 3
-"""Raised when the reading of replies changes, so that no remembered judgment of the old reading is used."""
+"""Version of the parsing of replies. A new version invalidates cached answers."""
 
 PROMPTS = (
     "digit format_chain format_chain_one format_direct format_direct_one format_letter judge judge_one notes pointwise "
     "question question_digit question_one reminder rubric tool_rules tools"
 ).split()
-"""Every prompt that a Sub-Agent can come to use."""
+"""All prompts that a Sub-Agent may use."""
 
 
 @dataclass(frozen=True)
 class SubAgentSettings:
-    """How a Sub-Agent judges. Everything here can change an answer, apart from the deadline."""
+    """Settings of a Sub-Agent. All except the deadline can change an answer."""
 
     protocol: Protocol = "chain"
     both_orders: bool = True
-    """Whether each pair is also shown the other way round."""
+    """Whether each pair is judged in both presentation orders."""
     samples: int = 1
-    """How often each request is made; above 1 the temperature is raised to `sample_temperature`."""
+    """Samples per request; with more than 1 the temperature is `sample_temperature`."""
     first_sample: int = 0
-    """Number of the first of them. Another number, at a temperature above 0, is another draw of the same judge."""
+    """Number of the first sample. Other numbers give other samples at a temperature above 0."""
     ties: bool = False
     """Whether the task's labels have ties."""
     groups: Literal["pairs", "all"] = "pairs"
-    """Whether three and four candidates are judged pair by pair, or all at once."""
+    """Whether 3 or 4 candidates are judged pair by pair or all at once."""
     tool_limit: int = 5
     max_tokens: int = 2048
     temperature: float = 0.0
     sample_temperature: float = 0.7
     max_pixels: int | None = None
-    """Images with more pixels are scaled down before they are sent; None sends them at full size."""
+    """Maximum number of pixels; larger images are scaled down before they are sent. None for no limit."""
     deadline: float | None = 600.0
-    """Seconds that one judgment may take in all."""
+    """Timeout of a judgment in seconds."""
 
     @property
     def name(self) -> str:
-        """The protocol with what makes its numbers incomparable to others."""
+        """The protocol with all settings that affect comparability."""
         return self.name_for(2)
 
     def name_for(self, candidates: int) -> str:
-        """The same for that many candidates: of a single one there are no orders, no pairs and no ties."""
+        """Return the name for a number of candidates; a single candidate has no orders, pairs or ties."""
         parts: list[str] = [self.protocol]
         if self.protocol not in ALONE:
             parts.append("one candidate" if candidates == 1 else "both orders" if self.both_orders else "one order")
@@ -94,17 +94,17 @@ class SubAgentSettings:
 
 
 @dataclass(frozen=True)
-class Showing:
-    """One request or conversation of a judgment: who is shown, and in which order."""
+class PresentationOrder:
+    """Candidates of one request or conversation, in the order in which the model sees them."""
 
-    own: tuple[str, ...]
-    """Letters of the candidates, in the order in which they are shown. The model knows the first as A, and so on."""
+    labels: tuple[str, ...]
+    """Labels of the candidates in this order. The model knows the first as A, the second as B, and so on."""
     sample: int = 0
-    """Which time the same is asked, from 0."""
+    """Number of the sample, from 0."""
 
 
 @dataclass(frozen=True)
-class _Case:
+class _PreparedExample:
     route: Route
     request: EditRequest
     source: ImagePart
@@ -115,30 +115,30 @@ class _Case:
 
 @dataclass
 class SubAgent(Judge):
-    """Judges with a model. See `SubAgentSettings` for how.
+    """A judge that queries a model.
 
     Args:
         model: The frozen model.
-        settings: How it judges.
-        cache: Where answers are remembered; None remembers nothing.
-        router: Asks a model about entries without triggers; None: their wording decides.
-        on_step: Called with each step of a chain as it comes, and with whose it is, from the judging loop. Showings run
-            side by side, so their steps come mixed.
-        pictures: Whether observations carry pictures for people.
-        find_out: Finds out what the model's servers really do, once, before the first question: fields that a server
-            does not know are dropped without a word, so a constraint is trusted only where it was seen to hold.
-        room: Bounds the bytes of images that are read and under way; further judgments wait before they read theirs.
+        settings: Protocol and sampling.
+        cache: Cache of answers; None to cache nothing.
+        router: Selects entries without triggers by a model; None to select them by their description.
+        on_step: Called with each step of a chain and its presentation order, from the judging loop. Requests run
+            concurrently, so steps of several orders are interleaved.
+        pictures: Whether observations carry overlay images.
+        find_out: Probes the endpoints of the model once, before the first request. Servers ignore unknown fields
+            silently, so a constraint is used only if probing confirmed it.
+        room: Limit of the bytes of images in memory; further judgments wait.
     """
 
     model: Model
     settings: SubAgentSettings = SubAgentSettings()
     cache: JudgmentCache | None = None
     router: LLMRouter | None = None
-    on_step: Callable[[Showing, ChainStep], None] | None = None
+    on_step: Callable[[PresentationOrder, ChainStep], None] | None = None
     pictures: bool = False
     find_out: Callable[[], Awaitable[Sequence[Probe]]] | None = None
     concurrency: int = 32
-    _servers: Servers = field(default_factory=Servers, repr=False, compare=False)
+    _servers: ServerProbes = field(default_factory=ServerProbes, repr=False, compare=False)
     room: ByteBudget = field(default_factory=lambda: ByteBudget(_room()), repr=False, compare=False)
     uses_model = True
 
@@ -176,9 +176,11 @@ class SubAgent(Judge):
         """Whether the model calls the Tools of the Library."""
         return self.settings.protocol == "chain" and self.settings.tool_limit > 0
 
-    def watched(self, on_step: Callable[[Showing, ChainStep], None], on_reply: Callable[[Reply], None]) -> "SubAgent":
+    def watched(
+        self, on_step: Callable[[PresentationOrder, ChainStep], None], on_reply: Callable[[Reply], None]
+    ) -> "SubAgent":
         """Return the same judge, reporting each step of the chain and each reply, also of an abandoned judgment."""
-        return replace(self, model=Counted(self.model, on_reply), on_step=on_step)
+        return replace(self, model=ReportingModel(self.model, on_reply), on_step=on_step)
 
     def reusing(self, earlier: Judge) -> "SubAgent":
         """Return the same judge with the model of an earlier one; endpoints out of rotation are asked again at once."""
@@ -219,7 +221,7 @@ class SubAgent(Judge):
         failure = refuse(example)
         compared = len(example.candidates) > 1
         if failure is None and compared and self.settings.protocol == "logprob" and self.settings.ties:
-            failure = Failure("input", "The logprob protocol knows no ties; use another protocol or no ties.")
+            failure = Failure("input", "The logprob protocol has no ties; use another protocol or no ties.")
         if failure is not None:
             return unjudged(example, self, library, failure)
         size = sum(bytes_to_read(each) for each in (example.source, *example.candidates))
@@ -235,18 +237,18 @@ class SubAgent(Judge):
             async with asyncio.timeout(self.settings.deadline):
                 case = await self._prepare(example, library)
                 async with asyncio.TaskGroup() as group:
-                    units = self.showings(example.labels)
-                    tasks = [group.create_task(self._verdict(unit, case)) for unit in units]
+                    units = self.presentations(example.labels)
+                    tasks = [group.create_task(self._judge_order(unit, case)) for unit in units]
             judgment = self._conclude(example, library, case, [task.result() for task in tasks])
         except HarnessError as error:
             judgment = unjudged(example, self, library, failure_of(error))
-        except ExceptionGroup as errors:  # trouble within a conversation
-            known = [error for error in errors.exceptions if isinstance(error, HarnessError)]
-            if len(known) < len(errors.exceptions):
+        except ExceptionGroup as errors:  # errors in conversations
+            expected = [error for error in errors.exceptions if isinstance(error, HarnessError)]
+            if len(expected) < len(errors.exceptions):
                 raise
-            judgment = unjudged(example, self, library, failure_of(known[0]))
+            judgment = unjudged(example, self, library, failure_of(expected[0]))
         except TimeoutError:
-            message = f"No answer within the {self.settings.deadline:g} seconds that a judgment may take."
+            message = f"No answer within {self.settings.deadline:g} seconds, the timeout of a judgment."
             judgment = unjudged(example, self, library, Failure("timeout", message))
         return replace(judgment, usage=replace(judgment.usage, seconds=time.perf_counter() - started))
 
@@ -256,7 +258,7 @@ class SubAgent(Judge):
         if self.router is not None:
             await self.router.model.close()
 
-    async def _prepare(self, example: Example, library: Library) -> _Case:
+    async def _prepare(self, example: Example, library: Library) -> _PreparedExample:
         inputs = (example.source, *example.candidates)
 
         def encode() -> tuple[list[EncodedImage], list[ImagePart]]:
@@ -271,54 +273,54 @@ class SubAgent(Judge):
         ]
         instruction = example.instruction
         chosen = await self.router.route(library, instruction) if self.router else route(library, instruction)
-        return _Case(
+        return _PreparedExample(
             chosen,
             read_instruction(instruction),
             parts[0],
             dict(zip(example.labels, parts[1:], strict=True)),
             tuple(notes),
-            Introduction(self.model, partial(self._servers.remember, self.find_out)),
+            WarmUpModel(self.model, partial(self._servers.remember, self.find_out)),
         )
 
-    def showings(self, labels: Sequence[str]) -> list[Showing]:
-        """List the showings that a judgment of these candidates is made of."""
-        showings: list[tuple[str, ...]]
+    def presentations(self, labels: Sequence[str]) -> list[PresentationOrder]:
+        """List the presentation orders, per sample, of a judgment of these candidates."""
+        orders: list[tuple[str, ...]]
         if self.settings.protocol in ALONE or len(labels) == 1:
-            showings = [(label,) for label in labels]
+            orders = [(label,) for label in labels]
         elif self.settings.groups == "all" and self.settings.protocol != "logprob":
-            showings = [tuple(labels)]
+            orders = [tuple(labels)]
         else:
-            showings = [*combinations(labels, 2)]
+            orders = [*combinations(labels, 2)]
         if self.settings.both_orders and self.settings.protocol not in ALONE and len(labels) > 1:
-            showings = [order for showing in showings for order in (showing, showing[::-1])]
+            orders = [presented for order in orders for presented in (order, order[::-1])]
         samples = range(self.settings.first_sample, self.settings.first_sample + self.settings.samples)
-        return [Showing(showing, sample) for showing in showings for sample in samples]
+        return [PresentationOrder(order, sample) for order in orders for sample in samples]
 
-    async def _verdict(self, unit: Showing, case: _Case) -> Verdict:
+    async def _judge_order(self, unit: PresentationOrder, case: _PreparedExample) -> PresentationResult:
         if self.cache is None:
             return await self._ask(unit, case)
-        made: Verdict | None = None
+        made: PresentationResult | None = None
 
         async def make() -> dict[str, object] | None:
             nonlocal made
             made = await self._ask(unit, case)
             return None if made.failure else made.to_json()
 
-        value, _ = await self.cache.remember(self._key(unit, case), self.model.id, make, Verdict.from_json)
+        value, _ = await self.cache.remember(self._key(unit, case), self.model.id, make, PresentationResult.from_json)
         if made is not None:
             return made
         assert value is not None
-        return self._told(unit, Verdict.from_json(value))
+        return self._report(unit, PresentationResult.from_json(value))
 
-    def _told(self, unit: Showing, verdict: Verdict) -> Verdict:
-        """Tell the steps of a verdict that came all at once."""
+    def _report(self, unit: PresentationOrder, result: PresentationResult) -> PresentationResult:
+        """Report the steps of a result that is available at once."""
         if self.on_step is not None:
-            for step in verdict.steps:
+            for step in result.steps:
                 self.on_step(unit, step)
-        return verdict
+        return result
 
-    async def _ask(self, unit: Showing, case: _Case) -> Verdict:
-        shown = Shown(case.source, tuple(case.candidates[label] for label in unit.own), unit.own)
+    async def _ask(self, unit: PresentationOrder, case: _PreparedExample) -> PresentationResult:
+        shown = Shown(case.source, tuple(case.candidates[label] for label in unit.labels), unit.labels)
         settings = self.settings
         temperature = settings.temperature if settings.samples == 1 else settings.sample_temperature
         if settings.protocol == "chain":
@@ -329,12 +331,12 @@ class SubAgent(Judge):
         asking = Asking(
             case.model, case.route, case.request, shown, settings.ties, temperature, unit.sample, settings.max_tokens
         )
-        odds = ask_letter if len(unit.own) > 1 else ask_digits
+        odds = ask_letter if len(unit.labels) > 1 else ask_digits
         ask = {"direct": ask_direct, "logprob": odds, "pointwise": ask_scores, "rubric": ask_rubric}
-        return self._told(unit, await ask[settings.protocol](asking))
+        return self._report(unit, await ask[settings.protocol](asking))
 
-    def _key(self, unit: Showing, case: _Case) -> str:
-        """Identify a question by everything that can change its answer, and by nothing else."""
+    def _key(self, unit: PresentationOrder, case: _PreparedExample) -> str:
+        """Return the cache key of a request: a hash of everything that can change its answer."""
         settings = self.settings
         return content_id(
             {
@@ -347,31 +349,38 @@ class SubAgent(Judge):
                 "temperature": settings.temperature if settings.samples == 1 else settings.sample_temperature,
                 "sample": unit.sample,
                 "prompts": version(*PROMPTS),
-                "images": [case.source.sha256, *(case.candidates[label].sha256 for label in unit.own)],
-                "letters": list(unit.own),
+                "images": [case.source.sha256, *(case.candidates[label].sha256 for label in unit.labels)],
+                "letters": list(unit.labels),
                 "instruction": case.request.instruction,
                 "context": case.route.context_id,
                 "measures": measures_revision() if any(tool.measure for tool in case.route.tools) else "",
             }
         )
 
-    def _conclude(self, example: Example, library: Library, case: _Case, verdicts: Sequence[Verdict]) -> Judgment:
-        usage = sum((verdict.usage for verdict in verdicts), Usage())
-        steps = tuple(step for verdict in verdicts for step in verdict.steps)
-        notes = (*case.notes, *dict.fromkeys(note for verdict in verdicts for note in verdict.notes))
-        failed = next((verdict.failure for verdict in verdicts if verdict.failure), None)
+    def _conclude(
+        self, example: Example, library: Library, case: _PreparedExample, results: Sequence[PresentationResult]
+    ) -> Judgment:
+        usage = sum((result.usage for result in results), Usage())
+        units = self.presentations(example.labels)
+        steps = tuple(
+            replace(step, order=unit.labels, sample=unit.sample)
+            for unit, result in zip(units, results, strict=True)
+            for step in result.steps
+        )
+        notes = (*case.notes, *dict.fromkeys(note for result in results for note in result.notes))
+        failed = next((result.failure for result in results if result.failure), None)
         blank = replace(unjudged(example, self, library, Failure("", "")), entries=case.route.reasons, steps=steps)
         blank = replace(blank, notes=notes, usage=usage, ties_offered=self.settings.ties)
         blank = replace(blank, protocol=self.settings.name_for(len(example.candidates)))
         if failed is not None:
             return replace(blank, failure=failed)
-        scores = mean_scores(verdicts, repeated=self.settings.samples > 1)
+        scores = mean_scores(results, repeated=self.settings.samples > 1)
         if len(example.candidates) == 1:
             return replace(blank, failure=None, ranking=(example.labels,), scores=scores)
-        leads, consistent = put_together(example.labels, verdicts, scores)
-        ranking = rank(example.labels, leads)
+        margins, consistent = aggregate_margins(example.labels, results, scores)
+        ranking = rank(example.labels, margins)
         level = len(ranking[0]) > 1
-        margin = 0.0 if level else lead_of(leads, ranking[0][0], ranking[1][0])
+        margin = 0.0 if level else margin_of(margins, ranking[0][0], ranking[1][0])
         return replace(
             blank,
             failure=None,
@@ -385,7 +394,7 @@ class SubAgent(Judge):
 
 
 def _room() -> int:
-    """A small share of the machine's memory, in bytes: with more servers comes a machine that has more."""
+    """Return the limit of image bytes: a small share of the memory of this machine."""
     return max(512 << 20, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 48)
 
 

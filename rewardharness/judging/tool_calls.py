@@ -1,4 +1,4 @@
-"""Makes a prompted Tool's focused call on examples, outside any judgment, to see whether it gives what it promises."""
+"""Test calls of a prompted Tool on examples, outside of judgments, to check its replies."""
 
 import asyncio
 import json
@@ -12,8 +12,8 @@ from rewardharness.judging.answers import ToolRequest
 from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.context import Shown
 from rewardharness.judging.instruction import read_instruction
+from rewardharness.judging.presentation import usage_of
 from rewardharness.judging.tools import ToolBox
-from rewardharness.judging.verdict import usage_of
 from rewardharness.library.entry import Entry
 from rewardharness.measure.encoded import encode_for_model
 from rewardharness.models.base import ImagePart, Model, ModelError
@@ -21,38 +21,38 @@ from rewardharness.prompts import version
 from rewardharness.schema import Example, Usage
 
 MAX_SAID = 600
-"""Characters of a reply that are kept."""
+"""Maximum number of characters of a stored reply."""
 
 _NOT_THE_TOOL = frozenset({"context_too_long", "refused", "bad_request"})
-"""Codes of a model that answers, and does not like what it was asked."""
+"""Error codes of a model that is available but rejects the request."""
 
 
 @dataclass(frozen=True)
 class Observation:
-    """What came of a Tool's call on one example."""
+    """Result of a Tool call on one example."""
 
     example: str
-    """Its id."""
+    """Id of the example."""
     said: str
-    """What came back, its beginning; foreign text."""
+    """Beginning of the reply; untrusted text."""
     problem: str = ""
-    """Why it is of no use, in a sentence; empty when it is."""
+    """Why the reply is unusable, in one sentence; empty if it is usable."""
     lost: str = ""
-    """Code of the error when it says nothing about the Tool: the model could not be asked, or an image not be read."""
+    """Error code of a failure that is unrelated to the Tool, such as an unavailable model or an unreadable image."""
     usage: Usage = Usage()
-    """What it cost; nothing where it was remembered."""
+    """Usage; zero for a cached reply."""
 
 
 async def observe(
     model: Model, cache: JudgmentCache | None, max_pixels: int | None, tool: Entry, examples: Sequence[Example]
 ) -> list[Observation]:
-    """Call a Tool on examples, side by side, with all images of each at once.
+    """Call a Tool on examples concurrently, each with all of its images.
 
-    A reply that breaks the Tool's schema is sent back once, as in a judgment.
+    A reply that violates the schema of the Tool is rejected once, as in a judgment.
 
     Args:
         model: The model of the judge.
-        cache: Where observations are cached; None for nowhere.
+        cache: Cache of observations; None to cache nothing.
         max_pixels: As in `SubAgentSettings`.
         tool: The Tool.
         examples: The examples.
@@ -94,13 +94,13 @@ async def _observe(
 
 
 def _check(known: dict[str, Any]) -> None:
-    """Raise an error where a cached observation is none."""
+    """Check the form of a cached observation."""
     if not isinstance(known["result"], dict) or not isinstance(known["last"], str):
         raise TypeError("another form")
 
 
 def _problem(result: dict[str, Any], tool: Entry) -> str:
-    """Say why a result is of no use; empty when it is."""
+    """Return why a result is unusable; empty if it is usable."""
     if "error" in result and "error" not in (tool.output_schema or {}):
         return str(result["error"])
     if all(value is None or value in ("", [], {}) for value in result.values()):

@@ -1,6 +1,6 @@
-"""Runs the Tools that a judge calls: prompted ones ask a model about some images, measured ones compute on pixels.
+"""Execution of Tool calls: prompted Tools query a model about images, measured Tools compute on pixels.
 
-The model names images by label; what a label stands for is settled here. A Tool can only be one that was routed.
+The model names images by label, which this module resolves. Only routed Tools can be called.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rewardharness.judging.answers import Problem, ToolRequest, conclusion, read_object
+from rewardharness.judging.answers import ReplyProblem, ToolRequest, conclusion, read_object
 from rewardharness.judging.context import Shown
 from rewardharness.library.entry import Entry
 from rewardharness.measure.images import encode_png, load_picture
@@ -20,23 +20,23 @@ from rewardharness.prompts import load
 from rewardharness.schema import EditRequest, ImageInput
 
 MAX_IMAGES = 6
-"""Images of one Tool call, at most."""
+"""Maximum number of images in a Tool call."""
 MAX_QUERY = 2000
-"""Characters of a query, at most."""
+"""Maximum number of characters of a query."""
 TOOL_TOKENS = 768
-"""Tokens of a Tool's reply, at most."""
+"""Maximum number of tokens of the reply of a Tool."""
 
 
 @dataclass(frozen=True)
 class Observed:
-    """What a Tool returned."""
+    """Result of a Tool call."""
 
     result: Mapping[str, Any]
-    """JSON for the observation. An `error` says why there is no result."""
+    """JSON of the observation. `error` is the reason for a missing result."""
     replies: tuple[Reply, ...] = ()
-    """What the model was paid for."""
+    """Replies of the model."""
     picture: bytes | None = None
-    """A PNG for people."""
+    """An overlay image as PNG."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,9 @@ class ToolBox:
 
     Args:
         tools: The routed Tools.
-        model: Asked by prompted Tools.
+        model: The model of prompted Tools.
         shown: The images and their labels.
-        request: What the instruction asks for.
+        request: The parsed instruction.
     """
 
     tools: Sequence[Entry]
@@ -57,10 +57,10 @@ class ToolBox:
     pictures: bool = False
 
     async def run(self, call: ToolRequest) -> Observed:
-        """Run one call. Whatever is wrong with it becomes an observation that the model can react to.
+        """Run one call. An invalid call gives an observation with an error, to which the model can react.
 
         Raises:
-            ModelError: If the model behind a prompted Tool cannot be asked.
+            ModelError: If the model of a prompted Tool is unavailable.
         """
         entry = next((each for each in self.tools if each.name == call.name), None)
         if entry is None:
@@ -99,7 +99,7 @@ class ToolBox:
         return [_part(image, self.shown) for image in images]
 
     async def _ask(self, entry: Entry, parts: Sequence[ImagePart], query: str) -> Observed:
-        """Ask the model in the Tool's own words; a reply that breaks the Tool's schema is sent back once."""
+        """Query the model with the prompt of the Tool; a reply that violates its schema is rejected once."""
         system = Message.of("system", entry.system_prompt or entry.body, load("tool_rules"))
         asked = query.strip()[:MAX_QUERY] or entry.description
         messages = [system, Message.of("user", *parts, asked)]
@@ -109,9 +109,9 @@ class ToolBox:
             reply = await self.model.ask(ChatRequest(tuple(messages), max_tokens=TOOL_TOKENS))
             replies.append(reply)
             said = conclusion(reply.text)
-            value = None if isinstance(said, Problem) else read_object(said)
-            problem = said.message if isinstance(said, Problem) else _schema_problem(value, entry.output_schema)
-            if not isinstance(said, Problem) and not problem:
+            value = None if isinstance(said, ReplyProblem) else read_object(said)
+            problem = said.message if isinstance(said, ReplyProblem) else _schema_problem(value, entry.output_schema)
+            if not isinstance(said, ReplyProblem) and not problem:
                 return Observed(value if isinstance(value, dict) else {"says": said.strip()}, tuple(replies))
             form = json.dumps(dict(entry.output_schema or {}), ensure_ascii=False)
             messages += [
@@ -130,7 +130,7 @@ def _label(image: Any, shown: Shown) -> str:
 
 
 def _part(image: Any, shown: Shown) -> ImagePart:
-    """Find the image that a label stands for; cut it where a box is given."""
+    """Return the image with a label, cropped to its box if there is one."""
     part = shown.images[_label(image, shown)]
     box = image.get("box") if isinstance(image, dict) else None
     if box is None:
@@ -150,7 +150,7 @@ def _is_share(value: Any) -> bool:
 
 
 def _schema_problem(value: Any, schema: Mapping[str, Any] | None) -> str:
-    """Say what a reply lacks of a Tool's output schema (key to an informal type); empty when nothing."""
+    """Return how a reply violates the output schema of a Tool (key to informal type); empty if it does not."""
     if not schema:
         return ""
     if not isinstance(value, dict):
@@ -163,7 +163,7 @@ def _schema_problem(value: Any, schema: Mapping[str, Any] | None) -> str:
 
 
 def _fits(value: Any, kind: str) -> bool:
-    """Whether a value is of an informal type such as `list[str]`, `bool` or `int`; unknown types fit anything."""
+    """Return whether a value has an informal type such as `list[str]`, `bool` or `int`; unknown types fit anything."""
     word = kind.strip().lower()
     if word.startswith(("list", "array")):
         return isinstance(value, list)

@@ -20,7 +20,7 @@ from rewardharness.library.card_parts import (
 )
 from rewardharness.library.diff import diff_libraries
 from rewardharness.library.entry import SCHEMA, Entry
-from rewardharness.library.evolved import Step, caution, draw, read_steps
+from rewardharness.library.evolved import LineageStep, caution, draw, read_steps
 from rewardharness.library.store import Library
 from rewardharness.library.yamlsafe import print_yaml
 from rewardharness.schema import Accuracy, Interval
@@ -308,7 +308,7 @@ def _figure(accuracy: Accuracy, interval: Interval | None) -> str:
     return f"{accuracy.value:.3f}{span}, {accuracy.judged} of {accuracy.n} judged"
 
 
-def _evolution(steps: Sequence[Step]) -> str:
+def _evolution(steps: Sequence[LineageStep]) -> str:
     if not steps:
         return "The lineage is empty: the entries were written by hand, or their evolution was not recorded."
     accepted = sum(step.accepted for step in steps)
@@ -328,7 +328,7 @@ def _evolution(steps: Sequence[Step]) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def _evidence(step: Step) -> str:
+def _evidence(step: LineageStep) -> str:
     n = f" (n = {step.n})" if step.n is not None else ""
     if step.before is not None and step.after is not None:
         return f"{step.before:.3f} to {step.after:.3f}{n}"

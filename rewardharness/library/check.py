@@ -29,6 +29,7 @@ _STANDARD_FILES = frozenset(
     {REGISTRY_FILE, LINEAGE_FILE, "README.md", "LICENSE", "LICENSE.md", "LICENSE.txt", "NOTICE", "CHANGELOG.md"}
     | {".gitattributes", ".gitignore", f"{REGISTRY_FILE}.lock"}
     | {"config.json", "evolution.svg", ".rh-origin.json"}  # written when a Library is pushed or pulled
+    | {"benchmark.json"}  # written by `rh benchmark report --for-library`, and read for the card
 )
 
 

@@ -3,14 +3,14 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Literal, cast
 
 from rewardharness.errors import LibraryError, shown
 from rewardharness.files import content_id
 from rewardharness.library.plaintext import tidy, unix_lines
-from rewardharness.library.problems import Findings, FormatError
-from rewardharness.library.rubric import Rubric, parse_rubric, print_rubric, read_rubric
+from rewardharness.library.problems import Findings, FormatError, Problem
+from rewardharness.library.rubric import Rubric, print_rubric, read_rubric
 from rewardharness.library.triggers import Trigger, TriggerError, parse_triggers
 from rewardharness.library.yamlsafe import Document, print_yaml, read_yaml
 
@@ -199,10 +199,19 @@ def read_entry(
     Returns:
         The entry, or None if there is an error; and the locations of its parts, or None without front matter.
     """
-    entry_findings = Findings(findings.where)
-    entry, places = _read_entry(text, name, kind, rubric_text, entry_findings)
-    findings.found.extend(entry_findings.found)
-    return (None if entry_findings.failed else entry), places
+    entry, places, found = _read_once(text, name, kind, rubric_text, findings.where)
+    findings.found.extend(found)
+    return entry, places
+
+
+@lru_cache(maxsize=256)
+def _read_once(
+    text: str, name: str, kind: Kind, rubric_text: str | None, where: str
+) -> tuple[Entry | None, Places | None, tuple[Problem, ...]]:
+    """Cache parsed entries: loading, saving, and publishing a Library each read the same texts."""
+    findings = Findings(where)
+    entry, places = _read_entry(text, name, kind, rubric_text, findings)
+    return (None if findings.failed else entry), places, tuple(findings.found)
 
 
 def _read_entry(
@@ -248,17 +257,17 @@ def entry_files(entry: Entry) -> dict[str, str]:
 
     The original text of an unchanged file is returned, so that saving does not reformat it.
     """
-    files = {ENTRY_FILE: print_entry(entry)}
-    original = entry.documents.get(ENTRY_FILE)
-    if original is not None:
-        parsed, _ = read_entry(original, entry.name, entry.kind, None, Findings(ENTRY_FILE))
-        if parsed == replace(entry, rubric=None):
-            files[ENTRY_FILE] = original
+    parsed = None
+    original = entry.documents
+    if ENTRY_FILE in original:
+        parsed, _ = read_entry(
+            original[ENTRY_FILE], entry.name, entry.kind, original.get(RUBRIC_FILE), Findings(entry.path)
+        )
+    unchanged = parsed is not None and replace(parsed, rubric=None) == replace(entry, rubric=None)
+    files = {ENTRY_FILE: original[ENTRY_FILE] if unchanged else print_entry(entry)}
     if entry.rubric is not None:
-        files[RUBRIC_FILE] = print_rubric(entry.rubric)
-        original = entry.documents.get(RUBRIC_FILE)
-        if original is not None and parse_rubric(original) == entry.rubric:
-            files[RUBRIC_FILE] = original
+        unchanged = parsed is not None and parsed.rubric == entry.rubric
+        files[RUBRIC_FILE] = original[RUBRIC_FILE] if unchanged else print_rubric(entry.rubric)
     return files
 
 

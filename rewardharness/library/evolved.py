@@ -26,7 +26,7 @@ _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 640, 220, 52, 16, 16, 36
 
 
 @dataclass(frozen=True)
-class Step:
+class LineageStep:
     """One proposed edit of a Library. All text is untrusted."""
 
     number: int
@@ -45,7 +45,7 @@ class Step:
     """Dataset, judge, and budget, as far as they are recorded."""
 
 
-def read_steps(lineage: Sequence[Mapping[str, Any]]) -> tuple[Step, ...]:
+def read_steps(lineage: Sequence[Mapping[str, Any]]) -> tuple[LineageStep, ...]:
     """Parse the records of a lineage, oldest first. Invalid values are ignored."""
     first = max(0, len(lineage) - MAX_STEPS)
     return tuple(_step(number, record) for number, record in enumerate(lineage[first:], first + 1))
@@ -74,7 +74,7 @@ def caution(name: str) -> str:
     return f"{name} was evolved on the same data, so expect lower accuracy on other data."
 
 
-def draw(steps: Sequence[Step]) -> str | None:
+def draw(steps: Sequence[LineageStep]) -> str | None:
     """Draw the accuracy after each accepted edit as an SVG image.
 
     Returns:
@@ -118,13 +118,13 @@ def _range(values: Sequence[float]) -> tuple[float, float]:
     return (low, high) if high > low else (low - 0.05, high + 0.05)
 
 
-def _step(number: int, record: Mapping[str, Any]) -> Step:
+def _step(number: int, record: Mapping[str, Any]) -> LineageStep:
     evidence = record.get("evidence")
     evidence = evidence if isinstance(evidence, dict) else {}
     names = record.get("entries", record.get("entry", record.get("names")))
     names = [names] if isinstance(names, str) else names if isinstance(names, list) else []
     n = evidence.get("n")
-    return Step(
+    return LineageStep(
         number,
         operator=_text(record.get("operator")),
         entries=tuple(name for name in names if isinstance(name, str)),

@@ -32,7 +32,9 @@ MEASURED = "measured"
 
 _KINDS = frozenset({".py", ".md", ".txt", ".json", ".yaml", ".yml", ".css", ".js", ".svg", ".typed"})
 _CARD, _APP, _REQUIREMENTS, _LICENSE = "README.md", "app.py", "requirements.txt", "LICENSE"
-_MARK = "# Written by `rh push-space`"
+_MARK = "# Written by `rh app push-space`"
+_MARKS = (_MARK, "# Written by `rh push-space`")
+"""First words of the app of a Space, also those of earlier versions."""
 _JUDGE = re.compile(r"[\x21-\x7e]{1,300}")
 _PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
 _START = '''{mark}; change the settings below with it, or by variables of the Space.
@@ -122,7 +124,7 @@ def push_space(name: str, options: SpaceOptions, *, access: Access | None = None
     private = library.head(spec[1] or "main").private
     head, tree, created = _inspect(space, options)
     before = _read(space, head, tree)
-    if _APP in tree and _MARK not in before.get(_APP, ""):
+    if _APP in tree and not any(mark in before.get(_APP, "") for mark in _MARKS):
         raise HubError(f"{name} contains another app.", next_step="Choose another name for the Space.")
     texts = _generated_files(name, options, before, private=private)
     new = {**_source(), **{path: text.encode("utf-8") for path, text in texts.items()}}

@@ -43,7 +43,7 @@ def digest_of(path: Path) -> tuple[str, int]:
 
 
 def read_release(path: Path) -> ReleaseRef:
-    """Read the id and the Library id of a reward release. A release that `rh release` made is verified.
+    """Read the id and the Library id of a reward release. A release that `rh release create` made is verified.
 
     Args:
         path: A JSON object with `id`, and `library` with `id`.
@@ -59,7 +59,9 @@ def read_release(path: Path) -> ReleaseRef:
     try:
         release = from_json(ReleaseRef, {**facts, "file": str(path.resolve()), "sha256": sha256_file(path)})
     except ValidationError as error:
-        raise InputError(f"{path} is not a reward release: {error}.", next_step="Create one with: rh release") from None
+        raise InputError(
+            f"{path} is not a reward release: {error}.", next_step="Create one with: rh release create"
+        ) from None
     if "format" in document:
         load_release(path)
     return release

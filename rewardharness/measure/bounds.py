@@ -66,7 +66,7 @@ _WARNINGS = threading.Lock()
 
 
 @dataclass(frozen=True)
-class Opened:
+class OpenedImage:
     """An image whose header is read and that decodes within the bounds."""
 
     image: Image.Image
@@ -80,7 +80,7 @@ class Opened:
     """Note on the scaling, if any."""
 
 
-def open_bounded(name: str, data: bytes, kind: str) -> Opened:
+def open_bounded(name: str, data: bytes, kind: str) -> OpenedImage:
     """Read the header of an image and ensure that decoding it is bounded.
 
     Args:
@@ -118,7 +118,7 @@ def open_bounded(name: str, data: bytes, kind: str) -> Opened:
             next_step=f"Use an image of at least {MIN_SIDE} x {MIN_SIDE} pixels.",
         )
     notes = () if size == (width, height) else (f"scaled down from {width} x {height} to {size[0]} x {size[1]}",)
-    return Opened(image, data, exif, factor, notes)
+    return OpenedImage(image, data, exif, factor, notes)
 
 
 def _draft(name: str, image: Image.Image, scans: int) -> int:

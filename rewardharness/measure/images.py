@@ -20,7 +20,7 @@ from PIL import Image, ImageCms
 
 from rewardharness.errors import ImageError
 from rewardharness.files import sha256
-from rewardharness.measure.bounds import MAX_BYTES, Opened, damaged, directory, open_bounded, quiet
+from rewardharness.measure.bounds import MAX_BYTES, OpenedImage, damaged, directory, open_bounded, quiet
 from rewardharness.measure.reading import Pixels
 from rewardharness.schema import ImageInput
 
@@ -152,7 +152,7 @@ def sniff(name: str, data: bytes) -> str:
     )
 
 
-def _decode(name: str, opened: Opened) -> tuple[Pixels, tuple[str, ...]]:
+def _decode(name: str, opened: OpenedImage) -> tuple[Pixels, tuple[str, ...]]:
     """Decode the first frame to upright sRGB on white, with notes on the conversions."""
     image, notes = opened.image, list(opened.notes)
     with quiet():
@@ -174,7 +174,7 @@ def _decode(name: str, opened: Opened) -> tuple[Pixels, tuple[str, ...]]:
     return pixels, tuple(notes)
 
 
-def _unpack_webp(opened: Opened) -> Pixels:
+def _unpack_webp(opened: OpenedImage) -> Pixels:
     """Decode a still WebP with OpenCV: Pillow decodes it as an animation with five times the memory."""
     reduced = cv2.IMREAD_REDUCED_COLOR_2 | cv2.IMREAD_IGNORE_ORIENTATION
     how = cv2.IMREAD_UNCHANGED if opened.factor == 1 else reduced

@@ -14,7 +14,8 @@ import hashlib
 import random
 import time
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -79,7 +80,7 @@ class EndpointStats:
 
 
 @dataclass(frozen=True)
-class Outcome(Generic[T]):
+class PoolResult(Generic[T]):
     """The value of a successful request, with statistics."""
 
     value: T
@@ -181,7 +182,7 @@ class EndpointPool:
 
     async def run(
         self, call: Callable[[Endpoint], Awaitable[T]], *, affinity: str = "", timeout: float | None = None
-    ) -> Outcome[T]:
+    ) -> PoolResult[T]:
         """Call one of the endpoints, with retries.
 
         Args:
@@ -193,38 +194,35 @@ class EndpointPool:
             ModelError: The last failure, if no attempt succeeded.
         """
         course = _Course(affinity)
-        if timeout is None:
-            return await self._repeat(call, course, None)
-        ends = asyncio.get_running_loop().time() + timeout
+        began = self._clock()
+        ends = None if timeout is None else asyncio.get_running_loop().time() + timeout
         try:
             async with asyncio.timeout_at(ends):
-                return await self._repeat(call, course, ends)
+                while True:
+                    endpoint = await self._acquire(course)
+                    try:
+                        with self._recorded(endpoint, ends):
+                            async with asyncio.timeout(self._settings.attempt_timeout):
+                                value = await call(endpoint)
+                        return PoolResult(value, course.attempts, self._clock() - began, endpoint.alias)
+                    except ModelError as error:
+                        await self._after_failure(error, endpoint, course)
         except TimeoutError:
             count = course.attempts
             sent = f"{count} request{'s' * (count != 1)} sent" if count else "no request could be sent"
-            raise ModelError("timeout", f"No reply within {timeout:g} s; {sent}.") from None
+            raise ModelError("timeout", f"No reply within {timeout or 0:g} s; {sent}.") from None
 
-    async def _repeat(
-        self, call: Callable[[Endpoint], Awaitable[T]], course: _Course, ends: float | None
-    ) -> Outcome[T]:
-        """Make attempts until one succeeds or retrying cannot help."""
-        began = self._clock()
-        while True:
-            endpoint = await self._acquire(course)
-            try:
-                value = await self._attempt(endpoint, call, ends)
-            except ModelError as error:
-                await self._after_failure(error, endpoint, course)
-            else:
-                return Outcome(value, course.attempts, self._clock() - began, endpoint.alias)
+    @contextmanager
+    def _recorded(self, endpoint: Endpoint, ends: float | None) -> Iterator[None]:
+        """Record the result of one attempt. The attempt holds a slot of the endpoint.
 
-    async def _attempt(self, endpoint: Endpoint, call: Callable[[Endpoint], Awaitable[T]], ends: float | None) -> T:
-        """Make one attempt and record its result."""
+        Raises:
+            ModelError: If the attempt fails or takes too long.
+        """
         began = self._clock()
         endpoint.sent += 1
         try:
-            async with asyncio.timeout(self._settings.attempt_timeout):
-                value = await call(endpoint)
+            yield
         except ModelError as error:
             self._note_failure(endpoint, error, began)
             raise
@@ -240,7 +238,6 @@ class EndpointPool:
             raise
         else:
             self._note_success(endpoint, self._clock() - began)
-            return value
         finally:
             endpoint.in_flight -= 1
             self._wake(1)

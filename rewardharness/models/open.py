@@ -18,6 +18,9 @@ from rewardharness.models.endpoints import PoolSettings
 OPENAI_URL = "https://api.openai.com/v1"
 """Base URL of `openai:NAME`."""
 
+MAX_ENDPOINTS = 1_000_000
+"""Characters of a file of endpoints that are read."""
+_URL = re.compile(r"https?://[^\s,]+")
 _SPELLINGS = "Use vllm:NAME@URL[,URL...], openai:NAME@URL[,URL...], gemini:NAME or scripted:FILE.jsonl."
 
 
@@ -77,7 +80,7 @@ def open_model(spec: str, settings: ModelSettings = ModelSettings()) -> Model:
             rest,
             GeminiSettings(settings.gemini_key, project, settings.location, pool=_pool(settings, start=4, most=64)),
         )
-    from rewardharness.models.openai_compatible import ClientSettings, OpenAICompatibleModel
+    from rewardharness.models.openai_compatible import EndpointSettings, OpenAICompatibleModel
 
     name, at, urls = _split(_with_address(spec).partition(":")[2])
     if not name or not at:
@@ -86,7 +89,7 @@ def open_model(spec: str, settings: ModelSettings = ModelSettings()) -> Model:
     if not given and not settings.openai_key:
         step = f"Set OPENAI_API_KEY, or add a server: {spec[:100]}@URL."
         raise InputError(f"{_shown(spec)} is an OpenAI model, but OPENAI_API_KEY is not set.", next_step=step)
-    client = ClientSettings(
+    client = EndpointSettings(
         settings.api_key if given else settings.openai_key,
         _pool(settings, start=8, most=256),
         send_once=settings.send_once,
@@ -116,6 +119,32 @@ def model_urls(spec: str) -> list[str]:
         return spec.split(",")
     _, at, urls = _split(_with_address(spec))
     return urls.split(",") if at else []
+
+
+def read_endpoints(spec: str) -> str:
+    """Replace a file of endpoints in a specification by its URLs: `vllm:NAME@endpoints.txt`.
+
+    Args:
+        spec: A specification; one without such a file is returned unchanged.
+
+    Raises:
+        InputError: If the file has no URL, or another line than URLs, empty lines and comments (`#`).
+    """
+    kind, _, rest = spec.partition(":")
+    name, at, file = rest.rpartition("@")
+    if kind not in {"vllm", "openai"} or not (name and at) or "://" in file or not Path(file).is_file():
+        return spec
+    try:
+        with Path(file).open(encoding="utf-8") as text:
+            lines = [line.partition("#")[0].strip() for line in text.read(MAX_ENDPOINTS).splitlines()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{file} cannot be read: {error}.", next_step="Name a file with one URL per line.") from None
+    urls = [line for line in lines if line]
+    wrong = next((number for number, line in enumerate(lines, 1) if line and not _URL.fullmatch(line)), None)
+    if wrong is not None or not urls:
+        problem = "has no URL" if wrong is None else f"line {wrong}: not a URL"
+        raise InputError(f"{file}: {problem}.", next_step="Write one URL per line, as in http://127.0.0.1:8000/v1.")
+    return f"{kind}:{name}@{','.join(urls)}"
 
 
 def _with_address(spec: str) -> str:

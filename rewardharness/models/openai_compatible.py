@@ -9,15 +9,17 @@ import re
 import ssl
 import time
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from urllib.parse import quote, urlsplit
 
 import orjson
 
 from rewardharness.errors import InputError
 from rewardharness.models.base import ChatRequest, ModelError, Reply
-from rewardharness.models.endpoints import Endpoint, EndpointPool, EndpointStats, PoolSettings
+from rewardharness.models.endpoints import EndpointPool, EndpointStats, PoolSettings
 from rewardharness.models.limits import ByteBudget
 from rewardharness.models.probe import Listing, Probe, examine
 from rewardharness.models.replies import (
@@ -28,8 +30,8 @@ from rewardharness.models.replies import (
     read_reply,
     read_retry_after,
 )
-from rewardharness.models.transport import HttpClient, HttpReply, NotHttpError, NotPublicError, Origin
-from rewardharness.models.wire import OPENAI, VLLM, Body, Capabilities, Dialect, request_body
+from rewardharness.models.transport import HttpClient, HttpReply, NotHttpError, NotPublicError, ServerAddress
+from rewardharness.models.wire import OPENAI, VLLM, Capabilities, Dialect, RequestBody, request_body
 
 _LARGEST_REPLY = 32 << 20
 """Maximum size of a reply in bytes; log-probabilities of a long reply take several megabytes."""
@@ -39,7 +41,7 @@ _REMEMBERED = 4096
 
 
 @dataclass(frozen=True)
-class ClientSettings:
+class EndpointSettings:
     """Settings for the endpoints of one model."""
 
     api_key: str | None = field(default=None, repr=False)
@@ -74,7 +76,7 @@ class OpenAICompatibleModel:
         kind: str,
         name: str,
         urls: Sequence[str],
-        settings: ClientSettings = ClientSettings(),
+        settings: EndpointSettings = EndpointSettings(),
         *,
         pool: EndpointPool | None = None,
     ) -> None:
@@ -113,12 +115,11 @@ class OpenAICompatibleModel:
             ModelError: If there is no usable reply.
         """
         images = request.images
-        affinity = images[0].sha256 if images else ""
-
-        async def attempt(endpoint: Endpoint) -> Reply:
-            return await self._attempt(self._servers[endpoint.alias], request)
-
-        outcome = await self._pool.run(attempt, affinity=affinity, timeout=request.timeout)
+        outcome = await self._pool.run(
+            lambda endpoint: self._exchange(self._servers[endpoint.alias], request),
+            affinity=images[0].sha256 if images else "",
+            timeout=request.timeout,
+        )
         return replace(outcome.value, attempts=outcome.attempts, seconds=outcome.seconds)
 
     def readmit(self) -> None:
@@ -138,16 +139,13 @@ class OpenAICompatibleModel:
         return tuple(await asyncio.gather(*(self._probe(server) for server in self._servers.values())))
 
     async def _probe(self, server: "_Server") -> Probe:
-        async def ask(request: ChatRequest, can: Capabilities, known: frozenset[str]) -> Reply:
-            return await self._exchange(server, request, can, known)
-
         limit = self._settings.pool.attempt_timeout
         began = time.monotonic()
         listing: Listing = ()
         try:
             async with asyncio.timeout(limit):
                 listing = await self._list_models(server)
-                server.can = await examine(ask, listing, self._name)
+                server.can = await examine(partial(self._exchange, server), listing, self._name)
         except ModelError as error:
             if error.code == "model_not_found" and listing:
                 served = ", ".join(repr(name) for name, _ in listing[:5])
@@ -163,7 +161,8 @@ class OpenAICompatibleModel:
 
     async def _list_models(self, server: "_Server") -> Listing:
         """Return the models that a server lists; empty without a model list."""
-        reply = await self._send(server, server.head("GET", "/models"), ())
+        with self._connecting(server):
+            reply = await self._http.exchange(server.origin, server.head("GET", "/models"), ())
         if reply.status in {401, 403}:
             raise read_error(server.alias, reply.status, reply.body, None, self._name)
         try:
@@ -172,48 +171,65 @@ class OpenAICompatibleModel:
         except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
             return ()
 
-    async def _attempt(self, server: "_Server", request: ChatRequest) -> Reply:
-        known: Collection[str] = server.sent if self._settings.send_once and server.can.send_once else ()
-        try:
-            return await self._exchange(server, request, server.can, known)
-        except CacheMissError:
-            server.missed(image.sha256 for image in request.images)
-            return await self._exchange(server, request, server.can, ())
-
     async def _exchange(
-        self, server: "_Server", request: ChatRequest, can: Capabilities, known: Collection[str]
+        self,
+        server: "_Server",
+        request: ChatRequest,
+        can: Capabilities | None = None,
+        known: Collection[str] | None = None,
     ) -> Reply:
-        """Send one request and read its reply; fields that the model rejects are omitted from then on."""
+        """Send one request and read its reply.
+
+        Images that the server no longer has are sent again. Fields that the model rejects are omitted from then on.
+
+        Args:
+            server: The endpoint.
+            request: The request.
+            can: Assumed capabilities, for probing; None for those of the server.
+            known: Images to refer to by their hash; None for those that the server has.
+        """
+        if known is None:
+            resend = True
+            known = server.sent if self._settings.send_once and server.can.send_once else ()
+        else:
+            resend = False
         while True:
             dialect = server.dialect
+            body = request_body(request, self._name, can or server.can, known, dialect)
+            await self._budget.acquire(body.size)
             try:
-                return await self._exchange_in(dialect, server, request, can, known)
+                with self._connecting(server):
+                    head = server.chat + b"%d\r\n\r\n" % body.size
+                    reply = await self._http.exchange(server.origin, head, body.pieces())
+            finally:
+                self._budget.release(body.size)
+            try:
+                answer = self._read(server, reply, request)
+            except CacheMissError:
+                if not resend:
+                    raise
+                server.missed(image.sha256 for image in request.images)
+                resend, known = False, ()
             except FieldRefusedError as error:
                 if dialect.without(error.field) == dialect:
                     raise
                 server.dialect = server.dialect.without(error.field)
+            else:
+                server.acknowledged(body)
+                return answer
 
-    async def _exchange_in(
-        self, dialect: Dialect, server: "_Server", request: ChatRequest, can: Capabilities, known: Collection[str]
-    ) -> Reply:
-        body = request_body(request, self._name, can, known, dialect)
-        await self._budget.acquire(body.size)
-        try:
-            reply = await self._send(server, server.chat + b"%d\r\n\r\n" % body.size, body.pieces())
-        finally:
-            self._budget.release(body.size)
-        if reply.status != 200:
-            wait = read_retry_after(reply.headers.get(b"retry-after", b"").decode("latin-1"), time.time())
-            raise read_error(server.alias, reply.status, reply.body, wait, self._name)
-        answer = read_reply(server.alias, reply.body, request)
-        server.acknowledged(body)
-        return answer
+    def _read(self, server: "_Server", reply: HttpReply, request: ChatRequest) -> Reply:
+        if reply.status == 200:
+            return read_reply(server.alias, reply.body, request)
+        wait = read_retry_after(reply.headers.get(b"retry-after", b"").decode("latin-1"), time.time())
+        raise read_error(server.alias, reply.status, reply.body, wait, self._name)
 
-    async def _send(self, server: "_Server", head: bytes, pieces: Iterable[bytes]) -> HttpReply:
-        """Make one HTTP exchange; every failure raises `ModelError`."""
+    @contextmanager
+    def _connecting(self, server: "_Server") -> Iterator[None]:
+        """Convert failures of the connection to `ModelError`."""
         alias = server.alias
         try:
-            return await self._http.exchange(server.origin, head, pieces)
+            yield
         except NotHttpError as error:
             raise ModelError("bad_response", f"{alias} sent an invalid reply: {error}.") from None
         except ssl.SSLError:
@@ -233,7 +249,7 @@ class _Address:
 
     alias: str
     """Host and port, for messages."""
-    origin: Origin
+    origin: ServerAddress
     host: str
     """Value of the Host header."""
     path: str
@@ -265,7 +281,7 @@ class _Server:
         ]
         return "\r\n".join([*lines, "", ""]).encode("ascii")
 
-    def acknowledged(self, body: Body) -> None:
+    def acknowledged(self, body: RequestBody) -> None:
         """Record that the server has the images of a request."""
         self._named += bool(body.left_out)
         for uuid in body.uuids:
@@ -322,4 +338,4 @@ def _address(number: int, url: str) -> _Address:
     shown = f"[{plain}]" if ":" in plain else plain
     alias = shown if port is None else f"{shown}:{port}"
     path = quote(split.path.rstrip("/"), safe="/%:@!$&'()*+,;=~-._") or "/v1"
-    return _Address(alias, Origin(plain, port or (443 if secure else 80), secure), alias, path)
+    return _Address(alias, ServerAddress(plain, port or (443 if secure else 80), secure), alias, path)

@@ -242,7 +242,7 @@ def slurm_script(plan: Plan, hours: int = 12) -> str:
 #SBATCH --cpus-per-task={8 * used}
 #SBATCH --time={hours}:00:00
 # Starts the judge on this node, waits until it answers, and runs `rh` with the arguments of this script:
-#   sbatch judge.sh score-folder DATA
+#   sbatch judge.sh score DATA
 # Without arguments it serves until the job ends. Each server logs to vllm-PORT.log.
 set -euo pipefail
 judge={shlex.quote(plan.judge)}

@@ -12,6 +12,7 @@ import ssl
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 
 from rewardharness.models.public import is_public
 
@@ -49,7 +50,7 @@ class HttpReply:
 
 
 @dataclass(frozen=True)
-class Origin:
+class ServerAddress:
     """Host, port and scheme of a server."""
 
     host: str
@@ -70,11 +71,11 @@ class HttpClient:
     def __init__(self, largest: int, *, public_only: bool = False) -> None:
         self._largest = largest
         self._public_only = public_only
-        self._idle: dict[Origin, deque[_Connection]] = {}
+        self._idle: dict[ServerAddress, deque[_Connection]] = {}
         self._open: set[_Connection] = set()
         self._tls: ssl.SSLContext | None = None
 
-    async def exchange(self, origin: Origin, head: bytes, pieces: Iterable[bytes]) -> HttpReply:
+    async def exchange(self, origin: ServerAddress, head: bytes, pieces: Iterable[bytes]) -> HttpReply:
         """Send a request and wait for the complete reply. Cancellation closes the connection.
 
         Args:
@@ -111,7 +112,7 @@ class HttpClient:
             await asyncio.sleep(0)
         self._open.clear()
 
-    def _take(self, origin: Origin) -> "_Connection | None":
+    def _take(self, origin: ServerAddress) -> "_Connection | None":
         """Return the most recently used connection; close those that are idle for too long."""
         idle = self._idle.get(origin)
         while idle:
@@ -125,7 +126,7 @@ class HttpClient:
                 idle.pop().abort()
         return None
 
-    async def _connect(self, origin: Origin) -> "_Connection":
+    async def _connect(self, origin: ServerAddress) -> "_Connection":
         if origin.secure and self._tls is None:
             self._tls = ssl.create_default_context()
         try:
@@ -142,7 +143,7 @@ class HttpClient:
         except TimeoutError:
             raise ConnectionError("connection timed out") from None
 
-    async def _connect_to(self, origin: Origin, host: str) -> "_Connection":
+    async def _connect_to(self, origin: ServerAddress, host: str) -> "_Connection":
         """Connect to a name or address; TLS verifies the host of the origin."""
         _, connection = await asyncio.get_running_loop().create_connection(
             lambda: _Connection(self._largest, self._open),
@@ -155,7 +156,7 @@ class HttpClient:
         return connection
 
 
-async def _public_addresses(origin: Origin) -> list[str]:
+async def _public_addresses(origin: ServerAddress) -> list[str]:
     """Resolve a host name to public addresses.
 
     Raises:
@@ -209,24 +210,18 @@ class _Connection(asyncio.Protocol):
         self._head = None
         self._sending = True
         self._keep = False
-        for piece in pieces:
-            self._write(head + piece if head else piece)
-            head = b""
+        rest = iter(pieces)
+        for piece in chain((head + next(rest, b""),), rest):
+            if self._transport is not None and not self._transport.is_closing():
+                self._transport.write(piece)
+            elif not self._reply.done():
+                raise ConnectionResetError("the connection is closed")
             if self._writable is not None:
                 await self._writable
             if self._reply.done():  # replied before the body was sent, for example "too large"
                 return await self._reply
-        if head:
-            self._write(head)
         self._sending = False
         return await self._reply
-
-    def _write(self, data: bytes) -> None:
-        if self._transport is None or self._transport.is_closing():
-            if self._reply is not None and self._reply.done():
-                return
-            raise ConnectionResetError("the connection is closed")
-        self._transport.write(data)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)

@@ -1,7 +1,7 @@
 """Encode requests for OpenAI-compatible servers.
 
-A request with images contains megabytes of base64. It is never held in memory as a whole: a `Body` has a known length
-and encodes its images while it is sent.
+A request with images contains megabytes of base64. It is never in memory as a whole: a `RequestBody` has a
+known length and encodes its images while it is sent.
 """
 
 from collections.abc import Collection, Iterator
@@ -70,7 +70,7 @@ class Dialect:
 
 
 @dataclass(frozen=True)
-class Body:
+class RequestBody:
     """The body of a request."""
 
     segments: tuple[bytes | ImagePart, ...]
@@ -105,7 +105,7 @@ class Body:
 
 def request_body(
     request: ChatRequest, model: str, can: Capabilities, known: Collection[str] = (), dialect: Dialect = Dialect()
-) -> Body:
+) -> RequestBody:
     """Encode a request.
 
     Args:
@@ -141,7 +141,7 @@ def request_body(
     for segment in segments:
         size += len(segment) if isinstance(segment, bytes) else 4 * ((len(segment.data) + 2) // 3)
     uuids = frozenset(image.sha256 for image in request.images) if can.uuid else frozenset()
-    return Body(tuple(segments), size, uuids, uuids.intersection(known) if known else frozenset())
+    return RequestBody(tuple(segments), size, uuids, uuids.intersection(known) if known else frozenset())
 
 
 def _write_image(

@@ -38,7 +38,7 @@ class Overview:
     """Start of the run, as ISO 8601."""
     ended: str | None
     """End of the latest session; None while it runs, or when its process was killed."""
-    sittings: int
+    sessions: int
     manifest: dict[str, Any]
     """Manifest of the run."""
     given: str = ""
@@ -65,7 +65,7 @@ def read_overview(folder: Path) -> Overview:
     """
     manifest = read_manifest(folder)
     record: Mapping[str, Any] = read_record(folder) if (folder / RECORD).is_file() else {}
-    sessions = record.get("sittings", [])
+    sessions = record.get("sessions", [])
     last = sessions[-1] if sessions else {}
     condition = _STATUSES.get(last.get("condition"), "interrupted") if last else "unknown"
     return Overview(
@@ -77,7 +77,7 @@ def read_overview(folder: Path) -> Overview:
         where=str(last.get("folder") or ""),
         begun=record.get("created"),
         ended=last.get("ended"),
-        sittings=len(sessions),
+        sessions=len(sessions),
         manifest=manifest,
         given=_given(last),
     )

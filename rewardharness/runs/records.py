@@ -73,22 +73,22 @@ class Recording:
             "whole": not resumed,
             "about": dict(manifest),
             **self.also,
-            "sittings": [],
+            "sessions": [],
         }
         if path.exists():
             record = read_record(folder)
-            for earlier in record["sittings"]:
+            for earlier in record["sessions"]:
                 if earlier["ended"] is None:  # this process holds the lock, so the earlier process has ended
                     earlier["condition"] = "killed"
         session = {"started": now, "ended": None, "condition": None, "reason": "", **self.session}
-        self._record = {**record, "sittings": [*record["sittings"], session]}
+        self._record = {**record, "sessions": [*record["sessions"], session]}
         if self.config is not None:
             write_json(folder / CONFIG, {"job": record["command"], **self.config})
         write_json(path, self._record)
 
     def end(self, folder: Path, error: BaseException | None) -> None:
         """Write the end of the session. After an error, a write that fails does not hide the error."""
-        last = self._record["sittings"][-1]
+        last = self._record["sessions"][-1]
         last["ended"], last["condition"] = _now(), condition_of(error)
         without_reason = error is None or last["condition"] in {"stopped", "interrupted"}
         last["reason"] = "" if without_reason or error is None else _masked(describe(error).detail, self.secrets)
@@ -143,6 +143,8 @@ def read_record(folder: Path) -> dict[str, Any]:
             next_step="An earlier version wrote it. Run the command again.",
         )
     record = read_json(path)
+    if isinstance(record, dict) and "sittings" in record:  # the name in records of earlier versions
+        record = {("sessions" if name == "sittings" else name): value for name, value in record.items()}
     if not isinstance(record, dict) or not _is_valid(record):
         raise RunError(
             f"{path} is not a run record that this version can read.",
@@ -152,7 +154,7 @@ def read_record(folder: Path) -> dict[str, Any]:
 
 
 def _is_valid(record: Mapping[str, Any]) -> bool:
-    sessions = record.get("sittings")
+    sessions = record.get("sessions")
     return (
         record.get("schema") == SCHEMA
         and isinstance(record.get("about"), dict)

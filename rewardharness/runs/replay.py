@@ -78,7 +78,7 @@ def compare_results(
     moved, asked, largest = 0, 0, 0.0
     common = [name for name in before if name in after]
     for name in common:
-        old, new = judgment_from_json(before[name]), judgment_from_json(after[name])
+        old, new = judgment_from_json(before[name], steps=False), judgment_from_json(after[name], steps=False)
         queried = bool(new.usage.calls)
         asked += queried
         preferences += [

@@ -31,6 +31,8 @@ from rewardharness.runs.records import Recording
 
 MANIFEST = RUN_MANIFEST
 RESULTS = "results.jsonl"
+OUTCOME = "outcome.json"
+"""File of a run folder with the decisions, which a replay compares."""
 LOCK = "run.lock"
 OLD = ".old"
 """Suffix of the files that a restart renames."""
@@ -112,6 +114,15 @@ class RunFolder:
         _rename_old(self.path)
         write_json(file, manifest)
         return False
+
+
+def read_result(path: Path, name: str) -> dict[str, Any] | None:
+    """Read the result with an id from a run folder; None if there is none. If there are several, the last counts."""
+    found = None
+    for _, record in read_jsonl(path / RESULTS):
+        if record.get("id") == name:
+            found = record
+    return found
 
 
 def read_manifest(path: Path) -> dict[str, Any]:

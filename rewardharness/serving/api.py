@@ -17,7 +17,7 @@ from rewardharness.serving.dialects import add_dialects
 from rewardharness.serving.faults import DEFECT, ErrorReply, RefusedError
 from rewardharness.serving.front import GONE, NOT_ALLOWED, NOT_FOUND, Front, error_reply, log
 from rewardharness.serving.prometheus import CONTENT_TYPE
-from rewardharness.serving.results import Reply
+from rewardharness.serving.results import RewardReply
 from rewardharness.serving.security import Guard
 from rewardharness.serving.service import Handler, RequestContext, Service
 from rewardharness.serving.wire import BatchRequest, CompareRequest, RankRequest, ScoreRequest
@@ -95,7 +95,7 @@ def _add_questions(app: FastAPI, service: Service) -> None:
     async def readyz(request: Request) -> Response:
         """Return whether the judge is available. Needs no token."""
         _context(request).route = "/readyz"
-        fault = await service.readiness.trouble()
+        fault = await service.readiness.problem()
         if fault is not None:
             return _refusal(request, RefusedError(503, fault, retry_after=5))
         return Response(b'{"status":"ready"}', media_type=_JSON)
@@ -138,7 +138,7 @@ def _add_rewards(app: FastAPI, service: Service) -> None:
         }
         app.post(
             path,
-            response_model=Reply,
+            response_model=RewardReply,
             responses=_ERRORS,
             description=words,
             name=path.strip("/"),

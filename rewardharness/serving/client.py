@@ -82,7 +82,7 @@ class AsyncRewardClient:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         if release is not None and not _RELEASE.fullmatch(release):
-            step = "Give at least its first 12 digits, as `rh release` shows them."
+            step = "Give at least its first 12 digits, as `rh release show` prints them."
             raise InputError(f"{release[:80]!r} is not the hash of a release.", next_step=step)
         self.settings = settings
         self._release = release

@@ -13,7 +13,7 @@ import orjson
 
 from rewardharness.errors import InputError
 from rewardharness.models.replies import read_retry_after
-from rewardharness.models.transport import HttpClient, HttpReply, NotHttpError, Origin
+from rewardharness.models.transport import HttpClient, HttpReply, NotHttpError, ServerAddress
 from rewardharness.serving.client_wire import Body, RewardServerError, not_ours
 from rewardharness.serving.faults import TOO_MANY
 
@@ -162,7 +162,7 @@ def _error(reply: HttpReply) -> tuple[str, str]:
     return code, f"The reward server answered {reply.status} ({code}: {message})."
 
 
-def _address(url: str, token: str | None) -> tuple[Origin, str, str]:
+def _address(url: str, token: str | None) -> tuple[ServerAddress, str, str]:
     """Split the address of the server into origin, path prefix and common headers."""
     step = "Write it like http://127.0.0.1:8100."
     try:
@@ -180,5 +180,5 @@ def _address(url: str, token: str | None) -> tuple[Origin, str, str]:
     shown = f"[{host}]" if ":" in host else host
     lines = [f"Host: {shown}{f':{port}' if port else ''}", "User-Agent: rewardharness", "Accept: application/json"]
     lines += [f"Authorization: Bearer {token}"] if token else []
-    origin = Origin(host, port or (443 if secure else 80), secure)
+    origin = ServerAddress(host, port or (443 if secure else 80), secure)
     return origin, quote(split.path.rstrip("/"), safe="/%"), "".join(f"{line}\r\n" for line in lines)

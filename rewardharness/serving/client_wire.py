@@ -19,7 +19,7 @@ LONGEST_INSTRUCTION = 4000
 """Maximum length of an instruction."""
 
 
-class Picture(Protocol):
+class PillowImage(Protocol):
     """An image object that can be saved as PNG, such as a Pillow image."""
 
     def save(self, fp: Any, format: str) -> None:  # Pillow's parameter names
@@ -34,7 +34,7 @@ class Pixels(Protocol):
         """Three dimensions."""
 
 
-ImageLike = bytes | str | Path | Picture | Pixels
+ImageLike = bytes | str | Path | PillowImage | Pixels
 """An encoded image, the path of an image file, or an image object or array, which is sent as PNG."""
 
 

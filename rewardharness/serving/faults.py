@@ -67,7 +67,7 @@ TOO_MANY = "too_many"
 
 DEADLINE = Fault("deadline", "The time that this request may take ended first.", "Ask again, or allow more time.", True)
 SHUTTING_DOWN = Fault("shutting_down", "The server is shutting down.", "Ask again, or ask another server.", True)
-DEFECT = Fault("defect", "The judge failed in a way that nobody foresaw.", "Ask the operator to look at the server.")
+DEFECT = Fault("defect", "The judge failed unexpectedly.", "Ask the operator to check the server log.")
 NO_SCORE = Fault(
     "no_score",
     "The judge's protocol compares edits and scored none of these.",
@@ -76,7 +76,7 @@ NO_SCORE = Fault(
 BAD_SCORE = Fault("bad_score", "The judge gave a score that is no number from 0 to 1; it is not passed on.")
 UNGRADED = Fault(
     "not_gradable",
-    "Nothing that was measured tells whether the instruction was followed.",
+    "No measurement shows whether the instruction was followed.",
     "Serve a model as judge, use the preference with its low confidence, or send allow_ungradable.",
 )
 

@@ -49,7 +49,7 @@ def _reward(judgment: Judgment) -> Reward:
         failure = judgment.failure
         return Reward.none(*((failure.code, failure.message) if failure else ("missing", "There is no score.")))
     if scores.reward is None:
-        return Reward.none("not_gradable", "Nothing tells whether the instruction was followed.")
+        return Reward.none("not_gradable", "No measurement shows whether the instruction was followed.")
     return Reward(
         scores.reward,
         instruction=scores.instruction,

@@ -21,7 +21,7 @@ from typing import Any
 from rewardharness.serving.body import Parsed
 from rewardharness.serving.faults import Fault, RefusedError, invalid
 from rewardharness.serving.limits import Limits
-from rewardharness.serving.results import Reply
+from rewardharness.serving.results import RewardReply
 
 CONTENT_TYPE = "application/octet-stream"
 
@@ -103,7 +103,7 @@ def read_pickled(content_type: str, body: bytes, limits: Limits) -> Parsed:
     return Parsed({"items": items}, parts=parts)
 
 
-def write_pickled(reply: Reply) -> tuple[int, bytes]:
+def write_pickled(reply: RewardReply) -> tuple[int, bytes]:
     """Write the reply.
 
     Returns:

@@ -93,7 +93,7 @@ class Metrics:
         self._all: dict[str, tuple[Counter | Histogram | Gauge, str]] = {
             "rh_requests_total": (self.requests, "Requests by route and status."),
             "rh_refused_total": (self.refused, "Requests that were not taken, by code."),
-            "rh_items_total": (self.items, "Edits by what came of them: ok, or the code of the error."),
+            "rh_items_total": (self.items, "Edits by result: ok, or the code of the error."),
             "rh_items_cached_total": (self.cached, "Edits whose answer was remembered or shared."),
             "rh_judge_failures_total": (self.judge_failures, "Judgments that the judge failed to make, by code."),
             "rh_judge_calls_total": (self.calls, "Requests to the judge's model."),

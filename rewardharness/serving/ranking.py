@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import combinations
 
-from rewardharness.judging.best_of import Field, standings
+from rewardharness.judging.best_of import CandidateSet, candidate_rewards
 from rewardharness.schema import ImageInput
 from rewardharness.serving.faults import fault_of
 from rewardharness.serving.results import Comparisons, ItemResult, ItemUsage, milliseconds
@@ -18,7 +18,7 @@ async def rank_by_score(scorer: Scorer, edit: Edit, ends: float) -> list[ItemRes
     Args:
         scorer: Who judges.
         edit: The group, of any number of candidates.
-        ends: When nobody waits any more.
+        ends: When no caller waits any more.
     """
     return await scorer.batch([replace(edit, candidates=(candidate,)) for candidate in edit.candidates], ends)
 
@@ -31,7 +31,7 @@ async def rank_by_win_rate(scorer: Scorer, edit: Edit, ends: float) -> tuple[lis
         single one names a cost.
     """
     images = [ImageInput("", data=each.data) for each in (edit.source, *edit.candidates)]
-    field = Field("", edit.instruction, images[0], tuple(images[1:]))
+    field = CandidateSet("", edit.instruction, images[0], tuple(images[1:]))
     pairs = list(combinations(range(len(edit.candidates)), 2))
     outcomes = await asyncio.gather(
         *(
@@ -41,7 +41,7 @@ async def rank_by_win_rate(scorer: Scorer, edit: Edit, ends: float) -> tuple[lis
     )
     judged = {f"#{one}-{other}": outcome.judgment for (one, other), outcome in zip(pairs, outcomes, strict=True)}
     found = []
-    for each in standings(field, "win_rate", judged):
+    for each in candidate_rewards(field, "win_rate", judged):
         own = [outcome for pair, outcome in zip(pairs, outcomes, strict=True) if each.index in pair]
         sure = [one.judgment.confidence for one in own if one.judgment.confidence is not None]
         item = ItemResult(

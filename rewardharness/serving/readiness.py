@@ -55,7 +55,7 @@ class Readiness:
             self._failures = 0
             self._alive_at = self._clock()
 
-    async def trouble(self) -> Fault | None:
+    async def problem(self) -> Fault | None:
         """Return why the judge is not available; None if it is ready."""
         if self.ending:
             return ENDING

@@ -138,7 +138,7 @@ class JudgedEdit:
 
 
 @dataclass(frozen=True)
-class Reply:
+class RewardReply:
     """Reply to every reward request."""
 
     request_id: str

@@ -30,7 +30,7 @@ def read_token(given: str | None, file: Path | None) -> str | None:
         file: A file that holds the token and nothing else; it goes before the environment.
 
     Raises:
-        InputError: If it is too short, or holds characters that cannot stand in a header.
+        InputError: If it is too short, or has characters that a header cannot contain.
         DataError: If there is no such file.
     """
     token = read_text(file).strip() if file is not None else given

@@ -83,7 +83,7 @@ class PatientProtocol(H11Protocol):
 
     def _give_up(self) -> None:
         self._too_late = None
-        # After a reply nobody is told anything that they did not ask for: they would take it for their next reply.
+        # Nothing is sent after a reply: the client would read it as its next reply.
         between = self.cycle is not None and not self.conn.trailing_data[0]
         if self.conn.our_state is h11.IDLE and not between:
             fault = Fault("too_slow", "The head of the request did not come in time.", "Send it again.", True)
@@ -194,7 +194,7 @@ async def serve(
 
     numbers = (signal.SIGTERM, signal.SIGINT)
     for number in numbers:
-        with contextlib.suppress(RuntimeError, ValueError):  # not the main thread: whoever runs us has the signals
+        with contextlib.suppress(RuntimeError, ValueError):  # not the main thread, which handles the signals
             loop.add_signal_handler(number, asked, number)
     serving = loop.create_task(server.serve(sockets=[opened]))
     try:

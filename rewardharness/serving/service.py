@@ -25,8 +25,8 @@ from rewardharness.serving.results import (
     GroupStats,
     ItemResult,
     JudgedEdit,
-    Reply,
     RequestResult,
+    RewardReply,
     milliseconds,
 )
 from rewardharness.serving.scoring import Edit, Scorer
@@ -66,7 +66,7 @@ class RequestContext:
     request_id: str
     route: str = "other"
     plan: RequestPlan | None = None
-    reply: Reply | None = None
+    reply: RewardReply | None = None
     fault: str | None = None
     """Code of the fault, if the request failed."""
     began: float = field(default_factory=time.perf_counter)
@@ -112,7 +112,7 @@ class Service:
         if failure is not None:
             self.metrics.judge_failures.add(code=failure.code)
 
-    async def score(self, context: RequestContext, headers: dict[bytes, bytes], receive: Receive) -> Reply:
+    async def score(self, context: RequestContext, headers: dict[bytes, bytes], receive: Receive) -> RewardReply:
         """Handle `/score`."""
 
         def plan(request: ScoreRequest, reader: ImageReader) -> RequestPlan:
@@ -128,7 +128,7 @@ class Service:
 
     async def batch_score(
         self, context: RequestContext, headers: dict[bytes, bytes], receive: Receive, parse: Parse = parse_body
-    ) -> Reply:
+    ) -> RewardReply:
         """Handle `/batch_score`, also for other protocols that `parse` reads."""
 
         def plan(request: BatchRequest, reader: ImageReader) -> RequestPlan:
@@ -143,7 +143,7 @@ class Service:
 
         return await self._answer(context, headers, receive, BatchRequest, plan, parse)
 
-    async def compare(self, context: RequestContext, headers: dict[bytes, bytes], receive: Receive) -> Reply:
+    async def compare(self, context: RequestContext, headers: dict[bytes, bytes], receive: Receive) -> RewardReply:
         """Handle `/compare`."""
 
         def plan(request: CompareRequest, reader: ImageReader) -> RequestPlan:
@@ -157,7 +157,7 @@ class Service:
 
         return await self._answer(context, headers, receive, CompareRequest, plan)
 
-    async def rank(self, context: RequestContext, headers: dict[bytes, bytes], receive: Receive) -> Reply:
+    async def rank(self, context: RequestContext, headers: dict[bytes, bytes], receive: Receive) -> RewardReply:
         """Handle `/rank`."""
 
         def plan(request: RankRequest, reader: ImageReader) -> RequestPlan:
@@ -194,7 +194,7 @@ class Service:
         model: type[Model],
         make_plan: Callable[[Model, ImageReader], RequestPlan],
         parse: Parse = parse_body,
-    ) -> Reply:
+    ) -> RewardReply:
         """Handle a request from its first byte to its reply.
 
         Raises:
@@ -217,7 +217,7 @@ class Service:
             if item.reward is not None:
                 self.metrics.rewards.observe(item.reward)
         who = self.identity
-        context.reply = Reply(
+        context.reply = RewardReply(
             request_id=context.request_id,
             release=who.release,
             library_id=who.library_id,
@@ -348,4 +348,4 @@ async def unless_gone(receive: Receive, work: Coroutine[Any, Any, RequestResult]
         raise
 
 
-Handler = Callable[[RequestContext, dict[bytes, bytes], Receive], Awaitable[Reply]]
+Handler = Callable[[RequestContext, dict[bytes, bytes], Receive], Awaitable[RewardReply]]

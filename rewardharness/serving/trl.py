@@ -118,7 +118,7 @@ class _ServedReward:
                 `ClientSettings(on_error="none")` its rewards are `None`.
             name: What TRL calls the reward in its logs.
             allow_ungradable: Whether an edit whose instruction the judge cannot grade gets a reward of low confidence.
-                By default it gets `None`. The metric `rewardharness/confidence` tells the mean confidence.
+                By default it gets `None`. The metric `rewardharness/confidence` is the mean confidence.
 
         Raises:
             InputError: If an argument cannot be used.
@@ -194,7 +194,7 @@ class AsyncEditReward(_ServedReward):
 
 
 def _put_back(asks: Sequence[Ask | None], rewards: Sequence[Reward], columns: Mapping[str, Any]) -> list[float | None]:
-    """Give every completion its reward, tell the trainer how many have none, and the log why."""
+    """Return the reward of every completion; report the count without one to the trainer, and log the reasons."""
     left = iter(rewards)
     found = [None if ask is None else next(left) for ask in asks]
     values = [None if reward is None else reward.value for reward in found]
@@ -227,7 +227,7 @@ def stop_on_request(stop_file: str | Path) -> Any:
     from transformers import TrainerCallback  # type: ignore[import-not-found, unused-ignore]
 
     class StopOnRequest(TrainerCallback):  # type: ignore[misc, unused-ignore]
-        """Ends the training when somebody asks."""
+        """Ends the training on request."""
 
         def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> Any:
             """Look for the file."""

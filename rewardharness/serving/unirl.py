@@ -16,7 +16,7 @@ from rewardharness.schema import Json
 from rewardharness.serving.body import Parsed, parse_body
 from rewardharness.serving.faults import invalid
 from rewardharness.serving.limits import Limits
-from rewardharness.serving.results import Reply
+from rewardharness.serving.results import RewardReply
 
 NAME = "rewardharness"
 """Name of the reward that is given here."""
@@ -38,7 +38,7 @@ def read_unirl(content_type: str, body: bytes, limits: Limits) -> Parsed:
     return Parsed({"items": items}, parsed.lifted)
 
 
-def write_unirl(reply: Reply) -> Json:
+def write_unirl(reply: RewardReply) -> Json:
     """Write the reply."""
     results: list[Json] = []
     errors: list[Json] = []

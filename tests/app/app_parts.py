@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from halting import Halt
+from hub_server import HubServer
 from model_server import own_port
 
 ROOT = Path(__file__).parents[2]
@@ -42,6 +44,18 @@ class Served:
     feedback: Path
     log: Path
     """What the app has said on stderr, beside what it says to its visitors."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """The running app of ann, and the Hub that it uses."""
+
+    app: Served
+    hub: HubServer
+    token: str
+    """Token of ann."""
+    halt: Halt
+    """Halts processes that the app starts."""
 
 
 @contextmanager

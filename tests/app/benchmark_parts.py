@@ -10,14 +10,16 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from app.benchmark_runs import Progress
+from app.benchmark_runs import BenchmarkStatus
 from app.benchmark_services import BenchmarkServices
 from app.following import MOVING
-from app.judges import Judges
-from app.new_benchmark import PLACE, NewBenchmark, benchmark_command
+from app.judges import BY_MEASURING, JudgeChoice, Judges
+from app.new_jobs import NewJob, prepare
 from app.services import AppServices
+from rewardharness.benchmark.config import BenchmarkConfig
 from rewardharness.cli.main import main
-from rewardharness.files import write_text
+from rewardharness.codec import to_json
+from rewardharness.files import write_json, write_text
 from rewardharness.library.entry import Entry
 from rewardharness.library.rubric import Criterion, Rubric
 from rewardharness.library.store import Library
@@ -80,14 +82,14 @@ def app_services(home: Path, scratch: Path, *, local: bool = True, **env: str) -
     return AppServices(settings, scratch, local=local)
 
 
-def on(data: Path, **more: Any) -> NewBenchmark:
+def on(data: Path | str, judge: JudgeChoice = BY_MEASURING, **options: Any) -> NewJob:
     """A benchmark on a folder."""
-    return NewBenchmark(PLACE, str(data), **more)
+    return NewJob(BenchmarkConfig(str(data), **options), judge)
 
 
 def follow(
-    services: BenchmarkServices, name: str, until: Callable[[Progress], bool] = lambda progress: False
-) -> Progress:
+    services: BenchmarkServices, name: str, until: Callable[[BenchmarkStatus], bool] = lambda progress: False
+) -> BenchmarkStatus:
     """Look at a run until something is true of it, or it rests."""
     while True:
         progress = services.look(name)
@@ -96,13 +98,16 @@ def follow(
         time.sleep(0.01)
 
 
-def judged(home: Path, new: NewBenchmark, name: str) -> str:
+def judged(home: Path, job: NewJob, name: str) -> str:
     """Run a benchmark to its end in this process, which is quicker; return its name."""
     settings = Settings.from_env({"RH_HOME": str(home), "RH_WORKERS": "2"})
-    words = benchmark_command(new, Judges(settings, local=True), settings, local=True).words
+    config = prepare(job, Judges(settings, local=True), settings, local=True).config
+    file = home / "jobs" / f"{name}.json"
+    write_json(file, {"job": "benchmark", **to_json(config)})
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RH_HOME", str(home))
         patch.setenv("RH_WORKERS", "2")
-        status = main([*words, "--yes", "--quiet", "--run", str(home / "runs" / name)])
+        folder = str(home / "runs" / name)
+        status = main(["benchmark", "--config", str(file), "--yes", "--quiet", "--run", folder])
     assert status in {0, 3}, status
     return name

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from app_parts import Pictures, Served, running_app
+from app_parts import Pictures, Served, Site, running_app
+from halting import Halt
 from hostile import HOSTILE, HOSTILE_DOCUMENT
+from hub_server import HubServer
 from lineage_parts import Scene, make_scene
 from PIL import Image
 from playwright.sync_api import BrowserContext, expect, sync_playwright
@@ -89,13 +91,24 @@ def hostile_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """The app, in a process and on a port of its own, with a home of its own."""
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A Hub and the app of a user who may publish there, in a process and on a port of its own."""
     folder = tmp_path_factory.mktemp("served")
     (folder / "note.txt").write_text("secret", encoding="utf-8")
     (folder / ".env").write_text("secret", encoding="utf-8")
-    with running_app(folder, {"HF_HUB_OFFLINE": "1"}) as app:
-        yield app
+    halt = Halt(folder)
+    with HubServer() as hub:
+        token = hub.login("ann")
+        settings = {"HF_ENDPOINT": hub.url, "HF_TOKEN": token, "HF_HOME": str(folder / "hf")}
+        with running_app(folder, {**settings, "RH_REGRESSION_PAIRS": "8", **halt.environment}) as app:
+            yield Site(app, hub, token, halt)
+    halt.end()
+
+
+@pytest.fixture(scope="session")
+def served(site: Site) -> Served:
+    """The app of `site`."""
+    return site.app
 
 
 @pytest.fixture(scope="session")

@@ -13,8 +13,9 @@ import numpy as np
 from model_server import Call, completion
 from PIL import Image
 
+from app.evolve_runs import EvolutionStatus
 from app.evolve_services import EvolveServices
-from app.following import MOVING, Sight
+from app.following import MOVING
 from app.services import AppServices
 from rewardharness.files import write_text
 from rewardharness.library.entry import Entry
@@ -88,7 +89,9 @@ def services_of(home: Path, scratch: Path, *, local: bool = True, **env: str) ->
     return AppServices(settings, scratch, local=local).evolve
 
 
-def follow(services: EvolveServices, name: str, until: Callable[[Sight], bool] = lambda sight: False) -> Sight:
+def follow(
+    services: EvolveServices, name: str, until: Callable[[EvolutionStatus], bool] = lambda sight: False
+) -> EvolutionStatus:
     """Look at a run until something is true of it, or it rests."""
     while True:
         sight = services.look(name)

@@ -49,7 +49,7 @@ def make_scene(folder: Path) -> Scene:
         make_timid(place / "timid")
         run = home / "runs" / "evolution"
         rh("evolve", "--data", "pairs", "--library", "timid", "--run", run, "--quiet")
-        rh("release", run / "library", "-o", "reward.release")
+        rh("release", "create", "--library", run / "library", "-o", "reward.release")
         release = json.loads((place / "reward.release").read_text("utf-8"))
         _train()
     return Scene(home, place, run, release["id"])

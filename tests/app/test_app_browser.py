@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -80,7 +81,7 @@ def test_who_waits_sees_the_place_in_the_queue(browser: BrowserContext, served: 
 def test_from_upload_to_feedback_to_the_library(browser: BrowserContext, served: Served, pictures: Pictures) -> None:
     seen = visit(browser, served.url)
     page = seen.page
-    expect(page.locator("#verdict")).to_contain_text("The verdict will stand here")
+    expect(page.locator("#verdict")).to_contain_text("Results appear here")
     give(page, pictures, pictures.instruction)
     page.keyboard.press("Control+Enter")
     expect(page.locator("#verdict")).to_contain_text("People would most likely prefer B.")
@@ -99,6 +100,7 @@ def test_from_upload_to_feedback_to_the_library(browser: BrowserContext, served:
     with page.expect_download() as download:
         page.locator("#download").click()
     assert '"preference": "B"' in Path(download.value.path()).read_text(encoding="utf-8")
+    shutil.rmtree(served.feedback)  # other tests of the app begin without feedback
     page.get_by_role("tab", name="Library", exact=True).click()
     page.locator("#search input, #search textarea").fill("noise-meter")
     expect(page.locator("#entries")).to_contain_text("noise-meter")
@@ -115,7 +117,7 @@ def test_mistakes_are_met_with_a_remedy_and_another_visitor_sees_nothing(
     seen = visit(browser, served.url)
     page = seen.page
     page.locator("#compare").click()
-    expect(page.locator("#verdict")).to_contain_text("Add the picture before the edit.")
+    expect(page.locator("#verdict")).to_contain_text("Add the image before the edit.")
     broken = tmp_path / "broken.png"
     broken.write_bytes(pictures.good.read_bytes()[:400])
     give(page, pictures, pictures.instruction)
@@ -124,12 +126,12 @@ def test_mistakes_are_met_with_a_remedy_and_another_visitor_sees_nothing(
     expect(page.locator("#refused")).to_contain_text("Candidate C is damaged")
     expect(page.locator("#details")).to_be_hidden()
     page.locator("#reset").click()
-    expect(page.locator("#verdict")).to_contain_text("The verdict will stand here")
+    expect(page.locator("#verdict")).to_contain_text("Results appear here")
     expect(page.locator("#source img")).to_have_count(0)
     page.get_by_role("button", name="Brighter picture").click()
     expect(page.locator("#verdict")).to_contain_text("People would most likely prefer C.")
     other = visit(browser, served.url)
-    expect(other.page.locator("#verdict")).to_contain_text("The verdict will stand here")
+    expect(other.page.locator("#verdict")).to_contain_text("Results appear here")
     open_library(page, tmp_path / "nowhere")
     expect(page.locator("#library-summary")).to_contain_text("The folder does not exist.")
     assert seen.errors == []
@@ -180,7 +182,7 @@ def test_a_hostile_library_is_only_text(
 
 def test_the_page_fits_and_has_its_picture_taken(browser: BrowserContext, served: Served) -> None:
     page = visit(browser, served.url, "narrow", "dark").page
-    page.get_by_role("button", name="What this judge can and cannot tell").click()
+    page.get_by_role("button", name="What this judge can and cannot detect").click()
     photograph(page, "1-empty")
     page.get_by_role("button", name="A red balloon").click()
     expect(page.locator("#verdict")).to_contain_text("People would most likely prefer B.")

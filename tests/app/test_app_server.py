@@ -135,4 +135,4 @@ def test_a_taken_port_is_said_plainly(served: Served) -> None:
     done = subprocess.run(
         [sys.executable, "-c", LAUNCH, port], cwd=ROOT, capture_output=True, text=True, timeout=500, check=False
     )
-    assert done.returncode != 0 and f"Port {port} on 127.0.0.1 cannot be used" in done.stderr
+    assert done.returncode != 0 and f"Port {port} on 127.0.0.1 is not available" in done.stderr

@@ -49,7 +49,7 @@ def test_from_the_cost_to_the_table_to_single_questions_to_a_comparison(
     seen = visit(browser, served.url)
     page = seen.page
     page.get_by_role("tab", name="Benchmark", exact=True).click()
-    expect(page.locator("#benchmark-standing")).to_contain_text("No benchmark is shown")
+    expect(page.locator("#benchmark-standing")).to_contain_text("No run is shown")
     page.locator("#benchmark-task label", has_text="EditReward-Bench (TIGER-Lab)").click()
     expect(page.locator("#benchmark-about-task")).to_contain_text("The dataset is gated. Accept its terms")
     page.locator("#benchmark-task label", has_text="Data of my own").click()
@@ -109,7 +109,7 @@ def test_from_the_cost_to_the_table_to_single_questions_to_a_comparison(
     expect(page.locator("#benchmark-flip-pictures img").first).to_be_visible()
     choose(page, "first", "measured (no VLM), builtin · this run")
     page.locator("#benchmark-compare").click()
-    expect(page.locator("#benchmark-compared")).to_contain_text("This is the same row twice.")
+    expect(page.locator("#benchmark-compared")).to_contain_text("Both are the same row.")
 
     page.goto(served.url)
     page.locator("#compare").wait_for()
@@ -150,7 +150,7 @@ def test_every_part_of_a_run_fits_and_has_its_picture_taken(
         open_part(page, name)
         expect(page.locator(sign).first).to_be_visible()
         photograph(page, f"benchmark-{number}-{name.lower()}")
-    page.get_by_role("button", name="Earlier benchmarks").click()
+    page.get_by_role("button", name="Earlier runs").locator("visible=true").click()
     expect(page.locator("#benchmark-list label").first).to_be_visible()
     assert_clean(seen)
     page.close()

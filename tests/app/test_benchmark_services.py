@@ -19,16 +19,21 @@ from benchmark_parts import (
     on,
 )
 from halting import Halt
+from hostile import read_own
 from model_server import Call, ModelServer, completion
 
+from app import benchmark_case_views as case_views
 from app.benchmark_cases import pictures
 from app.benchmark_runs import short
-from app.benchmark_services import AGAINST, UNJUDGED, WITH, BenchmarkServices, Wanted, sizes
-from app.jobs import BusyError, CommandError, Jobs
+from app.benchmark_services import AGAINST, UNJUDGED, WITH, BenchmarkServices, QuestionFilter, sizes
+from app.jobs import BusyError, Jobs
 from app.judges import ENDPOINT, JudgeChoice, Key
-from app.new_benchmark import PLACE, VISIT_PAIRS, NewBenchmark, benchmark_command
+from app.new_jobs import PLACE, VISITOR_PAIRS, NewJob, prepare, release_spec, task_and_source
+from app.running import recorded_orders
+from rewardharness.benchmark.config import BenchmarkConfig
 from rewardharness.cli.main import main
 from rewardharness.errors import DataError, HarnessError, InputError, RunError
+from rewardharness.evolution.config import EvolveConfig
 from rewardharness.files import read_json, read_jsonl, write_json, write_text
 from rewardharness.jobs import read_config
 from rewardharness.judging.subagent import SubAgentSettings
@@ -61,14 +66,14 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     home = scratch / "home"
     services = app_services(home, scratch / "scratch").benchmarks
     news = [on(data, library=spec, baselines=("always-a",)) for spec in ("builtin", str(timid))]
-    names = [judged(home, new, Path(services.expect(new).told["folder"]).name) for new in news]
+    names = [judged(home, new, Path(services.expect(new).preview["folder"]).name) for new in news]
     return World(services, home, data, timid, *names)
 
 
 def test_a_benchmark_goes_from_its_cost_to_its_table(world: World) -> None:
     services = world.services
     found = services.expect(on(world.data, library="builtin", baselines=("always-a", "random")))
-    told = found.told
+    told = found.preview
     assert (told["items"], told["requests"], told["counting"]) == (PAIRS, 0, {"drawn": PAIRS})
     assert (told["judgments"], told["known"]) == (3 * PAIRS, 2 * PAIRS), "two rows are there already"
     assert [row["role"] for row in told["contenders"]] == ["judge", "baseline", "baseline"]
@@ -83,8 +88,8 @@ def test_a_benchmark_goes_from_its_cost_to_its_table(world: World) -> None:
     number = rows[0]["numbers"][0]
     assert number["n"] == PAIRS and number["value"] > 0.9 and number["interval"][0] < number["value"]
     listed = services.runs()
-    assert {each.progress.name for each in listed} >= {world.builtin_run, world.timid_run}
-    assert all(each.row["numbers"] and not each.trouble for each in listed)
+    assert {each.status.name for each in listed} >= {world.builtin_run, world.timid_run}
+    assert all(each.row["numbers"] and not each.error for each in listed)
     assert f"--config {world.home / 'runs' / name / 'config.json'}" in services.command(name)
     assert services.report_file(name).read_text(encoding="utf-8").startswith("<!doctype html>")
 
@@ -93,29 +98,28 @@ def test_questions_are_told_apart_and_shown_with_pictures_scores_and_chain(world
     services, name = world.services, world.builtin_run
     asked = services.asked(name, world.key(name))
     assert len(asked) == PAIRS
-    wrong = Wanted(AGAINST).pick(asked)
+    wrong = QuestionFilter(AGAINST).pick(asked)
     assert f"drawn/{MISLABELLED}" in [each.reply.question.id for each in wrong], "its label is wrong"
     assert [abs(each.reply.margin or 0) for each in asked] == sorted(
         (abs(e.reply.margin or 0) for e in asked), reverse=True
     )
-    kinds = {len(Wanted(kind).pick(asked)) for kind in (AGAINST, WITH, UNJUDGED)}
-    assert sum(kinds) == PAIRS and not Wanted(UNJUDGED).pick(asked)
-    colors = Wanted(WITH, category="color").pick(asked)
+    kinds = {len(QuestionFilter(kind).pick(asked)) for kind in (AGAINST, WITH, UNJUDGED)}
+    assert sum(kinds) == PAIRS and not QuestionFilter(UNJUDGED).pick(asked)
+    colors = QuestionFilter(WITH, category="color").pick(asked)
     assert colors and all("Make" in each.reply.question.instruction for each in colors)
-    assert not Wanted(WITH, part="another").pick(asked)
+    assert not QuestionFilter(WITH, part="another").pick(asked)
     case = services.case(name, world.key(name), f"drawn/{MISLABELLED}")
     (side,) = case.sides
     (piece,) = side.pieces
     assert (side.credit, piece.letters, case.changed) == (0.0, {"A": "A", "B": "B"}, False)
-    assert piece.seen.judgment is not None and piece.seen.same and piece.seen.judgment.steps
-    assert piece.judgment is not None and piece.seen.judgment.margin == piece.judgment.margin
+    assert piece.judgment is not None and piece.judgment.steps
     label, said = str(case.question.truth), str(side.reply.choice)
     assert [title for _, title in pictures(case)] == [
         "Source", *(f"{each} · {'label' if each == label else 'judge'}" for each in "AB")
     ]  # fmt: skip
     assert {label, said} == {"A", "B"}
     coin = services.case(name, world.key(name, "baseline"), f"drawn/{MISLABELLED}").sides[0]
-    assert "no chain" in coin.pieces[0].seen.why_not
+    assert "No reasoning" in read_own(case_views.chain(coin)).text
     with pytest.raises(RunError, match="no such row"):
         services.asked(name, "nobody")
     with pytest.raises(DataError, match="no such question"):
@@ -125,7 +129,7 @@ def test_questions_are_told_apart_and_shown_with_pictures_scores_and_chain(world
 @pytest.mark.parametrize("protocol", ["both-orders", "pointwise"])
 def test_questions_of_other_protocols_are_shown_in_the_letters_of_the_data(world: World, protocol: str) -> None:
     services = world.services
-    name = judged(world.home, on(world.data, protocol=protocol, limit=6, bare=False), protocol)
+    name = judged(world.home, on(world.data, task_protocol=protocol, limit=6, no_baseline=True), protocol)
     key = world.key(name)
     for asked in services.asked(name, key):
         case = services.case(name, key, asked.reply.question.id)
@@ -136,7 +140,7 @@ def test_questions_of_other_protocols_are_shown_in_the_letters_of_the_data(world
         alone, other_way, as_is = [{"A": "A"}, {"A": "B"}], [{"B": "A", "A": "B"}], [{"A": "A", "B": "B"}]
         expected = alone if protocol == "pointwise" else other_way if swapped else as_is
         assert [dict(piece.letters) for piece in side.pieces] == expected
-        assert all(piece.seen.same and piece.seen.judgment is not None for piece in side.pieces)
+        assert all(piece.judgment is not None and piece.judgment.steps for piece in side.pieces)
         right = [title[0] for _, title in pictures(case) if "label" in title]
         assert right == [case.question.truth], "pictures stand as the label names them"
 
@@ -154,10 +158,10 @@ def test_two_libraries_are_compared_question_by_question(world: World) -> None:
     assert (found["first"]["library"], found["second"]["library"]) == ("timid", "builtin"), "no path is named"
     case = services.flip(first, second, fixed[0])
     assert [side.credit for side in case.sides] == [0.0, 1.0]
-    assert all(side.pieces[0].seen.judgment is not None for side in case.sides)
+    assert all(side.pieces[0].judgment is not None for side in case.sides)
     assert all(title for _, title in pictures(case))
     assert services.compare(second, first)["parts"][0]["gain"] == -part["gain"]
-    with pytest.raises(InputError, match="the same row twice"):
+    with pytest.raises(InputError, match="the same row"):
         services.compare(first, first)
     same_run = services.compare((world.builtin_run, world.key(world.builtin_run, "baseline")), second)
     assert same_run["parts"][0]["judged_by_both"] == PAIRS
@@ -167,11 +171,14 @@ def test_what_does_not_compare_is_refused_with_the_reason(world: World, tmp_path
     services = world.services
     whole = world.builtin_run, world.key(world.builtin_run)
     for new, reason in (
-        (on(world.data, limit=6, bare=False), "lacks"),
-        (on(world.data, protocol="both-orders", limit=6, bare=False), "differ in the protocol: pairs and both-orders"),
-        (on(_relabelled(world.data, tmp_path / "pairs"), bare=False), "labels of 1 examples"),
-        (on(_repainted(world.data, tmp_path / "painted" / "pairs"), bare=False), "different data"),
-        (on(_renamed(world.data, tmp_path / "drawings"), bare=False), "differ in the task: pairs and drawings"),
+        (on(world.data, limit=6, no_baseline=True), "lacks"),
+        (
+            on(world.data, task_protocol="both-orders", limit=6, no_baseline=True),
+            "differ in the protocol: pairs and both-orders",
+        ),
+        (on(_relabelled(world.data, tmp_path / "pairs"), no_baseline=True), "labels of 1 examples"),
+        (on(_repainted(world.data, tmp_path / "painted" / "pairs"), no_baseline=True), "different data"),
+        (on(_renamed(world.data, tmp_path / "drawings"), no_baseline=True), "differ in the task: pairs and drawings"),
     ):
         other = judged(world.home, new, "other")
         with pytest.raises(InputError, match=reason) as caught:
@@ -205,7 +212,7 @@ def _with_rows(data: Path, folder: Path, change: Any) -> Path:
 def test_data_and_libraries_that_have_changed_are_said_to_have(world: World, tmp_path: Path) -> None:
     services = world.services
     data, library = shutil.copytree(world.data, tmp_path / "data"), make_timid(tmp_path / "library")
-    name = judged(world.home, on(data, library=str(library), limit=5, bare=False), "changing")
+    name = judged(world.home, on(data, library=str(library), limit=5, no_baseline=True), "changing")
     key = world.key(name)
     question = services.asked(name, key)[0].reply.question.id
     assert services.case(name, key, question).changed is False
@@ -218,30 +225,11 @@ def test_data_and_libraries_that_have_changed_are_said_to_have(world: World, tmp
     Library((replace(entry, description="Otherwise."),)).save(library)
     anew = app_services(world.home, tmp_path / "again").benchmarks
     (piece,) = anew.case(name, key, question).sides[0].pieces
-    assert "has changed since this run" in piece.seen.why_not and piece.judgment is not None
+    assert piece.judgment is not None and piece.judgment.steps, "judgments need no Library"
     shutil.rmtree(data)
     with pytest.raises(HarnessError, match=r"no task|not exist"):
         app_services(world.home, tmp_path / "gone").benchmarks.case(name, key, question)
     assert anew.asked(name, key), "the numbers need no data"
-
-
-def test_the_chain_of_a_release_is_made_again_while_it_is_the_same_release(
-    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RH_HOME", str(world.home))
-    file = tmp_path / "release.json"
-    assert main(["release", "builtin", "--ties", "-o", str(file)]) == 0
-    words = ["benchmark", str(world.data), "--release", str(file), "--limit", "4", "--no-baseline", "--quiet"]
-    assert main([*words, "--run", str(world.home / "runs" / "released")]) == 0
-    services = app_services(world.home, tmp_path / "scratch").benchmarks
-    key = world.key("released")
-    question = services.asked("released", key)[0].reply.question.id
-    (piece,) = services.case("released", key, question).sides[0].pieces
-    assert piece.seen.why_not == "" and piece.seen.judgment is not None and piece.seen.judgment.ties_offered
-    assert main(["release", "builtin", "-o", str(file), "--yes"]) == 0
-    anew = app_services(world.home, tmp_path / "again").benchmarks
-    (piece,) = anew.case("released", key, question).sides[0].pieces
-    assert "Another release goes by that name" in piece.seen.why_not and piece.judgment is not None
 
 
 def test_a_release_takes_the_place_of_a_library_and_a_judge(
@@ -249,20 +237,23 @@ def test_a_release_takes_the_place_of_a_library_and_a_judge(
 ) -> None:
     monkeypatch.setenv("RH_HOME", str(world.home))
     file, services = tmp_path / "release.json", world.services
-    assert main(["release", "builtin", "-o", str(file)]) == 0
-    assert main(["deploy", str(file), "--target", "prod"]) == 0
+    assert main(["release", "create", "--library", "builtin", "-o", str(file)]) == 0
+    assert main(["release", "deploy", str(file), "--target", "prod"]) == 0
     release = str(read_json(world.home / "deployments" / "prod" / "active.json")["release"])
-    chosen = on(world.data, limit=4, bare=False, library="/nowhere", release=f" {file} ", baselines=("random",))
+    release_file = release_spec(f" {file} ")
+    chosen = on(world.data, limit=4, no_baseline=True, release=release_file, baselines=("random",))
     found = services.expect(chosen)
-    first, coin = found.told["contenders"]
+    first, coin = found.preview["contenders"]
     assert (first["release"], first["library"], coin["role"]) == (release, f"release {release[:12]}", "baseline")
     name = services.start(found)
     assert follow(services, name).state == "finished"
     row = services.open(name).result["rows"][0]
     assert (row["release"], row["judged"], row["numbers"][0]["n"]) == (release, 4, 4)
-    assert read_config(world.home / "runs" / name)[1].release == str(file) and services.model(name) == ""  # type: ignore[union-attr]
-    deployed = services.expect(replace(chosen, release="deployed:prod"))
-    assert Path(deployed.told["folder"]).name == name and deployed.told["known"] == 8, "the same release by its name"
+    assert read_config(world.home / "runs" / name)[1].release == str(file) and services.models(name)[0] == ""  # type: ignore[union-attr]
+    deployed = services.expect(NewJob(replace(chosen.config, release="deployed:prod")))
+    assert Path(deployed.preview["folder"]).name == name and deployed.preview["known"] == 8, (
+        "the same release by its name"
+    )
 
     text = file.read_text(encoding="utf-8")
     file.write_text(text.replace("builtin", "changed").replace('"ties": false', '"ties": true'), encoding="utf-8")
@@ -271,31 +262,32 @@ def test_a_release_takes_the_place_of_a_library_and_a_judge(
         (str(tmp_path / "gone.json"), "gone.json"),
         ("deployed:nobody", "Nothing is deployed as 'nobody'"),
     ):
-        with pytest.raises(CommandError, match=reason) as caught:
-            services.expect(replace(chosen, release=spec))
+        with pytest.raises(HarnessError, match=reason) as caught:
+            services.expect(NewJob(replace(chosen.config, release=spec)))
         assert caught.value.next_step
 
 
-def test_what_is_typed_of_a_release_becomes_its_own_options_and_no_others(world: World, tmp_path: Path) -> None:
+def test_a_release_gets_its_endpoints_and_no_address_with_a_password(world: World, tmp_path: Path) -> None:
     app = app_services(world.home, tmp_path, RH_JUDGE="vllm:x@http://127.0.0.1:9/v1")
 
-    def words(**more: str) -> tuple[str, ...]:
-        return benchmark_command(on(world.data, **more), app.judges, app.settings, local=True).words
+    def config(**options: Any) -> BenchmarkConfig:
+        found = prepare(
+            NewJob(BenchmarkConfig(str(world.data), **options)), app.judges, app.settings, local=True
+        ).config
+        assert isinstance(found, BenchmarkConfig)
+        return found
 
-    served = words(release="deployed:prod", served=" http://host:8000/v1,http://other:8000/v1 ", router="http://r/v1")
-    at = served.index("--release")
-    assert served[at:] == (
-        "--release", "deployed:prod", "--judge", "http://host:8000/v1,http://other:8000/v1", "--router", "http://r/v1"
-    )  # fmt: skip
-    assert "--library" not in served and "--protocol" not in served
-    odd = words(release="--yes")
-    assert Path(odd[odd.index("--release") + 1]).is_absolute() and "--yes" not in odd and "--judge" not in odd
-    for wrong in ("--restart", "http://a b", "x\ny", "http://me:secret@host/v1"):
-        with pytest.raises(InputError) as caught:
-            words(release="deployed:prod", served=wrong)
+    urls = "http://host:8000/v1,http://other:8000/v1"
+    served = config(release="deployed:prod", judge=urls, router="http://r/v1")
+    assert (served.release, served.judge, served.router) == ("deployed:prod", urls, "http://r/v1")
+    assert (served.library, served.protocol, config(release="deployed:prod").judge) == (None, None, None)
+    assert Path(release_spec("--yes")).is_absolute()
+    for option in ("judge", "router"):
+        with pytest.raises(InputError, match="password") as caught:
+            config(release="deployed:prod", **{option: "http://me:secret@host/v1"})
         assert caught.value.next_step and "secret" not in caught.value.message
     with pytest.raises(InputError, match="No release is named"):
-        words(release="  ")
+        release_spec("  ")
 
 
 def prefer_the_edit(call: Call) -> Mapping[str, Any] | None:
@@ -313,27 +305,26 @@ def test_a_model_judges_with_a_key_that_is_kept_nowhere_and_its_chain_is_remembe
     with ModelServer(prefer_the_edit, key=CANARY) as server:
         how = SubAgentSettings(protocol="direct", both_orders=False)
         judge = JudgeChoice(ENDPOINT, "vllm", server.url, "judge", Key(server.url.removesuffix("/v1"), CANARY), how)
-        found = services.expect(on(world.data, judge=judge, bare=False))
-        assert found.told["requests"] == PAIRS
+        found = services.expect(on(world.data, judge=judge, no_baseline=True))
+        assert found.preview["requests"] == PAIRS
         name = services.start(found)
         assert follow(services, name).state == "finished"
-        assert services.model(name).startswith("vllm:judge@")
+        assert services.models(name)[0].startswith("vllm:judge@")
         key = world.key(name)
         row = services.open(name).result["rows"][0]
         assert row["failures"] == {}, [each.failure for each in services.open(name).judgments[key].values()]
         assert row["judged"] == PAIRS and row["usage"]["calls"] == PAIRS and row["usage"]["input_tokens"] > 0
         asked = services.asked(name, key)
-        assert [each.reply.question.id for each in Wanted(AGAINST).pick(asked)] == [f"drawn/{MISLABELLED}"]
+        assert [each.reply.question.id for each in QuestionFilter(AGAINST).pick(asked)] == [f"drawn/{MISLABELLED}"]
         before = server.requests
-        seen = services.case(name, key, asked[0].reply.question.id).sides[0].pieces[0].seen
-        assert seen.model is not None and seen.same and seen.model.showings[0].answered
+        [piece] = services.case(name, key, asked[0].reply.question.id).sides[0].pieces
+        assert piece.judgment is not None and recorded_orders(piece.judgment)[0].answered
         assert server.requests == before, "no model is asked"
     held = [path for path in world.home.rglob("*") if path.is_file() and CANARY.encode() in path.read_bytes()]
     assert held == []
     (world.home / "cache" / "judgments.sqlite3").rename(world.home / "set-aside")
     try:
-        seen = services.case(name, key, asked[0].reply.question.id).sides[0].pieces[0].seen
-        assert seen.judgment is None and seen.why_not and seen.recorded is not None
+        assert services.case(name, key, asked[0].reply.question.id).sides[0].pieces == (piece,), "no cache is needed"
     finally:
         (world.home / "set-aside").rename(world.home / "cache" / "judgments.sqlite3")
 
@@ -349,14 +340,14 @@ def test_a_benchmark_outlives_who_began_it_is_stopped_killed_and_goes_on(
     assert os.getsid(process.pid) == process.pid, "its session is its own"
     other = app_services(world.home, tmp_path / "other").benchmarks
     assert other.look(name).state == "running", "an app that starts later finds it"
-    with pytest.raises(BusyError, match="under way"):
+    with pytest.raises(BusyError, match="already running"):
         other.start(found)
     assert other.stop(name).state == "stopping"
     process.resume()
     rests = follow(other, name)
     assert rests.state == "stopped" and rests.judged < 11 and rests.wanted == 11
     missing = sum(row["missing"] for row in services.open(name).result["rows"])
-    assert missing == 11 - rests.judged and services.goes_on(name)
+    assert missing == 11 - rests.judged and services.is_resumable(name)
     halt.at("results.jsonl", rests.judged + 1)
     services.resume(name)
     halt.reached().kill()
@@ -368,18 +359,18 @@ def test_a_benchmark_outlives_who_began_it_is_stopped_killed_and_goes_on(
 
 def test_what_cannot_begin_says_why_in_the_words_of_the_command(world: World, tmp_path: Path) -> None:
     services = world.services
-    with pytest.raises(CommandError, match=r"has no pairs\.jsonl"):
+    with pytest.raises(HarnessError, match=r"has no pairs\.jsonl"):
         (tmp_path / "empty").mkdir()
         services.expect(on(tmp_path / "empty"))
-    for new, reason in (
-        (NewBenchmark(PLACE, " "), "No data are named"),
-        (NewBenchmark("imagenhub"), "are not on the Hub"),
-        (NewBenchmark("nothing-of-the-kind"), "no such task"),
-        (NewBenchmark(limit=-1), "cannot be drawn"),
-        (NewBenchmark(baselines=("file:x",)), "no such baseline"),
-    ):
+    for name, reason in (
+        (PLACE, "No data are named"), ("imagenhub", "are not on the Hub"), ("nothing-of-the-kind", "no such task"),
+    ):  # fmt: skip
         with pytest.raises(InputError, match=reason):
-            services.expect(new)
+            task_and_source(name, " ")
+    with pytest.raises(InputError, match="out of range"):
+        BenchmarkConfig("demo", limit=-1)
+    with pytest.raises(InputError, match="Unknown baseline"):
+        services.expect(on("demo", baselines=("file:x",)))
 
 
 def test_a_task_file_is_told_where_a_copy_of_its_data_lies(world: World, tmp_path: Path) -> None:
@@ -391,12 +382,12 @@ def test_a_task_file_is_told_where_a_copy_of_its_data_lies(world: World, tmp_pat
         "columns: {id: [id], instruction: instruction, source: source, candidates: [candidate_a, candidate_b]}\n"
         "label: {rule: values, column: preference, values: {A: A, B: B}}\n",
     )
-    with pytest.raises(CommandError, match="are not on the Hub"):
+    with pytest.raises(HarnessError, match="are not on the Hub"):
         world.services.expect(on(file))
-    new = on(file, source=str(world.data / "pairs.jsonl"))
-    assert world.services.expect(new).told["items"] == PAIRS
-    with pytest.raises(CommandError, match="defines where its examples are"):
-        world.services.expect(replace(new, place=str(world.data)))
+    copy = world.data / "pairs.jsonl"
+    assert world.services.expect(on(file, source=copy)).preview["items"] == PAIRS
+    with pytest.raises(HarnessError, match="defines where its examples are"):
+        world.services.expect(on(world.data, source=copy))
 
 
 def test_a_damaged_run_is_listed_as_such_and_hides_no_other(world: World) -> None:
@@ -406,8 +397,8 @@ def test_a_damaged_run_is_listed_as_such_and_hides_no_other(world: World) -> Non
     write_text(broken / "exam.json", "{")
     write_json(world.home / "runs" / "another" / "run.json", {"command": "evolve"})
     try:
-        listed = {each.progress.name: each for each in world.services.runs()}
-        assert "not valid JSON" in listed[name].trouble and not listed[world.builtin_run].trouble
+        listed = {each.status.name: each for each in world.services.runs()}
+        assert "not valid JSON" in listed[name].error and not listed[world.builtin_run].error
         assert "another" not in listed
         with pytest.raises(RunError, match="no benchmark"):
             world.services.look("another")
@@ -429,35 +420,36 @@ def test_a_stranger_has_pairs_of_the_demonstration_judged_and_sees_nothing_else(
     services = stranger.benchmarks
     greedy = on(
         world.data, judge=JudgeChoice(ENDPOINT, url="http://127.0.0.1:9/v1", name="x"), library="/etc",
-        source="/etc", limit=4, baselines=("random",), release="deployed:prod", served="http://127.0.0.1:9/v1",
+        source=Path("/etc"), limit=4, baselines=("random",), release="deployed:prod", router="http://127.0.0.1:9/v1",
+        for_library=Path("/etc"), development="/etc",
     )  # fmt: skip
-    command = benchmark_command(greedy, stranger.judges, stranger.settings, local=False)
-    assert command.words[:3] == ("benchmark", "run", "demo") and "measured" in command.words
-    assert "--release" not in command.words
-    assert command.words[command.words.index("--library") + 1] == "builtin"
-    assert all(value == "" for value in command.changes.values()) and "RH_API_KEY" in command.changes
-    with pytest.raises(InputError, match="cannot be had here"):
-        services.expect(replace(greedy, limit=VISIT_PAIRS + 1))
-    found = services.expect(replace(greedy, library=str(secret)))
-    assert found.told["items"] == 4 and "/secret-place/" not in json.dumps(found.told["contenders"][0]["library"])
+    prepared = prepare(greedy, stranger.judges, stranger.settings, local=False)
+    assert prepared.config == BenchmarkConfig(
+        "demo", judge="measured", library="builtin", limit=4, baselines=("random",)
+    )
+    assert set(prepared.environment.values()) == {""} and "RH_API_KEY" in prepared.environment
+    with pytest.raises(InputError, match="not allowed here"):
+        services.expect(NewJob(replace(greedy.config, limit=VISITOR_PAIRS + 1)))
+    found = services.expect(NewJob(replace(greedy.config, library=str(secret))))
+    assert found.preview["items"] == 4 and "/secret-place/" not in json.dumps(found.preview["contenders"][0]["library"])
     names = [services.start(found)]
     assert names[0].startswith("visitor-") and len(names[0]) == 40
     follow(services, names[0], lambda progress: progress.wanted > 0)
     assert follow(services, names[0]).state == "finished"
-    names.append(judged(home, NewBenchmark(limit=4), f"visitor-{'0' * 32}"))
-    assert [each.progress.name for each in services.runs(names)] == names and services.runs() == []
+    names.append(judged(home, on("demo", limit=4), f"visitor-{'0' * 32}"))
+    assert [each.status.name for each in services.runs(names)] == names and services.runs() == []
     first, second = ((name, services.open(name).result["rows"][0]["key"]) for name in names)
     shown = services.compare(first, second)
     assert shown["first"]["library"] == "shared-library"
-    assert services.case(*first, services.asked(*first)[0].reply.question.id).sides[0].pieces[0].seen.judgment
+    assert services.case(*first, services.asked(*first)[0].reply.question.id).sides[0].pieces[0].judgment
     for act in (services.look, services.open, services.stop, services.resume, services.report_file):
         with pytest.raises(RunError, match="no such run"):
             act(world.builtin_run)
     with pytest.raises(RunError, match="no such run"):
         services.compare(first, (world.builtin_run, world.key(world.builtin_run)))
-    assert [each.progress.name for each in services.runs([world.builtin_run, "../x"])] == []
-    assert services.command(names[0]) == "" and services.model(names[0]) == ""
-    assert {each.progress.name for each in owner.runs()} == {world.builtin_run, *names}
+    assert [each.status.name for each in services.runs([world.builtin_run, "../x"])] == []
+    assert services.command(names[0]) == "" and services.models(names[0]) == ("", "")
+    assert {each.status.name for each in owner.runs()} == {world.builtin_run, *names}
     manifest = read_json(home / "runs" / names[0] / "run.json")
     write_json(home / "runs" / names[0] / "run.json", {**manifest, "task": "genai-bench"})
     with pytest.raises(RunError, match="no benchmark"):
@@ -468,8 +460,8 @@ def test_a_stranger_is_not_told_where_things_lie(tmp_path: Path) -> None:
     gone = str(tmp_path / "secret-place" / "library")
     make_labelled(tmp_path / "home" / "data" / "demo-100")
     services = app_services(tmp_path / "home", tmp_path / "scratch", local=False, RH_LIBRARY=gone).benchmarks
-    with pytest.raises(RunError, match="cannot be begun here") as caught:
-        services.expect(NewBenchmark(limit=2, library=gone))
+    with pytest.raises(RunError, match="cannot be started here") as caught:
+        services.expect(on("demo", limit=2, library=gone))
     assert "secret-place" not in f"{caught.value.message} {caught.value.next_step}"
 
 
@@ -477,14 +469,14 @@ def test_only_one_stranger_runs_at_a_time(world: World, tmp_path: Path, halt: Ha
     home = tmp_path / "home"
     make_labelled(home / "data" / "demo-100")
     services = app_services(home, tmp_path / "scratch", local=False).benchmarks
-    found = services.expect(NewBenchmark(limit=PAIRS, seed=1))
+    found = services.expect(on("demo", limit=PAIRS, seed=1))
     halt.at("results.jsonl", 1)
     name = services.start(found)
     process = halt.reached()
-    with pytest.raises(BusyError, match="Somebody else's run"):
+    with pytest.raises(BusyError, match="Another visitor's run"):
         services.start(found)
-    with pytest.raises(BusyError, match="Somebody else's run"):  # an evolution is a run too
-        Jobs(home).start(f"visitor-{'1' * 32}", ["evolve"], {}, visitor=True)
+    with pytest.raises(BusyError, match="Another visitor's run"):  # an evolution is a run too
+        Jobs(home).start(f"visitor-{'1' * 32}", "evolve", EvolveConfig("demo"), {}, visitor=True)
     assert services.stop(name).state == "stopping"
     process.resume()
     assert follow(services, name).state == "stopped"
@@ -494,7 +486,7 @@ def test_sizes_of_tasks_are_those_of_published_tables(world: World) -> None:
     by_name = {task.name: task for task in world.services.tasks()}
     assert sizes(by_name["genai-bench"]) == {"test_v1": (919,)}
     assert sizes(by_name["rated-edits"]) == {}
-    assert Jobs(world.home).again(world.builtin_run)[:2] == ["benchmark", "--config"]
+    assert Jobs(world.home).resume_command(world.builtin_run).startswith("rh benchmark --config ")
 
 
 def test_rows_name_their_library_as_it_calls_itself_while_it_is_the_same(tmp_path: Path) -> None:

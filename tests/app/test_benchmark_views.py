@@ -1,22 +1,21 @@
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from benchmark_parts import MISLABELLED, PAIRS, app_services, judged, make_labelled, make_timid, on
-from hostile import HOSTILE, Reader, read_own
-from hypothesis import given
+from hostile import HOSTILE, read_own
 from hypothesis import strategies as st
 
 from app import benchmark_case_views, benchmark_tables, benchmark_views
-from app.benchmark_charts import reliability, track
-from app.benchmark_runs import Progress
-from app.benchmark_services import AGAINST, UNJUDGED, WITH, BenchmarkServices, Listed, Wanted
+from app.benchmark_runs import BenchmarkStatus
+from app.benchmark_services import AGAINST, UNJUDGED, WITH, BenchmarkServices, QuestionFilter
 from app.following import State
 from app.jobs import CommandError
 from app.markup import plain
-from app.new_benchmark import PLACE
+from app.new_jobs import PLACE
+from app.run_panel import views as run_views
+from app.run_panel.service import Listed
 from rewardharness.benchmark.task import Task, list_tasks, read_task
 from rewardharness.data.opening import DEMO
 from rewardharness.library.store import Library
@@ -57,9 +56,9 @@ def test_the_table_has_every_row_with_value_interval_n_coverage_and_guessing(
     low, high = (f"{100 * bound:.1f}" for bound in number["interval"])
     assert f"{100 * number['value']:.1f} [{low}, {high}]" in shown and f"{PAIRS} of {PAIRS}" in shown
     assert "random (baseline)" in shown and "50.0" in shown
-    assert "drawn: exact among A, B" in shown and "measured (no VLM) against it" in shown
+    assert "drawn: exact among A, B" in shown and "Judge minus entry" in shown
     judging = text_of(benchmark_tables.judging_table(found))
-    assert f"{PAIRS} of {PAIRS} (100.0%)" in judging and "no model was asked" in judging
+    assert f"{PAIRS} of {PAIRS} (100.0%)" in judging and "no requests to models" in judging
     assert builtin in text_of(benchmark_views.about_run(services.look(builtin), services.command(builtin)))
     assert "in percent" in text_of(benchmark_views.summary(found))
     assert benchmark_views.summary({**found, "parts": found["parts"] * 9}) == ""
@@ -97,11 +96,11 @@ def test_nothing_foreign_is_more_than_text(world: tuple[BenchmarkServices, str, 
         benchmark_tables.published(evil | {"published": [_published()]}),
         benchmark_views.summary(evil),
         benchmark_views.about_run(replace(services.look(timid), manifest={"task": HOSTILE}), HOSTILE),
-        benchmark_views.standing(_progress("paused", reason=HOSTILE)),
-        benchmark_views.standing(_progress("paused", trouble=CommandError(HOSTILE, HOSTILE, next_step=HOSTILE))),
+        benchmark_views.run_status(_progress("paused", reason=HOSTILE)),
+        benchmark_views.run_status(_progress("paused", error=CommandError(HOSTILE, HOSTILE, next_step=HOSTILE))),
     ):
         assert EVIL in text_of(markup)
-    assert all(tag not in reliability(result["rows"][0]["calibration"]["bins"]) for tag in ("<script", "<img"))
+    assert all(tag not in benchmark_tables.reliability(evil, key) for tag in ("<script", "<img"))
 
 
 def test_fitted_thresholds_are_shown_with_n_and_where_they_were_fitted(result: Json) -> None:
@@ -133,7 +132,7 @@ def test_questions_are_words_pictures_and_chains_and_nothing_else(world: tuple[B
     case = services.case(builtin, keys[builtin], question)
     words = text_of(benchmark_case_views.words(case))
     assert EVIL in words and "against the label" in words
-    assert "Reward" in words and "lead 0." in words and "confidence 0." in words
+    assert "Reward" in words and "margin 0." in words and "confidence 0." in words
     assert "tool by tool" in text_of(benchmark_case_views.chain(case.sides[0]))
     both = services.flip((timid, keys[timid]), (builtin, keys[builtin]), question)
     shown = text_of(benchmark_case_views.words(both))
@@ -150,14 +149,14 @@ def test_questions_are_words_pictures_and_chains_and_nothing_else(world: tuple[B
     kinds = dict(benchmark_case_views.category_choices(asked))
     assert f"{EVIL} (1)" in kinds and sum(int(words.rpartition("(")[2][:-1]) for words in kinds) == PAIRS
     total = [int(words.rpartition("(")[2][:-1]) for words, _ in benchmark_case_views.kind_choices(asked)]
-    assert sum(total) == PAIRS and total[0] == len(Wanted(AGAINST).pick(asked))
+    assert sum(total) == PAIRS and total[0] == len(QuestionFilter(AGAINST).pick(asked))
 
 
 def test_what_differs_with_the_order_is_said_for_both_orders() -> None:
     flip = {"better": True, "truth": "B", "first": "A and undecided", "second": "B", "instruction": HOSTILE, "id": "x"}
     ((words, name),) = benchmark_case_views.flip_choices({"parts": [{"part": "all", "flips": [flip]}]})
     assert name == "x" and words.startswith("Fixed · all\n")
-    assert words.endswith("first: A is better, in reverse: it cannot tell · second: B is better")
+    assert words.endswith("first: A is better, in reverse: undecided · second: B is better")
 
 
 def test_a_row_that_judged_nothing_says_so_everywhere(tmp_path: Path) -> None:
@@ -169,16 +168,18 @@ def test_a_row_that_judged_nothing_says_so_everywhere(tmp_path: Path) -> None:
     bare = found["rows"][0]["key"]
     shown = text_of(benchmark_tables.rows_table(found))
     assert f"0 of {PAIRS}" in shown, "what was not judged lowers the coverage and is no zero"
-    assert f"This Library has nothing to go by here: {PAIRS}" in text_of(benchmark_tables.judging_table(found))
-    assert "says nothing of how sure it is" in text_of(benchmark_tables.calibration(found, bare))
-    assert "how far one candidate leads" in text_of(benchmark_tables.by_margin(found, bare))
+    assert f"This Library has no criteria for this instruction: {PAIRS}" in text_of(
+        benchmark_tables.judging_table(found)
+    )
+    assert "reports no confidence" in text_of(benchmark_tables.calibration(found, bare))
+    assert "reports no margins" in text_of(benchmark_tables.by_margin(found, bare))
     assert f"0 of {PAIRS - 4}" in text_of(benchmark_tables.by_kind(found, bare))
-    assert reliability(next(row for row in found["rows"] if row["key"] == bare)["calibration"]["bins"]) == ""
+    assert benchmark_tables.reliability(found, bare) == ""
     case = services.case(builtin, bare, f"drawn/{MISLABELLED}")
-    assert "No judgment: This Library has nothing to go by here" in text_of(benchmark_case_views.words(case))
+    assert "No judgment: This Library has no criteria for this instruction" in text_of(benchmark_case_views.words(case))
     assert "never counted as a tie" in text_of(benchmark_case_views.chain(case.sides[0]))
     empty = {**found, "rows": [{**row, "numbers": []} for row in found["rows"]]}
-    assert "nothing to count yet" in text_of(benchmark_tables.rows_table(empty))
+    assert "no results yet" in text_of(benchmark_tables.rows_table(empty))
     scores = {
         **found,
         "scores": True,
@@ -197,34 +198,38 @@ def _published(**more: Any) -> Json:
     return {**number, "interval": [0.4, 0.6], "n": 10, "rows": [row | more]}
 
 
-def test_published_numbers_are_marked_where_the_protocol_differs() -> None:
-    shown = text_of(benchmark_tables.published({"published": [_published(mark="labels: A/B, not A/B/tie")]}))
-    assert "differs labels: A/B, not A/B/tie" in shown and "919 (worked out)" in shown and "ours" in shown
-    same = text_of(benchmark_tables.published({"published": [_published(same_protocol=True, unknown=["orders"])]}))
+def test_published_numbers_are_marked_where_the_protocol_differs(result: Json) -> None:
+    shown = text_of(benchmark_tables.published({**result, "published": [_published(mark="labels: A/B, not A/B/tie")]}))
+    assert "differs labels: A/B, not A/B/tie" in shown and "919 (derived)" in shown and "ours" in shown
+    same = text_of(
+        benchmark_tables.published({**result, "published": [_published(same_protocol=True, unknown=["orders"])]})
+    )
     assert "same not known: orders" in same and "differs" not in same
     many = _published()
     many["rows"] *= 12
-    assert "6 more" in text_of(benchmark_tables.published({"published": [many]}))
-    folded = text_of(benchmark_tables.published({"published": [many, _published(same_protocol=True)]}))
-    assert "1 published, 1 of the same protocol" in folded
-    assert "Nobody has published" in text_of(benchmark_tables.published({"published": []}))
+    assert "6 more" in text_of(benchmark_tables.published({**result, "published": [many]}))
+    folded = text_of(benchmark_tables.published({**result, "published": [many, _published(same_protocol=True)]}))
+    assert "1 published, 1 with the same protocol" in folded
+    assert "There are no published numbers" in text_of(benchmark_tables.published({**result, "published": []}))
 
 
-def _progress(state: State, **more: Any) -> Progress:
+def _progress(state: State, **more: Any) -> BenchmarkStatus:
     manifest = {"task": "demo", "sampled": [4, 9, 0]}
-    contenders = ({"name": "measured", "library": "builtin", "key": "k"},)
-    known: dict[str, Any] = {"manifest": manifest, "contenders": contenders, "judged": 3, "wanted": 12}
-    return Progress("run", Path("/x"), state, **{**known, **more})
+    entries = ({"name": "measured", "library": "builtin", "key": "k"},)
+    known: dict[str, Any] = {"manifest": manifest, "entries": entries, "judged": 3, "wanted": 12}
+    return BenchmarkStatus("run", Path("/x"), state, **{**known, **more})
 
 
 def test_how_a_run_stands_is_said_with_how_far_it_has_come() -> None:
-    shown = text_of(benchmark_views.standing(_progress("running", seconds_left=300.0)))
+    shown = text_of(benchmark_views.run_status(_progress("running", seconds_left=300.0)))
     assert shown.startswith("demo Running") and "3 of 12 judgments, about 5 min left" in shown
-    assert "being counted" in text_of(benchmark_views.standing(_progress("running", judged=12)))
-    assert "judgments" not in text_of(benchmark_views.standing(_progress("finished", judged=12)))
-    assert "can go on" in text_of(benchmark_views.standing(_progress("interrupted")))
-    assert "ended before anything" in text_of(benchmark_views.standing(Progress("x", Path("/x"), "failed")))
-    listed = [Listed(_progress("stopped")), Listed(Progress("b", Path("/b"), "failed"), trouble="It is broken.")]
+    assert "writing the report" in text_of(benchmark_views.run_status(_progress("running", judged=12)))
+    assert "judgments" not in text_of(benchmark_views.run_status(_progress("finished", judged=12)))
+    assert "can be resumed" in text_of(benchmark_views.run_status(_progress("interrupted")))
+    assert "ended before the run began" in text_of(
+        benchmark_views.run_status(BenchmarkStatus("x", Path("/x"), "failed"))
+    )
+    listed = [Listed(_progress("stopped")), Listed(BenchmarkStatus("b", Path("/b"), "failed"), error="It is broken.")]
     (first, name), (second, _) = benchmark_views.run_choices(listed)
     assert first == "demo · run\nStopped · measured, builtin · 3 of 12 judgments" and name == "run"
     assert second == "b\nCannot be read\nIt is broken."
@@ -271,45 +276,18 @@ def _evil_task() -> Task:
     return read_task(text, "x.yaml")
 
 
-@given(st.none() | SHARES, st.none() | st.tuples(SHARES, SHARES), st.none() | SHARES, st.sampled_from([0.0, -1.0]))
-def test_a_line_stays_within_its_ends(
-    value: float | None, bounds: tuple[float, float] | None, guess: float | None, low: float
-) -> None:
-    line = track(value, sorted(bounds) if bounds else None, guess, low)
-    assert bool(line) == (value is not None)
-    read = Reader(line)
-    assert set(read.tags) <= {"span"} and read.text == ""
-    for number in re.findall(r"(?:left|width):(-?[\d.]+)%", line):
-        assert 0 <= float(number) <= 100
-
-
-BINS = st.lists(
-    st.fixed_dictionaries(
-        {"n": st.integers(0, 50), "mean": SHARES, "accuracy": SHARES, "interval": st.tuples(SHARES, SHARES)}
-    )
-)
-
-
-@given(BINS)
-def test_the_curve_has_a_dot_for_every_bin_that_holds_something(bins: list[Json]) -> None:
-    picture = reliability(bins)
-    assert picture.count("<circle") == sum(each["n"] > 0 for each in bins)
-    assert bool(picture) == any(each["n"] for each in bins)
-    assert all(0 <= float(y) <= 340 for y in re.findall(r'c[xy]="([\d.-]+)"', picture))
-
-
 def test_words_for_what_is_not_there() -> None:
     for kind in (AGAINST, UNJUDGED, WITH):
         assert "Choose another kind" in text_of(benchmark_case_views.no_case(kind))
     assert benchmark_case_views.position(0, 0) == ""
     assert "2 of 5" in text_of(benchmark_case_views.position(1, 5))
-    assert "truth of this task is a score" in text_of(benchmark_case_views.no_question(scores=True))
+    assert "labels of this task are scores" in text_of(benchmark_case_views.no_question(scores=True))
     for markup in (
         benchmark_views.introduction(local=False),
-        benchmark_views.no_run(local=True),
-        benchmark_views.no_runs(local=False),
-        benchmark_views.cost_hint(),
-        benchmark_views.counting(),
+        run_views.no_run(local=True),
+        run_views.no_runs("benchmark", local=False),
+        run_views.preview_hint(),
+        run_views.previewing(),
         benchmark_case_views.comparison_hint(),
         benchmark_case_views.no_flip("x"),
     ):

@@ -1,6 +1,5 @@
 """The Evolve tab as a person meets it: a real browser, a real `rh evolve`, a local Hub."""
 
-import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,11 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from app_parts import Served, running_app
+from app_parts import Served, Site
 from evolve_parts import WRONG, make_pairs, make_timid
-from halting import Halt
 from hostile import HOSTILE
-from hub_server import HubServer
 from playwright.sync_api import BrowserContext, Page, expect
 from screenshots import photograph
 from visits import fill, fold_out, open_tab, visit
@@ -27,14 +24,15 @@ pytestmark = pytest.mark.browser
 
 @dataclass(frozen=True)
 class Scene:
-    """A Hub, the app of somebody who may publish there, and what there is to evolve from."""
+    """The app, its Hub, and what there is to evolve from."""
 
-    hub: HubServer
-    app: Served
-    token: str
+    site: Site
     data: Path
     library: Path
-    halt: Halt
+
+    @property
+    def app(self) -> Served:
+        return self.site.app
 
     @property
     def runs(self) -> Path:
@@ -42,16 +40,9 @@ class Scene:
 
 
 @pytest.fixture(scope="module")
-def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+def scene(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Scene:
     scratch = tmp_path_factory.mktemp("evolve-app")
-    data, library, halt = make_pairs(scratch / "pairs"), make_timid(scratch / "timid"), Halt(scratch)
-    with HubServer() as hub:
-        token = hub.login("ann")
-        settings = {"HF_ENDPOINT": hub.url, "HF_TOKEN": token, "HF_HOME": str(scratch / "hf")}
-        settings["RH_REGRESSION_PAIRS"] = "8"
-        with running_app(scratch, {**settings, **halt.environment}) as app:
-            yield Scene(hub, app, token, data, library, halt)
-    halt.end()
+    return Scene(site, make_pairs(scratch / "pairs"), make_timid(scratch / "timid"))
 
 
 @contextmanager
@@ -94,16 +85,16 @@ def test_a_library_grows_is_looked_into_published_and_judges(
         expect(page.locator("#evolve-standing")).to_contain_text("No run is shown")
         describe(page, scene)
         page.locator("#evolve-see").click()
-        expect(page.locator("#evolve-cost")).to_contain_text("36 examples to learn from")
-        expect(page.locator("#evolve-start")).to_contain_text("judgments")
+        expect(page.locator("#evolve-cost")).to_contain_text("36 training examples")
+        expect(page.locator("#evolve-start")).to_be_visible()
         fold_out(page, "Search and budget")
         fill(page, "evolve-proposals", "8")
         expect(page.locator("#evolve-start")).to_be_hidden()  # the cost that was shown is not that of this
-        scene.halt.at("events.jsonl", 1, '"decided"')  # so that the run does not end before all was looked at
+        scene.site.halt.at("events.jsonl", 1, '"decided"')  # so that the run does not end before all was looked at
         name = begin(page, scene)
-        process = scene.halt.reached()
-        expect(page.locator("#evolve-edits label", has_text="Kept").first).to_be_visible()
-        expect(page.locator("#evolve-standing")).to_contain_text("On the pool")
+        process = scene.site.halt.reached()
+        expect(page.locator("#evolve-edits label", has_text="Accepted").first).to_be_visible()
+        expect(page.locator("#evolve-standing")).to_contain_text("Training examples")
         page.reload()
         page.get_by_role("tab", name="Evolve", exact=True).click()
         expect(page.locator("#evolve-standing h3")).to_contain_text(name)
@@ -115,17 +106,17 @@ def test_a_library_grows_is_looked_into_published_and_judges(
         photograph(page, "evolve-stopped")
         page.locator("#evolve-resume").click()
         expect(page.locator("#evolve-standing h3")).to_contain_text("Finished")
-        expect(page.locator("#evolve-standing")).to_contain_text("On the audit")
-        expect(page.locator("#evolve-accuracy svg")).to_contain_text("audit, 95 %")
+        expect(page.locator("#evolve-standing")).to_contain_text("Held-out test")
+        expect(page.locator("#evolve-accuracy svg")).to_contain_text("held-out, 95%")
         look_at_a_fix(page)
         publish(page, scene, tmp_path)
         score(page, scene)
-        assert scene.token not in page.content()
+        assert scene.site.token not in page.content()
 
 
 def look_at_a_fix(page: Page) -> None:
     """An edit that was kept, and an example that it fixes: before and after, with the chains."""
-    page.locator("#evolve-edits label", has_text="Kept").last.click()
+    page.locator("#evolve-edits label", has_text="Accepted").last.click()
     expect(page.locator("#evolve-edit-head")).to_contain_text("fixes")
     expect(page.locator("#evolve-change")).to_contain_text("2 changed")  # both edits of the bundle
     page.locator("#evolve-examples label", has_text="fixed").first.click()
@@ -149,16 +140,16 @@ def publish(page: Page, scene: Scene, scratch: Path) -> None:
     """Push the newest version: first what would happen, then it happens."""
     inner_tab(page, "Versions")
     page.locator("#evolve-versions label").first.click()
-    expect(page.locator("#evolve-use")).to_contain_text("The audit:")
+    expect(page.locator("#evolve-use")).to_contain_text("Held-out test set:")
     fill(page, "evolve-publish-repo", REPO)
     page.locator("#evolve-publish-preview").click()
     told = page.locator("#evolve-publish-told")
     expect(told).to_contain_text(f"v0.1.0 would be published in {REPO}")
     expect(told).to_contain_text("that edits were chosen on")
-    assert ("models", REPO) not in scene.hub.store.repos
+    assert ("models", REPO) not in scene.site.hub.store.repos
     page.locator("#evolve-publish-confirm").click()
     expect(told).to_contain_text(f"{REPO} v0.1.0 is published")
-    pulled = pull(REPO, "v0.1.0", access=Access(scene.token, scene.hub.url, scratch / "cache"))
+    pulled = pull(REPO, "v0.1.0", access=Access(scene.site.token, scene.site.hub.url, scratch / "cache"))
     assert len(pulled.library.lineage) > 1 and "on which nothing was decided" in pulled.card
 
 
@@ -216,7 +207,7 @@ def test_a_wrong_label_is_corrected_for_the_next_run(scene: Scene, browser: Brow
         fold_out(page, "New run")
         describe(page, scene)
         page.locator("#evolve-see").click()
-        expect(page.locator("#evolve-cost")).to_contain_text("1 label that you corrected")
+        expect(page.locator("#evolve-cost")).to_contain_text("1 corrected label")
     assert (scene.data / "pairs.jsonl").read_bytes() == before
     shutil.rmtree(scene.app.cwd / "home" / "corrections")
 
@@ -254,7 +245,7 @@ def test_nothing_sticks_out_of_the_tab(scene: Scene, browser: BrowserContext, fi
         expect(page.locator("#evolve-standing h3")).to_contain_text(finished)
         page.locator("#evolve-edits label", has_text="<script>").click()
         expect(page.locator("#evolve-edit-head")).to_contain_text("<script>window.owned=1</script>")
-        page.locator("#evolve-edits label", has_text="Kept").last.click()
+        page.locator("#evolve-edits label", has_text="Accepted").last.click()
         page.locator("#evolve-examples label", has_text="fixed").first.click()
         expect(page.locator("#evolve-case-words")).to_contain_text("as the label says")
         fold_out(page, "How the judge got there · Before")
@@ -266,20 +257,3 @@ def test_nothing_sticks_out_of_the_tab(scene: Scene, browser: BrowserContext, fi
             expect(page.locator(f"#evolve-{part}")).to_be_visible()
             shoot(part)
         assert page.locator("#evolve-run a, #evolve-findings img").count() == 0
-
-
-def test_a_stranger_sees_the_demonstration_set_and_no_runs(
-    scene: Scene, browser: BrowserContext, finished: str, tmp_path: Path
-) -> None:
-    shutil.copytree(scene.runs, tmp_path / "home" / "runs")
-    with (
-        running_app(tmp_path, {"SYSTEM": "spaces", "HF_ENDPOINT": scene.hub.url, "HF_TOKEN": scene.token}) as space,
-        open_evolve(browser, f"{space.url.replace('0.0.0.0', '127.0.0.1')}/?run={finished}") as page,
-    ):
-        expect(page.locator("#evolve-told")).to_contain_text("There is no such run.")
-        expect(page.locator("#evolve-introduction")).to_contain_text("up to 10 minutes")
-        for part in ("#evolve-runs", "#evolve-library-kind", "#evolve-judge-section", "#evolve-proposer"):
-            expect(page.locator(part)).to_be_hidden()
-        expect(page.locator("#evolve-data label")).to_have_count(1)
-        assert finished not in page.content() and str(scene.runs) not in page.content()
-        assert json.dumps(scene.token) not in page.content()

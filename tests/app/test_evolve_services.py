@@ -3,6 +3,8 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from evolve_parts import WRONG, follow, make_pairs, make_timid, services_of
@@ -12,13 +14,17 @@ from hub_parts import Hub, running_hub
 from app import evolve_views, example_views, proposal_views, version_views
 from app.cases import Case
 from app.evolve_services import EvolveServices
-from app.hub_services import NOBODY, HubServices
-from app.new_run import FOLDER, NewRun
+from app.hub_services import ANONYMOUS, HubServices
+from app.new_jobs import NewJob, PreparedJob
 from app.proposal_views import Item
+from app.run_panel.service import Expected
+from app.tabs.evolve.events import EvolveEvents
+from app.tabs.evolve.form import RunForm
 from rewardharness.data.corrections import read_corrections
 from rewardharness.data.folder import read_folder
 from rewardharness.data.source import split
 from rewardharness.errors import DataError, InputError, LibraryError, RunError
+from rewardharness.evolution.config import AUTO, EvolveConfig
 from rewardharness.evolution.events import Decided
 from rewardharness.files import read_jsonl, write_text
 from rewardharness.library.diff import diff_libraries
@@ -35,7 +41,7 @@ class World:
     services: EvolveServices
     home: Path
     data: Path
-    run: NewRun
+    run: NewJob
     name: str
 
     def items(self) -> list[Item]:
@@ -50,7 +56,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     scratch = tmp_path_factory.mktemp("evolve")
     data, library = make_pairs(scratch / "pairs"), make_timid(scratch / "timid")
     services = services_of(scratch / "home", scratch / "scratch")
-    run = NewRun(FOLDER, str(data), library=str(library), proposals=8)
+    run = NewJob(EvolveConfig(str(data), library=str(library), proposals=8, corrections=AUTO))
     name = services.start(services.expect(run))
     assert follow(services, name).state == "finished"
     yield World(services, scratch / "home", data, run, name)
@@ -64,7 +70,7 @@ def test_every_edit_shows_what_it_changed_kept_or_not(world: World) -> None:
         assert after.id == event.library_id if event.accepted else before.id == event.library_id
         read_own(proposal_views.change(found))
     old = replace(world.decided(kept=False)[0], changes=())
-    with pytest.raises(RunError, match="does not say"):
+    with pytest.raises(RunError, match="does not record"):
         world.services.difference(world.name, old)
 
 
@@ -76,18 +82,18 @@ def test_fixes_and_breaks_are_shown_as_they_were_judged(world: World) -> None:
     flipped = 0
     for event in (*world.decided(kept=True), *world.decided(kept=False)):
         evidence = event.read_evidence()
-        for name in (*evidence.fixed, *evidence.broken):
+        for name in (*evidence.fixed[:3], *evidence.broken[:3]):
             case = world.services.case(world.name, event, name)
             before, after = (value == case.label for value in judgments(case))
             assert (before, after) == ((False, True) if name in evidence.fixed else (True, False))
-            assert all(seen.same and seen.recorded is not None for seen in case.seen) and not case.changed
+            assert all(seen.judgment is not None and seen.judgment.steps for seen in case.seen) and not case.changed
             flipped += 1
     assert flipped
     shown = world.services.pictures(case)
     assert [title for _, title in shown] == ["Source", "Candidate A", "Candidate B"] and shown[0][0].size == (64, 64)
     text = read_own(example_views.words(case)).text
     assert case.example.instruction in text and "as the label says" in text and "against the label" in text
-    assert "How the grades were weighed" in read_own(example_views.chain(case.seen[0], ("A", "B"))).text
+    assert "How the grades were weighed" in read_own(example_views.chain(case.seen[0].judgment, ("A", "B"))).text
 
 
 def test_what_the_audit_holds_is_not_shown(world: World) -> None:
@@ -100,28 +106,39 @@ def test_what_the_audit_holds_is_not_shown(world: World) -> None:
             world.services.correct(world.name, name, "A")
 
 
+def test_a_router_that_the_judge_does_not_use_is_no_part_of_a_question(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs, used = world.services._jobs, []
+    asked = {**jobs.asked(world.name), "router": "vllm:router@http://127.0.0.1:9/v1"}
+    monkeypatch.setattr(jobs, "asked", lambda name: asked)
+    monkeypatch.setattr("app.cases.question_key", lambda library, example, router: used.append(router) or "")
+    world.services.queued_case(world.name, WRONG)
+    assert used == [False]
+
+
 def test_a_label_that_no_version_understands_is_corrected_for_the_next_run(world: World) -> None:
     before = (world.data / "pairs.jsonl").read_bytes()
-    queue = world.services.puzzles(world.name)
+    queue = world.services.label_queue(world.name)
     others = {name for name, _ in queue.left} - {WRONG}
-    assert len(others) < len(queue.left) and queue.seen == 0, "it holds the one that is labelled wrongly"
-    [seen] = world.services.puzzle(world.name, WRONG).seen
+    assert len(others) < len(queue.left) and queue.reviewed == 0, "it holds the one that is labelled wrongly"
+    [seen] = world.services.queued_case(world.name, WRONG).seen
     assert seen.judgment is not None and seen.judgment.preference == "B"
     file = world.services.correct(world.name, WRONG, "B")
-    left = world.services.puzzles(world.name)
-    assert {name for name, _ in left.left} == others and left.seen == 1
+    left = world.services.label_queue(world.name)
+    assert {name for name, _ in left.left} == others and left.reviewed == 1
     assert read_corrections(file)[WRONG].changes and (world.data / "pairs.jsonl").read_bytes() == before
     assert "next run" in read_own(evolve_views.corrected(file, changed=True)).text
     found = world.services.expect(world.run)
-    assert found.told["corrections"] == 1
-    assert "1 label that you corrected" in read_own(evolve_views.expected(found.told)).text
-    unused = world.services.expect(replace(world.run, corrections=False))
-    assert unused.told["corrections"] == 0
+    assert found.preview["corrections"] == 1
+    assert "1 corrected label" in read_own(evolve_views.expected(found.preview)).text
+    unused = world.services.expect(NewJob(replace(world.run.config, corrections=None)))
+    assert unused.preview["corrections"] == 0
     name = world.services.start(found)
     world.services.correct(world.name, WRONG, "tie")  # while the new run goes on: it has a copy of its own
     done = follow(world.services, name)
-    assert done.state == "finished" and WRONG not in dict(world.services.puzzles(name).left)
-    assert world.services.puzzle(name, WRONG).label == "B"
+    assert done.state == "finished" and WRONG not in dict(world.services.label_queue(name).left)
+    assert world.services.queued_case(name, WRONG).label == "B"
     rows, comparable = world.services.compare([world.name, name])
     assert comparable and [row["name"] for row in rows] == [world.name, name]
     assert rows[0]["start"] == rows[1]["start"], "the audit keeps the labels that were given"
@@ -131,8 +148,8 @@ def test_a_label_that_no_version_understands_is_corrected_for_the_next_run(world
 
 def test_a_label_that_is_right_is_not_asked_about_again(world: World) -> None:
     file = world.services.correct(world.name, WRONG, None)
-    assert not read_corrections(file)[WRONG].changes and WRONG not in dict(world.services.puzzles(world.name).left)
-    assert world.services.expect(world.run).told["corrections"] == 0
+    assert not read_corrections(file)[WRONG].changes and WRONG not in dict(world.services.label_queue(world.name).left)
+    assert world.services.expect(world.run).preview["corrections"] == 0
     with pytest.raises(InputError):
         world.services.correct(world.name, WRONG, "D")
     file.unlink()
@@ -144,7 +161,7 @@ def test_data_that_changed_since_are_told(world: World, tmp_path: Path) -> None:
     moved = world.home / "runs" / name
     data = shutil.copytree(world.data, tmp_path / "pairs")
     record = json.loads((moved / "record.json").read_text())
-    sitting = record["sittings"][-1]
+    sitting = record["sessions"][-1]
     sitting["arguments"]["data"], sitting["folder"] = "pairs", str(tmp_path)
     write_text(moved / "record.json", json.dumps(record))
     event = next(each for each in world.decided(kept=True) if each.read_evidence().fixed)
@@ -155,7 +172,7 @@ def test_data_that_changed_since_are_told(world: World, tmp_path: Path) -> None:
     fresh = services_of(world.home, tmp_path / "scratch")
     assert "have changed" in read_own(example_views.words(fresh.case(name, event, example))).text
     (moved / "record.json").unlink()
-    with pytest.raises(RunError, match="where its data lie"):
+    with pytest.raises(RunError, match="does not record its data"):
         fresh.case(name, event, example)
     shutil.rmtree(moved)
 
@@ -168,7 +185,7 @@ def test_reports_and_versions_say_what_they_are_worth(world: World) -> None:
     assert f"of {report['audit']['n']}" in text and "/place" in text and "expect less on others" in text
     skipped = {"n": 2, "first": [{"place": "row 2", "reason": "it is <b>bad</b>"}]}
     told = read_own(evolve_views.report({**report, "skipped_rows": skipped})).text
-    assert "Neither in the pool nor in the audit: 2 bad rows" in told and "<b>bad</b>" in told
+    assert "Neither in the training examples nor in the test set: 2 bad rows" in told and "<b>bad</b>" in told
     assert "2 bad rows" not in text
     fault = {"name": "over edit", "start": report["audit"]["start"], "final": report["audit"]["final"]}
     known = read_own(evolve_views.report({**report, "regression": {**fault, "n": 6, "kinds": [fault]}})).text
@@ -180,8 +197,10 @@ def test_reports_and_versions_say_what_they_are_worth(world: World) -> None:
     last, library = versions[-1], services.library(world.name, versions[-1].number)
     assert library.id == last.library_id
     audited = read_own(version_views.version(last, library, report["audit"]["final"], "/place")).text
-    assert "The audit:" in audited and "/place" in audited
-    assert "not audited" in read_own(version_views.version(versions[1], library, None, "")).text
+    assert "Held-out test set:" in audited and "/place" in audited
+    assert (
+        "not evaluated on the held-out test set" in read_own(version_views.version(versions[1], library, None, "")).text
+    )
     choices = proposal_views.version_choices([(each.number, each.accuracy, each.event) for each in versions])
     assert [number for _, number in choices] == [version.number for version in reversed(versions[1:])]
     with pytest.raises(LibraryError):
@@ -211,10 +230,10 @@ def test_versions_are_published_one_after_the_other_with_their_evidence(
     last = services.versions(name)[-1].number
     with pytest.raises(InputError, match="No version"):
         services.order(name, 0, repo, PushOptions())
-    first = on.preview(services.order(name, last, repo, PushOptions()), NOBODY)
-    assert first.found.created and first.found.version == "v0.1.0" and repo not in hub.server.store.repos
-    assert "that edits were chosen on" in first.found.card
-    done = on.publish(first, NOBODY)
+    first = on.preview(services.order(name, last, repo, PushOptions()), ANONYMOUS)
+    assert first.pushed.created and first.pushed.version == "v0.1.0" and repo not in hub.server.store.repos
+    assert "that edits were chosen on" in first.pushed.card
+    done = on.publish(first, ANONYMOUS)
     report = services.report(name)
     assert report is not None and "on which nothing was decided" in done.card
     assert f"{report['audit']['final']['accuracy']:.3f}" in done.card
@@ -226,14 +245,14 @@ def test_a_version_is_proposed_to_where_it_began_and_replaces_nothing_of_others(
     world: World, hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (services, on), repo = on_hub(world, hub, tmp_path, monkeypatch), "ann/taken"
-    push(Library.load(Path(world.run.library)), repo, access=hub.user("ann"))
-    assert on.preview(services.order(world.name, 1, repo, PushOptions()), NOBODY).found.version == "v0.1.1"
+    push(Library.load(Path(str(world.run.config.library))), repo, access=hub.user("ann"))
+    assert on.preview(services.order(world.name, 1, repo, PushOptions()), ANONYMOUS).pushed.version == "v0.1.1"
     entry = Entry("theirs", "skill", "Of others.", "Look.", {"triggers": "always"})
-    other = Library.load(Path(world.run.library)).apply(AddEntry(entry))
+    other = Library.load(Path(str(world.run.config.library))).apply(AddEntry(entry))
     push(other, repo, PushOptions(base="main"), access=hub.user("ann"))
     with pytest.raises(StaleError, match="has newer commits"):
-        on.preview(services.order(world.name, 1, repo, PushOptions()), NOBODY)
-    merged = on.preview(services.order(world.name, 1, repo, PushOptions(rebase=True)), NOBODY).found
+        on.preview(services.order(world.name, 1, repo, PushOptions()), ANONYMOUS)
+    merged = on.preview(services.order(world.name, 1, repo, PushOptions(rebase=True)), ANONYMOUS).pushed
     assert "theirs" in merged.library and not merged.changes.deleted
 
 
@@ -241,7 +260,18 @@ def test_runs_of_the_command_line_are_followed_and_odd_folders_do_no_harm(world:
     runs = world.home / "runs"
     (runs / "broken").mkdir()
     write_text(runs / "broken" / "run.json", "{")
-    write_text(runs / "scores" / "run.json", '{"command": "score-folder"}')
-    assert [sight.name for sight in world.services.runs() if sight.name in {"broken", "scores"}] == []
+    write_text(runs / "scores" / "run.json", '{"command": "score"}')
+    assert [run.status.name for run in world.services.runs() if run.status.name in {"broken", "scores"}] == []
     shutil.rmtree(runs / "broken")
     shutil.rmtree(runs / "scores")
+
+
+def test_starting_a_run_clears_the_key_of_the_orchestrator() -> None:
+    form = SimpleNamespace(key="key field", start=SimpleNamespace(without_preview=dict))
+    form.secrets = RunForm.secrets.fget(form)  # type: ignore[attr-defined]
+    service = SimpleNamespace(start=lambda expected: "run")
+    events: Any = SimpleNamespace(form=form, service=service, open=lambda name, held: {"opened": name})
+    assert EvolveEvents.start(events, Expected(PreparedJob(EvolveConfig("demo")), {}), None) == {
+        "key field": "",
+        "opened": "run",
+    }

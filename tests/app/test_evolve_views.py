@@ -8,8 +8,10 @@ from hostile import HOSTILE, Reader, read_own
 
 from app import evolve_charts, evolve_views, example_views, proposal_views
 from app.cases import Case, Seen
-from app.following import Sight
+from app.evolve_runs import EvolutionStatus
 from app.jobs import CommandError
+from app.run_panel import views as run_views
+from app.run_panel.service import Listed
 from rewardharness.evolution.events import (
     Concluding,
     Decided,
@@ -17,14 +19,14 @@ from rewardharness.evolution.events import (
     Finished,
     Found,
     Judged,
-    Passed,
     PhaseBegan,
     Proposed,
     Rehearsed,
+    Skipped,
     Started,
 )
 from rewardharness.evolution.gate import Evidence
-from rewardharness.evolution.progress import Progress
+from rewardharness.evolution.progress import RunProgress
 from rewardharness.evolution.status import Status
 from rewardharness.evolution.stop import Spent
 from rewardharness.library.diff import diff_libraries
@@ -52,50 +54,56 @@ def decided(decision: str = "accept", **about: Any) -> Decided:
     )  # fmt: skip
 
 
-def sight(*events: Event, state: Any = "running", **about: Any) -> Sight:
+def sight(*events: Event, state: Any = "running", **about: Any) -> EvolutionStatus:
     judged = next((event for event in events if isinstance(event, Judged)), None)
     known = {"data_name": HOSTILE, "judge": HOSTILE, "orchestrator": HOSTILE, "schedule": {"name": HOSTILE}}
     status = Status(
         Path("/runs/x"), known, "running", start_accuracy=judged.accuracy if judged else None, judgments=120, tried=1,
         kept=1, pool_accuracy=0.75,
     )  # fmt: skip
-    return Sight(HOSTILE, Path("/runs/x"), state, replace(status, **about), events, 4)
+    status = replace(status, **about)
+    return EvolutionStatus(
+        HOSTILE, Path("/runs/x"), state, status, events, 4, manifest=status.manifest, reason=status.reason
+    )
 
 
 FOUND = Found(({"statement": f"`{HOSTILE}`", "cited": [HOSTILE]},))
-BUSY = sight(STARTED, Judged(9, 1, 0.5), FOUND, PROPOSED, decided(), Passed(HOSTILE, HOSTILE))
+BUSY = sight(STARTED, Judged(9, 1, 0.5), FOUND, PROPOSED, decided(), Skipped(HOSTILE, HOSTILE))
 
 
 def test_every_state_says_what_it_is_and_what_to_do() -> None:
-    for state, (name, _) in evolve_views.STATES.items():
-        text = read_own(evolve_views.standing(replace(BUSY, state=state))).text
-        assert name in text and "50.0% → 75.0%" in text and "about 1,200 were expected before the audit" in text
+    for state, (name, _) in run_views.STATES.items():
+        text = read_own(evolve_views.run_status(replace(BUSY, state=state))).text
+        assert name in text and "50.0% → 75.0%" in text and "about 1,200 were expected before the held-out test" in text
     paused = sight(STARTED, Judged(9, 1, 0.5), state="paused", reason=HOSTILE, next_step="Free the disk.")
-    assert "Free the disk." in read_own(evolve_views.standing(paused)).text
-    trouble = CommandError(HOSTILE, HOSTILE, next_step="Mend it.")
-    assert "Mend it." in read_own(evolve_views.standing(replace(BUSY, state="failed", trouble=trouble))).text
-    bare = Sight("x", Path("/x"), "starting", None)
-    assert "Starting" in read_own(evolve_views.standing(bare)).text and read_own(evolve_views.about(bare, ""))
+    assert "Free the disk." in read_own(evolve_views.run_status(paused)).text
+    error = CommandError(HOSTILE, HOSTILE, next_step="Mend it.")
+    assert "Mend it." in read_own(evolve_views.run_status(replace(BUSY, state="failed", error=error))).text
+    bare = EvolutionStatus("x", Path("/x"), "starting", None)
+    assert "Starting" in read_own(evolve_views.run_status(bare)).text and read_own(evolve_views.about(bare, ""))
 
 
 def test_it_says_what_it_is_at() -> None:
-    at = Progress("audit", 4, 10, 180.0)
-    told = read_own(evolve_views.standing(sight(STARTED, progress=at))).text
+    at = RunProgress("audit", 4, 10, 180.0)
+    told = read_own(evolve_views.run_status(sight(STARTED, progress=at))).text
     assert "Judging the held-out examples: 4 of 10 · about 3 min left" in told
     stopped = sight(STARTED, state="stopped", progress=at)
-    assert "4 of 10" not in read_own(evolve_views.standing(stopped)).text
+    assert "4 of 10" not in read_own(evolve_views.run_status(stopped)).text
     phases = sight(STARTED, Judged(9, 1, 0.5), PhaseBegan("prune", 3))
-    assert "what can go" in read_own(evolve_views.standing(phases)).text
-    assert "audit" in read_own(evolve_views.standing(sight(STARTED, Judged(9, 1, 0.5), Concluding("dry")))).text
+    assert "Removing unused entries" in read_own(evolve_views.run_status(phases)).text
+    assert (
+        "held-out examples"
+        in read_own(evolve_views.run_status(sight(STARTED, Judged(9, 1, 0.5), Concluding("dry")))).text
+    )
     score = {"n": 5, "judged": 5, "accuracy": 0.8, "interval": [0.376, 0.964]}
     done = sight(STARTED, Judged(9, 1, 0.5), Finished("dry", 0.75, 0.8, "id"), state="finished", audit=score)
-    told = read_own(evolve_views.standing(done)).text
-    assert "80.0%" in told and "95 %: 37.6% to 96.4%, 5 of 5 judged: nothing was decided on these" in told
-    ((line, _),) = evolve_views.run_choices([done])
-    assert "audit 80.0% [37.6%, 96.4%]" in line
+    told = read_own(evolve_views.run_status(done)).text
+    assert "80.0%" in told and "95% CI: 37.6% to 96.4%, 5 of 5 judged: no edit was selected on these" in told
+    ((line, _),) = evolve_views.run_choices([Listed(done)])
+    assert "held-out 80.0% [37.6%, 96.4%]" in line
     older = {"n": None, "judged": None, "accuracy": 0.8, "interval": None}
     earlier = sight(*done.events, state="finished", audit=older)
-    assert "80.0%" in (told := read_own(evolve_views.standing(earlier)).text) and "95 %" not in told
+    assert "80.0%" in (told := read_own(evolve_views.run_status(earlier)).text) and "95%" not in told
 
 
 def test_a_run_without_an_edit_says_so_and_why() -> None:
@@ -122,8 +130,8 @@ def test_foreign_text_stays_text_everywhere() -> None:
         evolve_views.about(BUSY, HOSTILE),
         evolve_views.findings(BUSY),
         evolve_views.introduction(local=False),
-        evolve_views.no_run(local=True),
-        evolve_views.no_runs(local=True),
+        run_views.no_run(local=False),
+        run_views.no_runs("evolve", local=True),
         evolve_views.corrected(Path(HOSTILE), changed=True),
     ):
         read_own(markup)
@@ -139,7 +147,7 @@ def test_edits_stand_newest_first_and_say_what_spoke_for_them() -> None:
     again = replace(decided("reject"), step=5)
     shown = sight(STARTED, Judged(9, 1, 0.5), PROPOSED, decided(), again)
     items = proposal_views.items(shown)
-    assert [each.decision for each in items] == ["Waiting", "Sent back", "Kept"]
+    assert [each.decision for each in items] == ["Waiting", "Rejected", "Accepted"]
     assert len({each.key for each in items}) == 3
     after = proposal_views.items(sight(STARTED, Judged(9, 1, 0.5), PROPOSED, replace(decided(), signature="sig-b")))
     assert after[0].key == items[0].key, "an edit keeps its key when its turn comes"
@@ -170,7 +178,7 @@ def test_a_rehearsal_is_told_and_what_it_replaced_does_not_wait() -> None:
 def test_what_a_phase_has_dropped_does_not_wait() -> None:
     judged = Judged(9, 1, 0.5)
     assert len(proposal_views.items(sight(STARTED, judged, PROPOSED))) == 1
-    for gone in (PhaseBegan("tools", 1, step=3), Passed(PROPOSED.statement, "An entry has changed.", step=3)):
+    for gone in (PhaseBegan("tools", 1, step=3), Skipped(PROPOSED.statement, "An entry has changed.", step=3)):
         assert proposal_views.items(sight(STARTED, judged, PROPOSED, gone)) == []
     assert proposal_views.items(sight(STARTED, judged, PROPOSED, state="finished")) == []
     assert proposal_views.items(sight(replace(STARTED, schedule="paper"), judged, PROPOSED)) == []
@@ -199,7 +207,7 @@ def test_charts_are_made_of_numbers_alone() -> None:
         assert drawn and all(re.fullmatch(r"[MHVLh0-9 .,-]+", each) for each in drawn)
         numbers = [float(each) for d in drawn for each in re.findall(r"-?[0-9.]+", d)]
         assert all(-50 <= number <= evolve_charts.WIDTH for number in numbers)
-    assert "audit, 95 %" in evolve_charts.accuracy(points, audit)
+    assert "held-out, 95%" in evolve_charts.accuracy(points, audit)
     assert evolve_charts.accuracy([]) == "" == evolve_charts.judgments([])
     assert evolve_charts.points(sight(STARTED)) == []
     strange = {"start": {"accuracy": HOSTILE, "interval": [HOSTILE, 2]}, "final": None}
@@ -228,20 +236,24 @@ def judgment(preference: str | None) -> Judgment:
 
 
 def test_examples_say_what_the_judge_preferred_before_and_after() -> None:
-    before, after = Seen("version 1", None, judgment("B")), Seen("version 2", None, judgment("A"))
+    before, after = Seen("version 1", judgment("B")), Seen("version 2", judgment("A"))
     text = read_own(example_views.words(case(before, after))).text
     assert "Before, with version 1" in text and "B, against the label" in text and "A, as the label says" in text
     assert "It was corrected to: B is better" in read_own(example_views.words(case(after, label="B"))).text
-    read_own(example_views.chain(before, ("A", "B")))
-    failed = Seen("version 1", None, judgment(None))
+    read_own(example_views.chain(before.judgment, ("A", "B")))
+    failed = Seen("version 1", judgment(None))
     assert "no judgment" in read_own(example_views.words(case(failed))).text
-    read_own(example_views.chain(failed, ("A", "B")))
-    forgotten = Seen("version 1", replace(judgment("B"), margin=0.5), why_not="It is not remembered.")
-    text = read_own(example_views.words(case(forgotten))).text
-    assert "not remembered" in text and "B, against the label" in text and "0.500" in text
-    assert "not remembered" in read_own(example_views.chain(forgotten, ("A", "B"))).text
-    other = Seen("version 1", judgment("tie"), judgment("A"))
-    assert "said otherwise" in read_own(example_views.words(case(other))).text
+    read_own(example_views.chain(failed.judgment, ("A", "B")))
+    assert "not been judged" in read_own(example_views.chain(None, ("A", "B"))).text
+    unseen = Seen("version 1", None)
+    assert "no judgment" in read_own(example_views.words(case(unseen))).text
+    earlier = replace(judgment("B"), steps=(), margin=0.5)
+    text = read_own(example_views.words(case(Seen("version 1", earlier)))).text
+    assert "B, against the label" in text and "0.500" in text
+    assert "earlier version" in read_own(example_views.chain(earlier, ("A", "B"))).text
+    orders = tuple(ChainStep("think", f"{HOSTILE} {each}", order=tuple(each)) for each in ("AB", "BA"))
+    text = read_own(example_views.chain(replace(judgment("B"), steps=orders), ("A", "B"))).text
+    assert "A first, then B" in text and "B first, then A" in text
 
 
 def test_the_queue_of_labels() -> None:

@@ -12,7 +12,7 @@ import pytest
 from app_parts import Served, running_app
 from hub_server import HubServer
 from playwright.sync_api import BrowserContext, Page, expect
-from test_hub_app import REPO, published, tab
+from test_hub_app import REPO, publish, tab
 from visits import fill, visit
 
 from rewardharness.library.hub import Access, push
@@ -84,7 +84,9 @@ class Space:
 @pytest.fixture(scope="module")
 def space(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Space]:
     scratch = tmp_path_factory.mktemp("space")
-    with published(scratch) as (hub, _, owner):
+    with HubServer() as hub:
+        owner = hub.login("ann")
+        publish(hub, owner, scratch)
         visitor = hub.login("bob")
         whole = open_library("builtin")
         less = whole.apply(RemoveEntry(whole.skills[0].name))
@@ -155,5 +157,5 @@ def test_what_only_the_owner_may_read_stays_unread(space: Space, browser: Browse
     with visit(browser, f"{space.app.url}/?library=ann/hidden") as page:
         tab(page, "Library")
         expect(page.locator("#library-status")).to_contain_text("There is no ann/hidden on the Hub")
-        expect(page.locator("#library-status")).to_contain_text("For a private one log in first")
+        expect(page.locator("#library-status")).to_contain_text("Log in first to read a private repository")
         assert page.locator("#library-kind").get_by_text("A folder on this computer").count() == 0

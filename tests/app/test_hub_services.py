@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from hub_parts import running_hub
 
-from app.hub_services import NOBODY, HubServices, Order, RightsError, Visitor
+from app.hub_services import ANONYMOUS, HubServices, Order, RightsError, Visitor
 from app.libraries import HUB, Choice
 from app.services import AppServices
 from rewardharness.errors import InputError
@@ -24,12 +24,12 @@ def test_strangers_share_neither_tokens_nor_copies(tmp_path: Path, monkeypatch: 
         services = HubServices(settings, tmp_path / "scratch", local=False)
         ann = Visitor("ann", str(owner.token))
         assert services.load(f"{REPO}@{commit}", ann).pulled.version in {None, "v0.1.0"}
-        for visitor in (NOBODY, Visitor("bob", hub.server.login("bob"))):
+        for visitor in (ANONYMOUS, Visitor("bob", hub.server.login("bob"))):
             with pytest.raises(HubError, match="There is no ann/library"):
                 services.load(f"{REPO}@{commit}", visitor)
         assert str(owner.token) not in repr(ann) + repr(services.access(ann))
         order = Order(open_library("builtin"), "ann/mine", PushOptions())
-        for visitor in (NOBODY, Visitor("bob", hub.server.login("bob")), Visitor("", str(owner.token))):
+        for visitor in (ANONYMOUS, Visitor("bob", hub.server.login("bob")), Visitor("", str(owner.token))):
             with pytest.raises(RightsError):
                 services.preview(order, visitor)
         with pytest.raises(RightsError, match="Folders"):
@@ -42,7 +42,7 @@ def test_what_is_loaded_is_what_is_typed(tmp_path: Path, monkeypatch: pytest.Mon
         push(open_library("builtin"), REPO, access=access)
         settings = Settings.from_env({"HF_ENDPOINT": hub.server.url, "RH_HOME": str(tmp_path), "RH_LIBRARY": REPO})
         services = AppServices(settings, tmp_path / "scratch", local=False)
-        loaded = services.hub.load(REPO, NOBODY)
+        loaded = services.hub.load(REPO, ANONYMOUS)
         choice = Choice(HUB, "", REPO, loaded)
         assert services.libraries.open(choice).id == open_library("builtin").id
         assert services.libraries.card(choice).startswith("---")

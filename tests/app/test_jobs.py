@@ -1,4 +1,7 @@
 import os
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -6,21 +9,33 @@ from evolve_parts import WRONG, follow, make_pairs, make_timid, prefer_by_bytes,
 from halting import Halt
 from model_server import ModelServer
 
+from app.evolve_runs import EvolutionReader
 from app.evolve_services import EvolveServices
-from app.following import Tail, Trails
-from app.jobs import KEPT_VISITS, BusyError, CommandError, Jobs
-from app.judges import ENDPOINT, JudgeChoice, Key
-from app.new_benchmark import NewBenchmark, benchmark_command
-from app.new_run import FOLDER, Budget, Command, NewRun, Proposer, command_of, keys_of, models_of
-from app.new_run import Keys as TypedKeys
+from app.following import RunReaders, Tail
+from app.jobs import MAX_VISITOR_RUNS, BusyError, Jobs, _error_in
+from app.judges import ENDPOINT, GEMINI, JudgeChoice, Key
+from app.new_jobs import (
+    FOLDER,
+    HUB,
+    NO_KEYS,
+    VISITOR_SECONDS,
+    Keys,
+    NewJob,
+    PreparedJob,
+    examples_spec,
+    keys_of,
+    models_of,
+    prepare,
+)
+from app.running import recorded_orders
 from app.services import AppServices
 from rewardharness.benchmark.config import BenchmarkConfig
 from rewardharness.cli.command import parse
+from rewardharness.codec import to_json
 from rewardharness.errors import HarnessError, InputError, RunError
 from rewardharness.evolution.config import EvolveConfig
 from rewardharness.evolution.events import Judged, Resumed, Started, write_event
 from rewardharness.files import append_jsonl, write_json, write_text
-from rewardharness.jobs import JobConfig
 from rewardharness.judging.subagent import SubAgentSettings
 from rewardharness.runs.records import record_run
 from rewardharness.runs.store import RunFolder
@@ -30,32 +45,32 @@ CANARY = "sk-canary-of-the-jobs"
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[EvolveServices, NewRun, Path]:
+def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[EvolveServices, NewJob, Path]:
     """Services, a run that can be begun with them, and their home. What was measured is remembered over the module."""
     scratch = tmp_path_factory.mktemp("jobs")
     data, library = make_pairs(scratch / "pairs"), make_timid(scratch / "timid")
-    run = NewRun(FOLDER, str(data), library=str(library), proposals=6)
+    run = NewJob(EvolveConfig(str(data), library=str(library), proposals=6))
     return services_of(scratch / "home", scratch / "scratch"), run, scratch / "home"
 
 
-def test_a_run_goes_from_its_cost_to_its_audit(world: tuple[EvolveServices, NewRun, Path]) -> None:
+def test_a_run_goes_from_its_cost_to_its_audit(world: tuple[EvolveServices, NewJob, Path]) -> None:
     services, run, home = world
     found = services.expect(run)
-    assert (found.told["pool"], found.told["audit"], found.told["data"]) == (36, 12, "pairs")
+    assert (found.preview["pool"], found.preview["audit"], found.preview["data"]) == (36, 12, "pairs")
     assert not list((home / "runs").glob("*")), "nothing was done yet"
     name = services.start(found)
     assert name.startswith("pairs-")
     done = follow(services, name)
-    assert done.state == "finished" and done.trouble is None and done.status is not None
+    assert done.state == "finished" and done.error is None and done.status is not None
     assert done.status.kept and done.status.audit is not None and done.status.audit["interval"]
-    assert [sight.name for sight in services.runs()][:1] == [name]
+    assert [run.status.name for run in services.runs()][:1] == [name]
     assert f"{name}/config.json" in services.command(name) and "--yes" not in services.command(name)
     with pytest.raises(HarnessError, match=r"no name|no such run"):
         services.look("../etc")
 
 
 def test_a_run_outlives_who_started_it_is_stopped_and_goes_on(
-    world: tuple[EvolveServices, NewRun, Path], halt: Halt
+    world: tuple[EvolveServices, NewJob, Path], halt: Halt
 ) -> None:
     services, run, home = world
     found = services.expect(run)
@@ -65,7 +80,7 @@ def test_a_run_outlives_who_started_it_is_stopped_and_goes_on(
     assert os.getsid(process.pid) == process.pid, "its session is its own"
     other = services_of(home, home.parent / "other")
     assert other.look(name).state == "running", "an app that starts later finds it"
-    with pytest.raises(BusyError, match="under way"):
+    with pytest.raises(BusyError, match="already running"):
         other.resume(name)
     assert other.stop(name).state == "stopping"
     process.resume()
@@ -79,7 +94,7 @@ def test_a_run_outlives_who_started_it_is_stopped_and_goes_on(
 
 
 def test_a_process_that_is_killed_leaves_a_run_that_goes_on(
-    world: tuple[EvolveServices, NewRun, Path], halt: Halt
+    world: tuple[EvolveServices, NewJob, Path], halt: Halt
 ) -> None:
     services, run, _ = world
     found = services.expect(run)
@@ -91,63 +106,64 @@ def test_a_process_that_is_killed_leaves_a_run_that_goes_on(
     assert follow(services, name).state == "finished"
 
 
-def test_what_cannot_be_run_is_said_before_anything_begins(world: tuple[EvolveServices, NewRun, Path]) -> None:
-    services, run, home = world
+def test_what_cannot_be_run_is_said_before_anything_begins(world: tuple[EvolveServices, NewJob, Path]) -> None:
+    services, _, home = world
     before = len(list((home / "runs").glob("*")))
-    with pytest.raises(CommandError, match="does not exist") as caught:
-        services.expect(NewRun(FOLDER, str(home / "nowhere"), library=run.library))
+    with pytest.raises(HarnessError, match="does not exist") as caught:
+        services.expect(NewJob(EvolveConfig(str(home / "nowhere"))))
     assert caught.value.next_step and caught.value.title == "This data cannot be read"
+    for kind, message in ((FOLDER, "No folder is named"), (HUB, "No dataset is named"), ("moon", "Unknown kind")):
+        with pytest.raises(InputError, match=message):
+            examples_spec(kind, " ")
     for wrong, message in (
-        (NewRun(FOLDER, " "), "No folder is named"),
-        (NewRun("hub", ""), "No dataset is named"),
-        (NewRun("moon"), "no such data"),
-        (NewRun(proposals=0), "0 proposals"),
-        (NewRun(budget=Budget(judgments=-1)), "budget of -1"),
-        (NewRun(budget=Budget(money=-1.0)), "allows nothing"),
-        (NewRun(schedule="other"), "no such schedule"),
-        (NewRun(proposer=Proposer("vllm:m@http://me:secret@127.0.0.1/v1")), "password"),
+        ({"proposals": 0}, "--proposals 0"),
+        ({"proposals": 10**6}, "out of range"),
+        ({"budget_calls": -1}, "--budget-calls -1"),
+        ({"budget_money": -1.0}, "out of range"),
+        ({"schedule": "other"}, "schedule"),
+        ({"orchestrator": "vllm:m@http://me:secret@127.0.0.1/v1"}, "password"),
     ):
         with pytest.raises(InputError, match=message):
-            services.expect(wrong)
+            services.expect(NewJob(EvolveConfig("demo", **wrong)))
     assert len(list((home / "runs").glob("*"))) == before
 
 
-def test_a_run_that_never_began_says_why(world: tuple[EvolveServices, NewRun, Path], tmp_path: Path) -> None:
+def test_a_run_that_never_began_says_why(world: tuple[EvolveServices, NewJob, Path], tmp_path: Path) -> None:
     services, run, _ = world
     data = make_pairs(tmp_path / "gone")
-    found = services.expect(NewRun(FOLDER, str(data), library=run.library))
+    found = services.expect(NewJob(replace(run.config, data=str(data))))
     (data / "pairs.jsonl").unlink()
     name = services.start(found)
     failed = follow(services, name)
-    assert failed.state == "failed" and failed.trouble is not None and "has no" in failed.trouble.message
-    assert services.command(name) == "" and not services.goes_on(name)
+    assert failed.state == "failed" and failed.error is not None and "has no" in failed.error.message
+    assert services.command(name) == "" and not services.is_resumable(name)
     with pytest.raises(RunError, match=r"has no config\.json"):
         services.resume(name)
-    assert name not in [sight.name for sight in services.runs()]
+    assert name not in [run.status.name for run in services.runs()]
 
 
 def test_a_refused_key_pauses_the_run_and_the_right_one_lets_it_go_on(
-    world: tuple[EvolveServices, NewRun, Path],
+    world: tuple[EvolveServices, NewJob, Path],
 ) -> None:
     services, run, home = world
     with ModelServer(prefer_by_bytes, key=CANARY) as server:
         wrong = Key(server.url.removesuffix("/v1"), "sk-wrong")
         judge = JudgeChoice(ENDPOINT, "openai", server.url, "m", wrong, SubAgentSettings(protocol="direct"))
-        found = services.expect(NewRun(run.data, run.place, judge=judge, library=run.library, proposals=1))
-        assert found.told["expected"]["requests"] == 2
+        found = services.expect(NewJob(replace(run.config, proposals=1), judge))
+        assert found.preview["expected"]["requests"] == 2
         name = services.start(found)
         paused = follow(services, name)
-        assert paused.state == "paused" and paused.status is not None and paused.trouble is None
+        assert paused.state == "paused" and paused.status is not None and paused.error is None
         assert "unauthorized" in paused.status.reason and paused.status.next_step
         assert services.models(name) == (f"openai:m@{server.url}", "")
-        services.resume(name, TypedKeys(CANARY))
+        services.resume(name, Keys(CANARY))
         assert follow(services, name).state == "finished"
-        assert services.expect(found.run).command.changes["RH_API_KEY"] == "sk-wrong"
+        assert found.job.environment["RH_API_KEY"] == "sk-wrong"
         asked = len(server.calls)
-        case = services.puzzle(name, WRONG)
-        assert len(server.calls) == asked, "what was answered is remembered"
+        case = services.queued_case(name, WRONG)
+        assert len(server.calls) == asked, "what was judged is read from the run folder"
         [seen] = case.seen
-        assert seen.model is not None and seen.same and seen.judgment is not None and seen.judgment.judged
+        assert seen.judgment is not None and seen.judgment.judged and recorded_orders(seen.judgment)
     kept = [path.read_bytes() for path in home.rglob("*") if path.is_file()]
     assert not any(CANARY.encode() in each or b"sk-wrong" in each for each in kept)
 
@@ -156,27 +172,28 @@ def settings(**env: str) -> Settings:
     return Settings.from_env({"RH_HOME": "/nowhere", **env})
 
 
-def test_keys_are_no_words_and_reach_their_own_model_alone(tmp_path: Path) -> None:
+def test_keys_are_not_in_configurations_and_reach_their_own_model_only(tmp_path: Path) -> None:
     known = settings(RH_API_KEY="kept")
     judges = AppServices(known, tmp_path, local=True).judges
-    key = Key("http://one:1", "geheim")
-    judge = JudgeChoice(ENDPOINT, url="http://one:1/v1", name="m", key=key)
-    far = NewRun(judge=judge, proposer=Proposer("openai:o@http://two:2/v1", "heimlich"))
-    command = command_of(far, judges, known, local=True)
-    assert not {"geheim", "heimlich", "kept"} & set(" ".join(command.words).replace("=", " ").split())
-    assert "geheim" not in repr(command) and "heimlich" not in repr(far)
-    assert command.changes["RH_API_KEY"] == "geheim" and command.changes["RH_ORCHESTRATOR_API_KEY"] == "heimlich"
-    untold = NewRun(judge=judge, proposer=Proposer("openai:o@http://two:2/v1"))
-    assert command_of(untold, judges, known, local=True).changes["RH_ORCHESTRATOR_API_KEY"] == ""
-    same = NewRun(judge=judge, proposer=Proposer("openai:o@http://one:1/v1"))
-    assert command_of(same, judges, known, local=True).changes["RH_ORCHESTRATOR_API_KEY"] == "geheim"
-    assert models_of(config_of(command), known) == ("vllm:m@http://one:1/v1", "openai:o@http://two:2/v1")
-    again = keys_of(config_of(command), TypedKeys("geheim", ""), known)
-    assert again == {"RH_API_KEY": "geheim", "RH_ORCHESTRATOR_API_KEY": ""}
-    both = keys_of(
-        EvolveConfig("demo", judge="gemini:a", orchestrator="vllm:b@http://c"), TypedKeys("g", ""), settings()
-    )
+    judge = JudgeChoice(ENDPOINT, url="http://one:1/v1", name="m", key=Key("http://one:1", "geheim"))
+
+    def prepared(orchestrator: str, key: str = "") -> PreparedJob:
+        return prepare(NewJob(EvolveConfig("demo", orchestrator=orchestrator), judge, key), judges, known, local=True)
+
+    job = prepared("openai:o@http://two:2/v1", "heimlich")
+    assert not any(key in f"{job} {to_json(job.config)}" for key in ("geheim", "heimlich", "kept"))
+    assert "heimlich" not in repr(NewJob(EvolveConfig("demo"), judge, "heimlich"))
+    assert job.environment == {"RH_API_KEY": "geheim", "RH_ORCHESTRATOR_API_KEY": "heimlich"}
+    assert prepared("openai:o@http://two:2/v1").environment["RH_ORCHESTRATOR_API_KEY"] == ""
+    assert prepared("openai:o@http://one:1/v1").environment["RH_ORCHESTRATOR_API_KEY"] == "geheim"
+    assert models_of(job.config, known) == ("vllm:m@http://one:1/v1", "openai:o@http://two:2/v1")
+    resumed = keys_of(job.config, Keys("geheim", ""), known)
+    assert resumed == {"RH_API_KEY": "geheim", "RH_ORCHESTRATOR_API_KEY": ""}
+    both = keys_of(EvolveConfig("demo", judge="gemini:a", orchestrator="vllm:b@http://c"), Keys("g", ""), settings())
     assert both == {"GEMINI_API_KEY": "g", "RH_API_KEY": "", "RH_ORCHESTRATOR_API_KEY": ""}
+    gemini = JudgeChoice(GEMINI, name="a", key=Key(GEMINI, "one"))
+    with pytest.raises(InputError, match="Two keys of Gemini"):
+        prepare(NewJob(EvolveConfig("demo", orchestrator="gemini:b"), gemini, "two"), judges, known, local=True)
 
 
 def test_a_key_of_the_environment_goes_to_the_servers_beside_it_alone(tmp_path: Path) -> None:
@@ -190,20 +207,19 @@ def test_a_key_of_the_environment_goes_to_the_servers_beside_it_alone(tmp_path: 
     }.items():
         judge = JudgeChoice(ENDPOINT, url=url, name="m")
         assert (judges.spelled(judge)[1].api_key or "") == key
-        run = NewRun(judge=judge, proposer=Proposer(f"openai:o@{url}"))
-        command = command_of(run, judges, known, local=True)
-        assert command.changes == {"RH_API_KEY": key, "RH_ORCHESTRATOR_API_KEY": key}
-        assert keys_of(config_of(command), TypedKeys(), known) == command.changes
-        for places in ({"served": url}, {"router": f"vllm:r@{url}"}, {"served": f"http://own:1,{url}"}):
-            release = NewBenchmark(release="deployed:one", **places)
-            command = benchmark_command(release, judges, known, local=True)
-            assert command.changes["RH_API_KEY"] == key
-            assert keys_of(config_of(command), TypedKeys(), known)["RH_API_KEY"] == key
-    own = command_of(NewRun(judge=JudgeChoice("environment")), judges, known, local=True)
-    assert own.changes["RH_API_KEY"] == "kept"
-    resumed = config_of(own).with_defaults(known)
+        job = prepare(NewJob(EvolveConfig("demo", orchestrator=f"openai:o@{url}"), judge), judges, known, local=True)
+        assert job.environment == {"RH_API_KEY": key, "RH_ORCHESTRATOR_API_KEY": key}
+        assert keys_of(job.config, NO_KEYS, known) == job.environment
+        for places in ({"judge": url}, {"router": f"vllm:r@{url}"}, {"judge": f"http://own:1,{url}"}):
+            release = NewJob(BenchmarkConfig("demo", release="deployed:one", **places))
+            job = prepare(release, judges, known, local=True)
+            assert job.environment["RH_API_KEY"] == key
+            assert keys_of(job.config, NO_KEYS, known)["RH_API_KEY"] == key
+    own = prepare(NewJob(EvolveConfig("demo"), JudgeChoice("environment")), judges, known, local=True)
+    assert own.environment["RH_API_KEY"] == "kept"
+    resumed = own.config.with_defaults(known)
     assert resumed.judge == known.judge and models_of(resumed, known) == ("", "")
-    assert keys_of(resumed, TypedKeys(), known)["RH_API_KEY"] == "kept"
+    assert keys_of(resumed, NO_KEYS, known)["RH_API_KEY"] == "kept"
 
 
 def test_a_file_of_options_sends_no_key_of_the_environment_elsewhere(tmp_path: Path) -> None:
@@ -212,77 +228,76 @@ def test_a_file_of_options_sends_no_key_of_the_environment_elsewhere(tmp_path: P
     (tmp_path / "run.yaml").write_text("data: demo\njudge: vllm:m@http://evil:1/v1\n")
     _, (config, *_), _ = parse("evolve", ["--config", str(tmp_path / "run.yaml")])
     keep_record(jobs.folder("run"), config)
-    assert keys_of(jobs.config("run")[1], TypedKeys(), known)["RH_API_KEY"] == ""
+    assert keys_of(jobs.config("run")[1], NO_KEYS, known)["RH_API_KEY"] == ""
     other = BenchmarkConfig("demo", judge="vllm:m@http://own:1/v1", baselines=("vllm:m@http://evil:1/v1",))
-    assert keys_of(other, TypedKeys(), known)["RH_API_KEY"] == ""
+    assert keys_of(other, NO_KEYS, known)["RH_API_KEY"] == ""
 
 
-def test_what_is_typed_becomes_words(tmp_path: Path) -> None:
+def test_the_judge_of_the_environment_stays_out_of_the_configuration(tmp_path: Path) -> None:
     known = settings(RH_JUDGE="vllm:hidden@http://hidden:1/v1", RH_PRICE_INPUT="1", RH_PRICE_OUTPUT="2")
     judges = AppServices(known, tmp_path, local=True).judges
-    run = NewRun(
-        "hub",
-        "ann/pairs@v1",
-        columns="source=s\n\n candidates=a,b ",
-        judge=JudgeChoice("environment"),
+    config = EvolveConfig(
+        examples_spec(HUB, "ann/pairs@v1"),
+        field=("source=s", "candidates=a,b"),
         schedule="paper",
-        proposals=3,
+        iterations=3,
         seed=7,
-        budget=Budget(judgments=100, seconds=60.0, tokens=5000, money=1.5),
-        corrections=False,
+        price=(1.0, 2.5),
+        budget_seconds=60.0,
+        budget_money=1.5,
     )
-    command = command_of(run, judges, known, local=True)
-    said = " ".join(command.words)
-    assert said.startswith("evolve --data hf:ann/pairs@v1 --library builtin --field source=s --field candidates=a,b")
-    assert "--schedule paper --iterations 3 --seed 7" in said and "hidden" not in said
-    assert command.changes["RH_JUDGE"] == "vllm:hidden@http://hidden:1/v1"
-    assert "--budget-calls 100 --budget-seconds 60 --budget-tokens 5000" in said and "--budget-money 1.5" in said
+    job = prepare(NewJob(config, JudgeChoice("environment")), judges, known, local=True)
+    assert job.config.data == "hf:ann/pairs@v1" and "hidden" not in str(to_json(job.config))
+    assert job.environment["RH_JUDGE"] == "vllm:hidden@http://hidden:1/v1"
+    write_json(tmp_path / "run.json", {"job": "evolve", **to_json(job.config)})
+    _, (read, *_), _ = parse("evolve", ["--config", str(tmp_path / "run.json")])
+    assert read == job.config
 
 
 def test_strangers_get_the_demonstration_set_by_measuring_and_nothing_else(tmp_path: Path) -> None:
     known = settings(RH_API_KEY="kept", GEMINI_API_KEY="kept", SYSTEM="spaces")
     judges = AppServices(known, tmp_path, local=False).judges
-    greedy = NewRun(
-        FOLDER,
+    greedy = EvolveConfig(
         "/etc",
-        columns="source=x",
-        judge=JudgeChoice(ENDPOINT, url="https://evil.example/v1", name="m"),
-        proposer=Proposer("openai:o@https://evil.example/v1", "key"),
+        field=("source=x",),
+        router="openai:r@https://evil.example/v1",
+        orchestrator="openai:o@https://evil.example/v1",
         library="/etc",
-        budget=Budget(seconds=60.0),
+        corrections="/etc/passwd",
+        budget_seconds=60.0,
     )
-    command = command_of(greedy, judges, known, local=False)
-    assert " ".join(command.words) == (
-        "evolve --data demo --library builtin --judge measured --orchestrator builtin --schedule default "
-        "--proposals 60 --seed 0 --budget-seconds 60"
-    )
-    assert set(command.changes.values()) == {""} and {"RH_API_KEY", "GEMINI_API_KEY"} <= set(command.changes)
-    for seconds in (0.0, 1e6):
-        with pytest.raises(InputError, match="cannot be had"):
-            command_of(NewRun(budget=Budget(seconds=seconds)), judges, known, local=False)
+    choice = JudgeChoice(ENDPOINT, url="https://evil.example/v1", name="m")
+    job = prepare(NewJob(greedy, choice, "key"), judges, known, local=False)
+    assert job.config == EvolveConfig("demo", library="builtin", judge="measured", budget_seconds=60.0)
+    assert set(job.environment.values()) == {""} and {"RH_API_KEY", "GEMINI_API_KEY"} <= set(job.environment)
+    for seconds in (0.5, VISITOR_SECONDS + 1.0):
+        with pytest.raises(InputError, match="not allowed here"):
+            prepare(NewJob(EvolveConfig("demo", budget_seconds=seconds)), judges, known, local=False)
 
 
 def test_strangers_run_one_at_a_time_and_see_their_own_run_alone(tmp_path: Path, halt: Halt) -> None:
     home = tmp_path / "home"
     jobs = Jobs(home)
     data, library = make_pairs(tmp_path / "pairs"), make_timid(tmp_path / "timid")
-    words = ["evolve", "--data", str(data), "--library", str(library), "--proposals", "2"]
-    mine, other = (jobs.new_name("demo", visitor=True) for _ in range(2))
+    config = EvolveConfig(str(data), library=str(library), proposals=2)
+    mine, other = (jobs.visitor_name() for _ in range(2))
     assert mine != other and len(mine) == len("visitor-") + 32
-    for number in range(KEPT_VISITS + 2):
+    for number in range(MAX_VISITOR_RUNS + 2):
         old = home / "runs" / f"visitor-{number:032x}"
         write_json(old / "run.json", {"command": "evolve"})
     kept = home / "runs" / "the-owners"
     write_json(kept / "run.json", {"command": "evolve"})
     halt.at("events.jsonl", 1)
-    jobs.start(mine, words, {}, visitor=True)
+    jobs.start(mine, "evolve", config, {}, visitor=True)
     process = halt.reached()
-    with pytest.raises(BusyError, match="Somebody else"):
-        Jobs(home).start(other, words, {}, visitor=True)
+    with pytest.raises(BusyError, match="Another visitor"):
+        Jobs(home).start(other, "evolve", config, {}, visitor=True)
+    assert not (home / "jobs" / f"{other}.json").exists()
     process.resume()
-    assert len(list((home / "runs").glob("visitor-00000*"))) < KEPT_VISITS and kept.is_dir()
+    assert len(list((home / "runs").glob("visitor-00000*"))) < MAX_VISITOR_RUNS and kept.is_dir()
     services = services_of(home, tmp_path / "scratch", local=False, SYSTEM="spaces")
     assert services.runs() == [] and follow(services, mine).state == "finished"
+    assert [run.status.name for run in services.runs([f"../elsewhere/{mine}", mine])] == [mine]
     with pytest.raises(RunError, match="no such run"):
         services.look("the-owners")
     with pytest.raises(InputError, match="computer that the app runs on"):
@@ -317,7 +332,7 @@ def test_a_trail_drops_what_a_killed_step_had_written(tmp_path: Path) -> None:
     jobs = Jobs(tmp_path)
     folder = jobs.folder("run")
     write_json(folder / "run.json", {"command": "evolve", "data": "d"})
-    trail = Trails(jobs)["run"]
+    trail = RunReaders(jobs, EvolutionReader)["run"]
     write_event(folder, Started("j", "o", "default", "d", 3, 1, "id", 0, {}))
     write_event(folder, Judged(3, 0, 0.5))
     assert len(trail.look().events) == 2 and trail.look().state == "interrupted"
@@ -327,7 +342,7 @@ def test_a_trail_drops_what_a_killed_step_had_written(tmp_path: Path) -> None:
     append_jsonl(folder / "results.jsonl", {"id": "k/b", "example": "b", "preference": "A", "credit": 0.0})
     write_json(folder / "checkpoint.json", {"pool": {"a": {}}})
     assert trail.never_right() == [("a", 1)], "what the audit holds is not spoken of"
-    assert trail.look().judgments == 2 and set(trail.recorded()) == {"k/a", "k/b"}
+    assert trail.look().judgments == 2
 
 
 def keep_record(folder: Path, config: EvolveConfig | None) -> None:
@@ -335,31 +350,33 @@ def keep_record(folder: Path, config: EvolveConfig | None) -> None:
     RunFolder(folder, {"command": "evolve"}, restart=True, record=record).close()
 
 
-def config_of(command: Command) -> JobConfig:
-    """The configuration that a command gives its run."""
-    config: JobConfig = parse(command.words[0], command.words[1:])[1][0]
-    return config
-
-
 def test_a_run_goes_on_with_its_configuration(tmp_path: Path) -> None:
     jobs = Jobs(tmp_path)
     folder = jobs.folder("run")
     keep_record(folder, EvolveConfig("demo", seed=3))
     assert jobs.config("run") == ("evolve", EvolveConfig("demo", seed=3))
-    words = jobs.again("run")
-    assert words == ["evolve", "--config", str(folder / "config.json")]
-    assert config_of(Command(tuple(words))) == EvolveConfig("demo", seed=3)
+    assert jobs.resume_command("run") == f"rh evolve --config {folder / 'config.json'} --run {folder}"
     for text in ("[]", '{"job": "doctor"}', '{"job": "evolve"}', '{"job": "evolve", "data": "demo", "seed": "x"}'):
         (folder / "config.json").write_text(text)
         with pytest.raises(RunError, match=r"config\.json"):
-            jobs.again("run")
+            jobs.resume_command("run")
     (folder / "config.json").unlink()
     with pytest.raises(RunError, match=r"has no config\.json"):
-        jobs.again("run")
+        jobs.resume_command("run")
     keep_record(folder, EvolveConfig("demo", judge="vllm:m@http://me:secret@127.0.0.1:9/v1"))
     with pytest.raises(RunError, match="a password"):
-        jobs.again("run")
+        jobs.resume_command("run")
     assert not any(b"secret" in each.read_bytes() for each in folder.iterdir())
     for name in ("../run", ".hidden", "a/b", "", "a..b"):
         with pytest.raises(RunError):
             jobs.folder(name)
+
+
+def test_what_a_command_prints_about_its_arguments_is_shown(tmp_path: Path) -> None:
+    file = tmp_path / "config.json"
+    file.write_text('{"job": "evolve", "data": "demo", "proposals": 0}', encoding="utf-8")
+    command = [sys.executable, "-m", "rewardharness", "evolve", "--config", str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    error = _error_in(f"an earlier line\n{done.stderr}")
+    assert done.returncode == 2 and error is not None
+    assert error.title == "Wrong arguments" and "--proposals 0 is out of range" in error.message and error.next_step

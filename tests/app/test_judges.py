@@ -22,8 +22,8 @@ from app.judges import (
     Key,
     Spent,
     Used,
-    asking,
     place_of,
+    subagent_settings,
 )
 from app.libraries import Choice
 from app.releases import RELEASE, Fixed, Places
@@ -50,7 +50,7 @@ def make(tmp_path: Path, *, local: bool = True, **environ: str) -> AppServices:
 def endpoint(url: str, key: str = "", **asked: object) -> JudgeChoice:
     given = {"protocol": "chain", "both_orders": True, "samples": 1, "max_pixels": None, **asked}
     kept = Key(place_of(ENDPOINT, url), key) if key else None
-    return JudgeChoice(ENDPOINT, "vllm", url, "judge", kept, asking(**given))  # type: ignore[arg-type]
+    return JudgeChoice(ENDPOINT, "vllm", url, "judge", kept, subagent_settings(**given))  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_a_model_judges_and_every_step_of_every_showing_is_told(
     done = compare(make(tmp_path), pictures, endpoint(server.url))
     assert done.judgment.preference == "B" and done.judgment.position_consistent
     assert done.judgment.judge == "vllm:judge" and done.model is not None
-    assert [seen.showing.own for seen in done.model.showings] == [("A", "B"), ("B", "A")]
+    assert [seen.showing.labels for seen in done.model.showings] == [("A", "B"), ("B", "A")]
     for seen in done.model.showings:
         assert [step.kind for step in seen.steps] == ["think", "think", "tool", "obs", "think", "answer"]
         assert seen.answered and seen.steps[3].picture is not None
@@ -222,17 +222,17 @@ def test_the_judge_of_the_settings_is_offered_first_without_its_address(tmp_path
     environ = {"RH_JUDGE": f"vllm:org/judge@{url}", "RH_API_KEY": CANARY, "RH_PRICE_INPUT": "1", "RH_PRICE_OUTPUT": "2"}
     here, public = make(tmp_path, **environ), make(tmp_path, local=False, **environ)
     assert here.judges.choices()[0] == ("From RH_JUDGE: org/judge", ENVIRONMENT)
-    assert here.judges.default == here.judge_of_programs().kind == ENVIRONMENT
-    assert public.judge_of_programs() == BY_MEASURING, "strangers' programs never spend the owner's money"
+    assert here.judges.default == here.api_judge().kind == ENVIRONMENT
+    assert public.api_judge() == BY_MEASURING, "strangers' programs never spend the owner's money"
     assert public.judges.price(ENVIRONMENT) == (1.0, 2.0) and public.judges.price(ENDPOINT) is None
     mine = JudgeChoice(ENVIRONMENT)
     shown, hidden = (compare(services, pictures, mine) for services in (here, public))
-    assert shown.judgment.failure is not None and port in shown.judgment.failure.message and shown.mendable
-    assert hidden.judgment.failure is not None and not hidden.mendable
+    assert shown.judgment.failure is not None and port in shown.judgment.failure.message and shown.own_judge
+    assert hidden.judgment.failure is not None and not hidden.own_judge
     assert hidden.judgment.failure.code == "unreachable" and port not in repr(hidden)
-    with pytest.raises(InputError, match="whoever runs the app"):
+    with pytest.raises(InputError, match="owner of the app"):
         public.judges.check(mine)
-    with pytest.raises(InputError, match="no such judge"):
+    with pytest.raises(InputError, match="Unknown judge"):
         make(tmp_path).judges.open(mine)
 
 
@@ -240,12 +240,12 @@ def test_the_judge_of_the_settings_is_offered_first_without_its_address(tmp_path
     ("choice", "said"),
     [
         (JudgeChoice(ENDPOINT, name="m"), "address of the endpoint is missing"),
-        (JudgeChoice(ENDPOINT, url="localhost:8000", name="m"), "does not begin with http"),
-        (JudgeChoice(ENDPOINT, url="http://a/v1,http://b/v1", name="m"), "does not begin with http"),
+        (JudgeChoice(ENDPOINT, url="localhost:8000", name="m"), "must start with http"),
+        (JudgeChoice(ENDPOINT, url="http://a/v1,http://b/v1", name="m"), "must start with http"),
         (JudgeChoice(ENDPOINT, url="http://a/v1"), "name of the model is missing"),
-        (JudgeChoice(ENDPOINT, url="http://a/v1", name="m@http://b/v1"), "cannot be the name"),
-        (JudgeChoice(ENDPOINT, "scripted", "http://a/v1", "m"), "no such judge"),
-        (JudgeChoice("scripted", name="/etc/passwd"), "no such judge"),
+        (JudgeChoice(ENDPOINT, url="http://a/v1", name="m@http://b/v1"), "Invalid model name"),
+        (JudgeChoice(ENDPOINT, "scripted", "http://a/v1", "m"), "Unknown judge"),
+        (JudgeChoice("scripted", name="/etc/passwd"), "Unknown judge"),
         (JudgeChoice(GEMINI, name="m"), "key for Gemini is missing"),
     ],
 )
@@ -266,7 +266,7 @@ def test_a_key_belongs_to_scheme_host_and_port() -> None:
 )
 def test_how_a_model_is_asked_has_bounds(values: tuple[str, bool, int, int | None]) -> None:
     with pytest.raises(InputError) as caught:
-        asking(*values)
+        subagent_settings(*values)
     assert caught.value.next_step
 
 
@@ -284,7 +284,7 @@ def test_the_check_tells_what_an_endpoint_can_do(tmp_path: Path) -> None:
         assert found.capabilities is not None and found.capabilities.vision and found.capabilities.models == ("judge",)
         [refused] = judges.check(endpoint(server.url, "wrong"))  # type: ignore[misc]
         assert isinstance(refused.error, ModelError) and refused.error.code == "unauthorized"
-    with pytest.raises(InputError, match="asks no endpoint"):
+    with pytest.raises(InputError, match="uses no endpoint"):
         judges.check(BY_MEASURING)
 
 

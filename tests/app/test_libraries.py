@@ -30,14 +30,14 @@ def test_a_folder_named_like_the_builtin_library_is_a_folder(tmp_path: Path, mon
     libraries = make()
     with pytest.raises(HarnessError, match="folder does not exist"):
         libraries.open(Choice(FOLDER, "builtin"))
-    with pytest.raises(InputError, match="No folder is named"):
+    with pytest.raises(InputError, match="The folder is missing"):
         libraries.open(Choice(FOLDER, "  "))
 
 
 def test_a_field_that_nobody_has_touched_is_empty() -> None:
     libraries = make()
     for kind in (FOLDER, HUB):
-        with pytest.raises(InputError, match="is named"):
+        with pytest.raises(InputError, match="is missing"):
             libraries.open(Choice(kind, None, None))  # type: ignore[arg-type]  # as Gradio hands it over
 
 

@@ -82,18 +82,27 @@ def test_on_a_phone_and_for_a_library(app: Served, lineage_scene: Scene, browser
     close(seen)
 
 
-def test_visitors_of_a_space_see_no_records(
+def test_visitors_of_a_space_see_the_demonstration_set_and_no_runs_or_records(
     lineage_scene: Scene, browser: BrowserContext, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("lineage-space")
     shutil.copytree(lineage_scene.home, folder / "home")
-    env = {"HF_HUB_OFFLINE": "1", "SYSTEM": "spaces", "RH_LIBRARY": str(lineage_scene.run / "library")}
-    with running_app(folder, env) as served:
-        seen = visit(browser, served.url)
+    token, run = "hf_canary_of_the_owner", lineage_scene.run.name
+    env = {"HF_HUB_OFFLINE": "1", "HF_TOKEN": token, "SYSTEM": "spaces"}
+    with running_app(folder, {**env, "RH_LIBRARY": str(lineage_scene.run / "library")}) as served:
+        seen = visit(browser, f"{served.url.replace('0.0.0.0', '127.0.0.1')}/?run={run}")
         page = seen.page
+        open_tab(page, "Evolve")
+        expect(page.locator("#evolve-told")).to_contain_text("There is no such run.")
+        expect(page.locator("#evolve-introduction")).to_contain_text("up to 10 minutes")
+        for part in ("#evolve-list", "#evolve-library-kind", "#evolve-judge-section", "#evolve-proposer"):
+            expect(page.locator(part)).to_be_hidden()
+        expect(page.locator("#evolve-data label")).to_have_count(1)
         open_tab(page, "Lineage")
         expect(page.locator("#lineage-diagram svg")).to_contain_text("timid")
         for part in ("#lineage-kind", "#lineage-folder", "#lineage-compare"):
             expect(page.locator(part)).to_be_hidden()
-        assert "grpo" not in page.content() and lineage_scene.release not in page.content()
+        text = page.content()
+        assert "grpo" not in text and lineage_scene.release not in text
+        assert token not in text and str(folder / "home" / "runs") not in text
         close(seen)

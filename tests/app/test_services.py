@@ -53,13 +53,13 @@ def test_the_same_picture_twice_is_level_and_says_so(services: AppServices, pict
 def test_what_cannot_be_measured_is_said_next_to_the_verdict(services: AppServices, pictures: Pictures) -> None:
     candidates = (str(pictures.good), str(pictures.bad))
     judgment = services.compare(str(pictures.source), candidates, "Let the dog smile.", Choice()).judgment
-    assert "trust it little" in read_own(views.verdict(judgment)).text
+    assert "has low confidence" in read_own(views.verdict(judgment)).text
 
 
 @pytest.mark.parametrize(
     ("given", "missing"),
     [
-        ((False, "good", "bad", None), "The source picture is missing."),
+        ((False, "good", "bad", None), "The source image is missing."),
         ((True, None, "bad", None), "Candidate A is missing."),
         ((True, "good", None, None), "Candidate B is missing."),
         ((True, "good", "bad", None, "bad"), "Candidate C is missing."),

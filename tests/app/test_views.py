@@ -9,6 +9,7 @@ from PIL import Image
 
 from app import chain_views, library_views, views
 from app.failures import failure
+from app.running import recorded_orders
 from rewardharness.errors import Description
 from rewardharness.judging.router import route
 from rewardharness.library.diff import diff_libraries
@@ -75,7 +76,7 @@ EVIL = replace(
         lambda: views.judge_line(HOSTILE, local=True),
         lambda: views.about_judge(True),
         lambda: views.about_judge(False),
-        lambda: views.trouble(Description(HOSTILE, HOSTILE, HOSTILE)),
+        lambda: views.error_message(Description(HOSTILE, HOSTILE, HOSTILE)),
         lambda: failure(Failure(HOSTILE, HOSTILE)),
         lambda: views.verdict(EVIL),
         lambda: views.verdict(replace(EVIL, failure=Failure("image", HOSTILE))),
@@ -85,7 +86,7 @@ EVIL = replace(
         lambda: chain_views.candidate_steps(EVIL, "A"),
         lambda: views.consulted(EVIL),
         lambda: views.notes(EVIL, HOSTILE),
-        lambda: views.feedback_said("A", HOSTILE, 3, lasting=True),
+        lambda: views.feedback_stored("A", HOSTILE, 3, lasting=True),
         lambda: views.feedback_hint(HOSTILE, lasting=True),
     ],
 )
@@ -111,7 +112,7 @@ def test_the_verdict_names_the_winner_and_how_sure() -> None:
         (0.74, "Fairly sure"),
         (0.3, "Not very sure"),
         (0.0, "Little more than a guess"),
-        (None, "How sure is not known"),
+        (None, "Confidence unknown"),
     ],
 )
 def test_confidence_in_words(confidence: float | None, words: str) -> None:
@@ -128,9 +129,9 @@ def test_level_candidates_and_close_ones_are_told_apart() -> None:
 @pytest.mark.parametrize(
     ("code", "title"),
     [
-        ("image", "One of the pictures cannot be used"),
-        ("input", "Something is missing"),
-        ("nothing_to_measure", "This Library has nothing to go by here"),
+        ("image", "One of the images cannot be used"),
+        ("input", "Missing input"),
+        ("nothing_to_measure", "This Library has no criteria for this instruction"),
         ("new-code", "There is no judgment"),
     ],
 )
@@ -148,7 +149,7 @@ def test_notes_that_change_the_verdict_stand_next_to_it() -> None:
 def test_the_score_table_is_best_first_and_says_what_was_not_measured() -> None:
     text = shown(views.score_table(PLAIN))
     assert text.index("B") < text.index("A") or text.index("3.5") < text.index("2.0")
-    assert "not measured" in text and "0.71" in text and "Instruction following: was what the words ask" in text
+    assert "not measured" in text and "0.71" in text and "Instruction following: whether the edit does" in text
 
 
 def test_reasons_are_set_out_side_by_side() -> None:
@@ -183,9 +184,9 @@ def test_consulted_entries_and_notes() -> None:
 
 def test_feedback_says_where_it_went_and_how_many_there_are() -> None:
     assert "/home/x/feedback, which now holds 2 examples" in shown(
-        views.feedback_said("A", "/home/x/feedback", 2, lasting=True)
+        views.feedback_stored("A", "/home/x/feedback", 2, lasting=True)
     )
-    in_space = shown(views.feedback_said(TIE, "/home/x/feedback", 1, lasting=False))
+    in_space = shown(views.feedback_stored(TIE, "/home/x/feedback", 1, lasting=False))
     assert "until it restarts" in in_space and "/home" not in in_space and "1 example." in in_space
 
 
@@ -287,3 +288,17 @@ def test_differences_are_shown_line_by_line() -> None:
     assert "0 added, 1 removed, 1 changed" in reader.text
     assert "-Look." in reader.text and "+Look twice." in reader.text
     assert "No difference" in shown(library_views.differences(diff_libraries(LIBRARY, LIBRARY)))
+
+
+def test_recorded_steps_are_grouped_by_presentation_order() -> None:
+    steps = tuple(
+        ChainStep("think", str(number), order=("A", "B") if number % 2 else ("B", "A"), sample=number // 2 % 2)
+        for number in range(8)
+    )
+    orders = recorded_orders(replace(PLAIN, steps=(*PLAIN.steps, *steps)))
+    assert [(item.showing.labels, item.showing.sample, [step.text for step in item.steps]) for item in orders] == [
+        (("B", "A"), 0, ["0", "4"]),
+        (("A", "B"), 0, ["1", "5"]),
+        (("B", "A"), 1, ["2", "6"]),
+        (("A", "B"), 1, ["3", "7"]),
+    ]

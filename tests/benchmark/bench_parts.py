@@ -33,7 +33,7 @@ def _known(name: str, place: Path) -> Path:
     return place / alone[name] if name in alone else place
 
 
-def contender(
+def entry(
     open_judge: Callable[[bool], Judge] = lambda ties: Pixels(ties=ties),
     role: str = "judge",
     library: Library = EMPTY,
@@ -42,10 +42,10 @@ def contender(
     return BenchmarkEntry(role, library, name, open_judge)  # type: ignore[arg-type]
 
 
-def judged(exam: BenchmarkData, contenders: Sequence[BenchmarkEntry], folder: Path) -> Json:
-    """Judge an exam and count."""
-    with RunFolder(folder, manifest(exam, contenders[0])) as run:
-        judge_benchmark(run, exam, contenders, concurrency=lambda judge: 8)
+def judged(data: BenchmarkData, entries: Sequence[BenchmarkEntry], folder: Path) -> Json:
+    """Judge a benchmark and count."""
+    with RunFolder(folder, manifest(data, entries[0])) as run:
+        judge_benchmark(run, data, entries, concurrency=lambda judge: 8)
     return read_result(folder)
 
 

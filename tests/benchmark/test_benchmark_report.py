@@ -6,15 +6,15 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from bench_parts import contender, judged, made, number, settings
+from bench_parts import entry, judged, made, number, settings
 from markdown_it import MarkdownIt
 from synthetic import Pixels, editreward_rows, vcreward, write_parquet
 
+from rewardharness.benchmark.facts import make_facts, write_for_library
 from rewardharness.benchmark.figures import figure, headline
 from rewardharness.benchmark.flips import compare_runs
 from rewardharness.benchmark.loading import open_benchmark
-from rewardharness.benchmark.report import make_facts, markdown, read_result, write_for_library, write_report
-from rewardharness.benchmark.report_page import report_page
+from rewardharness.benchmark.report import markdown, read_result, report_page, write_report
 from rewardharness.benchmark.task import open_task
 from rewardharness.errors import InputError, LibraryError, RunError
 from rewardharness.judging.baselines import BaselineJudge
@@ -30,15 +30,15 @@ CELL = re.compile(r"(?<!\\)\|")
 
 def run(folder: Path, name: str = "editreward-bench", protocol: str | None = None, fails: int = 0) -> Json:
     """A run with a judge, the same without a Library, and two baselines."""
-    exam = made(name, folder, protocol)
-    failing = list(exam.items)[:fails]
+    data = made(name, folder, protocol)
+    failing = list(data.items)[:fails]
     who = [
-        contender(lambda ties: Pixels(ties=ties, fails=failing), library=open_library("builtin"), name="builtin"),
-        contender(lambda ties: Pixels(ties=ties, fails=failing), "empty"),
-        contender(lambda ties: BaselineJudge("random", ties), "baseline"),
-        contender(lambda ties: Pixels(ties=ties, upside_down=True), "baseline"),
+        entry(lambda ties: Pixels(ties=ties, fails=failing), library=open_library("builtin"), name="builtin"),
+        entry(lambda ties: Pixels(ties=ties, fails=failing), "empty"),
+        entry(lambda ties: BaselineJudge("random", ties), "baseline"),
+        entry(lambda ties: Pixels(ties=ties, upside_down=True), "baseline"),
     ]
-    return judged(exam, who, folder / "run")
+    return judged(data, who, folder / "run")
 
 
 class Tags(HTMLParser):
@@ -81,7 +81,7 @@ def test_every_number_says_n_coverage_interval_protocol_and_failures(tmp_path: P
     first = number(result, "K=2", "exact")
     assert first["judged"] == first["n"] - 4
     text = markdown(result)
-    assert "timeout 4" in text and "16 of 20" in text
+    assert "timeout: 4" in text and "16 of 20" in text
 
 
 def test_the_judge_is_compared_with_everybody_else_question_by_question(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_published_numbers_stand_beside_and_say_what_differs(tmp_path: Path) -> 
     beside = {(each["part"], each["metric"]): each for each in result["published"]}
     rows = {row["judge"]: row for row in beside["K=3", "groups"]["rows"]}
     assert rows["GPT-4o"]["printed"] == "27.33"
-    assert "n: 150 (worked out), not 6" in rows["GPT-4o"]["mark"]
+    assert "n: 150 (derived), not 6" in rows["GPT-4o"]["mark"]
     assert not rows["GPT-4o"]["same_protocol"]
     page = report_page(result)
     assert "27.33" in page and "n: 150" in page
@@ -115,8 +115,8 @@ def test_foreign_text_is_harmless_in_markdown_and_on_the_page(tmp_path: Path) ->
         write_parquet(tmp_path / "copy" / f"{k}pair" / "a.parquet", editreward_rows(k, 1))
     write_parquet(tmp_path / "copy" / "2pair" / "a.parquet", rows)
     task = replace(open_task("editreward-bench"), title=HOSTILE, notes=(HOSTILE,))
-    exam = open_benchmark(task, settings(tmp_path), source=tmp_path / "copy")
-    result = judged(exam, [contender(name=HOSTILE)], tmp_path / "run")
+    data = open_benchmark(task, settings(tmp_path), source=tmp_path / "copy")
+    result = judged(data, [entry(name=HOSTILE)], tmp_path / "run")
     text = markdown(result)
     assert "&#" not in text and "https://" not in text
     rendered = MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(text)
@@ -135,10 +135,11 @@ def test_the_page_stands_alone_and_draws_every_number(tmp_path: Path) -> None:
     tags = Tags(page)
     assert not tags.loaded and "script" not in tags.opened
     values = sum(each["value"] is not None for row in result["rows"] for each in row["numbers"])
-    assert tags.opened.count("circle") == values
+    results = page.partition("<h2>Results</h2>")[2].partition("<h2>")[0]
+    assert results.count('class="dot"') == values
     assert not re.search(r"NaN|None|nan\b", page)
-    human = judged(made("imagenhub", tmp_path), [contender()], tmp_path / "human")
-    assert "human raters" in report_page(human)
+    human = judged(made("imagenhub", tmp_path), [entry()], tmp_path / "human")
+    assert "Human raters" in report_page(human)
 
 
 def test_numbers_are_written_with_their_intervals() -> None:
@@ -155,8 +156,8 @@ def test_the_headline_says_what_each_part_is_about(tmp_path: Path) -> None:
 
 
 def test_a_run_in_which_nothing_was_judged_says_so(tmp_path: Path) -> None:
-    exam = made("vcreward-bench", tmp_path)
-    result = judged(exam, [contender(lambda ties: Pixels(fails=list(exam.items)))], tmp_path / "run")
+    data = made("vcreward-bench", tmp_path)
+    result = judged(data, [entry(lambda ties: Pixels(fails=list(data.items)))], tmp_path / "run")
     assert headline(result) == "pixels failing, no Library: no number can be computed; 0 of 20 were judged."
     assert "0 of 20" in markdown(result) and "0 of 20" in report_page(result)
 
@@ -166,8 +167,8 @@ def test_what_does_not_count_is_said_with_its_number(tmp_path: Path) -> None:
     for k in (2, 4):
         write_parquet(tmp_path / "copy" / f"{k}pair" / "a.parquet", editreward_rows(k, 2))
     write_parquet(tmp_path / "copy" / "3pair" / "a.parquet", [{**rows[0], "ranking": "?"}, *rows[1:], rows[5]])
-    exam = open_benchmark(open_task("editreward-bench"), settings(tmp_path), source=tmp_path / "copy")
-    result = judged(exam, [contender()], tmp_path / "run")
+    data = open_benchmark(open_task("editreward-bench"), settings(tmp_path), source=tmp_path / "copy")
+    result = judged(data, [entry()], tmp_path / "run")
     [counted] = [each for each in result["counted"] if each["part"] == "K=3"]
     assert counted == {"part": "K=3", "rows": 12, "counted": 11, "left_out": {"label not understood": 1}}
     groups = number(result, "K=3", "groups")
@@ -176,7 +177,7 @@ def test_what_does_not_count_is_said_with_its_number(tmp_path: Path) -> None:
 
 
 def test_a_headline_of_many_parts_is_not_cut(tmp_path: Path) -> None:
-    result = judged(made("vcreward-bench", tmp_path), [contender()], tmp_path / "run")
+    result = judged(made("vcreward-bench", tmp_path), [entry()], tmp_path / "run")
     [row] = result["rows"]
     row["numbers"] = [{**each, "part": f"kind {place} of label"} for each in row["numbers"] for place in range(60)]
     assert len(headline(result)) > 2000
@@ -184,16 +185,16 @@ def test_a_headline_of_many_parts_is_not_cut(tmp_path: Path) -> None:
 
 
 def test_a_sample_is_named_in_every_report(tmp_path: Path) -> None:
-    exam = made("vcreward-bench", tmp_path, limit=7, seed=5)
-    result = judged(exam, [contender()], tmp_path / "run")
+    data = made("vcreward-bench", tmp_path, limit=7, seed=5)
+    result = judged(data, [entry()], tmp_path / "run")
     for text in (markdown(result), report_page(result)):
         assert "A sample of 7 of 20 pairs or groups, stratified, seed 5." in text
 
 
 def test_two_runs_are_compared_and_what_flipped_is_shown(tmp_path: Path) -> None:
-    exam = made("vcreward-bench", tmp_path)
-    judged(exam, [contender(lambda ties: Pixels(upside_down=True))], tmp_path / "bad")
-    judged(exam, [contender()], tmp_path / "good")
+    data = made("vcreward-bench", tmp_path)
+    judged(data, [entry(lambda ties: Pixels(upside_down=True))], tmp_path / "bad")
+    judged(data, [entry()], tmp_path / "good")
     found = compare_runs(tmp_path / "bad", tmp_path / "good")
     [part] = found["parts"]
     assert (part["n"], part["gain"], part["p"]) == (20, 1.0, pytest.approx(2 / 2**20))
@@ -207,8 +208,8 @@ def test_two_runs_are_compared_and_what_flipped_is_shown(tmp_path: Path) -> None
 def test_asking_in_both_orders_is_no_more_evidence_from_a_judge_that_answers_alike(name: str, tmp_path: Path) -> None:
     rows = []
     for protocol in ("pairs", "both-orders"):
-        exam = made(name, tmp_path, protocol)
-        rows.append(judged(exam, [contender(lambda ties: BaselineJudge("closer", ties))], tmp_path / protocol)["rows"])
+        data = made(name, tmp_path, protocol)
+        rows.append(judged(data, [entry(lambda ties: BaselineJudge("closer", ties))], tmp_path / protocol)["rows"])
     [once], [twice] = rows
     assert len(once["numbers"]) == len(twice["numbers"]) > 0
     for one, two in zip(once["numbers"], twice["numbers"], strict=True):
@@ -217,25 +218,25 @@ def test_asking_in_both_orders_is_no_more_evidence_from_a_judge_that_answers_ali
 
 
 def test_both_orders_of_a_pair_are_compared_as_one(tmp_path: Path) -> None:
-    exam = made("vcreward-bench", tmp_path, "both-orders")
-    lost = next(name for name in exam.items if name.endswith("|reverse"))
-    judged(exam, [contender(lambda ties: Pixels(upside_down=True))], tmp_path / "bad")
-    judged(exam, [contender(lambda ties: BaselineJudge("always-a", ties))], tmp_path / "first")
-    judged(exam, [contender(lambda ties: Pixels(fails=[lost]))], tmp_path / "good")
+    data = made("vcreward-bench", tmp_path, "both-orders")
+    lost = next(name for name in data.items if name.endswith("|reverse"))
+    judged(data, [entry(lambda ties: Pixels(upside_down=True))], tmp_path / "bad")
+    judged(data, [entry(lambda ties: BaselineJudge("always-a", ties))], tmp_path / "first")
+    judged(data, [entry(lambda ties: Pixels(fails=[lost]))], tmp_path / "good")
     [part] = compare_runs(tmp_path / "bad", tmp_path / "good")["parts"]
     assert (part["n"], part["judged_by_both"], part["judged_by_first_only"]) == (20, 19, 1)
     assert (part["gain"], part["p"]) == (1.0, pytest.approx(2 / 2**19))
     [part] = compare_runs(tmp_path / "first", tmp_path / "good")["parts"]
     assert part["gain"] == 0.5 and {flip["first"] for flip in part["flips"]} == {"A and B"}
-    known = {question.id for question in exam.questions}
+    known = {question.id for question in data.questions}
     assert all(flip["id"] in known for flip in part["flips"])
 
 
 def test_runs_that_differ_are_not_compared(tmp_path: Path) -> None:
-    judged(made("vcreward-bench", tmp_path), [contender()], tmp_path / "one")
-    judged(made("vcreward-bench", tmp_path, "pointwise"), [contender()], tmp_path / "two")
-    judged(made("vcreward-bench", tmp_path, limit=5), [contender()], tmp_path / "few")
-    judged(made("rated-edits", tmp_path), [contender()], tmp_path / "rated")
+    judged(made("vcreward-bench", tmp_path), [entry()], tmp_path / "one")
+    judged(made("vcreward-bench", tmp_path, "pointwise"), [entry()], tmp_path / "two")
+    judged(made("vcreward-bench", tmp_path, limit=5), [entry()], tmp_path / "few")
+    judged(made("rated-edits", tmp_path), [entry()], tmp_path / "rated")
     with pytest.raises(InputError, match="differ in the protocol"):
         compare_runs(tmp_path / "one", tmp_path / "two")
     with pytest.raises(InputError, match="the examples"):
@@ -278,7 +279,7 @@ def test_what_is_written_for_a_library_is_read_by_its_card(tmp_path: Path) -> No
 
 
 def test_the_metric_on_a_card_says_its_labels_and_what_becomes_of_ties(tmp_path: Path) -> None:
-    result = judged(made("genai-bench", tmp_path), [contender(library=open_library("builtin"))], tmp_path / "run")
+    result = judged(made("genai-bench", tmp_path), [entry(library=open_library("builtin"))], tmp_path / "run")
     names = [each.metric for each in make_facts(result, open_library("builtin"))]
     assert names == [
         "accuracy on pairs labeled A, B, tie or both bad; a tie is correct only for a label of the same kind of tie; "
@@ -287,22 +288,22 @@ def test_the_metric_on_a_card_says_its_labels_and_what_becomes_of_ties(tmp_path:
         "accuracy on pairs labeled A or B; pairs labeled a tie are left out, and the higher score is the answer",
     ]
     assert max(map(len, names)) <= 200, "a card cuts off what is longer"
-    plain = judged(made("vcreward-bench", tmp_path), [contender(library=open_library("builtin"))], tmp_path / "plain")
+    plain = judged(made("vcreward-bench", tmp_path), [entry(library=open_library("builtin"))], tmp_path / "plain")
     assert [each.metric for each in make_facts(plain, open_library("builtin"))] == [
         "accuracy on pairs labeled A or B, without ties; tied candidates count half"
     ]
 
 
 def test_both_orders_report_how_often_the_answer_is_the_same(tmp_path: Path) -> None:
-    exam = made("mmrb2-editing", tmp_path)
-    result = judged(exam, [contender(lambda ties: BaselineJudge("always-a", ties))], tmp_path / "run")
+    data = made("mmrb2-editing", tmp_path)
+    result = judged(data, [entry(lambda ties: BaselineJudge("always-a", ties))], tmp_path / "run")
     assert result["rows"][0]["both_orders"] == {"same": 0, "tried": 19, "consistency": 0.0}
     assert "0.0%" in report_page(result)
 
 
 def test_categories_and_confidence_are_reported(tmp_path: Path) -> None:
     vcreward(tmp_path / "vcreward-bench")
-    result = judged(made("vcreward-bench", tmp_path), [contender()], tmp_path / "run")
+    result = judged(made("vcreward-bench", tmp_path), [entry()], tmp_path / "run")
     row = result["rows"][0]
     assert set(row["by_category"]) == {"color_alter", "subject_add"}
     assert sum(each["n"] for each in row["by_margin"]) == 20

@@ -5,14 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench_parts import contender, judged, made, number, settings
+from bench_parts import entry, judged, made, number, settings
 from synthetic import MAKERS, Pixels, edit, editreward_rows, png, vcreward, write_parquet
 
 from rewardharness.benchmark.figures import thresholds
 from rewardharness.benchmark.items import BenchmarkData
 from rewardharness.benchmark.loading import open_benchmark
-from rewardharness.benchmark.report import markdown, read_result
-from rewardharness.benchmark.report_page import report_page
+from rewardharness.benchmark.report import markdown, read_result, report_page
 from rewardharness.benchmark.run import estimate, judge_benchmark, line_id, manifest, read_judgments, read_known
 from rewardharness.benchmark.task import list_tasks, open_task
 from rewardharness.benchmark.thresholds import fit_rules, read_rules, write_rules
@@ -32,13 +31,13 @@ ALL = [(task.name, protocol) for task in list_tasks() for protocol in task.proto
 
 @pytest.mark.parametrize(("name", "protocol"), ALL)
 def test_a_perfect_judge_gets_all_and_one_upside_down_nothing(name: str, protocol: str, tmp_path: Path) -> None:
-    exam = made(name, tmp_path, protocol)
+    data = made(name, tmp_path, protocol)
     result = judged(
-        exam, [contender(), contender(lambda ties: Pixels(ties=ties, upside_down=True), "baseline")], tmp_path / "run"
+        data, [entry(), entry(lambda ties: Pixels(ties=ties, upside_down=True), "baseline")], tmp_path / "run"
     )
     right, wrong = result["rows"]
     assert right["coverage"] == wrong["coverage"] == 1.0
-    assert {each["metric"] for each in right["numbers"]} == set(exam.task.metrics)
+    assert {each["metric"] for each in right["numbers"]} == set(data.task.metrics)
     for each in right["numbers"]:
         assert each["value"] == 1.0, each["name"]
         assert each["judged"] == each["n"] > 0
@@ -51,7 +50,7 @@ def test_a_perfect_judge_gets_all_and_one_upside_down_nothing(name: str, protoco
         elif each["metric"] == "exact" and "both bad" not in each["labels"]:  # a tie is a tie upside down too
             ties = [
                 q.id
-                for q in exam.questions
+                for q in data.questions
                 if q.part == each["part"] and q.truth in (TIE, "both bad") and each["dimension"] in ("", q.dimension)
             ]
             assert each["value"] == pytest.approx(len(ties) / each["n"])
@@ -59,12 +58,12 @@ def test_a_perfect_judge_gets_all_and_one_upside_down_nothing(name: str, protoco
 
 @pytest.mark.parametrize("name", [name for name, protocol in ALL if protocol == "both-orders"])
 def test_whoever_always_prefers_the_first_gets_chance_when_both_orders_are_asked(name: str, tmp_path: Path) -> None:
-    exam = made(name, tmp_path, "both-orders")
-    [row] = judged(exam, [contender(lambda ties: BaselineJudge("always-a", ties))], tmp_path / "run")["rows"]
+    data = made(name, tmp_path, "both-orders")
+    [row] = judged(data, [entry(lambda ties: BaselineJudge("always-a", ties))], tmp_path / "run")["rows"]
     assert row["both_orders"]["consistency"] == 0.0
-    preferred = [each for each in exam.questions if each.truth in ("A", "B")]
-    for part in exam.parts:
-        n = sum(each.part == part.name for each in exam.questions)
+    preferred = [each for each in data.questions if each.truth in ("A", "B")]
+    for part in data.parts:
+        n = sum(each.part == part.name for each in data.questions)
         half = sum(each.part == part.name for each in preferred) / 2
         mine = [each for each in row["numbers"] if each["part"] == part.name and not each["dimension"]]
         exact = [each for each in mine if each["metric"] == "exact"]
@@ -95,7 +94,7 @@ def test_random_judges_get_the_published_random_rows_within_their_intervals(tmp_
     """
     MAKERS["editreward-bench"](tmp_path / "editreward-bench", (186, 150, 148))  # type: ignore[call-arg]
     seeds = range(4)
-    who = [contender(lambda ties, seed=seed: Drawn("random", ties, seed), "baseline") for seed in seeds]  # type: ignore[misc]
+    who = [entry(lambda ties, seed=seed: Drawn("random", ties, seed), "baseline") for seed in seeds]  # type: ignore[misc]
     result = judged(made("editreward-bench", tmp_path), who, tmp_path / "run")
     for part, metric, wanted in (("K=2", "exact", 1 / 3), ("K=3", "groups", 0.1133), ("K=4", "groups", 0.0135)):
         spans = [number(result, part, metric, row)["interval"] for row in seeds]
@@ -109,7 +108,7 @@ def test_a_random_judge_gets_the_published_random_row_on_pairs(
     name: str, labels: int, published: float, tmp_path: Path
 ) -> None:
     MAKERS[name](tmp_path / name, 919)  # type: ignore[call-arg]
-    exam = made(name, tmp_path)
+    data = made(name, tmp_path)
 
     class AnyLabel(BaselineJudge):
         """Draws one of all labels; both bad as a tie of low scores."""
@@ -122,8 +121,8 @@ def test_a_random_judge_gets_the_published_random_row_on_pairs(
             scores = {label: replace(score, reward=reward) for label, score in judgment.scores.items()}
             return replace(judgment, example_id=example.id, preference=preference, ties_offered=True, scores=scores)
 
-    result = judged(exam, [contender(lambda ties: AnyLabel("random", ties))], tmp_path / "run")
-    part = exam.parts[0]
+    result = judged(data, [entry(lambda ties: AnyLabel("random", ties))], tmp_path / "run")
+    part = data.parts[0]
     low, high = number(result, part.name, "exact", labels=list(part.labels))["interval"]
     assert low <= published / 100 <= high
 
@@ -132,13 +131,13 @@ def test_a_judge_that_fails_on_a_tenth_has_coverage_of_nine_tenths_and_no_group_
     tmp_path: Path,
 ) -> None:
     MAKERS["editreward-bench"](tmp_path / "editreward-bench", (20, 10, 5))  # type: ignore[call-arg]
-    exam = made("editreward-bench", tmp_path)
-    failing = list(exam.items)[::10]
-    result = judged(exam, [contender(lambda ties: Pixels(ties=ties, fails=failing))], tmp_path / "run")
+    data = made("editreward-bench", tmp_path)
+    failing = list(data.items)[::10]
+    result = judged(data, [entry(lambda ties: Pixels(ties=ties, fails=failing))], tmp_path / "run")
     [row] = result["rows"]
-    assert (len(exam.items), row["items"], row["coverage"]) == (80, 80, 0.9)
+    assert (len(data.items), row["items"], row["coverage"]) == (80, 80, 0.9)
     assert row["failures"] == {"timeout": 8}
-    torn = {question.group for question in exam.questions if question.asks[0][0] in failing and question.group}
+    torn = {question.group for question in data.questions if question.asks[0][0] in failing and question.group}
     for part, n in (("K=3", 10), ("K=4", 5)):
         each = number(result, part, "groups")
         lost = sum(group.startswith(part) for group in torn)
@@ -154,35 +153,35 @@ def test_ties_are_offered_where_the_labels_have_them_and_nowhere_else(tmp_path: 
     def open_judge(ties: bool) -> Pixels:
         return opened.setdefault(ties, Pixels(ties=ties))
 
-    judged(made("editreward-bench", tmp_path), [contender(open_judge)], tmp_path / "run")
+    judged(made("editreward-bench", tmp_path), [entry(open_judge)], tmp_path / "run")
     assert {each.id[:3] for each in opened[True].seen} == {"K=2"}
     assert {each.id[:3] for each in opened[False].seen} == {"K=3", "K=4"}
 
 
 def test_a_ranking_protocol_reads_pairs_off_one_ranking(tmp_path: Path) -> None:
-    exam = made("editreward-bench", tmp_path, "ranking")
+    data = made("editreward-bench", tmp_path, "ranking")
     judge = Pixels()
-    result = judged(exam, [contender(lambda ties: judge)], tmp_path / "run")
+    result = judged(data, [entry(lambda ties: judge)], tmp_path / "run")
     assert sum(len(each.candidates) == 4 for each in judge.seen) == 5
     assert number(result, "K=4", "groups")["chance"] == pytest.approx(1 / 24)
 
 
 def test_candidates_of_many_rows_are_judged_once_where_each_is_judged_alone(tmp_path: Path) -> None:
-    exam = made("editreward-bench", tmp_path, "pointwise")
-    assert sum(name.startswith("K=4/") for name in exam.items) == 20, "four candidates a group, in six pairs"
-    assert all(len(item.example.candidates) == 1 for item in exam.items.values())
+    data = made("editreward-bench", tmp_path, "pointwise")
+    assert sum(name.startswith("K=4/") for name in data.items) == 20, "four candidates a group, in six pairs"
+    assert all(len(item.example.candidates) == 1 for item in data.items.values())
 
 
 def test_a_run_that_was_cut_short_goes_on_and_comes_to_the_same(tmp_path: Path) -> None:
-    exam = made("editreward-bench", tmp_path)
-    whole = judged(exam, [contender()], tmp_path / "whole")
+    data = made("editreward-bench", tmp_path)
+    whole = judged(data, [entry()], tmp_path / "whole")
     judge = Pixels(ties=True)
-    judged(exam, [contender()], tmp_path / "cut")
+    judged(data, [entry()], tmp_path / "cut")
     file = tmp_path / "cut" / RESULTS
     lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
     file.write_text("".join(lines[:30]) + lines[30][:40], encoding="utf-8")  # as a kill leaves it: a torn line
-    again = judged(exam, [contender(lambda ties: judge)], tmp_path / "cut")
-    assert len(judge.seen) == len(exam.items) - 30
+    again = judged(data, [entry(lambda ties: judge)], tmp_path / "cut")
+    assert len(judge.seen) == len(data.items) - 30
     assert comparable(again) == comparable(whole)
 
 
@@ -194,53 +193,49 @@ def comparable(result: Any) -> Any:
 
 
 def test_others_are_added_to_a_run_without_judging_again(tmp_path: Path) -> None:
-    exam = made("vcreward-bench", tmp_path)
-    judged(exam, [contender()], tmp_path / "run")
+    data = made("vcreward-bench", tmp_path)
+    judged(data, [entry()], tmp_path / "run")
     judge = Pixels(ties=True)
     two = judged(
-        exam,
-        [contender(lambda ties: judge), contender(lambda ties: BaselineJudge("random", ties), "baseline")],
+        data,
+        [entry(lambda ties: judge), entry(lambda ties: BaselineJudge("random", ties), "baseline")],
         tmp_path / "run",
     )
     assert not judge.seen
     assert [row["name"] for row in two["rows"]] == ["pixels", "random (baseline)"]
-    three = judged(
-        exam, [contender(), contender(lambda ties: BaselineJudge("always-a", ties), "baseline")], tmp_path / "run"
-    )
+    three = judged(data, [entry(), entry(lambda ties: BaselineJudge("always-a", ties), "baseline")], tmp_path / "run")
     assert [row["name"] for row in three["rows"]] == ["pixels", "always-a (baseline)", "random (baseline)"]
 
 
 def test_a_run_folder_of_something_else_is_refused(tmp_path: Path) -> None:
-    judged(made("vcreward-bench", tmp_path), [contender()], tmp_path / "run")
+    judged(made("vcreward-bench", tmp_path), [entry()], tmp_path / "run")
     with pytest.raises(RunError, match=r"differs in: .*judge_name"):
-        judged(
-            made("vcreward-bench", tmp_path), [contender(lambda ties: BaselineJudge("random", ties))], tmp_path / "run"
-        )
+        judged(made("vcreward-bench", tmp_path), [entry(lambda ties: BaselineJudge("random", ties))], tmp_path / "run")
     with pytest.raises(RunError, match="task_digest"):
-        judged(made("mmrb2-editing", tmp_path), [contender()], tmp_path / "run")
+        judged(made("mmrb2-editing", tmp_path), [entry()], tmp_path / "run")
 
 
 def test_what_failed_is_judged_again_only_when_asked(tmp_path: Path) -> None:
-    exam = made("vcreward-bench", tmp_path)
-    failing = list(exam.items)[:3]
-    judged(exam, [contender(lambda ties: Pixels(ties=ties, fails=failing))], tmp_path / "run")
+    data = made("vcreward-bench", tmp_path)
+    failing = list(data.items)[:3]
+    judged(data, [entry(lambda ties: Pixels(ties=ties, fails=failing))], tmp_path / "run")
     well = Pixels()
     well.name = "pixels failing"  # the same judge, whose server is back
     for retry, asked, coverage in ((False, 0, 17 / 20), (True, 3, 1.0)):
-        with RunFolder(tmp_path / "run", manifest(exam, contender(lambda ties: well))) as run:
-            judge_benchmark(run, exam, [contender(lambda ties: well)], concurrency=lambda judge: 1, retry=retry)
+        with RunFolder(tmp_path / "run", manifest(data, entry(lambda ties: well))) as run:
+            judge_benchmark(run, data, [entry(lambda ties: well)], concurrency=lambda judge: 1, retry=retry)
         assert len(well.seen) == asked
         assert read_result(tmp_path / "run")["rows"][0]["coverage"] == coverage
 
 
 def test_the_cost_is_counted_before_anything_is_spent(tmp_path: Path) -> None:
-    exam = made("editreward-bench", tmp_path)
+    data = made("editreward-bench", tmp_path)
     model = SubAgent(ScriptedModel([]), SubAgentSettings(both_orders=True, samples=2))
-    who = contender(lambda ties: replace(model, settings=replace(model.settings, ties=ties)))
-    cost = estimate(exam, [who, contender()], {})
+    who = entry(lambda ties: replace(model, settings=replace(model.settings, ties=ties)))
+    cost = estimate(data, [who, entry()], {})
     assert (cost.judgments, cost.known, cost.requests) == (2 * 68, 0, 68 * 2 * 2)
-    known = {line_id(who.key, name): {} for name in list(exam.items)[:8]}
-    assert estimate(exam, [who], known).requests == 60 * 2 * 2
+    known = {line_id(who.key, name): {} for name in list(data.items)[:8]}
+    assert estimate(data, [who], known).requests == 60 * 2 * 2
     ranking = made("editreward-bench", tmp_path, "ranking")
     assert estimate(ranking, [who], {}).requests == (20 * 1 + 6 * 3 + 5 * 6) * 2 * 2
 
@@ -254,10 +249,10 @@ def test_the_same_judge_without_a_library_stands_beside_it(tmp_path: Path) -> No
                 return unjudged(example, self, library, Failure("nothing_to_measure", "No Library."))
             return await super().judge(example, library)
 
-    exam = made("vcreward-bench", tmp_path)
+    data = made("vcreward-bench", tmp_path)
     library = open_library("builtin")
-    who = contender(lambda ties: Reader(), library=library, name="builtin")
-    result = judged(exam, [who, contender(lambda ties: Reader(), "empty")], tmp_path / "run")
+    who = entry(lambda ties: Reader(), library=library, name="builtin")
+    result = judged(data, [who, entry(lambda ties: Reader(), "empty")], tmp_path / "run")
     with_it, without = result["rows"]
     assert (with_it["coverage"], without["coverage"]) == (1.0, 0.0)
     assert with_it["library_id"] == library.id and without["library_id"] == EMPTY.id
@@ -267,7 +262,7 @@ def test_the_same_judge_without_a_library_stands_beside_it(tmp_path: Path) -> No
 
 
 def test_human_scores_are_correlated_per_editor_and_people_stand_beside(tmp_path: Path) -> None:
-    result = judged(made("imagenhub", tmp_path), [contender()], tmp_path / "run")
+    result = judged(made("imagenhub", tmp_path), [entry()], tmp_path / "run")
     [each] = result["rows"][0]["numbers"]
     assert set(each["detail"]["editors"]) == {"Alpha", "Beta", "Gamma"}
     assert each["n"] == 27 and result["references"]["rater 1 against the others"] == 1.0
@@ -284,7 +279,7 @@ def test_a_dimension_is_compared_with_the_score_that_speaks_to_it(tmp_path: Path
             }
             return replace(judgment, scores=turned)
 
-    result = judged(made("editscore-bench", tmp_path), [contender(lambda ties: Backwards())], tmp_path / "run")
+    result = judged(made("editscore-bench", tmp_path), [entry(lambda ties: Backwards())], tmp_path / "run")
     assert number(result, "all", "macro", dimension="prompt_following")["value"] == 0.0
     assert number(result, "all", "macro", dimension="overall")["value"] == 1.0
 
@@ -317,13 +312,13 @@ def opened(tmp_path: Path, source: Path) -> BenchmarkData:
 
 
 def test_thresholds_are_fitted_on_other_data_and_stand_beside(tmp_path: Path) -> None:
-    exam = opened(tmp_path, development(tmp_path, 0, 20))
+    data = opened(tmp_path, development(tmp_path, 0, 20))
     other = opened(tmp_path, development(tmp_path, 50, 30))
-    who = [contender()]
-    plain = judged(exam, who, tmp_path / "run")
+    who = [entry()]
+    plain = judged(data, who, tmp_path / "run")
     assert number(plain, "K=2", "exact")["value"] == 0.5, "its own ties are only what is exactly level"
     judged(other, who, tmp_path / "run" / "development")
-    rules, notes = fit_rules(exam, other, who, read_judgments(tmp_path / "run" / "development"))
+    rules, notes = fit_rules(data, other, who, read_judgments(tmp_path / "run" / "development"))
     write_rules(tmp_path / "run", rules, notes)
     assert read_rules(tmp_path / "run") == (rules, notes)
     result = read_result(tmp_path / "run")
@@ -340,29 +335,29 @@ def test_thresholds_are_fitted_on_other_data_and_stand_beside(tmp_path: Path) ->
 
 
 def test_development_pairs_of_the_same_source_image_are_left_out(tmp_path: Path) -> None:
-    exam = opened(tmp_path, development(tmp_path, 0, 20))
+    data = opened(tmp_path, development(tmp_path, 0, 20))
     same = opened(tmp_path, development(tmp_path, 0, 40))
-    judged(same, [contender()], tmp_path / "dev")
-    rules, notes = fit_rules(exam, same, [contender()], read_judgments(tmp_path / "dev"))
+    judged(same, [entry()], tmp_path / "dev")
+    rules, notes = fit_rules(data, same, [entry()], read_judgments(tmp_path / "dev"))
     [rule] = [rule for parts in rules.values() for rule in parts.values()]
     assert rule.n == 20
     assert any("left out" in note for note in notes)
 
 
 def test_a_broken_file_of_thresholds_is_named(tmp_path: Path) -> None:
-    judged(made("vcreward-bench", tmp_path), [contender()], tmp_path / "run")
+    judged(made("vcreward-bench", tmp_path), [entry()], tmp_path / "run")
     (tmp_path / "run" / "rules.json").write_text('{"rules": 3}', encoding="utf-8")
     with pytest.raises(DataError, match=r"rules\.json"):
         read_result(tmp_path / "run")
 
 
 def test_a_line_of_a_judgment_holds_what_reports_and_comparisons_need(tmp_path: Path) -> None:
-    exam = made("vcreward-bench", tmp_path)
-    judged(exam, [contender()], tmp_path / "run")
+    data = made("vcreward-bench", tmp_path)
+    judged(data, [entry()], tmp_path / "run")
     line = next(iter(read_known(tmp_path / "run").values()))
     said = {"preference", "margin", "confidence", "scores", "ranking", "failure", "position_consistent"}
     assert line.keys() >= {"contender", "item", *said}
-    assert {each["item"] for each in read_known(tmp_path / "run").values()} == set(exam.items)
+    assert {each["item"] for each in read_known(tmp_path / "run").values()} == set(data.items)
     assert read_json(tmp_path / "run" / "contenders.json")[0]["library"] == "no Library"
     append_jsonl(tmp_path / "run" / RESULTS, {"id": "stray"})
     assert read_result(tmp_path / "run")["rows"][0]["coverage"] == 1.0
@@ -375,8 +370,8 @@ def test_an_image_that_is_missing_is_a_failure_of_its_pair_alone(tmp_path: Path)
     row = json.loads(lines[0])
     row["edited_images"][0] = "images/gone.png"
     table.write_text("\n".join([json.dumps(row), *lines[1:]]) + "\n", encoding="utf-8")
-    exam = open_benchmark(open_task("vcreward-bench"), settings(tmp_path), source=place)
-    assert [(each.code, each.n) for each in exam.problems if each.part == "all"] == [("missing image", 1)]
-    result = judged(exam, [contender(lambda ties: BaselineJudge("closer", ties))], tmp_path / "run")
+    data = open_benchmark(open_task("vcreward-bench"), settings(tmp_path), source=place)
+    assert [(each.code, each.n) for each in data.problems if each.part == "all"] == [("missing image", 1)]
+    result = judged(data, [entry(lambda ties: BaselineJudge("closer", ties))], tmp_path / "run")
     assert result["rows"][0]["failures"] == {"image": 1}
     assert number(result, "all", "exact")["judged"] == 19

@@ -4,7 +4,6 @@ from dataclasses import replace
 import pytest
 
 from rewardharness.benchmark.comparison import ComparedExample, ComparedRun, compare
-from rewardharness.benchmark.metrics import UNDECIDED, LabeledAnswer
 from rewardharness.errors import InputError
 
 
@@ -102,13 +101,3 @@ def test_an_example_twice_is_refused() -> None:
     twice = ComparedRun("twice", "t", "exact", "pairs", (ComparedExample("a", "A", 1), ComparedExample("a", "A", 0)))
     with pytest.raises(InputError, match="twice contains duplicate examples"):
         compare(twice, twice)
-
-
-def test_outcomes_of_answers_and_the_id_of_the_data() -> None:
-    assert ComparedExample.of(LabeledAnswer("x", "A", "A", cluster="s")) == ComparedExample("x", "A", 1.0, "s")
-    assert ComparedExample.of(LabeledAnswer("x", "A", UNDECIDED)).credit == 0.5
-    assert ComparedExample.of(LabeledAnswer("x", "A", UNDECIDED), "strict").credit == 0.0
-    assert ComparedExample.of(LabeledAnswer("x", "A", None)).credit is None
-    one = run("one", {"a": 1, "b": 0})
-    assert one.data_id == run("other", {"b": None, "a": 0}).data_id
-    assert one.data_id != run("other", {"b": None, "c": 0}).data_id

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from rewardharness.benchmark.conventions import BothOrderAnswers, both_orders, editscore
 from rewardharness.benchmark.metrics import UNDECIDED, ScoredPair
 from rewardharness.errors import InputError
-from rewardharness.schema import TIE, Accuracy, Failure, Judgment
+from rewardharness.schema import TIE, Accuracy
 
 SWAP = {"A": "B", "B": "A"}
 
@@ -58,17 +58,3 @@ def test_swapping_the_letters_or_the_orders_changes_nothing(rows: list[tuple[str
     found = both_orders(BothOrderAnswers(str(i), *row) for i, row in enumerate(rows))
     assert found == both_orders(BothOrderAnswers(str(i), *(SWAP[x] for x in row)) for i, row in enumerate(rows))
     assert found == both_orders(BothOrderAnswers(str(i), row[0], row[2], row[1]) for i, row in enumerate(rows))
-
-
-def test_two_showings_are_read_off_one_judgment() -> None:
-    def showings(preference: str | None, consistent: bool | None) -> BothOrderAnswers:
-        failure = None if preference else Failure("timeout", "late")
-        judged = Judgment("x", "j", "p", "l", preference=preference, position_consistent=consistent, failure=failure)
-        return BothOrderAnswers.of("x", "B", judged, "source")
-
-    assert both_orders([showings("B", True)]).judgments == Accuracy(2, 2, 2)
-    for preference in ("A", "B"):  # the orders disagreed: whatever was made of it, one of the two is right
-        assert both_orders([showings(preference, False)]).judgments == Accuracy(2, 2, 1)
-    assert both_orders([showings(None, None)]).judgments == Accuracy(2, 0, 0)
-    with pytest.raises(InputError, match="one order only"):
-        showings("A", None)

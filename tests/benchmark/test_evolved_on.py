@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench_parts import contender, made, settings
+from bench_parts import entry, made, settings
 from PIL import Image
 
+from rewardharness.benchmark.facts import make_facts
 from rewardharness.benchmark.figures import cautions
 from rewardharness.benchmark.items import BenchmarkData
 from rewardharness.benchmark.loading import open_benchmark
-from rewardharness.benchmark.report import make_facts, markdown, read_result, write_report
-from rewardharness.benchmark.report_page import report_page
+from rewardharness.benchmark.report import markdown, read_result, report_page, write_report
 from rewardharness.benchmark.run import ENTRIES_FILE, BenchmarkEntry, judge_benchmark, manifest
 from rewardharness.benchmark.task import open_task
 from rewardharness.data.opening import open_data
@@ -40,7 +40,7 @@ def drawn(folder: Path, shade: int = 0) -> Path:
     return folder
 
 
-def exam_of(data: Path) -> BenchmarkData:
+def opened_data(data: Path) -> BenchmarkData:
     return open_benchmark(open_task(str(data)), settings(data.parent))
 
 
@@ -54,26 +54,28 @@ def evolved(*digests: Any) -> Library:
 def table(library: Library) -> list[BenchmarkEntry]:
     """The judge, the same without a Library, and a judge that reads none."""
     return [
-        contender(library=library, name="mine"),
-        contender(role="empty"),
-        contender(lambda ties: BaselineJudge("random", ties), "baseline"),
+        entry(library=library, name="mine"),
+        entry(role="empty"),
+        entry(lambda ties: BaselineJudge("random", ties), "baseline"),
     ]
 
 
-def judged(exam: BenchmarkData, library: Library, run: Path) -> Json:
+def judged(opened_task: BenchmarkData, library: Library, run: Path) -> Json:
     who = table(library)
-    with RunFolder(run, manifest(exam, who[0])) as folder:
-        judge_benchmark(folder, exam, who, concurrency=lambda judge: 4)
+    with RunFolder(run, manifest(opened_task, who[0])) as folder:
+        judge_benchmark(folder, opened_task, who, concurrency=lambda judge: 4)
     return read_result(run)
 
 
 def test_a_library_that_was_evolved_on_the_data_is_named_wherever_its_numbers_are(tmp_path: Path) -> None:
     data = drawn(tmp_path / "data")
     digest = open_data(str(data), settings(tmp_path)).digest
-    exam, library = exam_of(data), evolved("0" * 64, digest)
-    result = judged(exam, library, tmp_path / "run")
+    opened_task, library = opened_data(data), evolved("0" * 64, digest)
+    result = judged(opened_task, library, tmp_path / "run")
     assert [row.get("evolved_on") for row in result["rows"]] == [True, None, None]
-    assert result["dataset_digest"] == exam.dataset == digest and cautions(result["rows"]) == [f"{CAUTION} data."]
+    assert result["dataset_digest"] == opened_task.dataset == digest and cautions(result["rows"]) == [
+        f"{CAUTION} data."
+    ]
     written = write_report(tmp_path / "run", result)
     assert json.loads(written[0].read_text("utf-8"))["rows"][0]["evolved_on"] is True
     for text in (markdown(result), report_page(result)):
@@ -86,7 +88,7 @@ def test_a_library_that_was_evolved_on_the_data_is_named_wherever_its_numbers_ar
 
 @pytest.mark.parametrize("lines", [(), ("f" * 64,), ("", 7, None, ["0" * 64], {"a": 1}, "x" * 64, "0" * 65)])
 def test_of_other_data_and_of_what_is_no_digest_nothing_is_said(tmp_path: Path, lines: tuple[Any, ...]) -> None:
-    result = judged(exam_of(drawn(tmp_path / "data")), evolved(*lines), tmp_path / "run")
+    result = judged(opened_data(drawn(tmp_path / "data")), evolved(*lines), tmp_path / "run")
     assert not any("evolved_on" in row for row in result["rows"]) and cautions(result["rows"]) == []
     assert "was evolved on" not in markdown(result) + report_page(result)
     assert not any(each.evolved_on for each in make_facts(result, evolved()))
@@ -95,28 +97,32 @@ def test_of_other_data_and_of_what_is_no_digest_nothing_is_said(tmp_path: Path, 
 def test_another_dataset_gives_no_caution(tmp_path: Path) -> None:
     one, other = drawn(tmp_path / "one"), drawn(tmp_path / "other", shade=1)
     library = evolved(open_data(str(one), settings(tmp_path)).digest)
-    assert cautions(judged(exam_of(one), library, tmp_path / "run")["rows"])
-    assert not cautions(judged(exam_of(other), library, tmp_path / "run2")["rows"])
+    assert cautions(judged(opened_data(one), library, tmp_path / "run")["rows"])
+    assert not cautions(judged(opened_data(other), library, tmp_path / "run2")["rows"])
 
 
 def test_the_rows_of_a_task_have_no_such_digest_and_nothing_empty_is_one(tmp_path: Path) -> None:
-    exam = made("editreward-bench", tmp_path)
-    assert exam.dataset == "" and "dataset_digest" not in exam.to_json()
-    assert not cautions(judged(exam, evolved(""), tmp_path / "run")["rows"])
+    opened_task = made("editreward-bench", tmp_path)
+    assert opened_task.dataset == "" and "dataset_digest" not in opened_task.to_json()
+    assert not cautions(judged(opened_task, evolved(""), tmp_path / "run")["rows"])
 
 
 def test_what_a_run_is_about_does_not_hang_on_it(tmp_path: Path) -> None:
     """Where a run was begun before, the same command goes on with it; then it is said."""
-    exam = exam_of(drawn(tmp_path / "data"))
-    plain, known = table(evolved()), table(evolved(exam.dataset))
-    assert manifest(exam, plain[0]) == manifest(exam, known[0]) == manifest(replace(exam, dataset=""), plain[0])
+    opened_task = opened_data(drawn(tmp_path / "data"))
+    plain, known = table(evolved()), table(evolved(opened_task.dataset))
+    assert (
+        manifest(opened_task, plain[0])
+        == manifest(opened_task, known[0])
+        == manifest(replace(opened_task, dataset=""), plain[0])
+    )
     assert [each.key for each in plain] == [each.key for each in known]
-    old = judged(replace(exam, dataset=""), evolved(exam.dataset), tmp_path / "run")
+    old = judged(replace(opened_task, dataset=""), evolved(opened_task.dataset), tmp_path / "run")
     assert "dataset_digest" not in old and not cautions(old["rows"]), "as older versions left it"
     assert not cautions(read_result(tmp_path / "run")["rows"])
-    assert cautions(judged(exam, evolved(exam.dataset), tmp_path / "run")["rows"])
+    assert cautions(judged(opened_task, evolved(opened_task.dataset), tmp_path / "run")["rows"])
     before = (tmp_path / "run" / ENTRIES_FILE).read_text("utf-8")
-    assert cautions(judged(exam, evolved(), tmp_path / "run")["rows"]), "the same entries without their lineage"
+    assert cautions(judged(opened_task, evolved(), tmp_path / "run")["rows"]), "the same entries without their lineage"
     assert (tmp_path / "run" / ENTRIES_FILE).read_text("utf-8") == before
 
 

@@ -51,27 +51,27 @@ def test_rows_are_read_with_their_setting_and_as_they_were_printed() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "problem"),
     [
-        ("sources:", "sorces:", "the key `sorces` is not known"),
-        ("title: A paper", "titel: A paper", "the key `titel` is not known"),
-        ("{title: A paper, url: https://arxiv.org/abs/0000.00000}", "{title: A paper}", "the key `url` is missing"),
-        ("    scale: 100\n", "", "the key `scale` is missing"),
-        ("scale: 100", "scale: 10", "the scale 10 is not known"),
-        ("source: paper", "source: other", "the source 'other'"),
-        ("orders: 1", "order: 1", "the key `order` is not known"),
-        ("orders: 1", "orders: 3", "the number of orders 3 is not known"),
-        ("n: 186", "n: many", "`n` is not of type int"),
-        ("inferred: true", "inferred: maybe", "`inferred` is not of type bool"),
-        ("metric: exact", "metric: best", "the metric 'best' is not known"),
-        ("protocol: pairs", "protocol: chat", "the protocol 'chat' is not known"),
-        ("labels: [A, B, tie]", "labels: [A, B, draw]", "the label 'draw' is not known"),
-        ("labels: [A, B, tie]", "labels: [A, B, 3]", "a list of texts is expected"),
-        ("one: {k2: 45.69", "one: {k5: 45.69", "the key `k5` is not known"),
-        ("one: {k2: 45.69", "one: {k2: about 45", "'about 45' is not a number"),
-        ("one: {k2: 45.69", "one: {k2: true", "True is not a number"),
-        ("one: {k2: 45.69", "one: {k2: 145.69", "145.69 is no share and no correlation"),
-        ("value: 50.0", "valu: 50.0", "the key `valu` is not known"),
-        ("value: 50.0, n: 148", "n: 148", "the key `value` is missing"),
-        ("one: {k2", "one: [k2]\n      two: {k2", "a mapping is expected"),
+        ("sources:", "sorces:", "missing required field `sources`"),
+        ("title: A paper", "titel: A paper", "missing required field `title`"),
+        ("{title: A paper, url: https://arxiv.org/abs/0000.00000}", "{title: A paper}", "missing required field `url`"),
+        ("    scale: 100\n", "", "missing required field `scale`"),
+        ("scale: 100", "scale: 10", "tables[0].scale: invalid enum value 10"),
+        ("source: paper", "source: other", "unknown source 'other'"),
+        ("orders: 1", "order: 1", "unknown key tables[0].columns.k2.order"),
+        ("orders: 1", "orders: 3", "orders: invalid enum value 3"),
+        ("n: 186", "n: many", "n: expected `int | null`, got `str`"),
+        ("inferred: true", "inferred: maybe", "inferred: expected `bool`, got `str`"),
+        ("metric: exact", "metric: best", "unknown metric 'best'"),
+        ("protocol: pairs", "protocol: chat", "unknown protocol 'chat'"),
+        ("labels: [A, B, tie]", "labels: [A, B, draw]", "unknown label 'draw'"),
+        ("labels: [A, B, tie]", "labels: [A, B, 3]", "labels[2]: expected `str`, got `int`"),
+        ("one: {k2: 45.69", "one: {k5: 45.69", "unknown column k5"),
+        ("one: {k2: 45.69", "one: {k2: about 45", "expected `float | object`, got `str`"),
+        ("one: {k2: 45.69", "one: {k2: true", "expected `float | object`, got `bool`"),
+        ("one: {k2: 45.69", "one: {k2: 145.69", "145.69 is neither a share nor a correlation"),
+        ("value: 50.0", "valu: 50.0", "missing required field `value`"),
+        ("value: 50.0, n: 148", "n: 148", "missing required field `value`"),
+        ("one: {k2", "one: [k2]\n      two: {k2", "expected `object`, got `array`"),
         ("      other:", "      one:", "The key `one` occurs twice"),
         ("tables:", "tables: &x", "anchor"),
     ],
@@ -84,7 +84,7 @@ def test_whatever_is_not_understood_is_an_error_that_names_it(old: str, new: str
 
 def test_a_judge_twice_in_one_column_is_refused() -> None:
     table = TEXT[TEXT.index("  - name") :]
-    with pytest.raises(DataError, match="T: one stands twice in one column"):
+    with pytest.raises(DataError, match="T: one occurs twice in one column"):
         parse_published(TEXT + table, "f")
 
 
@@ -96,7 +96,7 @@ def test_a_row_is_marked_with_what_sets_it_apart() -> None:
     rows = parse_published(TEXT, "f")
     assert marks(RUN, rows) == {
         "one": f"{SAME} (not known: revision of the data)",
-        "other": "n: 148 (worked out), not 186 (not known: revision of the data)",
+        "other": "n: 148 (derived), not 186 (not known: revision of the data)",
     }
     other = Setting("some", "K=2", "tuned", "pointwise", labels=("A", "B"), n=186)
     assert marks(other, rows)["one"].startswith(

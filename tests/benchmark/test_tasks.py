@@ -51,27 +51,27 @@ def test_a_task_file_is_read_whole() -> None:
 @pytest.mark.parametrize(
     "change, said",
     [
-        (lambda text: text + "colour: red\n", "unknown key `colour`"),
-        (lambda text: text.replace("vote, values", "vote, valuse"), "unknown key `valuse`"),
-        (lambda text: text.replace("  - name: all", "  - name: all\n    lables: [A]"), "unknown key `lables`"),
+        (lambda text: text + "colour: red\n", "unknown key colour"),
+        (lambda text: text.replace("vote, values", "vote, valuse"), "unknown key label.valuse"),
+        (lambda text: text.replace("  - name: all", "  - name: all\n    lables: [A]"), "unknown key parts[0].lables"),
         (lambda text: text.replace("title: Mine\n", ""), "missing"),
-        (lambda text: text.replace("name: my-task", "name: My Task"), "small letters"),
+        (lambda text: text.replace("name: my-task", "name: My Task"), "lowercase letters"),
         (lambda text: text.replace("left: A", "left: C or D"), "is none of"),
-        (lambda text: text.replace("rule: values", "rule: guess"), "unknown rule"),
+        (lambda text: text.replace("rule: values", "rule: guess"), "label.rule: invalid enum value 'guess'"),
         (lambda text: text.replace(", values: {left: A, right: B}", ""), "needs `column` and `values`"),
         (lambda text: text.replace("rule: values", "rule: scores"), "needs two `columns`"),
         (lambda text: text + "protocols: [pears]\n", "unknown protocol"),
         (lambda text: text + "metrics: [luck]\n", "unknown metric"),
-        (lambda text: text + "metrics: [spearman]\n", "human scores go with"),
+        (lambda text: text + "metrics: [spearman]\n", "human scores require"),
         (
             lambda text: text.replace("hub: someone/some-data, revision: 0123456789012345678901234567890123456789", ""),
             "",
         ),
         (lambda text: text.replace("  - name: all", "  - name: all\n    candidates: 3"), "need `group`"),
-        (lambda text: text.replace("title: Mine", "title: [Mine]"), "a text is expected"),
-        (lambda text: text + "notes: 3\n", "list of texts"),
-        (lambda text: text + "shuffle:\n", "is empty"),
-        (lambda text: text + "digest: abc\n", "unknown key `digest`"),
+        (lambda text: text.replace("title: Mine", "title: [Mine]"), "title: expected `str`, got `array`"),
+        (lambda text: text + "notes: 3\n", "notes: expected `array`, got `int`"),
+        (lambda text: text + "shuffle:\n", "shuffle: expected `bool`, got `null`"),
+        (lambda text: text + "digest: abc\n", "unknown key digest"),
         (lambda text: "- a list", "not a mapping"),
         (lambda text: text + "x: &a 1\n", "anchor"),
     ],
@@ -140,8 +140,8 @@ def test_tasks_are_opened_by_name_by_file_and_by_folder(tmp_path: Path) -> None:
 def test_a_task_file_may_name_a_folder_beside_it(tmp_path: Path) -> None:
     folder = pairs_folder(tmp_path / "data")
     (tmp_path / "mine.yaml").write_text("name: mine\ntitle: T\ndata: {examples: data}\nmetrics: [exact]\n", "utf-8")
-    exam = open_benchmark(open_task(str(tmp_path / "mine.yaml")), settings(tmp_path))
-    assert exam.task.data.examples == str(folder) and len(exam.questions) == 4
+    opened_task = open_benchmark(open_task(str(tmp_path / "mine.yaml")), settings(tmp_path))
+    assert opened_task.task.data.examples == str(folder) and len(opened_task.questions) == 4
 
 
 def pairs_folder(folder: Path, **more: Any) -> Path:
@@ -168,14 +168,14 @@ def pairs_folder(folder: Path, **more: Any) -> Path:
 
 
 def test_a_folder_is_a_task_with_a_part_per_kind_of_label(tmp_path: Path) -> None:
-    exam = open_benchmark(open_task(str(pairs_folder(tmp_path / "data"))), settings(tmp_path))
-    assert {part.name: part.labels for part in exam.parts} == {
+    opened_task = open_benchmark(open_task(str(pairs_folder(tmp_path / "data"))), settings(tmp_path))
+    assert {part.name: part.labels for part in opened_task.parts} == {
         "drawn": ("A", "B"),
         "people": ("A", "B", "tie"),
         "people, best of 3": ("A", "B", "C"),
     }
-    assert {item.ties for name, item in exam.items.items() if name.startswith("people/")} == {True}
-    assert exam.revision == "a local copy"
+    assert {item.ties for name, item in opened_task.items.items() if name.startswith("people/")} == {True}
+    assert opened_task.revision == "a local copy"
 
 
 @pytest.mark.parametrize("name", sorted(MAKERS))
@@ -190,9 +190,9 @@ def test_nothing_that_gives_the_truth_away_reaches_a_judge(name: str, tmp_path: 
 
 
 def test_groups_are_put_together_from_rows_by_the_beginning_of_the_id(tmp_path: Path) -> None:
-    exam = made("editreward-bench", tmp_path)
+    opened_task = made("editreward-bench", tmp_path)
     groups: dict[str, set[tuple[str, ...]]] = {}
-    for question in exam.questions:
+    for question in opened_task.questions:
         groups.setdefault(question.group, set()).add(question.letters)
     assert groups["K=3/00002k3"] == {("A", "B"), ("A", "C"), ("B", "C")}
     assert len(groups["K=4/00004k4"]) == 6
@@ -206,8 +206,8 @@ def test_ids_without_a_mark_are_grouped_by_their_first_ten_characters(tmp_path: 
     for k in (2, 4):
         write_parquet(tmp_path / "copy" / f"{k}pair" / "a.parquet", editreward_rows(k, 1))
     write_parquet(tmp_path / "copy" / "3pair" / "a.parquet", rows)
-    exam = open_benchmark(open_task("editreward-bench"), settings(tmp_path), source=tmp_path / "copy")
-    assert {question.group for question in exam.questions if question.part == "K=3"} == {
+    opened_task = open_benchmark(open_task("editreward-bench"), settings(tmp_path), source=tmp_path / "copy")
+    assert {question.group for question in opened_task.questions if question.part == "K=3"} == {
         "K=3/group00000",
         "K=3/group00001",
     }
@@ -215,19 +215,21 @@ def test_ids_without_a_mark_are_grouped_by_their_first_ten_characters(tmp_path: 
 
 @pytest.mark.parametrize("name", ["editscore-bench", "editreward-compass"])
 def test_where_the_best_always_comes_first_places_are_changed_by_chance(name: str, tmp_path: Path) -> None:
-    exam = made(name, tmp_path, "pairs")
-    truths = [question.truth for question in exam.questions if question.truth != "tie"]
+    opened_task = made(name, tmp_path, "pairs")
+    truths = [question.truth for question in opened_task.questions if question.truth != "tie"]
     assert 0.25 < truths.count("A") / len(truths) < 0.75
-    assert [each.truth for each in exam.questions] == [each.truth for each in made(name, tmp_path, "pairs").questions]
-    first = next(question for question in exam.questions if question.truth == "B")
+    assert [each.truth for each in opened_task.questions] == [
+        each.truth for each in made(name, tmp_path, "pairs").questions
+    ]
+    first = next(question for question in opened_task.questions if question.truth == "B")
     assert first.letters == ("B", "A")
 
 
 def test_one_table_with_all_sizes_of_groups_is_a_copy_too(tmp_path: Path) -> None:
     rows = [row for k in (2, 3, 4) for row in editreward_rows(k, 2)]
     write_parquet(tmp_path / "all.parquet", rows)
-    exam = open_benchmark(open_task("editreward-bench"), settings(tmp_path), source=tmp_path / "all.parquet")
-    assert [sum(each.part == f"K={k}" for each in exam.questions) for k in (2, 3, 4)] == [2, 6, 12]
+    opened_task = open_benchmark(open_task("editreward-bench"), settings(tmp_path), source=tmp_path / "all.parquet")
+    assert [sum(each.part == f"K={k}" for each in opened_task.questions) for k in (2, 3, 4)] == [2, 6, 12]
 
 
 def broken(
@@ -237,8 +239,8 @@ def broken(
     for k in (2, 4):
         write_parquet(tmp_path / "copy" / f"{k}pair" / "a.parquet", editreward_rows(k, 1))
     write_parquet(tmp_path / "copy" / "3pair" / "a.parquet", change(editreward_rows(3, 4)))
-    exam = open_benchmark(open_task("editreward-bench"), settings(tmp_path), source=tmp_path / "copy")
-    return {each.code: (each.n, each.consequence) for each in exam.problems if each.part == "K=3"}
+    opened_task = open_benchmark(open_task("editreward-bench"), settings(tmp_path), source=tmp_path / "copy")
+    return {each.code: (each.n, each.consequence) for each in opened_task.problems if each.part == "K=3"}
 
 
 def turned(row: dict[str, Any]) -> dict[str, Any]:
@@ -313,8 +315,8 @@ def test_columns_that_are_only_counted_by_may_be_missing(tmp_path: Path) -> None
         [{"prompt": "a", "source_image": png(0), "edited_image": png(9), "score": 3}],
         lines=True,
     )
-    exam = open_benchmark(open_task("rated-edits"), settings(tmp_path), source=tmp_path / "edits.jsonl")
-    assert [each.message for each in exam.problems if each.code == "missing column"] == [
+    opened_task = open_benchmark(open_task("rated-edits"), settings(tmp_path), source=tmp_path / "edits.jsonl")
+    assert [each.message for each in opened_task.problems if each.code == "missing column"] == [
         "The data have no column edit_type, model"
     ]
 
@@ -322,13 +324,13 @@ def test_columns_that_are_only_counted_by_may_be_missing(tmp_path: Path) -> None
 def test_a_score_of_people_beyond_all_numbers_is_counted_as_no_label(tmp_path: Path) -> None:
     row = {"prompt": "a", "source_image": png(0), "edited_image": png(9), "edit_type": "add", "model": "m"}
     write_json(tmp_path / "edits.jsonl", [{**row, "score": score} for score in (3, 10**400)], lines=True)
-    exam = open_benchmark(open_task("rated-edits"), settings(tmp_path), source=tmp_path / "edits.jsonl")
-    assert [each.n for each in exam.problems if each.code == "label not understood"] == [1]
+    opened_task = open_benchmark(open_task("rated-edits"), settings(tmp_path), source=tmp_path / "edits.jsonl")
+    assert [each.n for each in opened_task.problems if each.code == "label not understood"] == [1]
 
 
 def test_a_revision_that_is_not_the_pinned_one_is_said(tmp_path: Path) -> None:
-    exam = made("editreward-bench", tmp_path)
-    said = [each.message for each in exam.problems if each.code == "revision"]
+    opened_task = made("editreward-bench", tmp_path)
+    said = [each.message for each in opened_task.problems if each.code == "revision"]
     assert len(said) == 1 and "837769c456117bcea42f72ab1d7f5125fe589eb4" in said[0]
     with pytest.raises(InputError, match="Only data on the Hub have revisions"):
         made("editreward-bench", tmp_path, revision="main")
@@ -348,14 +350,14 @@ def test_data_are_read_from_the_hub_at_the_revision_that_is_named(
         repo = hub.server.store.create("TIGER-Lab/EditReward-Bench", kind="datasets")
         repo.put({**files, "README.md": f"{CARD}---\n"})
         task = open_task("editreward-bench")
-        exam = open_benchmark(task, hub.settings(), revision="main")
-        assert exam.revision == repo.branches["main"] and len(exam.questions) == 68
-        [said] = [each.message for each in exam.problems if each.code == "revision"]
-        assert said.startswith(f"Revision {exam.revision} was read; the declaration pins 837769c")
+        opened_task = open_benchmark(task, hub.settings(), revision="main")
+        assert opened_task.revision == repo.branches["main"] and len(opened_task.questions) == 68
+        [said] = [each.message for each in opened_task.problems if each.code == "revision"]
+        assert said.startswith(f"Revision {opened_task.revision} was read; the declaration pins 837769c")
         unpinned = replace(task, data=replace(task.data, revision=""))
         [said] = [each.message for each in open_benchmark(unpinned, hub.settings()).problems if each.code == "revision"]
-        assert said.startswith(f"No revision is pinned; {exam.revision} was read")
-        pinned = replace(task, data=replace(task.data, revision=exam.revision))
+        assert said.startswith(f"No revision is pinned; {opened_task.revision} was read")
+        pinned = replace(task, data=replace(task.data, revision=opened_task.revision))
         assert not open_benchmark(pinned, hub.settings()).problems
         with pytest.raises(HubError):
             open_benchmark(task, hub.settings())
@@ -368,14 +370,14 @@ def test_data_that_nobody_serves_are_asked_for_in_words(tmp_path: Path) -> None:
 
 
 def test_a_pair_with_several_source_images_is_left_out_and_counted(tmp_path: Path) -> None:
-    exam = made("mmrb2-editing", tmp_path)
-    [odd] = [each for each in exam.problems if each.code == "not one source image"]
+    opened_task = made("mmrb2-editing", tmp_path)
+    [odd] = [each for each in opened_task.problems if each.code == "not one source image"]
     assert (odd.n, odd.ids) == (1, ("edit/emu-edit_7",))
 
 
 def test_raters_that_say_nothing_of_an_edit_leave_it_out(tmp_path: Path) -> None:
-    exam = made("imagenhub", tmp_path)
-    assert len(exam.questions) == 27 and set(exam.references.values()) == {1.0}
+    opened_task = made("imagenhub", tmp_path)
+    assert len(opened_task.questions) == 27 and set(opened_task.references.values()) == {1.0}
     tables = tmp_path / "imagenhub" / "ratings"
     for table in tables.iterdir():
         lines = table.read_text(encoding="utf-8").splitlines()
@@ -385,26 +387,26 @@ def test_raters_that_say_nothing_of_an_edit_leave_it_out(tmp_path: Path) -> None
 
 
 def test_a_sample_gives_every_stratum_its_share_and_grows(tmp_path: Path) -> None:
-    exam = made("editreward-bench", tmp_path)
-    drawn, total = sample(exam.questions, 10, seed=3)
+    opened_task = made("editreward-bench", tmp_path)
+    drawn, total = sample(opened_task.questions, 10, seed=3)
     assert total == 31
     units = {question.group or question.id for question in drawn}
     assert len(units) == 10
     assert {question.part for question in drawn} == {"K=2", "K=3", "K=4"}
     for question in drawn:
         if question.group:
-            whole = [each for each in exam.questions if each.group == question.group]
+            whole = [each for each in opened_task.questions if each.group == question.group]
             assert all(each in drawn for each in whole), "a group was torn"
-    more, _ = sample(exam.questions, 14, seed=3)
+    more, _ = sample(opened_task.questions, 14, seed=3)
     assert set(drawn) < set(more)
-    assert set(sample(exam.questions, 10, seed=4)[0]) != set(drawn)
+    assert set(sample(opened_task.questions, 10, seed=4)[0]) != set(drawn)
 
 
 def test_a_limit_judges_the_sample_alone_and_says_so(tmp_path: Path) -> None:
-    exam = made("editreward-bench", tmp_path, "both-orders", limit=5, seed=1)
-    assert exam.sampled == (5, 31, 1)
-    assert {item for each in exam.questions for item, _ in each.asks} == set(exam.items)
-    assert len({each.id.rpartition("|")[0] for each in exam.questions}) * 2 == len(exam.questions)
+    opened_task = made("editreward-bench", tmp_path, "both-orders", limit=5, seed=1)
+    assert opened_task.sampled == (5, 31, 1)
+    assert {item for each in opened_task.questions for item, _ in each.asks} == set(opened_task.items)
+    assert len({each.id.rpartition("|")[0] for each in opened_task.questions}) * 2 == len(opened_task.questions)
     with pytest.raises(InputError, match="is too small"):
         made("editreward-bench", tmp_path, limit=0)
 
@@ -415,9 +417,9 @@ def test_a_protocol_that_a_task_does_not_offer_is_refused(tmp_path: Path) -> Non
 
 
 def test_the_digest_is_of_what_was_read(tmp_path: Path) -> None:
-    exam = made("vcreward-bench", tmp_path)
+    opened_task = made("vcreward-bench", tmp_path)
     table = tmp_path / "vcreward-bench" / "metadata.jsonl"
     table.write_text(table.read_text("utf-8").replace("Image A", "Image B", 1), encoding="utf-8")
     other = made("vcreward-bench", tmp_path)
-    assert exam.digest != other.digest
-    assert replace(exam, questions=()).digest == exam.digest
+    assert opened_task.digest != other.digest
+    assert replace(opened_task, questions=()).digest == opened_task.digest

@@ -123,7 +123,7 @@ def test_a_given_threshold_of_zero_is_plain_comparison() -> None:
     pairs = random_pairs(random.Random(4), "t", 50, THREE_WAY)
     rule = TieRule.fixed(0.0, **WHO)
     assert with_ties(pairs, rule, **WHO).accuracy == pair_accuracy([p.answer() for p in pairs], "exact").accuracy
-    assert rule.treatment == "ties within 0 (given)"
+    assert rule.treatment == "ties within 0 (fixed)"
 
 
 def test_hindsight_is_never_below_an_honest_threshold_and_is_named() -> None:

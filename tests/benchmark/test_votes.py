@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rewardharness.benchmark.comparison import ComparedExample, ComparedRun, compare
-from rewardharness.benchmark.metrics import of_all
+from rewardharness.benchmark.metrics import agreement, of_all
 from rewardharness.benchmark.task import BOTH_BAD
 from rewardharness.benchmark.votes import (
     CONTRADICTORY,
@@ -154,7 +154,7 @@ def test_an_empty_file_is_named_and_the_others_are_counted(tmp_path: Path, capsy
     assert main(["benchmark", "votes", str(tmp_path)]) == 3
     shown = capsys.readouterr()
     assert "judge.jsonl" in shown.out and "1 of 2 files counted." in shown.out
-    assert "empty.jsonl holds no replies" in shown.err
+    assert "empty.jsonl has no replies" in shown.err
     assert main(["benchmark", "votes", str(tmp_path), "--json"]) == 3
     found = json.loads(capsys.readouterr().out)
     assert len(found["files"]) == 1 and found["empty"] == [str(tmp_path / "empty.jsonl")]
@@ -236,7 +236,10 @@ def test_two_judges_are_compared_on_the_same_votes(real_data: Path) -> None:
             "genai-bench",
             "exact",
             "pairs",
-            tuple(ComparedExample.of(answer) for answer in each.published.answers),
+            tuple(
+                ComparedExample(answer.id, answer.truth, None if answer.choice is None else agreement(answer))
+                for answer in each.published.answers
+            ),
         )
         for each in score_votes(folder / "qwenVL.pairwise.jsonl", folder / "gpt4o.pairwise.jsonl")
     )

@@ -32,6 +32,15 @@ def test_a_folder_holds_the_copies_of_the_last_run_alone(tmp_path: Path, images:
     assert held(folder) == {}
 
 
+def test_a_folder_of_an_earlier_version_is_continued(tmp_path: Path, images: dict[str, Path]) -> None:
+    folder = tmp_path / "best"
+    copy_best({"one.png": images["a.png"]}, folder)
+    text = (folder / MANIFEST).read_text(encoding="utf-8")
+    (folder / MANIFEST).write_text(text.replace("rh data rank", "rh rank-folder"), encoding="utf-8")
+    copy_best({"two.png": images["b.png"]}, folder)
+    assert held(folder) == {"two.png": b"b"}
+
+
 def test_files_of_others_are_left_alone(tmp_path: Path, images: dict[str, Path]) -> None:
     folder = tmp_path / "best"
     folder.mkdir()
@@ -66,7 +75,7 @@ def test_copies_that_were_broken_off_are_completed(tmp_path: Path, images: dict[
     assert held(folder) == {"one.png": b"c"}
 
 
-@pytest.mark.parametrize("text", ["[]", "{}", '{"made_by": "rh rank-folder --copy-best", "files": {"../x": []}}'])
+@pytest.mark.parametrize("text", ["[]", "{}", '{"made_by": "rh data rank --copy-best", "files": {"../x": []}}'])
 def test_a_list_that_is_not_ours_is_refused(tmp_path: Path, images: dict[str, Path], text: str) -> None:
     (tmp_path / MANIFEST).write_text(text, encoding="utf-8")
     with pytest.raises(InputError, match="is not a manifest of --copy-best"):

@@ -54,7 +54,7 @@ def draw(folder: Path, *truths: str) -> Path:
 
 def test_a_release_is_benchmarked_as_it_is_and_named_by_its_hash(told: Told, library: Path, tmp_path: Path) -> None:
     data, file, run = draw(tmp_path / "data", "A", "B", "A"), tmp_path / "r.json", tmp_path / "run"
-    made = told("release", library, "-o", file, "--json")
+    made = told("release", "create", "--library", library, "-o", file, "--json")
     found = told("benchmark", data, "--release", file, "--baselines", "closer", "--run", run, "--json", "--quiet")
     judge, _ = found["rows"]
     assert (judge["release"], judge["library_id"]) == (made["id"], made["library_id"])
@@ -64,7 +64,7 @@ def test_a_release_is_benchmarked_as_it_is_and_named_by_its_hash(told: Told, lib
     for name in ("run.json", "record.json"):
         stated = json.loads((run / name).read_text(encoding="utf-8"))
         assert stated.get("about", stated)["release"] == made["id"]
-    assert json.loads((run / "record.json").read_text())["sittings"][0]["arguments"]["library"] is None
+    assert json.loads((run / "record.json").read_text())["sessions"][0]["arguments"]["library"] is None
     for name in ("report.json", "report.md", "report.html"):
         assert made["id"] in (run / name).read_text(encoding="utf-8")
 
@@ -73,10 +73,10 @@ def test_a_run_goes_on_only_with_the_release_that_it_began_with(
     told: Told, library: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data, file, run = draw(tmp_path / "data", "A", "B"), tmp_path / "r.json", tmp_path / "run"
-    told("release", library, "-o", file, "--json")
+    told("release", "create", "--library", library, "-o", file, "--json")
     told("benchmark", data, "--release", file, "--run", run, "--json", "--quiet")
     told("benchmark", data, "--release", file, "--run", run, "--json", "--quiet")
-    told("release", library, "--ties", "-o", tmp_path / "ties.json", "--json")
+    told("release", "create", "--library", library, "--ties", "-o", tmp_path / "ties.json", "--json")
     for other in (["--release", tmp_path / "ties.json"], ["--library", library]):
         assert main([str(word) for word in ("benchmark", data, *other, "--run", run, "--quiet")]) == 1
         assert "release" in capsys.readouterr().err
@@ -100,7 +100,7 @@ def test_what_a_release_fixes_is_not_said_otherwise(
     says: str,
 ) -> None:
     data, file, run = draw(tmp_path / "data", "A", "B"), tmp_path / "r.json", tmp_path / "run"
-    made = told("release", library, "-o", file, "--json")
+    made = told("release", "create", "--library", library, "-o", file, "--json")
     words = ["benchmark", str(data), "--release", str(file), "--run", str(run), "--quiet", *more]
     assert main(words) == 1
     err = capsys.readouterr().err
@@ -120,7 +120,7 @@ def test_a_release_keeps_its_ties_whatever_the_labels_have(
     told: Told, library: Path, tmp_path: Path, release: list[str], truths: tuple[str, ...], right: float, says: str
 ) -> None:
     data, file, run = draw(tmp_path / "data", *truths), tmp_path / "r.json", tmp_path / "run"
-    told("release", library, *release, "-o", file, "--json")
+    told("release", "create", "--library", library, *release, "-o", file, "--json")
     found = told("benchmark", data, "--release", file, "--run", run, "--json", "--quiet")
     [exact] = [each for each in found["rows"][0]["numbers"] if each["metric"] == "exact"]
     assert (exact["n"], exact["detail"]["correct"]) == (len(truths), right)
@@ -132,7 +132,7 @@ def test_a_tie_that_the_labels_do_not_have_is_worth_half(told: Told, library: Pa
     data, file = draw(tmp_path / "data", "A", "tie", "B"), tmp_path / "r.json"
     rows = (data / "pairs.jsonl").read_text(encoding="utf-8").replace('"tie"', '"B"')
     (data / "pairs.jsonl").write_text(rows, encoding="utf-8")
-    told("release", library, "--ties", "-o", file, "--json")
+    told("release", "create", "--library", library, "--ties", "-o", file, "--json")
     found = told("benchmark", data, "--release", file, "--run", tmp_path / "run", "--json", "--quiet")
     assert found["rows"][0]["numbers"][0]["detail"]["correct"] == 2.5
 
@@ -141,7 +141,19 @@ def test_a_release_of_a_model_judges_where_it_is_served_and_others_judge_alike(
     told: Told, library: Path, tmp_path: Path
 ) -> None:
     data, file = draw(tmp_path / "data", "A", "B"), tmp_path / "r.json"
-    told("release", library, "--judge", "vllm:judge", "--protocol", "pointwise", "-o", file, "--json")
+    told(
+        "release",
+        "create",
+        "--library",
+        library,
+        "--judge",
+        "vllm:judge",
+        "--protocol",
+        "pointwise",
+        "-o",
+        file,
+        "--json",
+    )
 
     def respond(call: Call) -> str | None:
         return '{"instruction": 3, "quality": 2}' if len(call.images) == 2 else None

@@ -27,7 +27,7 @@ def told(capsys, *words: object, status: int = 0) -> Json:
 def test_best_of_n(tmp_path, capsys, method, of):
     samples = folders(tmp_path / "samples", edits=2, candidates=5)
     copies = tmp_path / "best"
-    said = told(capsys, "rank-folder", samples, "--method", method, "--copy-best", copies, *SCORES)
+    said = told(capsys, "data", "rank", samples, "--method", method, "--copy-best", copies, *SCORES)
     assert said["not_judged"] == 0 and len(said["edits"]) == 2
     for edit in said["edits"]:
         rewards = [each["reward"] for each in edit["candidates"]]
@@ -42,12 +42,12 @@ def test_best_of_n(tmp_path, capsys, method, of):
 def test_a_second_time_nothing_is_judged(tmp_path, capsys):
     samples = folders(tmp_path / "samples", edits=1)
     run = tmp_path / "run"
-    first = told(capsys, "rank-folder", samples, "--run", run, *SCORES)
+    first = told(capsys, "data", "rank", samples, "--run", run, *SCORES)
     before = (run / "results.jsonl").read_bytes()
-    assert told(capsys, "rank-folder", samples, "--run", run, *SCORES)["edits"] == first["edits"]
+    assert told(capsys, "data", "rank", samples, "--run", run, *SCORES)["edits"] == first["edits"]
     assert (run / "results.jsonl").read_bytes() == before
     picture(samples / "edit-0" / "c0.png", 250)
-    assert main(["rank-folder", str(samples), "--run", str(run), *SCORES]) == 1
+    assert main(["data", "rank", str(samples), "--run", str(run), *SCORES]) == 1
     assert "differs in: data" in capsys.readouterr().err
 
 
@@ -55,7 +55,7 @@ def test_one_edit_in_a_folder(tmp_path, capsys):
     source = picture(tmp_path / "source.png", 0)
     for number in range(3):
         picture(tmp_path / f"{number}.png", 80 * number)
-    words = ("rank-folder", tmp_path, "--source", source, *SCORES)
+    words = ("data", "rank", tmp_path, "--source", source, *SCORES)
     assert len(told(capsys, *words, "--instruction", INSTRUCTION)["edits"][0]["candidates"]) == 3
     assert main([str(word) for word in words]) == 1
     assert "belong together" in capsys.readouterr().err
@@ -64,7 +64,7 @@ def test_one_edit_in_a_folder(tmp_path, capsys):
 def test_an_image_that_cannot_be_read_has_no_reward(tmp_path, capsys):
     samples = folders(tmp_path / "samples", edits=1, candidates=3)
     (samples / "edit-0" / "c1.png").write_bytes(b"no image")
-    said = told(capsys, "rank-folder", samples, *SCORES, status=3)
+    said = told(capsys, "data", "rank", samples, *SCORES, status=3)
     last = said["edits"][0]["candidates"][-1]
     assert said["not_judged"] == 1 and last["name"] == "c1.png" and last["reward"] is None
     assert last["reason"].startswith("image: ")
@@ -72,15 +72,17 @@ def test_an_image_that_cannot_be_read_has_no_reward(tmp_path, capsys):
 
 def test_a_dry_run_tells_what_it_would_take(tmp_path, capsys):
     samples = folders(tmp_path / "samples", edits=2, candidates=4)
-    said = output(capsys, "rank-folder", samples, "--method", "win_rate", "--dry-run")
-    assert "12 judgments" in said and "Nothing was judged" in said
+    said = output(capsys, "data", "rank", samples, "--method", "win_rate", "--dry-run")
+    assert "2 edits" in said and "12 judgments" in said and "Nothing was judged" in said
+    one = folders(tmp_path / "one", edits=1, candidates=1)
+    assert "1 edit of one: 1 judgment by" in output(capsys, "data", "rank", one, "--dry-run")
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
 def test_filtering_says_of_every_row_why(tmp_path, capsys, ending):
     pytest.importorskip("datasets")
     samples, kept = table(tmp_path / "samples"), tmp_path / "out" / f"kept.{ending}"
-    words = ("filter-dataset", samples, "--single", "--min-reward", "0.5", "-o", kept, *SCORES)
+    words = ("data", "filter", samples, "--single", "--min-reward", "0.5", "-o", kept, *SCORES)
     said = told(capsys, *words, "--everything")
     assert said["n"] == 6 == sum(said["reasons"].values()) and said["kept"] == said["reasons"].get("kept", 0)
     rows = read(kept, tmp_path)
@@ -109,7 +111,7 @@ def read(path: Path, scratch: Path) -> list[Json]:
     ],
 )
 def test_wrong_words(tmp_path, capsys, words, said):
-    assert main(["filter-dataset", str(table(tmp_path)), "--single", *words, *SCORES]) == 1
+    assert main(["data", "filter", str(table(tmp_path)), "--single", *words, *SCORES]) == 1
     assert said in capsys.readouterr().err
 
 
@@ -118,12 +120,12 @@ def test_a_place_that_cannot_be_written_to_is_said_before_anything_is_judged(tmp
     file.write_text("x", encoding="utf-8")
     (tmp_path / "a.jsonl").mkdir()
     for words, said in (
-        (("preference-data", samples, "-o", samples), "holds other files"),
-        (("preference-data", samples, "-o", file), "is a file"),
-        (("rank-folder", samples, "--copy-best", file), "is no folder"),
-        (("rank-folder", samples, "--copy-best", file / "best"), "is no folder"),
-        (("filter-dataset", samples, "--single", "--min-reward", "0", "-o", file / "x.jsonl"), "is no folder"),
-        (("filter-dataset", samples, "--single", "--min-reward", "0", "-o", tmp_path / "a.jsonl"), "is a folder"),
+        (("data", "pairs", samples, "-o", samples), "holds other files"),
+        (("data", "pairs", samples, "-o", file), "is a file"),
+        (("data", "rank", samples, "--copy-best", file), "is not a folder"),
+        (("data", "rank", samples, "--copy-best", file / "best"), "is not a folder"),
+        (("data", "filter", samples, "--single", "--min-reward", "0", "-o", file / "x.jsonl"), "is not a folder"),
+        (("data", "filter", samples, "--single", "--min-reward", "0", "-o", tmp_path / "a.jsonl"), "is a folder"),
     ):
         assert main([*map(str, words), "--run", str(run), *SCORES]) == 1
         shown = capsys.readouterr()
@@ -133,7 +135,7 @@ def test_a_place_that_cannot_be_written_to_is_said_before_anything_is_judged(tmp
 
 def test_samples_that_are_filtered_as_pairs_are_told_apart(tmp_path, capsys):
     samples = folders(tmp_path / "samples", edits=1)
-    assert main(["filter-dataset", str(samples), "--agree", "-o", str(tmp_path / "x.jsonl"), *SCORES]) == 1
+    assert main(["data", "filter", str(samples), "--agree", "-o", str(tmp_path / "x.jsonl"), *SCORES]) == 1
     assert "Next: Add --single" in capsys.readouterr().err
 
 
@@ -145,15 +147,15 @@ def test_a_candidate_out_of_a_table_is_called_by_its_place(tmp_path, capsys):
     source, candidates = {"bytes": before, "path": None}, [{"bytes": each, "path": None} for each in edits]
     rows = {"source": [source], "instruction": [INSTRUCTION], "candidates": [candidates]}
     parquet.write_table(arrow(rows), tmp_path / "t.parquet")
-    shown = output(capsys, "rank-folder", tmp_path / "t.parquet", *SCORES)
-    [edit] = told(capsys, "rank-folder", tmp_path / "t.parquet", *SCORES)["edits"]
+    shown = output(capsys, "data", "rank", tmp_path / "t.parquet", *SCORES)
+    [edit] = told(capsys, "data", "rank", tmp_path / "t.parquet", *SCORES)["edits"]
     assert edit["candidates"][0]["index"] == 1 and "number 2" in shown and ".png" not in shown
 
 
 def test_rankings_say_who_judged_and_why_something_was_not(tmp_path, capsys):
     samples = folders(tmp_path / "samples", edits=1, candidates=3)
     (samples / "edit-0" / "c1.png").write_bytes(b"no image")
-    shown = output(capsys, "rank-folder", samples, *SCORES, status=3)
+    shown = output(capsys, "data", "rank", samples, *SCORES, status=3)
     assert "2 of 3 candidates judged. Not judged, such as c1.png of edit-0: image: " in shown
     assert "Judge: measured (no VLM), protocol measured; Library " in shown and "rewards by score" in shown
 
@@ -161,7 +163,7 @@ def test_rankings_say_who_judged_and_why_something_was_not(tmp_path, capsys):
 def test_preference_data_of_a_judge_that_is_steady(tmp_path, capsys):
     pytest.importorskip("datasets")
     samples, out = folders(tmp_path / "samples", edits=4), tmp_path / "out"
-    said = told(capsys, "preference-data", samples, "-o", out, "--margin", "0.001", "--holdout", "0.25", *SCORES)
+    said = told(capsys, "data", "pairs", samples, "-o", out, "--margin", "0.001", "--holdout", "0.25", *SCORES)
     assert said["rules"]["repeats"] == 1 and "no spread is known" in said["gate"]
     assert said["pairs"]["train"] > 0 and said["pairs"]["holdout"] > 0
     assert (out / "README.md").read_text(encoding="utf-8").startswith("---\ntags:")
@@ -182,7 +184,7 @@ def test_preference_data_of_a_model_that_varies(tmp_path, capsys):
     samples, out = folders(tmp_path / "samples", edits=1, candidates=2), tmp_path / "out"
     with ModelServer(grade) as server:
         words = ("--judge", f"vllm:judge@{server.url}", "--protocol", "pointwise", "--repeats", "3", "--quiet")
-        said = told(capsys, "preference-data", samples, "-o", out, "--margin", "0.01", *words, "--spread", "0")
+        said = told(capsys, "data", "pairs", samples, "-o", out, "--margin", "0.01", *words, "--spread", "0")
     assert said["rules"]["repeats"] == 3 and said["candidates_judged"] == 2
     assert [len(seeds) for seeds in drawn.values()] == [3, 3]
     scores = [json.loads(line) for line in (out / "scores.jsonl").read_text(encoding="utf-8").splitlines()]

@@ -37,13 +37,13 @@ def test_stats_say_what_is_there_and_make_nothing(own_home: Path, capsys: pytest
 
 
 def test_clear_forgets_one_judge_or_all(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(capsys, "clear") == {"forgotten": 0}
+    assert run(capsys, "clear") == {"deleted": 0}
     assert not (own_home / "cache").exists()
     remember(own_home)
-    assert run(capsys, "clear", "--judge", "vllm:first") == {"forgotten": 3}
+    assert run(capsys, "clear", "--judge", "vllm:first") == {"deleted": 3}
     assert run(capsys, "stats")["by_judge"] == {"vllm:second": 1}
     assert main(["cache", "clear", "--judge", "vllm:first"]) == 1
     assert "vllm:second" in capsys.readouterr().err
     assert main(["cache", "clear"]) == 0
-    assert "1 answers forgotten" in capsys.readouterr().out
+    assert "1 answers deleted" in capsys.readouterr().out
     assert run(capsys, "stats")["judgments"] == 0

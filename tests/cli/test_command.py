@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rewardharness.cli.command import parse
+from rewardharness.cli.command import JOB_COMMANDS, parse
 from rewardharness.cli.main import main
 from rewardharness.errors import InputError
 from rewardharness.evolution.config import EvolveConfig
@@ -15,8 +15,8 @@ from rewardharness.jobs import JOBS, read_config
 @pytest.fixture
 def scored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    assert main(["demo-data", "data", "--pairs", "2", "--groups", "0", "--quiet"]) == 0
-    assert main(["score-folder", "data", "--judge", "closer", "--run", "run", "--quiet", "--limit", "1"]) == 0
+    assert main(["data", "demo", "data", "--pairs", "2", "--groups", "0", "--quiet"]) == 0
+    assert main(["score", "data", "--judge", "closer", "--run", "run", "--quiet", "--limit", "1"]) == 0
     return tmp_path / "run"
 
 
@@ -52,9 +52,9 @@ def test_a_run_keeps_its_configuration_and_begins_again_from_it(
     scored: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     job, config = read_config(scored)
-    assert job == "score-folder" and (config.judge, config.library, config.limit) == ("closer", "builtin", 1)  # type: ignore[union-attr]
+    assert job == "score" and (config.judge, config.library, config.limit) == ("closer", "builtin", 1)  # type: ignore[union-attr]
     capsys.readouterr()
-    assert main(["score-folder", "--config", str(scored / "config.json"), "--run", "again", "--quiet", "--json"]) == 0
+    assert main(["score", "--config", str(scored / "config.json"), "--run", "again", "--quiet", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["judge"] == "closer (baseline)"
     first, second = ((scored.parent / name / "results.jsonl").read_text() for name in ("run", "again"))
     assert [json.loads(line)["scores"] for line in first.splitlines()] == [
@@ -64,9 +64,10 @@ def test_a_run_keeps_its_configuration_and_begins_again_from_it(
 
 @pytest.mark.parametrize("job", JOBS)
 def test_every_job_command_takes_a_file(job: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([job, "--config"]) == 2
+    words = JOB_COMMANDS.get(job, job).split()
+    assert main([*words, "--config"]) == 2
     assert "--config requires an argument" in capsys.readouterr().err
-    assert main([job, "--config", "/nowhere"]) == 2
+    assert main([*words, "--config", "/nowhere"]) == 2
     assert "/nowhere cannot be read" in capsys.readouterr().err
 
 

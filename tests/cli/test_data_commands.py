@@ -41,8 +41,8 @@ def test_a_dataset_on_the_hub_is_described(hub: Hub, capsys: pytest.CaptureFixtu
     assert found["audit"] != shown(capsys, DATA_100, "--audit-share", "0.5")["audit"]
     assert main(["data", "show", DATA_100]) == 0
     said = capsys.readouterr().out
-    assert "20 examples, 20 source images" in said and "Nothing odd was found." in said
-    assert "values" in said and "leftvote is A" in said and "audit (0.25, seed 0)" in said
+    assert "20 examples, 20 source images" in said and "No problems." in said
+    assert "values" in said and "leftvote is A" in said and "held-out test (0.25, seed 0)" in said
 
 
 def test_what_was_recognised_is_said_and_can_be_named(
@@ -79,13 +79,13 @@ def test_errors_are_said_in_a_sentence(
 
 
 def test_a_dataset_on_the_hub_is_judged(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["score-folder", DATA_100, "--limit", "4", "--json", "--quiet"]) == 0
+    assert main(["score", DATA_100, "--limit", "4", "--json", "--quiet"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["judged"] == 4 and list(report["by_label_kind"]) == ["human"]
     hub.server.die_at(1)
-    assert main(["score-folder", DATA_100, "--limit", "4", "--dry-run"]) == 0
+    assert main(["score", DATA_100, "--limit", "4", "--dry-run"]) == 0
     said = capsys.readouterr()
-    assert "OFFLINE" in said.err and f"4 examples of {DATA_100}@" in said.out
+    assert "OFFLINE" in said.err and f"4 edits of {DATA_100}@" in said.out
 
 
 def test_a_table_on_this_disk_is_learned_from(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -93,7 +93,7 @@ def test_a_table_on_this_disk_is_learned_from(tmp_path: Path, capsys: pytest.Cap
     words = ["evolve", "--data", str(tmp_path / "t.parquet"), "--field", "category=-", "--dry-run"]
     assert main(words) == 0
     said = capsys.readouterr().err
-    assert "t.parquet: 15 examples to learn from, 5 put aside" in said and "Inferred from column names" in said
+    assert "t.parquet: 15 training examples, 5 held out" in said and "Inferred from column names" in said
 
 
 def test_a_folder_with_the_name_of_a_set_that_comes_along_is_told_apart(
@@ -102,14 +102,14 @@ def test_a_folder_with_the_name_of_a_set_that_comes_along_is_told_apart(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RH_HOME", str(tmp_path / "home"))
     for name, said in (("feedback", "./feedback"), ("mine", "mine")):
-        assert main(["demo-data", name, "--pairs", "1", "--groups", "0", "--quiet"]) == 0
-        assert capsys.readouterr().out.endswith(f"Next: rh score-folder {said}\n")
+        assert main(["data", "demo", name, "--pairs", "1", "--groups", "0", "--quiet"]) == 0
+        assert capsys.readouterr().out.endswith(f"Next: rh score {said}\n")
     for words in (["data", "show", "feedback"], ["benchmark", "feedback"]):
         assert main(words) == 1
         shown = capsys.readouterr().err
-        assert "for the folder of that name write ./feedback" in shown and "There is no feedback yet" in shown
+        assert "for the folder of that name, write ./feedback" in shown and "There is no feedback yet" in shown
     assert main(["data", "show", "./feedback"]) == 0
-    assert "comes along" not in capsys.readouterr().err
+    assert "built-in dataset" not in capsys.readouterr().err
 
 
 def test_a_benchmark_of_columns_that_nobody_knows_asks_for_a_task_file(
@@ -119,7 +119,7 @@ def test_a_benchmark_of_columns_that_nobody_knows_asks_for_a_task_file(
     path.write_text("before,todo,one,two\na.png,do it,b.png,c.png\n", encoding="utf-8")
     assert main(["benchmark", str(path)]) == 1
     shown = capsys.readouterr().err
-    assert "Next: Name columns and labels in a task file, see docs/benchmarks.md. With score-folder: " in shown
+    assert "Next: Name columns and labels in a task file, see docs/benchmarks.md. With rh score: " in shown
 
 
 def test_the_value_that_keeps_a_column_from_holding_images_is_shown(
@@ -136,9 +136,9 @@ def test_the_value_that_keeps_a_column_from_holding_images_is_shown(
 
 
 def test_a_set_that_was_drawn_is_drawn_over_by_force_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["demo-data", str(tmp_path / "set"), "--groups", "0", "--quiet", "--pairs"]
+    words = ["data", "demo", str(tmp_path / "set"), "--groups", "0", "--quiet", "--pairs"]
     assert main([*words, "2"]) == 0 and "was there already" not in capsys.readouterr().out
-    assert main([*words, "2"]) == 0 and "This set was there already, whole and unchanged" in capsys.readouterr().out
+    assert main([*words, "2"]) == 0 and "The dataset exists, complete and unchanged" in capsys.readouterr().out
     assert main([*words, "2", "--json"]) == 0 and json.loads(capsys.readouterr().out)["drawn"] is False
     assert main([*words, "3"]) == 1 and "overwrite it with --force" in capsys.readouterr().err
     assert main([*words, "3", "--force", "--json"]) == 0 and json.loads(capsys.readouterr().out)["n"] == 3

@@ -111,4 +111,4 @@ def test_for_people_the_next_steps_follow_the_table(capsys: pytest.CaptureFixtur
     shown = capsys.readouterr().out
     assert "PROBLEM" in shown
     assert "Check the address and that the server is running." in shown
-    assert shown.rstrip().endswith("Something needs mending.")
+    assert shown.rstrip().endswith("There are problems; see above.")

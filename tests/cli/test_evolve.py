@@ -96,18 +96,24 @@ def test_a_library_grows_and_the_audit_says_by_how_much(
 ) -> None:
     assert main(arguments(data, library, tmp_path / "run")) == 0
     said = capsys.readouterr()
-    assert "Expected: about" in said.err and "No model judges" in said.err and "come on top" not in said.err
+    assert "Expected: about" in said.err and "No model judges" in said.err and "not included" not in said.err
     assert (
-        "kept: " in said.err
+        "accepted: " in said.err
         and "Finished. No detectable change on held-out examples (38% → 100%, n 8, p 0.062)." in said.err
     )
     assert said.out.startswith("No detectable change") and "no Library" not in said.out
-    assert "audit: final Library" in said.out and "always gives the same answer" in said.out
+    assert "Test set: final Library" in said.out and "always gives the same answer" in said.out
     report = json.loads((tmp_path / "run" / "report.json").read_text(encoding="utf-8"))
     audit = report["audit"]
     assert audit["n"] == 8 and audit["start"]["accuracy"] < 0.5 and audit["final"]["accuracy"] == 1.0
     evolved = Library.load(tmp_path / "run" / "library")
     assert evolved.lineage and evolved.lineage[0]["source"].startswith("built-in")
+
+
+def test_the_help_is_short(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["evolve", "--help"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) <= 60
 
 
 CAUTION = "was evolved on the same data, so expect lower accuracy on other data."
@@ -116,12 +122,12 @@ CAUTION = "was evolved on the same data, so expect lower accuracy on other data.
 def test_numbers_on_the_data_of_the_evolution_are_said_to_be(
     data: Path, library: Path, finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """By `rh benchmark` and `rh score-folder`, also of a release; not of the starting Library, nor on other data."""
+    """By `rh benchmark` and `rh score`, also of a release; not of the starting Library, nor on other data."""
     grown, other, release = finished / "library", tmp_path / "other", tmp_path / "release.json"
     shutil.copytree(data, other)
     rows = (other / "pairs.jsonl").read_text(encoding="utf-8").splitlines()
     write_text(other / "pairs.jsonl", "".join(line + "\n" for line in rows[1:]))
-    assert main(["release", str(grown), "-o", str(release)]) == 0
+    assert main(["release", "create", "--library", str(grown), "-o", str(release)]) == 0
     for number, (who, where, told) in enumerate(
         (
             (("--library", str(grown)), data, True),
@@ -133,7 +139,7 @@ def test_numbers_on_the_data_of_the_evolution_are_said_to_be(
         )
     ):
         run = tmp_path / f"run{number}"
-        for words in (["benchmark", str(where), "--no-baseline"], ["score-folder", str(where)]):
+        for words in (["benchmark", str(where), "--no-baseline"], ["score", str(where)]):
             command = [*words, *who, "--run", str(run / words[0]), "--quiet"]
             capsys.readouterr()
             assert main(command) == 0
@@ -160,7 +166,7 @@ def test_a_finished_run_says_so_and_asks_for_nothing(
     said = capsys.readouterr()
     assert ("is complete" in said.err) == ("--quiet" not in more) and "Expected" not in said.err + said.out
     assert said.out.startswith("No detectable change") and "no Library" not in said.out
-    assert "audit: final Library" in said.out and f"Library: {finished / 'library'}" in said.out
+    assert "Test set: final Library" in said.out and f"Library: {finished / 'library'}" in said.out
     assert main(arguments(data, library, finished, "--dry-run", *more)) == 0
     said = capsys.readouterr()
     assert "is complete" in said.err and "Expected" not in said.err
@@ -196,11 +202,11 @@ def test_what_the_orchestrators_model_is_asked_is_told_with_the_cost(
     model = ("--orchestrator", "openai:boss@http://127.0.0.1:9/v1")
     assert main(arguments(data, library, tmp_path / "run", "--dry-run", *model)) == 0
     said = capsys.readouterr().err
-    assert "No model is asked" not in said and "requests to the Orchestrator openai:boss come on top" in said
+    assert "No model judges" in said and "Requests to the Orchestrator openai:boss are not included" in said
 
 
 def test_the_run_folder_says_how_it_was_asked_for(finished: Path, data: Path, library: Path) -> None:
-    sitting = read_record(finished)["sittings"][-1]
+    sitting = read_record(finished)["sessions"][-1]
     asked = sitting["arguments"]
     assert sitting["words"] == arguments(data, library, finished, "--quiet", "--json")
     assert sitting["folder"] == str(Path.cwd())
@@ -240,17 +246,20 @@ def test_corrected_labels_count_for_what_is_learned_from_alone(
 
 
 def test_killing_the_process_changes_nothing(
-    data: Path, library: Path, finished: Path, tmp_path: Path, halt: Halt
+    data: Path, library: Path, finished: Path, tmp_path: Path, halt: Halt, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = [sys.executable, "-m", "rewardharness", *arguments(data, library, tmp_path / "killed", "--quiet")]
-    command += ["--json"]
+    words = arguments(data, library, tmp_path / "killed", "--quiet", "--json")
+    command = [sys.executable, "-m", "rewardharness", *words]
     for lines in (2, 5):
         halt.at("events.jsonl", lines)
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         halt.reached().kill()
         process.communicate()
-    last = subprocess.run(command, capture_output=True, check=True, text=True)
-    report, whole = report_of(last.stdout), json.loads((finished / "report.json").read_text(encoding="utf-8"))
+    assert main(words) == 0
+    report, whole = (
+        report_of(capsys.readouterr().out),
+        json.loads((finished / "report.json").read_text(encoding="utf-8")),
+    )
     for key in ("library", "audit", "pool", "edits", "ending"):
         assert report[key] == whole[key], key
     assert Library.load(tmp_path / "killed" / "library").lineage_text == Library.load(finished / "library").lineage_text
@@ -310,7 +319,7 @@ def test_ctrl_c_ends_cleanly_and_says_how_to_go_on(data: Path, library: Path, tm
     _, errors = process.communicate()
     assert process.returncode == 130, errors
     assert "Traceback" not in errors
-    again = errors.split("Go on with: rh ")[1].splitlines()[0]
+    again = errors.split("Resume with: rh ")[1].splitlines()[0]
     assert shlex.split(again) == words, "a shell takes it as it stands, blanks in names and all"
 
 
@@ -330,14 +339,15 @@ def test_runs_can_be_looked_at(
         "interval": [pytest.approx(0.68, abs=0.01), 1.0],
     }
     table = run("list", "--folder", str(finished.parent))
-    assert "finished" in table and "1.000 [0.676, 1.000], 8 of 8" in table and "overstates" in table
+    assert "finished" in table and "1.000 [0.676, 1.000], 8 of 8" in table and "optimistic" in table
     shown = run("show", str(finished))
-    assert "state: finished" in shown and "of 24 judged in the pool." in shown
-    assert "8 of 8 judged before; 1.000 [0.676, 1.000], 8 of 8 judged now" in shown
-    assert "kept" in run("follow", str(finished))
-    assert "does not run" in run("stop", str(finished))
-    told = run("report", str(finished))
-    assert "audit: final Library" in told and "Judge: measured (no VLM), protocol measured; Library " in told
+    assert "status: finished" in shown and "100.0% [67.6%, 100.0%]" in shown
+    assert "Test set: final Library" in shown and "Judge: measured (no VLM), protocol measured; Library " in shown
+    (finished / "report.html").unlink()
+    report = json.loads(run("show", str(finished), "--json"))["report"]
+    assert report["audit"]["final"]["judged"] == 8 and (finished / "report.html").is_file(), "its page is written again"
+    assert "Finished." in run("follow", str(finished))
+    assert "is not running" in run("stop", str(finished))
     assert main(arguments(data, library, tmp_path / "paper", "--schedule", "paper", "--quiet")) == 0
     capsys.readouterr()
     compared = json.loads(run("compare", str(finished), str(tmp_path / "paper"), "--json"))
@@ -392,7 +402,7 @@ def test_stop_ends_a_run_from_outside(data: Path, library: Path, tmp_path: Path,
         (["--budget-calls", "0"], "--budget-calls 0", 2),
         (["--budget-money", "1"], "--price", 1),
         (["--audit-share", "1.5"], "test share", 1),
-        (["--judge", "vllm:m@http://127.0.0.1:9/v1"], "nobody to ask", 1),
+        (["--judge", "vllm:m@http://127.0.0.1:9/v1"], "no terminal to confirm", 1),
         (["--orchestrator", "magic"], "Unknown model", 1),
         (["--corrections", "/nowhere"], "nowhere", 1),
         (["--seed", "1", "--seed", "2"], "--seed", 2),
@@ -419,7 +429,7 @@ def test_runs_of_every_kind_are_listed_and_shown(
     data: Path, library: Path, finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     scores = tmp_path / "deep" / "scores"
-    assert main(["score-folder", str(data), "--run", str(scores), "--quiet", "--limit", "1"]) == 0
+    assert main(["score", str(data), "--run", str(scores), "--quiet", "--limit", "1"]) == 0
     RunFolder(tmp_path / "bare", {"command": "benchmark", "task": "x", "judge_name": "measured"}).close()
     (tmp_path / "broken").mkdir()
     write_text(tmp_path / "broken" / "run.json", "[")
@@ -431,38 +441,43 @@ def test_runs_of_every_kind_are_listed_and_shown(
     kinds = {name: (each["kind"], each["condition"]) for name, each in rows.items()}
     assert kinds == {
         "run": ("evolve", "finished"),
-        "scores": ("score-folder", "finished"),
+        "scores": ("score", "finished"),
         "bare": ("benchmark", "unknown"),
     }
     assert "broken: " in said.err
     assert all(each.keys() >= {"reason", "manifest"} for each in rows.values())
-    assert rows["scores"]["command"][:2] == ["score-folder", str(data)] and rows["scores"]["begun"]
+    assert rows["scores"]["command"][:2] == ["score", str(data)] and rows["scores"]["begun"]
     assert main(["runs", "list", "--folder", str(tmp_path)]) == 0
     table = capsys.readouterr().out
-    assert "deep/scores" in table and "score-folder" in table and "overstates" in table
+    assert "deep/scores" in table and "score" in table and "optimistic" in table
     assert main(["runs", "list", "--folder", str(scores)]) == 0
-    assert "overstates" not in capsys.readouterr().out, "there is no pool in it"
+    assert "optimistic" not in capsys.readouterr().out, "there is no pool in it"
 
     assert main(["runs", "show", str(scores)]) == 0
     shown = capsys.readouterr().out
-    for line in (f"command: rh score-folder {data} --run", f"given in: {Path.cwd()}", "state: finished", "begun: 20"):
+    for line in (
+        f"command: rh score {data} --run",
+        f"working directory: {Path.cwd()}",
+        "status: finished",
+        "started: 20",
+    ):
         assert line in shown
     assert str(scores / "results.jsonl") in shown
     assert main(["runs", "show", str(scores), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["kind"] == "score-folder"
+    assert json.loads(capsys.readouterr().out)["kind"] == "score"
     assert main(["runs", "show", str(tmp_path / "bare")]) == 0
     shown = capsys.readouterr().out
-    assert f"rh benchmark report {tmp_path / 'bare'}" in shown and "keeps no record" in shown
+    assert f"rh benchmark report {tmp_path / 'bare'}" in shown and "has no record" in shown
 
 
 def test_runs_of_another_kind_and_unfinished_ones_are_told_apart(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["score-folder", str(data), "--run", str(tmp_path / "scores"), "--quiet", "--limit", "1"]) == 0
-    for command in ("follow", "stop", "report", "compare"):
+    assert main(["score", str(data), "--run", str(tmp_path / "scores"), "--quiet", "--limit", "1"]) == 0
+    for command in ("follow", "stop", "compare"):
         assert main(["runs", command, str(tmp_path / "scores")]) == 1
         said = capsys.readouterr().err
-        assert "another kind: score-folder" in said and f"rh runs show {tmp_path / 'scores'}" in said
+        assert "another kind: score" in said and f"rh runs show {tmp_path / 'scores'}" in said
     assert main(["runs", "list", "--folder", str(tmp_path / "nowhere")]) == 0
     assert "no runs" in capsys.readouterr().out
     assert main(["runs", "show", "nothing-of-this-name"]) == 1

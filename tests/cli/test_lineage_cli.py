@@ -250,7 +250,7 @@ def test_a_library_s_own_lineage_is_drawn(place: Path, run: Run) -> None:
 def test_a_release_of_ours_is_checked_against_its_hashes(
     place: Path, run: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["release", "builtin", "-o", "ours.json"]) == 0
+    assert main(["release", "create", "--library", "builtin", "-o", "ours.json"]) == 0
     capsys.readouterr()
     plan = ("record-manifest", "one", "--base-model", "b", "--release", "ours.json")
     assert len(run.json(*plan, "--dry-run")["body"]["reward"]["release"]["library"]) == 64

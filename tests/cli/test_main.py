@@ -102,14 +102,14 @@ def test_a_run_folder_inside_the_data_folder_is_no_data(
     data = tmp_path / "data"
     make_folder(data, images)
     for run in (where, where, "two"):
-        assert main(["score-folder", str(data), "--run", str(data / run), "--json"]) == 3
+        assert main(["score", str(data), "--run", str(data / run), "--json"]) == 3
         report = json.loads(capsys.readouterr().out.splitlines()[-1])
         assert (report["n"], report["judged"]) == (4, 3)
     (data / "pairs.csv").unlink()
     rows = [{"source": "s.png", "candidate_a": "edit.png", "candidate_b": "same.png", "instruction": "make it red"}]
     (data / "table.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    assert main(["score-folder", str(data), "--run", str(data / "three"), "--json"]) == 0
-    assert main(["score-folder", str(data), "--run", str(data / "four"), "--json"]) == 0
+    assert main(["score", str(data), "--run", str(data / "three"), "--json"]) == 0
+    assert main(["score", str(data), "--run", str(data / "four"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["n"] == 1
 
 
@@ -117,7 +117,7 @@ def test_score_folder_resumes_and_reports(
     images: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     make_folder(tmp_path / "data", images)
-    command = ["score-folder", str(tmp_path / "data"), "--run", str(tmp_path / "run"), "--json"]
+    command = ["score", str(tmp_path / "data"), "--run", str(tmp_path / "run"), "--json"]
     assert main([*command, "--limit", "2"]) == 0
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["n"] == 2
     assert main(command) == 3
@@ -140,7 +140,7 @@ def test_accuracies_say_who_judged_and_why_something_was_not(
     images: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     make_folder(tmp_path / "data", images)
-    assert main(["score-folder", str(tmp_path / "data"), "--run", str(tmp_path / "run"), "--quiet"]) == 3
+    assert main(["score", str(tmp_path / "data"), "--run", str(tmp_path / "run"), "--quiet"]) == 3
     shown = capsys.readouterr().out
     assert "Judge: measured (no VLM), protocol measured; Library " in shown
     assert "Not judged: image 1\nSuch as e3: image: " in shown and "gone.png" in shown
@@ -172,7 +172,7 @@ def test_another_library_in_the_same_run_folder_is_refused(
         "hat",
     ]
     assert main(new) == 0
-    command = ["score-folder", str(tmp_path / "data"), "--run", str(tmp_path / "run"), "--limit", "1", "--quiet"]
+    command = ["score", str(tmp_path / "data"), "--run", str(tmp_path / "run"), "--limit", "1", "--quiet"]
     assert main(command) == 0
     assert main([*command, "--library", str(tmp_path / "lib")]) == 1
     assert "library_id" in capsys.readouterr().err
@@ -181,8 +181,8 @@ def test_another_library_in_the_same_run_folder_is_refused(
 
 def test_dry_run_judges_nothing(images: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make_folder(tmp_path / "data", images)
-    assert main(["score-folder", str(tmp_path / "data"), "--run", str(tmp_path / "run"), "--dry-run"]) == 0
-    assert "4 examples" in capsys.readouterr().out
+    assert main(["score", str(tmp_path / "data"), "--run", str(tmp_path / "run"), "--dry-run"]) == 0
+    assert "4 edits" in capsys.readouterr().out
     assert not (tmp_path / "run").exists()
 
 
@@ -193,7 +193,7 @@ def test_library_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert main(["library", "check", "builtin"]) == 0
     assert "folder does not exist" not in capsys.readouterr().out
     assert main(["library", "diff", "builtin", library]) == 0
-    assert "mean the same" in capsys.readouterr().out
+    assert "are equal" in capsys.readouterr().out
     assert main(["library", "new", library, "--tool", "hat-finder"]) == 1
     assert "--description" in capsys.readouterr().err
     assert main(["library", "new", library, "--tool", "hat-finder", "--description", "Finds hats."]) == 0
@@ -233,7 +233,7 @@ def test_a_wrong_judge_of_the_environment_is_named(
 ) -> None:
     monkeypatch.setenv("RH_JUDGE", "nonsense")
     assert main(score(images)) == 1
-    assert "RH_JUDGE: 'nonsense' is not a judge." in capsys.readouterr().err
+    assert "RH_JUDGE: Unknown judge 'nonsense'." in capsys.readouterr().err
     assert main(score(images, "--judge", "other")) == 1
     assert "RH_JUDGE" not in capsys.readouterr().err
 
@@ -254,5 +254,35 @@ def test_the_run_folder_of_another_command_is_named(
     make_folder(tmp_path / "data", images)
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "run.json").write_text('{"command": "evolve", "seed": 1}', encoding="utf-8")
-    assert main(["score-folder", str(tmp_path / "data"), "--run", str(tmp_path / "run")]) == 1
-    assert "holds a run of evolve; this is score-folder" in capsys.readouterr().err
+    assert main(["score", str(tmp_path / "data"), "--run", str(tmp_path / "run")]) == 1
+    assert "holds a run of evolve; this is score" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ([], "Missing: a dataset or one edit."),
+        (["--source", "s.png"], "Missing: --candidate, --instruction."),
+        (["data", "--source", "s.png"], "--source is for one edit, and data is a dataset."),
+        (["--source", "s", "--candidate", "a", "--instruction", "x", "--limit", "3"], "--limit is for a dataset."),
+    ],
+)
+def test_score_takes_a_dataset_or_one_edit(words: list[str], problem: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["score", *words]) == 2
+    assert problem in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["runs", "compare"], "Missing: runs"),
+        (["release", "deploy"], "needs a release and a target"),
+        (["push-library", "mine", "--repo", "a/b", "--version", "1.0.0", "--bump", "minor"], "exclude each other"),
+    ],
+)
+def test_arguments_that_contradict_each_other_are_wrong_use(
+    words: list[str], problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*words, "--json"]) == 2
+    out, err = capsys.readouterr()
+    assert problem in err and json.loads(out)["error"]["title"] == "Wrong arguments"

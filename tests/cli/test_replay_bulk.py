@@ -1,4 +1,4 @@
-"""`rh replay` of the commands that judge many edits: judgments and decisions, and nothing outside its own folder."""
+"""`rh runs replay` of ranking, filtering and pairs: judgments, decisions, and no file outside its own folder."""
 
 import json
 import sys
@@ -22,15 +22,15 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 COMMANDS = {
-    "rank-folder": ["--copy-best", "made"],
-    "filter-dataset": ["--single", "--min-reward", "0.5", "-o", "made/kept.jsonl"],
-    "preference-data": ["-o", "made", "--margin", "0.01", "--holdout", "0"],
+    "rank": ["--copy-best", "made"],
+    "filter": ["--single", "--min-reward", "0.5", "-o", "made/kept.jsonl"],
+    "pairs": ["-o", "made", "--margin", "0.01", "--holdout", "0"],
 }
 
 
 def replayed(capsys: pytest.CaptureFixture[str], status: int) -> Json:
     capsys.readouterr()
-    assert main(["replay", "run", "--json"]) == status, capsys.readouterr().err
+    assert main(["runs", "replay", "run", "--json"]) == status, capsys.readouterr().err
     return json.loads(capsys.readouterr().out)
 
 
@@ -42,22 +42,22 @@ def contents(folder: Path) -> dict[str, bytes]:
 def test_a_run_comes_out_the_same_and_writes_into_its_own_folder(
     place: Path, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
-    assert main([command, "samples", *COMMANDS[command], "--run", "run", "--quiet"]) == 0
+    assert main(["data", command, "samples", *COMMANDS[command], "--run", "run", "--quiet"]) == 0
     before, made = contents(place / "run"), contents(place / "made")
     found = replayed(capsys, 0)
     assert found["same"] and found["n"] == 9 and not found["changed"]
     assert (contents(place / "run"), contents(place / "made")) == (before, made)
     output = place / "run-replay" / "output"
-    assert output.exists() == (command != "rank-folder")
-    if command == "filter-dataset":
+    assert output.exists() == (command != "rank")
+    if command == "filter":
         assert (output / "kept.jsonl").read_bytes() == (place / "made" / "kept.jsonl").read_bytes()
-    if command == "preference-data":
+    if command == "pairs":
         assert (output / "made" / "scores.jsonl").read_bytes() == made["scores.jsonl"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_another_decision_is_found(place: Path, capsys: pytest.CaptureFixture[str], command: str) -> None:
-    assert main([command, "samples", *COMMANDS[command], "--run", "run", "--quiet"]) == 0
+    assert main(["data", command, "samples", *COMMANDS[command], "--run", "run", "--quiet"]) == 0
     outcome = json.loads((place / "run" / "outcome.json").read_text(encoding="utf-8"))
     key = next(name for name in ("best", "decided", "pairs") if name in outcome)
     name = next(iter(outcome[key]))
@@ -70,15 +70,15 @@ def test_another_decision_is_found(place: Path, capsys: pytest.CaptureFixture[st
 def test_what_an_earlier_version_ran_is_compared_by_its_judgments(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["rank-folder", "samples", "--run", "run", "--quiet"]) == 0
+    assert main(["data", "rank", "samples", "--run", "run", "--quiet"]) == 0
     (place / "run" / "outcome.json").unlink()
     capsys.readouterr()
-    assert main(["replay", "run"]) == 0
+    assert main(["runs", "replay", "run"]) == 0
     said = capsys.readouterr()
-    assert "judgments alone are compared" in said.err and "9 judgments compared" in said.out
+    assert "only judgments are compared" in said.err and "9 judgments compared" in said.out
 
 
 def test_data_that_changed_are_said(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["rank-folder", "samples", "--run", "run", "--quiet"]) == 0
+    assert main(["data", "rank", "samples", "--run", "run", "--quiet"]) == 0
     picture(place / "samples" / "edit-0" / "c0.png", 250)
     assert any(line.startswith("data (") for line in replayed(capsys, 1)["changed"])

@@ -1,4 +1,4 @@
-"""`rh replay` from end to end: measured runs to the last digit, models by what is remembered, and what can change."""
+"""`rh runs replay` from end to end: exact for the pixel-based judge, cached for models, and what can change."""
 
 import json
 import os
@@ -46,13 +46,13 @@ def place(drawn: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def scored(place: Path, capsys: pytest.CaptureFixture[str]) -> Path:
-    assert main(["score-folder", "data", "--library", "timid", "--run", "run", "--quiet"]) == 0
+    assert main(["score", "data", "--library", "timid", "--run", "run", "--quiet"]) == 0
     capsys.readouterr()
     return place / "run"
 
 
 def replayed(capsys: pytest.CaptureFixture[str], *words: str, status: int = 0) -> dict[str, Any]:
-    assert main(["replay", *words, "--json"]) == status
+    assert main(["runs", "replay", *words, "--json"]) == status
     captured = capsys.readouterr()
     assert len(captured.out.splitlines()) == 1, "what the command itself has to say is not part of it"
     found: dict[str, Any] = json.loads(captured.out)
@@ -60,7 +60,7 @@ def replayed(capsys: pytest.CaptureFixture[str], *words: str, status: int = 0) -
 
 
 def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    assert main(["replay", *words]) == 1
+    assert main(["runs", "replay", *words]) == 1
     captured = capsys.readouterr()
     assert captured.out == "" and "Traceback" not in captured.err
     return captured.err
@@ -77,7 +77,7 @@ def test_a_measured_run_comes_out_the_same_to_the_last_digit(
     assert replay == scored.with_name("run-replay")
     assert json.loads((replay / "replay.json").read_text("utf-8")) == found
     record = json.loads((replay / "record.json").read_text("utf-8"))
-    assert record["replays"]["folder"] == str(scored) and record["sittings"][0]["arguments"]["no_cache"]
+    assert record["replays"]["folder"] == str(scored) and record["sessions"][0]["arguments"]["no_cache"]
     again = replayed(capsys, str(replay), "--to", str(tmp_path / "of-a-replay"))
     assert again["same"] and Path(again["replay"]) == tmp_path / "of-a-replay"
     assert replayed(capsys, str(scored))["replay"].endswith("run-replay-2")
@@ -94,9 +94,9 @@ def test_a_result_that_differs_is_named_and_fails(scored: Path, capsys: pytest.C
     assert [each["place"] for each in found["margins"]] == [f"{lines[0]['id']} margin"], "the last digit counts"
     assert [each["place"] for each in found["preferences"]] == [f"{lines[1]['id']} preference"]
     assert found["only_before"] == ["p99"] and len(found["only_after"]) == 1
-    assert main(["replay", str(scored), "--quiet"]) == 1
+    assert main(["runs", "replay", str(scored), "--quiet"]) == 1
     shown = capsys.readouterr().out
-    assert "Something else came of it" in shown and "the replay lacks: p99" in shown and "last digit" not in shown
+    assert "The results differ" in shown and "the replay lacks: p99" in shown and "all margins identical" not in shown
 
 
 def test_data_that_changed_are_told_before_anything_is_judged(
@@ -104,7 +104,7 @@ def test_data_that_changed_are_told_before_anything_is_judged(
 ) -> None:
     file = place / "data" / "pairs.jsonl"
     write_text(file, file.read_text("utf-8").replace("make the square red", "make the square blue"))
-    assert main(["replay", str(scored), "--dry-run"]) == 0
+    assert main(["runs", "replay", str(scored), "--dry-run"]) == 0
     captured = capsys.readouterr()
     assert "Changed since: data (" in captured.err and "Nothing was done" in captured.out
     assert not (place / "run-replay").exists()
@@ -117,7 +117,7 @@ def test_a_library_that_changed_is_told_and_one_that_is_gone_refused(
     found = replayed(capsys, str(scored), "--dry-run")
     assert [each.split(" (")[0] for each in found["changed"]] == ["library id"]
     shutil.rmtree(place / "timid")
-    assert "cannot be replayed, because what it was about cannot be opened" in refused(capsys, str(scored))
+    assert "cannot be replayed, because its data, judge or Library cannot be opened" in refused(capsys, str(scored))
     assert not (place / "run-replay").exists()
 
 
@@ -129,7 +129,7 @@ def test_data_that_are_gone_are_refused(scored: Path, place: Path, capsys: pytes
 def test_other_code_is_told(scored: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = scored / "record.json"
     record = json.loads(path.read_text("utf-8"))
-    sitting = record["sittings"][0]
+    sitting = record["sessions"][0]
     sitting["package"]["sources"], sitting["python"], sitting["packages"]["numpy"] = "0" * 64, "3.9.1", "1.0"
     sitting["arguments"] |= {"ties": True, "gone_since": 3}
     write_text(path, json.dumps(record))
@@ -141,15 +141,15 @@ def test_other_code_is_told(scored: Path, capsys: pytest.CaptureFixture[str]) ->
 
 def test_what_cannot_be_replayed_says_why(scored: Path, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "holds no run" in refused(capsys, "nowhere")
-    assert "holds something already" in refused(capsys, str(scored), "--to", str(place / "data"))
+    assert "is not empty" in refused(capsys, str(scored), "--to", str(place / "data"))
     path = scored / "record.json"
     text = path.read_text("utf-8")
     for change, why in (
-        ({"about": {"command": "paint"}}, "cannot be replayed"),
-        ({"about": {"command": "evolve"}}, "contradicts itself"),
-        ({"sittings": []}, "that this version can read"),
+        ({"about": {"command": "paint"}}, "can be replayed"),
+        ({"about": {"command": "evolve"}}, "is inconsistent"),
+        ({"sessions": []}, "that this version can read"),
         ({"schema": 9}, "that this version can read"),
-        ({"sittings": [json.loads(text)["sittings"][0] | {"condition": None}]}, "is not finished: it was killed"),
+        ({"sessions": [json.loads(text)["sessions"][0] | {"condition": None}]}, "is not finished: it was killed"),
     ):
         write_text(path, json.dumps(json.loads(text) | change))
         assert why in refused(capsys, str(scored)), why
@@ -161,7 +161,7 @@ def test_what_cannot_be_replayed_says_why(scored: Path, place: Path, capsys: pyt
         ({"limit": "many"}, "limit"),
         ({"limit": 0}, "--limit 0 is out of range"),
         ({"job": "paint"}, "Job types: "),
-        ({"judge": "vllm:m@http://…@h"}, "no passwords"),
+        ({"judge": "vllm:m@http://…@h"}, "used a password"),
     ):
         write_text(config, json.dumps(given | other))
         assert why in refused(capsys, str(scored)), why
@@ -174,13 +174,13 @@ def test_what_cannot_be_replayed_says_why(scored: Path, place: Path, capsys: pyt
 def test_a_replay_that_was_killed_goes_on_with_the_same_command(
     scored: Path, place: Path, capsys: pytest.CaptureFixture[str], halt: Halt
 ) -> None:
-    command = [sys.executable, "-m", "rewardharness", "replay", str(scored), "--no-cache", "--quiet"]
+    command = [sys.executable, "-m", "rewardharness", "runs", "replay", str(scored), "--no-cache", "--quiet"]
     halt.at("results.jsonl", 1)
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL):
         halt.reached().kill()
     found = replayed(capsys, str(scored), "--no-cache")
     assert found["same"] and found["replay"] == str(place / "run-replay")
-    sittings = json.loads((place / "run-replay" / "record.json").read_text("utf-8"))["sittings"]
+    sittings = json.loads((place / "run-replay" / "record.json").read_text("utf-8"))["sessions"]
     assert [each["condition"] for each in sittings] == ["killed", "done"]
 
 
@@ -200,7 +200,7 @@ MODEL = ["--judge", "scripted:script.jsonl", "--protocol", "direct", "--concurre
 
 def test_a_model_that_is_remembered_comes_out_the_same(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     says(place, "A")
-    main(["score-folder", "data", *MODEL, "--run", "run", "--quiet"])
+    main(["score", "data", *MODEL, "--run", "run", "--quiet"])
     write_text(place / "script.jsonl", "")  # whoever asks again gets no answer
     capsys.readouterr()
     found = replayed(capsys, "run")
@@ -211,7 +211,7 @@ def test_a_model_that_is_asked_anew_may_move_a_little_but_not_change_its_mind(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     says(place, "A")
-    main(["score-folder", "data", *MODEL, "--run", "run", "--quiet", "--no-cache"])
+    main(["score", "data", *MODEL, "--run", "run", "--quiet", "--no-cache"])
     judged = [line for _, line in read_jsonl(place / "run" / "results.jsonl")]
     assert all(line["failure"] is None and line["usage"]["calls"] for line in judged)
     capsys.readouterr()
@@ -269,7 +269,7 @@ def test_a_record_sends_nothing_to_an_address_without_leave(
     path = scored / "config.json"
     write_text(path, json.dumps(json.loads(path.read_text("utf-8")) | {"judge": "vllm:m@http://127.0.0.1:9/v1"}))
     said = refused(capsys, str(scored))
-    assert "your key where you have set one, to http://127.0.0.1:9/v1" in said and "nobody to ask" in said
+    assert "your key if one is set, to http://127.0.0.1:9/v1" in said and "no terminal to confirm" in said
     assert not scored.with_name("run-replay").exists()
 
 
@@ -277,7 +277,7 @@ def test_what_came_from_the_environment_is_part_of_the_run(
     place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RH_LIBRARY", "timid")
-    assert main(["score-folder", "data", "--run", "run", "--quiet", "--limit", "4"]) == 0
+    assert main(["score", "data", "--run", "run", "--quiet", "--limit", "4"]) == 0
     monkeypatch.delenv("RH_LIBRARY")
     monkeypatch.setenv("RH_JUDGE", "random")
     capsys.readouterr()

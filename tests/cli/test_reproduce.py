@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from rewardharness.cli.main import main
+from rewardharness.cli.reproduce import SMOKE_SEED
+from rewardharness.demo.dataset import make_demo
 from rewardharness.library.evolved import data_digests
 from rewardharness.library.store import Library
 
@@ -14,7 +16,7 @@ JUDGE = "vllm:judge@http://127.0.0.1:9/v1"
 
 
 def told(capsys, *words: str, status: int = 0) -> str:
-    assert main(["reproduce", *words]) == status
+    assert main(["benchmark", "reproduce", *words]) == status
     return capsys.readouterr().err
 
 
@@ -47,10 +49,9 @@ def test_a_dry_run_names_every_command_of_the_paper_s_path(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        ((), "needs a model that judges"),
-        (("--judge", "measured"), "needs a model that judges"),
+        ((), "needs a model judge"),
+        (("--judge", "measured"), "needs a model judge"),
         (("--judge", JUDGE, "--tasks", ","), "No benchmark is named"),
-        (("--smoke", "--pairs", "2"), "too few"),
     ],
 )
 def test_what_cannot_be_reproduced(words, problem, capsys):
@@ -58,32 +59,24 @@ def test_what_cannot_be_reproduced(words, problem, capsys):
 
 
 def test_a_step_that_fails_is_named_and_nothing_after_it_is_done(tmp_path, capfd):
-    words = ["reproduce", "--judge", JUDGE, "--run", str(tmp_path / "r"), "--yes"]
+    words = ["benchmark", "reproduce", "--judge", JUDGE, "--run", str(tmp_path / "r"), "--yes"]
     assert main(words) == 1
     said = capfd.readouterr().err
-    assert "check, and see that the judge is served" in said and "did not succeed" in said
+    assert "check the installation and the judge" in said and "failed (status" in said
     assert sorted(each.name for each in (tmp_path / "r").iterdir()) == ["reproduce.json"]
     assert main([*words, "--seed", "4"]) == 1
-    assert "begun otherwise: seed" in capfd.readouterr().err
+    assert "started with other options: seed" in capfd.readouterr().err
 
 
 @pytest.mark.timeout(400)
 def test_the_whole_path_on_drawn_data(tmp_path):
-    """Drawn data, a thinned Library, evolution, benchmarks, one table; a second time nothing is left to do."""
+    """A thinned Library, evolution, benchmarks, one table; a second time nothing is left to do."""
     pytest.importorskip("skimage")
     folder = tmp_path / "r"
-    command = [
-        sys.executable,
-        "-m",
-        "rewardharness",
-        "reproduce",
-        "--smoke",
-        "--pairs",
-        "8",
-        "--run",
-        str(folder),
-        "--json",
-    ]
+    for name, seed in (("data", 0), ("exam", SMOKE_SEED)):  # smaller images than the two steps draw
+        make_demo(folder / name, pairs=8, groups=0, seed=seed, side=128)
+    command = [sys.executable, "-m", "rewardharness", "benchmark", "reproduce", "--smoke", "--pairs", "8"]
+    command += ["--run", str(folder), "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     said = json.loads(done.stdout)
@@ -111,7 +104,18 @@ def test_the_whole_path_on_drawn_data(tmp_path):
 def test_a_request_to_end_that_reaches_this_process_alone_ends_the_step_too(number, tmp_path, halt):
     pytest.importorskip("skimage")
     folder = tmp_path / "r"
-    words = [sys.executable, "-m", "rewardharness", "reproduce", "--smoke", "--pairs", "40", "--run", str(folder)]
+    words = [
+        sys.executable,
+        "-m",
+        "rewardharness",
+        "benchmark",
+        "reproduce",
+        "--smoke",
+        "--pairs",
+        "8",
+        "--run",
+        str(folder),
+    ]
     halt.before("pairs.jsonl")  # the step has drawn its pairs and is about to write its table
     process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
     step = halt.reached()
@@ -120,7 +124,7 @@ def test_a_request_to_end_that_reaches_this_process_alone_ends_the_step_too(numb
     step.resume()
     _, said = process.communicate()  # ends when the step has, which holds standard error too
     assert process.returncode == 130, said
-    assert "Stopped; nothing is lost." in said and "Traceback" not in said
+    assert "Stopped; all results are stored." in said and "Traceback" not in said
     assert not (folder / "exam").exists(), "the next step was begun"
 
 

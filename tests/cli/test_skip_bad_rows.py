@@ -2,6 +2,7 @@
 
 import html
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -41,10 +42,10 @@ def told(capsys: pytest.CaptureFixture[str], *words: object, status: int) -> tup
     "words",
     [
         ["data", "show", "{}"],
-        ["score-folder", "{}"],
-        ["rank-folder", "{}"],
-        ["filter-dataset", "{}", "--min-margin", "0", "-o", "kept.jsonl"],
-        ["preference-data", "{}", "-o", "out"],
+        ["score", "{}"],
+        ["data", "rank", "{}"],
+        ["data", "filter", "{}", "--min-margin", "0", "-o", "kept.jsonl"],
+        ["data", "pairs", "{}", "-o", "out"],
         ["evolve", "--data", "{}"],
         ["benchmark", "{}"],
     ],
@@ -60,7 +61,7 @@ def test_a_bad_row_is_refused_and_the_way_on_is_named(
 
 def test_skipped_rows_are_said_recorded_and_counted(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = table.parent / "run"
-    words = ["score-folder", table, "--skip-bad-rows", "--run", run, "--quiet"]
+    words = ["score", table, "--skip-bad-rows", "--run", run, "--quiet"]
     found, said = told(capsys, *words, status=3)
     assert (found["n"], found["judged"], found["failures"]) == (9, 7, {"bad_row": 2})
     assert found["coverage"] == pytest.approx(7 / 9) and found["by_label_kind"]["drawn"]["n"] == 7
@@ -68,7 +69,7 @@ def test_skipped_rows_are_said_recorded_and_counted(table: Path, capsys: pytest.
     assert f"2 bad rows were skipped and count as not judged: {SAID}; row 3: " in said and "'purple'" in said
     record = json.loads((run / "record.json").read_text(encoding="utf-8"))
     assert record["about"]["skipped_rows"] == 2
-    assert record["sittings"][0]["arguments"]["skipped_rows"] == found["skipped_rows"]
+    assert record["sessions"][0]["arguments"]["skipped_rows"] == found["skipped_rows"]
     before = (run / "results.jsonl").read_bytes()
     assert told(capsys, *words, status=3)[0]["skipped_rows"] == found["skipped_rows"]
     assert (run / "results.jsonl").read_bytes() == before, "a run that goes on makes the same choice"
@@ -77,13 +78,13 @@ def test_skipped_rows_are_said_recorded_and_counted(table: Path, capsys: pytest.
 
 def test_a_replay_makes_the_same_choice(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = table.parent / "run"
-    told(capsys, "score-folder", table, "--skip-bad-rows", "--run", run, "--quiet", status=3)
-    found, _ = told(capsys, "replay", run, status=0)
+    told(capsys, "score", table, "--skip-bad-rows", "--run", run, "--quiet", status=3)
+    found, _ = told(capsys, "runs", "replay", run, status=0)
     assert found["same"] and found["n"] == 7
 
 
 def test_a_limit_counts_the_rows_that_it_reaches(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["score-folder", table, "--skip-bad-rows", "--quiet", "--limit"]
+    words = ["score", table, "--skip-bad-rows", "--quiet", "--limit"]
     assert told(capsys, *words, 1, status=0)[0]["n"] == 1
     assert told(capsys, *words, 2, status=3)[0]["n"] == 4
 
@@ -95,12 +96,12 @@ def test_the_data_are_shown_with_what_is_left_out(table: Path, capsys: pytest.Ca
 
 def test_bulk_commands_count_them_too(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     skip = ["--skip-bad-rows", "--quiet"]
-    kept = ["filter-dataset", table, "--min-margin", "0", "-o", table.parent / "kept.jsonl", *skip]
+    kept = ["data", "filter", table, "--min-margin", "0", "-o", table.parent / "kept.jsonl", *skip]
     found, _ = told(capsys, *kept, status=3)
     assert (found["n"], found["reasons"]) == (9, {"bad_row": 2, "kept": 7})
-    found, _ = told(capsys, "rank-folder", table, *skip, status=3)
+    found, _ = told(capsys, "data", "rank", table, *skip, status=3)
     assert (len(found["edits"]), found["skipped_rows"]["n"]) == (8, 1), "samples need no label"
-    found, _ = told(capsys, "preference-data", table, "-o", table.parent / "out", "--margin", "0.01", *skip, status=3)
+    found, _ = told(capsys, "data", "pairs", table, "-o", table.parent / "out", "--margin", "0.01", *skip, status=3)
     assert (found["edits"], found["skipped_rows"]["first"][0]["place"]) == (8, "row 2")
     assert "8, and 1 bad row" in (table.parent / "out" / "README.md").read_text(encoding="utf-8")
 
@@ -116,10 +117,10 @@ def test_a_benchmark_counts_them_among_what_was_not_judged(table: Path, capsys: 
     (part,) = found["counted"]
     assert part == {"part": "drawn", "rows": 9, "counted": 7, "left_out": {"bad row": 2}}
     record = json.loads((Path(found["folder"]) / "record.json").read_text(encoding="utf-8"))
-    assert record["sittings"][0]["arguments"]["skipped_rows"] == found["skipped_rows"]
+    assert record["sessions"][0]["arguments"]["skipped_rows"] == found["skipped_rows"]
     assert main([str(word) for word in words]) == 3
     said = capsys.readouterr().out
-    assert "7 of 9 judged" in said and "bad_row 2" in said and "--retry-failed" not in said, "nothing to try again"
+    assert "7 of 9 (77.8%)" in said and "bad_row: 2" in said and "--retry-failed" not in said, "nothing to try again"
     found, _ = told(capsys, *words, "--limit", "4", status=0)
     assert (found["rows"][0]["items"], found["skipped_rows"]["n"]) == (4, 2), "a sample is drawn of the others"
     assert "skipped before sampling: 2" in (Path(found["folder"]) / "report.md").read_text(encoding="utf-8")
@@ -137,7 +138,7 @@ def test_a_benchmark_of_several_kinds_of_label_counts_them_too(table: Path, caps
     assert [(each["rows"], each["counted"]) for each in parts.values()] == [(4, 4), (3, 3), (2, 0)]
     assert parts["of no part"]["left_out"] == {"bad row": 2}
     main([str(word) for word in words])
-    assert "of no part: 0 of 2 count; left out: bad row 2" in capsys.readouterr().out
+    assert re.search(r"of no part +│ 2 +│ 0 +│ bad row 2", capsys.readouterr().out)
     for name in ("report.html", "report.md"):
         assert "of no part" in (Path(found["folder"]) / name).read_text(encoding="utf-8")
 
@@ -152,7 +153,9 @@ def test_the_report_of_an_evolution_says_what_stands_neither_in_the_pool_nor_in_
     found, _ = told(capsys, *words, status=0)
     assert found["skipped_rows"]["n"] == 2 and found["skipped_rows"]["first"][0]["place"] == "row 2"
     assert found["pool"]["final"]["n"] + found["audit"]["n"] == 10
-    line = f"Neither in the pool nor in the audit: 2 bad rows were skipped and count as not judged: {SAID}"
+    line = (
+        f"Neither in the training examples nor in the test set: 2 bad rows were skipped and count as not judged: {SAID}"
+    )
     main([str(word) for word in words])
     assert line in capsys.readouterr().out
     page = (Path(found["folder"]) / "report.html").read_text(encoding="utf-8")

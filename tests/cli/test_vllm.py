@@ -1,4 +1,4 @@
-"""`rh serve-vllm`: what it prints for which machine, and that what it starts it also ends."""
+"""`rh serve judge`: what it prints for which machine, and that what it starts it also ends."""
 
 import json
 import os
@@ -56,7 +56,7 @@ def fake_vllm(folder: Path, status: int | None = None) -> None:
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, object]:
-    assert main(["serve-vllm", *arguments, "--json"]) == 0
+    assert main(["serve", "judge", *arguments, "--json"]) == 0
     return json.loads(capsys.readouterr().out)
 
 
@@ -117,14 +117,14 @@ def test_without_a_gpu_it_says_so_and_plans_for_as_many_as_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     machine(tmp_path, monkeypatch)
-    assert main(["serve-vllm", "some/model-7B", "--gpus", "2"]) == 0
+    assert main(["serve", "judge", "some/model-7B", "--gpus", "2"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert "no GPU here" in lines[0]
+    assert "no GPU" in lines[0]
     commands = [line for line in lines if line.startswith("env ")]
     assert [shlex.split(line)[1] for line in commands] == ["CUDA_VISIBLE_DEVICES=0", "CUDA_VISIBLE_DEVICES=1"]
     assert all(line.startswith(("#", "env ", "rh doctor --judge vllm:")) for line in lines)
     assert any("--tensor-parallel N" in line for line in lines)
-    assert main(["serve-vllm", "some/model-7B", "--host", "0.0.0.0"]) == 0
+    assert main(["serve", "judge", "some/model-7B", "--host", "0.0.0.0"]) == 0
     shown = capsys.readouterr().out
     assert "VLLM_API_KEY" in shown
     assert "@http://127.0.0.1:8000/v1" in shown
@@ -135,7 +135,6 @@ def test_without_a_gpu_it_says_so_and_plans_for_as_many_as_asked(
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["m-7B", "--gpus", "0"], "--gpus 0"),
         (["m-7B", "--gpus", "2", "--tensor-parallel", "3"], "needs 3 GPUs"),
         (["m-7B", "--port", "65535", "--gpus", "4"], "65535"),
         (["m-7B", "--slurm", "--run"], "--slurm"),
@@ -150,7 +149,7 @@ def test_what_cannot_be_planned_is_named(
     says: str,
 ) -> None:
     machine(tmp_path, monkeypatch)
-    assert main(["serve-vllm", *arguments]) == 1
+    assert main(["serve", "judge", *arguments]) == 1
     shown = capsys.readouterr()
     assert says in shown.err
     assert shown.out == ""
@@ -201,12 +200,12 @@ def test_running_needs_vllm_and_a_gpu(
     # Both nvidia-smi and whatever vllm this machine has are out of sight.
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert main(["serve-vllm", "some/model-7B", "--run"]) == 1
+    assert main(["serve", "judge", "some/model-7B", "--run"]) == 1
     shown = capsys.readouterr().err
     assert "'vllm' is not installed" in shown
     assert "reward-harness-library[vllm]" in shown
     fake_vllm(tmp_path)
-    assert main(["serve-vllm", "some/model-7B", "--run"]) == 1
+    assert main(["serve", "judge", "some/model-7B", "--run"]) == 1
     assert "0 GPUs" in capsys.readouterr().err
 
 
@@ -216,7 +215,7 @@ def test_servers_run_until_interrupted_and_none_is_left(tmp_path: Path, monkeypa
     port = own_port(2)
     # vllm is looked for beside the Python first: one is run that has none beside it.
     code = "import sys; sys.executable = '/nowhere/python'; from rewardharness.cli.main import entry; entry()"
-    command = [sys.executable, "-c", code, "serve-vllm", "some/model-7B", "--run", "--port", str(port)]
+    command = [sys.executable, "-c", code, "serve", "judge", "some/model-7B", "--run", "--port", str(port)]
     running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert running.stderr is not None
     heard = []
@@ -243,7 +242,7 @@ def test_a_server_that_ends_ends_all(
     machine(tmp_path, monkeypatch, (H200, 143771))
     fake_vllm(tmp_path, status=7)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    assert main(["serve-vllm", "some/model-7B", "--run", "--port", str(own_port())]) == 1
+    assert main(["serve", "judge", "some/model-7B", "--run", "--port", str(own_port())]) == 1
     assert "exited with status 7" in capfd.readouterr().err
 
 
@@ -258,13 +257,13 @@ def test_the_batch_script_serves_judges_and_ends(
     program(tmp_path, "rh", '#!/bin/sh\necho "judged: $*"\n')
     port = own_port(2)
     arguments = ["some/model-7B", "--gpus", "4", "--tensor-parallel", "2", "--port", str(port), "--slurm"]
-    assert main(["serve-vllm", *arguments]) == 0
+    assert main(["serve", "judge", *arguments]) == 0
     script = capsys.readouterr().out
     assert script.startswith("#!/bin/bash\n#SBATCH ")
     assert "#SBATCH --gres=gpu:4\n" in script
     program(tmp_path, "judge.sh", script)
     done = subprocess.run(
-        ["bash", "judge.sh", "score-folder", "my data"],
+        ["bash", "judge.sh", "score", "my data"],
         cwd=tmp_path,
         env={**os.environ, "CUDA_VISIBLE_DEVICES": "5,1,4,2"},
         capture_output=True,
@@ -274,7 +273,7 @@ def test_the_batch_script_serves_judges_and_ends(
     )
     assert done.returncode == 0, done.stderr
     judge = f"vllm:some/model-7B@http://127.0.0.1:{port}/v1,http://127.0.0.1:{port + 1}/v1"
-    assert f"judged: score-folder my data --judge {judge}" in done.stdout
+    assert f"judged: score my data --judge {judge}" in done.stdout
     started = [json.loads((tmp_path / f"{port + n}.json").read_text("utf-8")) for n in range(2)]
     assert [each["gpus"] for each in started] == ["5,1", "4,2"]
 

@@ -41,7 +41,7 @@ def test_the_demonstration_set_is_drawn_once(settings: Settings, monkeypatch: py
     monkeypatch.setattr(opening, "DEMO_PAIRS", 3)
     told: list[tuple[str, int, int]] = []
     drawn = open_data("demo", settings, progress=lambda *step: told.append(step))
-    assert len(drawn.examples) == 3 and told[-1] == ("drawing", 3, 3)
+    assert len(drawn.examples) == 3 and told[-1] == ("generating", 3, 3)
     told.clear()
     assert open_data("demo", settings, progress=lambda *step: told.append(step)).digest == drawn.digest
     assert not told

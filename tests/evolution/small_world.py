@@ -15,10 +15,10 @@ import numpy as np
 from PIL import Image
 
 from rewardharness.data.source import Dataset
-from rewardharness.evolution.plan import Plan
+from rewardharness.evolution.plan import EvolutionPlan
 from rewardharness.evolution.proposal import Finding, Proposal, View
 from rewardharness.evolution.schedules import DefaultSchedule, Schedule
-from rewardharness.evolution.stop import UNLIMITED, Limits
+from rewardharness.evolution.stop import UNLIMITED, SpendingLimits
 from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.subagent import SubAgent, SubAgentSettings
 from rewardharness.library.entry import Entry
@@ -142,14 +142,14 @@ def make_plan(
     orchestrator: ListOrchestrator | None = None,
     schedule: Schedule = QUICK,
     library: Library = EMPTY,
-    limits: Limits = UNLIMITED,
+    limits: SpendingLimits = UNLIMITED,
     dataset: Dataset | None = None,
     seed: int = 0,
-) -> tuple[Plan, ScriptedModel]:
+) -> tuple[EvolutionPlan, ScriptedModel]:
     """A plan with a scripted model as the judge, and the model to look at."""
     model = ScriptedModel(answers)
     judge = ExactAgent(model, SubAgentSettings(both_orders=False), JudgmentCache(home / "cache"))
-    plan = Plan(
+    plan = EvolutionPlan(
         dataset or make_dataset(),
         library,
         judge,

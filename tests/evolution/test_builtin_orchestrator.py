@@ -1,10 +1,8 @@
-import io
 import random
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from PIL import Image
 from proposer_samples import criterion, library, pair, skill, view
 
 from rewardharness.data.folder import read_folder
@@ -12,11 +10,11 @@ from rewardharness.demo.dataset import make_demo
 from rewardharness.errors import DataError
 from rewardharness.evolution.builtin.criteria import criteria_for_kinds
 from rewardharness.evolution.builtin.forecast import Forecast
-from rewardharness.evolution.builtin.ideas import Workshop, with_criterion, without_criterion
+from rewardharness.evolution.builtin.ideas import RoundContext, with_criterion, without_criterion
 from rewardharness.evolution.builtin.orchestrator import NAME, BuiltinOrchestrator
 from rewardharness.evolution.builtin.phrasing import KINDS, LEARNED, criterion_text
 from rewardharness.evolution.evolver import problem_of
-from rewardharness.evolution.proposal import MAX_CITED, Orchestrator, Outcome, Proposal, Tried, View
+from rewardharness.evolution.proposal import MAX_CITED, Orchestrator, Outcome, Proposal, RejectedProposal, View
 from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.instruction import read_instruction
 from rewardharness.judging.measured import MeasuredJudge
@@ -28,7 +26,7 @@ from rewardharness.library.rubric import Rubric
 from rewardharness.library.store import Library, ReplaceEntry
 from rewardharness.library.triggers import parse_triggers
 from rewardharness.measure.table import MEASURES
-from rewardharness.schema import EDIT_KINDS, Example, ImageInput
+from rewardharness.schema import EDIT_KINDS, Example
 
 THINGS = ["cat", "dog", "hat", "car", "tree", "lamp", "bird", "boat"]
 GENERAL = skill("every-edit", "always", criterion("sharp", "sharpness"))
@@ -73,7 +71,7 @@ def test_the_measure_that_people_agree_with_is_proposed_for_the_skill_of_its_kin
 
 
 def test_what_is_proposed_says_so_in_the_body_with_measure_and_evidence(tmp_path: Path) -> None:
-    adding = next(each for each in criteria_for_kinds(Workshop(Forecast(SEEN), ["added_structure"])))
+    adding = next(each for each in criteria_for_kinds(RoundContext(Forecast(SEEN), ["added_structure"])))
     after = adding.changes[0]
     assert isinstance(after, ReplaceEntry)
     assert after.entry.name == "adding-things"
@@ -125,7 +123,7 @@ def test_a_criterion_that_points_the_wrong_way_is_taken_out_with_its_note_or_mad
 def _all_ideas(seen: View) -> list[Proposal]:
     """What would be proposed in round after round if nothing were kept."""
     found: list[Proposal] = []
-    while batch := propose(replace(seen, rejected=tuple(Tried.of(each, "no") for each in found))):
+    while batch := propose(replace(seen, rejected=tuple(RejectedProposal.of(each, "no") for each in found))):
         found += batch
     return found
 
@@ -279,11 +277,11 @@ def test_one_example_is_no_ground_for_a_criterion() -> None:
 
 
 def test_agreement_is_drawn_towards_one_half() -> None:
-    shop = Forecast(SEEN)
-    assert shop.agreement("sharpness", shop.cases).disagrees == len(MISLED)
-    assert shop.agreement("added_structure", shop.cases).share == 8 / 10
-    assert shop.agreement("noise", shop.cases).share == 0.5
-    assert shop.agreement("edit_extent", shop.cases).share == 0.5
+    context = Forecast(SEEN)
+    assert context.agreement("sharpness", context.cases).disagrees == len(MISLED)
+    assert context.agreement("added_structure", context.cases).share == 8 / 10
+    assert context.agreement("noise", context.cases).share == 0.5
+    assert context.agreement("edit_extent", context.cases).share == 0.5
 
 
 def test_there_are_words_for_every_kind_and_every_measure_that_grades() -> None:
@@ -319,24 +317,12 @@ def _complaints(made: Library, folder: Path) -> list[str]:
     return [each.message for each in check_folder(folder, MEASURES) if each.severity != "note"]
 
 
-def half(image: ImageInput) -> ImageInput:
-    """The same picture at half its width and height, which is measured four times as fast."""
-    assert image.path is not None
-    stream = io.BytesIO()
-    with Image.open(image.path) as opened:
-        opened.resize((opened.width // 2, opened.height // 2), Image.Resampling.BOX).save(stream, "PNG")
-    return ImageInput(image.name, data=stream.getvalue())
-
-
 class Demo:
     """A small demonstration set, judged for real by measuring; readings are remembered."""
 
     def __init__(self, folder: Path) -> None:
-        make_demo(folder / "demo", pairs=24, groups=0, seed=0)
-        drawn = read_folder(folder / "demo").examples
-        self.examples = tuple(
-            replace(each, source=half(each.source), candidates=tuple(map(half, each.candidates))) for each in drawn
-        )
+        make_demo(folder / "demo", pairs=24, groups=0, seed=0, side=160)
+        self.examples = read_folder(folder / "demo").examples
         self.cache = JudgmentCache(folder / "cache")
         self.judge = MeasuredJudge(cache=self.cache)
         # Reading text costs as much as all other measures together.

@@ -6,9 +6,9 @@ import pytest
 from small_world import BRIGHTER, GOOD, IDLE, add, make_dataset, make_plan, skill
 
 from rewardharness.errors import RunError
-from rewardharness.evolution.bench import JudgeBench
 from rewardharness.evolution.checkpoint import CHAMPION, CHECKPOINT, Checkpoints, proposal_json, read_proposal
-from rewardharness.evolution.proposal import Finding, Proposal, Tried
+from rewardharness.evolution.evaluator import Evaluator
+from rewardharness.evolution.proposal import Finding, Proposal, RejectedProposal
 from rewardharness.evolution.state import Pending, State, begin
 from rewardharness.evolution.stop import Spent
 from rewardharness.library.entry import Entry
@@ -21,13 +21,13 @@ POOL = make_dataset(2).examples
 SPENT = Spent(40, Usage(3, 4, 5, 6.5), Usage(1, 2, 3, 4.0), 7.5)
 
 
-def make_bench(home: Path) -> JudgeBench:
-    return JudgeBench(make_plan(home)[0].judge)
+def make_bench(home: Path) -> Evaluator:
+    return Evaluator(make_plan(home)[0].judge)
 
 
-def make_state(bench: JudgeBench) -> State:
+def make_state(evaluator: Evaluator) -> State:
     library = EMPTY.apply(AddEntry(skill("cats", "cat", BRIGHTER))).with_lineage({"step": 3})
-    state = begin(library, bench.judge(library, POOL))
+    state = begin(library, evaluator.judge(library, POOL))
     return replace(
         state,
         step=5,
@@ -42,14 +42,14 @@ def make_state(bench: JudgeBench) -> State:
         queue=("cats",),
         prune_limit=9,
         pending=(Pending.of(GOOD[1], library), Pending.of(IDLE, library, single=True)),
-        rejected=(Tried.of(add("trees", "tree", "x"), "no use"),),
+        rejected=(RejectedProposal.of(add("trees", "tree", "x"), "no use"),),
         findings=(Finding("Cats.", ("cat-00",), ("add",), 1, 2),),
     )
 
 
 def test_a_state_comes_back_whole(tmp_path: Path) -> None:
-    bench = make_bench(tmp_path)
-    state = make_state(bench)
+    evaluator = make_bench(tmp_path)
+    state = make_state(evaluator)
     Checkpoints(tmp_path / "run").save(state, SPENT)
     kept = Checkpoints(tmp_path / "run")
     assert (kept.step, kept.spent) == (5, SPENT)
@@ -62,7 +62,7 @@ def test_a_state_comes_back_whole(tmp_path: Path) -> None:
     }
     assert [each.proposal.signature for each in back.pending] == [each.proposal.signature for each in state.pending]
     assert [(each.base, each.single) for each in back.pending] == [(each.base, each.single) for each in state.pending]
-    for name in ("standings", "rejected", "findings", "queue", "prune_limit", "best", "phase", "gained", "ending"):
+    for name in ("histories", "rejected", "findings", "queue", "prune_limit", "best", "phase", "gained", "ending"):
         assert getattr(back, name) == getattr(state, name), name
 
 
@@ -75,11 +75,11 @@ def test_a_person_can_read_it(tmp_path: Path) -> None:
 
 
 def test_the_copy_of_the_champion_is_made_good(tmp_path: Path) -> None:
-    bench = make_bench(tmp_path)
-    state = make_state(bench)
+    evaluator = make_bench(tmp_path)
+    state = make_state(evaluator)
     Checkpoints(tmp_path).save(state, SPENT)
     EMPTY.save(tmp_path / CHAMPION)
-    Checkpoints(tmp_path).load(POOL, bench)
+    Checkpoints(tmp_path).load(POOL, evaluator)
     assert Library.load(tmp_path / CHAMPION) == state.library
 
 
@@ -93,21 +93,21 @@ def test_the_copy_of_the_champion_is_made_good(tmp_path: Path) -> None:
     ],
 )
 def test_damage_is_named_and_never_taken_for_a_beginning(tmp_path: Path, damage: object, words: str) -> None:
-    bench = make_bench(tmp_path)
-    Checkpoints(tmp_path).save(make_state(bench), SPENT)
+    evaluator = make_bench(tmp_path)
+    Checkpoints(tmp_path).save(make_state(evaluator), SPENT)
     path = tmp_path / CHECKPOINT
     path.write_text(damage(path.read_text(encoding="utf-8")), encoding="utf-8")  # type: ignore[operator]
     with pytest.raises(RunError, match=words) as caught:
-        Checkpoints(tmp_path).load(POOL, bench)
+        Checkpoints(tmp_path).load(POOL, evaluator)
     assert "--restart" in caught.value.next_step
 
 
 def test_another_champion_than_the_recorded_one_is_noticed(tmp_path: Path) -> None:
-    bench = make_bench(tmp_path)
-    Checkpoints(tmp_path).save(make_state(bench), SPENT)
+    evaluator = make_bench(tmp_path)
+    Checkpoints(tmp_path).save(make_state(evaluator), SPENT)
     Library((skill("dogs", "dog", "x"),)).save(tmp_path / "versions" / "0001")
     with pytest.raises(RunError, match="another Library"):
-        Checkpoints(tmp_path).load(POOL, bench)
+        Checkpoints(tmp_path).load(POOL, evaluator)
 
 
 def test_a_folder_without_a_checkpoint_begins_anew(tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ from rewardharness.evolution.events import (
     Decided,
     Finished,
     Judged,
-    Passed,
     PhaseBegan,
     Resumed,
+    Skipped,
     Started,
     event_of,
     read_events,
@@ -65,13 +65,13 @@ def test_the_end_tells_the_audit_with_its_interval_unless_an_earlier_version_wro
 
 
 def test_a_step_that_is_taken_again_is_told_once(tmp_path: Path) -> None:
-    for event in (STARTED, Judged(3, 0, 0.5), decided(1), Passed("p", "r", step=2), decided(2), Resumed(step=2)):
+    for event in (STARTED, Judged(3, 0, 0.5), decided(1), Skipped("p", "r", step=2), decided(2), Resumed(step=2)):
         write_event(tmp_path, event)
     for event in (decided(2, "reject"), Concluding("dry", step=3)):
         write_event(tmp_path, event)
     read = read_events(tmp_path)
     assert [event.step for event in read if isinstance(event, Decided)] == [1, 2]
-    assert not [event for event in read if isinstance(event, Passed)]
+    assert not [event for event in read if isinstance(event, Skipped)]
     assert [event.accepted for event in read if isinstance(event, Decided)] == [True, False]
 
 

@@ -8,8 +8,8 @@ from statistics import fmean
 
 from proposer_samples import criterion, example, judge, library, skill
 
-from rewardharness.evolution.bench import affected
 from rewardharness.evolution.builtin.orchestrator import BuiltinOrchestrator
+from rewardharness.evolution.evaluator import affected
 from rewardharness.evolution.gate import ALPHA
 from rewardharness.evolution.loop import search
 from rewardharness.evolution.proposal import Outcome
@@ -63,10 +63,10 @@ def world(seed: int, count: int, telling: str = "", share: float = 0.9) -> tuple
 
 
 def evolve(seed: int, examples: Sequence[Example], grades: Grades, start: Library = START) -> State:
-    bench = GradedBench(grades)
-    run = Run(bench, BuiltinOrchestrator(), tuple(examples), lambda each: grades[each.id], GRADED, seed)  # type: ignore[arg-type]
+    evaluator = GradedBench(grades)
+    run = Run(evaluator, BuiltinOrchestrator(), tuple(examples), lambda each: grades[each.id], GRADED, seed)  # type: ignore[arg-type]
     schedule = DefaultSchedule(prune_share=1.0)
-    return search(run, schedule, begin(start, bench.judge(start, examples)), lambda state: None)
+    return search(run, schedule, begin(start, evaluator.judge(start, examples)), lambda state: None)
 
 
 def test_on_random_labels_at_most_one_run_in_twenty_accepts_anything() -> None:
@@ -84,11 +84,13 @@ def test_on_random_labels_at_most_one_run_in_twenty_accepts_anything() -> None:
 
 def test_a_real_improvement_is_accepted_and_holds_on_unseen_examples() -> None:
     unseen, unseen_grades = world(99, 300, "added_structure")
-    bench = GradedBench(unseen_grades)
+    evaluator = GradedBench(unseen_grades)
     gains = []
     for seed in range(5):
         examples, grades = world(seed, 75, "added_structure")
         state = evolve(seed, examples, grades)
-        before, after = (fmean(each.credit for each in bench.judge(made, unseen)) for made in (START, state.library))
+        before, after = (
+            fmean(each.credit for each in evaluator.judge(made, unseen)) for made in (START, state.library)
+        )
         gains.append(after - before if state.accepted else 0.0)
     assert sum(gain > 0.05 for gain in gains) >= 4, gains

@@ -16,10 +16,10 @@ from PIL import Image, PngImagePlugin
 from small_world import BRIGHTER, TOPICS, WRONG_BY_NATURE
 
 from rewardharness.data.folder import read_folder
-from rewardharness.evolution.events import Decided, Passed, Rehearsed, read_events
+from rewardharness.evolution.events import Decided, Rehearsed, Skipped, read_events
 from rewardharness.evolution.llm_orchestrator import LLMOrchestrator, LLMSettings
-from rewardharness.evolution.loop import Watch, evolve
-from rewardharness.evolution.plan import Plan
+from rewardharness.evolution.loop import Callbacks, evolve
+from rewardharness.evolution.plan import EvolutionPlan
 from rewardharness.evolution.schedules import DefaultSchedule
 from rewardharness.files import write_text
 from rewardharness.judging.cache import JudgmentCache
@@ -27,10 +27,10 @@ from rewardharness.judging.subagent import SubAgent, SubAgentSettings
 from rewardharness.library.entry import Entry
 from rewardharness.library.store import Library
 from rewardharness.models.endpoints import PoolSettings
-from rewardharness.models.openai_compatible import ClientSettings, OpenAICompatibleModel
+from rewardharness.models.openai_compatible import EndpointSettings, OpenAICompatibleModel
 from rewardharness.schema import Json
 
-QUICK = ClientSettings(
+QUICK = EndpointSettings(
     pool=PoolSettings(backoff=0.001, longest_backoff=0.002, shortest_aside=0.002, longest_aside=0.01)
 )
 SECRETS = ("secretgenerator", "secretlabel", "secretcategory", "secretsource", "secretid")
@@ -125,7 +125,7 @@ def proposer(call: Call) -> str | Fault:
 
 @dataclass
 class World:
-    plan: Plan
+    plan: EvolutionPlan
     judge: ModelServer
     orchestrator: ModelServer
 
@@ -152,12 +152,14 @@ def world(
             OpenAICompatibleModel("vllm", "judge", [other.url], QUICK), LLMSettings(images=images)
         )
         schedule = DefaultSchedule(proposals=proposals, per_round=3, patience=patience, prune_share=0.2)
-        plan = Plan(read_folder(data), start, agent, proposes, schedule, lambda example: {}, samples=2, concurrency=4)
+        plan = EvolutionPlan(
+            read_folder(data), start, agent, proposes, schedule, lambda example: {}, samples=2, concurrency=4
+        )
         yield World(plan, one, other)
 
 
 def run(made: World, folder: Path) -> Json:
-    return evolve(made.plan, folder, Watch())
+    return evolve(made.plan, folder, Callbacks())
 
 
 def test_the_judge_is_told_nothing_but_instructions_pixels_and_the_library(data: Path, tmp_path: Path) -> None:
@@ -246,7 +248,7 @@ def test_a_run_goes_on_whatever_the_orchestrator_says(data: Path, tmp_path: Path
     assert asked > 12 and report["spent"]["orchestrator"]["calls"] > 8
     assert report["audit"]["final"]["accuracy"] == 0.75, "the usable half of its words was enough"
     assert [event for event in events if isinstance(event, Decided) and event.accepted]
-    reasons = " ".join(event.reason for event in events if isinstance(event, Passed))
+    reasons = " ".join(event.reason for event in events if isinstance(event, Skipped))
     assert reasons, "what could not be used is on record"
     assert not list(tmp_path.rglob("*outside*")) and not list(tmp_path.parent.glob("outside*"))
 
@@ -255,14 +257,14 @@ class Killed(BaseException):
     """Stands for the end of a process: nothing is said, nothing is tidied up."""
 
 
-def killed_after(events: int) -> Watch:
+def killed_after(events: int) -> Callbacks:
     left = iter(range(events - 1))
 
     def hear(_: object) -> None:
         if next(left, None) is None:
             raise Killed
 
-    return Watch(on_event=hear)
+    return Callbacks(on_event=hear)
 
 
 @pytest.mark.parametrize(("events", "images"), [(5, False), (7, True)])

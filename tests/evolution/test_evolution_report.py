@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from small_world import make_dataset, make_plan
 
-from rewardharness.evolution.audit import Comparison, Score, samples_for
-from rewardharness.evolution.loop import Watch, evolve
+from rewardharness.evolution.held_out import HeldOutComparison, Score, samples_for
+from rewardharness.evolution.loop import Callbacks, evolve
 from rewardharness.evolution.paper import PaperSchedule
 from rewardharness.evolution.proposal import Outcome
 from rewardharness.evolution.report_page import headline, report_page
@@ -21,7 +21,7 @@ HOSTILE = "<script>alert(1)</script><img src=http://evil.example/x onerror=alert
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Json:
     home = tmp_path_factory.mktemp("report")
-    return evolve(make_plan(home)[0], home / "run", Watch())
+    return evolve(make_plan(home)[0], home / "run", Callbacks())
 
 
 def outcomes(*credits: float | None) -> list[Outcome]:
@@ -42,10 +42,10 @@ def test_failures_lower_coverage_and_not_accuracy() -> None:
 
 
 def test_two_judges_are_compared_where_both_judged() -> None:
-    found = Comparison.of(outcomes(1, 1, None, 0, 1), outcomes(0, 1, 0, None, 1))
+    found = HeldOutComparison.of(outcomes(1, 1, None, 0, 1), outcomes(0, 1, 0, None, 1))
     assert (found.n, found.fixes, found.breaks) == (3, 1, 0)
     assert found.to_json()["p"] == 1.0 and found.to_json()["gain"] == pytest.approx(1 / 3)
-    assert Comparison.of([], []).to_json()["gain"] is None
+    assert HeldOutComparison.of([], []).to_json()["gain"] is None
 
 
 def test_self_ensembling_is_about_as_dear_as_the_search() -> None:
@@ -79,8 +79,8 @@ def read(page: str) -> Reader:
 def test_the_page_says_what_the_report_says(report: Json) -> None:
     page = read(report_page(report))
     assert headline(report) in page.text
-    assert "100.0%" in page.text and "50.0%" in page.text and "self-ensembling" in page.text
-    assert page.text.count("kept") >= 2 and "sent back" in page.text
+    assert "100.0%" in page.text and "50.0%" in page.text and "Self-ensembling" in page.text
+    assert page.text.count("accepted") >= 2 and "rejected" in page.text
     assert "svg" in page.tags and {"table", "style"} <= set(page.tags)
 
 
@@ -108,7 +108,7 @@ def test_foreign_text_stays_text(report: Json) -> None:
 def test_examples_that_no_version_got_right_are_listed(tmp_path: Path) -> None:
     from small_world import ListOrchestrator
 
-    report = evolve(make_plan(tmp_path, orchestrator=ListOrchestrator([]))[0], tmp_path / "run", Watch())
+    report = evolve(make_plan(tmp_path, orchestrator=ListOrchestrator([]))[0], tmp_path / "run", Callbacks())
     puzzles = report["puzzles"]
     assert {each["category"] for each in puzzles} == {"cat", "dog"} and len(puzzles) == 18
     assert all(re.match(r"make (cat|dog)", each["instruction"]) for each in puzzles)

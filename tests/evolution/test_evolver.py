@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from proposer_samples import criterion, library, pair, skill, view
 
 from rewardharness.evolution.evolver import MAX_BODY, find_objects, problem_of, read_proposal, similarity
-from rewardharness.evolution.proposal import OPERATORS, Proposal, Tried, View
-from rewardharness.judging.answers import Problem
+from rewardharness.evolution.proposal import OPERATORS, Proposal, RejectedProposal, View
+from rewardharness.judging.answers import ReplyProblem
 from rewardharness.library.entry import Entry
 from rewardharness.library.store import AddEntry, ReplaceEntry
 
@@ -53,7 +53,7 @@ def said(value: object) -> str:
     return json.dumps(value)
 
 
-def read(value: object, seen: View = SEEN) -> Proposal | Problem | None:
+def read(value: object, seen: View = SEEN) -> Proposal | ReplyProblem | None:
     return read_proposal(value if isinstance(value, str) else said(value), seen, "model", ("p1",))
 
 
@@ -66,7 +66,7 @@ def accepted(value: object, seen: View = SEEN) -> Proposal:
 
 def refused(value: object, seen: View = SEEN) -> str:
     found = read(value, seen)
-    assert isinstance(found, Problem), found
+    assert isinstance(found, ReplyProblem), found
     return found.message
 
 
@@ -257,7 +257,7 @@ def test_old_faults_of_an_entry_do_not_forbid_its_repair() -> None:
 
 def test_what_was_tried_before_is_not_tried_again_in_the_same_or_nearly_the_same_words() -> None:
     first = accepted(edit("add", entry=NEW))
-    seen = replace(SEEN, rejected=(Tried.of(first, "no"),))
+    seen = replace(SEEN, rejected=(RejectedProposal.of(first, "no"),))
     assert "tried before" in refused(edit("add", entry=NEW), seen)
     nearly = {**NEW, "name": "heaven", "body": NEW["body"] + " Look twice."}
     assert "Nearly the same wording" in refused(edit("add", entry=nearly), seen)
@@ -274,7 +274,7 @@ def test_changes_of_one_long_entry_are_compared_by_what_they_change() -> None:
     one = accepted(
         edit("modify", entry={"name": "adding", "body": f"{LOOK} A missing contact shadow betrays a pasted object."})
     )
-    seen = replace(SEEN, rejected=(Tried.of(one, "no"),))
+    seen = replace(SEEN, rejected=(RejectedProposal.of(one, "no"),))
     accepted(
         edit("modify", entry={"name": "adding", "body": f"{LOOK} Count the legs of every animal that was added."}), seen
     )
@@ -327,7 +327,7 @@ ENTRY = st.dictionaries(st.sampled_from(INNER), json_values | st.lists(ROW, max_
 def test_no_edit_that_a_model_may_write_is_more_than_a_problem(operator: str, fields: dict, sensible: bool) -> None:
     extra = {"statement": "x", "name": "adding"} if sensible else {}
     found = read({**fields, **extra, "operator": operator})
-    assert isinstance(found, (Problem, Proposal))
+    assert isinstance(found, (ReplyProblem, Proposal))
     if isinstance(found, Proposal):
         assert found.applied_to(START).id != START.id
 

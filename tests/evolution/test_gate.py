@@ -7,11 +7,11 @@ from rewardharness.evolution.gate import (
     ALPHA,
     EXACT,
     FIRST_TEST,
+    AnswerHistory,
     Evidence,
     MarginGate,
     Noise,
     SignTest,
-    Standing,
     Tally,
     level,
     sign_test,
@@ -110,28 +110,28 @@ def test_the_margin_gate_keeps_a_drop_of_exactly_the_margin(best: int) -> None:
 
 
 def test_for_an_exact_judge_the_last_answer_is_the_truth() -> None:
-    standing = Standing(1.0, 1.0).remembering(0.0, EXACT)
-    assert standing.expected(EXACT) == 1.0
-    assert standing.renewed(0.0, EXACT).expected(EXACT) == 0.0
-    assert not Standing(0.5, 1.0).unsteady(EXACT)
+    history = AnswerHistory(1.0, 1.0).remembering(0.0, EXACT)
+    assert history.expected(EXACT) == 1.0
+    assert history.renewed(0.0, EXACT).expected(EXACT) == 0.0
+    assert not AnswerHistory(0.5, 1.0).unsteady(EXACT)
 
 
 def test_an_example_that_goes_to_and_fro_is_noticed() -> None:
     noise = Noise()
-    standing = Standing(1.0, 1.0)
-    assert not standing.unsteady(noise)
+    history = AnswerHistory(1.0, 1.0)
+    assert not history.unsteady(noise)
     for answer in (0.0, 0.0, 1.0, 0.0):
-        standing = standing.remembering(answer, noise)
-    assert standing.unsteady(noise)
+        history = history.remembering(answer, noise)
+    assert history.unsteady(noise)
 
 
 def test_a_steady_example_stays_in() -> None:
     noise = Noise()
-    standing = Standing(1.0, 1.0)
+    history = AnswerHistory(1.0, 1.0)
     for _ in range(6):
-        standing = standing.remembering(1.0, noise)
-    assert not standing.unsteady(noise)
-    assert standing.expected(noise) > 0.8
+        history = history.remembering(1.0, noise)
+    assert not history.unsteady(noise)
+    assert history.expected(noise) > 0.8
 
 
 @given(st.lists(st.tuples(st.sampled_from([0.0, 0.5, 1.0]), st.sampled_from([0.0, 0.5, 1.0])), max_size=30))

@@ -12,13 +12,13 @@ from proposer_samples import criterion, library, pair, skill, view
 
 from rewardharness.evolution.briefing import aliases_of, case_text, choose_cases, quoted, tried_text
 from rewardharness.evolution.llm_orchestrator import LLMOrchestrator, LLMSettings
-from rewardharness.evolution.proposal import Orchestrator, Proposal, Tried, View
+from rewardharness.evolution.proposal import Orchestrator, Proposal, RejectedProposal, View
 from rewardharness.models.base import ModelError
 from rewardharness.models.endpoints import PoolSettings
-from rewardharness.models.openai_compatible import ClientSettings, OpenAICompatibleModel
+from rewardharness.models.openai_compatible import EndpointSettings, OpenAICompatibleModel
 from rewardharness.schema import ImageInput
 
-QUICK = ClientSettings(
+QUICK = EndpointSettings(
     pool=PoolSettings(
         backoff=0.001, longest_backoff=0.002, shortest_aside=0.002, longest_aside=0.01, attempt_timeout=100.0
     )
@@ -248,7 +248,7 @@ def test_an_edit_that_is_cut_off_is_asked_to_be_shorter() -> None:
 def test_what_was_tried_before_is_shown_and_refused() -> None:
     with server(lambda call: edit("sky-tint")) as host:
         _, proposals = ask(host.url)
-        seen = replace(SEEN, rejected=(Tried.of(proposals[0], "1 fixed, 3 broken"),))
+        seen = replace(SEEN, rejected=(RejectedProposal.of(proposals[0], "1 fixed, 3 broken"),))
         orchestrator, again = ask(host.url, seen)
     assert again == []
     assert "It helps. (1 fixed, 3 broken)" in host.calls[-1].text

@@ -18,19 +18,20 @@ from small_world import (
 )
 
 from rewardharness.errors import InputError, RunError
-from rewardharness.evolution.events import Concluding, Decided, Event, Finished, Rested, read_events
-from rewardharness.evolution.loop import Watch, evolve, finished_report
+from rewardharness.evolution.events import Concluding, Decided, Event, Finished, Paused, read_events
+from rewardharness.evolution.loop import Callbacks, evolve, finished_report
 from rewardharness.evolution.paper import PaperSchedule
-from rewardharness.evolution.progress import Progress, read_progress
+from rewardharness.evolution.progress import RunProgress, read_progress
 from rewardharness.evolution.regression import RegressionSet
 from rewardharness.evolution.report_page import headline
 from rewardharness.evolution.schedules import DefaultSchedule
 from rewardharness.evolution.status import read_status, spent_by
-from rewardharness.evolution.stop import STOP_FILE, Budget, Limits, Paused, Stopped
+from rewardharness.evolution.stop import Budget, RunPaused, SpendingLimits
 from rewardharness.judging.subagent import SubAgent
 from rewardharness.library.store import Library
 from rewardharness.models.base import ChatRequest, ModelError
 from rewardharness.models.scripted import Script
+from rewardharness.runs.stop import STOP_FILE, Stopped
 from rewardharness.runs.store import RunFolder
 from rewardharness.schema import Json
 
@@ -67,7 +68,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], int
     """An undisturbed run: its result, the number of requests, its folder."""
     home = tmp_path_factory.mktemp("whole")
     plan, model = make_plan(home)
-    report = evolve(plan, home / "run", Watch())
+    report = evolve(plan, home / "run", Callbacks())
     return result(home / "run", report), len(model.requests), home / "run"
 
 
@@ -94,7 +95,7 @@ def test_a_run_finds_what_helps_and_audits_it(whole: tuple[dict[str, Any], int, 
 
 def test_the_same_seed_gives_the_same_result(whole: tuple[dict[str, Any], int, Path], tmp_path: Path) -> None:
     plan, _ = make_plan(tmp_path)
-    assert result(tmp_path / "run", evolve(plan, tmp_path / "run", Watch())) == whole[0]
+    assert result(tmp_path / "run", evolve(plan, tmp_path / "run", Callbacks())) == whole[0]
 
 
 def test_every_edit_names_the_data_that_it_was_chosen_on_by_digest(whole: tuple[dict[str, Any], int, Path]) -> None:
@@ -114,12 +115,12 @@ def test_a_run_that_was_begun_before_edits_named_a_digest_goes_on(
 
     run = tmp_path / "run"
     with pytest.raises(Killed):
-        evolve(make_plan(tmp_path)[0], run, Watch(on_event=fuse))
+        evolve(make_plan(tmp_path)[0], run, Callbacks(on_event=fuse))
     for path in run.glob("**/lineage.jsonl"):
         lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
         old = [{name: each for name, each in line.items() if name != "data_digest"} for line in lines]
         path.write_text("".join(json.dumps(line) + "\n" for line in old), encoding="utf-8")
-    report = evolve(make_plan(tmp_path)[0], run, Watch())
+    report = evolve(make_plan(tmp_path)[0], run, Callbacks())
     assert result(run, report)["numbers"][:2] == whole[0]["numbers"][:2]
     evolved = Library.load(run / "library")
     assert ["data_digest" in line for line in evolved.lineage] == [False, True, True]
@@ -138,7 +139,7 @@ def sittings(home: Path, at: int, where: str) -> Iterator[int]:
 
         plan, model = make_plan(home, answers=answer)
         try:
-            evolve(plan, home / "run", Watch(on_event=fuse) if where == "event" else Watch())
+            evolve(plan, home / "run", Callbacks(on_event=fuse) if where == "event" else Callbacks())
         except (Killed, BaseExceptionGroup):
             yield len(model.requests)
             continue
@@ -154,7 +155,7 @@ def test_killing_a_run_again_and_again_changes_nothing(
     requests = list(sittings(tmp_path, at, where))
     assert len(requests) > 2
     plan, model = make_plan(tmp_path)
-    report = evolve(plan, tmp_path / "run", Watch())
+    report = evolve(plan, tmp_path / "run", Callbacks())
     assert model.requests == [], "a finished run only shows its report"
     assert result(tmp_path / "run", report) == whole[0]
     # What was under way when it was killed may be lost: at most as many as are asked at once, per sitting.
@@ -166,17 +167,17 @@ def test_what_is_answered_is_not_paid_again(whole: tuple[dict[str, Any], int, Pa
     with pytest.raises(Stopped):
         evolve(plan, tmp_path / "run", stopping_after(6))
     plan, again = make_plan(tmp_path)
-    report = evolve(plan, tmp_path / "run", Watch())
+    report = evolve(plan, tmp_path / "run", Callbacks())
     assert len(model.requests) + len(again.requests) == whole[1]
     assert report["spent"]["judge"]["calls"] == whole[1]
 
 
-def stopping_after(judgments: int) -> Watch:
+def stopping_after(judgments: int) -> Callbacks:
     """Somebody who asks for an end after some judgments."""
-    watch = Watch()
+    watch = Callbacks()
     done = 0
 
-    def count(progress: Progress) -> None:
+    def count(progress: RunProgress) -> None:
         nonlocal done
         done += 1
         watch.stop.asked = done >= judgments
@@ -192,8 +193,8 @@ def test_a_stop_is_clean_and_says_so(tmp_path: Path) -> None:
     status = read_status(tmp_path / "run")
     assert status.condition == "stopped" and "same command" in status.next_step
     last = read_events(tmp_path / "run")[-1]
-    assert isinstance(last, Rested)
-    assert evolve(make_plan(tmp_path)[0], tmp_path / "run", Watch())["audit"]["final"]["accuracy"] == 1.0
+    assert isinstance(last, Paused)
+    assert evolve(make_plan(tmp_path)[0], tmp_path / "run", Callbacks())["audit"]["final"]["accuracy"] == 1.0
 
 
 def test_a_stop_file_stops_and_an_old_one_does_not(tmp_path: Path) -> None:
@@ -205,9 +206,9 @@ def test_a_stop_file_stops_and_an_old_one_does_not(tmp_path: Path) -> None:
             (folder / STOP_FILE).touch()
 
     with pytest.raises(Stopped):
-        evolve(plan, folder, Watch(on_event=ask))
+        evolve(plan, folder, Callbacks(on_event=ask))
     assert (folder / STOP_FILE).exists()
-    evolve(make_plan(tmp_path)[0], folder, Watch())
+    evolve(make_plan(tmp_path)[0], folder, Callbacks())
 
 
 def test_a_second_process_is_told(tmp_path: Path) -> None:
@@ -218,7 +219,7 @@ def test_a_second_process_is_told(tmp_path: Path) -> None:
             RunFolder(tmp_path / "run", plan.manifest)
 
     seen: list[Event] = []
-    evolve(plan, tmp_path / "run", Watch(on_event=lambda event: (try_to_enter(event), seen.append(event))[0]))
+    evolve(plan, tmp_path / "run", Callbacks(on_event=lambda event: (try_to_enter(event), seen.append(event))[0]))
     assert seen
 
 
@@ -233,24 +234,24 @@ def test_a_second_process_is_told(tmp_path: Path) -> None:
 )
 def test_another_configuration_is_an_explicit_choice(tmp_path: Path, change: dict[str, Any], word: str) -> None:
     folder = tmp_path / "run"
-    evolve(make_plan(tmp_path)[0], folder, Watch())
+    evolve(make_plan(tmp_path)[0], folder, Callbacks())
     plan, _ = make_plan(tmp_path, **change)
     with pytest.raises(RunError, match=word) as caught:
-        evolve(plan, folder, Watch())
+        evolve(plan, folder, Callbacks())
     assert "--restart" in caught.value.next_step
-    evolve(plan, folder, Watch(), restart=True)
+    evolve(plan, folder, Callbacks(), restart=True)
     assert (folder / "events.jsonl.old").exists() and (folder / "versions.old").is_dir()
 
 
 def test_a_larger_budget_goes_on_where_the_smaller_one_ended(
     whole: tuple[dict[str, Any], int, Path], tmp_path: Path
 ) -> None:
-    plan, _ = make_plan(tmp_path, limits=Limits(Budget(judgments=52)))
-    first = evolve(plan, tmp_path / "run", Watch())
+    plan, _ = make_plan(tmp_path, limits=SpendingLimits(Budget(judgments=52)))
+    first = evolve(plan, tmp_path / "run", Callbacks())
     assert "budget" in first["ending"] and first["spent"]["judgments"] <= 52
-    again = evolve(plan, tmp_path / "run", Watch())
+    again = evolve(plan, tmp_path / "run", Callbacks())
     assert again == first
-    larger = evolve(make_plan(tmp_path)[0], tmp_path / "run", Watch())
+    larger = evolve(make_plan(tmp_path)[0], tmp_path / "run", Callbacks())
     assert result(tmp_path / "run", larger)["library"][0] == whole[0]["library"][0]
     assert larger["audit"]["final"]["accuracy"] == 1.0
 
@@ -261,14 +262,14 @@ def test_the_report_of_an_earlier_end_is_not_taken_for_the_last(tmp_path: Path) 
             raise Killed
 
     folder = tmp_path / "run"
-    small, larger = (make_plan(tmp_path, limits=Limits(Budget(judgments=most)))[0] for most in (50, 52))
+    small, larger = (make_plan(tmp_path, limits=SpendingLimits(Budget(judgments=most)))[0] for most in (50, 52))
     assert finished_report(small, folder) is None
-    first = evolve(small, folder, Watch())
+    first = evolve(small, folder, Callbacks())
     assert finished_report(small, folder) == first and finished_report(larger, folder) is None
     with pytest.raises(Killed):
-        evolve(larger, folder, Watch(on_event=killed_at_its_end))
+        evolve(larger, folder, Callbacks(on_event=killed_at_its_end))
     assert finished_report(larger, folder) is None
-    second = evolve(larger, folder, Watch())
+    second = evolve(larger, folder, Callbacks())
     assert "52 judgments" in second["ending"] and second != first
     assert finished_report(larger, folder) == second
     with pytest.raises(RunError, match="differs in: seed"):
@@ -276,9 +277,9 @@ def test_the_report_of_an_earlier_end_is_not_taken_for_the_last(tmp_path: Path) 
 
 
 def test_a_budget_that_does_not_cover_the_pool_is_refused(tmp_path: Path) -> None:
-    plan, model = make_plan(tmp_path, limits=Limits(Budget(judgments=20)))
+    plan, model = make_plan(tmp_path, limits=SpendingLimits(Budget(judgments=20)))
     with pytest.raises(InputError, match="leaves nothing to search with"):
-        evolve(plan, tmp_path / "run", Watch())
+        evolve(plan, tmp_path / "run", Callbacks())
     assert model.requests == []
 
 
@@ -293,20 +294,20 @@ def test_a_dead_endpoint_pauses_and_the_run_comes_out_the_same(
         return see(request) if answered <= 28 else ModelError("unreachable", "Nobody at home.")
 
     plan, _ = make_plan(tmp_path, answers=dying)
-    with pytest.raises(Paused):
-        evolve(plan, tmp_path / "run", Watch())
+    with pytest.raises(RunPaused):
+        evolve(plan, tmp_path / "run", Callbacks())
     status = read_status(tmp_path / "run")
     assert status.condition == "paused" and "unreachable" in status.reason
     decided = [event for event in read_events(tmp_path / "run") if isinstance(event, Decided)]
-    report = evolve(make_plan(tmp_path)[0], tmp_path / "run", Watch())
+    report = evolve(make_plan(tmp_path)[0], tmp_path / "run", Callbacks())
     assert result(tmp_path / "run", report) == whole[0]
     assert len(decided) < len(whole[0]["decisions"]), "no gate decided on silence"
 
 
 def test_an_endpoint_that_was_never_there_pauses_before_anything_is_decided(tmp_path: Path) -> None:
     plan, model = make_plan(tmp_path, answers=lambda request: ModelError("unauthorized", "Wrong key."))
-    with pytest.raises(Paused, match="unauthorized"):
-        evolve(plan, tmp_path / "run", Watch())
+    with pytest.raises(RunPaused, match="unauthorized"):
+        evolve(plan, tmp_path / "run", Callbacks())
     assert len(model.requests) < 12
     assert not (tmp_path / "run" / "checkpoint.json").exists()
 
@@ -317,11 +318,11 @@ def test_a_full_disk_stops_the_spending_first(tmp_path: Path, monkeypatch: pytes
     plan, model = make_plan(tmp_path)
     full = shutil.disk_usage(tmp_path)._replace(free=1000)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: full)
-    with pytest.raises(Paused, match="MiB are free"):
-        evolve(plan, tmp_path / "run", Watch())
+    with pytest.raises(RunPaused, match="MiB are free"):
+        evolve(plan, tmp_path / "run", Callbacks())
     assert model.requests == []
     monkeypatch.undo()
-    assert evolve(make_plan(tmp_path)[0], tmp_path / "run", Watch())["audit"]["final"]["accuracy"] == 1.0
+    assert evolve(make_plan(tmp_path)[0], tmp_path / "run", Callbacks())["audit"]["final"]["accuracy"] == 1.0
 
 
 def test_what_cannot_be_saved_ends_the_run_with_one_error(
@@ -339,16 +340,16 @@ def test_what_cannot_be_saved_ends_the_run_with_one_error(
 
     monkeypatch.setattr(RunFolder, "append", full)
     with pytest.raises(OSError, match="No space left"):
-        evolve(plan, tmp_path / "run", Watch())
+        evolve(plan, tmp_path / "run", Callbacks())
     assert len(model.requests) <= 26 + 4, "nothing is asked that cannot be kept"
     assert read_status(tmp_path / "run").condition == "paused"
     monkeypatch.undo()
-    assert result(tmp_path / "run", evolve(make_plan(tmp_path)[0], tmp_path / "run", Watch())) == whole[0]
+    assert result(tmp_path / "run", evolve(make_plan(tmp_path)[0], tmp_path / "run", Callbacks())) == whole[0]
 
 
 def test_no_label_generator_or_file_name_reaches_the_judge(tmp_path: Path) -> None:
     plan, model = make_plan(tmp_path)
-    evolve(plan, tmp_path / "run", Watch())
+    evolve(plan, tmp_path / "run", Callbacks())
     assert len(model.requests) > 30
     known = {part.data for example in plan.dataset.examples for part in (example.source, *example.candidates)}
     for request in model.requests:
@@ -363,7 +364,7 @@ def test_no_label_generator_or_file_name_reaches_the_judge(tmp_path: Path) -> No
 def test_the_audit_is_never_shown_to_the_orchestrator(tmp_path: Path) -> None:
     orchestrator = ListOrchestrator()
     plan, _ = make_plan(tmp_path, orchestrator=orchestrator)
-    evolve(plan, tmp_path / "run", Watch())
+    evolve(plan, tmp_path / "run", Callbacks())
     _, audit = plan.parts
     hidden = {example.id for example in audit}
     assert len(hidden) == 12 and orchestrator.views
@@ -383,7 +384,7 @@ def test_splits_never_separate_examples_of_one_source(tmp_path: Path) -> None:
 def test_too_few_labels_are_refused(tmp_path: Path) -> None:
     plan, _ = make_plan(tmp_path, dataset=make_dataset(1))
     with pytest.raises(InputError, match="at least 8"):
-        evolve(plan, tmp_path / "run", Watch())
+        evolve(plan, tmp_path / "run", Callbacks())
 
 
 def test_self_ensembling_asks_as_often_as_the_search_did(tmp_path: Path) -> None:
@@ -391,7 +392,7 @@ def test_self_ensembling_asks_as_often_as_the_search_did(tmp_path: Path) -> None
     exact = plan.judge
     assert isinstance(exact, SubAgent)
     judge = SubAgent(exact.model, exact.settings, exact.cache)
-    report = evolve(replace(plan, judge=judge, samples=None), tmp_path / "run", Watch())
+    report = evolve(replace(plan, judge=judge, samples=None), tmp_path / "run", Callbacks())
     ensemble = report["audit"]["ensemble"]
     assert ensemble["samples"] == round(report["spent"]["judgments"] / 12) > 2
     assert ensemble["accuracy"] == 0.5, "asking a judge that errs by nature again does not help"
@@ -405,11 +406,11 @@ def test_an_exact_judge_is_not_asked_again(whole: tuple[dict[str, Any], int, Pat
 
 def test_the_papers_schedule_runs_and_resumes(tmp_path: Path) -> None:
     schedule = PaperSchedule(iterations=2, per_round=2)
-    whole = evolve(make_plan(tmp_path / "a", schedule=schedule)[0], tmp_path / "a" / "run", Watch())
+    whole = evolve(make_plan(tmp_path / "a", schedule=schedule)[0], tmp_path / "a" / "run", Callbacks())
     plan, _ = make_plan(tmp_path / "b", schedule=schedule)
     with pytest.raises((Killed, BaseExceptionGroup)):
-        evolve(plan, tmp_path / "b" / "run", Watch(on_progress=Fuse(45)))
-    report = evolve(make_plan(tmp_path / "b", schedule=schedule)[0], tmp_path / "b" / "run", Watch())
+        evolve(plan, tmp_path / "b" / "run", Callbacks(on_progress=Fuse(45)))
+    report = evolve(make_plan(tmp_path / "b", schedule=schedule)[0], tmp_path / "b" / "run", Callbacks())
     assert result(tmp_path / "b" / "run", report) == result(tmp_path / "a" / "run", whole)
 
 
@@ -422,7 +423,7 @@ def test_a_library_that_does_worse_on_held_out_examples_is_not_the_result(tmp_pa
     worse = replace(plan, dataset=replace(plan.dataset, examples=examples))
     worse = replace(worse, corrections={each.id: right[each.id] for each in worse.parts[0]})
     run = tmp_path / "run"
-    report = evolve(worse, run, Watch())
+    report = evolve(worse, run, Callbacks())
     assert report["library"]["final_id"] == plan.library.id != report["library"]["tried_id"]
     assert Library.load(run / "library") == plan.library
     assert Library.load(run / "library-tried").id == report["library"]["tried_id"]
@@ -453,8 +454,8 @@ def test_the_headline_calls_small_differences_undetectable(start: int, final: in
 
 def test_a_run_without_a_proposal_says_so(tmp_path: Path) -> None:
     plan, _ = make_plan(tmp_path, orchestrator=ListOrchestrator(proposals=()))
-    report = evolve(plan, tmp_path / "run", Watch())
-    said = "No edit was proposed: the Orchestrator proposed nothing more that could be tried. The Library is unchanged"
+    report = evolve(plan, tmp_path / "run", Callbacks())
+    said = "No edit was proposed: the Orchestrator proposed nothing more that could be tested. The Library is unchanged"
     assert report["proposed"] == 0 and headline(report).startswith(f"{said} (")
     assert headline({**report, "proposed": 3}).startswith("No edit was accepted: the Library is unchanged (")
 
@@ -467,9 +468,9 @@ def test_a_library_that_loses_on_the_regression_set_is_not_the_result(tmp_path: 
         replace(each, id=f"r-{each.id}", preference=turned[str(each.preference)], label_kind="demo_no_edit")
         for each in make_dataset(4).examples
     ]
-    seen: list[Progress] = []
+    seen: list[RunProgress] = []
     known = RegressionSet(lambda told: drawn, len(drawn))
-    report = evolve(replace(plan, regression=known), tmp_path / "run", Watch(on_progress=seen.append))
+    report = evolve(replace(plan, regression=known), tmp_path / "run", Callbacks(on_progress=seen.append))
     found = report["regression"]
     assert (found["n"], found["start"]["accuracy"], found["final"]["accuracy"], found["lost"]) == (16, 0.5, 0.0, True)
     assert [row["name"] for row in found["kinds"]] == ["no edit"]
@@ -479,7 +480,7 @@ def test_a_library_that_loses_on_the_regression_set_is_not_the_result(tmp_path: 
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert "Regression set" in page and "no edit" in page
     wide = replace(plan, regression=replace(known, margin=0.5))
-    assert evolve(wide, tmp_path / "wide", Watch())["library"]["final_id"] != plan.library.id
+    assert evolve(wide, tmp_path / "wide", Callbacks())["library"]["final_id"] != plan.library.id
     assert plan.estimate.regression == 0 and wide.estimate.regression == 2 * len(drawn)
     assert wide.estimate.expected == plan.estimate.expected + 2 * len(drawn)
     last = {each.phase: each for each in seen}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rewardharness.evolution.replies import FORGETFUL, REPLIES, Replies, request_key
+from rewardharness.evolution.replies import REPLIES, UNSAVED_REPLIES, Replies, request_key
 from rewardharness.models.base import ChatRequest, ImagePart, Message, ModelError, Reply
 from rewardharness.models.scripted import Script, ScriptedModel
 
@@ -63,7 +63,7 @@ def test_a_torn_line_costs_no_more_than_itself(tmp_path: Path) -> None:
 
 def test_nothing_is_kept_where_nobody_asked_for_it() -> None:
     asked = model("One.", "Two.")
-    assert [ask(FORGETFUL, asked)[0].text for _ in range(2)] == ["One.", "Two."]
+    assert [ask(UNSAVED_REPLIES, asked)[0].text for _ in range(2)] == ["One.", "Two."]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 from proposer_samples import criterion, example, judge, library, pair, skill
 
 from rewardharness.errors import LibraryError
-from rewardharness.evolution.proposal import Outcome, Proposal, Tried
+from rewardharness.evolution.proposal import Outcome, Proposal, RejectedProposal
 from rewardharness.library.store import AddEntry, RemoveEntry, ReplaceEntry
 from rewardharness.schema import Failure, Judgment
 
@@ -48,7 +48,7 @@ def test_a_note_of_what_was_tried_keeps_signature_and_wording() -> None:
     edit = proposal(
         AddEntry(skill("three", "text", criterion("b", "seam"), body="Read every letter.")), RemoveEntry("two")
     )
-    tried = Tried.of(edit, "broke more than it fixed")
+    tried = RejectedProposal.of(edit, "broke more than it fixed")
     assert tried.signature == edit.signature
     assert tried.text == "How to judge three.\nRead every letter.\nHow good it is. 4: good; 1: bad."
     assert (tried.statement, tried.reason) == ("Because.", "broke more than it fixed")

@@ -9,10 +9,10 @@ import pytest
 from small_world import QUICK, ListOrchestrator, add, make_plan, see, text_of
 
 from rewardharness.evolution.checkpoint import Checkpoints
-from rewardharness.evolution.events import Decided, Event, Passed, Rehearsed, read_events
-from rewardharness.evolution.loop import Watch, evolve
+from rewardharness.evolution.events import Decided, Event, Rehearsed, Skipped, read_events
+from rewardharness.evolution.loop import Callbacks, evolve
 from rewardharness.evolution.proposal import Proposal, View
-from rewardharness.evolution.stop import Budget, Limits, Paused
+from rewardharness.evolution.stop import Budget, RunPaused, SpendingLimits
 from rewardharness.files import read_jsonl
 from rewardharness.library.entry import Entry
 from rewardharness.library.store import EMPTY, AddEntry, ReplaceEntry
@@ -73,7 +73,7 @@ def run(
     home: Path, says: Callable[[ChatRequest], Script] | Script, orchestrator: Toolmaker, **more: Any
 ) -> tuple[list[Event], Any]:
     plan, model = make_plan(home, answers=telling(says), orchestrator=orchestrator, **more)
-    evolve(plan, home / "run", Watch())
+    evolve(plan, home / "run", Callbacks())
     return read_events(home / "run"), model
 
 
@@ -128,13 +128,13 @@ def test_what_is_empty_cannot_be_used(tmp_path: Path) -> None:
     assert "empty" in rehearsals(events)[0].observations[0]["problem"]
 
 
-def test_what_is_still_bad_is_passed_over_and_not_proposed_again(tmp_path: Path) -> None:
+def test_what_is_still_bad_is_skipped_and_not_proposed_again(tmp_path: Path) -> None:
     orchestrator = Toolmaker(better=proposal(tool("COUNT STARS, PLEASE.")))
     events, _ = run(tmp_path, "Stars everywhere.", orchestrator)
     assert [each.repaired for each in rehearsals(events)] == [False, True]
     assert not [each for each in events if isinstance(each, Decided)], "no gate spent anything on it"
-    [reason] = [each.reason for each in events if isinstance(each, Passed)]
-    assert reason.startswith("Tried, repaired and tried again")
+    [reason] = [each.reason for each in events if isinstance(each, Skipped)]
+    assert reason.startswith("Called, repaired and called again")
     rejected = orchestrator.views[-1].rejected
     assert {each.names for each in rejected} == {("star-counter",)} and len(rejected) == 2
 
@@ -143,27 +143,27 @@ def test_what_is_still_bad_is_passed_over_and_not_proposed_again(tmp_path: Path)
     ("better", "word"),
     [
         (None, "did not repair"),
-        (proposal(tool()), "the same again"),
+        (proposal(tool()), "the same proposal"),
         (proposal(Entry("cats", "skill", "d", "b", {"triggers": "cat"})), ""),
         (Proposal("fix_tool", (ReplaceEntry(tool()),), "x", (), "a list"), "does not fit"),
-        (ModelError("timeout", "Slow."), "no answer (timeout)"),
+        (ModelError("timeout", "Slow."), "(timeout)"),
     ],
 )
 def test_an_orchestrator_that_cannot_repair_costs_one_proposal(
     tmp_path: Path, better: Proposal | ModelError | None, word: str
 ) -> None:
     events, _ = run(tmp_path, "Stars everywhere.", Toolmaker(better=better))
-    reasons = [each.reason for each in events if isinstance(each, Passed)]
+    reasons = [each.reason for each in events if isinstance(each, Skipped)]
     assert reasons and word in reasons[0] if word else not reasons, "what is no prompted Tool needs no rehearsal"
     assert len(rehearsals(events)) == 1
 
 
 def test_its_calls_count_against_the_budget(tmp_path: Path) -> None:
     spent = POOL_SIZE + 2
-    events, model = run(tmp_path, '{"stars": 3}', Toolmaker(), limits=Limits(Budget(judgments=spent)))
+    events, model = run(tmp_path, '{"stars": 3}', Toolmaker(), limits=SpendingLimits(Budget(judgments=spent)))
     assert rehearsals(events) == [], "three calls do not fit into two"
     assert not [request for request in model.requests if "STARS" in text_of(request)]
-    larger = Limits(Budget(judgments=spent + 1))
+    larger = SpendingLimits(Budget(judgments=spent + 1))
     again, _ = run(tmp_path, '{"stars": 3}', Toolmaker(), limits=larger)
     assert len(rehearsals(again)) == 1
     lines = [line for _, line in read_jsonl(tmp_path / "run" / "results.jsonl") if line.get("tool")]
@@ -188,7 +188,7 @@ def test_a_killed_rehearsal_is_taken_again_and_nothing_is_paid_twice(tmp_path: P
 
     plan, first = make_plan(tmp_path, answers=telling(says), orchestrator=Toolmaker(better=better))
     with pytest.raises(Killed):
-        evolve(plan, tmp_path / "run", Watch(on_event=kill))
+        evolve(plan, tmp_path / "run", Callbacks(on_event=kill))
     orchestrator = Toolmaker(better=better)
     events, second = run(tmp_path, says, orchestrator)
     assert [each.repaired for each in rehearsals(events)] == [False, True]
@@ -197,7 +197,7 @@ def test_a_killed_rehearsal_is_taken_again_and_nothing_is_paid_twice(tmp_path: P
 
 
 def test_a_model_that_is_away_pauses_the_run(tmp_path: Path) -> None:
-    with pytest.raises(Paused, match="no answers"):
+    with pytest.raises(RunPaused, match="no answers"):
         run(tmp_path, ModelError("unreachable", "Nobody."), Toolmaker())
     events, _ = run(tmp_path, '{"stars": 3}', Toolmaker())
     assert [each.usable for each in rehearsals(events)] == [True]
@@ -224,5 +224,5 @@ def test_a_judge_that_calls_no_tools_is_not_asked_about_any(tmp_path: Path) -> N
     plan, _ = make_plan(tmp_path, orchestrator=(orchestrator := Toolmaker()), schedule=QUICK)
     judge: Any = plan.judge
     direct = replace(judge, settings=replace(judge.settings, protocol="direct"))
-    evolve(replace(plan, judge=direct), tmp_path / "run", Watch())
+    evolve(replace(plan, judge=direct), tmp_path / "run", Callbacks())
     assert {view.phase for view in orchestrator.views} == {"skills"}

@@ -18,9 +18,9 @@ from small_world import (
 )
 
 from rewardharness.errors import LibraryError
-from rewardharness.evolution.bench import JudgeBench
 from rewardharness.evolution.checkpoint import read_change
-from rewardharness.evolution.events import Decided, Event, Passed, PhaseBegan
+from rewardharness.evolution.evaluator import Evaluator
+from rewardharness.evolution.events import Decided, Event, PhaseBegan, Skipped
 from rewardharness.evolution.loop import search
 from rewardharness.evolution.paper import PaperSchedule, swapped
 from rewardharness.evolution.proposal import Dropped, Proposal, wording
@@ -28,7 +28,7 @@ from rewardharness.evolution.prune import prune_order
 from rewardharness.evolution.schedules import NO_EVIDENCE, DefaultSchedule, Schedule
 from rewardharness.evolution.state import State, begin
 from rewardharness.evolution.steps import Run
-from rewardharness.evolution.stop import UNLIMITED, Budget, Limits, Paused
+from rewardharness.evolution.stop import UNLIMITED, Budget, RunPaused, SpendingLimits
 from rewardharness.library.evolved import read_steps
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY, AddEntry, Library, RemoveEntry, ReplaceEntry
@@ -46,14 +46,14 @@ def run(
     orchestrator: ListOrchestrator,
     *,
     library: Library = EMPTY,
-    limits: Limits = UNLIMITED,
-) -> tuple[State, list[Event], JudgeBench]:
+    limits: SpendingLimits = UNLIMITED,
+) -> tuple[State, list[Event], Evaluator]:
     plan, _ = make_plan(home)
     events: list[Event] = []
-    bench = JudgeBench(plan.judge, limits=limits)
-    steps = Run(bench, orchestrator, POOL, lambda example: {}, (), emit=events.append)
-    state = begin(library, bench.judge(library, schedule.watched(POOL)))
-    return search(steps, schedule, state, lambda state: None), events, bench
+    evaluator = Evaluator(plan.judge, limits=limits)
+    steps = Run(evaluator, orchestrator, POOL, lambda example: {}, (), emit=events.append)
+    state = begin(library, evaluator.judge(library, schedule.watched(POOL)))
+    return search(steps, schedule, state, lambda state: None), events, evaluator
 
 
 def decisions(events: Sequence[Event]) -> dict[str, str]:
@@ -61,13 +61,13 @@ def decisions(events: Sequence[Event]) -> dict[str, str]:
 
 
 def test_helpful_edits_are_kept_and_harmful_ones_sent_back(tmp_path: Path) -> None:
-    state, events, bench = run(tmp_path, QUICK, ListOrchestrator())
+    state, events, evaluator = run(tmp_path, QUICK, ListOrchestrator())
     assert decisions(events) == {"cats+trees": "reject", "cats": "accept", "trees": "reject", "cars+dogs": "accept"}
     assert [entry.name for entry in state.library.entries] == ["cars", "cats", "dogs"]
     assert (
         state.accuracy == 1.0 and state.version == state.accepted == 2 and (state.tests, state.single_tests) == (2, 2)
     )
-    assert bench.spent.judgments < len(POOL) * 3, "only what an edit touches is judged"
+    assert evaluator.spent.judgments < len(POOL) * 3, "only what an edit touches is judged"
 
 
 def test_a_bundle_names_its_members_and_is_one_edit(tmp_path: Path) -> None:
@@ -91,10 +91,10 @@ def test_what_the_orchestrator_saw_is_no_evidence(tmp_path: Path) -> None:
 
 
 def test_an_edit_that_touches_too_few_examples_is_passed_over_and_costs_no_test(tmp_path: Path) -> None:
-    state, events, bench = run(tmp_path, QUICK, ListOrchestrator([add("one", "number 7", BRIGHTER)]))
-    [event] = [each for each in events if isinstance(each, Passed)]
+    state, events, evaluator = run(tmp_path, QUICK, ListOrchestrator([add("one", "number 7", BRIGHTER)]))
+    [event] = [each for each in events if isinstance(each, Skipped)]
     assert "at least 6 are needed" in event.reason
-    assert state.tests == 0 and bench.spent.judgments == len(POOL)
+    assert state.tests == 0 and evaluator.spent.judgments == len(POOL)
 
 
 def test_the_lineage_says_who_wanted_it_and_why(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_an_edit_that_cannot_be_applied_or_was_tried_is_passed_over(tmp_path: Pa
             return [gone, HARMFUL, HARMFUL]
 
     _, events, _ = run(tmp_path, replace(QUICK, patience=2, per_round=3), Stubborn())
-    reasons = [event.reason for event in events if isinstance(event, Passed)]
+    reasons = [event.reason for event in events if isinstance(event, Skipped)]
     assert any("no entry" in reason for reason in reasons)
     assert any("tried before" in reason for reason in reasons)
     assert len([event for event in events if isinstance(event, Decided)]) == 1
@@ -190,7 +190,7 @@ def test_an_edit_of_an_entry_that_changed_meanwhile_is_not_applied_blindly(tmp_p
             return [Proposal("modify", (change,), "x", (), "test") for change in (first, second)] if not asked else []
 
     state, events, _ = run(tmp_path, replace(QUICK, patience=1), Both([]), library=start)
-    assert any("has changed since" in event.reason for event in events if isinstance(event, Passed))
+    assert any("has changed since" in event.reason for event in events if isinstance(event, Skipped))
     assert state.library.get("pets") == first.entry
 
 
@@ -209,7 +209,7 @@ def test_a_round_of_unusable_words_is_not_the_end(tmp_path: Path) -> None:
 
     state, events, _ = run(tmp_path, QUICK, Rambling())
     assert state.accuracy == 1.0
-    assert any("No JSON" in event.reason for event in events if isinstance(event, Passed))
+    assert any("No JSON" in event.reason for event in events if isinstance(event, Skipped))
 
 
 @pytest.mark.parametrize(
@@ -217,16 +217,16 @@ def test_a_round_of_unusable_words_is_not_the_end(tmp_path: Path) -> None:
     [[ModelError("unauthorized", "No key.")], [ModelError("timeout", "Slow."), ModelError("timeout", "Slow.")]],
 )
 def test_an_orchestrator_that_keeps_failing_pauses_the_run(tmp_path: Path, errors: list[ModelError]) -> None:
-    with pytest.raises(Paused, match="gives no answer") as caught:
+    with pytest.raises(RunPaused, match="gives no answer") as caught:
         run(tmp_path, QUICK, ListOrchestrator(errors=errors))
     assert caught.value.kind == "orchestrator"
 
 
 def test_a_spent_budget_ends_the_search_with_what_there_is(tmp_path: Path) -> None:
-    limits = Limits(Budget(judgments=len(POOL) + 50))
-    state, _, bench = run(tmp_path, QUICK, ListOrchestrator(), limits=limits)
+    limits = SpendingLimits(Budget(judgments=len(POOL) + 50))
+    state, _, evaluator = run(tmp_path, QUICK, ListOrchestrator(), limits=limits)
     assert "budget" in state.ending and [entry.name for entry in state.library.entries] == ["cats"]
-    assert bench.spent.judgments <= len(POOL) + 50
+    assert evaluator.spent.judgments <= len(POOL) + 50
     assert state.pending, "what is left waits for a larger budget"
 
 
@@ -277,18 +277,18 @@ def test_pruning_removes_what_only_does_harm(tmp_path: Path) -> None:
 
 def test_pruning_keeps_to_its_share(tmp_path: Path) -> None:
     library = HARMFUL.applied_to(EMPTY)
-    state, _, bench = run(tmp_path, replace(QUICK, prune_share=0.1), ListOrchestrator([]), library=library)
-    assert len(state.library) == 1 and bench.spent.judgments == len(POOL)
+    state, _, evaluator = run(tmp_path, replace(QUICK, prune_share=0.1), ListOrchestrator([]), library=library)
+    assert len(state.library) == 1 and evaluator.spent.judgments == len(POOL)
 
 
 def test_the_paper_judges_everything_each_time(tmp_path: Path) -> None:
     schedule = PaperSchedule(iterations=2, per_round=2)
-    state, events, bench = run(tmp_path, schedule, ListOrchestrator([GOOD[0], HARMFUL, GOOD[1]]))
+    state, events, evaluator = run(tmp_path, schedule, ListOrchestrator([GOOD[0], HARMFUL, GOOD[1]]))
     gate = len(schedule.watched(POOL))
     read = 2 * (len(POOL) - gate)
     bundles = len([event for event in events if isinstance(event, Decided)])
     assert gate == round(0.4 * len(POOL)) and bundles == 2
-    assert bench.spent.judgments == gate + read + 2 * read + bundles * gate
+    assert evaluator.spent.judgments == gate + read + 2 * read + bundles * gate
     assert "iterations" in state.ending
 
 
@@ -305,10 +305,10 @@ def test_the_paper_tries_bundles_against_the_best_so_far(tmp_path: Path) -> None
 def test_the_paper_prunes_all_at_once(tmp_path: Path) -> None:
     library = IDLE.applied_to(GOOD[0].applied_to(EMPTY))
     schedule = PaperSchedule(iterations=1, prune_every=1)
-    state, _, bench = run(tmp_path, schedule, ListOrchestrator([]), library=library)
+    state, _, evaluator = run(tmp_path, schedule, ListOrchestrator([]), library=library)
     gate = len(schedule.watched(POOL))
     assert [entry.name for entry in state.library.entries] == ["cats"]
-    assert bench.spent.judgments == gate + 2 * 2 * (len(POOL) - gate) + (2 + 2) * gate
+    assert evaluator.spent.judgments == gate + 2 * 2 * (len(POOL) - gate) + (2 + 2) * gate
 
 
 def test_a_pair_the_other_way_round_has_its_label_turned() -> None:

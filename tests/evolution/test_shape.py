@@ -8,7 +8,7 @@ from proposer_samples import criterion, library, pair, skill, view
 
 from rewardharness.evolution.builtin.orchestrator import BuiltinOrchestrator
 from rewardharness.evolution.llm_orchestrator import LLMOrchestrator
-from rewardharness.evolution.proposal import MAX_CITED, Proposal, Tried, View
+from rewardharness.evolution.proposal import MAX_CITED, Proposal, RejectedProposal, View
 from rewardharness.evolution.shape import overlap, shape_findings
 from rewardharness.library.store import Library, RemoveEntry
 from rewardharness.models.base import ChatRequest, TextPart
@@ -72,7 +72,7 @@ def test_a_skill_that_suits_one_kind_alone_could_be_two() -> None:
 
 @pytest.mark.parametrize("operator", ["merge", "split"])
 def test_what_was_tried_is_not_stated_again(operator: str) -> None:
-    tried = Tried("x", "x", operator=operator, names=("borders", "adding"))
+    tried = RejectedProposal("x", "x", operator=operator, names=("borders", "adding"))
     assert len(statements(view(DOUBLED, ADDS, rejected=(tried,)))) == (operator == "split")
 
 
@@ -156,13 +156,13 @@ def test_the_built_in_orchestrator_merges_what_counts_twice_and_misleads() -> No
 
 def _merges(seen: View) -> list[Proposal]:
     """Merges that come up once what touches the same entries and promises more was tried."""
-    rejected: tuple[Tried, ...] = ()
+    rejected: tuple[RejectedProposal, ...] = ()
     for _ in range(20):
         proposals = BuiltinOrchestrator().propose(replace(seen, rejected=rejected))
         merges = [each for each in proposals if each.operator == "merge"]
         if merges or not proposals:
             return merges
-        rejected = (*rejected, *(Tried.of(each, "tried") for each in proposals))
+        rejected = (*rejected, *(RejectedProposal.of(each, "tried") for each in proposals))
     return []
 
 

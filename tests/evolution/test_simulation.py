@@ -9,7 +9,7 @@ SCRIPT = Path(__file__).parents[2] / "benchmarks" / "evolution_calls.py"
 
 
 def test_ours_needs_a_fraction_of_the_calls() -> None:
-    words = ["--seeds", "4", "--edits", "12", "60", "--processes", "1"]
+    words = ["--seeds", "2", "--edits", "12", "60", "--processes", "1"]
     done = subprocess.run([sys.executable, str(SCRIPT), *words], capture_output=True, text=True)
     rows = json.loads(done.stdout.splitlines()[-1])["rows"]
     assert [(row["judge"], row["edits"]) for row in rows] == [(j, e) for j in ("exact", "noisy") for e in (12, 60)]

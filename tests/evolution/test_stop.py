@@ -4,18 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from rewardharness.evolution.stop import (
-    RESERVE,
-    STOP_FILE,
-    Budget,
-    Limits,
-    Paused,
-    Price,
-    Spent,
-    Stopped,
-    StopRequest,
-    check_disk,
-)
+from rewardharness.codec import from_json
+from rewardharness.evolution.stop import RESERVE, Budget, Price, RunPaused, SpendingLimits, Spent, check_disk
+from rewardharness.runs.stop import STOP_FILE, Stopped, StopRequest
 from rewardharness.schema import Usage
 
 USED = Usage(3, 2_000_000, 500_000, 1.0)
@@ -25,8 +16,8 @@ def test_an_unknown_price_is_not_zero() -> None:
     assert Price(1.0, 4.0).of(USED) == pytest.approx(4.0)
     assert Price(1.0, None).of(USED) is None
     assert Price().of(Usage()) == 0
-    assert Limits(judge_price=Price(1, 4)).money(Spent(judge=USED, orchestrator=USED)) is None
-    assert Limits(judge_price=Price(1, 4)).money(Spent(judge=USED)) == pytest.approx(4.0)
+    assert SpendingLimits(judge_price=Price(1, 4)).money(Spent(judge=USED, orchestrator=USED)) is None
+    assert SpendingLimits(judge_price=Price(1, 4)).money(Spent(judge=USED)) == pytest.approx(4.0)
 
 
 @pytest.mark.parametrize(
@@ -39,7 +30,7 @@ def test_an_unknown_price_is_not_zero() -> None:
     ],
 )
 def test_each_part_of_a_budget_is_named_when_it_is_spent(budget: Budget, word: str) -> None:
-    limits = Limits(budget, Price(1, 4))
+    limits = SpendingLimits(budget, Price(1, 4))
     assert limits.exceeded(Spent(9, Usage(1, 10, 10, 1.0), seconds=59.0)) is None
     reason = limits.exceeded(Spent(10, USED, seconds=60.0))
     assert reason is not None and word in reason
@@ -47,7 +38,7 @@ def test_each_part_of_a_budget_is_named_when_it_is_spent(budget: Budget, word: s
 
 def test_spending_survives_json() -> None:
     spent = Spent(7, USED, Usage(1, 2, 3, 4.0), 12.5)
-    assert Spent.from_json(spent.to_json()) == spent
+    assert from_json(Spent, spent.to_json()) == spent
 
 
 def test_a_file_asks_for_an_end(tmp_path: Path) -> None:
@@ -71,6 +62,6 @@ def test_the_first_interrupt_asks_and_the_second_insists() -> None:
 
 def test_a_disk_that_is_nearly_full_pauses_the_run(tmp_path: Path) -> None:
     check_disk((tmp_path,), lambda path: RESERVE)
-    with pytest.raises(Paused, match="MiB are free") as caught:
+    with pytest.raises(RunPaused, match="MiB are free") as caught:
         check_disk((tmp_path, tmp_path / "cache"), lambda path: RESERVE - 1 if path.name == "cache" else RESERVE)
     assert caught.value.kind == "disk" and "same command" in caught.value.next_step

@@ -15,13 +15,13 @@ from rewardharness.data.source import Dataset
 from rewardharness.errors import InputError, RunError
 from rewardharness.evolution.builtin.orchestrator import BuiltinOrchestrator
 from rewardharness.evolution.events import read_events
-from rewardharness.evolution.loop import Watch, evolve
+from rewardharness.evolution.loop import Callbacks, evolve
 from rewardharness.evolution.observing import observer
 from rewardharness.evolution.paper import PaperSchedule
-from rewardharness.evolution.plan import Plan
+from rewardharness.evolution.plan import EvolutionPlan
 from rewardharness.evolution.report import read_report
 from rewardharness.evolution.status import read_status
-from rewardharness.evolution.stop import Budget, Limits
+from rewardharness.evolution.stop import Budget, SpendingLimits
 from rewardharness.files import read_json, write_json, write_text
 from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.measured import MeasuredJudge
@@ -31,8 +31,8 @@ from rewardharness.runs.store import MANIFEST
 from rewardharness.schema import TIE, Example, Json
 
 
-def run(plan: Plan, folder: Path) -> Json:
-    return evolve(plan, folder, Watch())
+def run(plan: EvolutionPlan, folder: Path) -> Json:
+    return evolve(plan, folder, Callbacks())
 
 
 def changed(dataset: Dataset, change: Callable[[int, Example], Example]) -> Dataset:
@@ -85,25 +85,25 @@ def test_odd_data_is_worked_with(
 def test_a_dataset_of_one_source_has_no_audit_and_that_is_said(tmp_path: Path) -> None:
     dataset = changed(make_dataset(), lambda number, each: replace(each, source_id="one"))
     plan, model = make_plan(tmp_path, dataset=dataset)
-    with pytest.raises(InputError, match="one source image") as caught:
+    with pytest.raises(InputError, match="same source image") as caught:
         run(plan, tmp_path / "run")
     assert "--audit-share 0" in caught.value.next_step and model.requests == []
     report = run(replace(plan, audit_share=0.0), tmp_path / "run")
     assert report["audit"]["n"] == 0 and report["library"]["version"] == 0, "no image is left to test on"
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
-    assert "nothing was put aside" in page.lower()
+    assert "no examples were held out" in page.lower()
 
 
 @pytest.mark.parametrize("most", [1, 24])
 def test_a_budget_that_leaves_nothing_to_search_with_makes_no_folder(tmp_path: Path, most: int) -> None:
-    plan, model = make_plan(tmp_path, limits=Limits(Budget(judgments=most)))
+    plan, model = make_plan(tmp_path, limits=SpendingLimits(Budget(judgments=most)))
     with pytest.raises(InputError, match="leaves nothing"):
         run(plan, tmp_path / "run")
     assert model.requests == [] and not (tmp_path / "run").exists()
 
 
 def test_a_budget_that_ends_before_the_pool_is_judged_is_an_error_and_more_goes_on(tmp_path: Path) -> None:
-    plan, _ = make_plan(tmp_path, limits=Limits(Budget(seconds=1e-9)))
+    plan, _ = make_plan(tmp_path, limits=SpendingLimits(Budget(seconds=1e-9)))
     with pytest.raises(InputError, match="could not be judged once: the budget of 1e-09 seconds"):
         run(plan, tmp_path / "run")
     assert run(make_plan(tmp_path)[0], tmp_path / "run")["audit"]["final"]["accuracy"] == 1.0
@@ -164,12 +164,15 @@ def test_what_is_deleted_is_made_again_or_not_missed(home: Path, name: str) -> N
 
 @pytest.mark.parametrize("name", ["events.jsonl", "results.jsonl"])
 def test_a_run_in_the_middle_goes_on_without_its_books(tmp_path: Path, name: str) -> None:
-    plan, _ = make_plan(tmp_path, limits=Limits(Budget(judgments=52)))
+    plan, _ = make_plan(tmp_path, limits=SpendingLimits(Budget(judgments=52)))
     first = run(plan, tmp_path / "run")
     (tmp_path / "run" / name).unlink()
     plan, _ = make_plan(tmp_path)
     (tmp_path / "run" / "report.json").unlink()
-    assert run(make_plan(tmp_path, limits=Limits(Budget(judgments=52)))[0], tmp_path / "run")["audit"] == first["audit"]
+    assert (
+        run(make_plan(tmp_path, limits=SpendingLimits(Budget(judgments=52)))[0], tmp_path / "run")["audit"]
+        == first["audit"]
+    )
     report = run(plan, tmp_path / "run")
     assert report["audit"]["final"]["accuracy"] == 1.0
     assert report["spent"]["judge"]["calls"] >= first["spent"]["judge"]["calls"], "what was paid stays paid"
@@ -194,7 +197,7 @@ def test_a_damaged_checkpoint_is_one_sentence(home: Path, text: str) -> None:
     with pytest.raises(RunError, match=r"checkpoint\.json cannot be used") as caught:
         run(make_plan(home)[0], home / "run")
     assert "--restart" in caught.value.next_step
-    report = evolve(make_plan(home)[0], home / "run", Watch(), restart=True)
+    report = evolve(make_plan(home)[0], home / "run", Callbacks(), restart=True)
     assert report["audit"]["final"]["accuracy"] == 1.0
 
 
@@ -239,7 +242,7 @@ def test_a_damaged_manifest_is_one_error_and_nothing_is_lost(home: Path, text: s
 def test_a_clock_that_jumps_changes_nothing(tmp_path: Path, finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     jumps = count(0, -86_400)
     monkeypatch.setattr(time, "time", lambda: 2e9 + next(jumps))
-    plan, _ = make_plan(tmp_path, limits=Limits(Budget(seconds=600)))
+    plan, _ = make_plan(tmp_path, limits=SpendingLimits(Budget(seconds=600)))
     report = run(plan, tmp_path / "run")
     assert report["audit"] == read_report(finished / "run")["audit"]
     assert report["spent"]["seconds"] < 600 and read_status(tmp_path / "run").condition == "finished"

@@ -2,10 +2,10 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from rewardharness.evolution.gate import EXACT, Noise, SignTest, Standing
+from rewardharness.evolution.gate import EXACT, AnswerHistory, Noise, SignTest
 from rewardharness.evolution.proposal import Outcome, Proposal
-from rewardharness.evolution.stop import Paused
-from rewardharness.evolution.trial import GateSettings, Trial, first_standing, try_edit, worth
+from rewardharness.evolution.stop import RunPaused
+from rewardharness.evolution.trial import GateSettings, Trial, credit_of, first_history, try_edit
 from rewardharness.library.store import RemoveEntry
 from rewardharness.schema import Example, Failure, ImageInput, Judgment
 
@@ -49,7 +49,7 @@ def run(
     proposal: Proposal | None = None,
     how: GateSettings = ONE_BY_ONE,
     failure: Failure = TIMEOUT,
-    standings: Mapping[str, Standing] | None = None,
+    histories: Mapping[str, AnswerHistory] | None = None,
     seed: int = 0,
     evidence: Sequence[str] | None = None,
 ) -> tuple[Trial, Table]:
@@ -58,8 +58,8 @@ def run(
     examples = [example(number) for number in range(len(before))]
     old = {each.id: outcome(each, signs[sign], failure) for each, sign in zip(examples, before, strict=True)}
     table = Table({each.id: signs[sign] for each, sign in zip(examples, after, strict=True)}, failure)
-    known = {name: standing for name, each in old.items() if (standing := first_standing(each))}
-    trial = try_edit(examples, proposal or edit(), old, {**known, **(standings or {})}, table, how, seed, evidence)
+    known = {name: history for name, each in old.items() if (history := first_history(each))}
+    trial = try_edit(examples, proposal or edit(), old, {**known, **(histories or {})}, table, how, seed, evidence)
     return trial, table
 
 
@@ -133,12 +133,12 @@ def test_where_the_library_said_nothing_a_coin_is_the_measure() -> None:
     assert trial.evidence.decision == "accept" and trial.evidence.fixes == 6
     trial, _ = run("??????", "------", failure=SILENT)
     assert trial.evidence.decision == "reject"
-    assert worth(outcome(example(0), None, SILENT)) == 0.5
-    assert worth(outcome(example(0), None)) is None
+    assert credit_of(outcome(example(0), None, SILENT)) == 0.5
+    assert credit_of(outcome(example(0), None)) is None
 
 
 def test_few_answers_decide_nothing() -> None:
-    with pytest.raises(Paused, match="failed"):
+    with pytest.raises(RunPaused, match="failed"):
         run("----++++", "??????++")
 
 
@@ -152,10 +152,10 @@ def test_the_order_follows_the_seed_and_takes_turns() -> None:
 
 def test_examples_on_which_the_judge_wavers_are_left_out() -> None:
     noise = Noise()
-    wavering = Standing(1.0, 2.0)
+    wavering = AnswerHistory(1.0, 2.0)
     assert wavering.unsteady(noise)
-    standings = {f"e{n:02d}": wavering for n in range(4)}
-    trial, table = run("--------++", "++++----++", how=GateSettings(LENIENT, noise=noise, batch=1), standings=standings)
+    histories = {f"e{n:02d}": wavering for n in range(4)}
+    trial, table = run("--------++", "++++----++", how=GateSettings(LENIENT, noise=noise, batch=1), histories=histories)
     assert trial.evidence.decision == "reject" and trial.evidence.unsteady == 4
     assert not {"e00", "e01", "e02", "e03"} & set(table.asked)
     exact, _ = run("--------++", "++++----++", how=GateSettings(LENIENT, noise=EXACT, batch=1))

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewardharness.judging.answers import Answer, Problem, ToolRequest, read_number, read_turn
+from rewardharness.judging.answers import Answer, ReplyProblem, ToolRequest, read_number, read_turn
 
 GOOD = '{"preference": "B", "scores": {"A": {"instruction": 2, "quality": 3}, "B": {"instruction": 4, "quality": 3}}}'
 SCORES = {"A": (2.0, 3.0), "B": (4.0, 3.0)}
@@ -64,7 +64,7 @@ def test_thought_is_kept_apart() -> None:
     ],
 )
 def test_what_can_not_be_read_is_a_problem(text: str) -> None:
-    assert isinstance(outcome(text), Problem)
+    assert isinstance(outcome(text), ReplyProblem)
 
 
 @pytest.mark.parametrize(
@@ -96,19 +96,19 @@ def test_a_reply_that_was_cut_off_after_its_answer_counts(text: str) -> None:
     ],
 )
 def test_a_draft_in_a_reply_that_was_cut_off_is_a_problem(text: str) -> None:
-    assert isinstance(read_turn(text, ("A", "B"), ties=False, cut_off=True).outcome, Problem)
+    assert isinstance(read_turn(text, ("A", "B"), ties=False, cut_off=True).outcome, ReplyProblem)
 
 
 def test_a_tool_call_counts_although_the_reasoning_is_not_closed() -> None:
     turn = read_turn('<think>look at <tool>{"name": "zoom", "images": ["A"]}', ("A", "B"), ties=False)
     assert (turn.thought, turn.outcome) == ("look at", ToolRequest("zoom", ("A",), ""))
     drafted = f'<think><tool>{{"name": "zoom"}}</tool> or <answer>{GOOD}</answer>'
-    assert isinstance(outcome(drafted), Problem)
+    assert isinstance(outcome(drafted), ReplyProblem)
 
 
 def test_a_tie_only_where_it_is_offered() -> None:
     text = '<answer>{"preference": "Tie", "scores": {}}</answer>'
-    assert isinstance(outcome(text), Problem)
+    assert isinstance(outcome(text), ReplyProblem)
     answer = outcome(text, ties=True)
     assert isinstance(answer, Answer)
     assert answer.preference == "tie"
@@ -143,7 +143,7 @@ def test_a_tool_call_before_an_invented_observation() -> None:
 @given(st.text(max_size=300), st.sampled_from(["", "<think>", "<answer>", "<tool>", "</think>"]))
 def test_any_text_is_read_without_an_accident(text: str, tag: str) -> None:
     result = outcome(tag + text + tag)
-    assert isinstance(result, Answer | Problem | ToolRequest)
+    assert isinstance(result, Answer | ReplyProblem | ToolRequest)
 
 
 @given(st.sampled_from(["A", "B"]), st.lists(st.integers(1, 4), min_size=4, max_size=4), st.text(max_size=50))
@@ -176,7 +176,7 @@ NUMERALS = st.one_of(
 @given(NUMERALS)
 def test_any_numeral_is_a_score_in_range_or_a_problem(numeral: str) -> None:
     result = outcome(f"<answer>{GOOD.replace(': 2', f': {numeral}')}</answer>")
-    assert isinstance(result, Answer | Problem)
+    assert isinstance(result, Answer | ReplyProblem)
     if isinstance(result, Answer) and result.scores:
         assert result.scores["A"][0] == float(numeral) and 1 <= float(numeral) <= 4
 

@@ -153,7 +153,7 @@ def test_rh_score_folder_with_a_baseline(tmp_path: Path, capsys: pytest.CaptureF
     rows = [("p1", "0.png", "5.png", "60.png", "A"), ("p2", "0.png", "120.png", "20.png", "A")]
     text = "".join(json.dumps({**dict(zip(names, row, strict=True)), "instruction": "x"}) + "\n" for row in rows)
     (tmp_path / "pairs.jsonl").write_text(text, encoding="utf-8")
-    assert main(["score-folder", str(tmp_path), "--judge", "closer", "--json", "--quiet"]) == 0
+    assert main(["score", str(tmp_path), "--judge", "closer", "--json", "--quiet"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["by_label_kind"]["unnamed"]["accuracy"] == 0.5
     assert report["protocol"] == "baseline:closer"

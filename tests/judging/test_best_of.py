@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewardharness.judging.best_of import METHODS, Field, best, cost, examples_of, standings
+from rewardharness.judging.best_of import METHODS, CandidateSet, best, candidate_rewards, cost, examples_of
 from rewardharness.schema import Failure, ImageInput, Judgment, Scores
 
 
-def field(candidates: int) -> Field:
+def field(candidates: int) -> CandidateSet:
     images = tuple(ImageInput(str(index), data=bytes([index])) for index in range(candidates))
-    return Field("f", "make it red", ImageInput("source", data=b"s"), images)
+    return CandidateSet("f", "make it red", ImageInput("source", data=b"s"), images)
 
 
 def judgment(example: str, preference=None, reward=None, failure=None) -> Judgment:
@@ -18,7 +18,7 @@ def judgment(example: str, preference=None, reward=None, failure=None) -> Judgme
     return Judgment(example, "test", "test", "", preference, scores=scores, failure=failure)
 
 
-def as_the_order_says(subject: Field, order: list[int], method) -> dict[str, Judgment]:
+def as_the_order_says(subject: CandidateSet, order: list[int], method) -> dict[str, Judgment]:
     """Judgments of one who prefers whoever comes first in the order."""
     found = {}
     for example in examples_of(subject, method):
@@ -34,7 +34,7 @@ def as_the_order_says(subject: Field, order: list[int], method) -> dict[str, Jud
 @given(order=st.permutations(range(5)))
 def test_a_judge_that_is_sure_gives_its_own_order(method, order):
     subject = field(5)
-    found = standings(subject, method, as_the_order_says(subject, order, method))
+    found = candidate_rewards(subject, method, as_the_order_says(subject, order, method))
     assert sorted(range(5), key=lambda index: -found[index].reward) == list(order)
     assert best(found) == (order[0],)
     assert all(each.judged == each.of and each.failure is None for each in found)
@@ -50,29 +50,31 @@ def test_it_costs_what_it_says(candidates, method, expected):
 def test_a_failed_judgment_is_no_reward():
     subject = field(3)
     lost = Failure("timeout", "It took too long.")
-    found = standings(subject, "score", {"f#0": judgment("f#0", reward=0.4), "f#1": judgment("f#1", failure=lost)})
+    found = candidate_rewards(
+        subject, "score", {"f#0": judgment("f#0", reward=0.4), "f#1": judgment("f#1", failure=lost)}
+    )
     assert [each.reward for each in found] == [0.4, None, None]
     assert [each.failure and each.failure.code for each in found] == [None, "timeout", "missing"]
     assert best(found) == (0,)
-    assert best(standings(subject, "score", {})) == ()
+    assert best(candidate_rewards(subject, "score", {})) == ()
 
 
 def test_a_failed_comparison_counts_for_nobody():
     subject = field(3)
     lost = judgment("f#0-1", failure=Failure("timeout", "It took too long."))
-    found = standings(subject, "win_rate", {"f#0-1": lost, "f#0-2": judgment("f#0-2", "A"), "f#1-2": lost})
+    found = candidate_rewards(subject, "win_rate", {"f#0-1": lost, "f#0-2": judgment("f#0-2", "A"), "f#1-2": lost})
     assert [(each.reward, each.judged) for each in found] == [(1.0, 1), (None, 0), (0.0, 1)]
     assert found[1].failure.code == "timeout"
 
 
 def test_level_candidates_share():
     subject = field(2)
-    found = standings(subject, "win_rate", {"f#0-1": judgment("f#0-1", "tie")})
+    found = candidate_rewards(subject, "win_rate", {"f#0-1": judgment("f#0-1", "tie")})
     assert [each.reward for each in found] == [0.5, 0.5] and best(found) == (0, 1)
 
 
 def test_one_candidate_cannot_win():
-    (alone,) = standings(field(1), "win_rate", {})
+    (alone,) = candidate_rewards(field(1), "win_rate", {})
     assert alone.reward is None and alone.failure.code == "input"
 
 
@@ -84,5 +86,5 @@ def test_wins_add_up(candidates, data):
         f"f#{a}-{b}": judgment("x", data.draw(st.sampled_from(["A", "B", "tie"])))
         for a, b in combinations(range(candidates), 2)
     }
-    found = standings(subject, "win_rate", answers)
+    found = candidate_rewards(subject, "win_rate", answers)
     assert sum(each.reward * each.judged for each in found) == pytest.approx(cost(candidates, "win_rate"))

@@ -24,7 +24,7 @@ from rewardharness.library.store import EMPTY
 from rewardharness.models.base import ChatRequest, ErrorCode, Reply
 from rewardharness.models.endpoints import EndpointPool, PoolSettings
 from rewardharness.models.limits import ByteBudget
-from rewardharness.models.openai_compatible import ClientSettings, OpenAICompatibleModel
+from rewardharness.models.openai_compatible import EndpointSettings, OpenAICompatibleModel
 from rewardharness.models.scripted import ScriptedModel
 from rewardharness.schema import Example, ImageInput, Judgment
 
@@ -100,7 +100,7 @@ def test_half_of_all_requests_fail_and_no_example_is_lost_doubled_or_wrong() -> 
         urls = [first.url, second.url]
         aliases = [f"127.0.0.1:{server.port}" for server in (first, second)]
         pool = EndpointPool(aliases, PoolSettings(), clock=clock, sleep=pause, chance=random.Random(3).random)
-        model = OpenAICompatibleModel("vllm", "judge", urls, ClientSettings(), pool=pool)
+        model = OpenAICompatibleModel("vllm", "judge", urls, EndpointSettings(), pool=pool)
         told: list[str] = []
         agent = SubAgent(model, SubAgentSettings(protocol="direct"))
         judged = evaluate(agent, EMPTY, examples, concurrency=64, on_judgment=lambda each, _: told.append(each.id))

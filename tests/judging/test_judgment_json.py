@@ -1,13 +1,15 @@
 """One JSON form of a judgment; records of the two earlier forms are still read."""
 
+import base64
 import json
+import zlib
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from rewardharness.errors import InputError
-from rewardharness.judgments import judgment_from_json, judgment_json, result_line
+from rewardharness.judgments import MAX_STEPS, judgment_from_json, judgment_json, result_line
 from rewardharness.runs.replay import compare_results
 from rewardharness.schema import ChainStep, Failure, Judgment, RoutedEntry, Scores, Usage
 
@@ -54,7 +56,11 @@ def read(text: str, **changes: Any) -> Judgment:
 def test_a_judgment_is_read_back_as_it_was_written(judgment: Judgment) -> None:
     record = json.loads(json.dumps(judgment_json(judgment)))
     assert judgment_from_json(record) == judgment
-    assert judgment_from_json(result_line(judgment) | {"item": "x"}) == replace(judgment, steps=())
+    line = json.loads(json.dumps(result_line(judgment))) | {"item": "x"}
+    assert judgment_from_json(line) == judgment
+    assert (
+        judgment_from_json(line, steps=False) == judgment_from_json(record, steps=False) == replace(judgment, steps=())
+    )
     assert result_line(judgment).keys() == record.keys()
     text = json.dumps(record)
     assert "evidence" not in text and "picture" not in text, "neither is part of a record"
@@ -86,3 +92,35 @@ def test_results_of_an_earlier_form_compare_with_a_replay() -> None:
 def test_a_value_of_another_type_is_named() -> None:
     with pytest.raises(InputError, match="margin"):
         judgment_from_json(result_line(WHOLE) | {"margin": "large"})
+
+
+def test_a_result_line_holds_the_chain_in_less_space() -> None:
+    steps = tuple(
+        ChainStep("think", f"Step {number} looks at the chair.", subject="B", order=("B", "A"), sample=number)
+        for number in range(50)
+    )
+    judgment = replace(WHOLE, steps=steps)
+    line = result_line(judgment)
+    assert judgment_from_json(line).steps == steps
+    assert len(line["steps"]) < len(json.dumps(judgment_json(judgment)["steps"])) / 4
+
+
+@pytest.mark.parametrize(
+    "damaged", ["%", "eJw=", base64.b64encode(zlib.compress(b'[["thought", "", "", [], 0]]')).decode()]
+)
+def test_damaged_steps_are_named(damaged: str) -> None:
+    with pytest.raises(InputError):
+        judgment_from_json(result_line(WHOLE) | {"steps": damaged})
+    assert judgment_from_json(result_line(WHOLE) | {"steps": damaged}, steps=False).preference == "A"
+
+
+def test_the_number_of_steps_is_limited() -> None:
+    rows = json.dumps([["think", "", "", [], 0]] * (MAX_STEPS + 1))
+    line = result_line(WHOLE) | {"steps": base64.b64encode(zlib.compress(rows.encode())).decode()}
+    with pytest.raises(InputError, match=f"more than {MAX_STEPS}"):
+        judgment_from_json(line)
+
+
+def test_a_lone_surrogate_of_a_model_does_not_prevent_writing() -> None:
+    line = result_line(replace(WHOLE, steps=(ChainStep("tool", '{"query": "\ud83d"}'),)))
+    assert judgment_from_json(json.loads(json.dumps(line))).steps == (ChainStep("tool", '{"query": "?"}'),)

@@ -173,7 +173,7 @@ def test_what_can_not_be_measured_is_named_and_trusted_little(
     assert unseen.confidence is not None
     assert seen.confidence is not None
     assert unseen.confidence < seen.confidence
-    assert any("trust it little" in note for note in unseen.notes)
+    assert any("has low confidence" in note for note in unseen.notes)
 
 
 @pytest.mark.parametrize(

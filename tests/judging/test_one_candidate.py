@@ -20,7 +20,7 @@ from rewardharness.judging.evaluate import evaluate
 from rewardharness.judging.measured import MeasuredJudge
 from rewardharness.judging.opening import JudgeOptions, open_judge
 from rewardharness.judging.report import make_report
-from rewardharness.judging.subagent import Showing, SubAgent, SubAgentSettings
+from rewardharness.judging.subagent import PresentationOrder, SubAgent, SubAgentSettings
 from rewardharness.judgments import judgment_from_json, judgment_json, result_line
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY, Library
@@ -182,7 +182,7 @@ def test_a_number_beyond_all_numbers_is_no_score(protocol: Protocol, number: str
 def test_one_candidate_and_a_pair_are_different_questions(tmp_path: Path) -> None:
     cache = JudgmentCache(tmp_path)
     agent = SubAgent(reply_for("direct"), SubAgentSettings(protocol="direct"), cache)
-    assert agent.showings(("A",)) == [Showing(("A",))]
+    assert agent.presentations(("A",)) == [PresentationOrder(("A",))]
     first = asyncio.run(agent.judge(example(90), EMPTY))
     again = asyncio.run(agent.judge(example(90), EMPTY))
     assert (first.usage.calls, again.usage.calls, first.scores) == (1, 0, again.scores)

@@ -227,7 +227,7 @@ def test_doubled_fields_and_other_spacing_are_found(tmp_path: Path) -> None:
         text.replace("\n", "\r\n"),
     ):
         assert other != text
-        with pytest.raises(ReleaseError, match="written anew"):
+        with pytest.raises(ReleaseError, match="rewritten"):
             load_text(tmp_path, other)
 
 
@@ -429,7 +429,7 @@ def test_figures_of_something_else_are_refused(what: str, tmp_path: Path) -> Non
     ],
 )
 def test_what_is_no_report_is_refused(report: Any, tmp_path: Path) -> None:
-    with pytest.raises(ReleaseError, match="no report with figures"):
+    with pytest.raises(ReleaseError, match="not a report with figures"):
         read_report(write(tmp_path, report))
 
 

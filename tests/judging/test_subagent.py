@@ -5,6 +5,7 @@ import json
 import math
 import sqlite3
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from rewardharness.judging.cache import FILE, JudgmentCache
 from rewardharness.judging.config import Protocol
 from rewardharness.judging.evaluate import evaluate
 from rewardharness.judging.report import make_report
-from rewardharness.judging.subagent import Showing, SubAgent, SubAgentSettings
+from rewardharness.judging.subagent import PresentationOrder, SubAgent, SubAgentSettings
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY, Library
 from rewardharness.models.base import ChatRequest, ModelError, Reply, TextPart
@@ -447,14 +448,17 @@ def test_samples_are_separate_questions_with_their_own_seeds(images: dict[str, I
 
 
 def test_steps_are_told_as_they_come(images: dict[str, ImageInput]) -> None:
-    told: list[tuple[Showing, ChainStep]] = []
+    told: list[tuple[PresentationOrder, ChainStep]] = []
     agent = SubAgent(ScriptedModel(brightest), on_step=lambda showing, step: told.append((showing, step)))
     judgment = asyncio.run(agent.judge(make(images, "dark", "bright"), EMPTY))
-    assert agent.showings(("A", "B")) == [Showing(("A", "B")), Showing(("B", "A"))]
+    assert agent.presentations(("A", "B")) == [PresentationOrder(("A", "B")), PresentationOrder(("B", "A"))]
     # Showings come mixed; put in order, they are the chain.
-    assert [step for showing in agent.showings(("A", "B")) for each, step in told if each == showing] == list(
-        judgment.steps
-    )
+    assert [
+        replace(step, order=showing.labels)
+        for showing in agent.presentations(("A", "B"))
+        for each, step in told
+        if each == showing
+    ] == list(judgment.steps)
 
 
 @pytest.mark.parametrize("protocol", ["direct", "pointwise"])

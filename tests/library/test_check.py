@@ -64,6 +64,11 @@ def test_tools_are_checked_for_positions_and_types(folder: Path, old: str, new: 
     assert found(folder, word) == [("warning", READER, line)]
 
 
+def test_benchmark_results_in_a_library_folder_are_expected(folder: Path) -> None:
+    put(folder, "benchmark.json", "{}")
+    assert not found(folder, "kept but not read")
+
+
 @pytest.mark.parametrize("value", ['"a number, 0 to 1"', '{"size": 3, "places": [{"x": 1}]}'])
 def test_descriptions_of_values_and_nested_keys_are_no_disagreement(folder: Path, value: str) -> None:
     kind = "float" if "number" in value else "dict"

@@ -85,7 +85,7 @@ def test_what_is_in_the_space_runs_by_itself(hub: Hub, tmp_path: Path) -> None:
 def test_the_settings_that_a_space_names_are_read(hub: Hub, tmp_path: Path) -> None:
     make(hub)
     page = files(hub)["README.md"].decode()
-    assert f"rh release {REPO}@v0.1.0 -o release.json" in page and "RH_RELEASE" in page
+    assert f"rh release create --library {REPO}@v0.1.0 -o release.json" in page and "RH_RELEASE" in page
     named = set(re.findall(r"^\| `(RH_\w+)` \|", page, re.MULTILINE))
     assert named == {"RH_LIBRARY", "RH_JUDGE", "RH_RELEASE"}
     usual = Settings.from_env({"RH_HOME": str(tmp_path)})
@@ -96,6 +96,12 @@ def test_the_settings_that_a_space_names_are_read(hub: Hub, tmp_path: Path) -> N
 def test_the_requirements_of_a_space_are_those_of_this_repository() -> None:
     ours = (ROOT / "requirements.txt").read_text("utf-8")
     assert (ROOT / "hub_templates/space_requirements.txt").read_text("utf-8") == ours
+
+
+def test_the_space_of_an_earlier_version_is_updated(hub: Hub) -> None:
+    hub.server.store.create(SPACE, kind="spaces").put({"app.py": "# Written by `rh push-space`; change it with it."})
+    make(hub)
+    assert files(hub)["app.py"].startswith(b"# Written by `rh app push-space`")
 
 
 def test_nothing_is_pushed_over_another_app_without_rights_or_without_a_library(hub: Hub) -> None:
@@ -128,10 +134,10 @@ def test_the_command_tells_what_it_would_do_and_did(
     hub: Hub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("HF_TOKEN", hub.server.login("ann"))
-    assert main(["push-space", SPACE, "--library", REPO, "--dry-run"]) == 0
+    assert main(["app", "push-space", SPACE, "--library", REPO, "--dry-run"]) == 0
     told = capsys.readouterr().out
     assert "+sdk: gradio" in told and f"{SPACE} would be made. Nothing was written." in told
-    assert main(["push-space", SPACE, "--library", REPO]) == 0
+    assert main(["app", "push-space", SPACE, "--library", REPO]) == 0
     assert re.search(rf"{SPACE} is commit [0-9a-f]{{40}}", capsys.readouterr().out)
-    assert main(["push-space", SPACE, "--library", REPO, "--json"]) == 0
+    assert main(["app", "push-space", SPACE, "--library", REPO, "--json"]) == 0
     assert '"nothing_to_push": true' in capsys.readouterr().out

@@ -5,7 +5,7 @@ import pytest
 from model_server import Answer, Call, ModelServer
 
 from rewardharness.models.base import ChatRequest, Message, ModelError
-from rewardharness.models.openai_compatible import ClientSettings, OpenAICompatibleModel
+from rewardharness.models.openai_compatible import EndpointSettings, OpenAICompatibleModel
 
 HELLO = ChatRequest((Message.of("user", "hello"),), max_tokens=64, temperature=0.0)
 
@@ -33,7 +33,7 @@ def as_reasoning_models_do(call: Call) -> Answer | None:
 
 def ask(server: ModelServer, times: int = 1) -> list[str]:
     async def main() -> list[str]:
-        model = OpenAICompatibleModel("openai", "judge", [server.url], ClientSettings())
+        model = OpenAICompatibleModel("openai", "judge", [server.url], EndpointSettings())
         try:
             return [(await model.ask(HELLO)).text for _ in range(times)]
         finally:

@@ -11,15 +11,16 @@ from clocks import PutOnLoop
 from model_server import Answer, Fault, ModelServer, completion, refused_url
 
 from rewardharness.errors import InputError, describe
+from rewardharness.models import transport
 from rewardharness.models.base import ChatRequest, ImagePart, Message, ModelError, Reply
 from rewardharness.models.endpoints import PoolSettings
-from rewardharness.models.openai_compatible import ClientSettings, OpenAICompatibleModel
+from rewardharness.models.openai_compatible import EndpointSettings, OpenAICompatibleModel
 
 QUICK = PoolSettings(
     backoff=0.001, longest_backoff=0.002, shortest_aside=0.002, longest_aside=0.01, attempt_timeout=100.0
 )
 PICTURE = ImagePart(b"\x89PNG" + bytes(range(256)), "image/png")
-QUICKLY = ClientSettings(pool=QUICK)
+QUICKLY = EndpointSettings(pool=QUICK)
 KEY = "sk-" + "secret"  # in two parts, so that the lines of code in a traceback do not hold it
 HELLO = ChatRequest((Message.of("user", "hello"),))
 LOOK = ChatRequest((Message.of("system", "Judge."), Message.of("user", "source", PICTURE, "which?")), max_tokens=64)
@@ -50,7 +51,7 @@ def first_then(fault, number=1):
 def test_a_question_with_an_image_and_its_reply():
     with ModelServer(lambda call: completion("A", prompt_tokens=42, top_logprobs=2), key="k") as server:
         request = ChatRequest(LOOK.messages, top_logprobs=2, seed=3, choices=("A", "B"))
-        reply = ask(server, request, ClientSettings(api_key="k", pool=QUICK))
+        reply = ask(server, request, EndpointSettings(api_key="k", pool=QUICK))
     (call,) = server.calls
     assert (reply.text, reply.finish_reason, reply.model, reply.attempts) == ("A", "stop", "judge", 1)
     assert reply.usage.input_tokens == 42 and reply.fingerprint == "local-1" and reply.seconds > 0
@@ -65,6 +66,20 @@ def test_a_question_with_an_image_and_its_reply():
     assert "cookie" not in call.headers
 
 
+def test_a_request_passes_through_at_most_five_functions(monkeypatch):
+    connections: list[list[str]] = []
+    exchange = transport._Connection.exchange
+
+    def connected(connection, head, body):
+        connections.append([each.name for each in traceback.extract_stack() if "rewardharness/models" in each.filename])
+        return exchange(connection, head, body)
+
+    monkeypatch.setattr(transport._Connection, "exchange", connected)
+    with ModelServer() as server:
+        ask(server)
+    assert connections == [["ask", "run", "_exchange", "exchange"]], "the connection itself is the fifth"
+
+
 def test_a_large_image_arrives_whole():
     large = ImagePart(random.Random(1).randbytes(5_000_001), "image/png")
     with ModelServer() as server:
@@ -75,7 +90,7 @@ def test_a_large_image_arrives_whole():
 
 def test_connections_are_kept():
     async def main():
-        model = OpenAICompatibleModel("vllm", "judge", [server.url], ClientSettings(pool=QUICK))
+        model = OpenAICompatibleModel("vllm", "judge", [server.url], EndpointSettings(pool=QUICK))
         for _ in range(50):
             await model.ask(HELLO)
         await model.close()
@@ -151,7 +166,7 @@ ALWAYS = [
 def test_a_fault_that_stays_is_one_clear_error(name, code, sent, retryable):
     with ModelServer(lambda call: Fault(name)) as server:
         with pytest.raises(ModelError) as caught:
-            ask(server, LOOK, ClientSettings(api_key=KEY, pool=QUICK))
+            ask(server, LOOK, EndpointSettings(api_key=KEY, pool=QUICK))
         assert server.requests == sent
         assert server.wait_for(lambda: server.open_connections == 0)
     problem = caught.value
@@ -239,7 +254,7 @@ def test_a_redirect_is_not_followed_with_the_key():
     with ModelServer() as thief:
         target = {"Location": f"{thief.url}/chat/completions"}
         with ModelServer(lambda call: Answer(b"", 307, target)) as server, pytest.raises(ModelError):
-            ask(server, settings=ClientSettings(api_key="sk-secret", pool=QUICK))
+            ask(server, settings=EndpointSettings(api_key="sk-secret", pool=QUICK))
         assert thief.requests == 0
 
 
@@ -249,7 +264,7 @@ def test_a_redirect_is_not_followed_with_the_key():
 def test_others_take_over_from_a_dead_endpoint():
     async def main():
         urls = [dead.url, live.url, refused_url()]
-        model = OpenAICompatibleModel("vllm", "judge", urls, ClientSettings(pool=QUICK))
+        model = OpenAICompatibleModel("vllm", "judge", urls, EndpointSettings(pool=QUICK))
         replies = await asyncio.gather(*(model.ask(HELLO) for _ in range(50)))
         dead.refuse()
         replies += await asyncio.gather(*(model.ask(HELLO) for _ in range(50)))
@@ -290,7 +305,7 @@ def test_half_of_all_requests_fail_and_nothing_is_lost_or_doubled():
             backoff=0.001, longest_backoff=0.01, shortest_aside=0.001, longest_aside=0.005, attempt_timeout=100.0
         )
         urls = [server.url for server in servers]
-        model = OpenAICompatibleModel("vllm", "judge", urls, ClientSettings(pool=settings))
+        model = OpenAICompatibleModel("vllm", "judge", urls, EndpointSettings(pool=settings))
         results = await asyncio.gather(*(one(model, number) for number in range(300)))
         await model.close()
         assert asyncio.all_tasks() == {asyncio.current_task()}
@@ -315,7 +330,7 @@ def test_half_of_all_requests_fail_and_nothing_is_lost_or_doubled():
 
 def test_cancellation_closes_its_connections():
     async def main():
-        model = OpenAICompatibleModel("vllm", "judge", [server.url], ClientSettings(pool=PoolSettings(start=32)))
+        model = OpenAICompatibleModel("vllm", "judge", [server.url], EndpointSettings(pool=PoolSettings(start=32)))
         tasks = [asyncio.create_task(model.ask(LOOK)) for _ in range(60)]
         await asyncio.to_thread(server.wait_for, lambda: server.in_flight == 32)
         for task in tasks:
@@ -334,7 +349,7 @@ def test_bytes_in_flight_are_bounded():
     large = ChatRequest((Message.of("user", ImagePart(bytes(750_000), "image/png"), "?"),))
 
     async def main():
-        settings = ClientSettings(pool=PoolSettings(start=16), bytes_in_flight=2_500_000)
+        settings = EndpointSettings(pool=PoolSettings(start=16), bytes_in_flight=2_500_000)
         model = OpenAICompatibleModel("vllm", "judge", [server.url], settings)
         asked = asyncio.gather(*(model.ask(large) for _ in range(16)))
         for arrived in range(2, 17, 2):
@@ -360,7 +375,7 @@ def run_with(server, questions, respond=None, **settings):
     """Probe, then answer as told, ask one question after the other, and return the replies and what it can do."""
 
     async def main():
-        model = OpenAICompatibleModel("vllm", "judge", [server.url], ClientSettings(pool=QUICK, **settings))
+        model = OpenAICompatibleModel("vllm", "judge", [server.url], EndpointSettings(pool=QUICK, **settings))
         await model.probe()
         server.calls.clear()
         server.respond = respond
@@ -440,12 +455,12 @@ def test_addresses_that_cannot_be_used(urls):
 @pytest.mark.parametrize("key", ["two words", "new\nline", "schlüssel"])
 def test_a_key_that_cannot_be_one(key):
     with pytest.raises(InputError) as caught:
-        OpenAICompatibleModel("vllm", "m", ["http://a/v1"], ClientSettings(api_key=key))
+        OpenAICompatibleModel("vllm", "m", ["http://a/v1"], EndpointSettings(api_key=key))
     assert key not in str(caught.value)
 
 
 def test_the_key_is_not_shown():
-    assert "sk-secret" not in repr(ClientSettings(api_key="sk-secret"))
+    assert "sk-secret" not in repr(EndpointSettings(api_key="sk-secret"))
 
 
 def test_an_address_without_a_path_means_v1():

@@ -4,7 +4,7 @@ import zlib
 from model_server import Answer, Fault, ModelServer, completion, refused_url
 
 from rewardharness.models.base import ChatRequest, Message
-from rewardharness.models.openai_compatible import ClientSettings, OpenAICompatibleModel
+from rewardharness.models.openai_compatible import EndpointSettings, OpenAICompatibleModel
 from rewardharness.models.probe import picture
 from rewardharness.models.wire import Capabilities
 
@@ -13,7 +13,7 @@ CHOICE = ChatRequest((Message.of("user", picture(), "?"),), choices=("A", "B"), 
 
 def probe(*servers, name="judge", kind="vllm", key=None):
     async def main():
-        model = OpenAICompatibleModel(kind, name, [server.url for server in servers], ClientSettings(api_key=key))
+        model = OpenAICompatibleModel(kind, name, [server.url for server in servers], EndpointSettings(api_key=key))
         try:
             return await model.probe()
         finally:

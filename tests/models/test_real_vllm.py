@@ -31,7 +31,7 @@ from rewardharness.judging.subagent import SubAgent, SubAgentSettings
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY
 from rewardharness.models.base import ChatRequest, ImagePart, Message, ModelError, Reply
-from rewardharness.models.openai_compatible import ClientSettings, OpenAICompatibleModel
+from rewardharness.models.openai_compatible import EndpointSettings, OpenAICompatibleModel
 from rewardharness.models.probe import Probe
 from rewardharness.schema import Example, ImageInput
 
@@ -239,7 +239,7 @@ def ask_counted(url: str, *requests: ChatRequest, claim: bool = False) -> tuple[
     """Ask with images sent once; also return how many bytes each body had. `claim`: believe all was sent before."""
 
     async def run() -> tuple[list[Reply], list[int]]:
-        model = OpenAICompatibleModel("vllm", "judge", [url], ClientSettings(send_once=True))
+        model = OpenAICompatibleModel("vllm", "judge", [url], EndpointSettings(send_once=True))
         sizes: list[int] = []
         acquire = model._budget.acquire
 
@@ -424,7 +424,7 @@ def test_rh_score_folder_is_remembered(url: str, tmp_path: Path, capsys: pytest.
             (tmp_path / name).write_bytes(picture().data)
         rows.append(",".join([f"e{number}", "make the box red", *names]))
     (tmp_path / "pairs.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
-    command = ["score-folder", str(tmp_path), "--judge", f"vllm:judge@{url}", "--protocol", "direct", "--json"]
+    command = ["score", str(tmp_path), "--judge", f"vllm:judge@{url}", "--protocol", "direct", "--json"]
     before = metrics(url)["vllm:prompt_tokens_total"]
     assert main([*command, "--run", str(tmp_path / "one")]) == 0
     between = metrics(url)["vllm:prompt_tokens_total"]
@@ -451,7 +451,7 @@ def test_vllm_understands_what_rh_serve_vllm_prints(capsys: pytest.CaptureFixtur
     if not PYTHON:
         pytest.skip("RH_TEST_VLLM_PYTHON names no Python with vLLM")
     arguments = ["some/model-7B", "--gpus", "2", "--tensor-parallel", "2", "--json"]
-    assert main(["serve-vllm", *arguments]) == 0
+    assert main(["serve", "judge", *arguments]) == 0
     command = json.loads(capsys.readouterr().out)["servers"][0]["command"]
     given = command[command.index("serve") + 2 :]
     environment = {**os.environ, "PYTHONPATH": str(SERVE.parent / "shim")}

@@ -16,7 +16,7 @@ from model_server import ModelServer, refused_url
 
 from rewardharness.models.base import ChatRequest, Message
 from rewardharness.models.openai_compatible import OpenAICompatibleModel
-from rewardharness.models.transport import HttpClient, HttpReply, NotHttpError, Origin, _Connection
+from rewardharness.models.transport import HttpClient, HttpReply, NotHttpError, ServerAddress, _Connection
 
 HEAD = b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\n"
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -193,7 +193,7 @@ def test_whether_a_connection_is_used_again(reply, reusable):
 def ask_twice(server, between=lambda: None) -> None:
     async def main():
         client = HttpClient(1000)
-        origin = Origin("127.0.0.1", server.port, False)
+        origin = ServerAddress("127.0.0.1", server.port, False)
         for _ in range(2):
             assert (await client.exchange(origin, b"GET /health HTTP/1.1\r\n\r\n", ())).status == 200
             await asyncio.to_thread(between)
@@ -241,7 +241,7 @@ class Listener:
 
     def __init__(self, talk) -> None:
         self._listening = socket.create_server(("127.0.0.1", 0))
-        self.origin = Origin("127.0.0.1", self._listening.getsockname()[1], False)
+        self.origin = ServerAddress("127.0.0.1", self._listening.getsockname()[1], False)
         self._thread = threading.Thread(target=self._serve, args=(talk,))
 
     def _serve(self, talk) -> None:
@@ -339,7 +339,7 @@ def test_no_connection():
         client = HttpClient(1000)
         port = int(refused_url().rpartition(":")[2].removesuffix("/v1"))
         with pytest.raises(ConnectionRefusedError):
-            await client.exchange(Origin("127.0.0.1", port, False), HEAD, ())
+            await client.exchange(ServerAddress("127.0.0.1", port, False), HEAD, ())
         await client.close()
 
     asyncio.run(main())
@@ -427,7 +427,7 @@ def test_a_certificate_that_nobody_vouches_for(certificate):
     async def main(port):
         client = HttpClient(1000)
         with pytest.raises(ssl.SSLCertVerificationError):
-            await client.exchange(Origin("127.0.0.1", port, True), HEAD, (b"abcd",))
+            await client.exchange(ServerAddress("127.0.0.1", port, True), HEAD, (b"abcd",))
         await client.close()
 
     with ModelServer() as plain, TlsProxy(plain.port, certificate) as proxy:

@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 
 from rewardharness.files import sha256
 from rewardharness.models.base import ChatRequest, ImagePart, Message, ModelError
-from rewardharness.models.wire import OPENAI, VLLM, Body, request_body
+from rewardharness.models.wire import OPENAI, VLLM, RequestBody, request_body
 
 TEXT = st.text(st.characters(exclude_categories=("Cs",)))
 PARTS = st.lists(st.one_of(TEXT, st.builds(ImagePart, st.binary(max_size=300), st.sampled_from(["image/png"]))))
 MESSAGES = st.lists(st.builds(lambda role, parts: Message.of(role, *parts), st.sampled_from(["system", "user"]), PARTS))
 
 
-def written(body: Body) -> dict:
+def written(body: RequestBody) -> dict:
     data = b"".join(body.pieces())
     assert len(data) == body.size
     return json.loads(data)

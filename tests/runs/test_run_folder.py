@@ -6,7 +6,7 @@ import pytest
 
 from rewardharness.errors import RunError
 from rewardharness.files import hold
-from rewardharness.runs.store import RunFolder, find_runs, is_running, read_manifest
+from rewardharness.runs.store import RunFolder, find_runs, is_running, read_manifest, read_result
 
 
 def test_a_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
@@ -108,3 +108,11 @@ def test_looking_at_a_run_does_not_keep_it_from_starting(tmp_path: Path) -> None
     with RunFolder(tmp_path, {}):
         assert is_running(tmp_path)
     looker.join()
+
+
+def test_a_single_result_is_read_and_the_last_of_an_id_counts(tmp_path: Path) -> None:
+    with RunFolder(tmp_path, {}) as run:
+        for number, name in enumerate("aba"):
+            run.append({"id": name, "number": number})
+    assert read_result(tmp_path, "a") == {"id": "a", "number": 2}
+    assert read_result(tmp_path, "c") is None

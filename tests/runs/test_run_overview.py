@@ -5,28 +5,29 @@ from pathlib import Path
 import pytest
 
 from rewardharness.errors import RunError
-from rewardharness.evolution.stop import Paused, Stopped
+from rewardharness.evolution.stop import RunPaused
 from rewardharness.files import write_text
 from rewardharness.runs.overview import read_overview
 from rewardharness.runs.records import RECORD, Recording, record_run
+from rewardharness.runs.stop import Stopped
 from rewardharness.runs.store import RunFolder
 from rewardharness.settings import Settings
 
-MANIFEST = {"command": "score-folder", "data": "0" * 64, "judge": "measured (no VLM)"}
+MANIFEST = {"command": "score", "data": "0" * 64, "judge": "measured (no VLM)"}
 
 
 def recording() -> Recording:
-    return record_run(dict(words=["score-folder", "data"], data="data"), Settings.from_env())
+    return record_run(dict(words=["score", "data"], data="data"), Settings.from_env())
 
 
 def test_a_run_that_goes_on_and_is_over(tmp_path: Path) -> None:
     with RunFolder(tmp_path, MANIFEST, record=recording()):
         seen = read_overview(tmp_path)
-        assert (seen.condition, seen.ended, seen.sittings) == ("running", None, 1)
+        assert (seen.condition, seen.ended, seen.sessions) == ("running", None, 1)
     seen = read_overview(tmp_path)
-    assert (seen.kind, seen.condition, seen.reason) == ("score-folder", "finished", "")
+    assert (seen.kind, seen.condition, seen.reason) == ("score", "finished", "")
     assert (seen.data, seen.judge) == ("data", "measured (no VLM)"), "by its name, not its digest"
-    assert seen.command == ("score-folder", "data") and seen.where == str(Path.cwd())
+    assert seen.command == ("score", "data") and seen.where == str(Path.cwd())
     assert seen.begun is not None and seen.ended is not None and seen.begun <= seen.ended
 
 
@@ -35,7 +36,7 @@ def test_a_run_that_goes_on_and_is_over(tmp_path: Path) -> None:
     [
         (Stopped(), "stopped", ""),
         (KeyboardInterrupt(), "interrupted", ""),
-        (Paused("Nobody answers.", next_step="", kind="endpoint"), "paused", "Nobody answers."),
+        (RunPaused("Nobody answers.", next_step="", kind="endpoint"), "paused", "Nobody answers."),
         (OSError(28, "the disk is full"), "failed", "the disk is full"),
     ],
 )

@@ -14,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rewardharness.errors import RunError
-from rewardharness.evolution.stop import Paused, Stopped
+from rewardharness.evolution.stop import RunPaused
 from rewardharness.runs import surroundings
 from rewardharness.runs.records import MASK, condition_of, read_record, record_run
+from rewardharness.runs.stop import Stopped
 from rewardharness.runs.store import RunFolder
 from rewardharness.runs.surroundings import git_state, installed_packages, sources_id
 from rewardharness.settings import Settings
@@ -35,10 +36,10 @@ def made(settings: Settings | None = None, **more: Any) -> Any:
 def test_a_run_is_recorded_from_beginning_to_end(tmp_path: Path) -> None:
     with RunFolder(tmp_path / "run", {"command": "do-it", "data": "d"}, record=made(library="builtin")):
         begun = read_record(tmp_path / "run")
-        assert begun["sittings"][0]["ended"] is None and begun["sittings"][0]["condition"] is None
+        assert begun["sessions"][0]["ended"] is None and begun["sessions"][0]["condition"] is None
     record = read_record(tmp_path / "run")
     assert (record["command"], record["whole"], record["about"]) == ("do-it", True, {"command": "do-it", "data": "d"})
-    [session] = record["sittings"]
+    [session] = record["sessions"]
     assert session["words"] == ["do-it", "data"] and session["folder"] == str(Path.cwd())
     assert session["arguments"] == {"seed": 3, "to": "x", "library": "builtin"}
     assert session["condition"] == "done" and session["ended"] >= session["started"]
@@ -46,8 +47,19 @@ def test_a_run_is_recorded_from_beginning_to_end(tmp_path: Path) -> None:
     assert session["python"] == ".".join(map(str, sys.version_info[:3]))
 
 
+def test_a_record_of_an_earlier_version_is_read_and_continued(tmp_path: Path) -> None:
+    with RunFolder(tmp_path, {"data": "d"}, record=made()):
+        pass
+    path = tmp_path / "record.json"
+    path.write_text(path.read_text("utf-8").replace('"sessions"', '"sittings"'), "utf-8")
+    assert [session["condition"] for session in read_record(tmp_path)["sessions"]] == ["done"]
+    with RunFolder(tmp_path, {"data": "d"}, record=made()):
+        pass
+    assert '"sittings"' not in path.read_text("utf-8") and len(read_record(tmp_path)["sessions"]) == 2
+
+
 def test_a_resumed_run_adds_a_session(tmp_path: Path) -> None:
-    for error in (Stopped(), Paused("m", next_step="n", kind="disk"), KeyboardInterrupt(), ValueError("x"), None):
+    for error in (Stopped(), RunPaused("m", next_step="n", kind="disk"), KeyboardInterrupt(), ValueError("x"), None):
         try:
             with RunFolder(tmp_path, {"data": "d"}, record=made()) as run:
                 run.append({"id": "1"})
@@ -55,7 +67,7 @@ def test_a_resumed_run_adds_a_session(tmp_path: Path) -> None:
                     raise error
         except BaseException as raised:
             assert raised is error
-    sessions = read_record(tmp_path)["sittings"]
+    sessions = read_record(tmp_path)["sessions"]
     assert [each["condition"] for each in sessions] == ["stopped", "paused", "interrupted", "failed", "done"]
     reasons = [each["reason"] for each in sessions]
     assert "ValueError: x" in reasons.pop(3) and reasons == ["", "m", "", ""]
@@ -66,7 +78,7 @@ def test_a_restart_begins_a_record_of_its_own(tmp_path: Path) -> None:
     RunFolder(tmp_path, {"data": "d"}, record=made()).close()
     with RunFolder(tmp_path, {"data": "e"}, restart=True, record=made()):
         pass
-    assert read_record(tmp_path)["about"] == {"data": "e"} and len(read_record(tmp_path)["sittings"]) == 1
+    assert read_record(tmp_path)["about"] == {"data": "e"} and len(read_record(tmp_path)["sessions"]) == 1
     assert json.loads((tmp_path / "record.json.old").read_text("utf-8"))["about"] == {"data": "d"}
 
 
@@ -78,7 +90,7 @@ def test_a_run_from_before_records_goes_on_and_says_that_its_beginning_is_not_kn
     assert read_record(tmp_path)["whole"] is False
 
 
-@pytest.mark.parametrize("text", ["{}", "[]", '{"schema": 2}', '{"schema": 1, "about": {}, "sittings": [{}]}'])
+@pytest.mark.parametrize("text", ["{}", "[]", '{"schema": 2}', '{"schema": 1, "about": {}, "sessions": [{}]}'])
 def test_a_record_that_is_none_is_not_written_over(tmp_path: Path, text: str) -> None:
     RunFolder(tmp_path, {"data": "d"}, record=made()).close()
     (tmp_path / "record.json").write_text(text, "utf-8")
@@ -123,10 +135,10 @@ def test_kill_9_is_seen_by_whoever_comes_next(tmp_path: Path) -> None:
         with subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None and process.stdout.readline() == "running\n"
             os.kill(process.pid, signal.SIGKILL)
-    assert [each["condition"] for each in read_record(tmp_path)["sittings"]] == ["killed", None]
+    assert [each["condition"] for each in read_record(tmp_path)["sessions"]] == ["killed", None]
     with RunFolder(tmp_path, {"data": "d"}, record=made()):
         pass
-    assert [each["condition"] for each in read_record(tmp_path)["sittings"]] == ["killed", "killed", "done"]
+    assert [each["condition"] for each in read_record(tmp_path)["sessions"]] == ["killed", "killed", "done"]
 
 
 KEY = "s3cr3t-0f-mine"
@@ -146,7 +158,7 @@ def test_addresses_keep_their_host_and_lose_their_secrets(tmp_path: Path, judge:
         pass
     text = (tmp_path / "record.json").read_text("utf-8")
     assert KEY not in text and "host" in text and MASK in text
-    assert read_record(tmp_path)["sittings"][0]["arguments"]["price"] == [0.1, 0.2]
+    assert read_record(tmp_path)["sessions"][0]["arguments"]["price"] == [0.1, 0.2]
 
 
 def test_addresses_without_secrets_stay_as_they_are() -> None:

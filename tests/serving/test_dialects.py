@@ -194,7 +194,7 @@ def test_pickle_is_spoken_only_where_it_was_asked_for(server, capsys):
     assert post(server, "/", pickle.dumps({}), OCTETS)[0] in {404, 405}
     assert post(server, "/mode/x", pickle.dumps({}), OCTETS)[0] == 404
     assert main(["serve", "--host", "0.0.0.0", "--insecure-no-auth", "--allow-pickle", "--judge", "measured"]) == 2
-    assert "this machine alone" in capsys.readouterr().err
+    assert "from this machine only" in capsys.readouterr().err
 
 
 # ---- UniRL

@@ -29,7 +29,7 @@ class World:
         return self.found
 
     async def ready(self) -> bool:
-        return await self.readiness.trouble() is None
+        return await self.readiness.problem() is None
 
 
 def outcome(failure: str | None = None) -> JudgedEdit:
@@ -39,10 +39,10 @@ def outcome(failure: str | None = None) -> JudgedEdit:
 def test_a_judge_that_asks_nobody_is_ready_until_the_end() -> None:
     async def run() -> None:
         readiness = Readiness(None)
-        assert await readiness.trouble() is None
+        assert await readiness.problem() is None
         readiness.ending = True
-        trouble = await readiness.trouble()
-        assert trouble is not None and trouble.code == "shutting_down"
+        problem = await readiness.problem()
+        assert problem is not None and problem.code == "shutting_down"
 
     asyncio.run(run())
 
@@ -102,7 +102,7 @@ def test_closing_gives_a_probe_up() -> None:
             return ()
 
         readiness = Readiness(never)
-        asking = asyncio.create_task(readiness.trouble())
+        asking = asyncio.create_task(readiness.problem())
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         await readiness.close()

@@ -17,7 +17,7 @@ from serving_parts import Running, b64
 from app.failures import failure
 from app.judges import JudgeChoice
 from app.libraries import BUILTIN, Choice
-from app.releases import RELEASE, UNSAID, Places
+from app.releases import DEFAULT_PLACES, RELEASE, Places
 from app.services import AppServices
 from rewardharness.cli.main import main
 from rewardharness.errors import HarnessError, InputError
@@ -147,13 +147,13 @@ def test_a_deployed_release_is_named_as_elsewhere(
 ) -> None:
     path = tmp_path / "release.json"
     save_release(make_release("measured", library), path)
-    assert main(["deploy", str(path), "--target", "prod"]) == 0
+    assert main(["release", "deploy", str(path), "--target", "prod"]) == 0
     services = AppServices(settings(own_home, "deployed:prod"), tmp_path, local=True)
     assert services.fixed is not None and services.fixed.release.id == load_release(path).id
     assert services.libraries.open(Choice(RELEASE)) == library
     assert services.libraries.name(Choice(RELEASE)) == f"the Library of release {load_release(path).id[:12]}"
     assert services.libraries.check(Choice(RELEASE)) == () and "# " in services.libraries.card(Choice(RELEASE))
-    with pytest.raises(InputError, match="fixed to no release"):
+    with pytest.raises(InputError, match="not fixed to a release"):
         AppServices(settings(own_home), tmp_path, local=True).libraries.open(Choice(RELEASE))
 
 
@@ -164,10 +164,10 @@ def changed(path: Path) -> None:
 @pytest.mark.parametrize(
     ("judge", "spoil", "places", "says"),
     [
-        ("measured", changed, UNSAID, "was changed after it was made"),
-        ("measured", Path.unlink, UNSAID, "release.json"),
+        ("measured", changed, DEFAULT_PLACES, "was changed after it was made"),
+        ("measured", Path.unlink, DEFAULT_PLACES, "release.json"),
         ("measured", None, Places("http://127.0.0.1:9/v1"), "asks no endpoint"),
-        ("vllm:judge", None, UNSAID, "nothing says where it is served"),
+        ("vllm:judge", None, DEFAULT_PLACES, "nothing says where it is served"),
         ("vllm:judge", None, Places("vllm:other@http://127.0.0.1:9/v1"), "vllm:other"),
     ],
 )
@@ -188,7 +188,7 @@ def test_an_app_that_cannot_keep_to_its_release_does_not_start(
     [
         (["--release", "nowhere.json"], "nowhere.json"),
         (["--release", "deployed:nothing"], "Nothing is deployed as 'nothing'"),
-        (["--router", "vllm:x@http://127.0.0.1:9/v1"], "A router belongs to a release"),
+        (["--router", "vllm:x@http://127.0.0.1:9/v1"], "--router needs --release"),
     ],
 )
 def test_a_wrong_release_is_one_error_with_a_remedy(
@@ -201,7 +201,7 @@ def test_a_wrong_release_is_one_error_with_a_remedy(
 
 def test_what_a_page_cannot_choose_is_no_remedy() -> None:
     for code in ("unreachable", "nothing_to_measure", "no_criteria"):
-        said = failure(Failure(code, "It went wrong."), mendable=False, fixed=True)
+        said = failure(Failure(code, "It went wrong."), own_judge=False, fixed=True)
         assert "the section Judge" not in said and "hoose" not in said and "never counted as a tie" in said
 
 
@@ -224,9 +224,9 @@ def test_strangers_learn_no_address_and_spend_nothing_by_program(
         strangers, owner = (AppServices(asked, tmp_path, local=local) for local in (False, True))
         told, known = (on_the_page(each, folder)["failure"] for each in (strangers, owner))
     assert told == {"code": known["code"], "message": ""} and known["message"]
-    with pytest.raises(InputError, match="does not judge for programs"):
-        strangers.judge_of_programs()
-    assert owner.judge_of_programs().kind == RELEASE
+    with pytest.raises(InputError, match="does not accept API requests"):
+        strangers.api_judge()
+    assert owner.api_judge().kind == RELEASE
     save_release(make_release("measured", library), tmp_path / "measured.json")
     measured = AppServices(settings(tmp_path / "home", tmp_path / "measured.json"), tmp_path, local=False)
-    assert measured.judge_of_programs().kind == RELEASE
+    assert measured.api_judge().kind == RELEASE

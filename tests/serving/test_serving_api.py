@@ -12,9 +12,9 @@ from pydantic import TypeAdapter
 from serving_parts import ONE, PATIENCE, SOURCE, THREE, TWO, ReadyJudge, Running, b64, edit, picture, reward_of
 
 from rewardharness.schema import Failure
-from rewardharness.serving.results import Reply
+from rewardharness.serving.results import RewardReply
 
-REPLY = TypeAdapter(Reply)
+REPLY = TypeAdapter(RewardReply)
 TEXT = "make it lighter"
 
 

@@ -70,6 +70,6 @@ def test_preference_data_is_what_the_reward_trainer_reads(tmp_path):
     from bulk_parts import folders
 
     words = ["--margin", "0.001", "--holdout", "0.25", "--judge", "measured", "--quiet"]
-    assert main(["preference-data", str(folders(tmp_path / "s", edits=4)), "-o", str(tmp_path / "d"), *words]) == 0
+    assert main(["data", "pairs", str(folders(tmp_path / "s", edits=4)), "-o", str(tmp_path / "d"), *words]) == 0
     seen = train(tmp_path, str(tmp_path / "d" / "data"), "reward-model")
     assert seen["steps"] == 2 and seen["log"][0]["loss"] > 0

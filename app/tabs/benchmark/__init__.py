@@ -1,1 +1,1 @@
-"""The Benchmark tab: judge a labelled task, read its numbers, look at single questions, compare two rows."""
+"""The Benchmark tab: judge a labeled task, read its results, inspect single questions, compare two rows."""

@@ -1,6 +1,7 @@
-"""Two rows of benchmarks, of one run or of two, question by question."""
+"""Comparison of two rows of benchmarks, of one run or of two."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import gradio as gr
 
@@ -8,38 +9,37 @@ from app import benchmark_case_views as words
 from app.benchmark_services import BenchmarkServices
 from app.tabs.benchmark.questions import fill
 from app.tabs.benchmark.view import Comparing
-from app.tabs.evolve import panel as panels
 from app.tabs.guard import explain
 from app.tabs.parts import Updates
 from rewardharness.errors import HarnessError, InputError
 from rewardharness.schema import Json
 
-ABOUT = "what both rows said to it"
-"""What stands beside the pictures of a question."""
+ABOUT = "the predictions of both rows"
+"""What is shown with the images of a question."""
 
-MOST_FLIPS = 200
-"""Questions on which two rows differ that are listed, at most."""
+MAX_FLIPS = 200
+"""Maximum number of listed questions."""
 
 Pair = tuple[tuple[str, str], tuple[str, str]]
-"""Two rows: the name of a run and the key of a row, each."""
+"""Two rows: name of a run and key of a row, each."""
 
 
 def begin(services: BenchmarkServices, view: Comparing, names: Sequence[str], answered: Sequence[str]) -> Updates:
-    """Offer the rows that can be compared.
+    """Show the rows that can be compared.
 
     Args:
         services: The services.
-        view: The parts.
-        names: The runs; the first is the one that is shown.
-        answered: Keys of its rows that have judgments.
+        view: The widgets.
+        names: The runs; the first one is shown.
+        answered: Keys of its rows with judgments.
     """
-    found: list[tuple[str, str, str]] = []
+    rows: list[tuple[str, str, str]] = []
     for name in names:
         try:
-            found += [(name, *row) for row in words.rows_of(services.look(name))]
+            rows += [(name, *row) for row in words.rows_of(services.look(name))]
         except HarnessError:
-            continue  # it cannot be read; the list of runs says why
-    choices = [(words.row_called(said, name, shown=name == names[0]), f"{name}/{key}") for name, said, key in found]
+            continue  # the list of runs shows the error
+    choices = [(words.row_title(title, name, shown=name == names[0]), f"{name}/{key}") for name, title, key in rows]
     values = [value for _, value in choices]
     other = next((value for value in values[1:] if _row(value)[1] in answered), None)
     return {
@@ -55,30 +55,30 @@ def compare(services: BenchmarkServices, view: Comparing, first: str | None, sec
         if not first or not second:
             raise InputError("Two rows are needed.", next_step="Choose a first and a second.")
         pair = _row(first), _row(second)
-        found = services.compare(*pair)
+        comparison = services.compare(*pair)
     except Exception as error:
         return _nothing(view, explain(error))
-    return {**_compared(view, found), view.pair: pair}
+    return {**_compared(view, comparison), view.pair: pair}
 
 
-def _compared(view: Comparing, found: Json) -> Updates:
-    choices = words.flip_choices(found)
-    left_out = f", the first {MOST_FLIPS} here" if len(choices) > MOST_FLIPS else ""
-    label = f"What differs ({len(choices)}{left_out})"
+def _compared(view: Comparing, comparison: Json) -> Updates:
+    choices = words.flip_choices(comparison)
+    left_out = f", first {MAX_FLIPS} shown" if len(choices) > MAX_FLIPS else ""
+    label = f"Differences ({len(choices)}{left_out})"
     hint = words.no_flip(ABOUT) if choices else ""
     return {
-        view.compared: words.compared(found),
-        view.flips: gr.Radio(choices[:MOST_FLIPS], value=None, visible=bool(choices), label=label),
-        **panels.empty(view.panel, hint),
+        view.compared: words.compared(comparison),
+        view.flips: gr.Radio(choices[:MAX_FLIPS], value=None, visible=bool(choices), label=label),
+        **view.panel.empty(hint),
     }
 
 
-def _nothing(view: Comparing, said: str) -> Updates:
+def _nothing(view: Comparing, text: str) -> Updates:
     return {
-        view.compared: said,
+        view.compared: text,
         view.pair: None,
         view.flips: gr.Radio([], value=None, visible=False),
-        **panels.empty(view.panel, ""),
+        **view.panel.empty(""),
     }
 
 
@@ -86,12 +86,26 @@ def choose(services: BenchmarkServices, view: Comparing, pair: Pair | None, ques
     """Show a question on which the two rows differ."""
     try:
         if pair is None or not question:
-            return panels.empty(view.panel, words.no_flip(ABOUT))
+            return view.panel.empty(words.no_flip(ABOUT))
         return fill(view.panel, services.flip(*pair, question))
     except Exception as error:
-        return panels.empty(view.panel, explain(error))
+        return view.panel.empty(explain(error))
 
 
 def _row(value: str) -> tuple[str, str]:
     name, _, key = value.rpartition("/")
     return name, key
+
+
+def connect(services: BenchmarkServices, view: Comparing, how: dict[str, Any]) -> None:
+    """Connect the widgets. `how`: options of the events."""
+    parts = [view.pair, view.compared, view.flips, *view.panel.parts]
+
+    def run(first: str | None, second: str | None) -> Updates:
+        return compare(services, view, first, second)
+
+    def select(pair: Pair | None, question: str | None) -> Updates:
+        return choose(services, view, pair, question)
+
+    view.compare.click(run, [view.first, view.second], parts, trigger_mode="once", **how)
+    view.flips.input(select, [view.pair, view.flips], parts, trigger_mode="always_last", **how)

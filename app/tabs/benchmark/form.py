@@ -1,4 +1,4 @@
-"""The form of a new benchmark: task, judge, Library, who else is in the table; what it would cost; and Start."""
+"""The form of a new benchmark: task, judge, Library, and the other rows of the table."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -7,13 +7,16 @@ from typing import Any
 import gradio as gr
 
 from app import benchmark_views
+from app.judges import BY_MEASURING
 from app.libraries import Choice
-from app.new_benchmark import OWN, PLACE, PROTOCOLS_OF_EXAMPLES, VISIT_PAIRS, NewBenchmark
+from app.new_jobs import OWN, PLACE, PROTOCOLS_OF_EXAMPLES, VISITOR_PAIRS, NewJob, release_spec, task_and_source
 from app.releases import RELEASE
+from app.run_panel.page import JobForm, draw_start
 from app.services import AppServices
 from app.tabs.chooser import Chooser, make_chooser
-from app.tabs.parts import KEPT, QUIET, Updates, markup
-from app.tabs.score.judge import JudgeForm, connect_judge, draw_judge
+from app.tabs.parts import QUIET, Updates, markup
+from app.tabs.score.judge import draw_judge
+from rewardharness.benchmark.config import BenchmarkConfig
 from rewardharness.benchmark.task import Task
 from rewardharness.data.opening import DEMO
 from rewardharness.errors import InputError
@@ -26,34 +29,32 @@ BASELINE_WORDS = {
     "farther": "farther from the source",
     "ssim": "most like the source (SSIM)",
 }
-"""What each baseline goes by."""
+"""Title of each baseline."""
 
-
-COPY = "A table, or a folder of tables with the images beside it."
-"""What a copy of the data of a task can be."""
+COPY = "A table, or a folder of tables next to the images."
+"""Description of a local copy of the data of a task."""
 
 LIBRARY = "library"
-"""Choice of a Library and a judge; the other one is `RELEASE`, which fixes both."""
+"""Choice of a Library and a judge instead of a release, `RELEASE`."""
 
 
 @dataclass(frozen=True)
 class Released:
-    """The choice of a release in the place of a Library and a judge."""
+    """The choice between a release, and a Library with a judge."""
 
     by: gr.Radio
     chosen: gr.Column
-    """Holds what is chosen for `LIBRARY`, beside the section of the judge."""
+    """Fields of `LIBRARY`, apart from the judge."""
     fixed: gr.Column
-    """Holds what is typed for `RELEASE`."""
+    """Fields of `RELEASE`."""
     release: gr.Textbox
     served: gr.Textbox
 
 
 @dataclass(frozen=True)
-class BenchmarkForm:
-    """The parts of the form."""
+class BenchmarkForm(JobForm):
+    """The form of a new benchmark."""
 
-    section: gr.Accordion
     task: gr.Radio
     about: gr.Markdown
     place: gr.Textbox
@@ -61,96 +62,95 @@ class BenchmarkForm:
     protocol: gr.Dropdown
     limit: gr.Number
     seed: gr.Number
-    chooser: Chooser
     released: Released
     bare: gr.Checkbox
     baselines: gr.CheckboxGroup
-    judge: JudgeForm | None
-    """None where strangers may only measure."""
-    see: gr.Button
-    told: gr.Markdown
-    start: gr.Button
-    promised: gr.State
-    """What would be started, after its cost was shown."""
+    tasks: tuple[Task, ...]
 
     @property
     def own(self) -> list[Any]:
-        """The parts of its own that describe a benchmark, in the order in which `read` takes them."""
+        """See `JobForm.own`."""
         return [
             self.task, self.place, self.source, self.protocol, self.limit, self.seed, self.bare, self.baselines,
             self.released.by, self.released.release, self.released.served,
         ]  # fmt: skip
 
-    @property
-    def inputs(self) -> list[Any]:
-        """All that describes a benchmark."""
-        return [*self.own, *self.chooser.parts, *(self.judge.inputs if self.judge else [])]
-
-    @property
-    def fields(self) -> list[Any]:
-        """The parts that a visitor changes by hand."""
-        found = [*self.own, self.chooser.kind, self.chooser.folder, self.chooser.spec]
-        if self.judge is not None:
-            judge = self.judge
-            found += [judge.kind, judge.server, judge.url, judge.name, judge.gemini, judge.key, judge.protocol]
-            found += [judge.orders, judge.samples, judge.pixels, judge.remember]
-        return found
-
-    @property
-    def parts(self) -> list[Any]:
-        """All that events may change."""
-        return [self.section, self.told, self.start, self.promised, *(self.judge.parts if self.judge else [])]
-
-    def read(self, services: AppServices, values: Sequence[Any]) -> NewBenchmark:
-        """Make a benchmark of what stands on the screen.
+    def read(self, services: AppServices, values: Sequence[Any]) -> NewJob:
+        """Read the job that the form describes.
 
         Raises:
-            InputError: If something is missing or out of range.
+            InputError: If a value is missing or out of range.
         """
         task, place, source, protocol, limit, seed, bare, baselines, by, release, served, *rest = values
-        new = NewBenchmark(
-            task=str(task or ""),
-            place=place or "",
-            source=source or "",
-            protocol=protocol or "",
+        spec, copy = task_and_source(str(task or ""), place or "", source or "")
+        config = BenchmarkConfig(
+            spec,
+            source=copy,
+            task_protocol=protocol or None,
             limit=_whole(limit),
             seed=int(seed or 0),
-            bare=bool(bare),
+            no_baseline=not bare,
             baselines=tuple(baselines or ()),
         )
         if by == RELEASE:
-            release, fixed = release or "", services.fixed
+            fixed, release = services.fixed, release or ""
             own = fixed is not None and release.strip() == services.settings.release
             router = fixed.places.router if fixed is not None and own else None
-            return replace(new, release=release, served=served or "", router=router or "")
+            judge = (served or "").strip() or None
+            return NewJob(replace(config, release=release_spec(release), judge=judge, router=router))
         library = services.libraries.spelled(Choice(*rest[: len(self.chooser.parts)]))
-        judge = self.judge.read(rest[len(self.chooser.parts) :]) if self.judge is not None else new.judge
-        return replace(new, library=library, judge=judge)
+        choice = self.judge.read(rest[len(self.chooser.parts) :]) if self.judge is not None else BY_MEASURING
+        return NewJob(replace(config, library=library), choice)
 
-    def put_away(self, values: Sequence[Any]) -> Updates:
-        """Take the judge's key off the page, as the Score tab does."""
-        if self.judge is None:
-            return {}
-        return self.judge.put_away(values[len(values) - len(self.judge.inputs) :])
+    def connect(self, services: AppServices) -> None:
+        """See `JobForm.connect`."""
+        super().connect(services)
+        quick: dict[str, Any] = {"queue": False, **QUIET}
+        who = self.released
+        if self.judge is not None:
+            self.task.input(self.choose_task, self.task, [self.about, self.place, self.source, self.protocol], **quick)
+            who.by.input(self.choose_who, who.by, [who.chosen, who.fixed, self.judge.section], **quick)
+
+    def choose_task(self, name: str) -> Updates:
+        """Show the fields of a task."""
+        task = next((task for task in self.tasks if task.name == name), None)
+        if task is None and name not in OWN:
+            return {self.about: gr.skip()}
+        protocols = list(task.protocols if task else PROTOCOLS_OF_EXAMPLES)
+        info = f"Only for a task file: {COPY[0].lower()}{COPY[1:]}" if name == PLACE else COPY
+        return {
+            self.about: benchmark_views.about_task(task, name),
+            self.place: gr.Textbox(visible=name == PLACE),
+            self.source: gr.Textbox(visible=task is not None or name == PLACE, value="", info=info),
+            self.protocol: gr.Dropdown(protocols, value=protocols[0], visible=len(protocols) > 1),
+        }
+
+    def choose_who(self, by: str) -> Updates:
+        """Show the fields of a judge with a Library, or of a release."""
+        assert self.judge is not None
+        return {
+            self.released.chosen: gr.Column(visible=by != RELEASE),
+            self.released.fixed: gr.Column(visible=by == RELEASE),
+            self.judge.section: gr.Accordion(visible=by != RELEASE),
+        }
 
 
 def _whole(value: float | None) -> int | None:
     if value is None or value == 0:
         return None
     if value != int(value):
-        raise InputError(f"{value:g} pairs cannot be drawn.", next_step="Give a whole number.")
+        raise InputError(f"A sample of {value:g} pairs is not possible.", next_step="Give a whole number.")
     return int(value)
 
 
 def draw_form(services: AppServices) -> BenchmarkForm:
-    """Draw the form. Strangers see what they may choose."""
+    """Draw the form. Visitors see only what they may choose."""
     local = services.local
-    tasks = {task.name: task for task in services.benchmarks.tasks()}
     with gr.Accordion("New benchmark", open=True, elem_classes="slim", elem_id="benchmark-new") as section:
         with gr.Row(equal_height=False):
             with gr.Column(scale=1, min_width=300):
                 task = gr.Radio(
-                    benchmark_views.task_choices(tuple(tasks.values()), local=local),
+                    benchmark_views.task_choices(services.benchmarks.tasks(), local=local),
                     value=DEMO,
                     label="Task",
                     elem_id="benchmark-task",
@@ -165,17 +165,11 @@ def draw_form(services: AppServices) -> BenchmarkForm:
             with gr.Column(scale=1, min_width=300):
                 bare, baselines = _draw_table()
         judge = draw_judge(services, "benchmark-", visible=services.fixed is None) if local else None
-        with gr.Row(elem_id="benchmark-actions"):
-            see = gr.Button("See what it costs", elem_id="benchmark-see", size="md", scale=0, min_width=180)
-            start = gr.Button(
-                "Start", variant="primary", visible=False, elem_id="benchmark-start", size="md", scale=0, min_width=180
-            )
-        told = markup(benchmark_views.cost_hint(), elem_id="benchmark-cost")
-    promised = gr.State(None, time_to_live=KEPT)
+        start = draw_start("benchmark")
     form = BenchmarkForm(
-        section, task, about, *what, chooser, released, bare, baselines, judge, see, told, start, promised
-    )  # fmt: skip
-    _connect(services, form, tasks)
+        section, chooser, judge, start, task, about, *what, released, bare, baselines, services.benchmarks.tasks()
+    )
+    form.connect(services)
     return form
 
 
@@ -206,9 +200,9 @@ def _draw_data(local: bool) -> tuple[gr.Textbox, gr.Textbox, gr.Dropdown, gr.Num
             info="What one example is.", visible=local, min_width=180, elem_id="benchmark-protocol",
         )  # fmt: skip
         limit = gr.Number(
-            0 if local else VISIT_PAIRS,
+            0 if local else VISITOR_PAIRS,
             label="Sample",
-            info="Pairs or groups, drawn by seed. " + ("0: all." if local else f"Up to {VISIT_PAIRS} here."),
+            info="Number of pairs or groups. " + ("0: all." if local else f"Up to {VISITOR_PAIRS} here."),
             precision=None,
             minimum=0,
             min_width=180,
@@ -219,7 +213,7 @@ def _draw_data(local: bool) -> tuple[gr.Textbox, gr.Textbox, gr.Dropdown, gr.Num
 
 
 def _draw_who(services: AppServices) -> tuple[Chooser, Released]:
-    """Draw the choice between a Library with a judge and a release; it starts with the one that the app is fixed to."""
+    """Draw the choice between a release, and a Library with a judge; the default is the release of the app."""
     start = services.fixed if services.local else None
     by = gr.Radio(
         [("A Library and a judge", LIBRARY), ("A release", RELEASE)],
@@ -233,7 +227,7 @@ def _draw_who(services: AppServices) -> tuple[Chooser, Released]:
         release = gr.Textbox(
             (services.settings.release or "") if start is not None else "",
             label="Release",
-            info="Its file, or deployed:NAME. It fixes the Library, the judge and how it judges.",
+            info="Its file, or deployed:NAME. It fixes Library, judge and settings.",
             placeholder="/home/me/release.json",
             max_lines=1,
             max_length=1000,
@@ -241,8 +235,8 @@ def _draw_who(services: AppServices) -> tuple[Chooser, Released]:
         )
         served = gr.Textbox(
             (start.places.judge or "") if start is not None else "",
-            label="Where its model is served",
-            info="The address. Empty: as RH_JUDGE says; measuring needs none.",
+            label="Endpoint of its model",
+            info="Its URL; empty for that of RH_JUDGE. The pixel-based judge needs none.",
             placeholder="http://localhost:8000/v1",
             max_lines=1,
             max_length=500,
@@ -255,58 +249,14 @@ def _draw_table() -> tuple[gr.Checkbox, gr.CheckboxGroup]:
     bare = gr.Checkbox(
         False,
         label="The same judge without a Library",
-        info="Models only: what the Library is worth is the difference, at twice the cost.",
+        info="Models only. Shows the effect of the Library, at twice the cost.",
         elem_id="benchmark-bare",
     )
     baselines = gr.CheckboxGroup(
         [(BASELINE_WORDS[name], name) for name in BASELINES],
         value=[],
         label="Baselines",
-        info="Judges that know nothing of editing; no model is asked.",
+        info="Simple judges that call no model.",
         elem_id="benchmark-baselines",
     )
     return bare, baselines
-
-
-def _connect(services: AppServices, form: BenchmarkForm, tasks: dict[str, Task]) -> None:
-    """Show and hide what belongs together, and take back a cost that is no longer that of what stands here."""
-    quick: dict[str, Any] = {"queue": False, **QUIET}
-    local = services.local
-
-    def choose_task(name: str) -> Updates:
-        task = tasks.get(name)
-        if not local or (task is None and name not in OWN):
-            return {form.about: gr.skip()}
-        protocols = list(task.protocols if task else PROTOCOLS_OF_EXAMPLES)
-        return {
-            form.about: benchmark_views.about_task(task, name),
-            form.place: gr.Textbox(visible=name == PLACE),
-            form.source: gr.Textbox(
-                visible=task is not None or name == PLACE,
-                value="",
-                info=f"For a task file alone: {COPY[0].lower()}{COPY[1:]}" if name == PLACE else COPY,
-            ),
-            form.protocol: gr.Dropdown(protocols, value=protocols[0], visible=len(protocols) > 1),
-        }
-
-    def outdated(promised: object) -> Updates:
-        if promised is None:
-            return {form.promised: None}
-        return {form.told: benchmark_views.cost_hint(), form.start: gr.Button(visible=False), form.promised: None}
-
-    def choose_who(by: str) -> Updates:
-        assert form.judge is not None
-        library = by != RELEASE
-        return {
-            form.released.chosen: gr.Column(visible=library),
-            form.released.fixed: gr.Column(visible=not library),
-            form.judge.section: gr.Accordion(visible=library),
-        }
-
-    form.task.input(choose_task, form.task, [form.about, form.place, form.source, form.protocol], **quick)
-    changes = [each.input for each in form.fields]
-    gr.on(changes, outdated, form.promised, [form.told, form.start, form.promised], **quick)
-    if form.judge is not None:
-        who = form.released
-        who.by.input(choose_who, who.by, [who.chosen, who.fixed, form.judge.section], **quick)
-        connect_judge(services, form.judge)

@@ -1,1 +1,1 @@
-"""The Evolve tab: grow a Library from preferences, watch it happen, correct labels, publish what came of it."""
+"""The Evolve tab: evolve a Library from preferences, correct labels, publish versions."""

@@ -1,20 +1,23 @@
-"""The form of a new run: data, judge, Orchestrator, Library, budget; what it would cost; and Start."""
+"""The form of a new evolution: data, judge, Orchestrator, Library, budget."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gradio as gr
 
 from app import evolve_views
+from app.judges import BY_MEASURING
 from app.libraries import Choice
-from app.new_run import FOLDER, HUB, MOST_PROPOSALS, VISIT_SECONDS, Budget, NewRun, Prices, Proposer
+from app.new_jobs import BUILTIN, FOLDER, HUB, MAX_PROPOSALS, VISITOR_SECONDS, NewJob, examples_spec
+from app.run_panel.page import JobForm, draw_start
 from app.services import AppServices
-from app.tabs.chooser import Chooser, make_chooser
-from app.tabs.parts import KEPT, QUIET, Updates, markup
-from app.tabs.score.judge import JudgeForm, connect_judge, draw_judge
+from app.tabs.chooser import make_chooser
+from app.tabs.parts import QUIET, Updates, markup
+from app.tabs.score.judge import draw_judge
 from rewardharness.data.opening import DEMO, DEMO_PAIRS, FEEDBACK
 from rewardharness.errors import InputError
+from rewardharness.evolution.config import AUTO, EvolveConfig
 
 PLACES = {
     FOLDER: (
@@ -24,29 +27,25 @@ PLACES = {
     ),
     HUB: ("Dataset on the Hub", "Its name, and a version if you like.", "org/name@revision"),
 }
-"""What is asked for per kind of data: label, explanation, and an example."""
+"""Label, description and example of the field of each kind of data."""
 
 BUILT_IN, MODEL = "built-in", "model"
 """Kinds of Orchestrator."""
 
 PROPOSERS = {BUILT_IN: "Orchestrator: built-in rules (no model)", MODEL: "Orchestrator: a model"}
-"""Titles of the section in which the Orchestrator is chosen."""
+"""Title of the section by kind of Orchestrator."""
 
-SCHEDULES = (("Ours: one edit at a time", "default"), ("The paper's: bundles of edits", "paper"))
+SCHEDULES = (("Default: one edit at a time", "default"), ("Paper: bundles of edits", "paper"))
 
 
 @dataclass(frozen=True)
-class RunForm:
-    """The parts of the form."""
+class RunForm(JobForm):
+    """The form of a new evolution."""
 
-    section: gr.Accordion
     data: gr.Radio
     place: gr.Textbox
     columns: gr.Textbox
     corrections: gr.Checkbox
-    chooser: Chooser
-    judge: JudgeForm | None
-    """None where strangers may only measure."""
     who: gr.Accordion
     proposer: gr.Radio
     model: gr.Textbox
@@ -60,73 +59,80 @@ class RunForm:
     """Judgments, tokens, money."""
     prices: tuple[gr.Number, ...]
     """Of the judge and of the Orchestrator, each for input and output."""
-    see: gr.Button
-    told: gr.Markdown
-    start: gr.Button
-    promised: gr.State
-    """What would be started, after its cost was shown."""
 
     @property
-    def inputs(self) -> list[Any]:
-        """What describes a run, in the order in which `read` takes it."""
-        own = [self.data, self.place, self.columns, self.corrections]
-        own += [self.proposer, self.model, self.key, self.images, self.schedule]
-        own += [self.proposals, self.seed, self.seconds, *self.limits, *self.prices]
-        return [*own, *self.chooser.parts, *(self.judge.inputs if self.judge else [])]
+    def own(self) -> list[Any]:
+        """See `JobForm.own`."""
+        return [
+            self.data, self.place, self.columns, self.corrections, self.proposer, self.model, self.key, self.images,
+            self.schedule, self.proposals, self.seed, self.seconds, *self.limits, *self.prices,
+        ]  # fmt: skip
 
     @property
-    def fields(self) -> list[Any]:
-        """The parts that a visitor changes by hand."""
-        own = [self.data, self.place, self.columns, self.corrections]
-        own += [self.proposer, self.model, self.key, self.images, self.schedule]
-        own += [self.proposals, self.seed, self.seconds, *self.limits, *self.prices]
-        own += [self.chooser.kind, self.chooser.folder, self.chooser.spec]
-        if self.judge is not None:
-            judge = self.judge
-            own += [judge.kind, judge.server, judge.url, judge.name, judge.gemini, judge.key, judge.protocol]
-            own += [judge.orders, judge.samples, judge.pixels, judge.remember]
-        return own
+    def secrets(self) -> list[Any]:
+        """See `JobForm.secrets`."""
+        return [self.key]
 
-    def read(self, services: AppServices, values: Sequence[Any]) -> NewRun:
-        """Make a run of what stands on the screen.
+    def read(self, services: AppServices, values: Sequence[Any]) -> NewJob:
+        """Read the job that the form describes.
 
         Raises:
-            InputError: If something is missing or out of range.
+            InputError: If a value is missing or out of range.
         """
         data, place, columns, corrections, proposer, model, key, images, schedule, *rest = values
         proposals, seed, seconds, judgments, tokens, money, *rest = rest
         prices, rest = rest[:4], rest[4:]
         library = services.libraries.spelled(Choice(*rest[: len(self.chooser.parts)]))
-        told = rest[len(self.chooser.parts) :]
-        asked = Proposer((model or "").strip(), (key or "").strip(), bool(images)) if proposer == MODEL else Proposer()
-        if proposer == MODEL and not asked.model:
+        judge = rest[len(self.chooser.parts) :]
+        orchestrator = (model or "").strip() if proposer == MODEL else BUILTIN
+        if not orchestrator:
             step = "Type it like gemini:gemini-2.5-pro, or choose the built-in one."
             raise InputError("The model of the Orchestrator is missing.", next_step=step)
-        budget = Budget(
-            _whole(judgments), _positive(seconds), _whole(tokens), _positive(money), _prices(prices[:2]),
-            _prices(prices[2:]) if asked.model else None,
-        )  # fmt: skip
-        run = NewRun(
-            data=data,
-            place=place or "",
-            columns=columns or "",
-            proposer=asked,
+        is_model = orchestrator != BUILTIN
+        named = [line.strip() for line in (columns or "").splitlines() if line.strip()] if data in PLACES else []
+        config = EvolveConfig(
+            examples_spec(data, place or ""),
             library=library,
+            field=tuple(named),
+            orchestrator=orchestrator,
+            orchestrator_images=bool(images) and is_model,
             schedule=schedule,
-            proposals=int(proposals or 0),
             seed=int(seed or 0),
-            budget=budget,
-            corrections=bool(corrections),
+            budget_calls=_whole(judgments),
+            budget_seconds=_positive(seconds),
+            budget_tokens=_whole(tokens),
+            budget_money=_positive(money),
+            price=_prices(prices[:2]),
+            orchestrator_price=_prices(prices[2:]) if is_model else None,
+            corrections=AUTO if corrections else None,
         )
-        if self.judge is None:
-            return run
-        return NewRun(**{**vars(run), "judge": self.judge.read(told)})
+        count = int(proposals or 0)
+        config = replace(config, iterations=count) if schedule == "paper" else replace(config, proposals=count)
+        choice = self.judge.read(judge) if self.judge is not None else BY_MEASURING
+        return NewJob(config, choice, (key or "").strip() if is_model else "")
 
-    def put_away(self, values: Sequence[Any]) -> Updates:
-        """Take the judge's key off the page, as the Score tab does."""
-        if self.judge is None:
-            return {}
-        return self.judge.put_away(values[len(values) - len(self.judge.inputs) :])
+    def connect(self, services: AppServices) -> None:
+        """See `JobForm.connect`."""
+        super().connect(services)
+        quick: dict[str, Any] = {"queue": False, **QUIET}
+        self.data.input(self.choose_data, self.data, [self.place, self.columns], **quick)
+        self.proposer.input(self.choose_proposer, self.proposer, [self.who, self.model, self.key, self.images], **quick)
+
+    def choose_data(self, kind: str) -> Updates:
+        """Show the fields of a kind of data."""
+        label, info, example = PLACES.get(kind, PLACES[FOLDER])
+        visible = kind in PLACES
+        place = gr.Textbox(label=label, info=info, placeholder=example, visible=visible, value="")
+        return {self.place: place, self.columns: gr.Textbox(visible=visible)}
+
+    def choose_proposer(self, kind: str) -> Updates:
+        """Show the fields of a kind of Orchestrator."""
+        return {
+            self.who: gr.Accordion(label=PROPOSERS[kind]),
+            self.model: gr.Textbox(visible=kind == MODEL),
+            self.key: gr.Textbox(visible=kind == MODEL),
+            self.images: gr.Checkbox(visible=kind == MODEL),
+        }
 
 
 def _whole(value: float | None) -> int | None:
@@ -137,13 +143,13 @@ def _positive(value: float | None) -> float | None:
     return float(value) if value else None
 
 
-def _prices(values: Sequence[float | None]) -> Prices | None:
-    one, other = values  # 0 is how an empty field looks
-    return Prices(float(one or 0), float(other or 0)) if one or other else None
+def _prices(values: Sequence[float | None]) -> tuple[float, float] | None:
+    input_price, output_price = values  # an empty field is 0
+    return (float(input_price or 0), float(output_price or 0)) if input_price or output_price else None
 
 
 def draw_form(services: AppServices) -> RunForm:
-    """Draw the form. Strangers see what they may choose."""
+    """Draw the form. Visitors see only what they may choose."""
     local = services.local
     with gr.Accordion("New run", open=True, elem_classes="slim", elem_id="evolve-new") as section:
         with gr.Row(equal_height=False):
@@ -154,20 +160,14 @@ def draw_form(services: AppServices) -> RunForm:
         judge = draw_judge(services, "evolve-") if local else None
         who = _draw_proposer(local)
         how = _draw_budget(services)
-        with gr.Row(elem_id="evolve-actions"):
-            see = gr.Button("See what it costs", elem_id="evolve-see", size="md", scale=0, min_width=180)
-            start = gr.Button(
-                "Start", variant="primary", visible=False, elem_id="evolve-start", size="md", scale=0, min_width=180
-            )
-        told = markup(evolve_views.cost_hint(), elem_id="evolve-cost")
-    promised = gr.State(None, time_to_live=KEPT)
-    form = RunForm(section, data, place, columns, corrections, chooser, judge, *who, *how, see, told, start, promised)
-    _connect(services, form)
+        start = draw_start("evolve")
+    form = RunForm(section, chooser, judge, start, data, place, columns, corrections, *who, *how)
+    form.connect(services)
     return form
 
 
 def _draw_data(local: bool) -> tuple[gr.Radio, gr.Textbox, gr.Textbox, gr.Checkbox]:
-    kinds = [(f"Demonstration set: {DEMO_PAIRS} pairs, drawn here", DEMO)]
+    kinds = [(f"Demonstration set: {DEMO_PAIRS} generated pairs", DEMO)]
     if local:
         kinds += [
             ("My feedback from the Score tab", FEEDBACK),
@@ -178,8 +178,8 @@ def _draw_data(local: bool) -> tuple[gr.Radio, gr.Textbox, gr.Textbox, gr.Checkb
     place = gr.Textbox("", label=PLACES[FOLDER][0], max_lines=1, max_length=1000, visible=False, elem_id="evolve-place")
     columns = gr.Textbox(
         "",
-        label="Columns, where they are not recognised",
-        info="One a line; see docs/data.md. Leave it empty first.",
+        label="Columns that are not recognized",
+        info="One per line, see docs/data.md. Usually empty.",
         placeholder="source=original\ncandidates=left,right\npreference=vote",
         lines=2,
         max_lines=8,
@@ -189,8 +189,8 @@ def _draw_data(local: bool) -> tuple[gr.Radio, gr.Textbox, gr.Textbox, gr.Checkb
     )
     corrections = gr.Checkbox(
         True,
-        label="Use labels that I have corrected",
-        info="From the queue “Labels to check”, if there are any for these data.",
+        label="Use my corrected labels",
+        info="From “Labels to check”, if there are any for this data.",
         visible=local,
         elem_id="evolve-corrections",
     )
@@ -202,7 +202,7 @@ def _draw_proposer(local: bool) -> tuple[gr.Accordion, gr.Radio, gr.Textbox, gr.
         proposer = gr.Radio(
             [("Built-in rules (no model)", BUILT_IN), ("A model", MODEL)],
             value=BUILT_IN,
-            label="Who proposes edits",
+            label="Orchestrator",
             elem_id="evolve-proposer",
         )
         model = gr.Textbox(
@@ -217,8 +217,8 @@ def _draw_proposer(local: bool) -> tuple[gr.Accordion, gr.Radio, gr.Textbox, gr.
         )
         key = gr.Textbox(
             "",
-            label="Its key",
-            info="Given to this run's process alone, and not written anywhere.",
+            label="Key of the Orchestrator",
+            info="Passed to the process of this run only, and not stored.",
             type="password",
             max_lines=1,
             max_length=500,
@@ -248,13 +248,13 @@ def _draw_budget(
             )
             proposals = limit(
                 "Edits to try", "For the paper's schedule: iterations.", "proposals", 60 if local else 12,
-                minimum=1, maximum=MOST_PROPOSALS,
+                minimum=1, maximum=MAX_PROPOSALS,
             )  # fmt: skip
             seed = limit("Seed", "The same seed gives the same result.", "seed")
         markup(evolve_views.about_budget(local=local))
         with gr.Row():
             judgments = limit("Judgments", "One is one example with one Library.", "judgments", visible=local)
-            seconds = limit("Seconds", "All sittings together.", "seconds", 0 if local else VISIT_SECONDS)
+            seconds = limit("Seconds", "All sessions together.", "seconds", 0 if local else VISITOR_SECONDS)
             tokens = limit("Tokens", "Of judge and Orchestrator.", "tokens", visible=local)
             money = limit("Dollars", "Needs the prices below.", "money", visible=local, precision=None)
         with gr.Row(visible=local):
@@ -265,34 +265,3 @@ def _draw_budget(
                 for way, value in zip(("in", "out"), costs, strict=True)
             )
     return schedule, proposals, seed, seconds, (judgments, tokens, money), prices
-
-
-def _connect(services: AppServices, form: RunForm) -> None:
-    """Show and hide what belongs together, and take back a cost that is no longer that of what stands here."""
-    quick: dict[str, Any] = {"queue": False, **QUIET}
-
-    def choose_data(kind: str) -> Updates:
-        label, info, example = PLACES.get(kind, PLACES[FOLDER])
-        visible = kind in PLACES
-        place = gr.Textbox(label=label, info=info, placeholder=example, visible=visible, value="")
-        return {form.place: place, form.columns: gr.Textbox(visible=visible)}
-
-    def choose_proposer(kind: str) -> Updates:
-        return {
-            form.who: gr.Accordion(label=PROPOSERS[kind]),
-            form.model: gr.Textbox(visible=kind == MODEL),
-            form.key: gr.Textbox(visible=kind == MODEL),
-            form.images: gr.Checkbox(visible=kind == MODEL),
-        }
-
-    def outdated(promised: object) -> Updates:
-        if promised is None:
-            return {form.promised: None}
-        return {form.told: evolve_views.cost_hint(), form.start: gr.Button(visible=False), form.promised: None}
-
-    form.data.input(choose_data, form.data, [form.place, form.columns], **quick)
-    form.proposer.input(choose_proposer, form.proposer, [form.who, form.model, form.key, form.images], **quick)
-    changes = [each.input for each in form.fields]
-    gr.on(changes, outdated, form.promised, [form.told, form.start, form.promised], **quick)
-    if form.judge is not None:
-        connect_judge(services, form.judge)

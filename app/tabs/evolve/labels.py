@@ -1,4 +1,4 @@
-"""The queue of labels to check: examples that the judge got wrong with every Library that was tried."""
+"""Widgets of the labels to check: examples that were judged wrong with every Library."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,37 +8,37 @@ import gradio as gr
 
 from app import example_views
 from app.services import AppServices
-from app.tabs.evolve.panel import Panel, draw_panel
+from app.tabs.example_panel import ExamplePanel, draw_panel
 from app.tabs.parts import Updates, markup
 from rewardharness.schema import LABELS, TIE
 
 RIGHT = "right"
-"""Says that a label is right."""
+"""Choice that the given label is correct."""
 
-ABOUT = "what the judge says of it now"
-"""What stands beside the pictures of an example of the queue."""
+ABOUT = "the prediction with the latest Library"
+"""What is shown with the images of an example of the queue."""
 
 
 @dataclass(frozen=True)
 class Labels:
-    """The parts of the queue."""
+    """The widgets."""
 
     queue: gr.Markdown
     choices: gr.Radio
-    panel: Panel
+    panel: ExamplePanel
     row: gr.Row
     buttons: Mapping[str, gr.Button]
-    """By what they say: a letter, `tie` or `RIGHT`."""
-    told: gr.Markdown
+    """By preference: a letter, `tie` or `RIGHT`."""
+    message: gr.Markdown
 
     @property
     def parts(self) -> list[Any]:
-        """All of them, flat."""
-        return [self.queue, self.choices, *self.panel.parts, self.row, *self.buttons.values(), self.told]
+        """All widgets."""
+        return [self.queue, self.choices, *self.panel.parts, self.row, *self.buttons.values(), self.message]
 
 
-def draw_labels(services: AppServices) -> Labels:
-    """Draw the queue."""
+def draw_labels() -> Labels:
+    """Draw the widgets."""
     queue = markup(example_views.empty_queue(0), elem_id="evolve-queue")
     with gr.Row(equal_height=False):
         with gr.Column(scale=4, min_width=260):
@@ -50,18 +50,18 @@ def draw_labels(services: AppServices) -> Labels:
                     label: gr.Button(_words(label), size="md", scale=0, min_width=110, elem_id=f"evolve-label-{label}")
                     for label in (RIGHT, *LABELS, TIE)
                 }
-            told = markup(elem_id="evolve-relabelled")
-    return Labels(queue, choices, panel, row, buttons, told)
+            message = markup(elem_id="evolve-relabelled")
+    return Labels(queue, choices, panel, row, buttons, message)
 
 
 def _words(label: str) -> str:
     if label == RIGHT:
-        return "The label is right"
+        return "The label is correct"
     return "It is a tie" if label == TIE else f"{label} is better"
 
 
 def offered(labels: Labels, services: AppServices, candidates: int, given: str | None) -> Updates:
-    """Show the buttons that fit an example: those that would change its label, and the one that keeps it."""
+    """Show the buttons for an example: its other labels, and the one that keeps the given label."""
     letters = LABELS[:candidates]
     wanted = {RIGHT, *letters, *([TIE] if candidates == 2 else [])} - {given}
     return {

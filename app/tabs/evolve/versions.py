@@ -1,4 +1,4 @@
-"""The versions that a run has kept: how to use one, and publishing it on the Hub."""
+"""Widgets of the versions of a run: how to use one, and how to publish it on the Hub."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,13 +12,13 @@ from app.hub_services import Order, Visitor
 from app.services import AppServices
 from app.tabs.guard import explain
 from app.tabs.parts import QUIET, Updates, markup
-from app.tabs.publish import Source, Wish, draw_publishing
+from app.tabs.publish import PublishRequest, Source, draw_publishing
 from rewardharness.errors import InputError
 
 
 @dataclass(frozen=True)
 class Versions:
-    """The parts that show versions."""
+    """The widgets."""
 
     nothing: gr.Markdown
     choices: gr.Radio
@@ -27,20 +27,20 @@ class Versions:
 
     @property
     def parts(self) -> list[Any]:
-        """All of them."""
+        """All widgets."""
         return list(vars(self).values())
 
 
 def draw_versions(services: AppServices, current: gr.State) -> Versions:
-    """Draw the list of versions, and below it what publishing the chosen one takes."""
+    """Draw the list of versions, and the form that publishes the chosen one."""
     nothing = markup(version_views.no_versions(), elem_id="evolve-no-versions")
     choices = gr.Radio([], label="Version", visible=False, elem_id="evolve-versions", elem_classes="choices")
     use = markup(elem_id="evolve-use")
 
-    def order(wish: Wish, _: Visitor, name: str, number: int | None) -> Order:
+    def order(request: PublishRequest, _: Visitor, name: str, number: int | None) -> Order:
         if not name or number is None:
             raise InputError("No version is chosen.", next_step="Choose one in the list above.")
-        return services.evolve.order(name, int(number), wish.repo, wish.how)
+        return services.evolve.order(name, int(number), request.repo, request.how)
 
     with gr.Column(visible=False) as publish:
         markup(version_views.publishing(), elem_id="evolve-publish-about")
@@ -51,7 +51,7 @@ def draw_versions(services: AppServices, current: gr.State) -> Versions:
         if number is None:
             return updates
         try:
-            version = next(each for each in services.evolve.versions(name) if each.number == number)
+            version = next(item for item in services.evolve.versions(name) if item.number == number)
             place = str(services.evolve.place(name, version.number)) if services.local else ""
             library = services.evolve.library(name, version.number)
             report = services.evolve.report(name)
@@ -60,7 +60,7 @@ def draw_versions(services: AppServices, current: gr.State) -> Versions:
             updates[use] = version_views.version(version, library, audit, place)
             if form is not None:
                 updates[form.bump] = gr.Dropdown(value=services.evolve.bump(name, version.number))
-        except Exception as error:  # Whatever goes wrong, the page must say so and stay usable.
+        except Exception as error:  # any error is shown, so that the page stays usable
             updates |= {use: explain(error), publish: gr.Column(visible=False)}
         return updates
 
@@ -69,20 +69,18 @@ def draw_versions(services: AppServices, current: gr.State) -> Versions:
     return Versions(nothing, choices, use, publish)
 
 
-def listed(versions: Versions, found: Sequence[Version], *, anew: bool) -> Updates:
+def listed(versions: Versions, found: Sequence[Version], *, new: bool) -> Updates:
     """Show the versions of a run.
 
     Args:
-        versions: The parts.
+        versions: The widgets.
         found: The versions.
-        anew: Whether another run is shown now, so that none is chosen.
+        new: Whether another run is shown now, so that no version is chosen.
     """
-    choices = proposal_views.version_choices([(each.number, each.accuracy, each.event) for each in found])
+    choices = proposal_views.version_choices([(item.number, item.accuracy, item.event) for item in found])
+    chosen = {"value": None} if new else {}
     updates: Updates = {
         versions.nothing: gr.Markdown(visible=not choices),
-        versions.choices: gr.Radio(choices, visible=bool(choices)),
+        versions.choices: gr.Radio(choices, visible=bool(choices), **chosen),
     }
-    if anew:
-        updates[versions.choices] = gr.Radio(choices, value=None, visible=bool(choices))
-        updates |= {versions.use: "", versions.publish: gr.Column(visible=False)}
-    return updates
+    return updates | ({versions.use: "", versions.publish: gr.Column(visible=False)} if new else {})

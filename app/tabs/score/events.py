@@ -1,4 +1,4 @@
-"""What happens on the Score tab: from clicks to services, and from records to what is shown."""
+"""Event handlers of the Score tab."""
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
@@ -9,6 +9,7 @@ from typing import Any
 import gradio as gr
 
 from app import chain_views, model_views, views
+from app.comparison_queue import ComparisonQueue, ComparisonRequest
 from app.failures import failure
 from app.libraries import Choice
 from app.running import ModelRun, Running
@@ -17,7 +18,6 @@ from app.services import AppServices, Comparison
 from app.tabs.guard import explain
 from app.tabs.parts import Updates
 from app.tabs.score.setup import Setup
-from app.turns import Turn, Turns
 from rewardharness.errors import HarnessError, describe
 from rewardharness.schema import LABELS, TIE, Json
 
@@ -25,23 +25,23 @@ BEFORE_AFTER = "Before and after"
 CHANGE = "Where it changed"
 
 BUTTON = ""
-"""Who asks for a comparison when no sample does: the button, or the Enter key in the instruction."""
+"""Trigger of a comparison that no sample starts: the button, or the Enter key in the instruction."""
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What is given: pictures, instruction, Library, judge; and the buttons below."""
+class ScoreInputs:
+    """Widgets for images, instruction, Library and judge, and the buttons below them."""
 
     source: gr.Image
     candidates: tuple[gr.Image, ...]
     dropped: gr.File
-    """Takes several pictures at once, and those from the clipboard; unseen."""
+    """Hidden; receives several images at once and those from the clipboard."""
     place: gr.Number
-    """Number of the picture that they were dropped on, 0 for the source; -1 for none of them."""
+    """Index of the image that they were dropped on, 0 for the source; -1 for none."""
     refused: gr.Markdown
-    """Which pictures cannot be used, and why."""
+    """Which images cannot be used, and why."""
     places: gr.State
-    """How many candidates there is place for."""
+    """Number of visible candidate fields."""
     more: gr.Button
     instruction: gr.Textbox
     setup: Setup
@@ -51,12 +51,12 @@ class Asked:
 
     @property
     def inputs(self) -> list[Any]:
-        """What a comparison takes, in the order of the arguments of `ScoreEvents.compare`."""
+        """The inputs of a comparison, in the order of the arguments of `ScoreEvents.compare`."""
         return [self.source, *self.candidates, self.instruction, *self.setup.inputs]
 
     @property
     def parts(self) -> list[Any]:
-        """All that events may change."""
+        """The widgets that events change."""
         buttons = [self.more, self.compare, self.stop]
         taken = [*self.pictures, self.dropped, self.refused, self.places, self.instruction]
         return [*taken, *buttons, *self.setup.parts]
@@ -68,24 +68,24 @@ class Asked:
 
     @property
     def changes(self) -> list[Any]:
-        """Events after which something else may be asked."""
+        """Events that may change the inputs of a comparison."""
         return [each.change for each in (*self.pictures, self.instruction)] + self.setup.changes
 
 
 @dataclass(frozen=True)
-class Told:
-    """What is shown: the verdict, and below it the details."""
+class ScoreOutputs:
+    """Widgets that show the result and its details."""
 
     comparison: gr.State
-    turns: gr.State
-    """The visitor's comparisons: what is asked for, and what is under way."""
+    queue: gr.State
+    """The visitor's waiting and running comparisons."""
     outdated: gr.Markdown
-    """Says that something else is on the screen by now."""
+    """Warns that the inputs have changed since the result."""
     verdict: gr.Markdown
     status: gr.Markdown
-    """How far a model has come; moves every half second."""
+    """Progress of a model; updated every half second."""
     live: gr.Markdown
-    """What a model thinks; changes with every step."""
+    """Reasoning of a model; updated with every step."""
     details: gr.Column
     scores: gr.Markdown
     reasons: gr.Markdown
@@ -93,7 +93,7 @@ class Told:
     show: gr.Radio
     slider: gr.ImageSlider
     votes: tuple[gr.Button, ...]
-    """One per letter, then the one for a tie."""
+    """One per candidate, then the one for a tie."""
     thanks: gr.Markdown
     chain: gr.Accordion
     overall: gr.Markdown
@@ -105,32 +105,32 @@ class Told:
 
     @property
     def parts(self) -> list[Any]:
-        """All of them, flat."""
-        return [part for each in vars(self).values() for part in (each if isinstance(each, tuple) else (each,))]
+        """All widgets, flat."""
+        return [part for value in vars(self).values() for part in (value if isinstance(value, tuple) else (value,))]
 
 
 class ScoreEvents:
-    """Answers to what a visitor does. Holds nothing of any visitor.
+    """Event handlers. Holds no state of visitors.
 
     Args:
         services: The services.
-        asked: The parts of the page that take something.
-        told: The parts of the page that show something.
+        inputs: The input widgets.
+        outputs: The output widgets.
     """
 
-    def __init__(self, services: AppServices, asked: Asked, told: Told) -> None:
+    def __init__(self, services: AppServices, inputs: ScoreInputs, outputs: ScoreOutputs) -> None:
         self._services = services
-        self._asked = asked
-        self._told = told
+        self._inputs = inputs
+        self._outputs = outputs
 
-    def ask(self, turns: Turns) -> None:
-        """Compare was pressed: tell it at once, so that Start over reaches it before it has begun."""
-        turns.ask(BUTTON)
+    def ask(self, queue: ComparisonQueue) -> None:
+        """Register the request at once, so that Start over can withdraw it before it starts."""
+        queue.ask(BUTTON)
 
     def compare(
         self,
-        who: str,
-        turns: Turns,
+        trigger: str,
+        queue: ComparisonQueue,
         source: str | None,
         a: str | None,
         b: str | None,
@@ -139,89 +139,94 @@ class ScoreEvents:
         instruction: str,
         *choices: Any,
     ) -> Iterator[Updates]:
-        """Judge what is on the screen: first a sign that it is under way, then each step, then the result.
+        """Judge the inputs: yield a progress message, then each step, then the result.
 
-        Each time it yields all that it has said so far. Gradio sends what differs, and the page takes back, from an
-        update it has not yet come to, what the next one leaves out: on a slow machine a Stop button never appeared.
+        Each update contains the earlier ones, because Gradio sends differences, and a slow page drops from an update
+        that it has not applied yet what the next one leaves out: a Stop button never appeared.
 
         Args:
-            who: What asked for it: `BUTTON`, or the title of a sample.
-            turns: The visitor's comparisons.
-            source: Path of the picture before the edit.
+            trigger: `BUTTON`, or the title of a sample.
+            queue: The visitor's comparisons.
+            source: Path of the source image.
             a: Paths of the candidates.
             b: See a.
             c: See a.
             d: See a.
-            instruction: The edit asked for.
+            instruction: The instruction.
             *choices: Library and judge, as `Setup.read` takes them.
         """
-        silence: Updates = {self._told.verdict: gr.skip()}
-        turn = turns.take(who)
-        if turn is None:
-            yield silence
+        unchanged: Updates = {self._outputs.verdict: gr.skip()}
+        request = queue.take(trigger)
+        if request is None:
+            yield unchanged
             return
         try:
-            with closing(self._judge(turn, source, (a, b, c, d), instruction, choices)) as judged:
-                for said in judged:
-                    if turn.replaced:
+            with closing(self._judge(request, source, (a, b, c, d), instruction, choices)) as judged:
+                for updates in judged:
+                    if request.replaced:
                         break
-                    yield said
-            if turn.replaced:
-                yield silence  # Gradio ends with the last word once more: it must not be one about the page
+                    yield updates
+            if request.replaced:
+                yield unchanged  # Gradio repeats the last update at the end, and it must not change the page
         finally:
-            # Also reached when the visitor has stopped it or is gone: nobody waits for the model any more.
-            turn.end()
+            # Also reached when the visitor has stopped the comparison or left the page.
+            request.end()
 
     def _judge(
-        self, turn: Turn, source: str | None, candidates: Sequence[str | None], instruction: str, choices: Sequence[Any]
+        self,
+        request: ComparisonRequest,
+        source: str | None,
+        candidates: Sequence[str | None],
+        instruction: str,
+        choices: Sequence[Any],
     ) -> Generator[Updates, None, None]:
-        asked, told = self._asked, self._told
+        inputs, outputs = self._inputs, self._outputs
         used, *_ = choices
-        said: Updates = {asked.setup.used: None, **self._begun(candidates)}
-        yield dict(said)
+        updates: Updates = {inputs.setup.used: None, **self._begun(candidates)}
+        yield dict(updates)
         try:
-            library, judge = asked.setup.read(choices)
-            running = turn.begin(self._services.start(source, candidates, instruction, library, judge, used))
-            said |= {asked.stop: gr.Button(visible=True), **self._asking(running)}
-            yield dict(said)
+            library, judge = inputs.setup.read(choices)
+            running = request.begin(self._services.start(source, candidates, instruction, library, judge, used))
+            updates |= {inputs.stop: gr.Button(visible=True), **self._asking(running)}
+            yield dict(updates)
             for news in running.follow():
-                said |= self._news(running.model, news)
-                yield dict(said)
+                updates |= self._news(running.model, news)
+                yield dict(updates)
             comparison = self._services.finish(running, library, judge)
-            said |= self._shown(comparison) if comparison is not None else self._stopped(running)
-            said |= {asked.setup.used: running.used(judge)}
-        except Exception as error:  # Whatever goes wrong, the page must say so and stay usable.
-            said |= {told.verdict: explain(error), told.comparison: None}
-        if turn.forgotten:
-            said |= self._nothing_told()
-        turn.conclude()
-        yield {**said, **self._ready()}
+            updates |= self._shown(comparison) if comparison is not None else self._stopped(running)
+            updates |= {inputs.setup.used: running.used(judge)}
+        except Exception as error:  # every error is shown, so that the page stays usable
+            updates |= {outputs.verdict: explain(error), outputs.comparison: None}
+        if request.forgotten:
+            updates |= self._cleared()
+        request.conclude()
+        yield {**updates, **self._ready()}
 
     def _begun(self, candidates: Sequence[str | None]) -> Updates:
-        told = self._told
+        outputs = self._outputs
         return {
-            told.verdict: views.working(sum(path is not None for path in candidates)),
-            told.outdated: "",
-            told.details: gr.Column(visible=False),
-            self._asked.compare: gr.Button(interactive=False),
+            outputs.verdict: views.working(sum(path is not None for path in candidates)),
+            outputs.outdated: "",
+            outputs.details: gr.Column(visible=False),
+            self._inputs.compare: gr.Button(interactive=False),
         }
 
     def _asking(self, running: Running) -> Updates:
-        """A model has been asked; the measured judge is done before anybody could read more."""
-        told, run = self._told, running.model
+        """Show the progress of a model; the measured judge is too fast to show any."""
+        outputs, run = self._outputs, running.model
         if run is None:
             return {}
         return {
-            told.verdict: model_views.working(len(running.example.candidates), run),
+            outputs.verdict: model_views.working(len(running.example.candidates), run),
             **self._news(run, True),
         }
 
     def _news(self, run: ModelRun | None, steps: bool) -> Updates:
-        told = self._told
+        outputs = self._outputs
         if run is None:
             return {}
-        live = {told.live: chain_views.showings(run.showings, live=True)} if steps else {}
-        return {told.status: model_views.status(run), **live}
+        live = {outputs.live: chain_views.showings(run.showings, live=True)} if steps else {}
+        return {outputs.status: model_views.status(run), **live}
 
     def score(
         self,
@@ -232,127 +237,127 @@ class ScoreEvents:
         candidate_d: str | None = None,
         instruction: str = "",
     ) -> Json:
-        """Judge which of two to four edits of a picture people would prefer.
+        """Judge which of two to four edits of an image people would prefer.
 
         Args:
-            source: The picture before the edit.
-            candidate_a: An edited picture.
-            candidate_b: Another one.
-            candidate_c: A third one, or nothing.
-            candidate_d: A fourth one, or nothing.
-            instruction: What the edit was asked to do.
+            source: The source image.
+            candidate_a: An edited image.
+            candidate_b: Another edited image.
+            candidate_c: A third candidate; optional.
+            candidate_d: A fourth candidate; optional.
+            instruction: The instruction.
         """
         candidates = (candidate_a, candidate_b, candidate_c, candidate_d)
         services = self._services
         choice = Choice(services.libraries.choices()[0][1])
         try:
-            judge = services.judge_of_programs()
+            judge = services.api_judge()
             return services.record(services.compare(source, candidates, instruction, choice, judge))
         except HarnessError as error:
             raise gr.Error(str(describe(error)), print_exception=False) from error
 
     def _ready(self) -> Updates:
-        asked, told = self._asked, self._told
+        inputs, outputs = self._inputs, self._outputs
         return {
-            asked.compare: gr.Button(interactive=True),
-            asked.stop: gr.Button(visible=False),
-            told.status: "",
-            told.live: "",
+            inputs.compare: gr.Button(interactive=True),
+            inputs.stop: gr.Button(visible=False),
+            outputs.status: "",
+            outputs.live: "",
         }
 
     def _shown(self, comparison: Comparison) -> Updates:
-        """The result of a comparison."""
-        told, judgment, run = self._told, comparison.judgment, comparison.model
+        """Show the result of a comparison."""
+        outputs, judgment, run = self._outputs, comparison.judgment, comparison.model
         if judgment.failure is not None:
             fixed = comparison.release is not None
-            said = failure(judgment.failure, mendable=comparison.mendable, fixed=fixed)
-            return {told.verdict: said, told.comparison: None}
+            message = failure(judgment.failure, own_judge=comparison.own_judge, fixed=fixed)
+            return {outputs.verdict: message, outputs.comparison: None}
         labels = comparison.example.labels
         first = judgment.preference if judgment.preference in labels else labels[0]
         offered = (*labels, TIE) if len(labels) == 2 else labels
         return {
-            told.comparison: comparison,
-            told.verdict: model_views.verdict(judgment, run) if run else views.verdict(judgment),
-            told.details: gr.Column(visible=True),
-            told.scores: views.score_table(judgment),
-            told.reasons: model_views.reasons(judgment, run) if run else views.reasons(judgment),
-            told.look: gr.Radio(list(labels), value=first),
-            told.show: gr.Radio([BEFORE_AFTER, CHANGE], value=BEFORE_AFTER),
+            outputs.comparison: comparison,
+            outputs.verdict: model_views.verdict(judgment, run) if run else views.verdict(judgment),
+            outputs.details: gr.Column(visible=True),
+            outputs.scores: views.score_table(judgment),
+            outputs.reasons: model_views.reasons(judgment, run) if run else views.reasons(judgment),
+            outputs.look: gr.Radio(list(labels), value=first),
+            outputs.show: gr.Radio([BEFORE_AFTER, CHANGE], value=BEFORE_AFTER),
             **{
                 vote: gr.Button(visible=label in offered, interactive=True)
-                for label, vote in zip((*LABELS, TIE), told.votes, strict=True)
+                for label, vote in zip((*LABELS, TIE), outputs.votes, strict=True)
             },
-            told.thanks: "",
-            told.chain: gr.Accordion(open=run is not None),
+            outputs.thanks: "",
+            outputs.chain: gr.Accordion(open=run is not None),
             **self._chain(comparison),
-            told.consulted: views.consulted(judgment),
-            told.notes: views.notes(judgment, comparison.library),
-            told.download: self._services.record_file(comparison),
+            outputs.consulted: views.consulted(judgment),
+            outputs.notes: views.notes(judgment, comparison.library),
+            outputs.download: self._services.record_file(comparison),
             **self.look_closer(comparison, first, BEFORE_AFTER),
         }
 
     def _chain(self, comparison: Comparison) -> Updates:
-        """How the judge got there; what was measured on one candidate comes with `look_closer`."""
-        told, run = self._told, comparison.model
+        """Show the reasoning; measurements of one candidate come with `look_closer`."""
+        outputs, run = self._outputs, comparison.model
         if run is None:
-            return {told.overall: chain_views.overall_steps(comparison.judgment)}
+            return {outputs.overall: chain_views.overall_steps(comparison.judgment)}
         pictures = chain_views.model_pictures(run.showings)
         return {
-            told.overall: chain_views.showings(run.showings, live=False),
-            told.measured: "",
-            told.pictures: gr.Gallery(pictures, visible=bool(pictures)),
+            outputs.overall: chain_views.showings(run.showings, live=False),
+            outputs.measured: "",
+            outputs.pictures: gr.Gallery(pictures, visible=bool(pictures)),
         }
 
     def look_closer(self, comparison: Comparison | None, label: str, show: str) -> Updates:
-        """Show one candidate: laid over the source, and what was measured on it."""
-        told = self._told
-        if comparison is None or label not in comparison.example.labels:  # a late click on what was shown before
-            return {told.slider: gr.skip()}
+        """Show one candidate: the image next to the source, and its measurements."""
+        outputs = self._outputs
+        if comparison is None or label not in comparison.example.labels:  # a late click on an earlier result
+            return {outputs.slider: gr.skip()}
         change = show == CHANGE
         try:
             frames = self._services.frames(comparison, label, change=change)
         except Exception as error:
-            return {told.verdict: explain(error), told.details: gr.Column(visible=False)}
+            return {outputs.verdict: explain(error), outputs.details: gr.Column(visible=False)}
         sides = f"candidate {label}, right: where it was changed" if change else f"source, right: candidate {label}"
         slider = gr.ImageSlider(value=frames, label=f"Left: {sides}")
         if comparison.model is not None:
-            return {told.slider: slider}
+            return {outputs.slider: slider}
         pictures = chain_views.pictures(comparison.judgment, label)
         return {
-            told.slider: slider,
-            told.measured: chain_views.candidate_steps(comparison.judgment, label),
-            told.pictures: gr.Gallery(pictures, visible=bool(pictures)),
+            outputs.slider: slider,
+            outputs.measured: chain_views.candidate_steps(comparison.judgment, label),
+            outputs.pictures: gr.Gallery(pictures, visible=bool(pictures)),
         }
 
     def check_current(self, comparison: Comparison | None, *given: Any) -> Updates:
-        """Say of a result that it is outdated where something else is on the screen by now, and take no votes on it.
+        """Warn if a result is outdated because the inputs have changed, and disable voting on it.
 
         Args:
             comparison: The result.
-            *given: What is on the screen, as `Asked.inputs`; pictures as the page sends them, readable or not.
+            *given: The values of `ScoreInputs.inputs`; images as the page sends them, readable or not.
         """
-        told = self._told
+        outputs = self._outputs
         if comparison is None:
-            return {told.outdated: gr.skip()}
+            return {outputs.outdated: gr.skip()}
         current = self._is_current(comparison, given)
         return {
-            told.outdated: "" if current else views.outdated(),
-            **{vote: gr.Button(interactive=current) for vote in told.votes},
+            outputs.outdated: "" if current else views.outdated(),
+            **{vote: gr.Button(interactive=current) for vote in outputs.votes},
         }
 
     def _is_current(self, comparison: Comparison, given: Sequence[Any]) -> bool:
-        count = len(self._asked.pictures)
-        source, *candidates = (each["path"] if each else None for each in given[:count])
+        count = len(self._inputs.pictures)
+        source, *candidates = (image["path"] if image else None for image in given[:count])
         try:
-            choice, judge = self._asked.setup.read(given[count + 1 :])
+            choice, judge = self._inputs.setup.read(given[count + 1 :])
         except HarnessError:
             return False
         return self._services.is_current(comparison, source, candidates, given[count], choice, judge)
 
     def vote(self, preference: str, comparison: Comparison | None, *given: Any) -> str:
-        """Keep what the visitor prefers."""
+        """Store the visitor's preference."""
         if comparison is None:
-            return views.session_over()
+            return views.session_expired()
         if not self._is_current(comparison, given):
             return views.no_vote()
         try:
@@ -360,55 +365,56 @@ class ScoreEvents:
         except Exception as error:
             return explain(error)
         place = str(self._services.settings.feedback)
-        return views.feedback_said(preference, place, count, lasting=self._services.local)
+        return views.feedback_stored(preference, place, count, lasting=self._services.local)
 
-    def stop(self, turns: Turns) -> None:
-        """Give up the comparison that is under way. It says so itself, as its last word."""
-        turns.stop()
+    def stop(self, queue: ComparisonQueue) -> None:
+        """Stop the running comparison. Its last update says so."""
+        queue.stop()
 
     def _stopped(self, running: Running) -> Updates:
-        return {self._told.verdict: model_views.stopped(running.model), self._told.comparison: None}
+        return {self._outputs.verdict: model_views.stopped(running.model), self._outputs.comparison: None}
 
     def add_candidate(self, places: int) -> Updates:
-        """Show the place of one more candidate."""
+        """Show one more candidate field."""
         return self.show_places(min(places + 1, len(LABELS)))
 
     def show_places(self, places: int) -> Updates:
-        """Show the places of so many candidates."""
-        asked = self._asked
+        """Show this number of candidate fields."""
+        inputs = self._inputs
         images = {
-            image: gr.Image(visible=number < places) for number, image in enumerate(asked.candidates) if number >= 2
+            image: gr.Image(visible=number < places) for number, image in enumerate(inputs.candidates) if number >= 2
         }
-        return {asked.places: places, asked.more: gr.Button(visible=places < len(LABELS)), **images}
+        return {inputs.places: places, inputs.more: gr.Button(visible=places < len(LABELS)), **images}
 
-    def fill(self, sample: Sample, turns: Turns) -> Updates:
-        """Put a sample into the page, to be compared. What is still under way is forgotten."""
-        turns.replace(sample.title)
-        return {**self._given(sample.source, sample.candidates, sample.instruction), **self._nothing_told()}
+    def fill(self, sample: Sample, queue: ComparisonQueue) -> Updates:
+        """Fill in a sample and request its comparison, in place of a running one."""
+        queue.replace(sample.title)
+        return {**self._given(sample.source, sample.candidates, sample.instruction), **self._cleared()}
 
-    def reset(self, turns: Turns) -> Updates:
-        """Empty the page. Library and judge stay as they were chosen.
+    def reset(self, queue: ComparisonQueue) -> Updates:
+        """Clear the inputs and the result, but keep Library and judge.
 
-        A comparison under way ends with the same updates: whichever the page comes to last, it is empty.
+        A running comparison ends with the same updates, so the order in which the page applies them does not matter.
         """
-        turns.forget()
-        return {**self._given(None, (), ""), **self._nothing_told(), **self._ready()}
+        queue.forget()
+        return {**self._given(None, (), ""), **self._cleared(), **self._ready()}
 
     def _given(self, source: Path | None, candidates: Sequence[Path], instruction: str) -> Updates:
-        asked = self._asked
+        inputs = self._inputs
         places = max(2, len(candidates))
-        updates = {**self.show_places(places), asked.source: source, asked.instruction: instruction, asked.refused: ""}
-        for number, image in enumerate(asked.candidates):
+        updates = self.show_places(places)
+        updates |= {inputs.source: source, inputs.instruction: instruction, inputs.refused: ""}
+        for number, image in enumerate(inputs.candidates):
             value = candidates[number] if number < len(candidates) else None
             updates[image] = gr.Image(value=value, visible=number < places)
         return updates
 
-    def _nothing_told(self) -> Updates:
-        told = self._told
+    def _cleared(self) -> Updates:
+        outputs = self._outputs
         return {
-            told.comparison: None,
-            told.verdict: views.empty_result(),
-            told.outdated: "",
-            told.details: gr.Column(visible=False),
-            told.thanks: "",
+            outputs.comparison: None,
+            outputs.verdict: views.empty_result(),
+            outputs.outdated: "",
+            outputs.details: gr.Column(visible=False),
+            outputs.thanks: "",
         }

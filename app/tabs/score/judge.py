@@ -1,4 +1,4 @@
-"""The section of the Score tab in which a visitor chooses who judges, and how."""
+"""The section of the Score tab with the choice and the options of the judge."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 import gradio as gr
 
 from app import model_views, views
-from app.judges import ENDPOINT, GEMINI, MOST_SAMPLES, JudgeChoice, Key, asking, place_of
+from app.judges import ENDPOINT, GEMINI, MOST_SAMPLES, JudgeChoice, Key, place_of, subagent_settings
 from app.services import AppServices
 from app.tabs.guard import explain
 from app.tabs.parts import KEPT, QUIET, Updates, announced, markup, waiting_at
@@ -16,12 +16,12 @@ from rewardharness.judging.subagent import ALONE
 from rewardharness.models.base import ModelError
 
 NO_KEY = "Only if the server asks for one"
-"""What stands in the empty field of the key."""
+"""Placeholder of the key field."""
 
 
 @dataclass(frozen=True)
 class JudgeForm:
-    """The parts of the choice."""
+    """The widgets of the choice."""
 
     section: gr.Accordion
     kind: gr.Radio
@@ -32,11 +32,11 @@ class JudgeForm:
     gemini: gr.Textbox
     key: gr.Textbox
     kept: gr.State
-    """The visitor's key, on the server, in this session alone. The field is emptied as soon as the key is used."""
+    """The visitor's key, stored on the server for this session only. The field is cleared when the key is used."""
     used: gr.State
-    """The model that judged last for this visitor, while it is not at work."""
+    """The model that judged last for this visitor, while it is idle."""
     forget: gr.Button
-    asked: gr.Column
+    options: gr.Column
     protocol: gr.Radio
     orders: gr.Checkbox
     samples: gr.Slider
@@ -47,50 +47,40 @@ class JudgeForm:
 
     @property
     def inputs(self) -> list[Any]:
-        """What describes a judge, in the order in which `read` takes it."""
+        """The inputs that describe a judge, in the order in which `read` takes them."""
         return [
-            self.kind,
-            self.server,
-            self.url,
-            self.name,
-            self.gemini,
-            self.key,
-            self.kept,
-            self.protocol,
-            self.orders,
-            self.samples,
-            self.pixels,
-            self.remember,
-        ]
+            self.kind, self.server, self.url, self.name, self.gemini, self.key, self.kept,
+            self.protocol, self.orders, self.samples, self.pixels, self.remember,
+        ]  # fmt: skip
 
     @property
     def parts(self) -> list[Any]:
-        """All of them."""
+        """All widgets."""
         return list(vars(self).values())
 
     def key_of(self, values: Sequence[Any]) -> Key | None:
-        """The key to use: what was typed, or what is kept, if it was typed for the same place."""
+        """Return the typed key, or the stored key if it was typed for the same address."""
         kind, _, url, _, _, typed, kept, *_ = values
-        place = place_of(kind, url or "")  # a field that nobody has touched holds None
+        place = place_of(kind, url or "")  # an untouched field holds None
         if typed and typed.strip():
             return Key(place, typed.strip())
         return kept if kept is not None and kept.place == place else None
 
     def read(self, values: Sequence[Any]) -> JudgeChoice:
-        """Make a choice of what stands on the screen.
+        """Return the choice for the values of `inputs`.
 
         Raises:
             InputError: If a value is out of range.
         """
         kind, server, url, name, gemini, _, _, protocol, orders, samples, pixels, remember = values
-        how = asking(protocol, orders, samples, pixels)
+        options = subagent_settings(protocol, orders, samples, pixels)
         model = gemini if kind == GEMINI else name
-        return JudgeChoice(kind, server, url or "", model or "", self.key_of(values), how, remember)
+        return JudgeChoice(kind, server, url or "", model or "", self.key_of(values), options, remember)
 
     def put_away(self, values: Sequence[Any]) -> Updates:
-        """Take the key off the page: it is kept on the server from now on, for as long as the page is open."""
+        """Clear the key field; the server stores the key for as long as the page is open."""
         key = self.key_of(values)
-        held = f"A key for {key.place} is kept until you leave" if key else NO_KEY
+        held = f"A key for {key.place} is stored until you leave" if key else NO_KEY
         return {
             self.key: gr.Textbox(value="", placeholder=held),
             self.kept: key,
@@ -99,12 +89,12 @@ class JudgeForm:
 
 
 def draw_judge(services: AppServices, prefix: str = "", *, visible: bool = True) -> JudgeForm:
-    """Draw the section, folded. Without a look at it the default judges.
+    """Draw the section, collapsed. The default judge is selected.
 
     Args:
         services: The services.
-        prefix: Beginning of the ids of its parts, where there are several such sections on the page.
-        visible: Whether it is seen at first.
+        prefix: Prefix of the element ids, if the page has several such sections.
+        visible: Whether it is visible at first.
     """
     judges = services.judges
     default = judges.default
@@ -116,7 +106,7 @@ def draw_judge(services: AppServices, prefix: str = "", *, visible: bool = True)
         gr.Row(equal_height=False),
     ):
         with gr.Column(scale=6, min_width=300):
-            kind = gr.Radio(judges.choices(), value=default, label="Who judges", elem_id=f"{prefix}judge-kind")
+            kind = gr.Radio(judges.choices(), value=default, label="Judge", elem_id=f"{prefix}judge-kind")
             endpoint, server, url, name = _draw_endpoint(services, prefix)
             gemini = gr.Textbox(
                 "gemini-2.5-flash",
@@ -129,7 +119,7 @@ def draw_judge(services: AppServices, prefix: str = "", *, visible: bool = True)
             key = gr.Textbox(
                 "",
                 label="Key",
-                info="Sent to this address alone, and kept nowhere but in this visit.",
+                info="Sent to this address only, and not stored beyond this session.",
                 placeholder=NO_KEY,
                 type="password",
                 max_lines=1,
@@ -146,7 +136,7 @@ def draw_judge(services: AppServices, prefix: str = "", *, visible: bool = True)
                 "Check this endpoint", size="md", scale=0, visible=checkable, elem_id=f"{prefix}check-judge"
             )
             checked = markup(elem_id=f"{prefix}judge-checked")
-        how = _draw_asked(services, default, prefix)
+        how = _draw_options(services, default, prefix)
     kept, used = gr.State(None, time_to_live=KEPT), gr.State(None, time_to_live=KEPT)
     return JudgeForm(
         section, kind, endpoint, server, url, name, gemini, key, kept, used, forget, *how, check, checked
@@ -166,7 +156,7 @@ def _draw_endpoint(services: AppServices, prefix: str) -> tuple[gr.Group, gr.Rad
             "",
             label="Address",
             info="The base URL, usually ending in /v1."
-            + ("" if local else " From here, only https addresses on the public internet can be asked."),
+            + ("" if local else " Only https addresses on the public internet are accepted here."),
             placeholder="http://localhost:8000/v1" if local else "https://my-server.example/v1",
             max_lines=1,
             max_length=500,
@@ -175,7 +165,7 @@ def _draw_endpoint(services: AppServices, prefix: str) -> tuple[gr.Group, gr.Rad
         name = gr.Textbox(
             "",
             label="Model",
-            info="The name under which the server serves it.",
+            info="The model name on the server.",
             placeholder="Qwen/Qwen2.5-VL-7B-Instruct",
             max_lines=1,
             max_length=200,
@@ -184,10 +174,10 @@ def _draw_endpoint(services: AppServices, prefix: str) -> tuple[gr.Group, gr.Rad
     return endpoint, server, url, name
 
 
-def _draw_asked(
+def _draw_options(
     services: AppServices, default: str, prefix: str
 ) -> tuple[gr.Group, gr.Radio, gr.Checkbox, gr.Slider, gr.Number, gr.Checkbox]:
-    with gr.Column(scale=7, min_width=300, visible=default != MEASURED) as asked, gr.Group():
+    with gr.Column(scale=7, min_width=300, visible=default != MEASURED) as options, gr.Group():
         protocol = gr.Radio(
             model_views.protocol_choices(),
             value="chain",
@@ -197,8 +187,8 @@ def _draw_asked(
         )
         orders = gr.Checkbox(
             True,
-            label="Show each pair in both orders",
-            info="Twice the calls; tells whether the answer depends on who is shown first.",
+            label="Judge each pair in both orders",
+            info="Twice the calls; detects position bias.",
             elem_id=f"{prefix}judge-orders",
         )
         samples = gr.Slider(
@@ -207,54 +197,53 @@ def _draw_asked(
             value=1,
             step=1,
             label="Samples",
-            info="How often the same is asked; the answers are averaged.",
+            info="Number of repeated queries; the answers are averaged.",
             elem_id=f"{prefix}judge-samples",
         )
         pixels = gr.Number(
             value=0,
             precision=0,
-            label="Scale down pictures of more than this many pixels",
-            info="0: they are sent at full size. 1000000 is a picture of 1000 by 1000.",
+            label="Maximum pixels per image",
+            info="Larger images are scaled down. 0: no limit. 1000000 is an image of 1000 by 1000.",
             elem_id=f"{prefix}judge-pixels",
         )
         remember = gr.Checkbox(
             True,
-            label="Use remembered answers",
-            info="The same question is not asked, and paid, twice. What is remembered: the answers, not the pictures.",
+            label="Use cached answers",
+            info="The same query is not sent, and paid, twice. The cache contains answers, not images.",
             visible=services.judges.remembers(default),
             elem_id=f"{prefix}judge-remember",
         )
-    return asked, protocol, orders, samples, pixels, remember
+    return options, protocol, orders, samples, pixels, remember
 
 
 def connect_judge(
     services: AppServices, form: JudgeForm, outside: tuple[gr.Markdown, gr.Accordion] | None = None
 ) -> None:
-    """Connect the parts.
+    """Connect the widgets.
 
     Args:
         services: The services.
-        form: The parts.
-        outside: The line that says who judges, and what says what the measured judge can tell; None where a tab has
-            neither.
+        form: The widgets.
+        outside: The line that names the judge and the section about the measured judge; None for tabs without them.
     """
     judges = services.judges
-    nothing = {form.kept: None, form.used: None}
+    cleared = {form.kept: None, form.used: None}
 
     def choose(kind: str, protocol: str) -> Updates:
         measured = kind == MEASURED
-        said: Updates = {}
+        head: Updates = {}
         if outside is not None:
-            said = {outside[0]: judge_line(services, kind), outside[1]: gr.Accordion(visible=measured)}
+            head = {outside[0]: judge_line(services, kind), outside[1]: gr.Accordion(visible=measured)}
         return {
-            **said,
+            **head,
             form.section: gr.Accordion(label=_label(services, kind)),
             form.endpoint: gr.Group(visible=kind == ENDPOINT),
             form.gemini: gr.Textbox(visible=kind == GEMINI),
             form.key: gr.Textbox(visible=judges.asks_key(kind), value="", placeholder=NO_KEY),
-            **nothing,
+            **cleared,
             form.forget: gr.Button(visible=False),
-            form.asked: gr.Column(visible=not measured),
+            form.options: gr.Column(visible=not measured),
             form.orders: gr.Checkbox(visible=protocol not in ALONE),
             form.remember: gr.Checkbox(visible=judges.remembers(kind)),
             form.check: gr.Button(visible=not measured and not judges.hides(kind)),
@@ -263,12 +252,12 @@ def connect_judge(
 
     def check(*values: Any) -> Updates:
         try:
-            said = model_views.checked(judges.check(form.read(values)))
+            message = model_views.checked(judges.check(form.read(values)))
         except ModelError as error:
-            said = model_views.unchecked(error)
-        except Exception as error:  # Whatever goes wrong, the page must say so and stay usable.
-            said = explain(error)
-        return {form.checked: said, **form.put_away(values)}
+            message = model_views.unchecked(error)
+        except Exception as error:  # every error is shown, so that the page stays usable
+            message = explain(error)
+        return {form.checked: message, **form.put_away(values)}
 
     quick: dict[str, Any] = {"queue": False, **QUIET}
     form.kind.input(choose, [form.kind, form.protocol], [*(outside or ()), *form.parts], **quick)
@@ -276,9 +265,9 @@ def connect_judge(
         lambda protocol: gr.Checkbox(visible=protocol not in ALONE), form.protocol, form.orders, **quick
     )
     form.forget.click(
-        lambda: {**nothing, form.key: gr.Textbox(placeholder=NO_KEY), form.forget: gr.Button(visible=False)},
+        lambda: {**cleared, form.key: gr.Textbox(placeholder=NO_KEY), form.forget: gr.Button(visible=False)},
         None,
-        [*nothing, form.key, form.forget],
+        [*cleared, form.key, form.forget],
         **quick,
     )
     form.check.click(
@@ -292,7 +281,7 @@ def connect_judge(
 
 
 def judge_line(services: AppServices, kind: str) -> str:
-    """Who judges, in one line for the head of the tab."""
+    """Return the line for the head of the tab that names the judge."""
     if kind == MEASURED:
         return views.judge_line(services.judge_name, local=services.local)
     return model_views.judge_line(kind, _named(services, kind))

@@ -1,4 +1,4 @@
-"""The parts of the Score tab, and how they are connected."""
+"""Widgets of the Score tab and their wiring."""
 
 from functools import partial
 from typing import Any
@@ -6,23 +6,23 @@ from typing import Any
 import gradio as gr
 
 from app import views
+from app.comparison_queue import ComparisonQueue
 from app.samples import Sample
 from app.services import AppServices
 from app.tabs.parts import KEPT, QUIET, markup, waiting_at
-from app.tabs.score.events import BUTTON, Asked, ScoreEvents, Told
-from app.tabs.score.setup import connect_setup, draw_head, draw_setup, put_key_away
+from app.tabs.score.events import BUTTON, ScoreEvents, ScoreInputs, ScoreOutputs
+from app.tabs.score.setup import connect_setup, draw_head, draw_setup, move_key
 from app.tabs.score.uploads import connect_uploads
-from app.turns import Turns
 from rewardharness.schema import LABELS, TIE
 
 TO_VERDICT = "() => document.querySelector('#verdict').scrollIntoView({behavior: 'smooth', block: 'start'})"
-"""Brings the verdict into view; on small screens it stands below the fold."""
+"""Scrolls to the verdict."""
 
-AT_ONCE = 32
-"""Comparisons under way at once. Most of them wait for a model; what is measured has threads of its own."""
+CONCURRENCY = 32
+"""Maximum number of comparisons at once. Most of them wait for a model; measuring has its own threads."""
 
 PICTURE: dict[str, Any] = {
-    # Uploaded bytes reach the judge as they are: no conversion, no turning, no other format.
+    # Uploaded bytes reach the judge unchanged: no conversion, rotation or other format.
     "type": "filepath",
     "image_mode": None,
     "format": "png",
@@ -31,38 +31,38 @@ PICTURE: dict[str, Any] = {
     "min_width": 120,
     "buttons": [],
 }
-"""What all pictures that are given have in common."""
+"""Options of all image inputs."""
 
 
 def build_score_tab(services: AppServices) -> None:
-    """Draw the tab and connect its parts."""
+    """Build the tab."""
     samples = services.samples()
     head = draw_head(services)
     tries = _draw_samples(samples)
-    asked = _draw_asked(services)
-    told = _draw_told(services)
-    connect_setup(services, asked.setup, head)
-    _connect(services, asked, told, list(zip(tries, samples, strict=True)))
+    inputs = _draw_inputs(services)
+    outputs = _draw_outputs(services)
+    connect_setup(services, inputs.setup, head)
+    _connect(services, inputs, outputs, list(zip(tries, samples, strict=True)))
 
 
 def _draw_samples(samples: list[Sample]) -> list[gr.Button]:
     if not samples:
         return []
     with gr.Row(elem_id="samples"):
-        markup("No pictures at hand? Try one of these:", elem_classes="samples-label")
+        markup("Try a sample:", elem_classes="samples-label")
         return [gr.Button(sample.title, icon=sample.source, size="sm", min_width=60) for sample in samples]
 
 
-def _draw_asked(services: AppServices) -> Asked:
+def _draw_inputs(services: AppServices) -> ScoreInputs:
     with gr.Row(elem_id="pictures"):
         source = gr.Image(
-            label="Source, before the edit", elem_id="source", placeholder="Drop, paste or choose a picture", **PICTURE
+            label="Source, before the edit", elem_id="source", placeholder="Drop, paste or choose an image", **PICTURE
         )
         candidates = tuple(
             gr.Image(
                 label=f"Candidate {label}",
                 elem_id=f"candidate-{label.lower()}",
-                placeholder="Drop, paste or choose an edited picture",
+                placeholder="Drop, paste or choose an edited image",
                 visible=label in LABELS[:2],
                 **PICTURE,
             )
@@ -73,7 +73,7 @@ def _draw_asked(services: AppServices) -> Asked:
     place = gr.Number(-1, visible=False)
     instruction = gr.Textbox(
         label="Instruction",
-        info="What the edit was asked to do, in English.",
+        info="The requested edit, in English.",
         placeholder="Make the car red.",
         max_lines=1,
         max_length=2000,
@@ -86,12 +86,12 @@ def _draw_asked(services: AppServices) -> Asked:
         reset = gr.Button("Start over", elem_id="reset", min_width=120, size="md", scale=0)
     setup = draw_setup(services)
     taken = (source, candidates, dropped, place, refused, gr.State(2))
-    return Asked(*taken, more, instruction, setup, compare, stop, reset)
+    return ScoreInputs(*taken, more, instruction, setup, compare, stop, reset)
 
 
-def _draw_told(services: AppServices) -> Told:
+def _draw_outputs(services: AppServices) -> ScoreOutputs:
     comparison = gr.State(None, time_to_live=KEPT)
-    turns = gr.State(Turns(), time_to_live=KEPT)
+    queue = gr.State(ComparisonQueue(), time_to_live=KEPT)
     outdated = markup(elem_id="outdated")
     verdict = markup(views.empty_result(), elem_id="verdict")
     status = markup(elem_id="status")
@@ -102,8 +102,8 @@ def _draw_told(services: AppServices) -> Told:
                 scores = markup(elem_id="scores")
                 reasons = markup(elem_id="reasons")
             with gr.Column(scale=7, min_width=320):
-                look = gr.Radio([], label="Look at candidate", elem_id="look")
-                show = gr.Radio([], label="Show", elem_id="show")
+                look = gr.Radio([], label="Candidate", elem_id="look")
+                show = gr.Radio([], label="View", elem_id="show")
                 slider = gr.ImageSlider(
                     type="numpy", format="png", interactive=False, max_height=460, elem_id="slider", buttons=[]
                 )
@@ -119,7 +119,7 @@ def _draw_told(services: AppServices) -> Told:
             overall = markup(elem_id="overall")
             measured = markup(elem_id="measured")
             pictures = gr.Gallery(
-                label="Pictures that the Tools made",
+                label="Images from the Tools",
                 columns=3,
                 height="auto",
                 object_fit="contain",
@@ -133,64 +133,66 @@ def _draw_told(services: AppServices) -> Told:
         with gr.Accordion("Notes", open=False):
             notes = markup(elem_id="notes")
         download = gr.DownloadButton("Download as JSON", elem_id="download", size="md", scale=0, min_width=200)
-    return Told(
-        comparison, turns, outdated, verdict, status, live, details, scores, reasons, look, show, slider, votes, thanks,
+    return ScoreOutputs(
+        comparison, queue, outdated, verdict, status, live, details, scores, reasons, look, show, slider, votes, thanks,
         chain, overall, measured, pictures, consulted, notes, download,
     )  # fmt: skip
 
 
-def _connect(services: AppServices, asked: Asked, told: Told, tries: list[tuple[gr.Button, Sample]]) -> None:
-    events = ScoreEvents(services, asked, told)
-    everything = [*asked.parts, *told.parts]
+def _connect(
+    services: AppServices, inputs: ScoreInputs, outputs: ScoreOutputs, tries: list[tuple[gr.Button, Sample]]
+) -> None:
+    events = ScoreEvents(services, inputs, outputs)
+    everything = [*inputs.parts, *outputs.parts]
     judging: dict[str, Any] = {
-        "inputs": [told.turns, *asked.inputs],
+        "inputs": [outputs.queue, *inputs.inputs],
         "outputs": everything,
-        "trigger_mode": "multiple",  # the visitor's turns decide which of them counts
-        "concurrency_limit": AT_ONCE,
+        "trigger_mode": "multiple",  # the visitor's queue decides which of them counts
+        "concurrency_limit": CONCURRENCY,
         "concurrency_id": "judge",
-        **waiting_at(told.verdict),
+        **waiting_at(outputs.verdict),
     }
-    triggers = [asked.compare.click, asked.instruction.submit]
-    askers = [(BUTTON, gr.on(triggers, events.ask, told.turns, None, queue=False, **QUIET))]
+    triggers = [inputs.compare.click, inputs.instruction.submit]
+    requests = [(BUTTON, gr.on(triggers, events.ask, outputs.queue, None, queue=False, **QUIET))]
     for button, sample in tries:
-        filled = button.click(partial(events.fill, sample), told.turns, everything, queue=False, **QUIET)
-        askers.append((sample.title, filled))
+        filled = button.click(partial(events.fill, sample), outputs.queue, everything, queue=False, **QUIET)
+        requests.append((sample.title, filled))
     checking: dict[str, Any] = {
         "fn": events.check_current,
-        "inputs": [told.comparison, *asked.inputs],
-        "outputs": [told.outdated, *told.votes],
+        "inputs": [outputs.comparison, *inputs.inputs],
+        "outputs": [outputs.outdated, *outputs.votes],
         "queue": False,
         "preprocess": False,
         **QUIET,
     }
-    for who, asking in askers:
-        put_key_away(asked.setup, asking.then)
-        judged = asking.then(partial(events.compare, who), **judging)
+    for trigger, requested in requests:
+        move_key(inputs.setup, requested.then)
+        judged = requested.then(partial(events.compare, trigger), **judging)
         judged.then(None, None, None, js=TO_VERDICT, **QUIET).then(**checking)
-    gr.on(asked.changes, trigger_mode="always_last", **checking)
-    connect_uploads(services, events, asked)
+    gr.on(inputs.changes, trigger_mode="always_last", **checking)
+    connect_uploads(services, events, inputs)
     gr.on(triggers, None, None, None, js=TO_VERDICT, **QUIET)
-    asked.stop.click(events.stop, told.turns, None, queue=False, **QUIET)
-    asked.reset.click(events.reset, told.turns, everything, queue=False, **QUIET)
-    asked.more.click(events.add_candidate, asked.places, everything, queue=False, **QUIET)
-    closer = [told.comparison, told.look, told.show]
-    for radio in (told.look, told.show):
+    inputs.stop.click(events.stop, outputs.queue, None, queue=False, **QUIET)
+    inputs.reset.click(events.reset, outputs.queue, everything, queue=False, **QUIET)
+    inputs.more.click(events.add_candidate, inputs.places, everything, queue=False, **QUIET)
+    closer = [outputs.comparison, outputs.look, outputs.show]
+    for radio in (outputs.look, outputs.show):
         radio.input(events.look_closer, closer, everything, trigger_mode="always_last", **QUIET)
-    for label, button in zip((*LABELS, TIE), told.votes, strict=True):
-        button.click(partial(events.vote, label), checking["inputs"], told.thanks, preprocess=False, **QUIET)
-    _publish(events, asked)
+    for label, button in zip((*LABELS, TIE), outputs.votes, strict=True):
+        button.click(partial(events.vote, label), checking["inputs"], outputs.thanks, preprocess=False, **QUIET)
+    _publish(events, inputs)
 
 
-def _publish(events: ScoreEvents, asked: Asked) -> None:
-    """Offer the comparison as the one public endpoint of the app."""
+def _publish(events: ScoreEvents, inputs: ScoreInputs) -> None:
+    """Add the one public API endpoint of the app."""
     trigger = gr.Button(visible=False)
     answer = gr.JSON(visible=False, label="Judgment")
     trigger.click(
         events.score,
-        [asked.source, *asked.candidates, asked.instruction],
+        [inputs.source, *inputs.candidates, inputs.instruction],
         answer,
         api_name="score",
-        api_description="Judge which of two to four edits of a picture people would prefer.",
+        api_description="Judge which of two to four edits of an image people would prefer.",
         concurrency_limit=2,
         concurrency_id="programs",
     )

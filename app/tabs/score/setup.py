@@ -1,4 +1,4 @@
-"""Who judges on the Score tab, and with which Library: chosen there, or fixed by a release."""
+"""Choice of judge and Library on the Score tab, unless a release fixes them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,37 +20,37 @@ from rewardharness.judging.opening import MEASURED
 
 @dataclass(frozen=True)
 class Setup:
-    """The parts of the choice; without a form there is nothing to choose."""
+    """The widgets of the choice; without a form there is nothing to choose."""
 
     used: gr.State
-    """The model that judged last for this visitor, while it is not at work."""
+    """The model that judged last for this visitor, while it is idle."""
     section: gr.Accordion | None = None
-    """Holds the choice of the Library, and names it."""
+    """Contains the choice of the Library; its label names it."""
     chooser: Chooser | None = None
     form: JudgeForm | None = None
 
     @property
     def inputs(self) -> list[Any]:
-        """What describes the choice, in the order in which `read` takes it."""
+        """The inputs, in the order in which `read` takes them."""
         if self.chooser is None or self.form is None:
             return [self.used]
         return [self.used, *self.chooser.parts, *self.form.inputs]
 
     @property
     def changes(self) -> list[Any]:
-        """Events after which something else may be chosen."""
+        """Events that may change the choice."""
         if self.chooser is None or self.form is None:
             return []
-        kept = {self.form.kept, self.chooser.loaded}
-        return [each.change for each in (*self.chooser.parts, *self.form.inputs) if each not in kept]
+        states = {self.form.kept, self.chooser.loaded}
+        return [part.change for part in (*self.chooser.parts, *self.form.inputs) if part not in states]
 
     @property
     def parts(self) -> list[Any]:
-        """All that events may change."""
+        """The widgets that events change."""
         return [self.used] if self.form is None else self.form.parts
 
     def read(self, values: Sequence[Any]) -> tuple[Choice, JudgeChoice]:
-        """Make choices of what stands on the screen.
+        """Return the choices for the values of `inputs`.
 
         Raises:
             InputError: If a value is out of range.
@@ -63,30 +63,30 @@ class Setup:
 
 @dataclass(frozen=True)
 class Head:
-    """What stands above the pictures: who judges, and what the measured judge can tell."""
+    """The line above the images that names the judge, and the section about the measured judge."""
 
     line: gr.Markdown
     about: gr.Accordion
 
 
 def draw_head(services: AppServices) -> Head:
-    """Say who judges."""
+    """Draw the line that names the judge."""
     fixed, default = services.fixed, services.judges.default
-    said = judge_line(services, default) if fixed is None else fixed_line(fixed, local=services.local)
-    line = markup(said, elem_id="judge")
+    text = judge_line(services, default) if fixed is None else fixed_line(fixed, local=services.local)
+    line = markup(text, elem_id="judge")
     if fixed is not None:
         with gr.Accordion("About this release", open=False, elem_classes="slim", elem_id="release-about"):
             markup(about_release(fixed.release))
     measured = default == MEASURED if fixed is None else not fixed.by_model
     with gr.Accordion(
-        "What this judge can and cannot tell", open=False, elem_classes="slim", visible=measured
+        "What this judge can and cannot detect", open=False, elem_classes="slim", visible=measured
     ) as about:
         markup(views.about_judge(services.reads_text))
     return Head(line, about)
 
 
 def draw_setup(services: AppServices) -> Setup:
-    """Draw the choice of Library and judge, folded; nothing where a release fixes both."""
+    """Draw the collapsed choice of Library and judge; nothing if a release fixes both."""
     if services.fixed is not None:
         return Setup(gr.State(None, time_to_live=KEPT))
     label = _library_label(services, services.libraries.choices()[0][1])
@@ -100,12 +100,12 @@ def _library_label(services: AppServices, *values: Any) -> str:
     return f"Library: {services.libraries.label(Choice(*values))}"
 
 
-def put_key_away(setup: Setup, listen: Callable[..., Any]) -> None:
-    """Take a typed key off the page as soon as it is used.
+def move_key(setup: Setup, listen: Callable[..., Any]) -> None:
+    """Move a typed key from the page to the server as soon as it is used.
 
     Args:
         setup: The parts.
-        listen: Connects a function to what uses the key, as `gr.on` with its triggers does.
+        listen: Connects a function to the event that uses the key, as `gr.on` with its triggers does.
     """
     form = setup.form
     if form is not None:
@@ -119,7 +119,7 @@ def put_key_away(setup: Setup, listen: Callable[..., Any]) -> None:
 
 
 def connect_setup(services: AppServices, setup: Setup, head: Head) -> None:
-    """Connect the parts, where there are any."""
+    """Connect the widgets, if there are any."""
     chooser = setup.chooser
     if setup.form is None or chooser is None:
         return
@@ -129,8 +129,8 @@ def connect_setup(services: AppServices, setup: Setup, head: Head) -> None:
         return gr.Accordion(label=_library_label(services, *values))
 
     named: dict[str, Any] = {"fn": name, "inputs": chooser.parts, "outputs": setup.section, **QUIET}
-    for came in chooser.came:
-        came.then(**named)
+    for event in chooser.events:
+        event.then(**named)
     gr.on(
         [chooser.kind.input, chooser.folder.change, chooser.spec.change], trigger_mode="multiple", queue=False, **named
     )

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
 
-from rewardharness.evolution.builtin.forecast import Case
-from rewardharness.evolution.builtin.ideas import Idea, Workshop, free_id, free_name
+from rewardharness.evolution.builtin.forecast import ForecastCase
+from rewardharness.evolution.builtin.ideas import Idea, RoundContext, free_id, free_name
 from rewardharness.evolution.builtin.phrasing import evidence, merged_body, tool_body
 from rewardharness.evolution.shape import is_general, overlap
 from rewardharness.library.entry import Entry
@@ -18,7 +18,7 @@ from rewardharness.measure.table import MEASURES
 NEW_TRIGGERS = 3
 """Triggers that one idea may add."""
 PRECISION = 0.6
-"""Share of the instructions with a word that must ask for a kind of edit, for the word to stand for that kind."""
+"""Minimum share of the instructions with a word that ask for a kind of edit, for the word to become a trigger."""
 SMALL_BODY, SMALL_RUBRIC = 2500, 6
 """Characters of a body and criteria up to which a Skill is small enough to be merged."""
 
@@ -30,15 +30,15 @@ _COMMON = frozenset(
 )
 
 
-def wider_triggers(shop: Workshop) -> Iterator[Idea]:
-    """Skills that are not consulted on instructions of the kind that they are for: words that would bring them in."""
-    for kind, cases in shop.kinds.items():
-        for entry in shop.library.skills:
-            if is_general(entry) or not (entry == shop.homes[kind] or _is_for(entry, kind)):
+def wider_triggers(context: RoundContext) -> Iterator[Idea]:
+    """Triggers for Skills that are not consulted on all instructions of their kind."""
+    for kind, cases in context.kinds.items():
+        for entry in context.library.skills:
+            if is_general(entry) or not (entry == context.homes[kind] or _is_for(entry, kind)):
                 continue
-            reached = {case.id for case in shop.forecast.reach(entry)}
+            reached = {case.id for case in context.forecast.reach(entry)}
             passed = [case for case in cases if case.id not in reached and case.outcome.credit < 1]
-            words = _telling_words(passed, kind, shop.forecast.cases)
+            words = _telling_words(passed, kind, context.forecast.cases)
             if not words or len(entry.triggers) + len(words) > MAX_TRIGGERS:
                 continue
             says = (
@@ -46,48 +46,48 @@ def wider_triggers(shop: Workshop) -> Iterator[Idea]:
                 f"missed. It also applies where the instruction says {', '.join(map(repr, words))}."
             )
             # A Skill without triggers was routed by its description; from here on its triggers decide alone.
-            known = entry.metadata.get("triggers") or ", ".join(_own_words(entry, shop.forecast.reach(entry)))
+            known = entry.metadata.get("triggers") or ", ".join(_own_words(entry, context.forecast.reach(entry)))
             triggers = ", ".join(filter(None, [known.strip().rstrip(","), *words]))
             after = replace(entry, metadata={**entry.metadata, "triggers": triggers})
             yield Idea("retrigger", (ReplaceEntry(after, says),), ("trigger", entry.name, *words), says)
 
 
-def fewer_triggers(shop: Workshop) -> Iterator[Idea]:
-    """Triggers that bring a Skill in where it does not belong."""
-    for entry in shop.library.skills:
+def fewer_triggers(context: RoundContext) -> Iterator[Idea]:
+    """Triggers by which a Skill is consulted for other kinds of edit."""
+    for entry in context.library.skills:
         if is_general(entry) or len(entry.triggers) < 2:
             continue
-        alone: dict[Trigger, list[Case]] = {}
-        for case in shop.forecast.reach(entry):
+        alone: dict[Trigger, list[ForecastCase]] = {}
+        for case in context.forecast.reach(entry):
             matching = [trigger for trigger in entry.triggers if trigger.matches(case.request.instruction)]
             if len(matching) == 1:
                 alone.setdefault(matching[0], []).append(case)
         for trigger, cases in alone.items():
-            at_home = any(entry == shop.homes[case.kind] or _is_for(entry, case.kind) for case in cases)
+            at_home = any(entry == context.homes[case.kind] or _is_for(entry, case.kind) for case in cases)
             if at_home or all(case.outcome.credit == 1 for case in cases):
                 continue
             says = (
                 f"`{entry.name}` is no longer consulted because an instruction says {str(trigger)!r}, which alone "
-                f"brought it in for {len(cases)} examples."
+                f"matched {len(cases)} examples."
             )
             rest = ", ".join(str(each) for each in entry.triggers if each != trigger)
             after = replace(entry, metadata={**entry.metadata, "triggers": rest})
             yield Idea("retrigger", (ReplaceEntry(after, says),), ("untrigger", entry.name, str(trigger)), says)
 
 
-def measured_tools(shop: Workshop) -> Iterator[tuple[float, Idea]]:
-    """Tools for measures that criteria use: new ones, and known ones that are not offered where they are needed.
+def measured_tools(context: RoundContext) -> Iterator[tuple[float, Idea]]:
+    """Tools for measures that criteria use: new ones, and existing ones with wider triggers.
 
     Yields:
-        How much it promises, and the idea. What a Tool does to a model's judgment cannot be foreseen; it promises the
-        more, the more examples are missed there and the better its measure agrees with people.
+        The expected benefit, and the idea. It grows with the number of missed examples and with the agreement of the
+        measure with the labels; the effect of a Tool on a model cannot be predicted.
     """
-    tools = {tool.measure: tool for tool in shop.library.tools if tool.measure is not None}
+    tools = {tool.measure: tool for tool in context.library.tools if tool.measure is not None}
     seen: set[str] = set()
-    for entry, criterion in shop.measured():
+    for entry, criterion in context.measured():
         measure = str(criterion.measure)
-        cases = shop.judged_by(entry, criterion)
-        agreement = shop.forecast.agreement(measure, cases)
+        cases = context.judged_by(entry, criterion)
+        agreement = context.forecast.agreement(measure, cases)
         promise = sum(1 - case.outcome.credit for case in cases) * (agreement.share - 0.5)
         if promise <= 0 or (measure in seen and measure not in tools):
             continue
@@ -95,13 +95,13 @@ def measured_tools(shop: Workshop) -> Iterator[tuple[float, Idea]]:
         why = evidence(measure, agreement, f"pairs for which `{entry.name}` is consulted")
         tool = tools.get(measure)
         if tool is None:
-            yield promise, _new_tool(shop, entry, measure, why)
-        elif 2 * sum(shop.forecast.fires(tool, case) for case in cases) < len(cases):
+            yield promise, _new_tool(context, entry, measure, why)
+        elif 2 * sum(context.forecast.fires(tool, case) for case in cases) < len(cases):
             yield promise, _offered_tool(tool, entry, why)
 
 
-def _new_tool(shop: Workshop, entry: Entry, measure: str, why: str) -> Idea:
-    name = free_name(shop.library, f"{measure.replace('_', '-')}-meter")
+def _new_tool(context: RoundContext, entry: Entry, measure: str, why: str) -> Idea:
+    name = free_name(context.library, f"{measure.replace('_', '-')}-meter")
     says = f"A judge can have {measure.replace('_', ' ')} measured where `{entry.name}` is consulted. {why}"
     triggers = entry.metadata.get("triggers", "")
     description = f"Measures on pixels: {MEASURES[measure].description}"
@@ -118,14 +118,14 @@ def _offered_tool(tool: Entry, entry: Entry, why: str) -> Idea:
     return Idea("fix_tool", (ReplaceEntry(after, says),), ("offer", tool.name, entry.name), says)
 
 
-def merged_skills(shop: Workshop) -> Iterator[Idea]:
-    """Small Skills that are always consulted together and overlap. What both grade by one measure counts once then."""
-    small = [entry for entry in shop.library.skills if _is_small(entry)]
-    reach = {entry.name: frozenset(case.id for case in shop.forecast.reach(entry)) for entry in small}
+def merged_skills(context: RoundContext) -> Iterator[Idea]:
+    """Small Skills that are always consulted together and overlap."""
+    small = [entry for entry in context.library.skills if _is_small(entry)]
+    reach = {entry.name: frozenset(case.id for case in context.forecast.reach(entry)) for entry in small}
     for first, second in combinations(small, 2):
-        together = reach[first.name] == reach[second.name] != frozenset()
+        bundle_of = reach[first.name] == reach[second.name] != frozenset()
         common = overlap(first, second)
-        if not together or is_general(first) != is_general(second) or not common.found:
+        if not bundle_of or is_general(first) != is_general(second) or not common.found:
             continue
         says = f"`{first.name}` and `{second.name}` are consulted for the same examples; one Skill says what both said."
         says += f" They graded twice by {', '.join(common.measures)}." if common.measures else ""
@@ -144,8 +144,8 @@ def _is_for(entry: Entry, kind: str) -> bool:
     return any(kind in each.applies for each in (entry.rubric.criteria if entry.rubric else ()))
 
 
-def _telling_words(passed: Sequence[Case], kind: str, cases: Sequence[Case]) -> list[str]:
-    """Words of instructions that were passed over which tell this kind of edit from others, the most useful first."""
+def _telling_words(passed: Sequence[ForecastCase], kind: str, cases: Sequence[ForecastCase]) -> list[str]:
+    """Return words of missed instructions that distinguish this kind of edit from others, the most useful first."""
     candidates = sorted({word for case in passed for word in _WORD.findall(case.request.instruction.lower())} - _COMMON)
     useful: dict[str, set[str]] = {}
     for word in candidates:
@@ -164,8 +164,8 @@ def _telling_words(passed: Sequence[Case], kind: str, cases: Sequence[Case]) -> 
     return chosen
 
 
-def _own_words(entry: Entry, reached: Sequence[Case]) -> list[str]:
-    """Words of a Skill's own description that occur in the instructions on which it was consulted."""
+def _own_words(entry: Entry, reached: Sequence[ForecastCase]) -> list[str]:
+    """Return words of the description of a Skill that occur in the instructions on which it was consulted."""
     words = dict.fromkeys(_WORD.findall(f"{entry.name.replace('-', ' ')} {entry.description}".lower()))
     asked = {word for case in reached for word in _WORD.findall(case.request.instruction.lower())}
     return [word for word in words if word in asked and word not in _COMMON]

@@ -1,7 +1,7 @@
-"""What a judge that weighs criteria would decide under another Library, worked out from grades that are known.
+"""Forecast of the decisions of a judge with another Library, from known grades.
 
-The built-in orchestrator compares edits with it before anybody is asked. For the measured judge the forecast is
-exact but for the limits of `make_measured_scores`; for a model it is a guess, and in either case the gate decides.
+The built-in Orchestrator compares edits with it before anything is judged. For the pixel-based judge the forecast is
+exact except for the limits of `make_measured_scores`; for a model it is a guess. The acceptance test decides.
 """
 
 import math
@@ -19,11 +19,11 @@ from rewardharness.library.store import Change, RemoveEntry
 from rewardharness.schema import EditRequest
 
 SHARPNESS = 0.25
-"""Lead in log reward at which a forecast is about three quarters sure. Edits are compared by this soft count, which
-also sees leads grow and shrink that do not change sides yet: on a hundred examples, counting sides alone is luck."""
+"""Lead in log reward with a probability of about 0.75. Edits are compared by the sum of these probabilities, because
+counting changed preferences is too noisy on a hundred examples."""
 
 TIED = 0.02
-"""Difference between two grades in [0, 1] below which they tell nothing."""
+"""Difference between two grades in [0, 1] below which they count as equal."""
 
 _LEAST = 1e-3
 
@@ -32,8 +32,8 @@ _Grades = Mapping[str, Sequence[tuple[Criterion, float]]]
 
 
 @dataclass(frozen=True)
-class Case:
-    """One labelled example with everything that a forecast needs."""
+class ForecastCase:
+    """One labeled example with its grades."""
 
     outcome: Outcome
     request: EditRequest
@@ -49,27 +49,27 @@ class Case:
 
     @property
     def kind(self) -> str:
-        """The kind of edit asked for, the strongest that the rules read."""
+        """Kind of edit, the strongest that the rules find in the instruction."""
         return self.request.kinds[0]
 
 
 @dataclass(frozen=True)
 class Effect:
-    """What an edit would do, as far as can be foreseen."""
+    """The predicted effect of an edit."""
 
     gain: float
-    """Examples won less examples lost, counted softly."""
+    """Expected net number of additional correct examples."""
     fixed: tuple[str, ...]
-    """Ids of examples that are missed and would be met, the most helped first."""
+    """Ids of examples that it would fix, the largest improvement first."""
     broken: tuple[str, ...]
-    """Ids of examples that are met and would be missed."""
+    """Ids of examples that it would break."""
     touched: int
     """Examples whose context would change."""
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """How often a measure says what people said."""
+    """Agreement of a measure with the labels."""
 
     agrees: int
     """Examples on which the preferred candidate has the higher grade."""
@@ -78,12 +78,12 @@ class Agreement:
 
     @property
     def lead(self) -> int:
-        """By how many examples agreement leads."""
+        """Agreements minus disagreements."""
         return self.agrees - self.disagrees
 
     @property
     def share(self) -> float:
-        """Share of agreement among those that differ, drawn towards one half as by four more examples."""
+        """Share of agreement, shrunk towards one half by four pseudo-examples."""
         return (self.agrees + 2) / (self.agrees + self.disagrees + 4)
 
 
@@ -97,7 +97,7 @@ class Forecast:
     """
 
     view: View
-    cases: tuple[Case, ...] = ()
+    cases: tuple[ForecastCase, ...] = ()
     _fired: dict[tuple[str, str, str], bool] = field(default_factory=dict, repr=False)
     _parts: dict[tuple[str, str], _Grades] = field(default_factory=dict, repr=False)
     _now: dict[str, float | None] = field(default_factory=dict, repr=False)
@@ -107,7 +107,7 @@ class Forecast:
         for case in self.cases:
             self._now[case.id] = self._lead(case, {name: self._part(case, name) for name in self._routed(case)})
 
-    def _case(self, outcome: Outcome) -> Case | None:
+    def _case(self, outcome: Outcome) -> ForecastCase | None:
         example = outcome.example
         if example.preference not in example.labels:
             return None
@@ -116,7 +116,7 @@ class Forecast:
         except HarnessError:
             observed = {}
         if any(label not in observed for label in example.labels):
-            return None  # a picture that cannot be read tells nothing about the Library
+            return None  # an unreadable image gives no evidence about the Library
         grades = {label: dict(observed[label]) for label in example.labels}
         for name, by_label in chain_grades(outcome.judgment).items():
             tool = self.view.library.get(name)
@@ -124,9 +124,9 @@ class Forecast:
             if all(label in by_label and measure not in grades[label] for label in grades):
                 for label, known in grades.items():
                     known[measure] = by_label[label]
-        return Case(outcome, request_of(example.instruction), str(example.preference), grades)
+        return ForecastCase(outcome, request_of(example.instruction), str(example.preference), grades)
 
-    def fires(self, entry: Entry, case: Case) -> bool:
+    def fires(self, entry: Entry, case: ForecastCase) -> bool:
         """Whether an entry is consulted for an example."""
         words = entry.metadata.get("triggers") or f"{entry.name} {entry.description}"
         key = (words, "" if entry.triggers else "words", case.request.instruction)
@@ -134,11 +134,11 @@ class Forecast:
             self._fired[key] = fires(entry, case.request.instruction) is not None
         return self._fired[key]
 
-    def reach(self, entry: Entry) -> tuple[Case, ...]:
+    def reach(self, entry: Entry) -> tuple[ForecastCase, ...]:
         """The examples for which an entry is consulted."""
         return tuple(case for case in self.cases if self.fires(entry, case))
 
-    def agreement(self, measure: str, cases: Iterable[Case]) -> Agreement:
+    def agreement(self, measure: str, cases: Iterable[ForecastCase]) -> Agreement:
         """Count how often the preferred candidate has a higher grade than each of the others; ties are ignored."""
         agrees = disagrees = 0
         for case in cases:
@@ -152,7 +152,7 @@ class Forecast:
         return Agreement(agrees, disagrees)
 
     def effect(self, changes: Sequence[Change]) -> Effect:
-        """Foresee what changes of Skills would do. Changes of Tools have no effect that can be foreseen."""
+        """Predict the effect of changes of Skills. The effect of Tools cannot be predicted."""
         after = {_name(change): None if isinstance(change, RemoveEntry) else change.entry for change in changes}
         gain, touched = 0.0, 0
         fixed: list[tuple[float, str]] = []
@@ -168,7 +168,7 @@ class Forecast:
                 continue
             others = {name: self._part(case, name) for name in self._routed(case) if name not in after}
             then, now = self._lead(case, {**others, **parts}), self._now[case.id]
-            difference = _sureness(then) - _sureness(now)
+            difference = _probability(then) - _probability(now)
             gain += difference
             if difference > 0 and then is not None and then > 0 and case.outcome.credit < 1:
                 fixed.append((-difference, case.id))
@@ -176,28 +176,28 @@ class Forecast:
                 broken.append(case.id)
         return Effect(gain, tuple(name for _, name in sorted(fixed)), tuple(broken), touched)
 
-    def _routed(self, case: Case) -> list[str]:
+    def _routed(self, case: ForecastCase) -> list[str]:
         return [entry.name for entry in self.view.library.skills if self.fires(entry, case)]
 
-    def _part(self, case: Case, name: str) -> _Grades:
+    def _part(self, case: ForecastCase, name: str) -> _Grades:
         key = (case.id, name)
         if key not in self._parts:
             entry = self.view.library.get(name)
             self._parts[key] = _graded(entry, case) if entry else {}
         return self._parts[key]
 
-    def _lead(self, case: Case, parts: Mapping[str, _Grades]) -> float | None:
-        """By how much the preferred candidate leads the best other, in log reward; None when nothing speaks."""
+    def _lead(self, case: ForecastCase, parts: Mapping[str, _Grades]) -> float | None:
+        """Return the lead of the preferred candidate over the best other, in log reward; None without grades."""
         rewards: dict[str, float] = {}
         for label in case.grades:
             scores = make_scores([pair for name in sorted(parts) for pair in parts[name].get(label, ())])
             if scores is None:
                 return None
-            rewards[label] = math.log(max(scores.worth, _LEAST))
+            rewards[label] = math.log(max(scores.value_or_evidence, _LEAST))
         return rewards[case.wanted] - max(value for label, value in rewards.items() if label != case.wanted)
 
 
-def _graded(entry: Entry, case: Case) -> _Grades:
+def _graded(entry: Entry, case: ForecastCase) -> _Grades:
     kinds = set(case.request.kinds)
     chosen = [
         (each, each.measure)
@@ -210,7 +210,7 @@ def _graded(entry: Entry, case: Case) -> _Grades:
     }
 
 
-def _sureness(lead: float | None) -> float:
+def _probability(lead: float | None) -> float:
     return 0.5 if lead is None else 0.5 * (1 + math.tanh(lead / (2 * SHARPNESS)))
 
 

@@ -1,11 +1,11 @@
-"""Ideas for edits of a Library, and the workshop that they are made in."""
+"""Ideas for edits of a Library, and the context that they are made in."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from rewardharness.evolution.builtin.forecast import Case, Forecast
+from rewardharness.evolution.builtin.forecast import Forecast, ForecastCase
 from rewardharness.evolution.builtin.phrasing import note, with_note, without_note
 from rewardharness.evolution.proposal import Operator
 from rewardharness.evolution.shape import is_general
@@ -14,8 +14,8 @@ from rewardharness.library.rubric import Criterion, Rubric
 from rewardharness.library.store import Change, Library, RemoveEntry
 from rewardharness.measure.table import MEASURES
 
-AT_HOME = 0.5
-"""Share of the examples of a kind on which a Skill must be consulted to be the home of that kind."""
+MAIN_SHARE = 0.5
+"""Minimum share of the examples of a kind on which the main Skill of the kind is consulted."""
 
 
 @dataclass(frozen=True)
@@ -25,9 +25,9 @@ class Idea:
     operator: Operator
     changes: tuple[Change, ...]
     key: tuple[str, ...]
-    """What it is, whatever else its entries say. See `Proposal.idea`."""
+    """Identifies the idea. See `Proposal.idea`."""
     says: str
-    """What it does and what speaks for it, in sentences."""
+    """What it does, and the evidence for it, in sentences."""
 
     @property
     def names(self) -> frozenset[str]:
@@ -36,8 +36,8 @@ class Idea:
 
 
 @dataclass(frozen=True)
-class Workshop:
-    """What all makers of ideas need in one round."""
+class RoundContext:
+    """The data of one round, for all kinds of ideas."""
 
     forecast: Forecast
     measures: Sequence[str]
@@ -49,16 +49,16 @@ class Workshop:
         return self.forecast.view.library
 
     @cached_property
-    def kinds(self) -> dict[str, list[Case]]:
+    def kinds(self) -> dict[str, list[ForecastCase]]:
         """The examples by the kind of edit that they ask for."""
-        found: dict[str, list[Case]] = defaultdict(list)
+        found: dict[str, list[ForecastCase]] = defaultdict(list)
         for case in self.forecast.cases:
             found[case.kind].append(case)
         return dict(sorted(found.items()))
 
     @cached_property
     def homes(self) -> dict[str, Entry | None]:
-        """For each kind of edit the Skill that is consulted for most such examples and for few others."""
+        """The main Skill of each kind of edit: consulted for most such examples and for few others."""
         return {kind: self._home({case.id for case in cases}) for kind, cases in self.kinds.items()}
 
     def _home(self, wanted: set[str]) -> Entry | None:
@@ -66,7 +66,7 @@ class Workshop:
         for entry in self.library.skills:
             reached = {case.id for case in self.forecast.reach(entry)}
             here = len(reached & wanted)
-            if not is_general(entry) and here >= AT_HOME * len(wanted):
+            if not is_general(entry) and here >= MAIN_SHARE * len(wanted):
                 found.append((0.5 * len(reached - wanted) - here, entry.name))
         return self.library.get(min(found)[1]) if found else None
 
@@ -77,7 +77,7 @@ class Workshop:
                 if criterion.measure in MEASURES and criterion.weight > 0:
                     yield entry, criterion
 
-    def judged_by(self, entry: Entry, criterion: Criterion) -> list[Case]:
+    def judged_by(self, entry: Entry, criterion: Criterion) -> list[ForecastCase]:
         """The examples on which a criterion counts."""
         return [
             case

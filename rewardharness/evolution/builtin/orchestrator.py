@@ -1,7 +1,7 @@
-"""The built-in orchestrator: proposes edits without a model, from what the measures say of failures and successes.
+"""The built-in Orchestrator: proposes edits by rules, without a model, from the measures of failures and successes.
 
-It works out what every edit that it knows how to make would change, and proposes those that would turn more failures
-into successes than the other way round. That is a forecast from the same examples; the gate decides.
+It predicts the effect of each kind of edit on the examples, and proposes those that fix more examples than they break.
+The acceptance test decides on other examples.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ from rewardharness.evolution.builtin.criteria import (
 )
 from rewardharness.evolution.builtin.entries import fewer_triggers, measured_tools, merged_skills, wider_triggers
 from rewardharness.evolution.builtin.forecast import Effect, Forecast
-from rewardharness.evolution.builtin.ideas import Idea, Workshop
+from rewardharness.evolution.builtin.ideas import Idea, RoundContext
 from rewardharness.evolution.proposal import MAX_CITED, Dropped, Finding, Proposal, View
 from rewardharness.files import content_id
 from rewardharness.library.store import AddEntry, Library, ReplaceEntry
@@ -24,7 +24,7 @@ from rewardharness.measure.table import MEASURES
 from rewardharness.schema import Usage
 
 NAME = "built-in (no model)"
-"""How this orchestrator is named everywhere."""
+"""Name of this Orchestrator."""
 
 _SILENT = frozenset({"change_map"})
 """Measures that observe and never grade."""
@@ -41,60 +41,57 @@ class BuiltinOrchestrator:
         self.findings: tuple[Finding, ...] = ()
 
     def propose(self, view: View) -> Sequence[Proposal]:
-        """Propose edits, the most promising first; none when nothing promises more than it costs."""
+        """Propose edits, the most promising first."""
         self.findings = analyze(view.outcomes)
         measures = tuple(name for name in view.known_measures if name in MEASURES and name not in _SILENT)
-        shop = Workshop(Forecast(view), measures)
+        context = RoundContext(Forecast(view), measures)
         known = {tried.signature for tried in view.rejected}
         if view.phase == "skills":
-            found = _improving(shop)
+            found = _improving(context)
         elif view.phase == "tools":
-            found = [] if _ignores_tools(view) else [(promise, idea, None) for promise, idea in measured_tools(shop)]
+            found = [] if _ignores_tools(view) else [(promise, idea, None) for promise, idea in measured_tools(context)]
         else:
-            found = [(0.0, idea, None) for idea in merged_skills(shop)]
+            found = [(0.0, idea, None) for idea in merged_skills(context)]
         ranked = sorted(found, key=lambda each: _rank(each[0], each[1], each[2], view.seed))
         fresh = ((idea, effect) for _, idea, effect in ranked if _proposal(idea, effect).signature not in known)
         return [_proposal(idea, effect) for idea, effect in _apart(fresh, view.limit)]
 
     def repair(self, view: View, proposal: Proposal, problem: str) -> Proposal | None:
-        """Nothing: its Tools measure and have no prompt that could be tried."""
+        """Return nothing: its Tools have no prompt."""
         return None
 
 
 def _rank(promise: float, idea: Idea, effect: Effect | None, seed: int) -> tuple[float, int, str]:
-    """The most promising first; of equal ones that which touches fewer examples, for it costs less to try."""
+    """Sort by expected gain; then by the number of touched examples, which the test costs."""
     return -promise, effect.touched if effect else 0, content_id([seed, *idea.key])
 
 
-def _improving(shop: Workshop) -> list[tuple[float, Idea, Effect | None]]:
-    """Ideas that would fix more examples than they break, with what they would gain."""
-    reads = _reads_criteria(shop.forecast.view)
+def _improving(context: RoundContext) -> list[tuple[float, Idea, Effect | None]]:
+    """Return ideas that fix more examples than they break, with their gain."""
+    reads = _reads_criteria(context.forecast.view)
     found: list[tuple[float, Idea, Effect | None]] = []
-    for idea in _ideas(shop):
-        if not reads and not _changes_words(idea, shop.library):
+    for idea in _ideas(context):
+        if not reads and not _changes_words(idea, context.library):
             continue
-        effect = shop.forecast.effect(idea.changes)
+        effect = context.forecast.effect(idea.changes)
         if effect.gain > 0 and len(effect.fixed) > len(effect.broken):
             found.append((effect.gain, idea, effect))
     return found
 
 
-def _ideas(shop: Workshop) -> Iterator[Idea]:
-    yield from criteria_for_kinds(shop)
-    yield from criteria_for_all(shop)
-    yield from other_weights(shop)
-    yield from fewer_criteria(shop)
-    yield from divided_criteria(shop)
-    yield from wider_triggers(shop)
-    yield from fewer_triggers(shop)
-    yield from merged_skills(shop)
+def _ideas(context: RoundContext) -> Iterator[Idea]:
+    yield from criteria_for_kinds(context)
+    yield from criteria_for_all(context)
+    yield from other_weights(context)
+    yield from fewer_criteria(context)
+    yield from divided_criteria(context)
+    yield from wider_triggers(context)
+    yield from fewer_triggers(context)
+    yield from merged_skills(context)
 
 
 def _apart(ranked: Iterator[tuple[Idea, Effect | None]], limit: int) -> Iterator[tuple[Idea, Effect | None]]:
-    """Choose ideas that touch different entries, and each of which fixes something that none before it fixes.
-
-    Each is brought to the gate on its own, and one that is kept must not spoil the others.
-    """
+    """Choose ideas that touch different entries and fix different examples, because they are tested in one bundle."""
     taken: set[str] = set()
     fixed: set[str] = set()
     count = 0
@@ -113,23 +110,23 @@ def _proposal(idea: Idea, effect: Effect | None) -> Proposal:
     says, cited = idea.says, tuple[str, ...]()
     if effect is not None:
         cited = effect.fixed[:MAX_CITED]
-        says += f" Foreseen on {effect.touched} examples: {len(effect.fixed)} fixed, {len(effect.broken)} broken."
+        says += f" Predicted on {effect.touched} examples: {len(effect.fixed)} fixed, {len(effect.broken)} broken."
     return Proposal(idea.operator, idea.changes, says, cited, NAME, idea.key)
 
 
 def _reads_criteria(view: View) -> bool:
-    """Whether the judge weighs criteria. Others read the bodies of Skills alone."""
+    """Return whether the judge weights criteria. Other judges read only the bodies of Skills."""
     protocols = {outcome.judgment.protocol for outcome in view.outcomes}
     return all(protocol.startswith(("measured", "rubric")) for protocol in protocols)
 
 
 def _ignores_tools(view: View) -> bool:
-    """Whether the judge calls no Tools, so that none could prove itself."""
+    """Return whether the judge calls no Tools."""
     return not any(outcome.judgment.protocol.startswith("chain") for outcome in view.outcomes)
 
 
 def _changes_words(idea: Idea, library: Library) -> bool:
-    """Whether an idea changes what a judge reads or when it reads it, and not numbers alone."""
+    """Return whether an idea changes a text or when it is read, and not only numbers."""
     for change in idea.changes:
         if not isinstance(change, AddEntry | ReplaceEntry):
             return True

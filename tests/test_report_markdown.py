@@ -5,8 +5,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from rewardharness.benchmark.markdown import inert
 from rewardharness.library.card_parts import one_line, table
+from rewardharness.report_markdown import inert
 
 RENDERER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 PLACES = {

@@ -11,7 +11,7 @@ from model_server import Call, ModelServer, instance
 from PIL import Image
 
 from rewardharness.judging.evaluate import evaluate
-from rewardharness.judging.introduction import Introduction
+from rewardharness.judging.model_wrappers import WarmUpModel
 from rewardharness.judging.opening import JudgeOptions, open_judge
 from rewardharness.judging.subagent import SubAgent, SubAgentSettings
 from rewardharness.library.store import EMPTY
@@ -123,7 +123,7 @@ def test_those_who_follow_wait_for_the_first_answer_where_that_helps(remembers: 
             return remembers
 
         peaks: list[int] = []
-        model = Introduction(Busy(), remember)
+        model = WarmUpModel(Busy(), remember)
         await asyncio.gather(*(model.ask(HELLO) for _ in range(4)))
         return peaks
 

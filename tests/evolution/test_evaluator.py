@@ -6,13 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_world import BRIGHTER, make_dataset, make_plan, skill
 
-from rewardharness.evolution.bench import DOWN_AFTER, JudgeBench, affected
-from rewardharness.evolution.progress import Meter, Progress
-from rewardharness.evolution.stop import Budget, Exhausted, Limits, Paused, Stopped, StopRequest
+from rewardharness.evolution.evaluator import DOWN_AFTER, Evaluator, affected
+from rewardharness.evolution.progress import Meter, RunProgress
+from rewardharness.evolution.stop import Budget, Exhausted, RunPaused, SpendingLimits
 from rewardharness.judging.router import route
 from rewardharness.library.entry import Entry
 from rewardharness.library.store import EMPTY, AddEntry, Library, RemoveEntry, ReplaceEntry
 from rewardharness.models.base import ModelError
+from rewardharness.runs.stop import Stopped, StopRequest
 from rewardharness.schema import Example, ImageInput
 
 POOL = make_dataset(4).examples
@@ -21,10 +22,10 @@ WORDS = ("red", "blue", "cat", "dog", "sky", "always")
 BLANK = ImageInput("x", data=b"")
 
 
-def make_bench(home: Path, **options: Any) -> tuple[JudgeBench, list[dict[str, Any]], Any]:
+def make_bench(home: Path, **options: Any) -> tuple[Evaluator, list[dict[str, Any]], Any]:
     plan, model = make_plan(home, **{name: options.pop(name) for name in ("answers",) if name in options})
     lines: list[dict[str, Any]] = []
-    return JudgeBench(plan.judge, record=lines.append, concurrency=2, **options), lines, model
+    return Evaluator(plan.judge, record=lines.append, concurrency=2, **options), lines, model
 
 
 def entries(draws: list[tuple[int, str, str]]) -> Library:
@@ -56,77 +57,77 @@ def test_an_entry_that_a_model_decides_on_may_touch_everything() -> None:
 
 
 def test_nothing_is_asked_or_counted_twice(tmp_path: Path) -> None:
-    bench, lines, model = make_bench(tmp_path)
-    first = bench.judge(EMPTY, POOL)
-    again = bench.judge(EMPTY, POOL)
+    evaluator, lines, model = make_bench(tmp_path)
+    first = evaluator.judge(EMPTY, POOL)
+    again = evaluator.judge(EMPTY, POOL)
     assert [each.judgment for each in first] == [each.judgment for each in again]
-    assert bench.spent.judgments == len(model.requests) == len(lines) == len(POOL)
+    assert evaluator.spent.judgments == len(model.requests) == len(lines) == len(POOL)
     cats = [each for each in POOL if each.category == "cat"]
-    bench.judge(CATS, POOL)
-    assert bench.spent.judgments == len(POOL) + len(cats), "an edit for cats costs what the cats cost"
+    evaluator.judge(CATS, POOL)
+    assert evaluator.spent.judgments == len(POOL) + len(cats), "an edit for cats costs what the cats cost"
 
 
 def test_what_another_process_counted_is_not_counted_again(tmp_path: Path) -> None:
-    bench, lines, _ = make_bench(tmp_path)
-    bench.judge(EMPTY, POOL)
+    evaluator, lines, _ = make_bench(tmp_path)
+    evaluator.judge(EMPTY, POOL)
     other, more, _ = make_bench(tmp_path, counted={line["id"] for line in lines})
     other.judge(EMPTY, POOL)
     assert other.spent.judgments == 0 and more == []
 
 
 def test_the_papers_loop_counts_every_time(tmp_path: Path) -> None:
-    bench, lines, model = make_bench(tmp_path)
-    bench.judge(EMPTY, POOL)
-    bench.judge(EMPTY, POOL, again=True)
-    assert bench.spent.judgments == len(lines) == 2 * len(POOL)
+    evaluator, lines, model = make_bench(tmp_path)
+    evaluator.judge(EMPTY, POOL)
+    evaluator.judge(EMPTY, POOL, again=True)
+    assert evaluator.spent.judgments == len(lines) == 2 * len(POOL)
     assert len(model.requests) == len(POOL), "remembered answers are not paid for"
 
 
 def test_a_budget_is_not_overdrawn(tmp_path: Path) -> None:
-    bench, _, model = make_bench(tmp_path, limits=Limits(Budget(judgments=len(POOL) + 3)))
-    bench.judge(EMPTY, POOL)
+    evaluator, _, model = make_bench(tmp_path, limits=SpendingLimits(Budget(judgments=len(POOL) + 3)))
+    evaluator.judge(EMPTY, POOL)
     with pytest.raises(Exhausted, match="judgments"):
-        bench.judge(CATS, POOL)
+        evaluator.judge(CATS, POOL)
     assert len(model.requests) == len(POOL)
-    bench.judge(EMPTY, POOL)
-    with bench.outside_budget():
-        bench.judge(CATS, POOL)
-    assert bench.spent.judgments == len(POOL)
+    evaluator.judge(EMPTY, POOL)
+    with evaluator.outside_budget():
+        evaluator.judge(CATS, POOL)
+    assert evaluator.spent.judgments == len(POOL)
 
 
 def test_a_dead_endpoint_pauses_soon(tmp_path: Path) -> None:
-    bench, _, model = make_bench(tmp_path, answers=lambda request: ModelError("unreachable", "Nobody at home."))
-    with pytest.raises(Paused, match="unreachable") as caught:
-        bench.judge(EMPTY, POOL)
+    evaluator, _, model = make_bench(tmp_path, answers=lambda request: ModelError("unreachable", "Nobody at home."))
+    with pytest.raises(RunPaused, match="unreachable") as caught:
+        evaluator.judge(EMPTY, POOL)
     assert caught.value.kind == "endpoint"
     assert len(model.requests) <= DOWN_AFTER + 2
 
 
 def test_refusals_of_single_examples_do_not_pause(tmp_path: Path) -> None:
-    bench, _, _ = make_bench(tmp_path, answers=lambda request: ModelError("refused", "No."))
-    outcomes = bench.judge(EMPTY, POOL)
+    evaluator, _, _ = make_bench(tmp_path, answers=lambda request: ModelError("refused", "No."))
+    outcomes = evaluator.judge(EMPTY, POOL)
     assert not any(each.judged for each in outcomes)
 
 
 def test_a_request_to_stop_is_heard_between_judgments(tmp_path: Path) -> None:
     stop = StopRequest()
-    bench, lines, _ = make_bench(tmp_path, stop=stop)
+    evaluator, lines, _ = make_bench(tmp_path, stop=stop)
 
-    def tell(progress: Progress) -> None:
+    def tell(progress: RunProgress) -> None:
         stop.asked = progress.done > 0
 
-    bench.meter = Meter(tell)
-    bench.meter.begin("pool", len(POOL))
+    evaluator.meter = Meter(tell)
+    evaluator.meter.begin("pool", len(POOL))
     with pytest.raises(Stopped):
-        bench.judge(EMPTY, POOL)
+        evaluator.judge(EMPTY, POOL)
     assert 0 < len(lines) <= 2, "what was under way is kept"
 
 
 def test_removing_an_entry_brings_back_what_was_known(tmp_path: Path) -> None:
-    bench, _, model = make_bench(tmp_path)
-    before = bench.judge(EMPTY, POOL)
-    bench.judge(CATS, POOL)
+    evaluator, _, model = make_bench(tmp_path)
+    before = evaluator.judge(EMPTY, POOL)
+    evaluator.judge(CATS, POOL)
     asked = len(model.requests)
-    after = bench.judge(CATS.apply(RemoveEntry("cats")), POOL)
+    after = evaluator.judge(CATS.apply(RemoveEntry("cats")), POOL)
     assert len(model.requests) == asked
     assert [each.credit for each in after] == [each.credit for each in before]

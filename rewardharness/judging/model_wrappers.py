@@ -1,7 +1,7 @@
-"""Lets one request of a judgment introduce its images; the others follow when the server knows them.
+"""Wrappers of a model for judgments: reporting of replies, and a first request that fills the caches of servers.
 
-A judgment asks several things about the same images. Servers that remember an image by its hash get its bytes once,
-and start the other requests from what they have already read, if those wait for the first answer.
+A judgment sends several requests with the same images. Servers with an image cache receive the bytes once and reuse
+the encoded prefix if the other requests wait for the first reply.
 """
 
 import asyncio
@@ -13,8 +13,8 @@ from rewardharness.models.probe import Probe
 
 
 @dataclass(frozen=True)
-class Counted:
-    """A model that reports its replies, also those of a judgment that is abandoned."""
+class ReportingModel:
+    """A model that reports its replies, including those of canceled judgments."""
 
     model: Model
     on_reply: Callable[[Reply], None]
@@ -35,8 +35,8 @@ class Counted:
         await self.model.close()
 
 
-class Servers:
-    """What is known of a model's servers. Copies of a judge share it."""
+class ServerProbes:
+    """Probing results of the endpoints of a model. Copies of a judge share them."""
 
     def __init__(self) -> None:
         self._finding: asyncio.Future[Sequence[Probe]] | None = None
@@ -63,13 +63,13 @@ class Servers:
         return useless and finding.get_loop() is not asyncio.get_running_loop()
 
 
-class Introduction:
-    """A model for the length of one judgment.
+class WarmUpModel:
+    """The model of one judgment, whose first request is sent alone.
 
     Args:
-        model: The model that is asked.
-        remembers: Finds out whether its servers remember images; otherwise nobody waits. Called when something is
-            asked, so that a judgment that is remembered here needs no server.
+        model: The model.
+        remembers: Returns whether its servers cache images; otherwise requests do not wait. Called at the first
+            request, so that a cached judgment needs no server.
     """
 
     def __init__(self, model: Model, remembers: Callable[[], Awaitable[bool]]) -> None:
@@ -84,7 +84,7 @@ class Introduction:
         return self._model.id
 
     async def ask(self, request: ChatRequest) -> Reply:
-        """Ask; all but the first wait until the first was answered, whatever the answer.
+        """Send a request; all but the first wait for the reply or failure of the first.
 
         Raises:
             ModelError: If there is no usable reply.
@@ -101,4 +101,4 @@ class Introduction:
             self._known.set()
 
     async def close(self) -> None:
-        """Nothing is closed: the model outlives the judgment."""
+        """Do nothing: the model is used after the judgment."""

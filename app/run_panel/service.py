@@ -1,0 +1,220 @@
+"""Runs of one job type: preview, start, follow, stop, resume, list. Subclasses add what belongs to the job type.
+
+Visitors may only run what costs nothing, one run at a time, and see only the runs whose names their browser holds.
+"""
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar, Generic, TypeVar
+
+from app.following import R, RunReaders, RunStatus
+from app.jobs import NAME, VISITOR, Jobs
+from app.judges import Judges
+from app.new_jobs import NO_KEYS, NO_OWN_KEYS, Keys, NewJob, PreparedJob, keys_of, models_of, prepare, settings_with
+from rewardharness.errors import HarnessError, RunError
+from rewardharness.files import write_text
+from rewardharness.jobs import JobConfig
+from rewardharness.runs.store import MANIFEST, find_runs, read_manifest
+from rewardharness.schema import Json
+from rewardharness.settings import Settings
+
+log = logging.getLogger(__name__)
+
+MAX_LISTED = 60
+"""Maximum number of listed runs; the latest ones."""
+MAX_PAGES = 20
+"""Maximum number of report pages that are kept for download."""
+
+S = TypeVar("S", bound=RunStatus)
+
+
+@dataclass(frozen=True)
+class Expected:
+    """A run that can be started, and its preview."""
+
+    job: PreparedJob
+    preview: Mapping[str, Any]
+    """The preview: data, judge, cost estimate."""
+
+
+@dataclass(frozen=True)
+class Listed(Generic[S]):
+    """A run in the list."""
+
+    status: S
+    row: Json = field(default_factory=dict)
+    """Figures of its report; empty if there is none."""
+    error: str = ""
+    """Why the run cannot be read; then the status is unknown."""
+
+
+class RunService(ABC, Generic[S, R]):
+    """Runs of one job type. Holds nothing of any visitor.
+
+    Args:
+        settings: The settings.
+        scratch: A private folder for files that the browser downloads.
+        judges: The available judges.
+        local: Whether the users are at this computer.
+    """
+
+    job: ClassVar[str]
+    """The job type."""
+    kind: ClassVar[type[Any]]
+    """Class of the readers of its runs."""
+
+    def __init__(self, settings: Settings, scratch: Path, judges: Judges, *, local: bool) -> None:
+        self.local = local
+        self._settings, self._scratch, self._judges = settings, scratch, judges
+        self._jobs = Jobs(settings.home)
+        self._readers: RunReaders[R] = RunReaders(self._jobs, self.kind)
+
+    @abstractmethod
+    def _preview(self, config: Any, settings: Settings) -> Json:
+        """Return what a run would do and cost."""
+
+    def _new_name(self, preview: Mapping[str, Any]) -> str:
+        """Return the name of a new run."""
+        return self._jobs.new_name(str(preview["data"]))
+
+    def _final_config(self, name: str, expected: Expected) -> JobConfig:
+        """Return the configuration of a run that starts now."""
+        return expected.job.config
+
+    def _may_see(self, manifest: Json) -> bool:
+        """Whether a visitor may see a run whose name they hold."""
+        return True
+
+    def _row(self, folder: Path) -> Json:
+        """Return the figures of a report that the list shows."""
+        return {}
+
+    def expect(self, job: NewJob) -> Expected:
+        """Return what a run would do and cost. Nothing is spent.
+
+        Raises:
+            HarnessError: If it cannot be run.
+        """
+        prepared = prepare(job, self._judges, self._settings, local=self.local)
+        try:
+            preview = self._preview(prepared.config, settings_with(self._settings, prepared.environment))
+        except HarnessError as error:
+            if self.local:
+                raise
+            log.warning("the run of a visitor cannot start: %s", error.message)  # it may contain paths
+            step = "The log of the app contains the reason."
+            raise RunError("A run cannot be started here at the moment.", next_step=step) from None
+        return Expected(prepared, preview)
+
+    def start(self, expected: Expected) -> str:
+        """Start a run.
+
+        Returns:
+            Its name.
+
+        Raises:
+            HarnessError: If it cannot start.
+        """
+        name = self._new_name(expected.preview) if self.local else self._jobs.visitor_name()
+        config = self._final_config(name, expected)
+        self._jobs.start(name, self.job, config, expected.job.environment, visitor=not self.local)
+        return name
+
+    def look(self, name: str) -> S:
+        """Return the status of a run.
+
+        Raises:
+            HarnessError: If there is no such run, the visitor may not see it, or it cannot be read.
+        """
+        self._check(name)
+        status: S = self._readers[name].look()
+        # Messages may contain paths of this computer.
+        return status if self.local else replace(status, error=None, reason="")
+
+    def stop(self, name: str) -> S:
+        """Ask a run to stop after the judgments in progress."""
+        self._check(name)
+        self._jobs.stop(name)
+        return self.look(name)
+
+    def resume(self, name: str, keys: Keys = NO_KEYS) -> S:
+        """Resume a run with its configuration.
+
+        Args:
+            name: The run.
+            keys: Keys of its models, as typed.
+
+        Raises:
+            HarnessError: If it cannot be resumed.
+        """
+        self._check(name)
+        changes = keys_of(self._jobs.config(name)[1], keys, self._settings) if self.local else NO_OWN_KEYS
+        self._jobs.resume(name, changes, visitor=not self.local)
+        return self.look(name)
+
+    def is_resumable(self, name: str) -> bool:
+        """Whether a run has a configuration to resume with."""
+        try:
+            return bool(self._jobs.resume_command(name))
+        except HarnessError:
+            return False
+
+    def models(self, name: str) -> tuple[str, str]:
+        """Return the models of judge and Orchestrator, which may need keys to resume; empty where there is none."""
+        try:
+            return models_of(self._jobs.config(name)[1], self._settings) if self.local else ("", "")
+        except HarnessError:
+            return "", ""
+
+    def command(self, name: str) -> str:
+        """Return the command that resumes a run, for users at this computer; else empty."""
+        return self._jobs.resume_command(name) if self.local and self.is_resumable(name) else ""
+
+    def log(self, name: str) -> str:
+        """Return the path of the log of a run, for users at this computer; empty if there is none."""
+        path = self._jobs.log(name)
+        return str(path) if self.local and path.is_file() else ""
+
+    def runs(self, held: Sequence[str] = ()) -> list[Listed[S]]:
+        """Return the runs that a user may open, the latest first.
+
+        Args:
+            held: Names that the browser of a visitor holds.
+        """
+        names = [folder.name for folder in find_runs(self._jobs.runs)] if self.local else held
+        listed: list[Listed[S]] = []
+        for name in names:
+            try:
+                self._check(name)
+            except (HarnessError, OSError):
+                continue
+            try:
+                listed.append(Listed(self.look(name), self._row(self._jobs.folder(name))))
+            except (HarnessError, OSError) as error:
+                message = error.message if isinstance(error, HarnessError) else "A file cannot be read."
+                listed.append(Listed(self._readers[name].without_manifest("failed"), error=message))
+            if len(listed) == MAX_LISTED:
+                break
+        return listed
+
+    def _write_page(self, name: str, page: str) -> Path:
+        """Write a report page for download. Older pages are removed."""
+        path = self._scratch / f"{self.job}-reports" / name / f"{self.job}-report.html"
+        for old in sorted(path.parents[1].glob("*/*.html"), key=lambda file: file.stat().st_mtime)[:-MAX_PAGES]:
+            old.unlink(missing_ok=True)
+        write_text(path, page)
+        return path
+
+    def _check(self, name: str) -> None:
+        """Check that the user may see a run."""
+        allowed = NAME if self.local else VISITOR
+        if not allowed.fullmatch(name) or not self._jobs.is_known(name):
+            raise RunError("There is no such run.", next_step="Choose one of the list, or start one.")
+        folder = self._jobs.folder(name)
+        if (folder / MANIFEST).is_file():
+            manifest = read_manifest(folder)
+            if manifest.get("command") != self.job or not (self.local or self._may_see(manifest)):
+                raise RunError(f"This run is no {self.job} run.", next_step="Choose one of the list, or start one.")

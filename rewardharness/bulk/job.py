@@ -1,0 +1,379 @@
+"""The jobs that judge many edits: score, rank, filter and make preference pairs."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+from rewardharness.bulk.config import DatasetOutput, FilterConfig, PreferencePairsConfig, RankConfig, ScoreConfig
+from rewardharness.bulk.copies import check_copies, copy_best
+from rewardharness.bulk.filtering import Rules, count, decide
+from rewardharness.bulk.judging_job import JudgingJob, read_edits
+from rewardharness.bulk.pairs import PairRules
+from rewardharness.bulk.preference_data import DataRules, build, check_folder, repeated_scores, without_duplicates
+from rewardharness.bulk.samples import is_samples, one_by_one
+from rewardharness.bulk.scoring import all_rewards
+from rewardharness.bulk.table import write_decisions
+from rewardharness.data.export import push_dataset
+from rewardharness.data.opening import Progress, open_data
+from rewardharness.data.source import Dataset
+from rewardharness.errors import InputError
+from rewardharness.files import content_id, write_text
+from rewardharness.judging.best_of import CandidateReward, Method, best
+from rewardharness.judging.report import make_report, report_json
+from rewardharness.judgments import judgment_from_json
+from rewardharness.library.evolved import caution, data_digests
+from rewardharness.runs.store import RESULTS
+from rewardharness.schema import Example, Json, Judgment, Report
+from rewardharness.settings import Settings
+
+_PAIRS_OUTCOME = ("rules", "edits", "candidates", "candidates_judged", "pairs", "dropped", "duplicates_left_out")
+
+
+@dataclass(frozen=True)
+class ScoreResult:
+    """Result of judging a dataset."""
+
+    judged: Sequence[tuple[Example, Judgment]]
+    """The examples with their judgments."""
+    report: Report
+    """Agreement with the labels."""
+    results: Path
+    """File with one line per example."""
+
+
+@dataclass(frozen=True)
+class ScoreJob(JudgingJob[ScoreConfig]):
+    """Judges each example of a dataset; with labels, reports agreement per kind of label."""
+
+    command: ClassVar[str] = "score"
+    folder_prefix: ClassVar[str] = "score"
+
+    @classmethod
+    def read(cls, config: ScoreConfig, settings: Settings, progress: Progress | None) -> tuple[Dataset, dict[str, int]]:
+        """Read the examples."""
+        dataset = _read_examples(config, settings, progress)
+        return dataset.first(config.limit), {"skipped_rows": len(dataset.skipped)}
+
+    @property
+    def details(self) -> Json:
+        """Whether ties are allowed, and the number of skipped rows."""
+        release = self.opened.release
+        skipped = self.counts["skipped_rows"]
+        ties = release.settings["ties"] if release else self.config.ties
+        return {"ties": ties, **({"skipped_rows": skipped} if skipped else {})}
+
+    @property
+    def caution(self) -> str:
+        """Warning that the Library of the judge was evolved on the same data; empty otherwise."""
+        _, library, release = self.opened
+        digests = data_digests(library.lineage) | (release.evolved_on if release else frozenset())
+        if self.dataset.digest not in digests or not self.judge.uses_library:
+            return ""
+        return caution(f"The Library {f'of release {release.id[:12]}' if release else library.id[:12]}")
+
+    def run(self, progress: Progress | None = None, **options: Any) -> ScoreResult:
+        """Run or resume the job. Parameters are those of `judge_all`.
+
+        Raises:
+            RunError: If the folder holds another run.
+        """
+        results = self.judge_all(progress, **options)
+        judged = [(example, judgment_from_json(results[example.id], steps=False)) for example in self.dataset.examples]
+        report = make_report(judged, skipped=len(self.dataset.skipped))
+        return ScoreResult(judged, report, self.folder / RESULTS)
+
+    def to_json(self, result: ScoreResult) -> Json:
+        """Return the JSON form of the result."""
+        also = {"skipped_rows": self.dataset.skipped_json(), "results": str(result.results)}
+        evolved_on = {"evolved_on": True} if self.caution else {}
+        return {**report_json(result.report), **also, **self.identity.to_json(), **evolved_on}
+
+
+@dataclass(frozen=True)
+class RankResult:
+    """Result of ranking candidates."""
+
+    edits: Sequence[Json]
+    """One record per edit: `id`, `best` (names of the best candidates), `reward`, and `candidates` from best to
+    worst, those without a reward last."""
+    ranking: Path
+    """File with the same records."""
+
+    @property
+    def n_not_judged(self) -> int:
+        """Number of candidates without a reward."""
+        return sum(candidate["reward"] is None for edit in self.edits for candidate in edit["candidates"])
+
+
+@dataclass(frozen=True)
+class RankJob(JudgingJob[RankConfig]):
+    """Ranks the candidates of each edit."""
+
+    command: ClassVar[str] = "rank"
+
+    @classmethod
+    def check(cls, config: RankConfig) -> None:
+        """Check the folder of the copies."""
+        if config.copy_best is not None:
+            _check_writable(config.copy_best / "best")
+            check_copies(config.copy_best)
+
+    @classmethod
+    def read(cls, config: RankConfig, settings: Settings, progress: Progress | None) -> tuple[Dataset, dict[str, int]]:
+        """Read the edits."""
+        return read_edits(config, settings, progress), {}
+
+    @property
+    def method(self) -> Method:
+        """How the candidates of an edit are compared."""
+        return self.config.method
+
+    @property
+    def details(self) -> Json:
+        """The method."""
+        return {"method": self.method}
+
+    def run(self, progress: Progress | None = None, **options: Any) -> RankResult:
+        """Run or resume the job. Parameters are those of `judge_all`.
+
+        Raises:
+            RunError: If the folder holds another run.
+        """
+        results = self.judge_all(progress, **options)
+        examples = self.dataset.examples
+        edits = [_ranked(*ranked) for ranked in all_rewards(examples, self.method, results)]
+        ranking = self.folder / "ranking.jsonl"
+        write_text(ranking, "".join(json.dumps(edit, ensure_ascii=False) + "\n" for edit in edits))
+        self.save_outcome({"best": {edit["id"]: edit["best"] for edit in edits}})
+        if self.config.copy_best is not None:
+            copy_best(_best_files(examples, edits), self.config.copy_best)
+        return RankResult(edits, ranking)
+
+
+@dataclass(frozen=True)
+class FilterResult:
+    """Result of filtering a dataset."""
+
+    n: int
+    """Number of edits and skipped rows."""
+    kept: int
+    reasons: Mapping[str, int]
+    """Number of edits by reason."""
+    commit: str | None
+    """Commit on the Hub; None if the result was not published."""
+
+
+@dataclass(frozen=True)
+class FilterJob(JudgingJob[FilterConfig]):
+    """Judges a dataset and keeps the edits that meet the conditions."""
+
+    command: ClassVar[str] = "filter"
+
+    @classmethod
+    def check(cls, config: FilterConfig) -> None:
+        """Check the conditions and the output file."""
+        _filter_rules(config)
+        if config.output.suffix not in {".parquet", ".jsonl"}:
+            raise InputError(
+                f"{config.output} is neither .parquet nor .jsonl.", next_step="Use one of these file types."
+            )
+        _check_writable(config.output)
+
+    @classmethod
+    def read(
+        cls, config: FilterConfig, settings: Settings, progress: Progress | None
+    ) -> tuple[Dataset, dict[str, int]]:
+        """Read the examples, or each candidate as an edit of its own."""
+        if config.single:
+            return one_by_one(read_edits(config, settings, progress)), {}
+        if is_samples(config.data):
+            raise InputError(
+                f"{config.data} holds samples, a folder for each edit, and no pairs or groups.",
+                next_step="Add --single: each candidate is then an edit of its own.",
+            )
+        return _read_examples(config, settings, progress).first(config.limit), {}
+
+    @property
+    def details(self) -> Json:
+        """Whether ties are allowed."""
+        return {"ties": self.config.ties}
+
+    def run(self, progress: Progress | None = None, **options: Any) -> FilterResult:
+        """Run or resume the job. Parameters are those of `judge_all`.
+
+        Raises:
+            RunError: If the folder holds another run.
+        """
+        results = self.judge_all(progress, **options)
+        rules, output, skipped = _filter_rules(self.config), self.config.output, len(self.dataset.skipped)
+        decided = [
+            decide(edit, judgment_from_json(results[edit.id], steps=False), rules) for edit in self.dataset.examples
+        ]
+        kept = [decision for decision in decided if decision.keep]
+        write_decisions(output, decided if self.config.everything else kept, self.identity)
+        reasons = count(decided, skipped=skipped)
+        self.save_outcome({"reasons": reasons, "decided": {each.example.id: each.code for each in decided}})
+        commit = _push(self.config, self.settings, output.parent, [output], "Filtered edits")
+        return FilterResult(len(decided) + skipped, len(kept), reasons, commit)
+
+
+@dataclass(frozen=True)
+class PairsResult:
+    """Result of making preference pairs."""
+
+    manifest: Json
+    """Content of `manifest.json`."""
+    commit: str | None
+    """Commit on the Hub; None if the result was not published."""
+
+
+@dataclass(frozen=True)
+class PairsJob(JudgingJob[PreferencePairsConfig]):
+    """Makes preference pairs for training a reward model."""
+
+    command: ClassVar[str] = "pairs"
+
+    @classmethod
+    def check(cls, config: PreferencePairsConfig) -> None:
+        """Check the rules and the output folder."""
+        _pair_rules(config, config.repeats)
+        check_folder(config.output)
+
+    @classmethod
+    def read(
+        cls, config: PreferencePairsConfig, settings: Settings, progress: Progress | None
+    ) -> tuple[Dataset, dict[str, int]]:
+        """Read the edits without duplicate candidates."""
+        dataset, duplicates = without_duplicates(read_edits(config, settings, progress))
+        return dataset, {"duplicates_left_out": duplicates}
+
+    @property
+    def method(self) -> Method:
+        """Each candidate is judged alone."""
+        return "score"
+
+    @property
+    def details(self) -> Json:
+        """The number of judgments per candidate."""
+        return {"repeats": self.repeats}
+
+    @property
+    def repeats(self) -> int:
+        """Judgments of each candidate."""
+        return self.config.repeats
+
+    @property
+    def gate(self) -> str:
+        """How the spread of the rewards decides on a pair, in one sentence."""
+        if len(self.judges) == 1:
+            return "The judge answers the same every time, so each candidate was judged once and no spread is known."
+        spread = self.config.spread
+        return f"The difference also exceeds {spread:g} times the standard deviations of both together."
+
+    def run(self, progress: Progress | None = None, **options: Any) -> PairsResult:
+        """Run or resume the job. Parameters are those of `judge_all`.
+
+        Raises:
+            RunError: If the folder holds another run.
+            DataError: If no pair remains.
+        """
+        results = self.judge_all(progress, **options)
+        dataset, output = self.dataset, self.config.output
+        made_by = {
+            "name": dataset.name,
+            "samples": dataset.digest,
+            **self.counts,
+            **({"skipped_rows": dataset.skipped_json()} if dataset.skipped else {}),
+            **self.identity.to_json(),
+            "gate": self.gate,
+        }
+        scores = repeated_scores(dataset, results, list(self.judges))
+        manifest = build(dataset, scores, _pair_rules(self.config, len(self.judges)), made_by, output)
+        self.save_outcome({name: manifest[name] for name in _PAIRS_OUTCOME})
+        made = [output / name for name in (*manifest["files"], "manifest.json")]
+        return PairsResult(manifest, _push(self.config, self.settings, output, made, "Preference pairs"))
+
+
+JOBS: Mapping[type[ScoreConfig], type[JudgingJob[Any]]] = {
+    ScoreConfig: ScoreJob,
+    RankConfig: RankJob,
+    FilterConfig: FilterJob,
+    PreferencePairsConfig: PairsJob,
+}
+"""Job by class of its configuration."""
+
+
+def job_of(config: ScoreConfig) -> type[JudgingJob[Any]]:
+    """Return the job of a configuration."""
+    return next(JOBS[kind] for kind in type(config).__mro__ if kind in JOBS)
+
+
+def _read_examples(config: ScoreConfig, settings: Settings, progress: Progress | None) -> Dataset:
+    return open_data(
+        config.data, settings, fields=config.field_map, progress=progress, skip_bad_rows=config.skip_bad_rows
+    )
+
+
+def _filter_rules(config: FilterConfig) -> Rules:
+    return Rules(config.min_reward, config.min_margin, config.agree)
+
+
+def _pair_rules(config: PreferencePairsConfig, repeats: int) -> DataRules:
+    pairs = PairRules(config.margin, config.spread, config.per_edit)
+    rules = DataRules(pairs, config.repeats, config.holdout, config.run_share, config.seed)
+    return replace(rules, repeats=repeats)
+
+
+def _check_writable(file: Path) -> None:
+    """Check that a file can be created."""
+    folder = next(parent for parent in (file.parent, *file.parent.absolute().parents) if parent.exists())
+    if file.is_dir() or not folder.is_dir():
+        problem = f"{file} is a folder" if file.is_dir() else f"{folder} is not a folder"
+        raise InputError(f"{file} cannot be written: {problem}.", next_step="Choose another output.")
+
+
+def _ranked(example: Example, rewards: Sequence[CandidateReward]) -> Json:
+    """Return the record of one edit."""
+    order = sorted(rewards, key=lambda each: (each.reward is None, -(each.reward or 0.0), each.index))
+    first = best(tuple(rewards))
+    return {
+        "id": example.id,
+        "best": [example.candidates[index].name for index in first],
+        "reward": rewards[first[0]].reward if first else None,
+        "candidates": [
+            {
+                "index": each.index,
+                "name": example.candidates[each.index].name,
+                "reward": each.reward,
+                "judged": each.judged,
+                "of": each.of,
+                "reason": None if each.failure is None else f"{each.failure.code}: {each.failure.message}",
+            }
+            for each in order
+        ],
+    }
+
+
+def _best_files(examples: Sequence[Example], edits: Sequence[Json]) -> dict[str, Path]:
+    """Return the best candidate of each edit by the name of its copy; of several equal ones, the first."""
+    chosen = {}
+    for example, edit in zip(examples, edits, strict=True):
+        if not edit["best"]:
+            continue
+        winner = next(each for each in edit["candidates"] if each["name"] in edit["best"])
+        image = example.candidates[winner["index"]]
+        assert image.path is not None  # images of samples are files
+        plain = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in example.id)[:80].strip(".")
+        name = plain if plain == example.id else f"{plain}-{content_id(example.id)[:8]}"
+        chosen[f"{name}{image.path.suffix}"] = image.path
+    return chosen
+
+
+def _push(config: DatasetOutput, settings: Settings, folder: Path, files: Sequence[Path], message: str) -> str | None:
+    """Publish files if requested; return the commit."""
+    if not config.push:
+        return None
+    uploads = {path.relative_to(folder).as_posix(): path for path in files}
+    return push_dataset(config.push, uploads, settings, private=config.private, message=message)

@@ -115,8 +115,9 @@ def test_names_of_buttons_differ_and_a_result_does_not_shift_the_page(
     page = visit(browser, served.url, size).page
     page.evaluate(WATCH_SHIFTS)
     shown_names = "[...document.querySelectorAll('#pictures button')].map(each => each.getAttribute('aria-label'))"
-    page.wait_for_function(f"{shown_names}.every(each => each?.includes(': '))")
-    names = page.evaluate(shown_names)
+    # Gradio may set its own label again at any time, so the names are read in the moment in which all are prefixed.
+    prefixed = f"() => {{ const names = {shown_names}; return names.every(each => each?.includes(': ')) && names; }}"
+    names = page.wait_for_function(prefixed).json_value()
     assert len(names) == len(set(names)) == 9, names
     page.get_by_role("button", name="A red balloon").click()
     expect(page.locator("#verdict .verdict")).to_be_visible()

@@ -106,13 +106,8 @@ class EvolveServices(RunService[EvolutionStatus, EvolutionReader]):
             HarnessError: If one of them cannot be read.
         """
         example = case.example
-        named = zip(
-            ("Source", *(f"Candidate {label}" for label in example.labels)),
-            (example.source, *example.candidates),
-            strict=True,
-        )
         pictures = []
-        for title, image in named:
+        for title, image in zip(example.titles, example.images, strict=True):
             picture = Image.fromarray(load_picture(image).pixels)
             picture.thumbnail((SHOWN_SIDE, SHOWN_SIDE))
             pictures.append((picture, title))

@@ -3,7 +3,7 @@
 They know nothing of files on disk beyond a path, of models, or of how a judgment is made.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -19,6 +19,9 @@ GROUPS = "groups.jsonl"
 
 LABELS: tuple[str, ...] = ("A", "B", "C", "D")
 """Names of the candidates of a group, in the order in which they were given."""
+
+SOURCES = 4
+"""Maximum number of source and reference images of an example."""
 
 TIE = "tie"
 """The preference that says neither of two candidates is better. A failed judgment is never a tie."""
@@ -99,7 +102,7 @@ class ImageInput:
 
 @dataclass(frozen=True)
 class Example:
-    """One source, one instruction and one to four candidates, with the label if there is one."""
+    """A source image, an instruction and one to four candidates, with the label if there is one."""
 
     id: str
     """Stable across runs and machines; unique within a dataset."""
@@ -115,11 +118,35 @@ class Example:
     """Kind of edit as the dataset names it; may be empty."""
     source_id: str = ""
     """Which source image it belongs to: splits never separate examples of one source."""
+    references: tuple[ImageInput, ...] = ()
+    """Further source or reference images, at most three, which the instruction mentions as image 2, image 3, ..."""
+
+    @property
+    def sources(self) -> tuple[ImageInput, ...]:
+        """The source image and the reference images: image 1, image 2, ..."""
+        return (self.source, *self.references)
+
+    @property
+    def images(self) -> tuple[ImageInput, ...]:
+        """All images: the sources, then the candidates."""
+        return (*self.sources, *self.candidates)
+
+    @property
+    def titles(self) -> tuple[str, ...]:
+        """Captions of all images, in the order of `images`."""
+        return image_titles(len(self.sources), self.labels)
 
     @property
     def labels(self) -> tuple[str, ...]:
         """The letters of the candidates, in order."""
         return LABELS[: len(self.candidates)]
+
+
+def image_titles(sources: int, labels: Sequence[str]) -> tuple[str, ...]:
+    """Return captions of images: `Source`, or with references `Image 1 (source)`, ...; then `Candidate A`, ..."""
+    references = tuple(f"Image {number} (reference)" for number in range(2, sources + 1))
+    first = "Image 1 (source)" if references else "Source"
+    return (first, *references, *(f"Candidate {label}" for label in labels))
 
 
 @dataclass(frozen=True)

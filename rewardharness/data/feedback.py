@@ -55,25 +55,33 @@ def append_feedback(
     instruction = example.instruction.strip()
     if not instruction:
         raise InputError("The instruction is empty.", next_step="Enter the requested edit.")
-    contents = [_content(image) for image in (example.source, *example.candidates)]
+    contents = [_content(image) for image in example.images]
     hashes = [files.sha256(content) for content in contents]
+    first = len(example.sources)
     try:
-        key = files.content_id([instruction, hashes[0], *sorted(hashes[1:])])[:32]
+        key = files.content_id([instruction, *_sources(hashes[:first]), *sorted(hashes[first:])])[:32]
         files.content_id(dict(context or {}))
     except (TypeError, ValueError) as error:
         raise InputError(f"The context cannot be stored as JSON: {error}.", next_step="Omit it.") from None
     names = [_store(folder, content, digest) for content, digest in zip(contents, hashes, strict=True)]
     row: dict[str, Any] = {"id": key, "instruction": instruction, "source": names[0], "label_kind": FEEDBACK}
+    if example.references:
+        row["references"] = names[1:first]
     if len(letters) == 2:
-        row |= {"candidate_a": names[1], "candidate_b": names[2], "preference": preference}
+        row |= {"candidate_a": names[first], "candidate_b": names[first + 1], "preference": preference}
     else:
-        row |= {"candidates": names[1:], "best": letters.index(preference)}
+        row |= {"candidates": names[first:], "best": letters.index(preference)}
     if context:
         row["context"] = dict(context)
     if not (folder / FEEDBACK_MARKER).exists():
         files.write_json(folder / FEEDBACK_MARKER, {"format": 1, "label_kind": FEEDBACK})
     files.append_jsonl(folder / (PAIRS if len(letters) == 2 else GROUPS), row)
     return key
+
+
+def _sources(hashes: list[str]) -> list[Any]:
+    """Return the part of the id of a row that identifies its sources: references are set apart from candidates."""
+    return [hashes[0], hashes[1:]] if len(hashes) > 1 else hashes
 
 
 def _content(image: ImageInput) -> bytes:

@@ -5,10 +5,13 @@
     *.csv         instruction, source, candidate_a, candidate_b[, candidate_c, candidate_d][, id][, preference]
                   [, label_kind][, category]; separated by commas, semicolons or tabs
 
-`category` and `source_id` are optional in all formats. A missing `id` is derived from the content, and an example
-without a label is unlabeled. Image paths are relative to the folder and must stay inside it. Images are not opened
-here: a missing or damaged image is reported when its example is judged. Invalid rows raise an error that lists all of
-them, unless the caller skips them.
+`category` and `source_id` are optional in all formats, and so is `references`: the images that the instruction mentions
+as image 2, image 3 and image 4, as a list, or in a CSV file as columns `reference_2`, `reference_3`, `reference_4`. In
+JSON, `source` may also be a list of all of them, image 1 first.
+
+A missing `id` is derived from the content, and an example without a label is unlabeled. Image paths are relative to
+the folder and must stay inside it. Images are not opened here: a missing or damaged image is reported when its example
+is judged. Invalid rows raise an error that lists all of them, unless the caller skips them.
 """
 
 import csv
@@ -25,7 +28,7 @@ from rewardharness.data.bad_rows import BadRow, settle
 from rewardharness.data.source import Dataset
 from rewardharness.demo.folder import DEMO_MARKER, DEMO_UNFINISHED
 from rewardharness.errors import DataError
-from rewardharness.schema import GROUPS, LABELS, PAIRS, TIE, Example, ImageInput
+from rewardharness.schema import GROUPS, LABELS, PAIRS, SOURCES, TIE, Example, ImageInput
 
 FEEDBACK_MARKER = "feedback.json"
 """File that marks a feedback folder. Lines truncated by a crash are ignored only in these."""
@@ -35,7 +38,8 @@ FEEDBACK = "feedback"
 
 _CANDIDATES = tuple(f"candidate_{letter.lower()}" for letter in LABELS)
 _CSV_REQUIRED = {"instruction", "source", *_CANDIDATES[:2]}
-_CSV_COLUMNS = {*_CSV_REQUIRED, *_CANDIDATES, "id", "preference", "label_kind", "category", "source_id"}
+_REFERENCES = tuple(f"reference_{number}" for number in range(2, SOURCES + 1))
+_CSV_COLUMNS = {*_CSV_REQUIRED, *_CANDIDATES, *_REFERENCES, "id", "preference", "label_kind", "category", "source_id"}
 _SHOWN = 5
 _DRAW_AGAIN = "Run the same `rh data demo` command again to complete it."
 _FIX_ROWS = "Correct these rows."
@@ -81,7 +85,7 @@ class _Reading:
 
     def _with_id(self, example: Example) -> Example:
         """Derive the id of a row from its content, so that it does not depend on other rows."""
-        content = [example.instruction, example.source.name, *(image.name for image in example.candidates)]
+        content = [example.instruction, *(image.name for image in example.images)]
         stem = f"r-{files.content_id(content)[:12]}"
         name, number = stem, 1
         while name in self.examples:
@@ -228,24 +232,50 @@ def _example(row: Mapping[str, Any], root: Path) -> Example:
     if not instruction.strip():
         raise _RowError("the instruction is empty")
     names = _candidate_names(row)
+    source, references = _source_names(row)
     return Example(
         id=_string(row, "id").strip(),
         instruction=instruction.strip(),
-        source=_image(_string(row, "source"), "source", root),
+        source=_image(source, "source", root),
         candidates=tuple(_image(name, f"candidate {label}", root) for name, label in zip(names, LABELS, strict=False)),
         preference=_preference(row, len(names)) if row.get("best") is None else _best(row["best"], len(names)),
         label_kind=_string(row, "label_kind").strip(),
         category=_string(row, "category").strip(),
         source_id=_string(row, "source_id").strip(),
+        references=tuple(_image(name, f"image {number}", root) for number, name in enumerate(references, 2)),
     )
+
+
+def _source_names(row: Mapping[str, Any]) -> tuple[str, list[str]]:
+    """Return the source image and the references."""
+    source, *further = _names(row, "source") if isinstance(row.get("source"), list) else [_string(row, "source")]
+    if "references" in row and row["references"] is not None:
+        further += _names(row, "references")
+    cells = [_string(row, key) for key in _REFERENCES]
+    named = [name for name in cells if name.strip()]
+    if named != cells[: len(named)]:
+        last = max(name for name, cell in zip(_REFERENCES, cells, strict=True) if cell.strip())
+        raise _RowError(f"{last} is set, but an earlier reference is empty")
+    further += named
+    if len(further) >= SOURCES:
+        raise _RowError(f"{len(further) + 1} source and reference images; at most {SOURCES} are possible")
+    return source, further
+
+
+def _names(row: Mapping[str, Any], key: str) -> list[str]:
+    given = row[key]
+    if (
+        not isinstance(given, list)
+        or not all(isinstance(name, str) for name in given)
+        or (key == "source" and not given)
+    ):
+        raise _RowError(f"`{key}` is not a list of file names")
+    return list(given)
 
 
 def _candidate_names(row: Mapping[str, Any]) -> list[str]:
     if "candidates" in row:
-        given = row["candidates"]
-        if not isinstance(given, list) or not all(isinstance(name, str) for name in given):
-            raise _RowError("`candidates` is not a list of file names")
-        names = given
+        names = _names(row, "candidates")
     else:
         if "candidate_e" in row:
             raise _RowError("more than 4 candidates")

@@ -76,7 +76,7 @@ class Dataset:
         repeated = [key for key, count in Counter(example.id for example in given).items() if count > 1]
         if repeated:
             raise InputError(f"{name}: duplicate id {repeated[0]!r}.", next_step="Give every example a unique id.")
-        ids = identify_images(image for example in given for image in (example.source, *example.candidates))
+        ids = identify_images(image for example in given for image in example.images)
         first_name: dict[str, str] = {}
         for example in sorted(given, key=lambda example: example.id):
             first_name.setdefault(ids[image_key(example.source)], example.source.name)
@@ -245,6 +245,7 @@ def _digest(examples: tuple[Example, ...], ids: dict[Path | bytes, str]) -> str:
             example.category,
             example.source_id,
             [ids[image_key(image)] for image in (example.source, *example.candidates)],
+            *[ids[image_key(image)] for image in example.references],
         ]
         for example in examples
     ]
@@ -255,14 +256,15 @@ def _problems(examples: tuple[Example, ...], ids: dict[Path | bytes, str]) -> li
     missing = [
         f"{example.id}: the image {image.name} is missing."
         for example in examples
-        for image in (example.source, *example.candidates)
+        for image in example.images
         if ids[image_key(image)].startswith("missing:")
     ]
     alike: dict[tuple[object, ...], list[Example]] = defaultdict(list)
     for example in examples:
         candidates = sorted(ids[image_key(image)] for image in example.candidates)
         words = " ".join(example.instruction.casefold().split())
-        alike[ids[image_key(example.source)], *candidates, words].append(example)
+        sources = tuple(ids[image_key(image)] for image in example.sources)
+        alike[sources, *candidates, words].append(example)
     copies, contradictions = [], []
     for group in alike.values():
         named = " and ".join(example.id for example in group)

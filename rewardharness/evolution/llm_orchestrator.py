@@ -249,11 +249,9 @@ class LLMOrchestrator:
         parts: list[str | ImagePart] = []
         for outcome in cases:
             example, alias = outcome.example, aliases[outcome.example.id]
-            shown_as = [f"{alias}, source:", *(f"{alias}, candidate {label}:" for label in example.labels)]
+            shown_as = [f"{alias}, {title[0].lower()}{title[1:]}:" for title in example.titles]
             try:
-                images = [
-                    encode_for_model(each, self._settings.max_pixels) for each in (example.source, *example.candidates)
-                ]
+                images = [encode_for_model(each, self._settings.max_pixels) for each in example.images]
             except HarnessError:
                 continue
             for words, image in zip(shown_as, images, strict=True):

@@ -28,6 +28,8 @@ class CandidateSet:
     instruction: str
     source: ImageInput
     candidates: tuple[ImageInput, ...]
+    references: tuple[ImageInput, ...] = ()
+    """As in `Example`."""
 
 
 @dataclass(frozen=True)
@@ -57,11 +59,13 @@ def examples_of(field: CandidateSet, method: Method) -> Iterator[Example]:
     """Convert a set to examples that a judge can judge; their ids begin with the id of the set."""
     if method == "score":
         for index, candidate in enumerate(field.candidates):
-            yield Example(f"{field.id}#{index}", field.instruction, field.source, (candidate,))
+            name = f"{field.id}#{index}"
+            yield Example(name, field.instruction, field.source, (candidate,), references=field.references)
         return
     for first, second in combinations(range(len(field.candidates)), 2):
         pair = (field.candidates[first], field.candidates[second])
-        yield Example(f"{field.id}#{first}-{second}", field.instruction, field.source, pair)
+        name = f"{field.id}#{first}-{second}"
+        yield Example(name, field.instruction, field.source, pair, references=field.references)
 
 
 def candidate_rewards(

@@ -14,7 +14,7 @@ from rewardharness.library.opening import open_library
 from rewardharness.library.store import Library
 from rewardharness.models.base import ModelError, Reply
 from rewardharness.models.probe import Probe
-from rewardharness.schema import LABELS, ChainStep, Example, Failure, ImageInput, Judgment, Report, Usage
+from rewardharness.schema import LABELS, SOURCES, ChainStep, Example, Failure, ImageInput, Judgment, Report, Usage
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
@@ -117,7 +117,13 @@ class Judge(Protocol):
         return []
 
     def score(
-        self, source: Any, candidates: Any, instruction: str, *, library: Library | Path | str | None = None
+        self,
+        source: Any,
+        candidates: Any,
+        instruction: str,
+        *,
+        references: Sequence[Any] = (),
+        library: Library | Path | str | None = None,
     ) -> Judgment:
         """Judge the candidates of one edit.
 
@@ -125,6 +131,8 @@ class Judge(Protocol):
             source: The image before the edit: a path, bytes, a Pillow image or an array, as `ImageInput.of` accepts.
             candidates: Two to four edited images, which are called A, B, C, D; or one, which is scored alone.
             instruction: The edit that was asked for.
+            references: Further source or reference images, at most three, which the instruction mentions as image 2,
+                image 3, ...
             library: A Library, or what `Library.from_pretrained` opens; None for `RH_LIBRARY` or the built-in one.
 
         Returns:
@@ -142,7 +150,8 @@ class Judge(Protocol):
             raise InputError(f"The instruction is not text: {type(text).__name__}.", next_step=step)
         several = candidates if isinstance(candidates, list | tuple) else [candidates]
         images = tuple(ImageInput.of(each, f"candidate {number}") for number, each in enumerate(several, 1))
-        example = Example("example", instruction, ImageInput.of(source, "source"), images)
+        further = tuple(ImageInput.of(each, f"image {number}") for number, each in enumerate(references, 2))
+        example = Example("example", instruction, ImageInput.of(source, "source"), images, references=further)
         return self.score_dataset([example], library=library).judgments[0]
 
     def score_dataset(
@@ -219,6 +228,8 @@ def refuse(example: Example) -> Failure | None:
         return Failure("input", "There is no candidate; give one to be scored, or several to be compared.")
     if count > len(LABELS):
         return Failure("input", f"There are {count} candidates; at most {len(LABELS)} can be compared at once.")
+    if len(example.sources) > SOURCES:
+        return Failure("input", f"There are {len(example.references)} reference images; give at most {SOURCES - 1}.")
     return None
 
 

@@ -224,7 +224,7 @@ class SubAgent(Judge):
             failure = Failure("input", "The logprob protocol has no ties; use another protocol or no ties.")
         if failure is not None:
             return unjudged(example, self, library, failure)
-        size = sum(bytes_to_read(each) for each in (example.source, *example.candidates))
+        size = sum(bytes_to_read(each) for each in example.images)
         await self.room.acquire(size)
         try:
             return await self._judge(example, library)
@@ -259,7 +259,7 @@ class SubAgent(Judge):
             await self.router.model.close()
 
     async def _prepare(self, example: Example, library: Library) -> _PreparedExample:
-        inputs = (example.source, *example.candidates)
+        inputs = example.images
 
         def encode() -> tuple[list[EncodedImage], list[ImagePart]]:
             images = [encode_for_model(each, self.settings.max_pixels) for each in inputs]

@@ -109,7 +109,7 @@ def _problem(result: dict[str, Any], tool: Entry) -> str:
 
 
 def _parts(example: Example, max_pixels: int | None) -> list[ImagePart]:
-    images = (example.source, *example.candidates)
+    images = example.images
     encoded = [encode_for_model(each, max_pixels) for each in images]
     return [ImagePart(each.data, each.mime) for each in encoded]
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from rewardharness.data.fields import FieldMap
 from rewardharness.data.row_store import Rows
-from rewardharness.schema import LABELS, TIE
+from rewardharness.schema import LABELS, SOURCES, TIE
 
 KNOWN: dict[str, FieldMap] = {
     "AgPerry/EditReward-Data-100": FieldMap(
@@ -34,8 +34,11 @@ _PLACES = {str(place): label for place, label in enumerate(LABELS)}
 
 _SOURCE = (
     "source_image source input_image original_image src_image image_source image_before before_image before original "
-    "input reference_image src image_src source_img input_img original_img init_image image"
+    "input reference_image src image_src source_img input_img original_img init_image image sources source_images "
+    "input_images source_1 source_image_1 input_image_1"
 )
+_REFERENCES = "references reference_images ref_images"
+_REFERENCE_STEMS = "reference reference_image ref_image source source_image input_image"
 _INSTRUCTION = (
     "instruction edit_instruction editing_instruction instruct_prompt edit_prompt prompt instruction_text edit text "
     "request command caption"
@@ -103,6 +106,7 @@ def _infer(rows: Rows, given: FieldMap) -> FieldMap:
     source = given.source or _first(
         _SOURCE, {key: column for key, column in images.items() if column not in candidates}
     )
+    others = {key: column for key, column in images.items() if column not in (source, *candidates)}
     preference = _first(_PREFERENCE, texts)
     labels: dict[str, tuple[str, ...]] = {}
     if preference:
@@ -115,6 +119,7 @@ def _infer(rows: Rows, given: FieldMap) -> FieldMap:
     return FieldMap(
         source=source,
         instruction=_first(_INSTRUCTION, texts),
+        references=given.references or _references(others),
         candidates=candidates,
         preference=() if wins else labels.get("preference", ()),
         scores=() if wins else labels.get("scores", ()),
@@ -136,6 +141,7 @@ def _ours(rows: Rows) -> FieldMap | None:
     return FieldMap(
         source="source",
         instruction="instruction",
+        references=("references",) if "references" in rows.images else (),
         candidates=tuple(name for name in names if name in rows.images),
         preference=tuple(name for name in ("preference", "best") if name in rows.columns),
         values={**_LETTERS, **_PLACES},
@@ -148,6 +154,18 @@ def _ours(rows: Rows) -> FieldMap | None:
 
 def _first(names: str, columns: dict[str, str]) -> str:
     return next((columns[name] for name in names.split() if name in columns), "")
+
+
+def _references(images: dict[str, str]) -> tuple[str, ...]:
+    """Return a column with a list of references, or numbered columns such as `reference_2` or `source_2`."""
+    if listed := _first(_REFERENCES, images):
+        return (listed,)
+    for stem in _REFERENCE_STEMS.split():
+        for name in _spellings(stem):
+            named = [images.get(name(str(number))) for number in range(2, SOURCES + 1)]
+            if named[0]:
+                return tuple(column for column in named if column)
+    return ()
 
 
 def _candidates(rows: Rows, images: dict[str, str], given: FieldMap) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -2,7 +2,8 @@
 
 A field map in YAML; every key is optional, and omitted fields are inferred from the column names:
 
-    source: source_image                       # image before the edit
+    source: source_image                       # image before the edit; a list holds image 1, image 2, ...
+    references: [image_2, image_3]             # images 2 to 4 of the instruction: columns, or one with a list
     instruction: instruction
     candidates: [left_image, right_image]      # two to four columns, or one with a list
     preference: vote_type                      # the label; or one of the following three:
@@ -30,14 +31,14 @@ from rewardharness.data.row_store import Rows
 from rewardharness.data.source import Dataset
 from rewardharness.data.tables import is_image_name
 from rewardharness.errors import DataError, InputError
-from rewardharness.schema import LABELS, TIE, Example, ImageInput
+from rewardharness.schema import LABELS, SOURCES, TIE, Example, ImageInput
 
 NONE = "-"
 """Value for a field without a column."""
 
 _SHOWN = 5
 _LISTED = 20
-_SEVERAL = ("candidates", "preference", "scores", "ranks")
+_SEVERAL = ("references", "candidates", "preference", "scores", "ranks")
 _ALL = ("source", "instruction", *_SEVERAL, "id", "category", "source_id", "label_kind")
 
 
@@ -46,6 +47,7 @@ class FieldMap:
     """Mapping from fields of an example to table columns. Empty fields are unknown or absent."""
 
     source: str = ""
+    """One image, or a list of image 1 and its references."""
     instruction: str = ""
     candidates: tuple[str, ...] = ()
     """Two to four columns in order, or one with a list. Trailing columns may be empty in a row."""
@@ -65,6 +67,8 @@ class FieldMap:
     label_kind: str = ""
     label_kind_text: str = ""
     """Origin of all labels, without a column."""
+    references: tuple[str, ...] = ()
+    """Up to three columns in order, or one with a list. Trailing columns may be empty in a row."""
 
     @property
     def labeled(self) -> bool:
@@ -202,7 +206,7 @@ def check_columns(rows: Rows, given: FieldMap) -> None:
             if column not in rows.columns:
                 step = f"Columns: {there}. Choose one with --field {name}=COLUMN, or {NONE} for none."
                 raise DataError(f"{rows.name} has no column {column!r} for {name}.", next_step=step)
-            if name in {"source", "candidates"} and column not in rows.images:
+            if name in {"source", "references", "candidates"} and column not in rows.images:
                 raise _no_images(rows, name, column)
     lacking = [name for name in ("source", "instruction", "candidates") if name not in given.columns]
     if lacking:
@@ -248,10 +252,9 @@ class _Reading:
 
     def _example(self, row: Mapping[str, Any], number: int) -> Example:
         given = self._given
-        source, candidates = row[given.source], _candidates(row, given)
+        source, *references = _sources(row, given)
+        candidates = _candidates(row, given)
         instruction = _text(row[given.instruction])
-        if not isinstance(source, ImageInput):
-            raise _no_image(source, given.source, "source")
         if not instruction:
             raise _BadCell(
                 f"the column {given.instruction!r} (instruction) is empty", "Enter the instruction of the edit."
@@ -260,7 +263,7 @@ class _Reading:
         if preference == TIE and len(candidates) > 2:
             self._level.append(number)
             preference = None
-        content = [instruction, source.name, *(image.name for image in candidates)]
+        content = [instruction, *(image.name for image in (source, *references, *candidates))]
         name = self._name(_text(row[given.id]) if given.id else "", content, number)
         if given.first_wins:
             place = int(files.content_id([name, "place"])[:8], 16) % len(candidates)
@@ -275,6 +278,7 @@ class _Reading:
             (_text(row[given.label_kind]) if given.label_kind else "") or given.label_kind_text,
             _text(row[given.category]) if given.category else "",
             _text(row[given.source_id]) if given.source_id else "",
+            tuple(references),
         )
 
     def _name(self, stated: str, content: list[str], number: int) -> str:
@@ -313,9 +317,24 @@ def _text(value: Any) -> str:
     return "" if value is None else str(value).strip()
 
 
-def _candidates(row: Mapping[str, Any], given: FieldMap) -> tuple[ImageInput, ...]:
+def _sources(row: Mapping[str, Any], given: FieldMap) -> tuple[ImageInput, ...]:
+    """Return image 1 and its references."""
+    own = row[given.source]
+    if not isinstance(own, tuple) or not own:
+        own = (own,)
+    if not isinstance(own[0], ImageInput):
+        raise _no_image(own[0], given.source, "source")
+    sources = (*_cells({given.source: own}, (given.source,), "source"), *_cells(row, given.references, "reference"))
+    if len(sources) > SOURCES:
+        problem = f"{len(sources)} source and reference images"
+        raise _BadCell(problem, f"A row has at most {SOURCES} of them.")
+    return sources
+
+
+def _cells(row: Mapping[str, Any], columns: Sequence[str], role: str) -> tuple[ImageInput, ...]:
+    """Return the images of columns with one image or a list."""
     cells: list[tuple[str, Any]] = []
-    for column in (*given.candidates, ""):
+    for column in (*columns, ""):
         while cells and cells[-1][1] is None and (not column or isinstance(row[column], tuple)):
             cells.pop()  # empty columns at the end or before a list
         if column:
@@ -323,13 +342,18 @@ def _candidates(row: Mapping[str, Any], given: FieldMap) -> tuple[ImageInput, ..
             cells += [(column, cell) for cell in (content if isinstance(content, tuple) else (content,))]
     for column, cell in cells:
         if not isinstance(cell, ImageInput):
-            raise _no_image(cell, column, "candidate")
+            raise _no_image(cell, column, role)
+    return tuple(cell for _, cell in cells)
+
+
+def _candidates(row: Mapping[str, Any], given: FieldMap) -> tuple[ImageInput, ...]:
+    cells = _cells(row, given.candidates, "candidate")
     if not 2 <= len(cells) <= len(LABELS):
         images = f"{len(cells)} image{'s' * (len(cells) != 1)}"
         where = ", ".join(map(repr, given.candidates))
         problem = f"{images} in the column{'s' * (len(given.candidates) != 1)} {where} (candidates)"
         raise _BadCell(problem, f"A row needs 2 to {len(LABELS)} candidates.")
-    return tuple(cell for _, cell in cells)
+    return cells
 
 
 def _no_image(value: Any, column: str, role: str) -> _BadCell:

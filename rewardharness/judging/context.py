@@ -14,7 +14,7 @@ from rewardharness.judging.router import Route
 from rewardharness.library.entry import Entry
 from rewardharness.models.base import ImagePart, Message, TextPart
 from rewardharness.prompts import load
-from rewardharness.schema import LABELS, SCALE
+from rewardharness.schema import LABELS, SCALE, image_titles
 
 _SPAN = f"{SCALE[0]}-{SCALE[1]}"
 
@@ -27,6 +27,8 @@ class Shown:
     candidates: tuple[ImagePart, ...]
     own: tuple[str, ...]
     """Labels of the candidates in the example, in the presentation order."""
+    references: tuple[ImagePart, ...] = ()
+    """Images 2, 3, ... of the instruction."""
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -36,10 +38,13 @@ class Shown:
     @property
     def images(self) -> dict[str, ImagePart]:
         """Images by the name that the model uses for them."""
-        return {"source": self.source, **dict(zip(self.labels, self.candidates, strict=True))}
+        references = {f"image {number}": image for number, image in enumerate(self.references, 2)}
+        return {"source": self.source, **references, **dict(zip(self.labels, self.candidates, strict=True))}
 
 
-def judge_system(route: Route, labels: Sequence[str], *, form: str, ties: bool, tool_limit: int) -> str:
+def judge_system(
+    route: Route, labels: Sequence[str], *, form: str, ties: bool, tool_limit: int, references: int = 0
+) -> str:
     """Write the system text of a comparison, or of the scoring of a single candidate.
 
     Args:
@@ -48,11 +53,12 @@ def judge_system(route: Route, labels: Sequence[str], *, form: str, ties: bool, 
         form: Prompt with the form of the answer: `format_chain`, `format_direct` or `format_letter`.
         ties: Whether `tie` is an allowed answer.
         tool_limit: Maximum number of Tool calls; with 0 no Tool is mentioned.
+        references: Number of reference images, which Tools can look at too.
     """
     tools = ""
     if tool_limit > 0 and route.tools:
         described = "\n\n".join(_describe_tool(entry) for entry in route.tools)
-        names = ", ".join(["source", *labels])
+        names = ", ".join(["source", *(f"image {number}" for number in range(2, references + 2)), *labels])
         tools = load("tools", limit=str(tool_limit), labels=names, tools=described)
     judging = "judge" if len(labels) > 1 else "judge_one"
     return load(judging, notes=notes(route.skills), tools=tools, format=answer_form(form, labels, ties=ties))
@@ -79,11 +85,15 @@ def notes(skills: Sequence[Entry]) -> str:
 
 
 def question(shown: Shown, text: str) -> Message:
-    """Write the user message: each image after its label, then the question."""
+    """Write the user message: each image after its caption, then the question."""
     parts: list[TextPart | ImagePart] = []
-    for label, image in shown.images.items():
-        parts.append(TextPart("Source:" if label == "source" else f"Candidate {label}:"))
-        parts.append(image)
+    count = 1 + len(shown.references)
+    for title, image in zip(image_titles(count, shown.labels), shown.images.values(), strict=True):
+        parts += [TextPart(f"{title}:"), image]
+    if shown.references:
+        names = ", ".join(f"image {number}" for number in range(2, count + 1))
+        others = f"{names} {'is a reference' if count == 2 else 'are references'}"
+        text = f"{load('references', count=str(count), others=others)}\n\n{text}"
     parts.append(TextPart(text))
     return Message("user", tuple(parts))
 

@@ -53,7 +53,10 @@ class Conversation:
         """
         labels, ties = self.shown.labels, self.settings.ties
         limit = self.settings.tool_limit if self.route.tools else 0
-        system = judge_system(self.route, labels, form="format_chain", ties=ties, tool_limit=limit)
+        references = len(self.shown.references)
+        system = judge_system(
+            self.route, labels, form="format_chain", ties=ties, tool_limit=limit, references=references
+        )
         asked = ask_which(self.request.instruction, labels)
         self.messages = [Message.of("system", system), question(self.shown, asked)]
         if len(labels) > 1:

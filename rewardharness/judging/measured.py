@@ -1,7 +1,8 @@
 """The pixel-based judge: it grades what the routed Skills ask for by measurements of pixels, without a model.
 
 It is not the judge of the paper, which its name states. Each candidate is measured against the source alone, so
-swapping two candidates swaps the answer exactly. It names what it cannot measure.
+swapping two candidates swaps the answer exactly. It names what it cannot measure. Reference images are not read: with
+them nothing shows whether the instruction was followed, so there is no reward, and a preference has low confidence.
 """
 
 import asyncio
@@ -38,6 +39,12 @@ DECISIVE_MARGIN = 0.1
 
 UNGRADABLE_CONFIDENCE = 0.25
 """Maximum confidence if it cannot be measured whether the instruction was followed."""
+
+UNREAD = (
+    "The pixel-based judge compares candidates with image 1 only. Reference images were not read, so it is unknown "
+    "whether the instruction was followed."
+)
+"""Statement on examples with reference images."""
 
 TIE_MARGIN = 0.005
 """Margin below which candidates tie, if the labels have ties.
@@ -141,10 +148,12 @@ class MeasuredJudge(Judge):
             criteria = applicable(chosen, request)
             wanted = {each.measure for each in chosen.tools} | {each.criterion.measure for each in criteria}
             names = tuple(name for name in MEASURES if name in wanted)
-            measured = {
-                label: _grade(measure(source, candidate, request, names, self._cache, self._sparing), request, criteria)
+            readings = {
+                label: measure(source, candidate, request, names, self._cache, self._sparing)
                 for label, candidate in candidates.items()
             }
+            references = bool(example.references)
+            measured = {label: _grade(taken, request, criteria, references) for label, taken in readings.items()}
         except HarnessError as error:
             return unjudged(example, self, library, failure_of(error), _usage(started))
         if any(each.scores is None for each in measured.values()):
@@ -154,7 +163,7 @@ class MeasuredJudge(Judge):
                 "Next: judge with a model: --judge vllm:NAME@URL or openai:NAME@URL."
             )
             return unjudged(example, self, library, Failure("nothing_to_measure", reason), _usage(started))
-        case = _MeasuredExample(request, chosen, criteria, source, candidates, measured)
+        case = _MeasuredExample(request, chosen, criteria, source, candidates, measured, references)
         judgment = self._conclude(example, library, case, started)
         return with_ungradable(judgment) if self._allow_ungradable else judgment
 
@@ -237,6 +246,8 @@ class _MeasuredExample:
     source: Loaded
     candidates: Mapping[str, Loaded]
     measured: Mapping[str, _Graded]
+    references: bool
+    """Whether there are reference images, which are not read."""
 
     @property
     def scores(self) -> dict[str, Scores]:
@@ -250,6 +261,8 @@ class _MeasuredExample:
         return all(each.reward is not None for each in self.scores.values())
 
     def ungradable_reason(self) -> str:
+        if self.references:
+            return f"{UNREAD} Use a model as judge, or compare candidates."
         kinds = "/".join(self.request.kinds)
         what = "no kind of edit that can be measured" if kinds == "other" else f"a {kinds} edit"
         return (
@@ -287,14 +300,16 @@ class _MeasuredExample:
             found.extend(f"{label}: {note}" for note in each.taken.notes)
             if each.taken.alignment:
                 found.append(f"{label}: {each.taken.alignment}")
-            if "keep" not in self.request.kinds and each.taken.scene < 0.5:
+            if not self.references and "keep" not in self.request.kinds and each.taken.scene < 0.5:
                 found.append(f"{label} does not show the scene of the source; both of its scores are low for that.")
             if self.candidates[label].sha256 == self.source.sha256:
                 found.append(f"{label} is the unchanged source.")
         for first, second in combinations(self.candidates, 2):
             if self.candidates[first].sha256 == self.candidates[second].sha256:
                 found.append(f"{first} and {second} are the same image.")
-        if not self.gradable():
+        if self.references:
+            found.append(f"{UNREAD} The judgment is based on general measures of any edit and has low confidence.")
+        elif not self.gradable():
             kinds = "/".join(self.request.kinds)
             found.append(
                 f"Whether the requested {kinds} edit was done cannot be measured; the judgment is based on general "
@@ -363,7 +378,7 @@ class _MeasuredExample:
         return f"{label}: {'; '.join(parts)}. That gives {_score_words(each.scores)}."
 
 
-def _grade(taken: Measured, request: EditRequest, criteria: Sequence[Applied]) -> _Graded:
+def _grade(taken: Measured, request: EditRequest, criteria: Sequence[Applied], references: bool) -> _Graded:
     grades: dict[str, float] = {}
     graded = []
     for applied in criteria:
@@ -372,7 +387,12 @@ def _grade(taken: Measured, request: EditRequest, criteria: Sequence[Applied]) -
             grades[applied.key] = reading.grade
             graded.append((applied.criterion, reading.grade))
     # If the source is to be reproduced, `fidelity` already grades the whole image.
-    return _Graded(taken, grades, make_measured_scores(graded, 1.0 if "keep" in request.kinds else taken.scene))
+    # With reference images the edit may show another scene, and no measure of image 1 tells what was requested.
+    scene = 1.0 if references or "keep" in request.kinds else taken.scene
+    scores = make_measured_scores(graded, scene)
+    if references and scores is not None:
+        scores = replace(scores, instruction=None, reward=None)
+    return _Graded(taken, grades, scores)
 
 
 def _usage(started: float) -> Usage:

@@ -48,7 +48,7 @@ READING = 3
 
 PROMPTS = (
     "digit format_chain format_chain_one format_direct format_direct_one format_letter judge judge_one notes pointwise "
-    "question question_digit question_one reminder rubric tool_rules tools"
+    "question question_digit question_one references reminder rubric tool_rules tools"
 ).split()
 """All prompts that a Sub-Agent may use."""
 
@@ -108,6 +108,7 @@ class _PreparedExample:
     route: Route
     request: EditRequest
     source: ImagePart
+    references: tuple[ImagePart, ...]
     candidates: Mapping[str, ImagePart]
     notes: tuple[str, ...]
     model: Model
@@ -259,16 +260,16 @@ class SubAgent(Judge):
             await self.router.model.close()
 
     async def _prepare(self, example: Example, library: Library) -> _PreparedExample:
-        inputs = example.images
-
         def encode() -> tuple[list[EncodedImage], list[ImagePart]]:
-            images = [encode_for_model(each, self.settings.max_pixels) for each in inputs]
+            images = [encode_for_model(each, self.settings.max_pixels) for each in example.images]
             return images, [_part(each) for each in images]  # hashes, so it stays off the loop too
 
         encoded, parts = await asyncio.to_thread(encode)
+        first = len(example.sources)
+        names = ("source", *(f"image {number}" for number in range(2, first + 1)))
         notes = [
             f"{label}: {note}"
-            for label, each in zip(("source", *example.labels), encoded, strict=True)
+            for label, each in zip((*names, *example.labels), encoded, strict=True)
             for note in each.notes
         ]
         instruction = example.instruction
@@ -277,7 +278,8 @@ class SubAgent(Judge):
             chosen,
             read_instruction(instruction),
             parts[0],
-            dict(zip(example.labels, parts[1:], strict=True)),
+            tuple(parts[1:first]),
+            dict(zip(example.labels, parts[first:], strict=True)),
             tuple(notes),
             WarmUpModel(self.model, partial(self._servers.remember, self.find_out)),
         )
@@ -320,7 +322,8 @@ class SubAgent(Judge):
         return result
 
     async def _ask(self, unit: PresentationOrder, case: _PreparedExample) -> PresentationResult:
-        shown = Shown(case.source, tuple(case.candidates[label] for label in unit.labels), unit.labels)
+        candidates = tuple(case.candidates[label] for label in unit.labels)
+        shown = Shown(case.source, candidates, unit.labels, case.references)
         settings = self.settings
         temperature = settings.temperature if settings.samples == 1 else settings.sample_temperature
         if settings.protocol == "chain":
@@ -350,6 +353,7 @@ class SubAgent(Judge):
                 "sample": unit.sample,
                 "prompts": version(*PROMPTS),
                 "images": [case.source.sha256, *(case.candidates[label].sha256 for label in unit.labels)],
+                "references": [image.sha256 for image in case.references],
                 "letters": list(unit.labels),
                 "instruction": case.request.instruction,
                 "context": case.route.context_id,

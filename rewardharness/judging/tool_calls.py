@@ -68,7 +68,8 @@ async def _observe(
 
     async def call() -> dict[str, Any]:
         nonlocal usage
-        shown = Shown(parts[0], tuple(parts[1:]), example.labels)
+        first = len(example.sources)
+        shown = Shown(parts[0], tuple(parts[first:]), example.labels, tuple(parts[1:first]))
         box = ToolBox((tool,), model, shown, read_instruction(example.instruction))
         observed = await box.run(ToolRequest(tool.name, (), ""))
         usage = sum((usage_of(reply) for reply in observed.replies), Usage())
@@ -80,7 +81,7 @@ async def _observe(
         if cache is None:
             found = await call()
         else:
-            known, _ = await cache.remember(_key(model, tool, parts), model.id, call, _check)
+            known, _ = await cache.remember(_key(model, tool, parts, len(example.references)), model.id, call, _check)
             found = known or {"result": {}, "last": ""}
     except ModelError as error:
         problem = f"{error.title}: {error.message}"
@@ -109,11 +110,11 @@ def _problem(result: dict[str, Any], tool: Entry) -> str:
 
 
 def _parts(example: Example, max_pixels: int | None) -> list[ImagePart]:
-    images = example.images
-    encoded = [encode_for_model(each, max_pixels) for each in images]
+    encoded = [encode_for_model(each, max_pixels) for each in example.images]
     return [ImagePart(each.data, each.mime) for each in encoded]
 
 
-def _key(model: Model, tool: Entry, parts: Sequence[ImagePart]) -> str:
+def _key(model: Model, tool: Entry, parts: Sequence[ImagePart], references: int) -> str:
     images = [part.sha256 for part in parts]
-    return content_id(["tool", version("tool_rules", "reminder"), model.id, tool.entry_id, images])
+    which = [references] if references else []
+    return content_id(["tool", version("tool_rules", "reminder"), model.id, tool.entry_id, images, *which])

@@ -17,9 +17,9 @@ from rewardharness.measure.table import MEASURES
 from rewardharness.measure.view import EditView
 from rewardharness.models.base import ChatRequest, ImagePart, Message, Model, Reply
 from rewardharness.prompts import load
-from rewardharness.schema import EditRequest, ImageInput
+from rewardharness.schema import LABELS, SOURCES, EditRequest, ImageInput, image_titles
 
-MAX_IMAGES = 6
+MAX_IMAGES = SOURCES + len(LABELS)
 """Maximum number of images in a Tool call."""
 MAX_QUERY = 2000
 """Maximum number of characters of a query."""
@@ -79,6 +79,8 @@ class ToolBox:
         if name not in MEASURES:
             return Observed({"error": f"This version has no measure {name!r}."})
         wanted = [label for label in dict.fromkeys(labels) if label != "source"] or list(self.shown.labels)
+        if references := [label for label in wanted if label not in self.shown.labels]:
+            raise ValueError(f"This tool compares candidates with the source; it cannot measure {references[0]}.")
         images = self.shown.images
         source = load_picture(ImageInput("source", data=images["source"].data))
         results: dict[str, Any] = {}
@@ -91,14 +93,20 @@ class ToolBox:
                 picture = encode_png(reading.overlay)
         return Observed(results, picture=picture)
 
-    def _resolve(self, images: Sequence[Any]) -> list[ImagePart]:
-        if not images:
-            return list(self.shown.images.values())
+    def _resolve(self, images: Sequence[Any]) -> list[str | ImagePart]:
+        """Return the images of a call. With reference images, each follows its caption."""
+        shown = self.shown
         if len(images) > MAX_IMAGES:
             raise ValueError(f"At most {MAX_IMAGES} images fit into one call.")
-        return [_part(image, self.shown) for image in images]
+        wanted = images or list(shown.images)
+        parts: list[str | ImagePart] = [_part(image, shown) for image in wanted]
+        if not shown.references:
+            return parts
+        titles = dict(zip(shown.images, image_titles(1 + len(shown.references), shown.labels), strict=True))
+        captions = [f"{titles[_label(image, shown)]}:" for image in wanted]
+        return [part for pair in zip(captions, parts, strict=True) for part in pair]
 
-    async def _ask(self, entry: Entry, parts: Sequence[ImagePart], query: str) -> Observed:
+    async def _ask(self, entry: Entry, parts: Sequence[str | ImagePart], query: str) -> Observed:
         """Query the model with the prompt of the Tool; a reply that violates its schema is rejected once."""
         system = Message.of("system", entry.system_prompt or entry.body, load("tool_rules"))
         asked = query.strip()[:MAX_QUERY] or entry.description
@@ -123,7 +131,8 @@ class ToolBox:
 
 def _label(image: Any, shown: Shown) -> str:
     name = image.get("image") if isinstance(image, dict) else image
-    known = {label.lower(): label for label in shown.images}
+    known = {"image 1": "source"} if shown.references else {}
+    known |= {label.lower(): label for label in shown.images}
     if isinstance(name, str) and name.strip().lower() in known:
         return known[name.strip().lower()]
     raise ValueError(f"There is no image {str(name)[:40]!r}. Images: {', '.join(shown.images)}.")

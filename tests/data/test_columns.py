@@ -9,7 +9,7 @@ from rewardharness.data.fields import FieldMap, check_columns
 from rewardharness.data.row_store import Rows
 from rewardharness.errors import DataError
 
-LISTS = ("output_images", "candidates", "many", "images")
+LISTS = ("output_images", "candidates", "many", "images", "references", "source_images")
 
 
 def table(*names: str) -> Rows:
@@ -120,3 +120,20 @@ def test_known_datasets_are_known_only_where_their_columns_are() -> None:
     assert whole == InferredFields(KNOWN[repo], f"Built-in column mapping of {repo}.")
     assert complete(table(*columns), FieldMap(category="-"), repo).fields.category == ""
     assert complete(table(*columns[:-1]), FieldMap(), repo).guessed
+
+
+@pytest.mark.parametrize(
+    ("names", "source", "references"),
+    [
+        ("+source +references instruction +edit_a +edit_b", "source", ("references",)),
+        ("+source +source_2 +source_3 instruction +edit_a +edit_b", "source", ("source_2", "source_3")),
+        ("+source_1 +source_2 instruction +edit_a +edit_b", "source_1", ("source_2",)),
+        ("+source +reference_image_2 instruction +edit_a +edit_b", "source", ("reference_image_2",)),
+        ("+source_images instruction +edit_a +edit_b", "source_images", ()),
+        ("+source +references instruction +candidates best", "source", ("references",)),
+        ("+source +reference_image instruction +edit_a +edit_b", "source", ()),
+    ],
+)
+def test_references_are_recognised(names: str, source: str, references: tuple[str, ...]) -> None:
+    fields = recognised(*names.split())
+    assert (fields.source, fields.references) == (source, references)

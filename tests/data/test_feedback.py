@@ -111,3 +111,21 @@ def test_an_empty_feedback_folder_says_so(tmp_path: Path):
     (tmp_path / "pairs.jsonl").unlink()
     with pytest.raises(DataError, match="no feedback yet"):
         read_folder(tmp_path)
+
+
+def test_references_are_stored_and_tell_rows_apart(tmp_path: Path) -> None:
+    example = judged("s", "a", "b")
+    further = judged("t", "u").images
+    keys = {
+        append_feedback(tmp_path, replace(example, references=references), "A")
+        for references in ((), further[:1], further, further[::-1])
+    }
+    assert len(keys) == 4
+    stored = read_folder(tmp_path).examples[2]
+    assert [image.path.read_bytes() for image in stored.images if image.path] == [
+        PNG + name for name in (b"s", b"t", b"u", b"a", b"b")
+    ]
+    group = replace(judged("s", "a", "b", "c"), references=further)
+    append_feedback(tmp_path, group, "C")
+    stored = read_folder(tmp_path).examples[-1]
+    assert (len(stored.references), stored.preference) == (2, "C")

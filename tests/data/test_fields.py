@@ -1,6 +1,7 @@
 """Rows become examples: what is read, what is left out and said to be, and what is refused."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -284,3 +285,49 @@ def test_our_own_files_on_the_hub_are_read_together(folder: Path, settings: Sett
     dataset = read(rows, complete(rows, FieldMap()).fields)
     found = {each.id: (each.preference, len(each.candidates), each.label_kind) for each in dataset.examples}
     assert found == {"p1": ("tie", 2, "k"), "g1": ("C", 3, "")}
+
+
+@pytest.mark.parametrize(
+    ("fields", "cells"),
+    [
+        ({"references": ("two", "three")}, {"two": "8.png", "three": "9.png"}),
+        ({"references": ("two", "three")}, {"two": "8.png"}),
+        ({"references": ("two",)}, {"two": ["8.png", "9.png"]}),
+        ({}, {"source": ["0.png", "8.png", "9.png"]}),
+        ({"references": ("two",)}, {"source": ["0.png", "8.png"], "two": ["9.png"]}),
+        ({"references": ("two",)}, {"two": []}),
+    ],
+)
+def test_references_are_columns_or_lists(
+    folder: Path, settings: Settings, fields: dict[str, Any], cells: dict[str, Any]
+) -> None:
+    filler = pair(5, two=["8.png"] if isinstance(cells.get("two"), list) else "8.png", three="9.png")
+    filler |= {"source": ["3.png"]} if isinstance(cells.get("source"), list) else {}
+    example = read(table(folder, settings, pair(1, **cells), filler), replace(PAIR, **fields)).examples[0]
+    given = [*cells.get("source", ["0.png"])]
+    for name in ("two", "three"):
+        cell = cells.get(name, [])
+        given += cell if isinstance(cell, list) else [cell]
+    assert [image.name for image in example.sources] == given
+    assert [image.name for image in example.candidates] == ["1.png", "3.png"]
+
+
+def test_references_are_checked(folder: Path, settings: Settings) -> None:
+    fields = replace(PAIR, references=("two",))
+    with pytest.raises(DataError, match="row 1: 5 source and reference images"):
+        read(table(folder, settings, pair(1, two=["1.png", "2.png", "3.png", "4.png"])), fields)
+    with pytest.raises(DataError, match=r"the column 'two' \(reference\) is empty"):
+        rows = table(folder, settings, pair(1, two=None, three="9.png"), pair(2, two="8.png", three="9.png"))
+        read(rows, replace(PAIR, references=("two", "three")))
+    with pytest.raises(DataError, match="no column 'none' for references"):
+        read(table(folder, settings, pair(1)), replace(PAIR, references=("none",)))
+
+
+def test_references_change_the_digest_and_the_derived_id(folder: Path, settings: Settings) -> None:
+    fields = replace(PAIR, references=("two",))
+    sets = [read(table(folder, settings, pair(1, two=two)), fields) for two in ("8.png", "9.png")]
+    assert len({data.digest for data in sets}) == len({data.examples[0].id for data in sets}) == 2
+    same = read(
+        table(folder, settings, pair(1, two="8.png", id="a"), pair(1, two="9.png", id="b")), replace(fields, id="id")
+    )
+    assert not any("same images" in problem for problem in same.problems)

@@ -263,3 +263,43 @@ def test_real_preference_data_is_read():
     assert data.problems == ()
     assert all(each.preference in each.labels for each in data.examples)
     assert len({each.source_id for each in data.examples}) < 152
+
+
+@pytest.mark.parametrize(
+    ("row", "sources"),
+    [
+        ({"references": ["t.png", "u.png"]}, ["s.png", "t.png", "u.png"]),
+        ({"source": ["s.png", "t.png"]}, ["s.png", "t.png"]),
+        ({"source": ["s.png", "t.png"], "references": ["u.png"]}, ["s.png", "t.png", "u.png"]),
+        ({"references": []}, ["s.png"]),
+        ({"references": None}, ["s.png"]),
+    ],
+)
+def test_references_are_read(tmp_path: Path, row: dict[str, object], sources: list[str]) -> None:
+    example = read_folder(put(tmp_path, "pairs.jsonl", PAIR | row)).examples[0]
+    assert [image.name for image in example.sources] == sources
+    assert example.source_id == "s.png"
+
+
+def test_a_table_has_a_column_for_each_reference(tmp_path: Path) -> None:
+    text = "instruction,source,reference_2,reference_3,candidate_a,candidate_b\nGo,s.png,t.png,,a.png,b.png\n"
+    (tmp_path / "t.csv").write_text(text)
+    data = read_folder(tmp_path)
+    assert [image.name for image in data.examples[0].sources] == ["s.png", "t.png"]
+    assert "t.png" in str(data.problems)
+    (tmp_path / "t.csv").write_text(text.replace("t.png,,", ",t.png,"))
+    assert "reference_3 is set, but an earlier reference is empty" in str(error(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"references": ["1.png", "2.png", "3.png", "4.png"]}, "5 source and reference images; at most 4 are possible"),
+        ({"references": "t.png"}, "`references` is not a list of file names"),
+        ({"source": []}, "`source` is not a list of file names"),
+        ({"references": ["../t.png"]}, "the image 2 '../t.png' is outside the folder"),
+        ({"references": [""]}, "the image 2 is empty"),
+    ],
+)
+def test_invalid_references_are_named(tmp_path: Path, row: dict[str, object], message: str) -> None:
+    assert message in str(error(put(tmp_path, "pairs.jsonl", PAIR | row)))

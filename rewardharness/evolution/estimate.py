@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 
 from rewardharness.evolution.evaluator import may_fire
+from rewardharness.evolution.gate import detectable_gain
 from rewardharness.evolution.held_out import samples_for
 from rewardharness.evolution.paper import PaperSchedule
 from rewardharness.evolution.schedules import DefaultSchedule, Schedule
@@ -63,13 +64,15 @@ class Estimate:
 
     @property
     def words(self) -> str:
-        """The estimate in two sentences."""
+        """The estimate in sentences, with the gain that the training examples can show."""
         parts = [f"{self.begin} for the training examples", f"about {self.search} to test edits (at most {self.most})"]
         parts += [f"{self.audit} for the held-out test set"]
         parts += [f"{self.regression} for the regression set"] if self.regression else []
         if self.ensemble:
             parts += [f"{self.ensemble} for the comparison with self-ensembling (--ensemble 0: none)"]
         text = f"Expected: about {self.expected} judgments: {', '.join(parts)}."
+        gain = round(100 * detectable_gain(max(1, self.begin)))
+        text += f" With {self.begin} training examples, a gain of about {gain} points or more can be detected."
         if not self.requests:
             return f"{text} No model judges, so they cost only time."
         requests = "one request" if self.requests == 1 else f"{self.requests} requests"

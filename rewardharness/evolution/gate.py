@@ -7,8 +7,12 @@ budget, so that at most `ALPHA` of runs accept anything if the labels are random
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any, ClassVar, Literal, Protocol
+
+from rewardharness.judging.report import Z95
 
 Decision = Literal["accept", "reject", "undecided"]
 """`undecided`: the run ended before the test. The edit is not accepted."""
@@ -232,13 +236,41 @@ class Evidence:
     """Ids of all broken examples."""
 
     def to_json(self) -> dict[str, Any]:
-        """Convert it to JSON."""
-        return {**self.__dict__, "fixed": list(self.fixed), "broken": list(self.broken)}
+        """Convert it to JSON, with the gain and its 95% CI."""
+        gain, interval = estimate_gain(self.fixes, self.breaks, self.judged)
+        lists = {"fixed": list(self.fixed), "broken": list(self.broken)}
+        return {**self.__dict__, **lists, "gain": gain, "interval": interval and list(interval)}
 
     @classmethod
-    def from_json(cls, value: dict[str, Any]) -> "Evidence":
+    def from_json(cls, value: Mapping[str, Any]) -> "Evidence":
         """Read the JSON form."""
-        return cls(**{**value, "fixed": tuple(value["fixed"]), "broken": tuple(value["broken"])})
+        known = {name: value[name] for name in cls.__dataclass_fields__ if name in value}
+        return cls(**{**known, "fixed": tuple(value["fixed"]), "broken": tuple(value["broken"])})
+
+
+def estimate_gain(fixes: int, breaks: int, n: int) -> tuple[float | None, tuple[float, float] | None]:
+    """Return the net gain per example with its paired 95% CI (normal approximation); None without examples."""
+    if not n:
+        return None, None
+    net = fixes - breaks
+    half = Z95 * math.sqrt(max(0.0, fixes + breaks - net * net / n)) / n
+    return net / n, (net / n - half, net / n + half)
+
+
+def detectable_gain(examples: int, alpha: float = ALPHA, power: float = 0.8, changed: float = 0.1) -> float:
+    """Return the smallest gain of accuracy that a paired comparison detects, in the normal approximation.
+
+    After Connor (Biometrics 43, 1987), for a one-sided test.
+
+    Args:
+        examples: Number of examples, at least 1.
+        alpha: Level of the test.
+        power: Probability of detecting it.
+        changed: Share of the preferences that are expected to change; at least the gain itself.
+    """
+    z = NormalDist().inv_cdf(1 - alpha) + NormalDist().inv_cdf(power)
+    gain = z * math.sqrt(changed / examples)
+    return gain if gain <= changed else min(1.0, z * z / examples)
 
 
 def sign_test(fixes: int, breaks: int) -> float:

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from rewardharness.evolution.evaluator import Evaluator
+from rewardharness.evolution.gate import estimate_gain
 from rewardharness.evolution.proposal import Outcome
-from rewardharness.judging.report import Z95, mcnemar, wilson
+from rewardharness.judging.report import mcnemar, wilson
 from rewardharness.library.store import EMPTY, Library
 from rewardharness.schema import Example, Interval, Json
 
@@ -72,12 +73,8 @@ class HeldOutComparison:
 
     def to_json(self) -> Json:
         """Convert it to JSON: the net gain per example with its paired 95% CI, and the p-value (McNemar)."""
-        gain, bounds = None, None
-        if self.n:
-            net = self.fixes - self.breaks
-            gain = net / self.n
-            half = Z95 * math.sqrt(max(0.0, self.fixes + self.breaks - net * net / self.n)) / self.n
-            bounds = [gain - half, gain + half]
+        gain, interval = estimate_gain(self.fixes, self.breaks, self.n)
+        bounds = interval and list(interval)
         p_value = mcnemar(self.fixes, self.breaks)
         return {"n": self.n, "fixes": self.fixes, "breaks": self.breaks, "gain": gain, "interval": bounds, "p": p_value}
 

@@ -11,6 +11,7 @@ from typing import Protocol
 from rewardharness.errors import LibraryError
 from rewardharness.evolution.events import PhaseBegan
 from rewardharness.evolution.gate import ALPHA, SignTest, level
+from rewardharness.evolution.joint.step import fit_next, fits
 from rewardharness.evolution.proposal import Outcome, Phase, Proposal, RejectedProposal
 from rewardharness.evolution.prune import LEAST_TOUCHED, PRUNING, prune_order, removal
 from rewardharness.evolution.rehearsal import rehearse, unrehearsed
@@ -32,8 +33,11 @@ from rewardharness.schema import Example
 SCREEN_FROM = 15
 """Proposals of a run from which screening is used; in shorter runs it costs more good edits than it saves calls."""
 
+FIT = 0.2
+"""Part of the error budget for the joint fit, where there is one."""
+
 BUNDLES = 0.8
-"""Part of the error budget for the first tests of rounds; the rest is for single edits and for pruning."""
+"""Part of the rest of the error budget for the first tests of rounds; what remains is for single edits and pruning."""
 
 NO_EVIDENCE = "There was no evidence that it helps."
 """What an Orchestrator learns about an edit that was tested and rejected."""
@@ -94,6 +98,8 @@ class DefaultSchedule:
             return rehearse(run, state, untried) if untried else self._decide(run, state)
         if state.phase == "prune":
             return self._prune(run, state)
+        if state.fitting and fits(state):
+            return fit_next(run, state, FIT * self.alpha)
         left = self.proposals - state.proposed
         if left <= 0:
             return self._enter(run, state, "prune")
@@ -151,9 +157,10 @@ class DefaultSchedule:
 
     def _policy(self, state: State, single: bool) -> SignTest:
         """Return the next test of bundles or of single edits; each kind has its own part of the error budget."""
+        alpha = (1 - FIT) * self.alpha if state.fitted else self.alpha
         if single:
-            return SignTest(level(state.single_tests + 1, (1 - BUNDLES) * self.alpha))
-        return SignTest(level(state.tests + 1, BUNDLES * self.alpha))
+            return SignTest(level(state.single_tests + 1, (1 - BUNDLES) * alpha))
+        return SignTest(level(state.tests + 1, BUNDLES * alpha))
 
     def _evidence(self, run: Run, proposal: Proposal) -> set[str]:
         """Return the ids of the examples that the proposer has not seen; pruning has seen none."""

@@ -57,6 +57,10 @@ class State:
     """Acceptance tests of rounds so far; each spends a part of the error budget."""
     single_tests: int = 0
     """Acceptance tests of single edits, after their bundle was rejected and in pruning."""
+    fitting: bool = True
+    """Whether the joint fit has scopes left."""
+    fitted: int = 0
+    """Scopes that the joint fit has considered."""
     pending: tuple[Pending, ...] = ()
     rejected: tuple[RejectedProposal, ...] = ()
     findings: tuple[Finding, ...] = ()

@@ -4,6 +4,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from rewardharness.measure.appearance import (
+    brightness_similarity,
+    color_similarity,
+    detail_similarity,
+    gloss_similarity,
+    highlight_similarity,
+    structure_similarity,
+)
 from rewardharness.measure.color import color_target, style_shift, tone_shift
 from rewardharness.measure.fidelity import fidelity
 from rewardharness.measure.quality import blockiness, clipping, frame_match, noise, seam, sharpness
@@ -28,6 +36,8 @@ class Measure:
     """Whether it measures instruction following or visual quality."""
     specific: bool = False
     """Whether its grade shows that the requested edit was made, rather than any edit."""
+    same_look: bool = False
+    """Whether it measures similarity of the whole image, which is a merit only if the instruction asks for it."""
 
 
 MEASURES: Mapping[str, Measure] = {
@@ -122,6 +132,48 @@ MEASURES: Mapping[str, Measure] = {
             unasked_text,
             "Whether unrequested text appeared, in particular text that addresses a judge.",
             "quality",
+        ),
+        Measure(
+            "structure_similarity",
+            structure_similarity,
+            "How similar the structure of the whole image is to the source (SSIM).",
+            "instruction",
+            same_look=True,
+        ),
+        Measure(
+            "brightness_similarity",
+            brightness_similarity,
+            "How similar the distribution of brightness is to the source.",
+            "instruction",
+            same_look=True,
+        ),
+        Measure(
+            "color_similarity",
+            color_similarity,
+            "How similar the mean color is to the source.",
+            "instruction",
+            same_look=True,
+        ),
+        Measure(
+            "highlight_similarity",
+            highlight_similarity,
+            "How similar the strength of the highlights is to the source.",
+            "instruction",
+            same_look=True,
+        ),
+        Measure(
+            "gloss_similarity",
+            gloss_similarity,
+            "How similar the gloss is to the source.",
+            "instruction",
+            same_look=True,
+        ),
+        Measure(
+            "detail_similarity",
+            detail_similarity,
+            "How similar the amount of fine detail in the whole image is to the source.",
+            "instruction",
+            same_look=True,
         ),
     )
 }

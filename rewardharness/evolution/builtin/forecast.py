@@ -151,6 +151,11 @@ class Forecast:
             disagrees += lead < -TIED
         return Agreement(agrees, disagrees)
 
+    def graded(self, case: ForecastCase) -> dict[str, list[tuple[Criterion, float]]]:
+        """Return the criteria that count on an example, with their grades, by label."""
+        parts = [self._part(case, name) for name in self._routed(case)]
+        return {label: [pair for part in parts for pair in part.get(label, ())] for label in case.grades}
+
     def effect(self, changes: Sequence[Change]) -> Effect:
         """Predict the effect of changes of Skills. The effect of Tools cannot be predicted."""
         after = {_name(change): None if isinstance(change, RemoveEntry) else change.entry for change in changes}

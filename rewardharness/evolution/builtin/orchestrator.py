@@ -43,7 +43,8 @@ class BuiltinOrchestrator:
     def propose(self, view: View) -> Sequence[Proposal]:
         """Propose edits, the most promising first."""
         self.findings = analyze(view.outcomes)
-        measures = tuple(name for name in view.known_measures if name in MEASURES and name not in _SILENT)
+        known_measures = (name for name in view.known_measures if name in MEASURES and name not in _SILENT)
+        measures = tuple(name for name in known_measures if not MEASURES[name].same_look)
         context = RoundContext(Forecast(view), measures)
         known = {tried.signature for tried in view.rejected}
         if view.phase == "skills":

@@ -1,0 +1,182 @@
+"""A joint fit as an edit of a Library: one Skill per scope, whose rubric holds the fitted criteria and weights."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from rewardharness.evolution.builtin.forecast import Agreement, Forecast, ForecastCase
+from rewardharness.evolution.builtin.ideas import free_id
+from rewardharness.evolution.builtin.phrasing import LEARNED, criterion_text, evidence, note, title, with_note
+from rewardharness.evolution.joint.fit import Comparisons, choose_strength, fit
+from rewardharness.evolution.joint.scopes import Scope
+from rewardharness.evolution.proposal import MAX_CITED, Proposal
+from rewardharness.judging.criteria import GRADE_FLOOR, INSTRUCTION_SHARE
+from rewardharness.judging.readings import SLOW
+from rewardharness.library.entry import Entry
+from rewardharness.library.rubric import Criterion, Rubric
+from rewardharness.library.store import AddEntry, Library, ReplaceEntry
+from rewardharness.measure.table import MEASURES
+
+NAME = "joint fit"
+"""Source of the proposals."""
+
+LARGEST = 20.0
+"""Maximum total weight of the fitted criteria, relative to all criteria that count without them."""
+LEAST_SHARE = 0.03
+"""Share of the total weight below which a criterion is left out."""
+_LEAST_REWARD = 1e-3
+
+
+@dataclass(frozen=True)
+class ScopeData:
+    """The training data of one scope."""
+
+    scope: Scope
+    measures: tuple[str, ...]
+    """Measures that may get a criterion, in the order of the features after the first."""
+    comparisons: Comparisons
+    example_ids: tuple[str, ...]
+    """The example of each comparison."""
+    agreements: Mapping[str, Agreement]
+    """How often each measure agrees with the labels."""
+    current_weight: float
+    """Average total weight of the criteria for instruction following that count now; 0 without any."""
+
+
+def scope_data(forecast: Forecast, scope: Scope) -> ScopeData:
+    """Collect the training data of a scope.
+
+    The reward is a weighted geometric mean, so its logarithm is linear in the share of each criterion. With
+    new criteria for instruction following it is proportional to `(1 - s) m + sum_j s_j g_j + base`: `m` the mean log
+    grade of the present criteria, `g_j` the log grade of a new one, `s` their total share, and `base` the rest (visual
+    quality and limits), whose share does not change.
+    """
+    measures = allowed_measures(scope)
+    rows, weights, sources, ids, totals = [], list[float](), list[int](), list[str](), list[float]()
+    numbers: dict[str, int] = {}
+    for case in scope.cases:
+        now = {label: _present(forecast, case, label) for label in case.grades}
+        totals.append(next(iter(now.values())).weight)
+        others = [label for label in case.grades if label != case.wanted]
+        example = case.outcome.example
+        for other in others:
+            ours, theirs = now[case.wanted], now[other]
+            mean = ours.mean - theirs.mean
+            base = (ours.log_reward - theirs.log_reward) / INSTRUCTION_SHARE - mean
+            grades = [_difference(case, other, measure) + base for measure in measures]
+            rows.append([mean + base, *grades])
+            weights.append(1.0 / len(others))
+            sources.append(numbers.setdefault(example.source_id or example.id, len(numbers)))
+            ids.append(example.id)
+    data = Comparisons(np.array(rows, np.float64), np.array(weights), np.array(sources, np.int64))
+    agreements = {measure: forecast.agreement(measure, scope.cases) for measure in measures}
+    return ScopeData(scope, measures, data, tuple(ids), agreements, float(np.mean(totals)))
+
+
+def allowed_measures(scope: Scope) -> tuple[str, ...]:
+    """Return the measures that may get a criterion; similarity to the source only if the instructions ask for it."""
+    return tuple(
+        name
+        for name, measure in MEASURES.items()
+        if name not in SLOW and name != "change_map" and (scope.same_look or not measure.same_look)
+    )
+
+
+def propose(library: Library, data: ScopeData, comparisons: Comparisons, seed: int) -> Proposal | None:
+    """Fit the weights on some comparisons of a scope, and write them as an edit of the Library.
+
+    Returns:
+        The edit; None if the fit gives no weight to any new criterion.
+    """
+    weights = fit(comparisons, choose_strength(comparisons, seed))
+    total = float(weights[1:].sum())
+    if total <= 0:
+        return None
+    present = data.current_weight or 10.0
+    factor = present / max(float(weights[0]), total / LARGEST)
+    chosen = {
+        measure: _two_digits(float(weight) * factor)
+        for measure, weight in zip(data.measures, weights[1:], strict=True)
+        if weight >= LEAST_SHARE * total
+    }
+    return _skill_edit(library, data, chosen)
+
+
+@dataclass(frozen=True)
+class _Present:
+    mean: float
+    """Mean log grade of the criteria for instruction following; 0 without any."""
+    log_reward: float
+    weight: float
+
+
+def _present(forecast: Forecast, case: ForecastCase, label: str) -> _Present:
+    graded = [pair for pair in forecast.graded(case).get(label, ()) if pair[0].dimension == "instruction"]
+    weight = math.fsum(each.weight for each, _ in graded)
+    logs = math.fsum(each.weight * math.log(max(grade, GRADE_FLOOR)) for each, grade in graded)
+    scores = case.outcome.judgment.scores
+    if any(other not in scores for other in case.grades):
+        return _Present(0.0, 0.0, 0.0)
+    rewards = [scores[other].reward for other in case.grades]
+    value = scores[label].reward if None not in rewards else scores[label].evidence
+    return _Present(logs / weight if weight else 0.0, math.log(max(value or 0.0, _LEAST_REWARD)), weight)
+
+
+def _difference(case: ForecastCase, other: str, measure: str) -> float:
+    ours, theirs = case.grades[case.wanted].get(measure), case.grades[other].get(measure)
+    if ours is None or theirs is None:
+        return 0.0
+    return math.log(max(ours, GRADE_FLOOR)) - math.log(max(theirs, GRADE_FLOOR))
+
+
+def _skill_edit(library: Library, data: ScopeData, weights: dict[str, float]) -> Proposal:
+    scope = data.scope
+    old = library.get(scope.name)
+    entry = old if old is not None and old.kind == "skill" else _new_skill(scope)
+    lines = []
+    for measure, weight in sorted(weights.items(), key=lambda item: -item[1]):
+        entry, line = _with_weight(entry, data, measure, weight)
+        lines.append(line)
+    examples = len(set(data.example_ids))
+    says = (
+        f"Criteria for an edit that {scope.words.phrase}, with weights fitted jointly on {examples} examples: "
+        f"{'; '.join(lines)}."
+    )
+    change = ReplaceEntry(entry, says) if old is not None else AddEntry(entry, says)
+    cited = tuple(dict.fromkeys(data.example_ids))[:MAX_CITED]
+    return Proposal("bundle", (change,), says, cited, NAME)
+
+
+def _new_skill(scope: Scope) -> Entry:
+    heading = scope.name.replace("-", " ").capitalize()
+    phrase = scope.words.phrase
+    body = f"# {heading}\n\nHow to judge an edit that {phrase}. {scope.words.advice}\n\n{LEARNED}\n"
+    return Entry(scope.name, "skill", f"How to judge an edit that {phrase}.", body, {"triggers": scope.words.triggers})
+
+
+def _with_weight(entry: Entry, data: ScopeData, measure: str, weight: float) -> tuple[Entry, str]:
+    """Give a Skill a criterion with a measure, or increase the weight of the one that it has."""
+    criteria = list(entry.rubric.criteria) if entry.rubric else []
+    extra = entry.rubric.extra if entry.rubric else {}
+    for position, known in enumerate(criteria):
+        if known.measure == measure and known.applies == data.scope.applies:
+            criteria[position] = replace(known, weight=_two_digits(known.weight + weight))
+            line = f"{title(measure).lower()} (weight {criteria[position].weight:g} instead of {known.weight:g})"
+            return replace(entry, rubric=Rubric(tuple(criteria), extra)), line
+    name = free_id(entry, measure.replace("_", "-"))
+    criterion = Criterion(name, criterion_text(measure), weight, measure=measure, applies=data.scope.applies)
+    body = with_note(entry.body, note(criterion, evidence(measure, data.agreements[measure], "pairs")))
+    rubric = Rubric((*criteria, criterion), extra)
+    return replace(entry, rubric=rubric, body=body), f"{title(measure).lower()} (weight {weight:g})"
+
+
+def _two_digits(value: float) -> float:
+    return float(f"{value:.2g}")
+
+
+def fold_rows(data: ScopeData, example_ids: Sequence[str]) -> Comparisons:
+    """Return the comparisons of all examples but these."""
+    left_out = set(example_ids)
+    return data.comparisons.where(np.array([name not in left_out for name in data.example_ids]))

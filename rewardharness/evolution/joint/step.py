@@ -1,0 +1,160 @@
+"""The step of a run that fits weights jointly, and tests the result by cross-validation.
+
+All training examples are used, as no other edit is tested on them yet. Two conditions must be met: the new criteria see
+something that the Library does not (`fit.novelty_p_value`), and on examples that the weights were not fitted on, more
+preferences are fixed than broken.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from rewardharness.errors import LibraryError
+from rewardharness.evolution.builtin.forecast import Forecast
+from rewardharness.evolution.gate import Evidence, estimate_gain
+from rewardharness.evolution.joint.fit import FOLDS, fold_numbers, novelty_p_value
+from rewardharness.evolution.joint.proposing import ScopeData, fold_rows, propose, scope_data
+from rewardharness.evolution.joint.scopes import find_scopes
+from rewardharness.evolution.proposal import Outcome, Proposal, RejectedProposal
+from rewardharness.evolution.state import State, seed_of
+from rewardharness.evolution.steps import Run, accept, emit_decided, emit_proposed, skip, view_of
+from rewardharness.evolution.trial import credit_of
+from rewardharness.library.store import Library
+from rewardharness.schema import Example
+
+POLICY = "cross-validation"
+"""Name of the acceptance test."""
+NOT_SUPPORTED = "Cross-validation does not support it."
+"""What an Orchestrator learns about a rejected fit."""
+
+
+@dataclass(frozen=True)
+class CrossValidation:
+    """Judgments of examples with Libraries that were fitted on other examples."""
+
+    fixed: tuple[str, ...]
+    broken: tuple[str, ...]
+    ties: int
+    failed: int
+    p_value: float
+    """Of the hypothesis that the new criteria see nothing new."""
+    sources: int
+
+    @property
+    def judged(self) -> int:
+        """Examples with a judgment before and after."""
+        return len(self.fixed) + len(self.broken) + self.ties
+
+    def evidence(self, alpha: float, affected: int, calls: int) -> Evidence:
+        """Return the evidence, with the decision at a level."""
+        accepted = self.p_value <= alpha and len(self.fixed) > len(self.broken)
+        gain, interval = estimate_gain(len(self.fixed), len(self.broken), self.judged)
+        net = "no examples" if gain is None else f"gain {100 * gain:+.1f} points"
+        bounds = "" if interval is None else f" (95% CI {100 * interval[0]:+.1f} to {100 * interval[1]:+.1f})"
+        reason = (
+            f"cross-validated on {self.judged} examples of {self.sources} source images: {len(self.fixed)} fixed, "
+            f"{len(self.broken)} broken, {net}{bounds}; test for new information p {self.p_value:.2g}, at most "
+            f"{alpha:.2g} is needed"
+        )
+        return Evidence(
+            "accept" if accepted else "reject",
+            reason,
+            POLICY,
+            len(self.fixed),
+            len(self.broken),
+            self.ties,
+            failed=self.failed,
+            judged=self.judged,
+            affected=affected,
+            calls=calls,
+            p_value=self.p_value,
+            fixed=self.fixed,
+            broken=self.broken,
+        )
+
+
+def fits(state: State) -> bool:
+    """Return whether all examples are judged by measures, so that a fit needs no further judgments of a model."""
+    return all(outcome.judgment.protocol == "measured" for outcome in state.outcomes.values())
+
+
+def fit_next(run: Run, state: State, alpha: float) -> State:
+    """Fit and test the next scope.
+
+    Args:
+        run: The run.
+        state: The state; `fitted` scopes are done.
+        alpha: Maximum probability that any scope is accepted although the labels are random.
+
+    Returns:
+        The state after the decision; `fitting` is false if no scope is left.
+    """
+    number = state.fitted
+    forecast = Forecast(view_of(run, state, [state.outcomes[example.id] for example in run.pool], 1))
+    scopes = find_scopes(forecast.cases)
+    if number >= len(scopes):
+        return replace(state, fitting=False)
+    done = replace(state, fitted=number + 1)
+    data, seed = scope_data(forecast, scopes[number]), seed_of(run.seed, "fit", number)
+    proposal = propose(state.library, data, data.comparisons, seed)
+    if proposal is None:
+        return done
+    try:
+        after = proposal.applied_to(state.library)
+    except LibraryError as error:
+        skip(run, done, proposal, error.message)
+        return done
+    emit_proposed(run, done, proposal, after)
+    tested = cross_validate(run, state.library, state.outcomes, data, seed)
+    touched = run.evaluator.affected(state.library, after, run.pool)
+    evidence = tested.evidence(alpha / len(scopes), len(touched), tested.judged + tested.failed)
+    return _conclude(run, done, proposal, after, evidence, touched)
+
+
+def cross_validate(
+    run: Run, library: Library, outcomes: Mapping[str, Outcome], data: ScopeData, seed: int, folds: int = FOLDS
+) -> CrossValidation:
+    """Judge each example of a scope with a Library that was fitted without the examples of its fold.
+
+    Args:
+        run: The run.
+        library: The Library before the fit.
+        outcomes: Its outcomes by example id.
+        data: The training data of the scope.
+        seed: Seed of the folds.
+        folds: Number of folds; no source image is in two of them.
+    """
+    numbers = fold_numbers(data.comparisons.sources, folds, seed)
+    examples = {case.id: case.outcome.example for case in data.scope.cases}
+    judged: list[Outcome] = []
+    for fold in range(int(numbers.max()) + 1):
+        names = list(dict.fromkeys(name for name, at in zip(data.example_ids, numbers, strict=True) if at == fold))
+        proposal = propose(library, data, fold_rows(data, names), seed)
+        tried = library if proposal is None else proposal.applied_to(library)
+        judged += run.evaluator.judge(tried, [examples[name] for name in names])
+    changes: dict[str, float] = {}
+    for outcome in judged:
+        before, now = credit_of(outcomes[outcome.example.id]), credit_of(outcome)
+        if before is not None and now is not None:
+            changes[outcome.example.id] = now - before
+    return CrossValidation(
+        fixed=tuple(name for name, change in changes.items() if change > 0),
+        broken=tuple(name for name, change in changes.items() if change < 0),
+        ties=sum(change == 0 for change in changes.values()),
+        failed=len(judged) - len(changes),
+        p_value=novelty_p_value(data.comparisons, seed),
+        sources=len(np.unique(data.comparisons.sources)),
+    )
+
+
+def _conclude(
+    run: Run, state: State, proposal: Proposal, after: Library, evidence: Evidence, touched: Sequence[Example]
+) -> State:
+    if evidence.decision == "accept":
+        outcomes = {outcome.example.id: outcome for outcome in run.evaluator.judge(after, touched)}
+        state = accept(run, state, proposal, outcomes, evidence)
+    else:
+        state = replace(state, rejected=(*state.rejected, RejectedProposal.of(proposal, NOT_SUPPORTED)))
+    emit_decided(run, state, proposal, evidence)
+    return state

@@ -1,0 +1,138 @@
+"""The joint fit: it finds weights that predict the labels, and accepts nothing on labels without signal."""
+
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from proposer_samples import criterion, example, library, skill
+from test_evidence import GradedBench, Grades, evolve
+
+from rewardharness.evolution.joint.fit import (
+    Comparisons,
+    choose_strength,
+    fit,
+    fold_numbers,
+    novelty_p_value,
+)
+from rewardharness.evolution.joint.scopes import shared_phrase
+from rewardharness.evolution.joint.step import POLICY
+from rewardharness.judging.router import fires
+from rewardharness.schema import Example
+
+GRADED = ("edit_presence", "structure_kept", "preservation", "gloss_similarity", "structure_similarity", "sharpness")
+START = library(
+    skill(
+        "every-edit", "always", criterion("kept", "structure_kept"), criterion("visible", "edit_presence", weight=0.5)
+    )
+)
+SAME = "Give the {} the same material appearance as before."
+
+
+def drawn(seed: int, count: int, weights: np.ndarray, sharpness: float = 4.0) -> Comparisons:
+    """Comparisons whose labels follow some weights."""
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(count, len(weights)))
+    right = rng.random(count) < 1 / (1 + np.exp(-sharpness * rows @ weights))
+    return Comparisons(np.where(right[:, None], rows, -rows), np.ones(count), np.arange(count) // 3)
+
+
+def world(seed: int, count: int, telling: str = "", said: str = SAME) -> tuple[list[Example], Grades]:
+    """Examples with random grades. Labels are random too, or follow one measure nine times out of ten."""
+    rng = random.Random(seed)
+    examples, grades = [], {}
+    for number in range(count):
+        made = {label: {name: rng.uniform(0.05, 1) for name in GRADED} for label in "AB"}
+        label = rng.choice("AB")
+        if telling and rng.random() < 0.9:
+            label = max("AB", key=lambda each: made[each][telling])
+        name = f"e{number:03d}"
+        thing = ("vase", "bowl", "lamp", "shoe")[number % 4]
+        examples.append(replace(example(name, said.format(thing), label), source_id=f"s{number // 2}"))
+        grades[name] = made
+    return examples, grades
+
+
+def test_a_fit_finds_the_weights_and_none_is_negative() -> None:
+    data = drawn(1, 600, np.array([0.5, 1.0, 0.0, -1.0]))
+    weights = fit(data, 3.0)
+    assert (weights >= 0).all() and weights[3] == 0 and weights[2] < 0.3
+    assert weights[1] / weights[0] == pytest.approx(2.0, rel=0.3)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10_000), st.integers(5, 60), st.integers(2, 6), st.sampled_from((0.1, 3.0, 100.0)))
+def test_no_small_change_of_the_weights_has_a_smaller_loss(seed: int, count: int, size: int, strength: float) -> None:
+    rng = np.random.default_rng(seed)
+    data = Comparisons(rng.normal(size=(count, size)), rng.uniform(0.3, 1, count), rng.integers(0, 9, count))
+    weights = fit(data, strength)
+    prior = np.zeros(size)
+    prior[0] = fit(Comparisons(data.rows[:, :1], data.weights, data.sources), 1e6)[0]
+
+    def loss(at: np.ndarray) -> float:
+        errors = data.weights * np.logaddexp(0, -data.rows @ at)
+        return float(errors.sum() + strength / 2 * ((at - prior) ** 2).sum())
+
+    for _ in range(20):
+        other = np.maximum(0, weights + rng.normal(scale=0.01, size=size))
+        assert loss(weights) <= loss(other) + 1e-6
+
+
+def test_no_source_image_is_in_two_folds_and_folds_are_of_equal_size() -> None:
+    sources = np.random.default_rng(0).integers(0, 40, 200)
+    folds = fold_numbers(sources, 5, seed=3)
+    assert all(len(set(folds[sources == source])) == 1 for source in set(sources))
+    assert np.bincount(folds).min() >= 30
+    assert (fold_numbers(sources, 5, seed=3) == folds).all()
+
+
+def test_new_information_is_found_and_known_information_is_not_new() -> None:
+    useful, known = np.array([0.3, 0.6, 0.0]), np.array([1.0, 0.0, 0.0])
+    assert all(novelty_p_value(drawn(seed, 90, useful), seed) < 0.01 for seed in range(5))
+    p_values = [novelty_p_value(drawn(seed, 90, known), seed) for seed in range(60)]
+    assert sum(p <= 0.1 for p in p_values) <= 12
+    assert choose_strength(drawn(1, 90, known), 0) in (3.0, 10.0, 30.0, 100.0)
+
+
+@pytest.mark.parametrize(
+    ("instructions", "phrase"),
+    [
+        (["Make it the same glossy finish", "Please make it the same glossy finish now"], "same glossy finish"),
+        (["add a cat", "remove the tree"], ""),
+        (["the image of a photo", "the image of a photo"], ""),
+        ([], ""),
+    ],
+)
+def test_the_phrase_that_nearly_all_instructions_share(instructions: list[str], phrase: str) -> None:
+    found = shared_phrase(instructions)
+    assert (phrase in found) if phrase else not found
+
+
+def test_weights_are_fitted_and_tested_by_cross_validation() -> None:
+    examples, grades = world(1, 80, "gloss_similarity")
+    state = evolve(1, examples, grades, START)
+    fitted = next(entry for entry in state.library.skills if entry.name.startswith("preferences-for-"))
+    assert state.accepted >= 1 and fitted.rubric is not None
+    heaviest = max(fitted.rubric.criteria, key=lambda each: each.weight)
+    assert heaviest.measure == "gloss_similarity"
+    assert '"policy": "' + POLICY in state.library.lineage_text.replace("'", '"')
+    unseen, unseen_grades = world(99, 200, "gloss_similarity")
+    bench = GradedBench(unseen_grades)
+    before, after = (np.mean([each.credit for each in bench.judge(made, unseen)]) for made in (START, state.library))
+    assert after > before + 0.15
+    others, _ = world(7, 40, said="Remove the {}.")
+    assert not any(fires(fitted, each.instruction) for each in others), "other instructions are judged as before"
+
+
+def test_on_random_labels_the_fit_is_rejected() -> None:
+    accepted = [evolve(seed, *world(seed, 60), START).accepted for seed in range(40)]
+    assert sum(count > 0 for count in accepted) <= 2
+
+
+def test_similarity_to_the_source_is_no_merit_where_a_change_is_requested() -> None:
+    examples, grades = world(2, 80, "structure_similarity", said="Paint the {} in a bright new color.")
+    state = evolve(2, examples, grades, START)
+    measures = {each.measure for entry in state.library.skills if entry.rubric for each in entry.rubric.criteria}
+    assert "structure_similarity" not in measures

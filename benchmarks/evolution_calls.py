@@ -1,9 +1,8 @@
 """What evolving costs in judge calls and what it gives in true accuracy: schedule `default` against `paper`.
 
 Judge and Orchestrator are simulated; schedules, tests, screening, refreshing and pruning are the real ones. `default`
-accepts only what its error budget allows. Edits as small as these seldom pass on 45 examples, so it mostly keeps the
-starting Library, where `paper`, without error control, drifts with the average edit: up with the default mix, down with
-one of more harm.
+screens the edits of a round by successive halving and accepts only what its error budget allows; `paper`, without error
+control, drifts with the average edit: up with the default mix, down with one of more harm.
 Each example of a run is either judged right or wrong with a given set of edits in the Library. An edit touches a random
 10 to 60 % of the examples. Of those touched
 
@@ -42,7 +41,7 @@ from rewardharness.evolution.proposal import Outcome, Proposal, View
 from rewardharness.evolution.schedules import DefaultSchedule, Schedule
 from rewardharness.evolution.state import begin
 from rewardharness.evolution.steps import Run
-from rewardharness.evolution.stop import Spent
+from rewardharness.evolution.stop import UNLIMITED, Spent
 from rewardharness.judging.tool_calls import Observation
 from rewardharness.library.entry import Entry
 from rewardharness.library.store import EMPTY, AddEntry
@@ -112,6 +111,7 @@ class SimulatedBench:
     world: World
     luck: np.random.Generator
     spent: Spent = field(default_factory=Spent)
+    limits = UNLIMITED
     _truths: dict[tuple[str, ...], Truth] = field(default_factory=dict)
     _known: dict[tuple[tuple[str, ...], str], Outcome] = field(default_factory=dict)
 

@@ -14,8 +14,8 @@ from rewardharness.judging.judge import Judge
 from rewardharness.library.store import Library
 from rewardharness.schema import Example
 
-USUAL_SHARE = 0.4
-"""Average share of the touched examples that an acceptance test judges before it ends, from
+USUAL_SHARE = 0.2
+"""Average share of the examples that an edit affects, on which it is judged in screening and tests, from
 `benchmarks/evolution_calls.py`."""
 
 CACHED = 0.02

@@ -296,7 +296,8 @@ def make_plan(
         options: Further fields of `EvolutionPlan`.
     """
     if isinstance(schedule, DefaultSchedule) and not judge.uses_model:
-        schedule = replace(schedule, prune_share=1.0)  # judgments cost no requests, so pruning may look at all examples
+        # Judgments cost no requests: nothing needs screening, and pruning may look at all examples.
+        schedule = replace(schedule, prune_share=1.0, screen=False)
     return EvolutionPlan(
         dataset,
         library,

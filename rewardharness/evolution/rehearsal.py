@@ -94,7 +94,7 @@ def _repaired(run: Run, state: State, proposal: Proposal, bad: Sequence[Observat
     """Ask the Orchestrator for a repaired proposal; return the reason as text if there is none."""
     said = "\n".join(f"- {each.problem} The reply: {each.said or '(nothing)'}" for each in bad)
     outcomes = [state.outcomes[example.id] for example in run.sides[0] if example.id in state.outcomes]
-    view = replace(view_of(run, state, outcomes, 1), phase="tools")
+    view = replace(view_of(run, state, outcomes, 1), phase="tools", rejected=state.rejected)
     try:
         better = run.orchestrator.repair(view, proposal, said)
     except ModelError as error:

@@ -11,6 +11,7 @@ from typing import Protocol
 from rewardharness.errors import LibraryError
 from rewardharness.evolution.events import PhaseBegan
 from rewardharness.evolution.gate import ALPHA, SignTest, level
+from rewardharness.evolution.halving import promising, screen, unscreened
 from rewardharness.evolution.joint.step import fit_next, fits
 from rewardharness.evolution.proposal import Outcome, Phase, Proposal, RejectedProposal
 from rewardharness.evolution.prune import LEAST_TOUCHED, PRUNING, prune_order, removal
@@ -30,14 +31,14 @@ from rewardharness.evolution.trial import GateSettings, Trial, try_edit
 from rewardharness.library.store import Library
 from rewardharness.schema import Example
 
-SCREEN_FROM = 15
-"""Proposals of a run from which screening is used; in shorter runs it costs more good edits than it saves calls."""
-
 FIT = 0.2
 """Part of the error budget for the joint fit, where there is one."""
 
 BUNDLES = 0.8
 """Part of the rest of the error budget for the first tests of rounds; what remains is for single edits and pruning."""
+
+ROOM = 2
+"""Judgments per training example that must be left in the budget for proposals to wait for others."""
 
 NO_EVIDENCE = "There was no evidence that it helps."
 """What an Orchestrator learns about an edit that was tested and rejected."""
@@ -78,8 +79,8 @@ class DefaultSchedule:
     """Maximum probability that a run accepts an edit although none helps."""
     batch: int = 2
     """Examples judged between two looks at the evidence."""
-    screen: bool | None = None
-    """Whether edits are screened on the failures they cite; None: in runs of at least `SCREEN_FROM` proposals."""
+    screen: bool = True
+    """Whether proposals are screened by successive halving; for judges whose judgments cost something."""
     refresh: bool = False
     """Whether a noisy judge judges the examples that an accepted edit changes a second time."""
     prune_share: float = 0.05
@@ -95,7 +96,12 @@ class DefaultSchedule:
         """Take the next step."""
         if state.pending:
             untried = next((item for item in state.pending if unrehearsed(run, state, item)), None)
-            return rehearse(run, state, untried) if untried else self._decide(run, state)
+            if untried:
+                return rehearse(run, state, untried)
+            if self.screen and state.phase != "prune" and unscreened(state):
+                return screen(run, state)
+            if not self._waits(run, state):
+                return self._decide(run, state)
         if state.phase == "prune":
             return self._prune(run, state)
         if state.fitting and fits(state):
@@ -107,11 +113,24 @@ class DefaultSchedule:
             return self._next_phase(run, state)
         return self._propose(run, state, min(self.per_round, left))
 
+    def _waits(self, run: Run, state: State) -> bool:
+        """Return whether the pending proposals wait for others, because a test is not likely to succeed yet."""
+        if any(item.single or not item.screened for item in state.pending):
+            return False
+        if state.phase == "prune" or state.idle >= self.patience or state.proposed >= self.proposals:
+            return False
+        most = run.evaluator.limits.budget.judgments
+        if most is not None and most - run.evaluator.spent.judgments < ROOM * len(run.pool):
+            return False
+        return not promising(state.pending, self._policy(state, single=False).alpha)
+
     def _propose(self, run: Run, state: State, limit: int) -> State:
         asked, proposals, replied = request_proposals(run, state, self._outcomes(run, state), limit)
-        proposed = state.proposed + len(proposals)
-        idle = replace(asked, pending=pending_of(proposals, state.library), idle=state.idle + 1, proposed=proposed)
-        return idle if replied else self._next_phase(run, asked)
+        pending = (*state.pending, *pending_of(proposals, state.library))
+        if not replied and not pending:
+            return self._next_phase(run, asked)
+        idle = state.idle + 1 if replied else self.patience  # proposals that wait are tested before the phase ends
+        return replace(asked, pending=pending, idle=idle, proposed=state.proposed + len(proposals))
 
     def _next_phase(self, run: Run, state: State) -> State:
         """Enter the next phase: Tools after Skills if the judge calls any, Skills again after progress, or pruning."""
@@ -181,14 +200,13 @@ class DefaultSchedule:
     def _try(
         self, run: Run, state: State, proposal: Proposal, after: Library, policy: SignTest, evidence: Collection[str]
     ) -> Trial:
-        screen = self.proposals >= SCREEN_FROM if self.screen is None else self.screen
         return try_edit(
             run.evaluator.affected(state.library, after, run.pool),
             proposal,
             state.outcomes,
             state.histories,
             lambda examples: run.evaluator.judge(after, examples),
-            GateSettings(policy, run.noise, screen, self.batch),
+            GateSettings(policy, run.noise, self.batch),
             seed_of(run.seed, "gate", state.step, proposal.signature),
             evidence,
         )

@@ -22,6 +22,12 @@ class Pending:
     """Whether it is tested on its own, and not in one bundle with the others of its round."""
     rehearsed: bool = False
     """Whether the call of its new Tool was tried."""
+    screened: bool = False
+    """Whether it has passed screening."""
+    fixes: int = 0
+    """Examples that it fixed in screening."""
+    breaks: int = 0
+    """Examples that it broke in screening."""
 
     @classmethod
     def of(cls, proposal: Proposal, library: Library, *, single: bool = False) -> "Pending":

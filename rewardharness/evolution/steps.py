@@ -11,7 +11,7 @@ from rewardharness.evolution.checkpoint import change_json
 from rewardharness.evolution.evaluator import Evaluator
 from rewardharness.evolution.events import Decided, Emit, Found, OrchestratorFailed, Proposed, Skipped
 from rewardharness.evolution.gate import EXACT, Evidence, Noise
-from rewardharness.evolution.proposal import Observe, Orchestrator, Outcome, Proposal, View, wording
+from rewardharness.evolution.proposal import Observe, Orchestrator, Outcome, Proposal, RejectedProposal, View, wording
 from rewardharness.evolution.replies import UNSAVED_REPLIES, Replies
 from rewardharness.evolution.state import Pending, State, seed_of
 from rewardharness.evolution.stop import RunPaused
@@ -23,6 +23,9 @@ from rewardharness.schema import Example, Json
 
 EVIDENCE_SHARE = 0.6
 """Share of the training examples that count as evidence; proposals are written from the rest."""
+
+WAITING = "It waits for its test."
+"""What an Orchestrator learns about a proposal that was not tested yet."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,7 @@ def request_proposals(
 
 def view_of(run: Run, state: State, outcomes: Sequence[Outcome], limit: int) -> View:
     """Return what the Orchestrator sees."""
+    waiting = (RejectedProposal.of(item.proposal, WAITING) for item in state.pending)
     return View(
         library=state.library,
         outcomes=tuple(outcomes),
@@ -101,7 +105,7 @@ def view_of(run: Run, state: State, outcomes: Sequence[Outcome], limit: int) -> 
         known_measures=run.measures,
         phase=state.phase,
         seed=seed_of(run.seed, "round", state.round),
-        rejected=state.rejected,
+        rejected=(*state.rejected, *waiting),
         findings=state.findings,
         limit=limit,
         replies=run.replies,
@@ -209,7 +213,7 @@ def pending_of(proposals: Sequence[Proposal], library: Library) -> tuple[Pending
 
 def _fitting(run: Run, state: State, proposals: Sequence[Proposal]) -> list[Proposal]:
     """Return the proposals that apply to the champion, each once, without those that were tried before."""
-    seen = {tried.signature for tried in state.rejected}
+    seen = {tried.signature for tried in state.rejected} | {item.proposal.signature for item in state.pending}
     fitting: list[Proposal] = []
     for proposal in proposals:
         if proposal.signature in seen:

@@ -35,9 +35,6 @@ class GateSettings:
 
     policy: Policy = FIRST_TEST
     noise: Noise = EXACT
-    screen: bool = False
-    """Whether an edit that fixes none of the failures it cites is rejected at once. It saves calls in long runs and
-    costs some good edits in short ones."""
     batch: int = 2
     """Examples judged between two looks at the evidence: more is faster, and costs a few calls more per edit."""
 
@@ -62,6 +59,40 @@ def credit_of(outcome: Outcome) -> float | None:
     if failure is not None and failure.code in LIBRARY_FAILURES:
         return 1 / len(outcome.example.candidates)
     return None
+
+
+def credit_change(before: Outcome, after: Outcome | None) -> float:
+    """Return the change of the credit of an example; 0 without two judgments."""
+    old, new = credit_of(before), credit_of(after) if after else None
+    return 0.0 if old is None or new is None else new - old
+
+
+def check_coverage(outcomes: Collection[Outcome]) -> None:
+    """Check that enough judgments of an edit say something.
+
+    Raises:
+        RunPaused: If most of them failed.
+    """
+    silent = sum(credit_of(outcome) is None for outcome in outcomes)
+    if silent >= _COVERAGE_FROM and silent > (1 - COVERAGE) * len(outcomes):
+        raise RunPaused(
+            f"{silent} of {len(outcomes)} judgments of one edit failed, too many for a decision.",
+            next_step="Find the cause (rh doctor checks endpoints), then give the same command again.",
+            kind="endpoint",
+        )
+
+
+def alternate(examples: Iterable[Example], before: Mapping[str, Outcome], seed: int) -> list[Example]:
+    """Order examples so that those judged right and wrong alternate, each in seeded random order."""
+    sides: tuple[list[Example], list[Example]] = ([], [])
+    for example in sorted(examples, key=lambda example: example.id):
+        sides[(credit_of(before[example.id]) or 0.0) >= 0.5].append(example)
+    rng = random.Random(seed)
+    placed: list[tuple[float, str, Example]] = []
+    for side in sides:
+        rng.shuffle(side)
+        placed += [((number + 0.5) / len(side), example.id, example) for number, example in enumerate(side)]
+    return [example for *_, example in sorted(placed, key=lambda item: item[:2])]
 
 
 def first_history(outcome: Outcome) -> AnswerHistory | None:
@@ -119,12 +150,7 @@ class _Test:
         if not self.touched:
             return self._close(GateDecision("reject", "it changes the context of no example"))
         order = self._order(evidence, seed)
-        missed = [example for example in self.touched if example.id in proposal.cited and self._surely_missed(example)]
         decision = self.how.policy.decide(self.tally)
-        if decision is None and self.how.screen and missed:
-            self._judge(missed)
-            if not any(self._change(example) > 0 for example in missed):
-                decision = GateDecision("reject", f"none of the {len(missed)} cited failures was fixed")
         for start in range(0, len(order), self.how.batch):
             if decision is not None:
                 break
@@ -145,14 +171,7 @@ class _Test:
         for example in steady:
             self.due[example.id] = credit_of(self.before[example.id]) or 0.0
             self.tally.expect(self.due[example.id])
-        rng = random.Random(seed)
-        placed: list[tuple[float, str, Example]] = []
-        for right in (False, True):
-            side = [example for example in steady if (self.due[example.id] >= 0.5) == right]
-            side.sort(key=lambda example: example.id)
-            rng.shuffle(side)
-            placed += [((number + 0.5) / len(side), example.id, example) for number, example in enumerate(side)]
-        return [example for *_, example in sorted(placed, key=lambda item: item[:2])]
+        return alternate(steady, self.before, seed)
 
     def _judge(self, examples: Sequence[Example]) -> None:
         """Judge examples that were not judged yet, and count those that count as evidence."""
@@ -169,24 +188,11 @@ class _Test:
                 self.tally.drop(credit)
                 if before is not None and after is not None:
                     self.tally.count(before, after)
-        silent = sum(credit_of(outcome) is None for outcome in self.outcomes.values())
-        if silent >= _COVERAGE_FROM and silent > (1 - COVERAGE) * len(self.outcomes):
-            raise RunPaused(
-                f"{silent} of {len(self.outcomes)} judgments of one edit failed, too many for a decision.",
-                next_step="Find the cause (rh doctor checks endpoints), then give the same command again.",
-                kind="endpoint",
-            )
-
-    def _surely_missed(self, example: Example) -> bool:
-        history = self.histories.get(example.id)
-        steady = history is not None and not history.unsteady(self.how.noise)
-        return steady and (credit_of(self.before[example.id]) or 0.0) < 1
+        check_coverage(self.outcomes.values())
 
     def _change(self, example: Example) -> float:
         """Return the change of the credit of an example; 0 without two judgments."""
-        outcome = self.outcomes.get(example.id)
-        before, after = credit_of(self.before[example.id]), credit_of(outcome) if outcome else None
-        return 0.0 if before is None or after is None else after - before
+        return credit_change(self.before[example.id], self.outcomes.get(example.id))
 
     def _close(self, decision: GateDecision) -> Trial:
         fixes, breaks = self.tally.fixes, self.tally.breaks

@@ -35,7 +35,7 @@ from rewardharness.library.store import EMPTY, AddEntry, Library, RemoveEntry, R
 from rewardharness.models.base import ModelError
 from rewardharness.schema import TIE
 
-QUICK = DefaultSchedule(per_round=2, prune_share=0.0)
+QUICK = DefaultSchedule(per_round=2, prune_share=0.0, screen=False)
 DATASET = make_dataset(22)
 POOL = DATASET.examples
 
@@ -154,7 +154,7 @@ def test_phases_follow_each_other(tmp_path: Path) -> None:
 def test_patience_ends_a_phase(tmp_path: Path) -> None:
     useless = [add(f"idle-{n}", "car", f"Look {n} times.") for n in range(9)]
     orchestrator = ListOrchestrator(useless)
-    run(tmp_path, DefaultSchedule(per_round=1, patience=2, prune_share=0.0), orchestrator)
+    run(tmp_path, DefaultSchedule(per_round=1, patience=2, prune_share=0.0, screen=False), orchestrator)
     assert [view.phase for view in orchestrator.views] == ["skills", "skills", "tools"]
 
 

@@ -75,9 +75,7 @@ def test_a_helpful_edit_is_judged_on_all_that_it_touches() -> None:
 
 
 def test_nothing_is_judged_twice() -> None:
-    _, table = run(
-        "----++++", "++++++++", proposal=edit(cited=("e00", "e01")), how=GateSettings(LENIENT, screen=True, batch=3)
-    )
+    _, table = run("----++++", "++++++++", proposal=edit(cited=("e00", "e01")), how=GateSettings(LENIENT, batch=3))
     assert len(table.asked) == len(set(table.asked))
 
 
@@ -96,15 +94,6 @@ def test_an_edit_that_touches_nothing_costs_nothing() -> None:
 def test_where_nothing_goes_wrong_nothing_is_asked() -> None:
     trial, table = run("+" * 12, "+" * 12)
     assert trial.evidence.decision == "reject" and table.asked == []
-
-
-def test_a_screen_sends_back_what_fixes_none_of_its_cited_failures() -> None:
-    cited = ("e00", "e01", "e02")
-    trial, table = run("------++", "---+++++", proposal=edit(cited), how=GateSettings(LENIENT, screen=True))
-    assert trial.evidence.decision == "reject" and "cited" in trial.evidence.reason
-    assert sorted(table.asked) == sorted(cited)
-    trial, _ = run("------++", "+--+++++", proposal=edit(cited), how=GateSettings(LENIENT, screen=True))
-    assert trial.evidence.decision == "accept"
 
 
 def test_only_the_evidence_counts_and_nothing_else_is_judged_for_it() -> None:

@@ -1,0 +1,181 @@
+"""Screening of proposals by successive halving, and that it leaves the error rate of the acceptance test as it is."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from small_world import BRIGHTER, GOOD, HARMFUL, IDLE, ListOrchestrator, add, make_dataset, make_plan
+
+from rewardharness.evolution.checkpoint import Checkpoints
+from rewardharness.evolution.evaluator import Evaluator, affected, question_key
+from rewardharness.evolution.events import Decided, Event
+from rewardharness.evolution.halving import POLICY, RUNGS
+from rewardharness.evolution.loop import search
+from rewardharness.evolution.proposal import Outcome, Proposal, View
+from rewardharness.evolution.schedules import DefaultSchedule
+from rewardharness.evolution.state import State, begin
+from rewardharness.evolution.steps import WAITING, Run
+from rewardharness.evolution.stop import UNLIMITED, Budget, SpendingLimits, Spent
+from rewardharness.library.entry import Entry
+from rewardharness.library.store import EMPTY, AddEntry, Library
+from rewardharness.schema import Example, ImageInput, Judgment, Usage
+
+DATASET = make_dataset(22)
+POOL = DATASET.examples
+SCHEDULE = DefaultSchedule(per_round=4, prune_share=0.0)
+
+
+def start(
+    home: Path, proposals: Sequence[Proposal], limits: SpendingLimits = UNLIMITED
+) -> tuple[Run, State, list[Event], ListOrchestrator]:
+    events: list[Event] = []
+    orchestrator = ListOrchestrator(proposals)
+    evaluator = Evaluator(make_plan(home)[0].judge, limits=limits)
+    run = Run(evaluator, orchestrator, POOL, lambda example: {}, (), emit=events.append)
+    return run, begin(EMPTY, evaluator.judge(EMPTY, POOL)), events, orchestrator
+
+
+def decided(events: Sequence[Event]) -> dict[str, tuple[str, str]]:
+    found = [event for event in events if isinstance(event, Decided)]
+    return {"+".join(event.names): (event.evidence["decision"], event.evidence["policy"]) for event in found}
+
+
+def test_only_edits_that_help_are_tested(tmp_path: Path) -> None:
+    run, state, events, _ = start(tmp_path, (HARMFUL, GOOD[0], IDLE, GOOD[1]))
+    state = search(run, SCHEDULE, state, lambda state: None)
+    assert decided(events) == {
+        "trees": ("reject", POLICY),
+        "cars": ("reject", POLICY),
+        "cats+dogs": ("accept", "sign test"),
+    }
+    assert state.tests == 1 and state.single_tests == 0 and state.accuracy == 1.0
+
+
+def test_screening_judges_few_examples_and_none_that_count_as_evidence(tmp_path: Path) -> None:
+    run, state, events, _ = start(tmp_path, (HARMFUL, IDLE))
+    state = search(run, SCHEDULE, state, lambda state: None)
+    found = {event.names[0]: event.read_evidence() for event in events if isinstance(event, Decided)}
+    assert (found["trees"].calls, found["trees"].breaks) == (RUNGS[0], RUNGS[0])
+    assert (found["cars"].calls, found["cars"].ties) == (RUNGS[-1], RUNGS[-1])
+    assert set(found["trees"].broken) <= {example.id for example in run.sides[0]}
+    assert state.tests == 0 and run.evaluator.spent.judgments == len(POOL) + sum(RUNGS)
+    assert "fixed 0 and broke 2" in state.rejected[0].reason, "the Orchestrator has seen these examples"
+
+
+def test_a_small_edit_waits_for_others_and_is_not_proposed_twice(tmp_path: Path) -> None:
+    small = [add(f"cats-{n}", f"cat number {4 * n}", BRIGHTER) for n in range(12)]
+    run, state, events, orchestrator = start(tmp_path, small)
+    rejected_of: list[set[str]] = []
+
+    def propose(view: View) -> list[Proposal]:
+        rejected_of.append({tried.statement for tried in view.rejected if tried.reason == WAITING})
+        return small[: view.limit]  # the same again in every round
+
+    orchestrator.propose = propose  # type: ignore[method-assign]
+    state = search(run, replace(SCHEDULE, patience=2), state, lambda state: None)
+    assert rejected_of[0] == set() and rejected_of[1] <= {proposal.statement for proposal in small[:4]}
+    assert state.proposed == 4 and rejected_of[1]
+    assert len([names for names, (_, policy) in decided(events).items() if policy != POLICY]) <= 1
+
+
+def test_no_proposal_waits_when_the_budget_is_nearly_spent(tmp_path: Path) -> None:
+    proposals = (GOOD[0],)
+    run, state, events, orchestrator = start(tmp_path / "a", proposals)
+    search(run, SCHEDULE, state, lambda state: None)
+    assert len(orchestrator.views) > 2, "one edit waits for a second round"
+    limits = SpendingLimits(Budget(judgments=len(POOL) + 60))
+    run, state, events, orchestrator = start(tmp_path / "b", proposals, limits)
+    accepted_after: list[int] = []
+    search(
+        run, SCHEDULE, state, lambda state: accepted_after.append(len(orchestrator.views)) if state.accepted else None
+    )
+    assert accepted_after[0] == 1 and decided(events)["cats"][0] == "accept"
+
+
+def test_a_run_that_is_saved_and_loaded_after_every_step_gives_the_same_result(tmp_path: Path) -> None:
+    proposals = (HARMFUL, GOOD[0], IDLE, GOOD[1])
+    schedule = replace(SCHEDULE, per_round=1)
+    run, state, events, _ = start(tmp_path / "whole", proposals)
+    whole = search(run, schedule, state, lambda state: None)
+    run, state, again, _ = start(tmp_path / "halves", proposals)
+    checkpoints, waited = Checkpoints(tmp_path / "halves"), False
+    while not state.ending:
+        state = schedule.advance(run, state)
+        state = replace(state, step=state.step + 1)
+        checkpoints.save(state, run.evaluator.spent)
+        loaded = checkpoints.load(POOL, run.evaluator)
+        assert loaded is not None and loaded.pending == state.pending
+        waited, state = waited or any(item.screened for item in state.pending), loaded
+    assert waited and state.library.id == whole.library.id and decided(again) == decided(events)
+
+
+@dataclass
+class CoinJudge:
+    """Right or wrong by a coin for every context of an example, so that no edit helps; nothing is judged twice."""
+
+    seed: int
+    always: str | None = None
+    spent: Spent = field(default_factory=Spent)
+    noisy = calls_tools = False
+    limits = UNLIMITED
+
+    def judge(self, library: Library, examples: Sequence[Example]) -> list[Outcome]:
+        return [self._outcome(library, example) for example in examples]
+
+    def affected(self, before: Library, after: Library, examples: Sequence[Example]) -> tuple[Example, ...]:
+        return affected(before, after, examples)
+
+    def _outcome(self, library: Library, example: Example) -> Outcome:
+        coin = random.Random(f"{self.seed} {question_key(library, example)}").choice("AB")
+        preference = self.always or coin
+        judgment = Judgment(example.id, "coin", "", "", preference)
+        return Outcome(example, judgment, float(preference == example.preference))
+
+
+@dataclass
+class Prolific:
+    """Proposes Skills without end."""
+
+    made: int = 0
+    name, spent, findings, dropped = "prolific", Usage(), (), ()
+
+    def propose(self, view: View) -> list[Proposal]:
+        names = range(self.made, self.made + view.limit)
+        self.made += view.limit
+        entries = [Entry(f"skill-{n}", "skill", "x", "x", {"triggers": f"w{n % 8}"}) for n in names]
+        return [Proposal("add", (AddEntry(entry),), entry.name, (), self.name) for entry in entries]
+
+    def repair(self, view: View, proposal: Proposal, problem: str) -> Proposal | None:
+        return None
+
+
+def evolve_by_luck(seed: int, always: str | None = None) -> State:
+    rng = random.Random(seed)
+    blank = ImageInput("none", data=b"")
+    examples = tuple(
+        Example(
+            f"e{number:02d}",
+            " ".join(f"w{word}" for word in range(8) if rng.random() < 0.6),
+            blank,
+            (blank, blank),
+            rng.choice("AB"),
+            source_id=str(number),
+        )
+        for number in range(75)
+    )
+    run = Run(CoinJudge(seed, always), Prolific(), examples, lambda example: {}, (), seed)  # type: ignore[arg-type]
+    schedule = DefaultSchedule(proposals=36, patience=9, prune_share=0.0)
+    return search(run, schedule, begin(EMPTY, run.evaluator.judge(EMPTY, examples)), lambda state: None)
+
+
+def test_on_random_labels_at_most_two_of_forty_runs_accept_anything() -> None:
+    states = [evolve_by_luck(seed) for seed in range(40)]
+    assert sum(state.tests for state in states) >= 40, "edits that were lucky in screening are tested"
+    assert sum(state.accepted > 0 for state in states) <= 2
+
+
+def test_with_a_judge_that_always_prefers_the_first_candidate_no_edit_is_tested() -> None:
+    state = evolve_by_luck(0, "A")
+    assert state.proposed == 36 and state.tests == 0
+    assert 0.35 < (state.accuracy or 0.0) < 0.65

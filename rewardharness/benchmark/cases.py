@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from statistics import fmean
 from typing import Any
 
@@ -14,7 +15,7 @@ from rewardharness.benchmark.ratings import Edit
 from rewardharness.benchmark.task import BOTH_BAD, Label, Task, TaskPart
 from rewardharness.errors import DataError
 from rewardharness.files import content_id
-from rewardharness.schema import LABELS, TIE, ImageInput
+from rewardharness.schema import LABELS, SOURCES, TIE, ImageInput
 
 Row = Mapping[str, Any]
 """One row: values by column. Images are `ImageInput`."""
@@ -22,7 +23,7 @@ Row = Mapping[str, Any]
 NOT_JUDGED = "not judged"
 """Consequence for a row that cannot be used."""
 
-_PLACEHOLDER = re.compile(r"<image(?:_\d+)?>")
+_PLACEHOLDER = re.compile(r"<image(?:_(\d+))?>")
 _SWAPPED = {"A": "B", "B": "A"}
 
 
@@ -47,6 +48,18 @@ class BenchmarkCase:
     editors: tuple[str, ...] = ()
     excluded: str = ""
     """Why the case is judged but not counted; empty for a case that counts."""
+    references: tuple[ImageInput, ...] = ()
+    """Images 2, 3, ... of the instruction."""
+
+    @property
+    def sources(self) -> tuple[ImageInput, ...]:
+        """The source image and its references."""
+        return (self.source, *self.references)
+
+    @property
+    def images(self) -> tuple[ImageInput, ...]:
+        """All images."""
+        return (*self.sources, *self.candidates)
 
 
 @dataclass(frozen=True)
@@ -154,12 +167,13 @@ def _name(row: Row, columns: Sequence[str], part: TaskPart, number: int) -> str:
 def _case(task: Task, part: TaskPart, name: str, row: Row, human: Mapping[Edit, float]) -> BenchmarkCase:
     assert task.columns is not None and task.label is not None
     columns = task.columns
-    instruction = _PLACEHOLDER.sub("", _words(row.get(columns.instruction))).strip()
+    sources = [image for column in (columns.source, *columns.references) for image in _images(row, column)]
+    instruction = _instruction(_words(row.get(columns.instruction)), len(sources))
     if not instruction:
         raise _UnusableRow("no instruction", f"{name} has no instruction")
-    sources = _images(row, columns.source)
-    if len(sources) != 1:
-        raise _UnusableRow("not one source image", f"{name} has {len(sources)} source images; exactly one is required")
+    if not _images(row, columns.source) or len(sources) > SOURCES:
+        problem = f"{name} has {len(sources)} source and reference images instead of 1 to {SOURCES}"
+        raise _UnusableRow("wrong number of source images", problem)
     candidates = tuple(image for column in columns.candidates for image in _images(row, column))
     wanted = 1 if task.scores else 2
     if len(candidates) != wanted:
@@ -182,7 +196,16 @@ def _case(task: Task, part: TaskPart, name: str, row: Row, human: Mapping[Edit, 
         category=_words(row.get(columns.category)) if columns.category else "",
         dimension=_words(row.get(columns.dimension)) if columns.dimension else "",
         editors=tuple(_words(row.get(column)) for column in columns.editors),
+        references=tuple(sources[1:]),
     )
+
+
+def _instruction(text: str, sources: int) -> str:
+    """Return an instruction whose placeholders are removed or, with several source images, name them."""
+    if sources < 2:
+        return _PLACEHOLDER.sub("", text).strip()
+    numbers = count(1)
+    return _PLACEHOLDER.sub(lambda found: f"image {found[1] or next(numbers)}", text).strip()
 
 
 def _words(value: Any) -> str:

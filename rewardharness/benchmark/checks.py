@@ -26,7 +26,7 @@ class Identities:
     """Content-based identities of the images of many cases."""
 
     def __init__(self, cases: Sequence[BenchmarkCase]) -> None:
-        self._ids = identify_images(image for case in cases for image in (case.source, *case.candidates))
+        self._ids = identify_images(image for case in cases for image in case.images)
         self._hashes: dict[object, str] = {}
 
     def __getitem__(self, image: ImageInput) -> str:
@@ -42,9 +42,13 @@ class Identities:
                 self._hashes[key] = sha256(self[image].encode())
         return self._hashes[key]
 
+    def sources(self, case: BenchmarkCase) -> str:
+        """Return the identity of the source image of a case with its references."""
+        return " ".join(self[image] for image in case.sources)
+
     def edit(self, case: BenchmarkCase, place: int) -> tuple[str, str, str]:
-        """Return the identity of one candidate of a case, including its source and instruction."""
-        return self[case.source], " ".join(case.instruction.casefold().split()), self[case.candidates[place]]
+        """Return the identity of one candidate of a case, including its sources and instruction."""
+        return self.sources(case), " ".join(case.instruction.casefold().split()), self[case.candidates[place]]
 
 
 def check(
@@ -97,9 +101,7 @@ def _is_complete(part: TaskPart, members: Sequence[BenchmarkCase]) -> bool:
 
 
 def _missing(cases: Sequence[BenchmarkCase], same: Identities) -> list[DataProblem]:
-    affected = [
-        case for case in cases if any(same[image].startswith("missing:") for image in (case.source, *case.candidates))
-    ]
+    affected = [case for case in cases if any(same[image].startswith("missing:") for image in case.images)]
     return _by_part("missing image", "An image is missing", affected, "counted as not judged")
 
 
@@ -193,7 +195,7 @@ def _check_groups(part: TaskPart, cases: Sequence[BenchmarkCase], same: Identiti
         for case in members:
             for letter, image in zip(case.letters, case.candidates, strict=True):
                 images[letter].add(same[image])
-        if len({same[case.source] for case in members}) > 1 or any(len(hashes) > 1 for hashes in images.values()):
+        if len({same.sources(case) for case in members}) > 1 or any(len(hashes) > 1 for hashes in images.values()):
             mixed = "The rows of a group have different sources or candidates"
             problems["mixed group", mixed, "counted"].append(name)
         if _is_circular(members):

@@ -135,6 +135,7 @@ class _Builder:
                 replace(image, name=f"candidate {letter}") for letter, image in zip(LABELS, candidates, strict=False)
             ),
             source_id=cluster,
+            references=tuple(replace(image, name=f"image {number}") for number, image in enumerate(case.references, 2)),
         )
         self.items.setdefault(name, BenchmarkItem(example, ties))
         return name

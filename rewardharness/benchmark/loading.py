@@ -113,6 +113,7 @@ def _read_examples(
                 letters=example.labels,
                 category=example.category,
                 excluded="" if example.preference else "no label",
+                references=example.references,
             )
         )
     problems = [DataProblem("as read", "", problem, 1, "") for problem in dataset.problems]
@@ -242,6 +243,7 @@ def _digest(cases: tuple[BenchmarkCase, ...], same: Identities) -> str:
             list(case.letters),
             case.dimension,
             [same[image] for image in (case.source, *case.candidates)],
+            *[same[image] for image in case.references],
         ]
         for case in cases
     ]

@@ -84,8 +84,9 @@ class Columns:
     """The columns of a task."""
 
     instruction: str
-    """Placeholders for images, such as `<image_1>`, are removed."""
+    """Placeholders for images, such as `<image_1>`, are removed; with several source images they become `image 1`."""
     source: str
+    """A column with the image before the edit, or with a list that begins with it; the others are its references."""
     candidates: tuple[str, ...]
     """One column per candidate, or a single one that holds a list of them; a list of one image counts as the image."""
     id: tuple[str, ...] = ()
@@ -94,10 +95,12 @@ class Columns:
     dimension: str = ""
     editors: tuple[str, ...] = ()
     """Names of the models that made the candidates. Never shown to a judge."""
+    references: tuple[str, ...] = ()
+    """Columns with reference images, one each or a list: image 2, image 3, ... of the instruction."""
 
     def required(self) -> tuple[str, ...]:
         """Return the columns that judging needs."""
-        return (self.instruction, self.source, *self.candidates, *self.id)
+        return (self.instruction, self.source, *self.references, *self.candidates, *self.id)
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,8 @@ class RankConfig(SamplesConfig):
     _: KW_ONLY
     source: Path | None = None
     """Source image; the data are then candidates of one edit."""
+    reference: tuple[Path, ...] = ()
+    """Reference image of that edit: image 2, 3 or 4 of the instruction. May be repeated."""
     instruction: str | None = None
     """Instruction of that edit."""
     method: Literal["score", "win_rate"] = "score"

@@ -195,9 +195,10 @@ def read_edits(config: ScoreConfig, settings: Settings, progress: Progress | Non
         DataError: If the data cannot be read.
     """
     source, instruction = getattr(config, "source", None), getattr(config, "instruction", None)
+    references: tuple[Path, ...] = getattr(config, "reference", ())
     if source is not None and instruction is not None:
-        return one_edit(Path(config.data), source, instruction)
-    if source is not None or instruction is not None:
+        return one_edit(Path(config.data), source, instruction, references)
+    if source is not None or instruction is not None or references:
         raise InputError("--source and --instruction belong together.", next_step="Give both, or neither.")
     return read_samples(
         config.data, settings, config.field_map, progress=progress, skip_bad_rows=config.skip_bad_rows

@@ -1,28 +1,29 @@
 """Reading of edits with any number of candidates, to be ranked, filtered or paired.
 
     DIR with --source and --instruction   every image in it is a candidate of one edit
-    DIR/<edit>/                           source.png, instruction.txt, and every other image is a candidate
-    DIR/candidates.jsonl                  {"source", "instruction", "candidates": [...], "id"?, "run"?}
+    DIR/<edit>/                           source.png, instruction.txt, and every other image is a candidate,
+                                          except reference_2.png, reference_3.png, reference_4.png
+    DIR/candidates.jsonl                  {"source", "instruction", "candidates": [...], "references"?, "id"?, "run"?}
     a table, or a dataset of the Hub      the same columns; a single candidate may have a column of its own
 
 `run` identifies the source of the candidates, such as a policy at a checkpoint.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rewardharness.data.bad_rows import SKIP, BadRow, settle
 from rewardharness.data.columns import complete
-from rewardharness.data.fields import FieldMap
+from rewardharness.data.fields import BadCellError, FieldMap, sources_of
 from rewardharness.data.opening import parse_spec
 from rewardharness.data.rows import Progress, Rows, RowSource, open_rows
 from rewardharness.data.source import Dataset, SkippedRow
 from rewardharness.data.tables import ENDINGS
 from rewardharness.errors import DataError
 from rewardharness.files import content_id, is_run, read_text
-from rewardharness.schema import Example, ImageInput
+from rewardharness.schema import SOURCES, Example, ImageInput
 from rewardharness.settings import Settings
 
 OWN_TABLES = ("candidates.jsonl", "groups.jsonl")
@@ -30,6 +31,7 @@ OWN_TABLES = ("candidates.jsonl", "groups.jsonl")
 
 INSTRUCTION = "instruction.txt"
 SOURCE = "source"
+REFERENCES = tuple(f"reference_{number}" for number in range(2, SOURCES + 1))
 SINGLE = ("edited", "edited_image", "output_image", "output", "candidate", "edit", "result", "image")
 """Names of columns with a single candidate."""
 RUN = "run"
@@ -79,18 +81,20 @@ def is_samples(spec: str) -> bool:
     return folder.is_dir() and any(path.is_file() for path in folder.glob(f"*/{INSTRUCTION}"))
 
 
-def one_edit(folder: Path, source: Path, instruction: str) -> Dataset:
-    """Read all images of a folder, except the source, as candidates of one edit.
+def one_edit(folder: Path, source: Path, instruction: str, references: Sequence[Path] = ()) -> Dataset:
+    """Read all images of a folder, except the source and the references, as candidates of one edit.
 
     Raises:
         DataError: If there are no candidates.
     """
-    if not source.is_file():
-        raise DataError(f"The source {source} does not exist.", next_step="Check the path.")
-    candidates = [path for path in _images(folder) if path.resolve() != source.resolve()]
+    for role, path in (("source", source), *(("reference", path) for path in references)):
+        if not path.is_file():
+            raise DataError(f"The {role} {path} does not exist.", next_step="Check the path.")
+    others = {path.resolve() for path in (source, *references)}
+    candidates = [path for path in _images(folder) if path.resolve() not in others]
     if not candidates:
         raise DataError(f"{folder} holds no images.", next_step=f"Images end in {', '.join(sorted(ENDINGS))}.")
-    return Dataset.of(folder.name, [_example(folder.name, instruction, source, candidates)])
+    return Dataset.of(folder.name, [_example(folder.name, instruction, source, candidates, references)])
 
 
 def one_by_one(dataset: Dataset) -> Dataset:
@@ -114,8 +118,12 @@ def _read_folders(root: Path, skip: bool) -> Dataset:
             continue
         images = _images(folder)
         sources = [path for path in images if path.stem == SOURCE]
+        references = [path for path in images if path.stem in REFERENCES]
+        images = [path for path in images if path not in references]
         instruction = read_text(folder / INSTRUCTION).strip()
-        problem = _wrong(len(sources), len(images), instruction)
+        problem = _wrong(len(sources), len(images), instruction) or _wrong_references(
+            [path.stem for path in references]
+        )
         if problem and not skip:
             step = f"Add one {SOURCE}.png, at least one candidate and the instruction, or continue without it: {SKIP}."
             raise DataError(f"{folder} has {problem}.", next_step=step)
@@ -123,7 +131,7 @@ def _read_folders(root: Path, skip: bool) -> Dataset:
             skipped.append(SkippedRow(folder.name, f"it has {problem}", len(examples)))
             continue
         candidates = [path for path in images if path != sources[0]]
-        examples.append(_example(folder.name, instruction, sources[0], candidates))
+        examples.append(_example(folder.name, instruction, sources[0], candidates, references))
     if not examples:
         raise DataError(
             f"{root} holds neither {OWN_TABLES[0]} nor folders with {INSTRUCTION} and images that can be used.",
@@ -139,13 +147,21 @@ def _wrong(sources: int, images: int, instruction: str) -> str:
     return "" if instruction else f"nothing written in its {INSTRUCTION}"
 
 
+def _wrong_references(names: Sequence[str]) -> str:
+    """Return why the references of a folder are not valid: one is missing, or occurs twice; empty if they are."""
+    return "" if tuple(names) == REFERENCES[: len(names)] else f"the references {', '.join(names)}"
+
+
 def _images(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.is_file() and path.suffix.lower() in ENDINGS)
 
 
-def _example(name: str, instruction: str, source: Path, candidates: Iterable[Path]) -> Example:
-    images = tuple(ImageInput(path.name, path) for path in candidates)
-    return Example(name, instruction.strip(), ImageInput(f"{name}/{source.name}", source), images)
+def _example(
+    name: str, instruction: str, source: Path, candidates: Iterable[Path], references: Iterable[Path]
+) -> Example:
+    images, further = (tuple(ImageInput(path.name, path) for path in paths) for paths in (candidates, references))
+    own = ImageInput(f"{name}/{source.name}", source)
+    return Example(name, instruction.strip(), own, images, references=further)
 
 
 def _read_table(rows: Rows, fields: FieldMap, repo: str, skip: bool) -> Dataset:
@@ -176,9 +192,11 @@ def _read_table(rows: Rows, fields: FieldMap, repo: str, skip: bool) -> Dataset:
 
 def _wrong_cell(row: Mapping[str, Any], columns: FieldMap) -> str:
     """Return which cell of a row is invalid, and its value; empty if the row is valid."""
-    source, instruction, candidates = row.get(columns.source), row.get(columns.instruction), _candidates(row, columns)
-    if not isinstance(source, ImageInput):
-        return f"the column {columns.source!r} (source) has no image{_held(source)}"
+    instruction, candidates = row.get(columns.instruction), _candidates(row, columns)
+    try:
+        sources_of(row, columns)
+    except BadCellError as error:
+        return str(error)
     if not isinstance(instruction, str) or not instruction.strip():
         return f"the column {columns.instruction!r} (instruction) has no text{_held(instruction)}"
     invalid = next((item for item in candidates if not isinstance(item, ImageInput)), None)
@@ -198,12 +216,14 @@ def _candidates(row: Mapping[str, Any], columns: FieldMap) -> tuple[Any, ...]:
 
 
 def _row_example(number: int, row: Mapping[str, Any], columns: FieldMap) -> Example:
-    source, instruction, candidates = row[columns.source], row[columns.instruction], _candidates(row, columns)
+    (source, *references), instruction = sources_of(row, columns), row[columns.instruction]
+    candidates = _candidates(row, columns)
     name, run = row.get(columns.id), row.get(columns.category)
-    key = str(name) if name not in (None, "") else _made_id(number, instruction, source, candidates)
-    return Example(key, instruction.strip(), source, candidates, category="" if run is None else str(run))
+    key = str(name) if name not in (None, "") else _made_id(number, instruction, source, (*references, *candidates))
+    category = "" if run is None else str(run)
+    return Example(key, instruction.strip(), source, candidates, category=category, references=tuple(references))
 
 
-def _made_id(number: int, instruction: str, source: ImageInput, candidates: Iterable[ImageInput]) -> str:
+def _made_id(number: int, instruction: str, source: ImageInput, others: Iterable[ImageInput]) -> str:
     """Return an id for a row from its content and its index."""
-    return f"row-{number}-{content_id([instruction, source.name, *(image.name for image in candidates)])[:8]}"
+    return f"row-{number}-{content_id([instruction, source.name, *(image.name for image in others)])[:8]}"

@@ -11,6 +11,7 @@ from rewardharness.schema import Json
 COLUMNS: Mapping[str, Kind] = {
     "id": "text",
     "source": "image",
+    "references": "images",
     "instruction": "text",
     "candidates": "images",
     "preference": "text",
@@ -58,6 +59,7 @@ def _rows(decided: Iterable[Kept], identity: JudgeIdentity) -> Iterator[Json]:
         yield {
             "id": example.id,
             "source": example.source,
+            "references": example.references,
             "instruction": example.instruction,
             "candidates": example.candidates,
             "preference": example.preference,

@@ -32,6 +32,8 @@ class ScoreArguments(ScoreConfig):
     _: KW_ONLY
     source: Path | None = None
     """Source image."""
+    reference: tuple[Path, ...] = ()
+    """Further source or reference image, which the instruction mentions as image 2, 3 or 4. May be repeated."""
     candidate: tuple[Path, ...] = ()
     """Edited image; up to four, named A, B, C, D. A single one is scored alone. May be repeated."""
     instruction: str | None = None
@@ -60,7 +62,7 @@ class ScoreArguments(ScoreConfig):
 
 
 ONE_EDIT = "Name a dataset, or give --source, --candidate and --instruction."
-EDIT = ("source", "candidate", "instruction", "show_chain", "save_overlays")
+EDIT = ("source", "reference", "candidate", "instruction", "show_chain", "save_overlays")
 DATASET = ("fields", "field", "skip_bad_rows", "limit", "concurrency")
 
 
@@ -111,6 +113,7 @@ def _score_edit(arguments: ScoreArguments, options: RunOptions) -> int:
         instruction=arguments.instruction,
         source=ImageInput(f"source {arguments.source}", arguments.source),
         candidates=tuple(ImageInput(f"candidate {path}", path) for path in arguments.candidate),
+        references=tuple(ImageInput(f"reference {path}", path) for path in arguments.reference),
     )
     opened = arguments.open(Settings.from_env(), pictures=arguments.save_overlays is not None)
     release = opened.release

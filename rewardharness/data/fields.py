@@ -223,7 +223,7 @@ def _no_images(rows: Rows, name: str, column: str) -> DataError:
     return DataError(f"{rows.name}: the column {column!r} ({name}) has no images. {content}", next_step=step)
 
 
-class _BadCell(Exception):
+class BadCellError(Exception):
     """An invalid row. The message applies to all rows with the same cell."""
 
     def __init__(self, problem: str, remedy: str) -> None:
@@ -245,18 +245,18 @@ class _Reading:
         """Convert one row."""
         try:
             example = self._example(row, number)
-        except _BadCell as error:
+        except BadCellError as error:
             self.bad.append(BadRow(number, str(error), error.remedy, len(self.examples)))
             return
         self.examples[example.id] = example
 
     def _example(self, row: Mapping[str, Any], number: int) -> Example:
         given = self._given
-        source, *references = _sources(row, given)
+        source, *references = sources_of(row, given)
         candidates = _candidates(row, given)
         instruction = _text(row[given.instruction])
         if not instruction:
-            raise _BadCell(
+            raise BadCellError(
                 f"the column {given.instruction!r} (instruction) is empty", "Enter the instruction of the edit."
             )
         preference = _preference(row, given, len(candidates))
@@ -317,8 +317,12 @@ def _text(value: Any) -> str:
     return "" if value is None else str(value).strip()
 
 
-def _sources(row: Mapping[str, Any], given: FieldMap) -> tuple[ImageInput, ...]:
-    """Return image 1 and its references."""
+def sources_of(row: Mapping[str, Any], given: FieldMap) -> tuple[ImageInput, ...]:
+    """Return image 1 and its references.
+
+    Raises:
+        BadCellError: If a cell has no image, or there are too many.
+    """
     own = row[given.source]
     if not isinstance(own, tuple) or not own:
         own = (own,)
@@ -327,7 +331,7 @@ def _sources(row: Mapping[str, Any], given: FieldMap) -> tuple[ImageInput, ...]:
     sources = (*_cells({given.source: own}, (given.source,), "source"), *_cells(row, given.references, "reference"))
     if len(sources) > SOURCES:
         problem = f"{len(sources)} source and reference images"
-        raise _BadCell(problem, f"A row has at most {SOURCES} of them.")
+        raise BadCellError(problem, f"A row has at most {SOURCES} of them.")
     return sources
 
 
@@ -352,15 +356,15 @@ def _candidates(row: Mapping[str, Any], given: FieldMap) -> tuple[ImageInput, ..
         images = f"{len(cells)} image{'s' * (len(cells) != 1)}"
         where = ", ".join(map(repr, given.candidates))
         problem = f"{images} in the column{'s' * (len(given.candidates) != 1)} {where} (candidates)"
-        raise _BadCell(problem, f"A row needs 2 to {len(LABELS)} candidates.")
+        raise BadCellError(problem, f"A row needs 2 to {len(LABELS)} candidates.")
     return cells
 
 
-def _no_image(value: Any, column: str, role: str) -> _BadCell:
+def _no_image(value: Any, column: str, role: str) -> BadCellError:
     """Return the error for a cell that is not an image."""
     content = "is empty" if value is None else f"contains {str(value)[:80]!r}, which is not a readable image"
     step = "Store the image, or its path relative to the table and inside its folder, such as images/a.png."
-    return _BadCell(f"the column {column!r} ({role}) {content}", step)
+    return BadCellError(f"the column {column!r} ({role}) {content}", step)
 
 
 def _preference(row: Mapping[str, Any], given: FieldMap, count: int) -> str | None:
@@ -382,12 +386,14 @@ def _preference(row: Mapping[str, Any], given: FieldMap, count: int) -> str | No
     return None
 
 
-def _no_label(columns: Sequence[str], value: str, wanted: str = "label") -> _BadCell:
+def _no_label(columns: Sequence[str], value: str, wanted: str = "label") -> BadCellError:
     """Return the error for an invalid label."""
     where = f"the column{'s' * (len(columns) != 1)} {', '.join(map(repr, columns))}"
     verb = "contains" if len(columns) == 1 else "contain"
     if wanted == "number":
-        return _BadCell(f"{where} (label) {verb} {value!r}, which is not a number", "Use a number or an empty cell.")
+        return BadCellError(
+            f"{where} (label) {verb} {value!r}, which is not a number", "Use a number or an empty cell."
+        )
     example = f"{value}:A"
     step = f"Map label values, for example --field values={example},... (A, B, C, D or tie), or choose another column."
-    return _BadCell(f"{where} (label) {verb} {value!r}, which is not a known label", step)
+    return BadCellError(f"{where} (label) {verb} {value!r}, which is not a known label", step)

@@ -27,7 +27,7 @@ _LONG = 1 << 10
 _QUOTES = 4
 """Maximum number of quotation marks per allowed value, including those inside strings."""
 _BACKSLASH = 0x5C
-_PARTS = 1024
+_PARTS = 2048
 """Maximum number of parts of a multipart body."""
 _PART_HEAD = 4096
 """Maximum size of the headers of a part, in bytes."""

@@ -34,6 +34,7 @@ from rewardharness.serving.client_wire import (
     RewardServerError,
     batches,
     encode,
+    encode_sources,
     instruction_text,
     not_ours,
     read_compared,
@@ -142,7 +143,7 @@ class AsyncRewardClient:
                 rewards_found[index] = Reward.none("image", error.message)
             except InputError as error:
                 rewards_found[index] = Reward.none("input", error.message)
-        sizes = [len(source) + len(edited) for _, _, source, edited in encoded]
+        sizes = [sum(map(len, images)) for _, _, images in encoded]
         runs = batches(sizes, self.settings.batch_items, self.settings.batch_bytes)
         async with _Group() as group:
             for run in runs:
@@ -158,6 +159,7 @@ class AsyncRewardClient:
         source: ImageLike,
         candidates: Sequence[ImageLike],
         *,
+        references: Sequence[ImageLike] = (),
         method: Method = "score",
         normalise: Normalisation = RAW,
     ) -> list[Reward]:
@@ -167,6 +169,7 @@ class AsyncRewardClient:
             instruction: The edit instruction.
             source: The source image.
             candidates: Two or more candidates, up to the limit of the server.
+            references: As in `Ask`.
             method: `score`: each is judged alone. `win_rate`: all pairs are compared in both orders.
             normalise: Whether rewards are also normalized within the group.
 
@@ -176,16 +179,24 @@ class AsyncRewardClient:
         """
         text = instruction_text(instruction)
         album = Album()
-        images = await asyncio.to_thread(_encode_all, source, candidates)
-        first, *others = [album.ref(image) for image in images]
-        fields = {"instruction": text, "source": first, "candidates": others, "method": method}
+        sources, images = await asyncio.to_thread(_encode_all, source, references, candidates)
+        others = [album.ref(image) for image in images]
+        fields = {"instruction": text, **album.sources(sources), "candidates": others, "method": method}
         reply = await self._try("/rank", fields, album)
         if isinstance(reply, Reward):
             return [reply] * len(candidates)
         return _normalised(read_rewards(reply, len(candidates)), [None] * len(candidates), normalise)
 
-    async def compare(self, instruction: Instruction, source: ImageLike, a: ImageLike, b: ImageLike) -> Compared:
-        """Compare two candidates in both orders.
+    async def compare(
+        self,
+        instruction: Instruction,
+        source: ImageLike,
+        a: ImageLike,
+        b: ImageLike,
+        *,
+        references: Sequence[ImageLike] = (),
+    ) -> Compared:
+        """Compare two candidates in both orders; `references` as in `Ask`.
 
         Raises:
             ImageError: If an image cannot be read.
@@ -193,8 +204,9 @@ class AsyncRewardClient:
         """
         fields: dict[str, Any] = {"instruction": instruction_text(instruction)}
         album = Album()
-        images = await asyncio.to_thread(_encode_all, source, (a, b))
-        for name, image in zip(("source", "a", "b"), images, strict=True):
+        sources, images = await asyncio.to_thread(_encode_all, source, references, (a, b))
+        fields |= album.sources(sources)
+        for name, image in zip(("a", "b"), images, strict=True):
             fields[name] = album.ref(image)
         reply = await self._try("/compare", fields, album)
         if isinstance(reply, Reward):
@@ -205,8 +217,8 @@ class AsyncRewardClient:
         """Score one batch."""
         album = Album()
         items = [
-            {"instruction": text, "source": album.ref(source), "edited": album.ref(edited)}
-            for _, text, source, edited in batch
+            {"instruction": text, **album.sources(sources), "edited": album.ref(edited)}
+            for _, text, (*sources, edited) in batch
         ]
         try:
             reply = await self._try("/batch_score", {"items": items}, album)
@@ -322,17 +334,25 @@ class RewardClient:
         source: ImageLike,
         candidates: Sequence[ImageLike],
         *,
+        references: Sequence[ImageLike] = (),
         method: Method = "score",
         normalise: Normalisation = RAW,
     ) -> list[Reward]:
         """Score a group of candidates; see `AsyncRewardClient.rank`."""
-        return self._run(
-            lambda client: client.rank(instruction, source, candidates, method=method, normalise=normalise)
-        )
+        how: dict[str, Any] = {"references": references, "method": method, "normalise": normalise}
+        return self._run(lambda client: client.rank(instruction, source, candidates, **how))
 
-    def compare(self, instruction: Instruction, source: ImageLike, a: ImageLike, b: ImageLike) -> Compared:
+    def compare(
+        self,
+        instruction: Instruction,
+        source: ImageLike,
+        a: ImageLike,
+        b: ImageLike,
+        *,
+        references: Sequence[ImageLike] = (),
+    ) -> Compared:
         """Compare two candidates in both orders; see `AsyncRewardClient.compare`."""
-        return self._run(lambda client: client.compare(instruction, source, a, b))
+        return self._run(lambda client: client.compare(instruction, source, a, b, references=references))
 
     def asynchronous(self) -> AsyncRewardClient:
         """Return an asynchronous client of the same server that requires the same identity."""
@@ -374,18 +394,20 @@ def _again(kind: type[RewardClient], make: "partial[AsyncRewardClient]") -> Rewa
     return kind(*make.args, **make.keywords)
 
 
-_Encoded = tuple[int, str, bytes, bytes]
-"""Index, instruction, source and edited image of an edit."""
+_Encoded = tuple[int, str, list[bytes]]
+"""Index, instruction and images of an edit: the source, its references and the edited image."""
 
 
-def _encode(ask: Ask) -> tuple[str, bytes, bytes]:
+def _encode(ask: Ask) -> tuple[str, list[bytes]]:
     text = instruction_text(ask.instruction)
-    return text, encode(ask.source, "the source"), encode(ask.edited, "the edited image")
+    return text, [*encode_sources(ask.source, ask.references), encode(ask.edited, "the edited image")]
 
 
-def _encode_all(source: ImageLike, candidates: Sequence[ImageLike]) -> list[bytes]:
+def _encode_all(
+    source: ImageLike, references: Sequence[ImageLike], candidates: Sequence[ImageLike]
+) -> tuple[list[bytes], list[bytes]]:
     named = [encode(image, f"candidate {number}") for number, image in enumerate(candidates, 1)]
-    return [encode(source, "the source"), *named]
+    return encode_sources(source, references), named
 
 
 def _normalised(rewards: list[Reward], groups: Sequence[str | None], how: Normalisation) -> list[Reward]:

@@ -13,7 +13,7 @@ from rewardharness.errors import HarnessError, InputError
 from rewardharness.files import sha256
 from rewardharness.judging.identity import JudgeIdentity
 from rewardharness.measure.images import read_bytes
-from rewardharness.schema import ImageInput
+from rewardharness.schema import SOURCES, ImageInput
 
 LONGEST_INSTRUCTION = 4000
 """Maximum length of an instruction."""
@@ -63,6 +63,8 @@ class Ask:
     edited: ImageLike
     group: str | None = None
     """Name of the group within which the reward is normalized."""
+    references: Sequence[ImageLike] = ()
+    """Further source or reference images, at most three, which the instruction mentions as image 2, image 3, ..."""
 
 
 @dataclass(frozen=True)
@@ -141,6 +143,11 @@ class Album:
         self.images[name] = data
         return {"ref": name}
 
+    def sources(self, images: Sequence[bytes]) -> dict[str, Any]:
+        """Add the source image of an edit and its references; return their fields."""
+        first, *references = [self.ref(image) for image in images]
+        return {"source": first, **({"references": references} if references else {})}
+
 
 def encode(image: ImageLike, what: str) -> bytes:
     """Return an image as encoded bytes.
@@ -150,6 +157,19 @@ def encode(image: ImageLike, what: str) -> bytes:
     """
     named = f"{what} {image}" if isinstance(image, str | Path) else what
     return read_bytes(ImageInput.of(image, named))
+
+
+def encode_sources(source: ImageLike, references: Sequence[ImageLike]) -> list[bytes]:
+    """Return the source image and its references as encoded bytes.
+
+    Raises:
+        InputError: If there are too many; an `ImageError` if one cannot be read.
+    """
+    if len(references) >= SOURCES:
+        step = f"Give at most {SOURCES - 1}, which the instruction mentions as image 2, image 3 and image 4."
+        raise InputError(f"There are {len(references)} reference images.", next_step=step)
+    named = [encode(image, f"image {number}") for number, image in enumerate(references, 2)]
+    return [encode(source, "the source"), *named]
 
 
 def instruction_text(value: Instruction) -> str:

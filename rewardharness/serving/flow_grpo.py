@@ -5,6 +5,8 @@
     reward_fn = edit_r1_reward("http://127.0.0.1:8100", release="3f0c...")
     scores, details = reward_fn(sources, images, prompts, metadata)                 # Edit-R1
 
+A source may be a list: image 1, and the references that the prompt mentions as image 2, image 3 and image 4.
+
 Images are tensors NCHW of floats in [0, 1], arrays NHWC of uint8, or lists of pictures or encoded images. Both trainers
 know no missing reward, so an edit that was not judged raises `RewardServerError`; a number is never made up for it.
 """
@@ -70,13 +72,27 @@ def _source(metadata: Any) -> Any:
     return metadata["source"]
 
 
+def _sources(given: Any) -> list[list[bytes]]:
+    """Return the source image of each edit, followed by its references."""
+    what = "the source images"
+    if not isinstance(given, list | tuple) or not any(isinstance(each, list | tuple) for each in given):
+        return [[image] for image in pictures(given, what)]
+    lists = [each if isinstance(each, list | tuple) else [each] for each in given]
+    if [] in map(list, lists):
+        raise InputError("An edit has no source image.", next_step="Give one, or a list that begins with it.")
+    return [pictures(each, f"{what} {number}") for number, each in enumerate(lists, 1)]
+
+
 def _score(client: RewardClient, sources: Any, images: Any, prompts: Any) -> tuple[list[float], Details]:
     edited = pictures(images, "the images")
-    before = pictures(sources, "the source images")
+    before = _sources(sources)
     if len(before) != len(edited):
         raise InputError(f"There are {len(before)} source images for {len(edited)} images.")
     instructions = one_each(prompts, len(edited), "prompts")
-    asks = [Ask(text, source, image) for text, source, image in zip(instructions, before, edited, strict=True)]
+    asks = [
+        Ask(text, source, image, references=references)
+        for text, (source, *references), image in zip(instructions, before, edited, strict=True)
+    ]
     rewards = client.score(asks)
     missing = [reward for reward in rewards if reward.value is None]
     if missing:

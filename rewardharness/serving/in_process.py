@@ -7,7 +7,7 @@ from rewardharness.judging.evaluate import evaluate
 from rewardharness.judging.judge import Judge, with_ungradable
 from rewardharness.library.store import Library
 from rewardharness.schema import Example, ImageInput, Judgment
-from rewardharness.serving.client_wire import Ask, Reward, encode, instruction_text
+from rewardharness.serving.client_wire import Ask, Reward, encode, encode_sources, instruction_text
 
 
 class InProcessRewards:
@@ -29,12 +29,14 @@ class InProcessRewards:
         for index, ask in enumerate(asks):
             try:
                 text = instruction_text(ask.instruction)
-                source, edited = encode(ask.source, "the source"), encode(ask.edited, "the edited image")
+                sources = encode_sources(ask.source, ask.references)
+                edited = encode(ask.edited, "the edited image")
             except InputError as error:
                 found[index] = Reward.none("image" if isinstance(error, ImageError) else "input", error.message)
                 continue
-            images = (ImageInput("the source", data=source), ImageInput("the edited image", data=edited))
-            examples.append(Example(str(index), text, images[0], images[1:]))
+            first, *further = [ImageInput(f"image {number}", data=image) for number, image in enumerate(sources, 1)]
+            candidate = ImageInput("the edited image", data=edited)
+            examples.append(Example(str(index), text, first, (candidate,), references=tuple(further)))
         for example, judgment in evaluate(self.judge, self.library, examples, concurrency=self.judge.concurrency):
             found[int(example.id)] = _reward(with_ungradable(judgment) if self.allow_ungradable else judgment)
         return [found[index] for index in range(len(asks))]

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from rewardharness.errors import InputError
 from rewardharness.measure.bounds import MAX_BYTES, MAX_SCALED_PIXELS
 from rewardharness.models.limits import ByteBudget
+from rewardharness.schema import SOURCES
 from rewardharness.serving.faults import Fault, RefusedError
 
 
@@ -47,12 +48,12 @@ class Limits:
     @property
     def images(self) -> int:
         """Maximum number of images in the field `images`."""
-        return 2 * max(self.items, self.group)
+        return (1 + SOURCES) * max(self.items, self.group)
 
     @property
     def values(self) -> int:
         """Maximum number of JSON values in a request."""
-        return 16 * max(self.items, self.group) + 64
+        return 24 * max(self.items, self.group) + 64
 
     @property
     def text_bytes(self) -> int:

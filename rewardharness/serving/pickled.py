@@ -5,6 +5,7 @@ bytes, texts, numbers, lists and mappings. It can name no class, call nothing, a
 Even so the routes exist only with `rh serve --allow-pickle`, on an address that this machine alone can reach.
 
     {"images": [edited, ...], "ref_images": [source, ...], "prompts": [...]}        Edit-R1, and flow_grpo with sources
+    {"images": [edited, ...], "ref_images": [[source, second, ...], ...], "prompts": [...]}  several sources
     {"images": [edited, ...], "prompts": [...], "metadata": {"source": [...]}}      verl-omni, flow_grpo
     {"images": {"source": [...], "edited": [...]}, "prompts": [...]}                deepgen
 
@@ -91,15 +92,20 @@ def read_pickled(content_type: str, body: bytes, limits: Limits) -> Parsed:
         images, sources = images.get("edited"), images.get("source")
     edited = _all(images, bytes, "images")
     prompts = _all(request.get("prompts"), str, "prompts")
-    before = _all(sources if sources is not None else _from_metadata(request, len(edited)), bytes, "ref_images")
+    before = _all(sources if sources is not None else _from_metadata(request, len(edited)), (bytes, list), "ref_images")
     if not len(edited) == len(prompts) == len(before) > 0:
         raise invalid(f"There are {len(edited)} images, {len(prompts)} prompts and {len(before)} source images.")
     parts: dict[str, bytes] = {}
     items = []
-    for prompt, source, image in zip(prompts, before, edited, strict=True):
-        names = [f"i{id(image)}" for image in (source, image)]  # what a pickle holds once is decoded once
-        parts.update(zip(names, (source, image), strict=True))
-        items.append({"instruction": prompt, "source": {"ref": names[0]}, "edited": {"ref": names[1]}})
+    for prompt, sources, image in zip(prompts, before, edited, strict=True):
+        several = _all(sources, bytes, "ref_images") if isinstance(sources, list) else [sources]
+        if not several:
+            raise invalid("An edit has no source image.")
+        named = {f"i{id(each)}": each for each in (*several, image)}  # what a pickle holds once is decoded once
+        parts.update(named)
+        first, *references = [{"ref": f"i{id(each)}"} for each in several]
+        item = {"instruction": prompt, "source": first, "edited": {"ref": f"i{id(image)}"}}
+        items.append(item | ({"references": references} if references else {}))
     return Parsed({"items": items}, parts=parts)
 
 
@@ -122,9 +128,9 @@ def write_refusal(error: RefusedError) -> tuple[int, bytes]:
     return status, pickle.dumps({"error": error.fault.message})
 
 
-def _all(values: Any, kind: type, what: str) -> Sequence[Any]:
+def _all(values: Any, kind: type | tuple[type, ...], what: str) -> Sequence[Any]:
     if not isinstance(values, list) or not all(isinstance(value, kind) for value in values):
-        held = "encoded images" if kind is bytes else "texts"
+        held = "texts" if kind is str else "encoded images"
         raise invalid(f"{what} is no list of {held}; arrays of numpy and pictures of Pillow are not read.")
     return values
 

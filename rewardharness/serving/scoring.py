@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Edit:
-    """One source image, one instruction, and one to four candidates that are judged together."""
+    """One source image, its references, one instruction, and one to four candidates that are judged together."""
 
     instruction: str
     source: RequestImage
@@ -34,11 +34,19 @@ class Edit:
     """Name of the group within which the reward is normalized."""
     allow_ungradable: bool = False
     """Whether a reward of low confidence is accepted if the instruction cannot be graded."""
+    references: tuple[RequestImage, ...] = ()
+    """Images 2, 3, ... of the instruction."""
+
+    @property
+    def images(self) -> tuple[RequestImage, ...]:
+        """All images."""
+        return (self.source, *self.references, *self.candidates)
 
     @property
     def key(self) -> tuple[str, ...]:
         """Identity of the request for a given judge and Library."""
-        return (self.instruction, self.source.sha256, *(each.sha256 for each in self.candidates))
+        references = ("references", *(each.sha256 for each in self.references)) if self.references else ()
+        return (self.instruction, self.source.sha256, *(each.sha256 for each in self.candidates), *references)
 
     def example(self) -> Example:
         """Return the example for the judge. Image names are fixed; only the instruction comes from the caller."""
@@ -52,6 +60,9 @@ class Edit:
             self.instruction,
             ImageInput("the source", data=self.source.data),
             tuple(images),
+            references=tuple(
+                ImageInput(f"image {number}", data=each.data) for number, each in enumerate(self.references, 2)
+            ),
         )
 
     def reversed(self) -> "Edit":
@@ -130,7 +141,7 @@ class Scorer:
 
     async def _find(self, edit: Edit, ends: float) -> JudgedEdit:
         limit = self.limits.pixels
-        if any(image.pixels is not None and image.pixels > limit for image in (edit.source, *edit.candidates)):
+        if any(image.pixels is not None and image.pixels > limit for image in edit.images):
             failure = Failure("image", f"An image has more than {limit} pixels.")
             return JudgedEdit(unjudged(edit.example(), self.judge, self.library, failure))
         cached = self.recall(edit)

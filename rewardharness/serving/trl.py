@@ -33,7 +33,7 @@ from rewardharness.settings import Settings
 
 log = logging.getLogger(__name__)
 
-SOURCE, INSTRUCTION, EDITED = "source", "instruction", "edited"
+SOURCE, INSTRUCTION, EDITED, REFERENCES = "source", "instruction", "edited", "references"
 """Usual columns."""
 
 IMAGES = ("images", "image")
@@ -47,8 +47,8 @@ Render = Callable[[Any, Row], ImageLike | None]
 class _Columns:
     """Which columns hold what; makes questions of what TRL hands over."""
 
-    def __init__(self, source: str, instruction: str, edited: str | Render) -> None:
-        self.source, self.instruction, self.edited = source, instruction, edited
+    def __init__(self, source: str, instruction: str, edited: str | Render, references: str) -> None:
+        self.source, self.instruction, self.edited, self.references = source, instruction, edited, references
 
     def asks(self, prompts: Any, completions: Sequence[Any], columns: Mapping[str, Any]) -> list[Ask | None]:
         """Make one question for each completion; None where there is no image to judge.
@@ -61,6 +61,8 @@ class _Columns:
         if self.source == SOURCE and SOURCE not in columns and given is not None:
             columns = {**columns, SOURCE: columns[given]}
         wanted = [self.source, self.instruction, *([self.edited] if isinstance(self.edited, str) else [])]
+        if self.references != REFERENCES:
+            wanted.append(self.references)
         missing = [name for name in wanted if name not in columns]
         if missing:
             raise InputError(
@@ -72,11 +74,17 @@ class _Columns:
         for number, completion in enumerate(completions):
             row = {name: values[number] for name, values in lists.items()}
             edited = row[self.edited] if isinstance(self.edited, str) else self.edited(completion, row)
-            source = row[self.source]
-            if isinstance(source, list | tuple):  # TRL's `images`: those of one prompt, of which the first is edited
-                source = source[0] if source else None
-            found.append(None if edited is None or source is None else Ask(row[self.instruction], source, edited))
+            source, *references = [*_listed(row[self.source]), *_listed(row.get(self.references))] or [None]
+            if edited is None or source is None:
+                found.append(None)
+            else:
+                found.append(Ask(row[self.instruction], source, edited, references=references))
         return found
+
+
+def _listed(images: Any) -> list[Any]:
+    """Return the images of a cell: one, or a list, such as TRL's `images` of one prompt."""
+    return list(images) if isinstance(images, list | tuple) else [] if images is None else [images]
 
 
 class _ServedReward:
@@ -96,6 +104,7 @@ class _ServedReward:
         source: str = SOURCE,
         instruction: str = INSTRUCTION,
         edited: str | Render = EDITED,
+        references: str = REFERENCES,
         settings: ClientSettings = USUAL,
         name: str = "edit_reward",
         allow_ungradable: bool = False,
@@ -108,12 +117,14 @@ class _ServedReward:
             token: What the server asks its callers for.
             judge: A judge in this process, or its name as `open_judge` spells it, instead of a server.
             library: The Library of that judge, as `Judge.score` accepts it.
-            source: Column of the source images: bytes, paths, Pillow images or arrays; of a list the first is taken.
-                Without a column `source`, TRL's columns `images` and `image` are used.
+            source: Column of the source images: bytes, paths, Pillow images or arrays. A list holds image 1 and its
+                references. Without a column `source`, TRL's columns `images` and `image` are used.
             instruction: Column of the instructions: texts, or conversational prompts, of which the last message of the
                 user is taken. Without a column `instruction`, the prompts are used. An instruction that is not text is
                 not judged: its reward is `None`, and the reason is logged.
             edited: Column of the edited images, or a function that makes one of a completion and its row.
+            references: Column with lists of reference images, at most three, which the instruction mentions as image 2,
+                image 3, ... It may be missing if it has the usual name.
             settings: How the server is asked. By default a server that is gone ends the training with an error; with
                 `ClientSettings(on_error="none")` its rewards are `None`.
             name: What TRL calls the reward in its logs.
@@ -125,7 +136,7 @@ class _ServedReward:
             IdentityError: If the server judges with another release.
             RewardServerError: If the server is not there or does not take the token.
         """
-        self._columns = _Columns(source, instruction, edited)
+        self._columns = _Columns(source, instruction, edited, references)
         self.__name__ = name
         if (url is None) == (judge is None):
             step = (

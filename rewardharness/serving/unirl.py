@@ -6,8 +6,9 @@
     -> {"results": [{"rewardharness": {"reward": 0.62, "instruction_following": 3.0, "visual_quality": 2.0}}],
         "errors": [{}]}
 
-An edit is a conversation of two turns. What was not judged is missing in `results` and told in `errors`; a number is
-never made up for it. Sub-metrics that nothing spoke to are left out.
+An edit is a conversation of two turns; its reference images are a list of base64 in `metadata.references`. What was
+not judged is missing in `results` and told in `errors`; a number is never made up for it. Sub-metrics that nothing
+spoke to are left out.
 """
 
 from typing import Any
@@ -72,8 +73,11 @@ def _item(request: Any, where: str) -> Json:
     for number, turn in enumerate(history):
         if turn.get("image_b64") is None:
             raise invalid(f"{where}.history[{number}] has no image_b64; paths and videos are not read.")
-    return {
+    item = {
         "instruction": after.get("text") or before.get("text"),
         "source": before["image_b64"],
         "edited": after["image_b64"],
     }
+    metadata = request.get("metadata")
+    references = metadata.get("references") if isinstance(metadata, dict) else None
+    return item if references is None else {**item, "references": references}

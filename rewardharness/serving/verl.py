@@ -45,6 +45,7 @@ def compute_score(
         solution_str: What the model wrote; not used.
         ground_truth: The instruction, where `extra_info` has none.
         extra_info: `source` and `edited`: bytes, paths, pictures of Pillow, arrays or tensors; and `instruction`.
+            Optionally `references`: up to three images that the instruction mentions as image 2, image 3, ...
         url: Address of the reward server.
         release: Hash of the release that must be served.
         token: What the server asks its callers for; None for RH_SERVER_TOKEN, which no configuration shows.
@@ -58,7 +59,7 @@ def compute_score(
         RewardServerError: If it was not judged.
     """
     info = dict(extra_info or {})
-    ask = _ask(info.get("instruction", ground_truth), info.get("source"), info.get("edited"))
+    ask = _ask(info.get("instruction", ground_truth), info.get("source"), info.get("edited"), info.get("references"))
     client = _client(url, release, _shown(token), os.getpid())
     return _answer(client.score([ask])[0])
 
@@ -80,7 +81,7 @@ async def compute_edit_score(
         data_source: Name of the dataset; not used.
         solution_image: The edited image: a tensor CHW of floats in [0, 1] or uint8.
         ground_truth: The instruction, where `extra_info` has none.
-        extra_info: `source` (or `source_image`): the image before; and `instruction`.
+        extra_info: `source` (or `source_image`): the image before; `instruction`; and optionally `references`.
         url: Address of the reward server.
         release: Hash of the release that must be served.
         token: What the server asks its callers for; None for RH_SERVER_TOKEN, which no configuration shows.
@@ -95,7 +96,8 @@ async def compute_edit_score(
     """
     info = dict(extra_info or {})
     source = info.get("source", info.get("source_image"))
-    ask = await asyncio.to_thread(_ask, info.get("instruction", ground_truth), source, solution_image)
+    instruction, references = info.get("instruction", ground_truth), info.get("references")
+    ask = await asyncio.to_thread(_ask, instruction, source, solution_image, references)
     client = _async_client(url, release, _shown(token), asyncio.get_running_loop())
     return _answer((await client.score([ask]))[0])
 
@@ -105,18 +107,21 @@ def _shown(token: str | None) -> str | None:
     return token or Settings.from_env().server_token
 
 
-def _ask(instruction: Any, source: Any, edited: Any) -> Ask:
+def _ask(instruction: Any, source: Any, edited: Any, references: Any) -> Ask:
     given = dict(zip(_KEYS, (source, edited, instruction), strict=True))
     missing = [name for name in _KEYS if given[name] is None]
     if missing:
         raise InputError(
             f"There is no {missing[0]} to judge.", next_step=f"Put {', '.join(_KEYS)} into extra_info of each row."
         )
-    images = [
-        each if isinstance(each, (str, os.PathLike)) else picture(each, name)
-        for name, each in (("the source", source), ("the edited image", edited))
+    further = [
+        _image(each, f"image {number}") for number, each in enumerate(() if references is None else references, 2)
     ]
-    return Ask(instruction, *images)  # type: ignore[arg-type]  # os.PathLike is what Path does
+    return Ask(instruction, _image(source, "the source"), _image(edited, "the edited image"), references=further)
+
+
+def _image(given: Any, name: str) -> Any:
+    return given if isinstance(given, (str, os.PathLike)) else picture(given, name)
 
 
 def _answer(reward: Reward) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from pydantic import (
     model_validator,
 )
 
-from rewardharness.schema import LABELS
+from rewardharness.schema import LABELS, SOURCES
 from rewardharness.serving.body import LIFTED, NAME, Parsed
 from rewardharness.serving.faults import TOO_MANY, Fault, RefusedError, invalid
 from rewardharness.serving.images import Encoded, ImageShelf, RequestImage, image_too_large
@@ -89,6 +89,14 @@ Image = Annotated[
     BeforeValidator(_read_image),
     WithJsonSchema({"oneOf": [_IMAGE_BYTES, _IMAGE_NAME]}),
 ]
+References = Annotated[
+    list[Image],
+    Field(
+        default_factory=list,
+        max_length=SOURCES - 1,
+        description="Further source or reference images, which the instruction mentions as image 2, image 3, image 4.",
+    ),
+]
 ImageName = Annotated[str, Field(pattern=f"^{NAME}$")]
 InlineImage = Annotated[Base64 | Lifted, BeforeValidator(_read_image)]
 NamedImages = Annotated[
@@ -144,6 +152,7 @@ class ScoreRequest(Asked):
     id: ItemId | None = None
     instruction: Instruction
     source: Image
+    references: References
     edited: Image | None = Field(None, description="The edited image, scored alone.")
     candidates: list[Image] | None = Field(None, min_length=2, max_length=len(LABELS))
 
@@ -158,9 +167,8 @@ class ScoreRequest(Asked):
         several = self.candidates or []
         given = [reader.read(image, f"candidates[{index}]") for index, image in enumerate(several)]
         given = given or [reader.read(self.edited, "edited")]
-        return Edit(
-            self.instruction, reader.read(self.source, "source"), tuple(given), self.id, None, self.allow_ungradable
-        )
+        source, *references = reader.read_sources(self)
+        return Edit(self.instruction, source, tuple(given), self.id, None, self.allow_ungradable, tuple(references))
 
 
 class Item(_Strict):
@@ -169,6 +177,7 @@ class Item(_Strict):
     id: ItemId | None = None
     instruction: Instruction
     source: Image
+    references: References
     edited: Image
     group: ItemId | None = Field(None, description="Rewards are made relative within a group.")
 
@@ -183,9 +192,10 @@ class BatchRequest(_Normalised):
         edits = []
         for index, item in enumerate(self.items):
             where = f"items[{index}]"
-            source = reader.read(item.source, f"{where}.source")
+            source, *references = reader.read_sources(item, f"{where}.")
             edited = reader.read(item.edited, f"{where}.edited")
-            edits.append(Edit(item.instruction, source, (edited,), item.id, item.group, self.allow_ungradable))
+            known = (item.id, item.group, self.allow_ungradable, tuple(references))
+            edits.append(Edit(item.instruction, source, (edited,), *known))
         return edits
 
 
@@ -195,13 +205,15 @@ class CompareRequest(Asked):
     id: ItemId | None = None
     instruction: Instruction
     source: Image
+    references: References
     a: Image
     b: Image
 
     def edit(self, reader: "ImageReader") -> Edit:
         """Convert the request to an edit."""
-        source, a, b = (reader.read(getattr(self, name), name) for name in ("source", "a", "b"))
-        return Edit(self.instruction, source, (a, b), self.id, None, self.allow_ungradable)
+        source, *references = reader.read_sources(self)
+        pair = (reader.read(self.a, "a"), reader.read(self.b, "b"))
+        return Edit(self.instruction, source, pair, self.id, None, self.allow_ungradable, tuple(references))
 
 
 class RankRequest(_Normalised):
@@ -210,6 +222,7 @@ class RankRequest(_Normalised):
     id: ItemId | None = None
     instruction: Instruction
     source: Image
+    references: References
     candidates: Annotated[list[Image], FailFast()] = Field(min_length=2)
     method: Literal["score", "win_rate"] = Field(
         "score", description="`score`: each judged alone. `win_rate`: all pairs compared in both orders."
@@ -218,8 +231,8 @@ class RankRequest(_Normalised):
     def edit(self, reader: "ImageReader") -> Edit:
         """Convert the request to an edit."""
         given = tuple(reader.read(image, f"candidates[{index}]") for index, image in enumerate(self.candidates))
-        source = reader.read(self.source, "source")
-        return Edit(self.instruction, source, given, self.id, None, self.allow_ungradable)
+        source, *references = reader.read_sources(self)
+        return Edit(self.instruction, source, given, self.id, None, self.allow_ungradable, tuple(references))
 
 
 class ImageReader:
@@ -253,6 +266,13 @@ class ImageReader:
         if self._strict and given.pixels is not None and given.pixels > self._limits.pixels:
             raise image_too_large(f"{self._limits.pixels} pixels", where)
         return given
+
+    def read_sources(
+        self, edit: "ScoreRequest | Item | CompareRequest | RankRequest", at: str = ""
+    ) -> list[RequestImage]:
+        """Return the source image of an edit and its references; `at` is the place of the edit. Raises as `read`."""
+        references = (self.read(image, f"{at}references[{index}]") for index, image in enumerate(edit.references))
+        return [self.read(edit.source, f"{at}source"), *references]
 
     def _encoded(self, image: Base64 | Lifted) -> Encoded:
         return self._lifted[image] if isinstance(image, Lifted) else image

@@ -273,8 +273,8 @@ def mmrb2(folder: Path, n: int = 20) -> Path:
             {
                 "pair_id": f"emu-edit_{number}",
                 "prompt_source": "emu-edit",
-                "prompt_text": f"<image_1> paint it {number}",
-                "prompt_images": [source(number), source(number + 1)] if number == 7 else [source(number)],
+                "prompt_text": f"<image_1> paint it {number}{' like <image_2>' if number == 7 else ''}",
+                "prompt_images": [source(number + more) for more in range({7: 2, 8: 5}.get(number, 1))],
                 "prompt_metadata": "{}",
                 "response_a_text": "<image_1>",
                 "response_a_images": [edit(first)],

@@ -15,7 +15,17 @@ from rewardharness.benchmark.cases import read_part
 from rewardharness.benchmark.checks import check
 from rewardharness.benchmark.items import sample
 from rewardharness.benchmark.loading import open_benchmark
-from rewardharness.benchmark.task import METRICS, PROTOCOLS, Task, list_tasks, open_task, read_task
+from rewardharness.benchmark.task import (
+    METRICS,
+    PROTOCOLS,
+    Columns,
+    Label,
+    Task,
+    TaskPart,
+    list_tasks,
+    open_task,
+    read_task,
+)
 from rewardharness.errors import DataError, InputError
 from rewardharness.hub.errors import HubError
 from rewardharness.schema import ImageInput
@@ -279,7 +289,10 @@ def turned(row: dict[str, Any]) -> dict[str, Any]:
         ),
         (
             lambda rows: [{**rows[0], "source_image": None}, *rows[1:]],
-            {"not one source image": (1, "not judged"), "incomplete group": (1, "its pairs count, the group does not")},
+            {
+                "wrong number of source images": (1, "not judged"),
+                "incomplete group": (1, "its pairs count, the group does not"),
+            },
         ),
     ],
 )
@@ -369,10 +382,31 @@ def test_data_that_nobody_serves_are_asked_for_in_words(tmp_path: Path) -> None:
     assert "rater1.tsv" in caught.value.next_step and "--source" in caught.value.next_step
 
 
-def test_a_pair_with_several_source_images_is_left_out_and_counted(tmp_path: Path) -> None:
+def test_a_pair_may_have_up_to_four_source_images(tmp_path: Path) -> None:
     opened_task = made("mmrb2-editing", tmp_path)
-    [odd] = [each for each in opened_task.problems if each.code == "not one source image"]
-    assert (odd.n, odd.ids) == (1, ("edit/emu-edit_7",))
+    several = {item.example.id: item.example for item in opened_task.items.values() if item.example.references}
+    assert {name.partition("|")[0] for name in several} == {"edit/emu-edit_7"}
+    example = several["edit/emu-edit_7"]
+    assert [image.name for image in example.sources] == ["source", "image 2"]
+    assert example.instruction == "image 1 paint it 7 like image 2"
+    single = next(item.example for item in opened_task.items.values() if not item.example.references)
+    assert "image" not in single.instruction
+    [odd] = [each for each in opened_task.problems if each.code == "wrong number of source images"]
+    assert (odd.n, odd.ids) == (1, ("edit/emu-edit_8",))
+
+
+def test_references_may_be_columns_of_their_own(tmp_path: Path) -> None:
+    images = [ImageInput(name, data=name.encode()) for name in ("s", "t", "u", "a", "b")]
+    row = dict(zip(("before", "second", "third", "left", "right"), images, strict=True)) | {"say": "<image> on <image>"}
+    columns = Columns("say", "before", ("left", "right"), references=("second", "third"))
+    task = Task("t", "T", columns=columns, label=Label("first"), parts=(TaskPart("all", labels=("A",)),))
+    cases, problems = read_part(task, task.parts[0], list(row), [row, {**row, "third": None}])
+    assert [[image.name for image in case.sources] for case in cases] == [["s", "t", "u"], ["s", "t"]]
+    assert cases[0].instruction == "image 1 on image 2" and problems == []
+    checked, _, same = check(cases, task.parts)
+    assert len({same.edit(case, 0) for case in checked}) == 2, "the same candidate with other references"
+    with pytest.raises(DataError, match="missing columns: second"):
+        read_part(task, task.parts[0], [name for name in row if name != "second"], [row])
 
 
 def test_raters_that_say_nothing_of_an_edit_leave_it_out(tmp_path: Path) -> None:

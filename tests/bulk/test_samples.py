@@ -49,7 +49,7 @@ def test_columns_of_other_names_and_single_candidates(tmp_path, settings):
     ("change", "said"),
     [
         ({"instruction": " "}, r"row 1: the column 'instruction' \(instruction\) has no text"),
-        ({"source": None}, r"row 1: the column 'source' \(source\) has no image"),
+        ({"source": None}, r"row 1: the column 'source' \(source\) is empty"),
         ({"candidates": []}, "row 1"),
     ],
 )
@@ -90,3 +90,41 @@ def test_nothing_there(tmp_path, settings):
     (tmp_path / "edit-0" / "source.png").unlink()
     with pytest.raises(DataError, match="0 images called source"):
         read_samples(str(tmp_path), settings)
+
+
+def test_references_of_one_edit_are_no_candidates(tmp_path):
+    source, second, third = (picture(tmp_path / name, 0) for name in ("before.png", "b.png", "c.png"))
+    for number in range(3):
+        picture(tmp_path / f"{number}.png", 30 * number)
+    (example,) = one_edit(tmp_path, source, "like image 2", [third, second]).examples
+    assert [image.path for image in example.sources] == [source, third, second]
+    assert len(example.candidates) == 3
+    with pytest.raises(DataError, match=r"The reference .*no.png does not exist"):
+        one_edit(tmp_path, source, "x", [tmp_path / "no.png"])
+
+
+def test_a_folder_per_edit_may_have_references(tmp_path, settings):
+    folders(tmp_path, edits=1)
+    folder = tmp_path / "edit-0"
+    before = len(read_samples(str(tmp_path), settings).examples[0].candidates)
+    for name in ("reference_2.png", "reference_3.png"):
+        picture(folder / name, 7)
+    (example,) = read_samples(str(tmp_path), settings).examples
+    assert [image.name for image in example.references] == ["reference_2.png", "reference_3.png"]
+    assert len(example.candidates) == before
+    assert {single.references for single in one_by_one(read_samples(str(tmp_path), settings)).examples} == {
+        example.references
+    }
+    (folder / "reference_2.png").unlink()
+    with pytest.raises(DataError, match="edit-0 has the references reference_3"):
+        read_samples(str(tmp_path), settings)
+
+
+def test_a_table_of_samples_may_have_references(tmp_path, settings):
+    lines = (table(tmp_path) / "candidates.jsonl").read_text(encoding="utf-8").splitlines()
+    picture(tmp_path / "second.png", 9)
+    changed = [json.dumps({**json.loads(lines[0]), "references": ["second.png"]}), *lines[1:]]
+    (tmp_path / "candidates.jsonl").write_text("\n".join(changed), encoding="utf-8")
+    first, *others = read_samples(str(tmp_path), settings).examples
+    assert [image.name for image in first.references] == ["second.png"]
+    assert all(other.references == () for other in others)

@@ -224,7 +224,7 @@ def many(piece: str, count: int = 100_000) -> str:
         ("/rank", '{"method":"win_rate","candidates":[' + many("1", 17) + "]}", 422, "too_many"),
         ("/score", '{"candidates":[' + many("1", 1_000_000) + "]}", 413, "too_large"),
         ("/score", '{"images":' + json.dumps(dict.fromkeys(map(str, range(9000)), 1)) + "}", 422, "too_many"),
-        ("/score", '{"images":' + json.dumps(dict.fromkeys(map(str, range(600)), "")) + "}", 422, "too_many"),
+        ("/score", '{"images":' + json.dumps(dict.fromkeys(map(str, range(1400)), "")) + "}", 422, "too_many"),
         ("/score", json.dumps(dict.fromkeys(map(str, range(9000)), 1)), 422, "too_many"),
         ("/batch_score", '{"items":[' + many("{}", 257) + "]}", 422, "too_many"),
         ("/batch_score", '{"items":[' + many("[]") + "]}", 422, "too_many"),

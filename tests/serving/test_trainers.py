@@ -217,8 +217,8 @@ def test_trl_awaits_it_as_well(server):
 def test_both_kinds_say_what_they_take_and_what_it_means():
     for kind in (EditReward, AsyncEditReward):
         assert list(inspect.signature(kind).parameters) == [
-            *("url", "release", "token", "judge", "library", "source", "instruction", "edited", "settings", "name"),
-            "allow_ungradable",
+            *("url", "release", "token", "judge", "library", "source", "instruction", "edited"),
+            *("references", "settings", "name", "allow_ungradable"),
         ]
         shown = pydoc.plain(pydoc.render_doc(kind))
         assert "Hash of the release that must be served" in shown and "on_error=" in shown

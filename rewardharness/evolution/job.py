@@ -189,7 +189,7 @@ def open_job(
         settings = replace(settings, home=folder.with_name(f"{folder.name}-cache"))
     plan = make_plan(
         dataset,
-        opened.open_library(settings),
+        opened.open_library(settings, _instructions(dataset)),
         opened.open_judge(settings, ties=ties),
         open_orchestrator(config.orchestrator, settings, images=config.orchestrator_images),
         config.make_schedule(),
@@ -256,7 +256,7 @@ def evolve(  # noqa: PLR0913  (one argument per choice, as on the command line)
     opened = open_judge(judge, settings, ties=ties) if isinstance(judge, str) else judge
     plan = make_plan(
         dataset,
-        open_library(settings.library if library is None else library),
+        open_library(settings.library if library is None else library, _instructions(dataset)),
         opened.with_ties(True) if ties else opened,
         open_orchestrator(orchestrator, settings) if isinstance(orchestrator, str) else orchestrator,
         DefaultSchedule(proposals=proposals),
@@ -270,6 +270,12 @@ def evolve(  # noqa: PLR0913  (one argument per choice, as on the command line)
     place = Path(folder) if folder else settings.home / "runs" / f"evolve-{content_id(plan.manifest)[:12]}"
     callbacks = Callbacks(on_event=on_event) if on_event else Callbacks()
     return EvolutionJob(plan, place, settings).run(callbacks, restart=restart)
+
+
+def _instructions(dataset: Dataset) -> dict[str, str]:
+    """Return the instructions by the ids that presets may name: those of source images and those of examples."""
+    by_source = {example.source_id: example.instruction for example in dataset.examples if example.source_id}
+    return {**by_source, **{example.id: example.instruction for example in dataset.examples}}
 
 
 def make_plan(

@@ -50,7 +50,7 @@ class JudgeConfig:
     """
 
     library: str | None = None
-    """Folder, org/name[@revision] on the Hub, or builtin."""
+    """Folder, org/name[@revision] on the Hub, presets file, builtin or empty."""
     judge: str | None = None
     """measured, vllm:NAME@URL, openai:NAME, gemini:NAME, a baseline or file:SCORES.jsonl (default: RH_JUDGE)."""
     protocol: Protocol | None = None
@@ -98,15 +98,19 @@ class JudgeConfig:
         """Return the judge that the user named; None if it is the one of the environment."""
         return None if self.judge == settings.judge else self.judge
 
-    def open_library(self, settings: Settings) -> "Library":
+    def open_library(self, settings: Settings, instructions: Mapping[str, str] | None = None) -> "Library":
         """Open the Library.
+
+        Args:
+            settings: The default Library.
+            instructions: Instruction by prompt id, for presets of single prompts.
 
         Raises:
             LibraryError: If it cannot be opened.
         """
         from rewardharness.library.opening import open_library
 
-        return open_library(self.library or settings.library)
+        return open_library(self.library or settings.library, instructions)
 
     def open_judge(self, settings: Settings, **options: Any) -> "Judge":
         """Open the judge.

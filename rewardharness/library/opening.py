@@ -1,7 +1,7 @@
 """Opens the Library that a user specifies. All callers go through `open_library`."""
 
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -10,21 +10,25 @@ from tempfile import TemporaryDirectory
 from rewardharness.files import recover_folder
 from rewardharness.library.check import Problem, check_folder
 from rewardharness.library.hub import pull_spec
-from rewardharness.library.store import Library
+from rewardharness.library.presets import SUFFIXES, read_presets
+from rewardharness.library.store import EMPTY, Library
 
 BUILTIN = "builtin"
 """Name of the Library that is included in the package."""
+EMPTY_SPEC = "empty"
+"""Name of the Library without entries."""
 
 _log = logging.getLogger(__name__)
 
 
-def open_library(spec: str | Path | Library) -> Library:
+def open_library(spec: str | Path | Library, instructions: Mapping[str, str] | None = None) -> Library:
     """Open a Library.
 
     Args:
-        spec: A Library, which is returned unchanged; `builtin` for the Library that is included in the package; a
-            folder; or a Hub repository: `org/name`, or `org/name@revision` for a version, commit, or branch. A
-            folder takes precedence over a repository.
+        spec: A Library, which is returned unchanged; `builtin` for the Library that is included in the package;
+            `empty`; a folder; a file of rubric presets; or a Hub repository: `org/name`, or `org/name@revision` for a
+            version, commit, or branch. Folders and files take precedence over repositories.
+        instructions: Instruction by prompt id, for presets of single prompts.
 
     Raises:
         LibraryError: If the Library does not exist, cannot be reached, or is invalid.
@@ -36,6 +40,10 @@ def open_library(spec: str | Path | Library) -> Library:
         with as_file(files("rewardharness.library").joinpath(BUILTIN)) as folder:
             return Library.load(folder)
     path = Path(spec).expanduser()
+    if str(spec) == EMPTY_SPEC and not path.exists():
+        return EMPTY
+    if path.suffix.lower() in SUFFIXES and path.is_file():
+        return read_presets(path, instructions)
     recover_folder(path)
     if not path.exists():
         pulled = pull_spec(str(spec))

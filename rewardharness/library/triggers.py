@@ -22,6 +22,7 @@ from rewardharness.errors import shown
 
 MAX_PATTERN = 200
 """Maximum length of a regular expression in characters."""
+_MAX_PREFIX = 90  # escaping at most doubles it
 MAX_TRIGGERS = 200
 """Maximum number of triggers of one entry."""
 MAX_SEARCHED = 500
@@ -85,6 +86,13 @@ class Trigger:
         if self.kind != "pattern":
             return self.text
         return "/" + re.sub(r"(\\.)|/", lambda match: match.group(1) or "\\/", self.text, flags=re.DOTALL) + "/"
+
+
+def instruction_trigger(instruction: str) -> Trigger:
+    """Return a trigger that matches an instruction, or its beginning if it is long."""
+    line = (_plain(instruction).strip().splitlines() or [""])[0]
+    end = r"\s*$" if line == _plain(instruction).strip() and len(line) <= _MAX_PREFIX else ""
+    return Trigger("pattern", rf"^\s*{re.escape(line[:_MAX_PREFIX])}{end}")
 
 
 def parse_triggers(text: str) -> tuple[Trigger, ...]:

@@ -49,6 +49,8 @@ class EvolveConfig(BudgetConfig, JudgeConfig, DataConfig):
     _: KW_ONLY
     orchestrator: str = BUILTIN
     """builtin (rules), or a model."""
+    initializer_model: str | None = None
+    """Model that writes the Library of --library llm (default: that of --orchestrator)."""
     orchestrator_images: bool = False
     """Show a model the images of cited examples."""
     ties: bool = False

@@ -7,12 +7,14 @@ from typing import Any
 
 from rewardharness.data.corrections import corrected_labels, corrections_file, read_corrections
 from rewardharness.data.opening import Progress, open_data
-from rewardharness.data.source import Dataset
+from rewardharness.data.source import Dataset, split
 from rewardharness.data.values import read_data
+from rewardharness.errors import InputError
 from rewardharness.evolution.builtin.orchestrator import BuiltinOrchestrator
 from rewardharness.evolution.checkpoint import CHAMPION, CHECKPOINT
 from rewardharness.evolution.config import AUDIT_SHARE, AUTO, BUILTIN, MARGIN, EvolveConfig
 from rewardharness.evolution.events import Event
+from rewardharness.evolution.initializer import FOLDER, LLM, write_library
 from rewardharness.evolution.llm_orchestrator import LLMOrchestrator, LLMSettings
 from rewardharness.evolution.loop import Callbacks, finished_report
 from rewardharness.evolution.loop import evolve as run_plan
@@ -20,6 +22,7 @@ from rewardharness.evolution.observing import observer
 from rewardharness.evolution.plan import EvolutionPlan
 from rewardharness.evolution.proposal import Orchestrator
 from rewardharness.evolution.regression import regression_set
+from rewardharness.evolution.replies import Replies
 from rewardharness.evolution.schedules import DefaultSchedule, Schedule
 from rewardharness.evolution.stop import UNLIMITED, SpendingLimits
 from rewardharness.files import content_id
@@ -189,7 +192,7 @@ def open_job(
         settings = replace(settings, home=folder.with_name(f"{folder.name}-cache"))
     plan = make_plan(
         dataset,
-        opened.open_library(settings, _instructions(dataset)),
+        _first_library(opened, settings, dataset),
         opened.open_judge(settings, ties=ties),
         open_orchestrator(config.orchestrator, settings, images=config.orchestrator_images),
         config.make_schedule(),
@@ -272,6 +275,23 @@ def evolve(  # noqa: PLR0913  (one argument per choice, as on the command line)
     return EvolutionJob(plan, place, settings).run(callbacks, restart=restart)
 
 
+def _first_library(config: EvolveConfig, settings: Settings, dataset: Dataset) -> Library:
+    """Open the starting Library, or have it written by a model."""
+    if config.library != LLM:
+        return config.open_library(settings, _instructions(dataset))
+    spec = config.initializer_model or config.orchestrator
+    if spec == BUILTIN:
+        raise InputError(
+            f"--library {LLM} needs a model that writes the Library.",
+            next_step="Give one with --initializer-model or --orchestrator.",
+        )
+    labeled = [example for example in dataset.examples if example.preference is not None]
+    pool, _ = split(labeled, share=config.audit_share, seed=config.seed)
+    origin = {"data": f"{dataset.name}: instructions of {len(pool)} training examples", "data_digest": dataset.digest}
+    replies = Replies(settings.home / FOLDER)
+    return write_library(open_model(spec, _model_keys(settings)), pool, replies, config.seed, origin)
+
+
 def _instructions(dataset: Dataset) -> dict[str, str]:
     """Return the instructions by the ids that presets may name: those of source images and those of examples."""
     by_source = {example.source_id: example.instruction for example in dataset.examples if example.source_id}
@@ -329,14 +349,18 @@ def open_orchestrator(spec: str, settings: Settings, *, images: bool = False) ->
     """
     if spec == BUILTIN:
         return BuiltinOrchestrator()
-    keys = ModelSettings(
+    return LLMOrchestrator(open_model(spec, _model_keys(settings)), LLMSettings(images=images))
+
+
+def _model_keys(settings: Settings) -> ModelSettings:
+    """Return the keys of the models that write: Orchestrator and initializer."""
+    return ModelSettings(
         api_key=settings.orchestrator_key,
         openai_key=settings.openai_key,
         gemini_key=settings.gemini_key,
         project=settings.cloud_project,
         location=settings.cloud_location,
     )
-    return LLMOrchestrator(open_model(spec, keys), LLMSettings(images=images))
 
 
 def _corrections_file(config: EvolveConfig, settings: Settings, dataset: Dataset) -> Path | None:
@@ -349,4 +373,5 @@ def _corrections_file(config: EvolveConfig, settings: Settings, dataset: Dataset
 
 def _config_id(config: EvolveConfig, dataset: Dataset) -> str:
     parts = [dataset.digest, config.judge, config.protocol, config.orchestrator, config.library]
+    parts += [config.initializer_model] if config.initializer_model else []
     return content_id([*parts, config.schedule, config.seed])[:12]

@@ -1,0 +1,136 @@
+"""A starting Library that a model writes from the instructions of the training examples.
+
+The model sees no label, no image and no held-out example. Each Skill is checked like a proposal; problems are returned
+to the model once, and Skills that still have problems are left out. There are at most two requests. Their replies are
+saved, so that opening the same run again gives the same Library and costs nothing.
+"""
+
+import logging
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from rewardharness.errors import RunError
+from rewardharness.evolution.briefing import MAX_INSTRUCTION, grammar, quoted
+from rewardharness.evolution.evolver import find_objects, problem_of
+from rewardharness.evolution.observing import KNOWN_MEASURES
+from rewardharness.evolution.proposal import Outcome, Proposal, View
+from rewardharness.evolution.replies import Replies
+from rewardharness.evolution.typed_edits import EditError, changes_of
+from rewardharness.judging.evaluate import run_to_end
+from rewardharness.library.store import EMPTY, Library
+from rewardharness.models.base import ChatRequest, Message, Model, ModelError
+from rewardharness.prompts import load
+from rewardharness.schema import Example, Failure, Judgment
+
+LLM = "llm"
+"""Name of the starting Library that a model writes."""
+FOLDER = "initial"
+"""Folder below `RH_HOME` with the saved replies."""
+MOST_SKILLS = 6
+"""Maximum number of Skills."""
+MOST_INSTRUCTIONS = 60
+"""Maximum number of instructions that the model sees."""
+_MAX_TOKENS = 8000
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Draft:
+    """The Skills of one reply."""
+
+    library: Library
+    """The Skills without problems."""
+    problems: tuple[str, ...]
+    """What is wrong with the others, for the model."""
+
+
+def write_library(
+    model: Model, examples: Sequence[Example], replies: Replies, seed: int = 0, origin: Mapping[str, str] | None = None
+) -> Library:
+    """Ask a model for a starting Library.
+
+    Args:
+        model: The model; it is closed afterwards.
+        examples: The training examples, of which it sees instructions.
+        replies: Saves its replies.
+        seed: Seed of the choice of instructions.
+        origin: Fields of the line in the lineage: `data` and `data_digest`.
+
+    Raises:
+        RunError: If it gives no answer, or no usable Skill.
+    """
+    try:
+        draft = run_to_end(_write(model, examples, replies, seed))
+    except ModelError as error:
+        raise RunError(
+            f"The initializer {model.id} gives no answer ({error.code}). {error.message}",
+            next_step="Choose another starting Library, or give the same command again.",
+        ) from error
+    for problem in draft.problems:
+        _log.warning("The initializer %s wrote something unusable: %s", model.id, problem)
+    if not draft.library.entries:
+        raise RunError(
+            f"The initializer {model.id} wrote no usable Skill.",
+            next_step="Choose another starting Library (--library), or another --initializer-model.",
+        )
+    names = [entry.name for entry in draft.library.entries]
+    statement = f"Written from instructions of {len(examples)} training examples."
+    line = {"operator": "initialize", "entries": names, "statement": statement, "source": model.id}
+    return draft.library.with_lineage({"library": draft.library.id, **line, **(origin or {})})
+
+
+async def _write(model: Model, examples: Sequence[Example], replies: Replies, seed: int) -> Draft:
+    view = _view(examples, seed)
+    distinct = sorted({" ".join(example.instruction.split()) for example in examples})
+    chosen = random.Random(seed).sample(distinct, min(MOST_INSTRUCTIONS, len(distinct)))
+    listed = "\n".join(f"- {quoted(instruction, MAX_INSTRUCTION)}" for instruction in chosen)
+    system = load("initialize", limit=str(MOST_SKILLS), grammar=grammar(view))
+    messages = [Message.of("system", system), Message.of("user", load("initialize_from", instructions=listed))]
+    try:
+        draft = Draft(EMPTY, ())
+        for attempt in range(2):
+            request = ChatRequest(tuple(messages), max_tokens=_MAX_TOKENS, temperature=0.7, seed=seed + attempt)
+            reply, _ = await replies.ask(model, request)
+            latest = read_skills(reply.text, view)
+            draft = latest if latest.library.entries or not draft.library.entries else draft
+            if not latest.problems:
+                return latest
+            problem = " ".join(latest.problems)
+            messages += [Message.of("assistant", reply.text or "(nothing)")]
+            messages += [Message.of("user", load("repair_proposal", problem=problem))]
+        return draft
+    finally:
+        await model.close()
+
+
+def _view(examples: Sequence[Example], seed: int) -> View:
+    """Return an input of the checks: an empty Library, and examples of which only the instructions are known."""
+    unjudged = (Judgment(each.id, "", "", "", failure=Failure("unjudged", "Not judged.")) for each in examples)
+    outcomes = tuple(Outcome(each, judgment, 0.0) for each, judgment in zip(examples, unjudged, strict=True))
+    return View(EMPTY, outcomes, lambda example: {}, KNOWN_MEASURES, seed=seed)
+
+
+def read_skills(text: str, view: View) -> Draft:
+    """Read and check the Skills of a reply."""
+    rows = next((rows for value in find_objects(text) if isinstance(rows := value.get("skills"), list)), None)
+    if not rows:
+        return Draft(EMPTY, ('The reply holds no JSON object with "skills".',))
+    problems = [f"There are {len(rows)} Skills; at most {MOST_SKILLS} are allowed."] if len(rows) > MOST_SKILLS else []
+    library = EMPTY
+    for row in rows[:MOST_SKILLS]:
+        now = replace(view, library=library)
+        try:
+            proposal = Proposal("add", changes_of("add", {"entry": row}, now, ""), "", (), LLM)
+        except EditError as error:
+            problems.append(str(error))
+            continue
+        problem = problem_of(proposal, now)
+        if problem:
+            problems.append(problem)
+        else:
+            library = proposal.applied_to(library)
+    if library.entries and not any(trigger.always for entry in library.entries for trigger in entry.triggers):
+        problems.append("No Skill has the triggers `always`.")
+    return Draft(library, tuple(problems))

@@ -1,0 +1,125 @@
+"""A starting Library that a model writes: checked, repaired once, recorded, and without labels or held-out examples."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from small_world import make_dataset, text_of
+
+from rewardharness.demo.dataset import make_demo
+from rewardharness.errors import InputError, RunError
+from rewardharness.evolution.config import EvolveConfig
+from rewardharness.evolution.initializer import MOST_SKILLS, write_library
+from rewardharness.evolution.job import open_job
+from rewardharness.evolution.replies import Replies
+from rewardharness.library.evolved import data_digests
+from rewardharness.library.store import Library
+from rewardharness.models.base import ModelError
+from rewardharness.models.scripted import Script, ScriptedModel
+from rewardharness.settings import Settings
+
+EXAMPLES = make_dataset(3).examples
+
+
+def skill(name: str, triggers: str, body: str) -> dict[str, object]:
+    criteria = [{"id": "lit", "text": "4: lit; 1: dark.", "weight": 1, "dimension": "instruction", "measure": None}]
+    description = f"How to judge {name}."
+    return {"name": name, "description": description, "triggers": triggers, "body": body, "criteria": criteria}
+
+
+EVERY = skill("every-edit", "always", "Compare each candidate with the source, and look for what was not asked for.")
+CATS = skill("cats", "cat", "Fur should keep its structure; flat fur without single hairs is the worst failure.")
+UNREACHED = skill("boats", "boat", "The hull should be dry above the line of the water, and wet below it.")
+PLACED = skill("dogs", "dog", "Prefer candidate A if its dog has four legs and the first image shows three of them.")
+
+
+def reply(*skills: dict[str, object]) -> str:
+    return f"Here they are.\n{json.dumps({'skills': skills})}"
+
+
+def write(model: ScriptedModel, folder: Path | None = None) -> Library:
+    return write_library(model, EXAMPLES, Replies(folder), origin={"data_digest": "a" * 64})
+
+
+def test_the_skills_of_a_good_reply_are_the_library() -> None:
+    model = ScriptedModel([reply(EVERY, CATS)], id="writer")
+    library = write(model)
+    assert [entry.name for entry in library.entries] == ["cats", "every-edit"]
+    assert library.entries[0].rubric is not None and len(model.requests) == 1
+    [line] = library.lineage
+    assert line["operator"] == "initialize" and line["source"] == "writer" and line["library"] == library.id
+    assert data_digests(library.lineage) == {"a" * 64}, "the data are not unseen any more"
+
+
+def test_the_model_sees_instructions_and_nothing_else() -> None:
+    model = ScriptedModel([reply(EVERY, CATS)])
+    write(model)
+    [request] = model.requests
+    text = text_of(request)
+    assert all(example.instruction in text for example in EXAMPLES) and not request.images
+    for example in EXAMPLES:
+        assert not any(secret in text for secret in (example.id, example.label_kind, example.source.name))
+
+
+@pytest.mark.parametrize(
+    ("bad", "problem"),
+    [
+        (reply(EVERY, CATS, UNREACHED), "match no instruction"),
+        (reply(EVERY, CATS, PLACED), "dogs"),
+        (reply(EVERY, CATS, CATS), "cats"),
+        (reply(CATS), "No Skill has the triggers `always`"),
+        (reply(*(EVERY for _ in range(MOST_SKILLS + 1))), f"at most {MOST_SKILLS}"),
+        ("I would rather not.", "no JSON object"),
+    ],
+)
+def test_problems_are_returned_to_the_model_once(bad: str, problem: str) -> None:
+    model = ScriptedModel([bad, reply(EVERY, CATS)])
+    assert [entry.name for entry in write(model).entries] == ["cats", "every-edit"]
+    assert problem in text_of(model.requests[1])
+
+
+def test_what_stays_unusable_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    model = ScriptedModel([reply(EVERY, CATS, UNREACHED)] * 2)
+    assert [entry.name for entry in write(model).entries] == ["cats", "every-edit"]
+    assert len(model.requests) == 2 and "boats" in caplog.text
+
+
+@pytest.mark.parametrize("script", [["No.", "No."], [ModelError("unauthorized", "No key.")]])
+def test_without_a_usable_skill_there_is_one_clear_error(script: list[Script]) -> None:
+    with pytest.raises(RunError, match="initializer") as caught:
+        write(ScriptedModel(script))
+    assert "starting Library" in caught.value.next_step
+
+
+def test_replies_are_saved_and_asked_for_once(tmp_path: Path) -> None:
+    first = write(ScriptedModel([reply(EVERY, CATS)]), tmp_path)
+    again = ScriptedModel([])
+    assert write(again, tmp_path).id == first.id and not again.requests
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Settings:
+    return replace(Settings.from_env(), home=tmp_path / "home")
+
+
+@pytest.fixture(scope="module")
+def demo_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("demo")
+    make_demo(folder, pairs=12, groups=0, side=64)
+    return folder
+
+
+def test_a_run_starts_from_the_library_that_a_model_writes(home: Settings, demo_data: Path, tmp_path: Path) -> None:
+    script = tmp_path / "writer.jsonl"
+    script.write_text(json.dumps({"text": reply(EVERY)}) + "\n")
+    config = EvolveConfig(data=str(demo_data), library="llm", initializer_model=f"scripted:{script}")
+    job = open_job(config, home)
+    assert [entry.name for entry in job.plan.library.entries] == ["every-edit"]
+    script.write_text("")
+    assert open_job(config, home).plan.manifest == job.plan.manifest, "the reply is saved"
+
+
+def test_rules_cannot_write_a_library(home: Settings, demo_data: Path) -> None:
+    with pytest.raises(InputError, match="needs a model"):
+        open_job(EvolveConfig(data=str(demo_data), library="llm"), home)

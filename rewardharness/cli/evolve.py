@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +13,7 @@ from rewardharness.cli.command import WORDS, make_app
 from rewardharness.cli.confirm import confirm
 from rewardharness.cli.evolve_report import print_cost, print_places, show_report
 from rewardharness.cli.examples import Bars, note_same_name
-from rewardharness.cli.options import NO_PAID_OPTIONS, PaidRunOptions, RunOptions, record_arguments
+from rewardharness.cli.options import PaidRunOptions, RunOptions, record_arguments
 from rewardharness.cli.progress import counter, event_line
 from rewardharness.data.config import DataConfig
 from rewardharness.evolution.config import BudgetConfig, EvolveConfig
@@ -25,17 +26,33 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class EvolveOptions(PaidRunOptions):
+    """Run folder, printing, confirmation, and the estimate before a run."""
+
+    check: bool = False
+    """Only estimate the gain on unseen sources."""
+
+
+NO_OPTIONS = EvolveOptions()
+
 app = make_app(
     "evolve",
     "Evolve a Library from labeled preferences. Example: `rh evolve demo`",
-    {"Search": EvolveConfig, "Judge": JudgeConfig, "Data": DataConfig, "Budget": BudgetConfig, "Run": PaidRunOptions},
+    {"Search": EvolveConfig, "Judge": JudgeConfig, "Data": DataConfig, "Budget": BudgetConfig, "Run": EvolveOptions},
     job="evolve",
 )
 app["--help"].show = False
 
 
 @app.default
-def evolve(config: Annotated[EvolveConfig, Parameter(name="*")], *, options: PaidRunOptions = NO_PAID_OPTIONS) -> int:
+def evolve(
+    config: Annotated[EvolveConfig, Parameter(name="*")],
+    *,
+    options: EvolveOptions = NO_OPTIONS,
+) -> int:
     """Evolve a Library from labeled preferences.
 
     Proposes edits, accepts those that the evidence supports, and compares the result on held-out examples. The same
@@ -43,10 +60,25 @@ def evolve(config: Annotated[EvolveConfig, Parameter(name="*")], *, options: Pai
 
     Example: `rh evolve demo --proposals 20`
     """
-    return run(config, options, Settings.from_env())
+    settings = Settings.from_env()
+    return estimate_gain(config, options, settings) if options.check else run(config, options, settings)
 
 
-def run(config: EvolveConfig, options: PaidRunOptions, settings: Settings) -> int:
+def estimate_gain(config: EvolveConfig, options: EvolveOptions, settings: Settings) -> int:
+    """Print what evolution would bring on the data. Returns the exit status."""
+    from rewardharness.evolution.check import check
+
+    job = open_job(config.with_defaults(settings), options, settings)
+    found = check(job.plan, counter(options.quiet))
+    if options.json:
+        output.emit(found.to_json())
+    else:
+        for line in found.lines:
+            output.say(line)
+    return 0
+
+
+def run(config: EvolveConfig, options: EvolveOptions, settings: Settings) -> int:
     """Run an evolution and print its report. Returns the exit status."""
     from rewardharness.evolution.loop import Callbacks
     from rewardharness.runs.stop import Stopped

@@ -41,7 +41,6 @@ class PaidRunOptions(RunOptions):
 
 
 NO_OPTIONS = RunOptions()
-NO_PAID_OPTIONS = PaidRunOptions()
 
 
 def record_arguments(*values: Any) -> dict[str, Any]:

@@ -9,11 +9,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from rewardharness.evolution.evaluator import Evaluator
-from rewardharness.evolution.gate import estimate_gain
+from rewardharness.evolution.gate import estimate_gain, sign_test
 from rewardharness.evolution.proposal import Outcome
 from rewardharness.judging.report import mcnemar, wilson
 from rewardharness.library.store import EMPTY, Library
 from rewardharness.schema import Example, Interval, Json
+
+LOSS_LEVEL = 0.2
+"""Level of the one-sided sign test at which a loss on held-out examples undoes an evolution: strict, but not so strict
+that two of forty examples undo what cross-validation on a hundred supports."""
 
 MAX_SAMPLES = 16
 """Maximum number of samples per question for the comparison with self-ensembling."""
@@ -95,9 +99,9 @@ class HeldOutResult:
 
     @property
     def lower(self) -> bool:
-        """Whether the final Library scores lower than the starting one."""
-        start, final = Score.of(self.start).accuracy, Score.of(self.final).accuracy
-        return start is not None and final is not None and final < start
+        """Whether the final Library does worse than the starting one by more than chance explains (`LOSS_LEVEL`)."""
+        compared = HeldOutComparison.of(self.final, self.start)
+        return compared.breaks > compared.fixes and sign_test(compared.breaks, compared.fixes) <= LOSS_LEVEL
 
     def to_json(self) -> Json:
         """Convert it to JSON."""

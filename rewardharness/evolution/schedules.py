@@ -88,6 +88,11 @@ class DefaultSchedule:
 
     name = "default"
 
+    @property
+    def fit_alpha(self) -> float:
+        """Maximum probability that the joint fit is accepted although the labels are random."""
+        return FIT * self.alpha
+
     def watched(self, pool: tuple[Example, ...]) -> tuple[Example, ...]:
         """Return all of them."""
         return pool
@@ -105,7 +110,7 @@ class DefaultSchedule:
         if state.phase == "prune":
             return self._prune(run, state)
         if state.fitting and fits(state):
-            return fit_next(run, state, FIT * self.alpha)
+            return fit_next(run, state, self.fit_alpha)
         left = self.proposals - state.proposed
         if left <= 0:
             return self._enter(run, state, "prune")

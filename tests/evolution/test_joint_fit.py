@@ -10,6 +10,11 @@ from hypothesis import strategies as st
 from proposer_samples import criterion, example, library, skill
 from test_evidence import GradedBench, Grades, evolve
 
+from rewardharness.data.source import Dataset
+from rewardharness.errors import InputError
+from rewardharness.evolution.builtin.orchestrator import BuiltinOrchestrator
+from rewardharness.evolution.check import check
+from rewardharness.evolution.gate import detectable_gain
 from rewardharness.evolution.joint.fit import (
     Comparisons,
     choose_strength,
@@ -19,8 +24,15 @@ from rewardharness.evolution.joint.fit import (
 )
 from rewardharness.evolution.joint.scopes import shared_phrase
 from rewardharness.evolution.joint.step import POLICY
+from rewardharness.evolution.observing import observer
+from rewardharness.evolution.plan import EvolutionPlan
+from rewardharness.evolution.schedules import DefaultSchedule
+from rewardharness.judging.measured import MeasuredJudge
+from rewardharness.judging.opening import open_judge
 from rewardharness.judging.router import fires
-from rewardharness.schema import Example
+from rewardharness.library.opening import open_library
+from rewardharness.schema import Example, ImageInput
+from rewardharness.settings import Settings
 
 GRADED = ("edit_presence", "structure_kept", "preservation", "gloss_similarity", "structure_similarity", "sharpness")
 START = library(
@@ -124,6 +136,48 @@ def test_weights_are_fitted_and_tested_by_cross_validation() -> None:
     assert after > before + 0.15
     others, _ = world(7, 40, said="Remove the {}.")
     assert not any(fires(fitted, each.instruction) for each in others), "other instructions are judged as before"
+
+
+def test_the_check_judges_each_example_with_a_fit_on_other_sources() -> None:
+    rng = np.random.default_rng(0)
+
+    def image(gloss: float) -> ImageInput:
+        pixels = rng.integers(60, 120, (32, 32, 3)).astype(np.float64)
+        pixels[:4, :4] += gloss
+        return ImageInput.of(np.clip(pixels, 0, 255).astype(np.uint8))
+
+    examples = []
+    for number in range(30):
+        gloss, label = float(rng.uniform(20, 120)), "AB"[number % 2]
+        near, far = image(gloss), image(float(rng.choice((0.0, 150.0))))
+        candidates = (near, far) if label == "A" else (far, near)
+        said = SAME.format("vase")
+        examples.append(Example(f"e{number}", said, image(gloss), candidates, label, source_id=f"s{number // 2}"))
+    examples += [replace(each, id=f"x{number}", instruction=said) for number, each in enumerate(examples[:2])]
+    dataset = Dataset.of("glossy", examples)
+    library_now = open_library("builtin")
+    plan = EvolutionPlan(
+        dataset, library_now, MeasuredJudge(), BuiltinOrchestrator(), DefaultSchedule(), observe=observer(None)
+    )
+    found = check(plan)
+    assert found.start.n == 32 and found.detectable == pytest.approx(detectable_gain(32))
+    (scope,) = found.scopes
+    assert scope["judged"] == 32 and scope["gain"] > 0 and scope["interval"][0] < scope["gain"]
+    assert "15 source images" in " ".join(found.lines)
+
+
+def test_a_model_is_not_checked() -> None:
+    model = open_judge("vllm:some/model@http://127.0.0.1:9/v1", Settings.from_env())
+    plan = EvolutionPlan(
+        Dataset.of("none", ()), START, model, BuiltinOrchestrator(), DefaultSchedule(), observe=observer(None)
+    )
+    with pytest.raises(InputError, match="--check does not work"):
+        check(plan)
+
+
+def test_the_gain_that_examples_can_show_falls_with_their_number() -> None:
+    assert detectable_gain(75) == pytest.approx(0.091, abs=0.001)
+    assert [round(detectable_gain(n), 2) for n in (1, 24, 300)] == [1.0, 0.26, 0.05]
 
 
 def test_on_random_labels_the_fit_is_rejected() -> None:

@@ -19,7 +19,7 @@ from rewardharness.library.rubric import Criterion, Rubric
 from rewardharness.library.store import AddEntry, Library, ReplaceEntry
 from rewardharness.measure.table import MEASURES
 
-NAME = "joint fit"
+NAME = "built-in joint fit (no model)"
 """Source of the proposals."""
 
 LARGEST = 20.0

@@ -1,0 +1,104 @@
+"""An estimate, before anyone trusts a Library, of what evolution would bring on a dataset.
+
+All labeled examples are used. Each is judged with a Library that was fitted on the examples of all other source images
+(leave one source out), so the estimate is about images that the fit has not seen. Nothing is saved.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from rewardharness.errors import InputError
+from rewardharness.evolution.builtin.forecast import Forecast
+from rewardharness.evolution.evaluator import Evaluator
+from rewardharness.evolution.gate import detectable_gain
+from rewardharness.evolution.held_out import Score
+from rewardharness.evolution.joint.proposing import scope_data
+from rewardharness.evolution.joint.scopes import LEAST_CASES, find_scopes
+from rewardharness.evolution.joint.step import cross_validate, fits
+from rewardharness.evolution.observing import KNOWN_MEASURES
+from rewardharness.evolution.plan import EvolutionPlan
+from rewardharness.evolution.progress import Meter, RunProgress
+from rewardharness.evolution.schedules import DefaultSchedule
+from rewardharness.evolution.state import begin, seed_of
+from rewardharness.evolution.steps import Run, view_of
+from rewardharness.schema import Json
+
+
+@dataclass(frozen=True)
+class Check:
+    """The estimate."""
+
+    start: Score
+    """The starting Library on all labeled examples."""
+    detectable: float
+    """Gain of accuracy, in [0, 1], that this many examples can show."""
+    scopes: tuple[Json, ...]
+    """The estimate of each scope: name, examples, fixes, breaks, gain, interval, p-value, accepted."""
+
+    def to_json(self) -> Json:
+        """Convert it to JSON."""
+        return {"start": self.start.to_json(), "detectable_gain": self.detectable, "scopes": list(self.scopes)}
+
+    @property
+    def lines(self) -> list[str]:
+        """The estimate in sentences."""
+        score, interval = self.start, self.start.interval
+        now = "no example was judged" if score.accuracy is None else f"accuracy {score.accuracy:.3f}"
+        bounds = "" if interval is None else f" (95% CI {interval.low:.3f} to {interval.high:.3f})"
+        lines = [
+            f"Starting Library: {now}{bounds} on {score.judged} of {score.n} labeled examples.",
+            f"A gain of about {100 * self.detectable:.0f} points or more can be detected.",
+        ]
+        for scope in self.scopes:
+            verdict = "A run would accept the fit" if scope["accepted"] else "A run would reject the fit"
+            lines.append(f"{scope['name']}: {scope['reason']}. {verdict}, if it saw the same evidence.")
+        if not self.scopes:
+            lines.append(f"No phrase or kind of edit has {LEAST_CASES} labeled examples, so nothing is fitted.")
+        return lines
+
+
+def check(plan: EvolutionPlan, on_progress: Callable[[RunProgress], None] = lambda progress: None) -> Check:
+    """Estimate what the joint fit would bring on all labeled examples of a plan.
+
+    Args:
+        plan: The plan of a run.
+        on_progress: Called after each judgment.
+
+    Raises:
+        InputError: If there are too few labeled examples, or the judge is a model: each fold would be a run of its own.
+    """
+    if plan.judge.uses_model:
+        raise InputError(
+            f"--check does not work with the judge {plan.judge.name}: every fold would cost the calls of a run.",
+            next_step="Use the pixel-based judge (--judge measured), or run the evolution: it holds out a test set.",
+        )
+    examples = tuple(example for part in plan.parts for example in part)
+    meter = Meter(on_progress, {"pool": float(len(examples)), "search": float(len(examples))})
+    evaluator = Evaluator(plan.judge, concurrency=plan.concurrency, meter=meter)
+    meter.begin("pool", len(examples))
+    outcomes = evaluator.judge(plan.library, examples)
+    state = begin(plan.library, outcomes)
+    run = Run(evaluator, plan.orchestrator, examples, plan.observe, KNOWN_MEASURES, plan.seed)
+    meter.begin("search", len(examples))
+    scopes = _scopes(run, plan) if fits(state) else ()
+    meter.end()
+    score = Score.of(outcomes)
+    return Check(score, detectable_gain(max(1, score.judged)), scopes)
+
+
+def _scopes(run: Run, plan: EvolutionPlan) -> tuple[Json, ...]:
+    state = begin(plan.library, run.evaluator.judge(plan.library, run.pool))
+    forecast = Forecast(view_of(run, state, tuple(state.outcomes.values()), 1))
+    scopes = find_scopes(forecast.cases)
+    alpha = (plan.schedule if isinstance(plan.schedule, DefaultSchedule) else DefaultSchedule()).fit_alpha
+    found: list[Json] = []
+    for number, scope in enumerate(scopes):
+        data = scope_data(forecast, scope)
+        folds = len(np.unique(data.comparisons.sources))
+        seed = seed_of(plan.seed, "fit", number)
+        tested = cross_validate(run, plan.library, state.outcomes, data, seed, folds)
+        evidence = tested.evidence(alpha / len(scopes), len(scope.cases), tested.judged + tested.failed)
+        found.append({**evidence.to_json(), "name": scope.name, "accepted": evidence.decision == "accept"})
+    return tuple(found)

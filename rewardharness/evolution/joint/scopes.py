@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rewardharness.evolution.builtin.forecast import ForecastCase
 from rewardharness.evolution.builtin.phrasing import KINDS, KindWords
 
-LEAST_CASES = 24
+LEAST_CASES = 30
 """Minimum number of examples of a scope."""
 COVERAGE = 0.9
 """Minimum share of the instructions of a scope that contain its phrase."""

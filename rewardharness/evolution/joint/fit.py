@@ -6,7 +6,7 @@ label is `sigmoid(row @ weights)` (Bradley and Terry, Biometrika 39, 1952). Fitt
     sum_i m_i log(1 + exp(-row_i @ w)) + strength / 2 * |w|^2,   w >= 0
 
 which is convex. The current Library is one of the features and is shrunk like the others: with a penalty on the
-distance from the current Library instead, the gain on unseen sources was .01 lower (320 choices of material, 30 splits).
+distance from the current Library instead, the gain on unseen sources was .01 lower (320 choices, 30 splits).
 """
 
 from dataclasses import dataclass

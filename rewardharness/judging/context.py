@@ -72,8 +72,7 @@ def answer_form(form: str, labels: Sequence[str], *, ties: bool) -> str:
         return load(form, choices=" or ".join(labels))
     words = [f'"{label}"' for label in labels] + (['"tie"'] if ties else [])
     example = ", ".join(f'"{label}": {{"instruction": {_SPAN}, "quality": {_SPAN}}}' for label in labels)
-    said = "Answer tie only if people could not say which is better." if ties else "Prefer one, also when it is close."
-    return load(form, choices=" or ".join(words), example=example, ties=said)
+    return load(form, choices=" or ".join(words), example=example, ties=load("ties" if ties else "no_ties"))
 
 
 def notes(skills: Sequence[Entry]) -> str:
@@ -92,8 +91,7 @@ def question(shown: Shown, text: str) -> Message:
         parts += [TextPart(f"{title}:"), image]
     if shown.references:
         names = ", ".join(f"image {number}" for number in range(2, count + 1))
-        others = f"{names} {'is a reference' if count == 2 else 'are references'}"
-        text = f"{load('references', count=str(count), others=others)}\n\n{text}"
+        text = f"{load('references', count=str(count), others=names)}\n\n{text}"
     parts.append(TextPart(text))
     return Message("user", tuple(parts))
 

@@ -1,12 +1,35 @@
-"""Every prompt is a Markdown file in this folder, with named placeholders written as `{{name}}`."""
+"""Every prompt is a Markdown file in this folder, with named placeholders written as `{{name}}`.
+
+`zh/` holds the same prompts in Chinese, with the same placeholders. The language is that of the surrounding
+`in_language`, English without one; whatever depends on prompts is keyed by `version`, which differs between languages.
+"""
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from importlib.resources import files
+from typing import Literal, get_args
 
 from rewardharness.files import sha256
 
+Language = Literal["en", "zh"]
+LANGUAGES: tuple[Language, ...] = get_args(Language)
+"""Languages of the prompts."""
+
+_language: ContextVar[Language] = ContextVar("language of prompts", default="en")
 _PLACEHOLDER = re.compile(r"\{\{([a-z_]+)\}\}")
+
+
+@contextmanager
+def in_language(language: Language) -> Iterator[None]:
+    """Within this context, and in tasks that start in it, prompts are in a language."""
+    token = _language.set(language)
+    try:
+        yield
+    finally:
+        _language.reset(token)
 
 
 def load(name: str, /, **values: str) -> str:
@@ -28,12 +51,16 @@ def load(name: str, /, **values: str) -> str:
     return _PLACEHOLDER.sub(lambda match: values[match.group(1)], text)
 
 
-@cache
 def version(*names: str) -> str:
-    """Identify the wording of some prompts: a content id over their files."""
+    """Identify the wording of some prompts in the current language: a content id over their files."""
     return sha256("\0".join(_text(name) for name in names).encode("utf-8"))
 
 
-@cache
 def _text(name: str) -> str:
-    return (files(__package__) / f"{name}.md").read_text(encoding="utf-8").strip()
+    return _read(name, _language.get())
+
+
+@cache
+def _read(name: str, language: Language) -> str:
+    folder = files(__package__) if language == "en" else files(__package__) / language
+    return (folder / f"{name}.md").read_text(encoding="utf-8").strip()

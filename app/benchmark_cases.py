@@ -25,7 +25,7 @@ from rewardharness.judgments import judgment_from_json
 from rewardharness.measure.images import load_picture
 from rewardharness.runs.records import read_record
 from rewardharness.runs.store import read_result
-from rewardharness.schema import LABELS, ImageInput, Json, Judgment, image_titles
+from rewardharness.schema import LABELS, Candidate, FramesInput, ImageInput, Json, Judgment, images_of
 from rewardharness.settings import Settings
 
 MAX_DATA = 2
@@ -60,9 +60,8 @@ class QuestionCase:
     """A question of a benchmark with its images and answers."""
 
     question: Question
-    sources: tuple[ImageInput, ...]
-    """The source image and its references."""
-    candidates: tuple[ImageInput, ...]
+    source: ImageInput | FramesInput | None
+    candidates: tuple[Candidate, ...]
     """In the order of the question; the page calls them A, B, and so on."""
     sides: tuple[Side, ...]
     changed: bool
@@ -121,7 +120,7 @@ class QuestionCases:
         examples = {name: data.items[name].example for name, _ in asks}
         return QuestionCase(
             first.reply(question).question,
-            examples[asks[0][0]].sources,
+            examples[asks[0][0]].source,
             tuple(examples[name].candidates[LABELS.index(letter)] for name, letter in asks),
             tuple(_side(row, question) for row in rows),
             data.digest != first.opened.data["digest"],
@@ -159,19 +158,17 @@ def _side(row: RunRow, question: str) -> Side:
 
 
 def pictures(case: QuestionCase) -> list[tuple[Image.Image, str]]:
-    """Return the images of a question with their titles, which name the preferred ones.
+    """Return the images of a question with their titles, which name the preferred ones; none of texts.
 
     Raises:
         HarnessError: If one of them cannot be read.
     """
-    images = [
-        (_shown(image), title) for image, title in zip(case.sources, image_titles(len(case.sources), ()), strict=True)
-    ]
+    images = [(_shown(image), "Source") for image in images_of(case.source)]
     judges = ["judge"] if len(case.sides) == 1 else ["first", "second"]
-    for label, image in zip(LABELS, case.candidates, strict=False):
+    for label, media in zip(LABELS, case.candidates, strict=False):
         marks = ["label"] if case.question.truth == label else []
         marks += [who for who, side in zip(judges, case.sides, strict=True) if side.reply.choice == label]
-        images.append((_shown(image), " · ".join((label, *marks))))
+        images += [(_shown(image), " · ".join((label, *marks))) for image in images_of(media)]
     return images
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rewardharness.arrays import picture
-from rewardharness.errors import ImageError
+from rewardharness.errors import ImageError, InputError
 
 PAIRS = "pairs.jsonl"
 """File with the pairs of an example folder."""
@@ -22,6 +22,12 @@ LABELS: tuple[str, ...] = ("A", "B", "C", "D")
 
 SOURCES = 4
 """Maximum number of source and reference images of an example."""
+
+MAX_TEXT = 100_000
+"""Maximum number of characters of a text response."""
+
+MAX_FRAMES = 1024
+"""Maximum number of frames of a video."""
 
 TIE = "tie"
 """The preference that says neither of two candidates is better. A failed judgment is never a tie."""
@@ -101,14 +107,69 @@ class ImageInput:
 
 
 @dataclass(frozen=True)
+class TextInput:
+    """A text response.
+
+    Raises:
+        InputError: If the text is blank or longer than `MAX_TEXT` characters.
+    """
+
+    name: str
+    """Name in messages. Never sent to a model."""
+    text: str = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.text, str) or not self.text.strip():
+            raise InputError(f"{self.name!r} is no text, or blank text.", next_step="Give the text of the response.")
+        if len(self.text) > MAX_TEXT:
+            step = "Shorten it, or leave the response out."
+            message = f"{self.name!r} has {len(self.text)} characters; the maximum is {MAX_TEXT}."
+            raise InputError(message, next_step=step)
+
+
+@dataclass(frozen=True)
+class FramesInput:
+    """A video as its frames, in order.
+
+    Raises:
+        InputError: If there is no frame, or more than `MAX_FRAMES`.
+    """
+
+    name: str
+    """Name in messages. Never sent to a model."""
+    frames: tuple[ImageInput, ...]
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.frames) <= MAX_FRAMES:
+            step = f"Give 1 to {MAX_FRAMES} frames; a judge looks at a few of them anyway."
+            raise InputError(f"{self.name!r} has {len(self.frames)} frames.", next_step=step)
+
+
+Candidate = ImageInput | TextInput | FramesInput
+"""What is judged: an edited image, a text response, or an edited video."""
+
+
+def images_of(media: Candidate | None) -> tuple[ImageInput, ...]:
+    """Return the images of a source or candidate; none of a text."""
+    if isinstance(media, ImageInput):
+        return (media,)
+    return media.frames if isinstance(media, FramesInput) else ()
+
+
+@dataclass(frozen=True)
 class Example:
-    """A source image, an instruction and one to four candidates, with the label if there is one."""
+    """A source, an instruction and one to four candidates, with the label if there is one.
+
+    All candidates are of one kind: edited images, with a source image; edited videos, with a source image or video; or
+    text responses to the instruction, without a source. See `rewardharness.task`.
+    """
 
     id: str
     """Stable across runs and machines; unique within a dataset."""
     instruction: str
-    source: ImageInput
-    candidates: tuple[ImageInput, ...]
+    source: ImageInput | FramesInput | None
+    """The image or video before the edit; None for text."""
+    candidates: tuple[Candidate, ...]
     """Candidates A, B, ... in order. A single one is scored alone and has no label."""
     preference: str | None = None
     """The label: the best candidate's letter, `tie`, or None when unlabelled."""
@@ -122,19 +183,43 @@ class Example:
     """Further source or reference images, at most three, which the instruction mentions as image 2, image 3, ..."""
 
     @property
-    def sources(self) -> tuple[ImageInput, ...]:
-        """The source image and the reference images: image 1, image 2, ..."""
-        return (self.source, *self.references)
+    def source_image(self) -> ImageInput:
+        """The source image.
+
+        Raises:
+            InputError: If the source is no image.
+        """
+        return _image(self.source, "source")
+
+    @property
+    def candidate_images(self) -> tuple[ImageInput, ...]:
+        """The candidates of an image edit.
+
+        Raises:
+            InputError: If a candidate is no image.
+        """
+        return tuple(_image(each, "candidate") for each in self.candidates)
+
+    @property
+    def sources(self) -> tuple[ImageInput | FramesInput, ...]:
+        """The source and the reference images: image 1, image 2, ...; nothing for text."""
+        return () if self.source is None else (self.source, *self.references)
 
     @property
     def images(self) -> tuple[ImageInput, ...]:
-        """All images: the sources, then the candidates."""
-        return (*self.sources, *self.candidates)
+        """All images: the sources, then the candidates; of a video its frames, of a text none."""
+        return tuple(image for media in (*self.sources, *self.candidates) for image in images_of(media))
 
     @property
     def titles(self) -> tuple[str, ...]:
         """Captions of all images, in the order of `images`."""
-        return image_titles(len(self.sources), self.labels)
+        titles = image_titles(len(self.sources), self.labels)
+        found: list[str] = []
+        for title, media in zip(titles, (*self.sources, *self.candidates), strict=True):
+            count = len(images_of(media))
+            frames = [f"{title}, frame {number} of {count}" for number in range(1, count + 1)]
+            found += frames if isinstance(media, FramesInput) else [title] * count
+        return tuple(found)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -142,8 +227,22 @@ class Example:
         return LABELS[: len(self.candidates)]
 
 
+def _image(media: Candidate | None, role: str) -> ImageInput:
+    if isinstance(media, ImageInput):
+        return media
+    kind = "video" if isinstance(media, FramesInput) else "text"
+    raise InputError(f"The {role} is {kind}, and only images work here.", next_step="Use a dataset of image edits.")
+
+
 def image_titles(sources: int, labels: Sequence[str]) -> tuple[str, ...]:
-    """Return captions of images: `Source`, or with references `Image 1 (source)`, ...; then `Candidate A`, ..."""
+    """Return captions: `Source`, or with references `Image 1 (source)`, ...; then `Candidate A`, ...
+
+    Args:
+        sources: Number of sources; 0 for text.
+        labels: Labels of the candidates.
+    """
+    if sources == 0:
+        return tuple(f"Candidate {label}" for label in labels)
     references = tuple(f"Image {number} (reference)" for number in range(2, sources + 1))
     first = "Image 1 (source)" if references else "Source"
     return (first, *references, *(f"Candidate {label}" for label in labels))

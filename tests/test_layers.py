@@ -20,6 +20,7 @@ LAYERS = {
     "report": 0.3,
     "report_html": 0.4,
     "prompts": 0.4,
+    "task": 0.45,
     "hub": 0.5,
     "demo": 0.5,
     "library": 1,

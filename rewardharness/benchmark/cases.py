@@ -15,7 +15,7 @@ from rewardharness.benchmark.ratings import Edit
 from rewardharness.benchmark.task import BOTH_BAD, Label, Task, TaskPart
 from rewardharness.errors import DataError
 from rewardharness.files import content_id
-from rewardharness.schema import LABELS, SOURCES, TIE, ImageInput
+from rewardharness.schema import LABELS, SOURCES, TIE, Candidate, FramesInput, ImageInput, images_of
 
 Row = Mapping[str, Any]
 """One row: values by column. Images are `ImageInput`."""
@@ -35,8 +35,9 @@ class BenchmarkCase:
     """Unique id within the task, prefixed with the part."""
     part: str
     instruction: str
-    source: ImageInput
-    candidates: tuple[ImageInput, ...]
+    source: ImageInput | FramesInput | None
+    """As in `Example`."""
+    candidates: tuple[Candidate, ...]
     truth: str | float | None
     """Letter of the best candidate by position, `tie`, `both bad`, a human score, or None without a label."""
     group: str = ""
@@ -52,14 +53,19 @@ class BenchmarkCase:
     """Images 2, 3, ... of the instruction."""
 
     @property
-    def sources(self) -> tuple[ImageInput, ...]:
-        """The source image and its references."""
-        return (self.source, *self.references)
+    def sources(self) -> tuple[ImageInput | FramesInput, ...]:
+        """The source and its references; nothing for text."""
+        return () if self.source is None else (self.source, *self.references)
+
+    @property
+    def media(self) -> tuple[Candidate, ...]:
+        """The sources, then the candidates."""
+        return (*self.sources, *self.candidates)
 
     @property
     def images(self) -> tuple[ImageInput, ...]:
-        """All images."""
-        return (*self.sources, *self.candidates)
+        """All images, frames included."""
+        return tuple(image for media in self.media for image in images_of(media))
 
 
 @dataclass(frozen=True)

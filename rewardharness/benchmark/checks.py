@@ -10,9 +10,9 @@ from itertools import combinations
 
 from rewardharness.benchmark.cases import BenchmarkCase, DataProblem
 from rewardharness.benchmark.task import TaskPart
-from rewardharness.data.source import identify_images, image_key
-from rewardharness.files import sha256, sha256_file
-from rewardharness.schema import TIE, ImageInput
+from rewardharness.data.source import identify_images, image_key, media_id
+from rewardharness.files import content_id, sha256, sha256_file
+from rewardharness.schema import TIE, Candidate, ImageInput, images_of
 
 CONTRADICTING = "contradicting labels"
 REPEATED = "repeated row"
@@ -29,10 +29,17 @@ class Identities:
         self._ids = identify_images(image for case in cases for image in case.images)
         self._hashes: dict[object, str] = {}
 
-    def __getitem__(self, image: ImageInput) -> str:
-        return self._ids[image_key(image)]
+    def __getitem__(self, media: Candidate | None) -> str:
+        return "" if media is None else media_id(media, self._ids)
 
-    def content(self, image: ImageInput) -> str:
+    def cluster(self, case: BenchmarkCase) -> str:
+        """Return the identity of the source of a case, or of the prompt of texts: such cases are not independent."""
+        if case.source is None:
+            return sha256(case.instruction.encode())[:16]
+        hashes = [self._content(image) for image in images_of(case.source)]
+        return (hashes[0] if isinstance(case.source, ImageInput) else content_id(hashes))[:16]
+
+    def _content(self, image: ImageInput) -> str:
         """Return the hash of an image, which is the same in every dataset; of a missing image, hash its identity."""
         key = image_key(image)
         if key not in self._hashes:

@@ -17,7 +17,7 @@ from rewardharness.benchmark.cases import BenchmarkCase, DataProblem
 from rewardharness.benchmark.checks import REPEATED, Identities
 from rewardharness.benchmark.task import Task, TaskPart
 from rewardharness.files import content_id
-from rewardharness.schema import LABELS, Example, ImageInput, Json
+from rewardharness.schema import LABELS, Candidate, Example, Json
 
 FORWARD, REVERSE = "forward", "reverse"
 """The two questions about a pair under the protocol `both-orders`."""
@@ -125,12 +125,12 @@ class _Builder:
     items: dict[str, BenchmarkItem] = field(default_factory=dict)
     questions: list[Question] = field(default_factory=list)
 
-    def add(self, name: str, case: BenchmarkCase, candidates: Sequence[ImageInput], cluster: str, ties: bool) -> str:
+    def add(self, name: str, case: BenchmarkCase, candidates: Sequence[Candidate], cluster: str, ties: bool) -> str:
         """Add an item with these candidates. Image names are replaced, since they may reveal the label."""
         example = Example(
             id=name,
             instruction=case.instruction,
-            source=replace(case.source, name="source"),
+            source=case.source and replace(case.source, name="source"),
             candidates=tuple(
                 replace(image, name=f"candidate {letter}") for letter, image in zip(LABELS, candidates, strict=False)
             ),
@@ -161,14 +161,12 @@ def expand(
         if protocol == "pointwise":
             _add_alone(builder, case, same, task, alone)
         else:
-            name = builder.add(case.id, case, case.candidates, same.content(case.source)[:16], ties)
+            name = builder.add(case.id, case, case.candidates, same.cluster(case), ties)
             order = FORWARD if protocol == "both-orders" else ""
             asks = [(name, letter) for letter in LABELS[: len(case.candidates)]]
             builder.questions.append(_question(case, asks, same, task, order))
             if order:
-                name = builder.add(
-                    f"{case.id}|{REVERSE}", case, case.candidates[::-1], same.content(case.source)[:16], ties
-                )
+                name = builder.add(f"{case.id}|{REVERSE}", case, case.candidates[::-1], same.cluster(case), ties)
                 asks = [(name, letter) for letter in LABELS[: len(case.candidates)]][::-1]
                 builder.questions.append(_question(case, asks, same, task, REVERSE))
     return builder
@@ -182,7 +180,7 @@ def _add_ranking(
     letters = sorted(images)
     first = members[0]
     ties = ties and len(letters) == 2
-    builder.add(name, first, [images[letter] for letter in letters], same.content(first.source)[:16], ties)
+    builder.add(name, first, [images[letter] for letter in letters], same.cluster(first), ties)
     places = dict(zip(letters, LABELS, strict=False))
     for case in members:
         asks = [(name, places[letter]) for letter in case.letters]
@@ -200,7 +198,7 @@ def _add_alone(
             name = f"{case.group or case.id}|{letter}"
             while name in builder.items:
                 name += "'"
-            alone[edit] = builder.add(name, case, [image], same.content(case.source)[:16], ties=False)
+            alone[edit] = builder.add(name, case, [image], same.cluster(case), ties=False)
         asks.append((alone[edit], LABELS[0]))
     builder.questions.append(_question(case, asks, same, task, ""))
 
@@ -218,7 +216,7 @@ def _question(
         category=case.category,
         dimension=case.dimension,
         editors=case.editors,
-        cluster=same.content(case.source)[:16],
+        cluster=same.cluster(case),
         order=order,
         score=task.score_of.get(case.dimension, "reward"),
         instruction=case.instruction,

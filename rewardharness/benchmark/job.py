@@ -27,7 +27,7 @@ from rewardharness.benchmark.task import Task, open_task
 from rewardharness.benchmark.thresholds import DEVELOPMENT, fit_rules, write_rules
 from rewardharness.data.rows import Progress
 from rewardharness.files import content_id
-from rewardharness.judging.judge import Judge
+from rewardharness.judging.judge import Judge, check_task
 from rewardharness.judging.opening import MEASURED, JudgeOptions, open_judge
 from rewardharness.judging.release import Release
 from rewardharness.library.opening import open_library
@@ -37,6 +37,7 @@ from rewardharness.runs.stop import STOP_FILE, StopRequest
 from rewardharness.runs.store import RunFolder
 from rewardharness.schema import Json, Judgment
 from rewardharness.settings import Settings
+from rewardharness.task import common_task
 
 NO_LIBRARY = "no Library"
 """Library name of an entry without one."""
@@ -64,7 +65,11 @@ class BenchmarkReport:
 
 @dataclass(frozen=True)
 class BenchmarkJob:
-    """A benchmark that is ready to run."""
+    """A benchmark that is ready to run.
+
+    Raises:
+        InputError: If a judge or its Library is for another task.
+    """
 
     data: BenchmarkData
     entries: tuple[BenchmarkEntry, ...]
@@ -76,6 +81,11 @@ class BenchmarkJob:
     """Data on which tie thresholds are fitted."""
     chosen_folder: Path | None = None
     """The run folder, if it was chosen."""
+
+    def __post_init__(self) -> None:
+        task = common_task(item.example for item in self.data.items.values())
+        for entry in self.entries:
+            check_task(task, entry.open(False), entry.library)
 
     @cached_property
     def manifest(self) -> Json:

@@ -242,7 +242,7 @@ def _digest(cases: tuple[BenchmarkCase, ...], same: Identities) -> str:
             case.group,
             list(case.letters),
             case.dimension,
-            [same[image] for image in (case.source, *case.candidates)],
+            [same[media] for media in case.media],
             *[same[image] for image in case.references],
         ]
         for case in cases

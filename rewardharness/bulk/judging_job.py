@@ -18,7 +18,7 @@ from rewardharness.judging.best_of import Method
 from rewardharness.judging.config import OpenedJudge
 from rewardharness.judging.evaluate import evaluate
 from rewardharness.judging.identity import JudgeIdentity
-from rewardharness.judging.judge import Judge
+from rewardharness.judging.judge import Judge, check_task
 from rewardharness.judgments import result_line
 from rewardharness.runs.records import record_run
 from rewardharness.runs.store import OUTCOME, RunFolder
@@ -63,14 +63,16 @@ class JudgingJob(ABC, Generic[C]):
             progress: Called while the data are opened.
 
         Raises:
-            InputError: If an option is wrong, or a key is missing.
+            InputError: If an option is wrong, a key is missing, or judge or Library are for another task than the data.
             DataError: If the data cannot be read.
             LibraryError: If the Library cannot be opened.
         """
         config = config.with_defaults(settings)
         cls.check(config)
         dataset, counts = cls.read(config, settings, progress)
-        return cls(config, settings, dataset, config.open(settings), folder, counts)
+        opened = config.open(settings)
+        check_task(dataset.task, opened.judge, opened.library)
+        return cls(config, settings, dataset, opened, folder, counts)
 
     @classmethod
     def check(cls, config: C) -> None:

@@ -83,8 +83,10 @@ def without_duplicates(dataset: Dataset) -> tuple[Dataset, int]:
     """
     examples = []
     for example in dataset.examples:
-        first = {files.sha256(content(image)): image for image in reversed(example.candidates)}
-        kept = tuple(image for image in example.candidates if any(image is original for original in first.values()))
+        first = {files.sha256(content(image)): image for image in reversed(example.candidate_images)}
+        kept = tuple(
+            image for image in example.candidate_images if any(image is original for original in first.values())
+        )
         examples.append(replace(example, candidates=kept))
     remaining = sum(len(example.candidates) for example in examples)
     unique = Dataset.of(dataset.name, examples, problems=dataset.problems, skipped=dataset.skipped)
@@ -110,7 +112,7 @@ def repeated_scores(
     ]
     for example in dataset.examples:
         records: list[Json] = []
-        for index, image in enumerate(example.candidates):
+        for index, image in enumerate(example.candidate_images):
             candidates = [rewards[example.id][index] for rewards in rounds]
             records.append(
                 {

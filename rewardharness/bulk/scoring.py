@@ -37,4 +37,4 @@ def all_rewards(
 
 
 def _set(edit: Example) -> CandidateSet:
-    return CandidateSet(edit.id, edit.instruction, edit.source, edit.candidates, edit.references)
+    return CandidateSet(edit.id, edit.instruction, edit.source_image, edit.candidate_images, edit.references)

@@ -9,7 +9,8 @@ from typing import Any
 
 from rewardharness import files
 from rewardharness.errors import InputError
-from rewardharness.schema import TIE, Example, ImageInput
+from rewardharness.schema import TIE, Candidate, Example, FramesInput, ImageInput, TextInput
+from rewardharness.task import IMAGE_EDIT, Task, common_task
 
 _SHOWN = 5
 _LISTED = 20
@@ -43,6 +44,8 @@ class Dataset:
     """SHA-256 of ids, instructions, labels and images (see `Dataset.of`)."""
     skipped: tuple[SkippedRow, ...] = ()
     """Skipped rows in the order of the source; they count as not judged."""
+    task: Task = IMAGE_EDIT
+    """What is judged."""
 
     @classmethod
     def of(
@@ -61,8 +64,8 @@ class Dataset:
 
         Args:
             name: Display name.
-            examples: The examples. The default `source_id` is the name of the source image, which is the same for all
-                byte-identical sources.
+            examples: The examples, of one task. The default `source_id` is the name of the source, which is the same
+                for all byte-identical sources; for text it follows from the prompt.
             problems: Warnings of the reader.
             skipped: Skipped rows.
 
@@ -70,23 +73,25 @@ class Dataset:
             The dataset.
 
         Raises:
-            InputError: If two examples have the same id.
+            InputError: If two examples have the same id, or the examples have several tasks.
         """
         given = tuple(examples)
         repeated = [key for key, count in Counter(example.id for example in given).items() if count > 1]
         if repeated:
             raise InputError(f"{name}: duplicate id {repeated[0]!r}.", next_step="Give every example a unique id.")
+        task = common_task(given)
         ids = identify_images(image for example in given for image in example.images)
         first_name: dict[str, str] = {}
         for example in sorted(given, key=lambda example: example.id):
-            first_name.setdefault(ids[image_key(example.source)], example.source.name)
+            default = example.source.name if example.source else f"prompt {files.content_id(example.instruction)[:12]}"
+            first_name.setdefault(_source(example, ids), default)
         named = tuple(
-            example if example.source_id else replace(example, source_id=first_name[ids[image_key(example.source)]])
+            example if example.source_id else replace(example, source_id=first_name[_source(example, ids)])
             for example in given
         )
         note = describe_skipped(_skipped_json(skipped))
         warnings = [note, *problems] if note and note not in problems else problems
-        return cls(name, named, (*warnings, *_problems(named, ids)), _digest(named, ids), tuple(skipped))
+        return cls(name, named, (*warnings, *_problems(named, ids)), _digest(named, ids), tuple(skipped), task)
 
     def first(self, limit: int | None) -> "Dataset":
         """Return the first `limit` examples with the skipped rows before them; None for the whole dataset."""
@@ -218,6 +223,27 @@ def identify_images(images: Iterable[ImageInput]) -> dict[Path | bytes, str]:
     return ids
 
 
+def media_id(media: Candidate, ids: Mapping[Path | bytes, str]) -> str:
+    """Return the id of a source or candidate: equal for the same image, the same frames or the same text.
+
+    Args:
+        media: The source or candidate.
+        ids: Ids of all images, from `identify_images`.
+    """
+    if isinstance(media, TextInput):
+        return f"text:{files.sha256(media.text.encode())}"
+    if isinstance(media, FramesInput):
+        return f"frames:{files.content_id([ids[image_key(frame)] for frame in media.frames])}"
+    return ids[image_key(media)]
+
+
+def _source(example: Example, ids: Mapping[Path | bytes, str]) -> str:
+    """Return the id of the source; of text that of the prompt."""
+    if example.source is None:
+        return f"prompt:{files.content_id(example.instruction)}"
+    return media_id(example.source, ids)
+
+
 def _file_size(path: Path) -> int | None:
     """Return the size in bytes; None for a missing or irregular file."""
     try:
@@ -244,7 +270,7 @@ def _digest(examples: tuple[Example, ...], ids: dict[Path | bytes, str]) -> str:
             example.label_kind,
             example.category,
             example.source_id,
-            [ids[image_key(image)] for image in (example.source, *example.candidates)],
+            [_source(example, ids), *(media_id(each, ids) for each in example.candidates)],
             *[ids[image_key(image)] for image in example.references],
         ]
         for example in examples
@@ -261,19 +287,21 @@ def _problems(examples: tuple[Example, ...], ids: dict[Path | bytes, str]) -> li
     ]
     alike: dict[tuple[object, ...], list[Example]] = defaultdict(list)
     for example in examples:
-        candidates = sorted(ids[image_key(image)] for image in example.candidates)
+        candidates = sorted(media_id(each, ids) for each in example.candidates)
         words = " ".join(example.instruction.casefold().split())
-        sources = tuple(ids[image_key(image)] for image in example.sources)
+        sources = tuple(media_id(each, ids) for each in example.sources)
         alike[sources, *candidates, words].append(example)
     copies, contradictions = [], []
+    text = any(example.source is None for example in examples)
+    what, one = ("texts", "text") if text else ("images", "image")
     for group in alike.values():
         named = " and ".join(example.id for example in group)
         if len({_winner(example, ids) for example in group if example.preference is not None}) > 1:
-            contradictions.append(f"{named} have the same images and instruction but contradicting labels.")
+            contradictions.append(f"{named} have the same {what} and instruction but contradicting labels.")
         elif len(group) > 1:
-            copies.append(f"{named} have the same images and instruction.")
+            copies.append(f"{named} have the same {what} and instruction.")
     level = [
-        f"{example.id}: the candidates are the same image, but the label prefers {example.preference}."
+        f"{example.id}: the candidates are the same {one}, but the label prefers {example.preference}."
         for example in examples
         if example.preference not in (None, TIE) and _winner_is_copied(example, ids)
     ]
@@ -281,17 +309,15 @@ def _problems(examples: tuple[Example, ...], ids: dict[Path | bytes, str]) -> li
 
 
 def _winner(example: Example, ids: dict[Path | bytes, str]) -> str:
-    """Return the id of the preferred image."""
+    """Return the id of the preferred candidate."""
     if example.preference not in example.labels:
         return example.preference or ""
-    return ids[image_key(example.candidates[example.labels.index(example.preference)])]
+    return media_id(example.candidates[example.labels.index(example.preference)], ids)
 
 
 def _winner_is_copied(example: Example, ids: dict[Path | bytes, str]) -> bool:
     winner = _winner(example, ids)
-    return (
-        not winner.startswith("missing:") and [ids[image_key(image)] for image in example.candidates].count(winner) > 1
-    )
+    return not winner.startswith("missing:") and [media_id(each, ids) for each in example.candidates].count(winner) > 1
 
 
 def _shortened(problems: list[str]) -> list[str]:

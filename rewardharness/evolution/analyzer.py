@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from rewardharness.evolution.proposal import MAX_CITED, Finding, Outcome
-from rewardharness.judging.instruction import read_instruction
+from rewardharness.judging import media
 from rewardharness.schema import LABELS, TIE, EditRequest, Example, Judgment
 
 LEAD = 0.03
@@ -48,14 +48,14 @@ class Cluster:
 
 
 @lru_cache(maxsize=4096)
-def request_of(instruction: str) -> EditRequest:
-    """Read an instruction by rules, cached."""
-    return read_instruction(instruction)
+def request_of(example: Example) -> EditRequest:
+    """Read the instruction of an example by rules, cached."""
+    return media.request_of(example)
 
 
 def kind_of(example: Example) -> str:
     """Return the kind of edit by the rules of the judge, without the category of the dataset."""
-    return request_of(example.instruction).kinds[0]
+    return request_of(example).kinds[0]
 
 
 def missed(outcome: Outcome) -> bool:

@@ -9,6 +9,7 @@ from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.readings import SLOW, Loaded, measure
 from rewardharness.measure.table import MEASURES
 from rewardharness.schema import EditRequest, Example
+from rewardharness.task import IMAGE_EDIT, task_of
 
 KNOWN_MEASURES: tuple[str, ...] = tuple(MEASURES)
 """Names of the measures that criteria and Tools may use."""
@@ -31,13 +32,15 @@ def observer(cache: JudgmentCache | None) -> Observe:
 
 
 def _grades(example: Example, cache: JudgmentCache | None) -> Mapping[str, Mapping[str, float]]:
-    """Return the grades of all measures by candidate; none if an image cannot be read."""
-    request = request_of(example.instruction)
+    """Return the grades of all measures by candidate; none if an image cannot be read, or it is no image edit."""
+    if task_of(example) is not IMAGE_EDIT:
+        return {}
+    request = request_of(example)
     wanted = _useful_measures(request)
     found: dict[str, Mapping[str, float]] = {}
     try:
-        source = Loaded.of(example.source)
-        for label, image in zip(example.labels, example.candidates, strict=True):
+        source = Loaded.of(example.source_image)
+        for label, image in zip(example.labels, example.candidate_images, strict=True):
             readings = measure(source, Loaded.of(image), request, wanted, cache).readings
             found[label] = {name: each.grade for name, each in readings.items() if each.grade is not None}
     except HarnessError:

@@ -10,6 +10,7 @@ from rewardharness.files import content_id
 from rewardharness.library.entry import Entry
 from rewardharness.library.store import AddEntry, Change, Library, RemoveEntry, ReplaceEntry
 from rewardharness.schema import Example, Judgment, Usage
+from rewardharness.task import IMAGE_EDIT, Task, task_of
 
 Operator = Literal["add", "modify", "remove", "merge", "split", "retrigger", "reweight", "add_tool", "fix_tool"]
 """Kinds of edit that may be proposed.
@@ -172,6 +173,11 @@ class View:
     """Maximum number of proposals."""
     replies: Replies = UNSAVED_REPLIES
     """Asks a model and saves its replies with the run."""
+
+    @property
+    def task(self) -> Task:
+        """The task of the examples."""
+        return task_of(self.outcomes[0].example) if self.outcomes else IMAGE_EDIT
 
 
 class Orchestrator(Protocol):

@@ -20,6 +20,7 @@ from rewardharness.library.entry import Entry
 from rewardharness.library.store import Library
 from rewardharness.models.base import ModelError
 from rewardharness.schema import Example, Json
+from rewardharness.task import IMAGE_EDIT, task_of
 
 EVIDENCE_SHARE = 0.6
 """Share of the training examples that count as evidence; proposals are written from the rest."""
@@ -98,11 +99,12 @@ def request_proposals(
 def view_of(run: Run, state: State, outcomes: Sequence[Outcome], limit: int) -> View:
     """Return what the Orchestrator sees."""
     waiting = (RejectedProposal.of(item.proposal, WAITING) for item in state.pending)
+    pixels = not outcomes or task_of(outcomes[0].example) is IMAGE_EDIT
     return View(
         library=state.library,
         outcomes=tuple(outcomes),
         observe=run.observe,
-        known_measures=run.measures,
+        known_measures=run.measures if pixels else (),
         phase=state.phase,
         seed=seed_of(run.seed, "round", state.round),
         rejected=(*state.rejected, *waiting),

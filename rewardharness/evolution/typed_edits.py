@@ -11,6 +11,7 @@ from rewardharness.library.entry import Entry, Kind, name_problem
 from rewardharness.library.rubric import Criterion, Dimension, Rubric
 from rewardharness.library.store import AddEntry, Change, RemoveEntry, ReplaceEntry
 from rewardharness.schema import EDIT_KINDS
+from rewardharness.task import TEXT
 
 MAX_STATEMENT = 600
 """Characters of a statement that are kept."""
@@ -128,6 +129,8 @@ def _entry(fields: Mapping[str, Any], kind: Kind, view: View) -> Entry:
     if not _text(fields, "description").strip() or not _text(fields, "body").strip():
         raise EditError(f"`{name}` needs a description and a body.")
     metadata = {"triggers": _triggers(fields)} if fields.get("triggers") else {}
+    if view.task is TEXT:
+        metadata["task"] = TEXT.name
     blank = Entry(name, kind, "", metadata=metadata)
     return _changed(blank, fields, view)
 

@@ -16,6 +16,7 @@ from rewardharness.measure.images import load_picture
 from rewardharness.measure.reading import Pixels
 from rewardharness.measure.similarity import mean_difference, ssim
 from rewardharness.schema import TIE, Example, Failure, Judgment, Scores, Usage
+from rewardharness.task import IMAGE_EDIT, TASKS, Task
 
 Baseline = Literal["random", "always-a", "closer", "farther", "ssim"]
 BASELINES: tuple[Baseline, ...] = get_args(Baseline)
@@ -53,6 +54,11 @@ class BaselineJudge(Judge):
         return f"{self.kind} (baseline)"
 
     @property
+    def tasks(self) -> tuple[Task, ...]:  # type: ignore[override]  # read-only
+        """All tasks, unless it compares pixels."""
+        return (IMAGE_EDIT,) if self.kind in _NEAR else tuple(TASKS.values())
+
+    @property
     def protocol(self) -> str:
         """The kind as a protocol."""
         return f"baseline:{self.kind}"
@@ -69,7 +75,7 @@ class BaselineJudge(Judge):
             Rewards, and of several candidates a preference; or a failure `input` or `image`.
         """
         started = time.perf_counter()
-        failure = refuse(example)
+        failure = refuse(example, self, library)
         if failure is not None:
             return unjudged(example, self, library, failure)
         try:
@@ -98,9 +104,9 @@ class BaselineJudge(Judge):
             return {label: float(label == labels[0]) for label in labels}
         if self.kind == "random":
             return self._by_chance(example)
-        source = load_picture(example.source).pixels
+        source = load_picture(example.source_image).pixels
         near = _NEAR[self.kind]
-        candidates = zip(labels, example.candidates, strict=True)
+        candidates = zip(labels, example.candidate_images, strict=True)
         return {label: near(source, load_picture(image).pixels) for label, image in candidates}
 
     def _by_chance(self, example: Example) -> dict[str, float]:

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 from rewardharness.errors import InputError
-from rewardharness.prompts import Language
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:  # help and wrong arguments are shown without loading a judge
@@ -28,7 +27,6 @@ _SETTINGS = {
     "groups": "groups",
     "tool_calls": "tool_limit",
     "max_pixels": "max_pixels",
-    "prompt_language": "language",
 }
 """Setting of a model judge by field of `JudgeConfig`."""
 
@@ -52,7 +50,7 @@ class JudgeConfig:
     """
 
     library: str | None = None
-    """Folder, org/name[@revision] on the Hub, presets, builtin or empty."""
+    """Folder, org/name[@revision] on the Hub, presets file, builtin or empty."""
     judge: str | None = None
     """measured, vllm:NAME@URL, openai:NAME, gemini:NAME, a baseline or file:SCORES.jsonl (default: RH_JUDGE)."""
     protocol: Protocol | None = None
@@ -67,8 +65,6 @@ class JudgeConfig:
     """Tool calls per conversation (default: 5)."""
     max_pixels: int | None = None
     """Pixels to which images are reduced for a model."""
-    prompt_language: Language | None = None
-    """Language of the prompts (default: en)."""
     router: str | None = None
     """Model that routes entries without triggers."""
     no_cache: bool = False
@@ -198,9 +194,7 @@ class ReleaseConfig(JudgeConfig):
             given["both_orders"] = "--one-order", False
         if ties:
             given["ties"] = "--ties", True
-        how = release.how
-        pinned = {name: getattr(how, name) if how else release.settings.get(name) for name in given}
-        wrong = [option for name, (option, value) in given.items() if pinned[name] != value]
+        wrong = [option for name, (option, value) in given.items() if release.settings.get(name) != value]
         if self.library is not None and self.open_library(settings).id != release.library.id:
             wrong.append(f"--library {self.library}")
         if self.router is not None and release.router is None:

@@ -1,4 +1,4 @@
-"""Messages to a model: system text, then images, then the question.
+"""Messages to a model: system text, then sources and candidates, then the question.
 
 This order suits the prefix caches of servers: the system text is the same for all examples with the same entries, and
 the source image precedes the candidates, so that both presentation orders, further turns and all pairs of a group share
@@ -15,20 +15,25 @@ from rewardharness.library.entry import Entry
 from rewardharness.models.base import ImagePart, Message, TextPart
 from rewardharness.prompts import load
 from rewardharness.schema import LABELS, SCALE, image_titles
+from rewardharness.task import IMAGE_EDIT, Task
 
 _SPAN = f"{SCALE[0]}-{SCALE[1]}"
 
 
+Parts = tuple[TextPart | ImagePart, ...]
+"""An image; the frames of a video, each after its number; or a delimited text."""
+
+
 @dataclass(frozen=True)
 class Shown:
-    """Images in the order of one request. The model sees the first candidate as A, whatever its own label is."""
+    """Sources and candidates of one request. The model sees the first candidate as A, whatever its own label is."""
 
-    source: ImagePart
-    candidates: tuple[ImagePart, ...]
+    sources: tuple[Parts, ...]
+    """The source, and images 2, 3, ... of the instruction; empty for text."""
+    candidates: tuple[Parts, ...]
     own: tuple[str, ...]
     """Labels of the candidates in the example, in the presentation order."""
-    references: tuple[ImagePart, ...] = ()
-    """Images 2, 3, ... of the instruction."""
+    task: Task = IMAGE_EDIT
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -36,81 +41,102 @@ class Shown:
         return LABELS[: len(self.candidates)]
 
     @property
-    def images(self) -> dict[str, ImagePart]:
-        """Images by the name that the model uses for them."""
-        references = {f"image {number}": image for number, image in enumerate(self.references, 2)}
-        return {"source": self.source, **references, **dict(zip(self.labels, self.candidates, strict=True))}
+    def wording(self) -> Mapping[str, str]:
+        """Phrases of the prompts for the task."""
+        return self.task.wording
+
+    @property
+    def source_names(self) -> tuple[str, ...]:
+        """Names that the model uses for the sources: `source`, `image 2`, ..."""
+        return tuple("source" if number == 1 else f"image {number}" for number in range(1, len(self.sources) + 1))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names that the model uses for sources and candidates."""
+        return (*self.source_names, *self.labels)
+
+    @property
+    def media(self) -> dict[str, Parts]:
+        """Sources and candidates by name."""
+        return dict(zip(self.names, (*self.sources, *self.candidates), strict=True))
+
+    @property
+    def titles(self) -> dict[str, str]:
+        """Captions by name."""
+        return dict(zip(self.names, image_titles(len(self.sources), self.labels), strict=True))
 
 
-def judge_system(
-    route: Route, labels: Sequence[str], *, form: str, ties: bool, tool_limit: int, references: int = 0
-) -> str:
+def judge_system(route: Route, shown: Shown, *, form: str, ties: bool, tool_limit: int) -> str:
     """Write the system text of a comparison, or of the scoring of a single candidate.
 
     Args:
         route: The consulted entries.
-        labels: Labels of the candidates.
+        shown: What the request is about.
         form: Prompt with the form of the answer: `format_chain`, `format_direct` or `format_letter`.
         ties: Whether `tie` is an allowed answer.
         tool_limit: Maximum number of Tool calls; with 0 no Tool is mentioned.
-        references: Number of reference images, which Tools can look at too.
     """
     tools = ""
     if tool_limit > 0 and route.tools:
         described = "\n\n".join(_describe_tool(entry) for entry in route.tools)
-        names = ", ".join(["source", *(f"image {number}" for number in range(2, references + 2)), *labels])
-        tools = load("tools", limit=str(tool_limit), labels=names, tools=described)
-    judging = "judge" if len(labels) > 1 else "judge_one"
-    return load(judging, notes=notes(route.skills), tools=tools, format=answer_form(form, labels, ties=ties))
+        example = json.dumps([*shown.source_names[:1], "A"])
+        names = ", ".join(shown.names)
+        tools = load("tools", shown.wording, limit=str(tool_limit), labels=names, tools=described, example=example)
+    judging = "judge" if len(shown.labels) > 1 else "judge_one"
+    answer = answer_form(form, shown, ties=ties)
+    return load(judging, shown.wording, notes=notes(route.skills, shown), tools=tools, format=answer)
 
 
-def answer_form(form: str, labels: Sequence[str], *, ties: bool) -> str:
+def answer_form(form: str, shown: Shown, *, ties: bool) -> str:
     """Write the form of the answer to a comparison, or to the scoring of a single candidate."""
+    labels = shown.labels
     if len(labels) == 1:
-        return load(f"{form}_one", example=f'{{"instruction": {_SPAN}, "quality": {_SPAN}}}')
+        return load(f"{form}_one", shown.wording, example=f'{{"instruction": {_SPAN}, "quality": {_SPAN}}}')
     if form == "format_letter":
         return load(form, choices=" or ".join(labels))
     words = [f'"{label}"' for label in labels] + (['"tie"'] if ties else [])
     example = ", ".join(f'"{label}": {{"instruction": {_SPAN}, "quality": {_SPAN}}}' for label in labels)
-    return load(form, choices=" or ".join(words), example=example, ties=load("ties" if ties else "no_ties"))
+    said = "Answer tie only if people could not say which is better." if ties else "Prefer one, also when it is close."
+    return load(form, choices=" or ".join(words), example=example, ties=said)
 
 
-def notes(skills: Sequence[Entry]) -> str:
+def notes(skills: Sequence[Entry], shown: Shown) -> str:
     """Write the Skills as delimited notes; empty without Skills."""
     if not skills:
         return ""
     bodies = "\n\n".join(f"## {entry.name}\n{neutral(entry.body.strip())}" for entry in skills)
-    return "\n\n" + load("notes", notes=bodies.replace("</library>", "‹/library>")) + "\n"
+    return "\n\n" + load("notes", shown.wording, notes=bodies.replace("</library>", "‹/library>")) + "\n"
 
 
 def question(shown: Shown, text: str) -> Message:
-    """Write the user message: each image after its caption, then the question."""
+    """Write the user message: each source and candidate after its caption, then the question."""
     parts: list[TextPart | ImagePart] = []
-    count = 1 + len(shown.references)
-    for title, image in zip(image_titles(count, shown.labels), shown.images.values(), strict=True):
-        parts += [TextPart(f"{title}:"), image]
-    if shown.references:
+    titles, count = shown.titles, len(shown.sources)
+    for name, media in shown.media.items():
+        parts += [TextPart(f"{titles[name]}:"), *media]
+    if count > 1:
         names = ", ".join(f"image {number}" for number in range(2, count + 1))
-        text = f"{load('references', count=str(count), others=names)}\n\n{text}"
+        others = f"{names} {'is a reference' if count == 2 else 'are references'}"
+        text = f"{load('references', count=str(count), others=others)}\n\n{text}"
     parts.append(TextPart(text))
     return Message("user", tuple(parts))
 
 
-def ask_which(instruction: str, labels: Sequence[str]) -> str:
+def ask_which(instruction: str, shown: Shown) -> str:
     """Write the question of a comparison, or of the scoring of a single candidate."""
-    if len(labels) == 1:
-        return ask_how_good(instruction)
-    return load("question", instruction=_quoted(instruction), labels=", ".join(labels))
+    if len(shown.labels) == 1:
+        return ask_how_good(instruction, shown)
+    return load("question", shown.wording, instruction=_quoted(instruction), labels=", ".join(shown.labels))
 
 
-def ask_how_good(instruction: str) -> str:
+def ask_how_good(instruction: str, shown: Shown) -> str:
     """Write the question about one candidate."""
-    return load("question_one", instruction=_quoted(instruction))
+    return load("question_one", shown.wording, instruction=_quoted(instruction))
 
 
-def ask_grade(instruction: str, dimension: str) -> str:
+def ask_grade(instruction: str, dimension: str, shown: Shown) -> str:
     """Write the question about one dimension of one candidate."""
-    return load("question_digit", instruction=_quoted(instruction), dimension=dimension)
+    return load("question_digit", shown.wording, instruction=_quoted(instruction), dimension=dimension)
 
 
 def answer_schema(labels: Sequence[str], *, ties: bool) -> dict[str, object]:

@@ -53,11 +53,8 @@ class Conversation:
         """
         labels, ties = self.shown.labels, self.settings.ties
         limit = self.settings.tool_limit if self.route.tools else 0
-        references = len(self.shown.references)
-        system = judge_system(
-            self.route, labels, form="format_chain", ties=ties, tool_limit=limit, references=references
-        )
-        asked = ask_which(self.request.instruction, labels)
+        system = judge_system(self.route, self.shown, form="format_chain", ties=ties, tool_limit=limit)
+        asked = ask_which(self.request.instruction, self.shown)
         self.messages = [Message.of("system", system), question(self.shown, asked)]
         if len(labels) > 1:
             self._note(think(f"Shown as: {_showing(self.shown)}"))
@@ -85,7 +82,7 @@ class Conversation:
             if reminded:
                 return self._failed(no_answer(reply, problem))
             reminded = True
-            form = answer_form("format_chain", self.shown.labels, ties=self.settings.ties)
+            form = answer_form("format_chain", self.shown, ties=self.settings.ties)
             self.messages.append(Message.of("user", load("reminder", problem=problem, form=form)))
 
     async def _ask(self, tools: bool, reminded: bool) -> tuple[Turn, Reply]:

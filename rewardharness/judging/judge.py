@@ -16,6 +16,7 @@ from rewardharness.models.base import ModelError, Reply
 from rewardharness.models.probe import Probe
 from rewardharness.schema import LABELS, SOURCES, ChainStep, Example, Failure, ImageInput, Judgment, Report, Usage
 from rewardharness.settings import Settings
+from rewardharness.task import ANY, IMAGE_EDIT, TEXT, Task, task_of
 
 if TYPE_CHECKING:
     from rewardharness.judging.cache import JudgmentCache
@@ -27,7 +28,7 @@ NOT_GRADABLE = "not_gradable"
 
 
 class Judge(Protocol):
-    """A judge of image edits: it scores candidates, and predicts which of several people prefer.
+    """A judge of image edits, or of other tasks: it scores candidates, and predicts which of several people prefer.
 
     `score` and `score_dataset` work in plain programs and inside a running event loop, where they block it; to await
     them, use `await asyncio.to_thread(judge.score, ...)`.
@@ -51,6 +52,8 @@ class Judge(Protocol):
     """Id of the model that selects entries without triggers; None if their description decides."""
     calls_tools: bool = False
     """Whether a model calls the Tools of the Library."""
+    tasks: tuple[Task, ...] = (IMAGE_EDIT,)
+    """What it can judge."""
 
     @property
     def name(self) -> str:
@@ -180,12 +183,14 @@ class Judge(Protocol):
         Raises:
             DataError: If the data cannot be read.
             LibraryError: If the Library cannot be opened.
+            InputError: If the judge or the Library is for another task.
         """
         from rewardharness.judging.evaluate import evaluate
 
         settings = Settings.from_env()
         dataset = read_data(data, settings, fields=fields, skip_bad_rows=skip_bad_rows)
         opened = open_library(settings.library if library is None else library)
+        check_task(dataset.task, self, opened)
         judged = evaluate(self, opened, dataset.examples, concurrency=concurrency or self.concurrency)
         return ScoredDataset(dataset, tuple(judgment for _, judgment in judged))
 
@@ -219,8 +224,30 @@ class ScoredDataset:
         return self.judgments[index]
 
 
-def refuse(example: Example) -> Failure | None:
-    """Return why no judge can judge an example; None if it is valid."""
+def check_task(task: Task, judge: Judge, library: Library) -> None:
+    """Check that a judge and a Library are for a task. Rubrics for images are never used on text.
+
+    Raises:
+        InputError: If one of them is for another task.
+    """
+    if task not in judge.tasks:
+        raise InputError(
+            f"{judge.name} cannot judge {task.words}.",
+            next_step="Judge with a model: --judge vllm:NAME@URL or openai:NAME@URL.",
+        )
+    entries = library.entries if judge.uses_library else ()
+    known = [entry for entry in entries if entry.task != ANY]
+    other = next((entry for entry in known if (entry.task == TEXT.name) != (task is TEXT)), None)
+    if other is not None:
+        choice = "--library builtin:text, or --library empty" if task is TEXT else "--library builtin"
+        raise InputError(
+            f"The Library is not for {task.words}: its entry {other.name!r} is for the task {other.task}.",
+            next_step=f"Choose a Library for this task, such as {choice}.",
+        )
+
+
+def refuse(example: Example, judge: Judge, library: Library) -> Failure | None:
+    """Return why a judge cannot judge an example with a Library; None if it is valid."""
     count = len(example.candidates)
     if not example.instruction.strip():
         return Failure("input", "There is no instruction; say in words what the edit should do.")
@@ -230,6 +257,10 @@ def refuse(example: Example) -> Failure | None:
         return Failure("input", f"There are {count} candidates; at most {len(LABELS)} can be compared at once.")
     if len(example.sources) > SOURCES:
         return Failure("input", f"There are {len(example.references)} reference images; give at most {SOURCES - 1}.")
+    try:
+        check_task(task_of(example), judge, library)
+    except InputError as error:
+        return failure_of(error)
     return None
 
 

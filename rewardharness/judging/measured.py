@@ -135,13 +135,13 @@ class MeasuredJudge(Judge):
             `image`, `nothing_to_measure` or, of a single candidate, `not_gradable`.
         """
         started = time.perf_counter()
-        failure = refuse(example)
+        failure = refuse(example, self, library)
         if failure is not None:
             return unjudged(example, self, library, failure)
         try:
-            source = Loaded.of(example.source)
+            source = Loaded.of(example.source_image)
             candidates = {
-                label: Loaded.of(image) for label, image in zip(example.labels, example.candidates, strict=True)
+                label: Loaded.of(image) for label, image in zip(example.labels, example.candidate_images, strict=True)
             }
             request = read_instruction(example.instruction)
             chosen = route(library, example.instruction)

@@ -59,10 +59,11 @@ class Asking:
 async def ask_direct(asking: Asking) -> PresentationResult:
     """Request preference and scores without reasoning; the form is enforced if the server supports it."""
     labels, ties = asking.shown.labels, asking.ties
-    system = judge_system(asking.route, labels, form="format_direct", ties=ties, tool_limit=0)
+    system = judge_system(asking.route, asking.shown, form="format_direct", ties=ties, tool_limit=0)
     schema = answer_schema(labels, ties=ties)
-    form = answer_form("format_direct", labels, ties=ties)
-    return await _ask_answer(asking, asking._chat(system, ask_which(asking.request.instruction, labels), schema), form)
+    asked = ask_which(asking.request.instruction, asking.shown)
+    form = answer_form("format_direct", asking.shown, ties=ties)
+    return await _ask_answer(asking, asking._chat(system, asked, schema), form)
 
 
 async def _ask_answer(asking: Asking, chat: ChatRequest, form: str) -> PresentationResult:
@@ -93,8 +94,8 @@ async def ask_letter(asking: Asking) -> PresentationResult:
     labels = asking.shown.labels
     if len(labels) != 2:
         raise ValueError("the logprob protocol compares two candidates at a time")
-    system = judge_system(asking.route, labels, form="format_letter", ties=False, tool_limit=0)
-    asked = ask_which(asking.request.instruction, labels)
+    system = judge_system(asking.route, asking.shown, form="format_letter", ties=False, tool_limit=0)
+    asked = ask_which(asking.request.instruction, asking.shown)
     answered, usage, failure = await _first_token(asking, system, asked, labels)
     if answered is None:
         return PresentationResult(usage=usage, failure=failure)
@@ -159,13 +160,13 @@ async def ask_digits(asking: Asking) -> PresentationResult:
     The expected score is graded much finer than the scale and needs no sampling (G-Eval, arXiv 2303.16634). The digits'
     probabilities are renormalised over the scale; if they hold too little, or are not reported, there is no verdict.
     """
-    system = load("digit", notes=notes(asking.route.skills))
+    system = load("digit", asking.shown.wording, notes=notes(asking.route.skills, asking.shown))
     own = asking.shown.own[0]
     digits = [str(digit) for digit in range(SCALE[0], SCALE[1] + 1)]
     means: list[float] = []
     usage = Usage()
     for dimension in ("instruction", "quality"):
-        asked = ask_grade(asking.request.instruction, dimension)
+        asked = ask_grade(asking.request.instruction, dimension, asking.shown)
         answered, cost, failure = await _first_token(asking, system, asked, digits)
         usage += cost
         if answered is None:
@@ -180,8 +181,8 @@ async def ask_digits(asking: Asking) -> PresentationResult:
 
 async def ask_scores(asking: Asking) -> PresentationResult:
     """Ask for the two scores of one candidate, which is seen alone beside the source."""
-    system = load("pointwise", notes=notes(asking.route.skills))
-    chat = asking._chat(system, ask_how_good(asking.request.instruction), score_schema())
+    system = load("pointwise", asking.shown.wording, notes=notes(asking.route.skills, asking.shown))
+    chat = asking._chat(system, ask_how_good(asking.request.instruction, asking.shown), score_schema())
     own = asking.shown.own[0]
 
     def read(value: object) -> tuple[float, ...] | None:
@@ -209,11 +210,12 @@ async def ask_rubric(asking: Asking) -> PresentationResult:
     scales = {f"c{number}": applied.criterion.scale for number, applied in enumerate(criteria, 1)}
     system = load(
         "rubric",
+        asking.shown.wording,
         criteria="\n".join(_criterion_line(f"c{number}", each) for number, each in enumerate(criteria, 1)),
-        notes=notes(asking.route.skills),
+        notes=notes(asking.route.skills, asking.shown),
         form=json.dumps(dict.fromkeys(scales, 3)),
     )
-    chat = asking._chat(system, ask_how_good(asking.request.instruction), rubric_schema(scales))
+    chat = asking._chat(system, ask_how_good(asking.request.instruction, asking.shown), rubric_schema(scales))
 
     def read(value: object) -> tuple[float, ...] | None:
         if not isinstance(value, dict):

@@ -58,8 +58,7 @@ def check_installed(release: Release) -> None:
     Raises:
         ReleaseError: If it does not; the message names the difference.
     """
-    language = release.how.language if release.how else "en"
-    here = code_revisions(prompts_of(release.judge, release.router), language)
+    here = code_revisions(prompts_of(release.judge, release.router))
     differing = sorted(name for name in {*here, *release.code} if here.get(name) != release.code.get(name))
     made = release.card.get("made_with", {}).get(PACKAGE, "unknown")
     if differing:

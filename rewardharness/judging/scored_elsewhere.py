@@ -26,6 +26,7 @@ from rewardharness.judging.baselines import placed, ranked
 from rewardharness.judging.judge import Judge, refuse, unjudged
 from rewardharness.library.store import Library
 from rewardharness.schema import LABELS, TIE, Example, Failure, Judgment
+from rewardharness.task import TASKS
 
 READING = 1
 """Version of the interpretation of a file."""
@@ -62,6 +63,7 @@ class ScoredElsewhere(Judge):
     ties: bool = False
     uses_library = False
     needs_ids = True
+    tasks = tuple(TASKS.values())
 
     @property
     def name(self) -> str:
@@ -93,7 +95,7 @@ class ScoredElsewhere(Judge):
         Returns:
             A preference, with scores if available; or a failure `missing` or `input`.
         """
-        failure = refuse(example)
+        failure = refuse(example, self, library)
         if failure is not None:
             return unjudged(example, self, library, failure)
         given = self.given.get(example.id)

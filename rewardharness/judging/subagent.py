@@ -8,7 +8,7 @@ because a part of the requests would have a position bias.
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import combinations
@@ -18,12 +18,11 @@ from rewardharness.errors import HarnessError
 from rewardharness.files import content_id
 from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.config import Protocol
-from rewardharness.judging.context import Shown
 from rewardharness.judging.conversation import ChainSettings, Conversation
 from rewardharness.judging.groups import rank
-from rewardharness.judging.instruction import read_instruction
 from rewardharness.judging.judge import Judge, failure_of, refuse, unjudged
 from rewardharness.judging.llm_router import LLMRouter
+from rewardharness.judging.media import Media, content_ids, key_of, prepare, request_of, size_of
 from rewardharness.judging.model_wrappers import ReportingModel, ServerProbes, WarmUpModel
 from rewardharness.judging.presentation import PresentationResult, aggregate_margins, margin_of, mean_scores
 from rewardharness.judging.protocols import Asking, ask_digits, ask_direct, ask_letter, ask_rubric, ask_scores
@@ -32,13 +31,13 @@ from rewardharness.judging.router import Route, route
 from rewardharness.judging.tool_calls import Observation, observe
 from rewardharness.library.entry import Entry
 from rewardharness.library.store import Library
-from rewardharness.measure.encoded import EncodedImage, bytes_to_read, encode_for_model
-from rewardharness.models.base import ChatRequest, ImagePart, Message, Model, Reply
+from rewardharness.models.base import ChatRequest, Message, Model, Reply
 from rewardharness.models.limits import ByteBudget
 from rewardharness.models.openai_compatible import OpenAICompatibleModel
 from rewardharness.models.probe import Probe
-from rewardharness.prompts import Language, in_language, version
+from rewardharness.prompts import version
 from rewardharness.schema import TIE, ChainStep, EditRequest, Example, Failure, Judgment, Usage
+from rewardharness.task import TASKS
 
 ALONE: frozenset[Protocol] = frozenset({"pointwise", "rubric"})
 """Protocols that judge each candidate alone, without a presentation order."""
@@ -47,8 +46,9 @@ READING = 3
 """Version of the parsing of replies. A new version invalidates cached answers."""
 
 PROMPTS = (
-    "digit format_chain format_chain_one format_direct format_direct_one format_letter judge judge_one no_ties notes "
-    "pointwise question question_digit question_one references reminder rubric ties tool_rules tools"
+    "digit format_chain format_chain_one format_direct format_direct_one format_letter judge judge_one notes pointwise "
+    "question question_digit question_one references reminder response rubric tool_rules tools "
+    "task_image_edit task_text task_video_edit"
 ).split()
 """All prompts that a Sub-Agent may use."""
 
@@ -74,8 +74,6 @@ class SubAgentSettings:
     sample_temperature: float = 0.7
     max_pixels: int | None = None
     """Maximum number of pixels; larger images are scaled down before they are sent. None for no limit."""
-    language: Language = "en"
-    """Language of the prompts."""
     deadline: float | None = 600.0
     """Timeout of a judgment in seconds."""
 
@@ -92,7 +90,6 @@ class SubAgentSettings:
             parts += ["all at once"] if self.groups == "all" and candidates > 1 else []
         parts += [f"{self.samples} samples"] if self.samples > 1 else []
         parts += ["ties"] if self.ties and candidates > 1 else []
-        parts += [f"{self.language} prompts"] if self.language != "en" else []
         return ", ".join(parts)
 
 
@@ -110,10 +107,7 @@ class PresentationOrder:
 class _PreparedExample:
     route: Route
     request: EditRequest
-    source: ImagePart
-    references: tuple[ImagePart, ...]
-    candidates: Mapping[str, ImagePart]
-    notes: tuple[str, ...]
+    media: Media
     model: Model
 
 
@@ -145,6 +139,7 @@ class SubAgent(Judge):
     _servers: ServerProbes = field(default_factory=ServerProbes, repr=False, compare=False)
     room: ByteBudget = field(default_factory=lambda: ByteBudget(_room()), repr=False, compare=False)
     uses_model = True
+    tasks = tuple(TASKS.values())
 
     @property
     def name(self) -> str:
@@ -159,11 +154,7 @@ class SubAgent(Judge):
     @property
     def revision(self) -> str:
         """Content id of the prompts, the reading of replies and the settings."""
-        settings = asdict(replace(self.settings, deadline=None))
-        if settings["language"] == "en":  # earlier versions had no other
-            del settings["language"]
-        with in_language(self.settings.language):
-            return content_id([READING, version(*PROMPTS), settings])
+        return content_id([READING, version(*PROMPTS), asdict(replace(self.settings, deadline=None))])
 
     def with_ties(self, ties: bool) -> "SubAgent":
         """Return the same judge with `tie` among its answers, or without. The protocol `logprob` has no ties."""
@@ -216,8 +207,7 @@ class SubAgent(Judge):
         if not self.calls_tools:
             return []
         try:
-            with in_language(self.settings.language):
-                return await observe(self.model, self.cache, self.settings.max_pixels, tool, examples)
+            return await observe(self.model, self.cache, self.settings.max_pixels, tool, examples)
         finally:
             await self.close()
 
@@ -227,17 +217,16 @@ class SubAgent(Judge):
         Returns:
             A Judgment; with a failure where the example, the model or the time allowed give no answer.
         """
-        failure = refuse(example)
+        failure = refuse(example, self, library)
         compared = len(example.candidates) > 1
         if failure is None and compared and self.settings.protocol == "logprob" and self.settings.ties:
             failure = Failure("input", "The logprob protocol has no ties; use another protocol or no ties.")
         if failure is not None:
             return unjudged(example, self, library, failure)
-        size = sum(bytes_to_read(each) for each in example.images)
+        size = size_of(example)
         await self.room.acquire(size)
         try:
-            with in_language(self.settings.language):
-                return await self._judge(example, library)
+            return await self._judge(example, library)
         finally:
             self.room.release(size)
 
@@ -269,29 +258,11 @@ class SubAgent(Judge):
             await self.router.model.close()
 
     async def _prepare(self, example: Example, library: Library) -> _PreparedExample:
-        def encode() -> tuple[list[EncodedImage], list[ImagePart]]:
-            images = [encode_for_model(each, self.settings.max_pixels) for each in example.images]
-            return images, [_part(each) for each in images]  # hashes, so it stays off the loop too
-
-        encoded, parts = await asyncio.to_thread(encode)
-        first = len(example.sources)
-        names = ("source", *(f"image {number}" for number in range(2, first + 1)))
-        notes = [
-            f"{label}: {note}"
-            for label, each in zip((*names, *example.labels), encoded, strict=True)
-            for note in each.notes
-        ]
+        media = await asyncio.to_thread(prepare, example, self.settings.max_pixels)  # hashes, so it is off the loop
         instruction = example.instruction
         chosen = await self.router.route(library, instruction) if self.router else route(library, instruction)
-        return _PreparedExample(
-            chosen,
-            read_instruction(instruction),
-            parts[0],
-            tuple(parts[1:first]),
-            dict(zip(example.labels, parts[first:], strict=True)),
-            tuple(notes),
-            WarmUpModel(self.model, partial(self._servers.remember, self.find_out)),
-        )
+        model = WarmUpModel(self.model, partial(self._servers.remember, self.find_out))
+        return _PreparedExample(chosen, request_of(example), media, model)
 
     def presentations(self, labels: Sequence[str]) -> list[PresentationOrder]:
         """List the presentation orders, per sample, of a judgment of these candidates."""
@@ -331,8 +302,7 @@ class SubAgent(Judge):
         return result
 
     async def _ask(self, unit: PresentationOrder, case: _PreparedExample) -> PresentationResult:
-        candidates = tuple(case.candidates[label] for label in unit.labels)
-        shown = Shown(case.source, candidates, unit.labels, case.references)
+        shown = case.media.shown(unit.labels)
         settings = self.settings
         temperature = settings.temperature if settings.samples == 1 else settings.sample_temperature
         if settings.protocol == "chain":
@@ -361,8 +331,11 @@ class SubAgent(Judge):
                 "temperature": settings.temperature if settings.samples == 1 else settings.sample_temperature,
                 "sample": unit.sample,
                 "prompts": version(*PROMPTS),
-                "images": [case.source.sha256, *(case.candidates[label].sha256 for label in unit.labels)],
-                "references": [image.sha256 for image in case.references],
+                "images": [
+                    *map(content_ids, case.media.sources),
+                    *(content_ids(case.media.candidates[label]) for label in unit.labels),
+                ],
+                "sources": [len(case.media.sources), *key_of(case.media.task)],
                 "letters": list(unit.labels),
                 "instruction": case.request.instruction,
                 "context": case.route.context_id,
@@ -380,7 +353,7 @@ class SubAgent(Judge):
             for unit, result in zip(units, results, strict=True)
             for step in result.steps
         )
-        notes = (*case.notes, *dict.fromkeys(note for result in results for note in result.notes))
+        notes = (*case.media.notes, *dict.fromkeys(note for result in results for note in result.notes))
         failed = next((result.failure for result in results if result.failure), None)
         blank = replace(unjudged(example, self, library, Failure("", "")), entries=case.route.reasons, steps=steps)
         blank = replace(blank, notes=notes, usage=usage, ties_offered=self.settings.ties)
@@ -409,7 +382,3 @@ class SubAgent(Judge):
 def _room() -> int:
     """Return the limit of image bytes: a small share of the memory of this machine."""
     return max(512 << 20, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 48)
-
-
-def _part(image: EncodedImage) -> ImagePart:
-    return ImagePart(image.data, image.mime)

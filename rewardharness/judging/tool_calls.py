@@ -10,13 +10,11 @@ from rewardharness.errors import HarnessError
 from rewardharness.files import content_id
 from rewardharness.judging.answers import ToolRequest
 from rewardharness.judging.cache import JudgmentCache
-from rewardharness.judging.context import Shown
-from rewardharness.judging.instruction import read_instruction
+from rewardharness.judging.media import Media, content_ids, key_of, prepare, request_of
 from rewardharness.judging.presentation import usage_of
 from rewardharness.judging.tools import ToolBox
 from rewardharness.library.entry import Entry
-from rewardharness.measure.encoded import encode_for_model
-from rewardharness.models.base import ImagePart, Model, ModelError
+from rewardharness.models.base import Model, ModelError
 from rewardharness.prompts import version
 from rewardharness.schema import Example, Usage
 
@@ -68,20 +66,18 @@ async def _observe(
 
     async def call() -> dict[str, Any]:
         nonlocal usage
-        first = len(example.sources)
-        shown = Shown(parts[0], tuple(parts[first:]), example.labels, tuple(parts[1:first]))
-        box = ToolBox((tool,), model, shown, read_instruction(example.instruction))
+        box = ToolBox((tool,), model, media.shown(example.labels), request_of(example))
         observed = await box.run(ToolRequest(tool.name, (), ""))
         usage = sum((usage_of(reply) for reply in observed.replies), Usage())
         last = observed.replies[-1].text if observed.replies else ""
         return {"result": dict(observed.result), "last": last[:MAX_SAID]}
 
     try:
-        parts = await asyncio.to_thread(_parts, example, max_pixels)
+        media = await asyncio.to_thread(prepare, example, max_pixels)
         if cache is None:
             found = await call()
         else:
-            known, _ = await cache.remember(_key(model, tool, parts, len(example.references)), model.id, call, _check)
+            known, _ = await cache.remember(_key(model, tool, media), model.id, call, _check)
             found = known or {"result": {}, "last": ""}
     except ModelError as error:
         problem = f"{error.title}: {error.message}"
@@ -109,12 +105,8 @@ def _problem(result: dict[str, Any], tool: Entry) -> str:
     return ""
 
 
-def _parts(example: Example, max_pixels: int | None) -> list[ImagePart]:
-    encoded = [encode_for_model(each, max_pixels) for each in example.images]
-    return [ImagePart(each.data, each.mime) for each in encoded]
-
-
-def _key(model: Model, tool: Entry, parts: Sequence[ImagePart], references: int) -> str:
-    images = [part.sha256 for part in parts]
-    which = [references] if references else []
-    return content_id(["tool", version("tool_rules", "reminder"), model.id, tool.entry_id, images, *which])
+def _key(model: Model, tool: Entry, media: Media) -> str:
+    shown = [*map(content_ids, media.sources), *map(content_ids, media.candidates.values())]
+    which = [len(media.sources), *key_of(media.task)]
+    prompts = version("tool_rules", "reminder", media.task.prompt)
+    return content_id(["tool", prompts, model.id, tool.entry_id, shown, which])

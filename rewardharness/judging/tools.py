@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from rewardharness.judging.answers import ReplyProblem, ToolRequest, conclusion, read_object
-from rewardharness.judging.context import Shown
+from rewardharness.judging.context import Parts, Shown
 from rewardharness.library.entry import Entry
 from rewardharness.measure.images import encode_png, load_picture
 from rewardharness.measure.table import MEASURES
 from rewardharness.measure.view import EditView
-from rewardharness.models.base import ChatRequest, ImagePart, Message, Model, Reply
+from rewardharness.models.base import ChatRequest, ImagePart, Message, Model, Reply, TextPart
 from rewardharness.prompts import load
-from rewardharness.schema import LABELS, SOURCES, EditRequest, ImageInput, image_titles
+from rewardharness.schema import LABELS, SOURCES, EditRequest, ImageInput
+from rewardharness.task import IMAGE_EDIT
 
 MAX_IMAGES = SOURCES + len(LABELS)
 """Maximum number of images in a Tool call."""
@@ -78,10 +79,12 @@ class ToolBox:
     def _measure(self, name: str, labels: Sequence[str]) -> Observed:
         if name not in MEASURES:
             return Observed({"error": f"This version has no measure {name!r}."})
+        if self.shown.task is not IMAGE_EDIT:
+            raise ValueError(f"This tool measures pixels of images; it cannot measure {self.shown.task.words}.")
         wanted = [label for label in dict.fromkeys(labels) if label != "source"] or list(self.shown.labels)
         if references := [label for label in wanted if label not in self.shown.labels]:
             raise ValueError(f"This tool compares candidates with the source; it cannot measure {references[0]}.")
-        images = self.shown.images
+        images = {name: _image(parts) for name, parts in self.shown.media.items()}
         source = load_picture(ImageInput("source", data=images["source"].data))
         results: dict[str, Any] = {}
         picture = None
@@ -93,24 +96,24 @@ class ToolBox:
                 picture = encode_png(reading.overlay)
         return Observed(results, picture=picture)
 
-    def _resolve(self, images: Sequence[Any]) -> list[str | ImagePart]:
-        """Return the images of a call. With reference images, each follows its caption."""
+    def _resolve(self, images: Sequence[Any]) -> list[TextPart | ImagePart]:
+        """Return the content of a call. With reference images, videos and texts, each follows its caption."""
         shown = self.shown
         if len(images) > MAX_IMAGES:
             raise ValueError(f"At most {MAX_IMAGES} images fit into one call.")
-        wanted = images or list(shown.images)
-        parts: list[str | ImagePart] = [_part(image, shown) for image in wanted]
-        if not shown.references:
-            return parts
-        titles = dict(zip(shown.images, image_titles(1 + len(shown.references), shown.labels), strict=True))
-        captions = [f"{titles[_label(image, shown)]}:" for image in wanted]
-        return [part for pair in zip(captions, parts, strict=True) for part in pair]
+        captions = shown.titles if len(shown.sources) > 1 or shown.task is not IMAGE_EDIT else {}
+        parts: list[TextPart | ImagePart] = []
+        for image in images or shown.names:
+            if caption := captions.get(_label(image, shown)):
+                parts.append(TextPart(f"{caption}:"))
+            parts += _parts(image, shown)
+        return parts
 
-    async def _ask(self, entry: Entry, parts: Sequence[str | ImagePart], query: str) -> Observed:
+    async def _ask(self, entry: Entry, parts: Sequence[TextPart | ImagePart], query: str) -> Observed:
         """Query the model with the prompt of the Tool; a reply that violates its schema is rejected once."""
-        system = Message.of("system", entry.system_prompt or entry.body, load("tool_rules"))
+        system = Message.of("system", entry.system_prompt or entry.body, load("tool_rules", self.shown.wording))
         asked = query.strip()[:MAX_QUERY] or entry.description
-        messages = [system, Message.of("user", *parts, asked)]
+        messages = [system, Message("user", (*parts, TextPart(asked)))]
         replies: list[Reply] = []
         problem = ""
         for _ in range(2):
@@ -131,27 +134,34 @@ class ToolBox:
 
 def _label(image: Any, shown: Shown) -> str:
     name = image.get("image") if isinstance(image, dict) else image
-    known = {"image 1": "source"} if shown.references else {}
-    known |= {label.lower(): label for label in shown.images}
+    known = {"image 1": "source"} if len(shown.sources) > 1 else {}
+    known |= {label.lower(): label for label in shown.names}
     if isinstance(name, str) and name.strip().lower() in known:
         return known[name.strip().lower()]
-    raise ValueError(f"There is no image {str(name)[:40]!r}. Images: {', '.join(shown.images)}.")
+    raise ValueError(f"There is no image {str(name)[:40]!r}. Images: {', '.join(shown.names)}.")
 
 
-def _part(image: Any, shown: Shown) -> ImagePart:
-    """Return the image with a label, cropped to its box if there is one."""
-    part = shown.images[_label(image, shown)]
+def _image(parts: Parts) -> ImagePart:
+    """Return the image of a source or candidate of an image edit."""
+    (part,) = parts
+    assert isinstance(part, ImagePart)
+    return part
+
+
+def _parts(image: Any, shown: Shown) -> Parts:
+    """Return what has a label; an image is cropped to its box if there is one."""
+    parts = shown.media[_label(image, shown)]
     box = image.get("box") if isinstance(image, dict) else None
-    if box is None:
-        return part
+    if box is None or shown.task is not IMAGE_EDIT:
+        return parts
     sides = [float(side) for side in box] if isinstance(box, list) and all(_is_share(side) for side in box) else []
     if len(sides) != 4 or sides[0] >= sides[2] or sides[1] >= sides[3]:
         raise ValueError("A box is four shares of width and height: left, top, right, bottom, each from 0 to 1.")
-    pixels = load_picture(ImageInput("crop", data=part.data)).pixels
+    pixels = load_picture(ImageInput("crop", data=_image(parts).data)).pixels
     height, width = pixels.shape[:2]
     left, top = int(sides[0] * width), int(sides[1] * height)
     right, bottom = max(left + 1, round(sides[2] * width)), max(top + 1, round(sides[3] * height))
-    return ImagePart(encode_png(pixels[top:bottom, left:right]), "image/png")
+    return (ImagePart(encode_png(pixels[top:bottom, left:right]), "image/png"),)
 
 
 def _is_share(value: Any) -> bool:

@@ -13,6 +13,7 @@ from rewardharness.library.problems import Findings, FormatError, Problem
 from rewardharness.library.rubric import Rubric, print_rubric, read_rubric
 from rewardharness.library.triggers import Trigger, TriggerError, parse_triggers
 from rewardharness.library.yamlsafe import Document, print_yaml, read_yaml
+from rewardharness.task import IMAGE_EDIT
 
 Kind = Literal["skill", "tool"]
 
@@ -106,6 +107,11 @@ class Entry:
             raise LibraryError(
                 f"Invalid triggers of {self.name!r}: {error}", next_step="Correct the triggers."
             ) from None
+
+    @property
+    def task(self) -> str:
+        """Task of the entry, or `any`: `metadata.task`; by default `image-edit`, which includes videos."""
+        return self.metadata.get("task", IMAGE_EDIT.name)
 
     @property
     def protected(self) -> bool:

@@ -15,6 +15,8 @@ from rewardharness.library.store import EMPTY, Library
 
 BUILTIN = "builtin"
 """Name of the Library that is included in the package."""
+INCLUDED = {BUILTIN: "builtin", f"{BUILTIN}:text": "builtin_text"}
+"""Folders of the Libraries that are included in the package, by name: for image edits, and for text responses."""
 EMPTY_SPEC = "empty"
 """Name of the Library without entries."""
 
@@ -25,9 +27,10 @@ def open_library(spec: str | Path | Library, instructions: Mapping[str, str] | N
     """Open a Library.
 
     Args:
-        spec: A Library, which is returned unchanged; `builtin` for the Library that is included in the package;
-            `empty`; a folder; a file of rubric presets; or a Hub repository: `org/name`, or `org/name@revision` for a
-            version, commit, or branch. Folders and files take precedence over repositories.
+        spec: A Library, which is returned unchanged; `builtin` for the Library that is included in the package, and
+            `builtin:text` for that of text responses; `empty`; a folder; a file of rubric presets; or a Hub
+            repository: `org/name`, or `org/name@revision` for a version, commit, or branch. Folders and files take
+            precedence over repositories.
         instructions: Instruction by prompt id, for presets of single prompts.
 
     Raises:
@@ -36,8 +39,8 @@ def open_library(spec: str | Path | Library, instructions: Mapping[str, str] | N
     """
     if isinstance(spec, Library):
         return spec
-    if spec == BUILTIN:
-        with as_file(files("rewardharness.library").joinpath(BUILTIN)) as folder:
+    if str(spec) in INCLUDED:
+        with as_file(files("rewardharness.library").joinpath(INCLUDED[str(spec)])) as folder:
             return Library.load(folder)
     path = Path(spec).expanduser()
     if str(spec) == EMPTY_SPEC and not path.exists():
@@ -69,8 +72,8 @@ def check_library(
         LibraryError: If the Library is on the Hub and cannot be reached, or is invalid.
         MissingPackageError: If the Library is on the Hub and `huggingface_hub` is not installed.
     """
-    if spec == BUILTIN:
-        with as_file(files("rewardharness.library").joinpath(BUILTIN)) as folder:
+    if str(spec) in INCLUDED:
+        with as_file(files("rewardharness.library").joinpath(INCLUDED[str(spec)])) as folder:
             return check_folder(folder, known_measures, instructions)
     path = Path(spec).expanduser()
     with TemporaryDirectory(prefix="rh-check-") as scratch:

@@ -124,7 +124,7 @@ def _row(row: Any, number: int) -> Any:
 
 def _skill(name: str, description: str, triggers: str, rubric: Rubric) -> Entry:
     body = "\n".join(f"- {criterion.text}" for criterion in rubric.criteria)
-    return Entry(name, "skill", description, body, {"triggers": triggers}, rubric=rubric)
+    return Entry(name, "skill", description, body, {"triggers": triggers, "task": "any"}, rubric=rubric)
 
 
 def _name(prompt: str, taken: set[str]) -> str:

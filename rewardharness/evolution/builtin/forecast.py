@@ -124,7 +124,7 @@ class Forecast:
             if all(label in by_label and measure not in grades[label] for label in grades):
                 for label, known in grades.items():
                     known[measure] = by_label[label]
-        return ForecastCase(outcome, request_of(example.instruction), str(example.preference), grades)
+        return ForecastCase(outcome, request_of(example), str(example.preference), grades)
 
     def fires(self, entry: Entry, case: ForecastCase) -> bool:
         """Whether an entry is consulted for an example."""

@@ -1,0 +1,103 @@
+"""Sources and candidates of an example as parts of a message to a model.
+
+An image is one part. Of a video, at most `FRAMES` evenly spaced frames are sent, each after its number. A text is
+delimited: it is untrusted, and the prompts say so.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rewardharness.files import sha256
+from rewardharness.judging.chain import neutral
+from rewardharness.judging.context import Parts, Shown
+from rewardharness.judging.instruction import read_instruction
+from rewardharness.measure.encoded import bytes_to_read, encode_for_model
+from rewardharness.models.base import ImagePart, TextPart
+from rewardharness.prompts import load
+from rewardharness.schema import Candidate, EditRequest, Example, FramesInput, ImageInput, TextInput
+from rewardharness.task import IMAGE_EDIT, TEXT, Task, task_of
+
+FRAMES = 8
+"""Maximum number of frames of a video that a model sees."""
+
+
+@dataclass(frozen=True)
+class Media:
+    """Sources and candidates of an example, ready to be sent."""
+
+    task: Task
+    sources: tuple[Parts, ...]
+    candidates: Mapping[str, Parts]
+    """By label."""
+    notes: tuple[str, ...]
+    """What was converted or left out."""
+
+    def shown(self, own: tuple[str, ...]) -> Shown:
+        """Return what one request shows: the candidates with these labels, in this order."""
+        return Shown(self.sources, tuple(self.candidates[label] for label in own), own, self.task)
+
+
+def request_of(example: Example) -> EditRequest:
+    """Read the instruction of an example. A prompt for text is not read by the rules for edits."""
+    if task_of(example) is TEXT:
+        return EditRequest(example.instruction, ("other",), "none")
+    return read_instruction(example.instruction)
+
+
+def size_of(example: Example) -> int:
+    """Return how many bytes reading an example adds to memory."""
+    return sum(bytes_to_read(image) for media in (*example.sources, *example.candidates) for _, image in _seen(media))
+
+
+def prepare(example: Example, max_pixels: int | None) -> Media:
+    """Encode the sources and candidates of an example.
+
+    Raises:
+        ImageError: If an image cannot be used.
+        InputError: If the example belongs to no task.
+    """
+    task = task_of(example)
+    notes: list[str] = []
+    first = len(example.sources)
+    names = ["source", *(f"image {number}" for number in range(2, first + 1))][:first]
+
+    def parts(name: str, media: Candidate) -> Parts:
+        if isinstance(media, TextInput):
+            text = neutral(media.text).replace("</response>", "‹/response>")
+            return (TextPart(load("response", text=text)),)
+        found: list[TextPart | ImagePart] = []
+        seen = _seen(media)
+        for number, image in seen:
+            encoded = encode_for_model(image, max_pixels)
+            notes.extend(f"{name}: {note}" for note in encoded.notes if f"{name}: {note}" not in notes)
+            found += [TextPart(f"Frame {number}:")] if isinstance(media, FramesInput) else []
+            found.append(ImagePart(encoded.data, encoded.mime))
+        if isinstance(media, FramesInput) and len(seen) < len(media.frames):
+            notes.append(f"{name}: {len(seen)} of {len(media.frames)} frames were judged.")
+        return tuple(found)
+
+    sources = tuple(parts(name, media) for name, media in zip(names, example.sources, strict=True))
+    candidates = {label: parts(label, media) for label, media in zip(example.labels, example.candidates, strict=True)}
+    return Media(task, sources, candidates, tuple(notes))
+
+
+def content_ids(parts: Parts) -> str | list[str]:
+    """Return what identifies a source or candidate in a cache key: the hash of an image, or one hash per part."""
+    hashes = [part.sha256 if isinstance(part, ImagePart) else sha256(part.text.encode()) for part in parts]
+    return hashes[0] if len(parts) == 1 and isinstance(parts[0], ImagePart) else hashes
+
+
+def key_of(task: Task) -> list[str]:
+    """Return what identifies a task in a cache key; nothing for image edits."""
+    return [] if task is IMAGE_EDIT else [task.name]
+
+
+def _seen(media: Candidate) -> list[tuple[int, ImageInput]]:
+    """Return the images of a source or candidate that a model sees, with their numbers from 1."""
+    if isinstance(media, ImageInput):
+        return [(1, media)]
+    frames = media.frames if isinstance(media, FramesInput) else ()
+    if len(frames) <= FRAMES:
+        return list(enumerate(frames, 1))
+    places = [round(step * (len(frames) - 1) / (FRAMES - 1)) for step in range(FRAMES)]
+    return [(place + 1, frames[place]) for place in places]

@@ -14,7 +14,7 @@ from app.evolve_views import share
 from app.library_views import differences, entry_document, entry_rubric, entry_tool, kind_words
 from app.markup import block, bullets, callout, diff, escape, named, paragraph, plain
 from rewardharness.evolution.events import Decided, PhaseBegan, Proposed, Rehearsed, Skipped
-from rewardharness.evolution.gate import Evidence
+from rewardharness.evolution.gate import Evidence, estimate_gain
 from rewardharness.library.diff import LibraryDiff
 from rewardharness.library.entry import Entry
 
@@ -173,19 +173,23 @@ def evidence(found: Evidence) -> str:
         lines.append("It changes what the judge reads for no example.")
     if found.judged:
         lines.append(
-            f"Of {_examples(found.judged)} that count it fixes {found.fixes} and breaks {found.breaks}; {found.ties} "
-            "come out as before."
+            f"Of the {_examples(found.judged)} that count, it fixes {found.fixes} and breaks {found.breaks}; "
+            f"{found.ties} are unchanged."
         )
     if found.breaks:
         lines.append(f"Regressions: {_examples(found.breaks)} that the judge got right before and gets wrong with it.")
+    gain, interval = estimate_gain(found.fixes, found.breaks, found.judged)
+    if gain is not None and interval is not None:
+        low, high = (100 * bound for bound in interval)
+        lines.append(f"Estimated gain: {100 * gain:+.1f} points (95% CI {low:+.1f} to {high:+.1f}).")
     if found.p_value is not None:
-        lines.append(f"If it did nothing, so many fixes would have the probability {found.p_value:.2g}.")
+        lines.append(f"Without an effect, evidence this strong has the probability {found.p_value:.2g}.")
     if found.failed:
-        lines.append(f"{_examples(found.failed)} could not be judged, and speak neither for it nor against it.")
+        lines.append(f"{_examples(found.failed)} could not be judged and do not count.")
     if found.unsteady:
-        lines.append(f"{_examples(found.unsteady)} were left out: the judge goes to and fro on them.")
+        lines.append(f"{_examples(found.unsteady)} were left out, because the judge is inconsistent on them.")
     if found.reason:
-        lines.append(f"The gate: {found.reason}.")
+        lines.append(f"Acceptance test: {found.reason}.")
     return bullets(map(escape, lines), "evidence")
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from rewardharness.evolution.gate import estimate_gain
 from rewardharness.evolution.report import AccuracyRow, accuracy_rows, left_out
 from rewardharness.judging.identity import JudgeIdentity
 from rewardharness.report import Block, Mark, Report, Section, Steps, Table, Text
@@ -73,7 +74,7 @@ def headline(report: Mapping[str, Any]) -> str:
     if library["final_id"] == tried:
         return f"{said}."
     lost = report.get("regression", {"lost": False})
-    why = "scores lower"
+    why = "breaks more held-out examples than it fixes"
     if lost["lost"]:
         before, after = lost["start"]["accuracy"], lost["final"]["accuracy"] or 0.0
         why = f"loses on the regression set ({before:.0%} → {after:.0%}, n {lost['n']})"
@@ -149,7 +150,13 @@ def _edits(edits: Sequence[Mapping[str, Any]]) -> tuple[Table, ...]:
         accepted = evidence["decision"] == "accept"
         p = "" if evidence["p_value"] is None else f", p {evidence['p_value']:.2g}"
         counts = f"{evidence['fixes']} fixed, {evidence['breaks']} broken, {evidence['ties']} unchanged{p}"
-        lines = [f"{counts}; {evidence['calls']} of {evidence['affected']} judged"]
+        gain, bounds = estimate_gain(evidence["fixes"], evidence["breaks"], evidence["judged"])
+        estimate = (
+            f"; gain {100 * gain:+.1f} points [{100 * bounds[0]:+.1f}, {100 * bounds[1]:+.1f}]"
+            if gain is not None and bounds
+            else ""
+        )
+        lines = [f"{counts}{estimate}; {evidence['calls']} of {evidence['affected']} judged"]
         for name, ids in (("cites", edit["cited"]), ("fixed", evidence["fixed"]), ("broken", evidence["broken"])):
             lines += [f"{name}: {', '.join(ids)}"] if ids else []
         rows.append(

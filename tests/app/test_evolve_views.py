@@ -153,7 +153,7 @@ def test_edits_stand_newest_first_and_say_what_spoke_for_them() -> None:
     assert after[0].key == items[0].key, "an edit keeps its key when its turn comes"
     text = read_own(proposal_views.head(items[2])).text
     for said in ("17 examples", "12 of them", "fixes 3 and breaks 1", "Regressions: 1 example", "probability 0.62",
-                 "1 example could not be judged", "2 examples were left out", "The gate:"):  # fmt: skip
+                 "1 example could not be judged", "2 examples were left out", "Acceptance test:"):  # fmt: skip
         assert said in text, said
     label, key = proposal_views.choices(items)[2]
     assert key == items[2].key and "3 fixed, 1 broken · p 0.62 · pool 75.0%" in label and label.count("\n") == 2

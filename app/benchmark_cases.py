@@ -25,7 +25,7 @@ from rewardharness.judgments import judgment_from_json
 from rewardharness.measure.images import load_picture
 from rewardharness.runs.records import read_record
 from rewardharness.runs.store import read_result
-from rewardharness.schema import LABELS, Candidate, FramesInput, ImageInput, Json, Judgment, images_of
+from rewardharness.schema import LABELS, Candidate, FramesInput, ImageInput, Json, Judgment, image_titles, images_of
 from rewardharness.settings import Settings
 
 MAX_DATA = 2
@@ -60,7 +60,8 @@ class QuestionCase:
     """A question of a benchmark with its images and answers."""
 
     question: Question
-    source: ImageInput | FramesInput | None
+    sources: tuple[ImageInput | FramesInput, ...]
+    """The source and its references."""
     candidates: tuple[Candidate, ...]
     """In the order of the question; the page calls them A, B, and so on."""
     sides: tuple[Side, ...]
@@ -120,7 +121,7 @@ class QuestionCases:
         examples = {name: data.items[name].example for name, _ in asks}
         return QuestionCase(
             first.reply(question).question,
-            examples[asks[0][0]].source,
+            examples[asks[0][0]].sources,
             tuple(examples[name].candidates[LABELS.index(letter)] for name, letter in asks),
             tuple(_side(row, question) for row in rows),
             data.digest != first.opened.data["digest"],
@@ -163,7 +164,8 @@ def pictures(case: QuestionCase) -> list[tuple[Image.Image, str]]:
     Raises:
         HarnessError: If one of them cannot be read.
     """
-    images = [(_shown(image), "Source") for image in images_of(case.source)]
+    titled = zip(image_titles(len(case.sources), ()), case.sources, strict=True)
+    images = [(_shown(image), title) for title, media in titled for image in images_of(media)]
     judges = ["judge"] if len(case.sides) == 1 else ["first", "second"]
     for label, media in zip(LABELS, case.candidates, strict=False):
         marks = ["label"] if case.question.truth == label else []

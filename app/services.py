@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageOps
 
 from app.benchmark_services import BenchmarkServices
 from app.evolve_services import EvolveServices
@@ -104,6 +104,7 @@ class AppServices:
         choice: Choice,
         judge: JudgeChoice = BY_MEASURING,
         used: Used | None = None,
+        references: Sequence[str | None] = (),
     ) -> Running:
         """Start to judge candidates. A release that the app is fixed to overrides Library and judge.
 
@@ -114,12 +115,13 @@ class AppServices:
             choice: The Library.
             judge: The judge and its options.
             used: An idle model that this visitor has used before.
+            references: Paths of image 2, image 3 and image 4; None for missing ones.
 
         Raises:
             HarnessError: If an input is missing, or Library or judge cannot be used. Errors of an image or a model
                 give a Judgment with a failure.
         """
-        example = _example(source, candidates, instruction)
+        example = _example(source, candidates, instruction, references)
         if self.fixed is not None:
             return Running(self.fixed.open(used), self.fixed.library, example, self.fixed.price)
         library = self.libraries.open(choice)
@@ -152,11 +154,12 @@ class AppServices:
         instruction: str,
         choice: Choice,
         judge: JudgeChoice,
+        references: Sequence[str | None] = (),
     ) -> bool:
         """Return whether a comparison has these inputs; see `start` for the arguments."""
         then, by = comparison.asked
         try:
-            if _example(source, candidates, instruction) != comparison.example:
+            if _example(source, candidates, instruction, references) != comparison.example:
                 return False
             same = choice == then or self.libraries.spelled(choice) == self.libraries.spelled(then)
         except HarnessError:
@@ -182,9 +185,10 @@ class AppServices:
         instruction: str,
         choice: Choice,
         judge: JudgeChoice = BY_MEASURING,
+        references: Sequence[str | None] = (),
     ) -> Comparison:
         """Judge candidates and wait for the result; see `start`."""
-        running = self.start(source, candidates, instruction, choice, judge)
+        running = self.start(source, candidates, instruction, choice, judge, references=references)
         for _ in running.follow():
             pass
         comparison = self.finish(running, choice, judge)
@@ -204,13 +208,16 @@ class AppServices:
             return JudgeChoice(RELEASE)
         return JudgeChoice(self.judges.default) if self.local else BY_MEASURING
 
-    def frames(self, comparison: Comparison, label: str, *, change: bool) -> tuple[Pixels, Pixels]:
+    def frames(
+        self, comparison: Comparison, label: str, *, change: bool, reference: int | None = None
+    ) -> tuple[Pixels, Pixels]:
         """Return two images of the same size for the slider.
 
         Args:
             comparison: The comparison.
             label: The candidate.
             change: Return candidate and change map instead of source and candidate.
+            reference: Return this reference, from 0, in place of the source, fitted into the size of the candidate.
 
         Raises:
             HarnessError: If an image has been deleted.
@@ -219,6 +226,9 @@ class AppServices:
         source = load_picture(example.source_image)
         view = EditView(source, load_picture(example.candidate_images[example.labels.index(label)]))
         candidate = _shrink(Image.fromarray(view.candidate))
+        if reference is not None:
+            further = Image.fromarray(load_picture(example.references[reference]).pixels)
+            return np.asarray(ImageOps.pad(further, candidate.size, color="#808080")), np.asarray(candidate)
         if not change:
             return np.asarray(_shrink(Image.fromarray(view.source))), np.asarray(candidate)
         overlay = change_map(view, read_instruction(example.instruction)).overlay
@@ -276,11 +286,17 @@ def is_local(settings: Settings, host: str) -> bool:
     return not settings.space and is_loopback(host)
 
 
-def _example(source: str | None, candidates: Sequence[str | None], instruction: str) -> Example:
+def _example(
+    source: str | None, candidates: Sequence[str | None], instruction: str, references: Sequence[str | None]
+) -> Example:
     """Make an example of the inputs; the error names the first missing one."""
     if source is None:
         raise MissingInputError("The source image is missing.", next_step="Add the image before the edit.")
     given = [path for path in candidates if path is not None]
+    further = [path for path in references if path is not None]
+    if None in references[: len(further)]:
+        number = 2 + list(references).index(None)
+        raise MissingInputError(f"Image {number} is missing.", next_step=f"Add it, or move image {number + 1} there.")
     for label, path in zip(LABELS, candidates, strict=False):
         if path is None and (label in LABELS[:2] or given[LABELS.index(label) :]):
             remedy = f"Add an edited image as candidate {label}."
@@ -294,6 +310,7 @@ def _example(source: str | None, candidates: Sequence[str | None], instruction: 
         candidates=tuple(
             ImageInput(f"Candidate {label}", Path(path)) for label, path in zip(LABELS, given, strict=False)
         ),
+        references=tuple(ImageInput(f"Image {number}", Path(path)) for number, path in enumerate(further, 2)),
     )
 
 

@@ -9,8 +9,9 @@
   });
 
   // Several images at once, and images from the clipboard, are sent to the app together.
-  const zones = ["source", "candidate-a", "candidate-b", "candidate-c", "candidate-d"];
-  const names = ["Source", "Candidate A", "Candidate B", "Candidate C", "Candidate D"];
+  const zones = ["source", "candidate-a", "candidate-b", "candidate-c", "candidate-d",
+    "reference-2", "reference-3", "reference-4"];
+  const names = ["Source", "Candidate A", "Candidate B", "Candidate C", "Candidate D", "Image 2", "Image 3", "Image 4"];
   const zoneOf = (part) => zones.findIndex((id) => document.getElementById(id)?.contains(part));
 
   const give = (files, place) => {

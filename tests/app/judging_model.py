@@ -10,18 +10,19 @@ from typing import Any
 from model_server import Call, completion
 
 
-def judging(good: Path, *, thought: str = "I look closely.", tool: str = "") -> Callable[[Call], Any]:
+def judging(good: Path, *, thought: str = "I look closely.", tool: str = "", sources: int = 1) -> Callable[[Call], Any]:
     """Make the replies of a model that prefers one picture, in whichever place it is shown.
 
     Args:
         good: The picture that is preferred.
         thought: What the model thinks before it answers.
         tool: A Tool that it calls first.
+        sources: Number of images that are shown before the candidates.
     """
     better = sha256(good.read_bytes()).hexdigest()
 
     def respond(call: Call) -> Mapping[str, Any] | None:
-        shown = [_hash(url, uuid) for url, uuid in call.images[1:]]
+        shown = shown_hashes(call)[sources:]
         if better not in shown:
             return None  # a question of a check
         best = "ABCD"[shown.index(better)]
@@ -38,5 +39,6 @@ def judging(good: Path, *, thought: str = "I look closely.", tool: str = "") -> 
     return respond
 
 
-def _hash(url: str | None, uuid: str | None) -> str:
-    return uuid or sha256(base64.b64decode((url or "").partition(",")[2])).hexdigest()
+def shown_hashes(call: Call) -> list[str]:
+    """Hashes of the images of a request, in its order."""
+    return [uuid or sha256(base64.b64decode((url or "").partition(",")[2])).hexdigest() for url, uuid in call.images]

@@ -23,6 +23,9 @@ def status(url: str, body: bytes | None = None, **headers: str) -> int:
             return error.code
 
 
+REFERENCES = ["image_2", "image_3", "image_4"]
+
+
 def post(url: str, body: bytes, content_type: str = "application/json") -> Any:
     request = urllib.request.Request(url, body, {"Content-Type": content_type})
     with urllib.request.urlopen(request, timeout=100) as answer:
@@ -38,7 +41,8 @@ def upload(served: Served, path: Path, name: str = "picture.png") -> Json:
 
 def score(served: Served, *given: Any) -> tuple[str, Any]:
     """Call the public endpoint; returns the last event and its data."""
-    event = post(f"{served.url}/gradio_api/call/score", json.dumps({"data": given}).encode())["event_id"]
+    data = [*given, *[None] * (9 - len(given))]
+    event = post(f"{served.url}/gradio_api/call/score", json.dumps({"data": data}).encode())["event_id"]
     with urllib.request.urlopen(f"{served.url}/gradio_api/call/score/{event}", timeout=100) as stream:
         lines = stream.read().decode().split("\n")
     kind = [line.removeprefix("event: ") for line in lines if line.startswith("event: ")][-1]
@@ -60,7 +64,7 @@ def test_scoring_is_the_one_public_endpoint(served: Served) -> None:
         url = f"{served.url}/gradio_api/call/{name}"
         assert status(url, b'{"data": []}', **{"Content-Type": "application/json"}) >= 400
     names = [each["parameter_name"] for each in api["named_endpoints"]["/score"]["parameters"]]
-    assert names == ["source", "candidate_a", "candidate_b", "candidate_c", "candidate_d", "instruction"]
+    assert names == ["source", "candidate_a", "candidate_b", "candidate_c", "candidate_d", "instruction", *REFERENCES]
 
 
 def test_a_program_can_score(served: Served, pictures: Pictures) -> None:
@@ -68,6 +72,15 @@ def test_a_program_can_score(served: Served, pictures: Pictures) -> None:
     kind, [answer] = score(served, *given, None, None, pictures.instruction)
     assert kind == "complete" and answer["preference"] == "B"
     assert answer["scores"]["B"]["reward"] > answer["scores"]["A"]["reward"]
+
+
+def test_a_program_can_give_references(served: Served, pictures: Pictures) -> None:
+    given = [upload(served, path) for path in (pictures.source, pictures.bad, pictures.good, pictures.good)]
+    kind, [answer] = score(served, *given[:3], None, None, pictures.instruction, given[3])
+    assert kind == "complete" and answer["scores"]["B"]["reward"] is None
+    assert any("Reference images were not read" in note for note in answer["notes"])
+    kind, error = score(served, *given[:3], None, None, pictures.instruction, None, given[3])
+    assert kind == "error" and "Image 2 is missing" in str(error)
 
 
 def test_a_program_is_told_what_is_missing(served: Served, pictures: Pictures) -> None:

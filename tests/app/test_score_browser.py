@@ -1,11 +1,15 @@
 """The Score tab with its pictures, in a real browser."""
 
 import base64
+import json
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 from accessible import WATCH_SHIFTS
 from app_parts import Pictures, Served
+from judging_model import judging, shown_hashes
+from model_server import ModelServer
 from playwright.sync_api import BrowserContext, Page, expect
 from visits import give, visit
 
@@ -127,3 +131,51 @@ def test_names_of_buttons_differ_and_a_result_does_not_shift_the_page(
     expect(page.locator("#measured summary").first).to_be_visible()
     assert page.evaluate("window.shifts") < 0.1
     page.close()
+
+
+def test_a_model_sees_the_references_that_were_added(
+    browser: BrowserContext, served: Served, pictures: Pictures
+) -> None:
+    instruction = "Put the van of image 1 next to the butterfly of image 2."
+    with ModelServer(judging(pictures.good, sources=3)) as server, visit(browser, served.url) as page:
+        expect(page.locator("#reference-2")).to_have_count(0)
+        page.locator("#add-reference").click()
+        page.locator("#reference-2 input[type=file]").set_input_files(pictures.bad)
+        shown(page, "reference-2")
+        expect(page.locator("#source")).to_contain_text("Image 1: the source")
+        page.evaluate(DROP, ["#reference-2", packed(pictures.source, pictures.bad)])
+        shown(page, "reference-3")
+        expect(page.locator("#candidate-a img")).to_have_count(0)
+        give(page, pictures, instruction)
+        page.get_by_role("button", name="Judge: Measured (no model)").click()
+        page.locator("#judge-kind").get_by_text("A vLLM or OpenAI-compatible endpoint").click()
+        for place, text in (("url", server.url), ("name", "judge")):
+            page.locator(f"#judge-{place} input, #judge-{place} textarea").fill(text)
+        page.locator("#compare").click()
+        expect(page.locator("#verdict")).to_contain_text("People would most likely prefer B.")
+        calls = [call for call in server.calls if instruction in call.text]
+        titles = ["Image 1 (source):", "Image 2 (reference):", "Image 3 (reference):", "Candidate A:", "Candidate B:"]
+        first, good, bad = ([path] for path in (pictures.source, pictures.good, pictures.bad))
+        orders = [
+            [sha256(path.read_bytes()).hexdigest() for path in first + first + bad + pair]
+            for pair in (bad + good, good + bad)
+        ]
+        assert sorted(shown_hashes(call) for call in calls) == sorted(orders)
+        for call in calls:
+            places = [call.text.index(title) for title in titles]
+            assert places == sorted(places)
+        page.locator("#show").get_by_text("Image 3").click()
+        expect(page.locator("#slider")).to_contain_text("Left: image 3, right: candidate B")
+        page.get_by_role("button", name="B is better").click()
+        expect(page.locator("#thanks")).to_contain_text("B is better")
+        [row] = [
+            json.loads(line)
+            for line in (served.feedback / "pairs.jsonl").read_text().splitlines()
+            if instruction in line
+        ]
+        assert len(row["references"]) == 2
+        page.locator("#reference-3 button[aria-label*='Remove']").click()
+        expect(page.locator("#outdated")).to_contain_text("This result is outdated")
+        page.locator("#reset").click()
+        expect(page.locator("#reference-2")).to_have_count(0)
+        expect(page.locator("#source")).to_contain_text("Source, before the edit")

@@ -10,7 +10,7 @@ from app.judges import BY_MEASURING, ENDPOINT, JudgeChoice
 from app.libraries import FOLDER, HUB, Choice
 from app.services import AppServices, is_local
 from rewardharness.data.folder import read_folder
-from rewardharness.errors import InputError
+from rewardharness.errors import HarnessError, InputError
 from rewardharness.settings import Settings
 
 
@@ -148,3 +148,23 @@ def test_a_result_is_about_what_was_compared(services: AppServices, pictures: Pi
         (*asked[:4], JudgeChoice(ENDPOINT)),
     ):
         assert not services.is_current(done, *changed)
+
+
+def test_references_belong_to_a_comparison_and_can_be_looked_at(services: AppServices, pictures: Pictures) -> None:
+    source, good, bad = str(pictures.source), str(pictures.good), str(pictures.bad)
+    asked = (source, (bad, good, None, None), "Like image 2.", Choice(), BY_MEASURING)
+    done = services.compare(*asked, references=(good, bad, None))
+    assert [image.path for image in done.example.references] == [pictures.good, pictures.bad]
+    assert services.is_current(done, *asked, references=(good, bad, None))
+    for references in ((), (good, None, None), (bad, good, None)):
+        assert not services.is_current(done, *asked, references=references)
+    left, right = services.frames(done, "A", change=False, reference=0)
+    assert left.shape == right.shape and (left == services.frames(done, "B", change=False)[1]).all()
+    with pytest.raises(HarnessError, match="Image 2 is missing"):
+        services.compare(*asked, references=(None, good, None))
+    services.give_feedback(done, "B")
+    [stored] = read_folder(services.settings.feedback).examples
+    assert [image.path.read_bytes() for image in stored.references if image.path] == [
+        pictures.good.read_bytes(),
+        pictures.bad.read_bytes(),
+    ]

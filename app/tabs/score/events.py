@@ -11,18 +11,20 @@ import gradio as gr
 from app import chain_views, model_views, views
 from app.comparison_queue import ComparisonQueue, ComparisonRequest
 from app.failures import failure
-from app.libraries import Choice
 from app.running import ModelRun, Running
 from app.samples import Sample
 from app.services import AppServices, Comparison
 from app.tabs.guard import explain
 from app.tabs.parts import Updates
 from app.tabs.score.setup import Setup
-from rewardharness.errors import HarnessError, describe
-from rewardharness.schema import LABELS, TIE, Json
+from rewardharness.errors import HarnessError
+from rewardharness.schema import LABELS, TIE
 
 BEFORE_AFTER = "Before and after"
 CHANGE = "Where it changed"
+
+SOURCE, FIRST = "Source, before the edit", "Image 1: the source, before the edit"
+"""Label of the source image, alone and with references."""
 
 BUTTON = ""
 """Trigger of a comparison that no sample starts: the button, or the Enter key in the instruction."""
@@ -34,15 +36,20 @@ class ScoreInputs:
 
     source: gr.Image
     candidates: tuple[gr.Image, ...]
+    references: tuple[gr.Image, ...]
+    """Image 2, image 3 and image 4; hidden until the visitor adds one."""
     dropped: gr.File
     """Hidden; receives several images at once and those from the clipboard."""
     place: gr.Number
-    """Index of the image that they were dropped on, 0 for the source; -1 for none."""
+    """Index in `pictures` of the image that they were dropped on; -1 for none."""
     refused: gr.Markdown
     """Which images cannot be used, and why."""
     places: gr.State
     """Number of visible candidate fields."""
+    further: gr.State
+    """Number of visible reference fields."""
     more: gr.Button
+    add_reference: gr.Button
     instruction: gr.Textbox
     setup: Setup
     compare: gr.Button
@@ -52,19 +59,19 @@ class ScoreInputs:
     @property
     def inputs(self) -> list[Any]:
         """The inputs of a comparison, in the order of the arguments of `ScoreEvents.compare`."""
-        return [self.source, *self.candidates, self.instruction, *self.setup.inputs]
+        return [*self.pictures, self.instruction, *self.setup.inputs]
 
     @property
     def parts(self) -> list[Any]:
         """The widgets that events change."""
-        buttons = [self.more, self.compare, self.stop]
-        taken = [*self.pictures, self.dropped, self.refused, self.places, self.instruction]
+        buttons = [self.more, self.add_reference, self.compare, self.stop]
+        taken = [*self.pictures, self.dropped, self.refused, self.places, self.further, self.instruction]
         return [*taken, *buttons, *self.setup.parts]
 
     @property
     def pictures(self) -> list[gr.Image]:
-        """The source and the candidates."""
-        return [self.source, *self.candidates]
+        """The source, the candidates and the references."""
+        return [self.source, *self.candidates, *self.references]
 
     @property
     def changes(self) -> list[Any]:
@@ -136,8 +143,7 @@ class ScoreEvents:
         b: str | None,
         c: str | None,
         d: str | None,
-        instruction: str,
-        *choices: Any,
+        *others: Any,
     ) -> Iterator[Updates]:
         """Judge the inputs: yield a progress message, then each step, then the result.
 
@@ -152,8 +158,7 @@ class ScoreEvents:
             b: See a.
             c: See a.
             d: See a.
-            instruction: The instruction.
-            *choices: Library and judge, as `Setup.read` takes them.
+            *others: Paths of the references, the instruction, and Library and judge, as `Setup.read` takes them.
         """
         unchanged: Updates = {self._outputs.verdict: gr.skip()}
         request = queue.take(trigger)
@@ -161,7 +166,7 @@ class ScoreEvents:
             yield unchanged
             return
         try:
-            with closing(self._judge(request, source, (a, b, c, d), instruction, choices)) as judged:
+            with closing(self._judge(request, source, (a, b, c, d), others)) as judged:
                 for updates in judged:
                     if request.replaced:
                         break
@@ -177,16 +182,18 @@ class ScoreEvents:
         request: ComparisonRequest,
         source: str | None,
         candidates: Sequence[str | None],
-        instruction: str,
-        choices: Sequence[Any],
+        others: Sequence[Any],
     ) -> Generator[Updates, None, None]:
         inputs, outputs = self._inputs, self._outputs
+        count = len(inputs.references)
+        references, instruction, choices = others[:count], others[count], others[count + 1 :]
         used, *_ = choices
         updates: Updates = {inputs.setup.used: None, **self._begun(candidates)}
         yield dict(updates)
         try:
             library, judge = inputs.setup.read(choices)
-            running = request.begin(self._services.start(source, candidates, instruction, library, judge, used))
+            started = self._services.start(source, candidates, instruction, library, judge, used, references)
+            running = request.begin(started)
             updates |= {inputs.stop: gr.Button(visible=True), **self._asking(running)}
             yield dict(updates)
             for news in running.follow():
@@ -228,34 +235,6 @@ class ScoreEvents:
         live = {outputs.live: chain_views.showings(run.showings, live=True)} if steps else {}
         return {outputs.status: model_views.status(run), **live}
 
-    def score(
-        self,
-        source: str,
-        candidate_a: str,
-        candidate_b: str,
-        candidate_c: str | None = None,
-        candidate_d: str | None = None,
-        instruction: str = "",
-    ) -> Json:
-        """Judge which of two to four edits of an image people would prefer.
-
-        Args:
-            source: The source image.
-            candidate_a: An edited image.
-            candidate_b: Another edited image.
-            candidate_c: A third candidate; optional.
-            candidate_d: A fourth candidate; optional.
-            instruction: The instruction.
-        """
-        candidates = (candidate_a, candidate_b, candidate_c, candidate_d)
-        services = self._services
-        choice = Choice(services.libraries.choices()[0][1])
-        try:
-            judge = services.api_judge()
-            return services.record(services.compare(source, candidates, instruction, choice, judge))
-        except HarnessError as error:
-            raise gr.Error(str(describe(error)), print_exception=False) from error
-
     def _ready(self) -> Updates:
         inputs, outputs = self._inputs, self._outputs
         return {
@@ -282,7 +261,7 @@ class ScoreEvents:
             outputs.scores: views.score_table(judgment),
             outputs.reasons: model_views.reasons(judgment, run) if run else views.reasons(judgment),
             outputs.look: gr.Radio(list(labels), value=first),
-            outputs.show: gr.Radio([BEFORE_AFTER, CHANGE], value=BEFORE_AFTER),
+            outputs.show: gr.Radio([BEFORE_AFTER, CHANGE, *_views(comparison)], value=BEFORE_AFTER),
             **{
                 vote: gr.Button(visible=label in offered, interactive=True)
                 for label, vote in zip((*LABELS, TIE), outputs.votes, strict=True)
@@ -313,12 +292,13 @@ class ScoreEvents:
         outputs = self._outputs
         if comparison is None or label not in comparison.example.labels:  # a late click on an earlier result
             return {outputs.slider: gr.skip()}
-        change = show == CHANGE
+        change, reference = show == CHANGE, _views(comparison).get(show)
         try:
-            frames = self._services.frames(comparison, label, change=change)
+            frames = self._services.frames(comparison, label, change=change, reference=reference)
         except Exception as error:
             return {outputs.verdict: explain(error), outputs.details: gr.Column(visible=False)}
-        sides = f"candidate {label}, right: where it was changed" if change else f"source, right: candidate {label}"
+        sides = f"{'source' if reference is None else show.lower()}, right: candidate {label}"
+        sides = f"candidate {label}, right: where it was changed" if change else sides
         slider = gr.ImageSlider(value=frames, label=f"Left: {sides}")
         if comparison.model is not None:
             return {outputs.slider: slider}
@@ -346,13 +326,14 @@ class ScoreEvents:
         }
 
     def _is_current(self, comparison: Comparison, given: Sequence[Any]) -> bool:
-        count = len(self._inputs.pictures)
-        source, *candidates = (image["path"] if image else None for image in given[:count])
+        count, first = len(self._inputs.pictures), 1 + len(self._inputs.candidates)
+        paths = [image["path"] if image else None for image in given[:count]]
         try:
             choice, judge = self._inputs.setup.read(given[count + 1 :])
         except HarnessError:
             return False
-        return self._services.is_current(comparison, source, candidates, given[count], choice, judge)
+        asked = (paths[0], paths[1:first], given[count], choice, judge, paths[first:])
+        return self._services.is_current(comparison, *asked)
 
     def vote(self, preference: str, comparison: Comparison | None, *given: Any) -> str:
         """Store the visitor's preference."""
@@ -386,6 +367,18 @@ class ScoreEvents:
         }
         return {inputs.places: places, inputs.more: gr.Button(visible=places < len(LABELS)), **images}
 
+    def add_reference(self, further: int) -> Updates:
+        """Show one more reference field."""
+        return self.show_references(min(further + 1, len(self._inputs.references)))
+
+    def show_references(self, further: int) -> Updates:
+        """Show this number of reference fields."""
+        inputs = self._inputs
+        images = {image: gr.Image(visible=number < further) for number, image in enumerate(inputs.references)}
+        button = gr.Button(visible=further < len(inputs.references))
+        source = gr.Image(label=FIRST if further else SOURCE)
+        return {inputs.further: further, inputs.add_reference: button, inputs.source: source, **images}
+
     def fill(self, sample: Sample, queue: ComparisonQueue) -> Updates:
         """Fill in a sample and request its comparison, in place of a running one."""
         queue.replace(sample.title)
@@ -403,7 +396,15 @@ class ScoreEvents:
         inputs = self._inputs
         places = max(2, len(candidates))
         updates = self.show_places(places)
-        updates |= {inputs.source: source, inputs.instruction: instruction, inputs.refused: ""}
+        updates |= {
+            **self.show_references(0),
+            **{image: gr.Image(value=None, visible=False) for image in inputs.references},
+        }
+        updates |= {
+            inputs.source: gr.Image(value=source, label=SOURCE),
+            inputs.instruction: instruction,
+            inputs.refused: "",
+        }
         for number, image in enumerate(inputs.candidates):
             value = candidates[number] if number < len(candidates) else None
             updates[image] = gr.Image(value=value, visible=number < places)
@@ -418,3 +419,8 @@ class ScoreEvents:
             outputs.details: gr.Column(visible=False),
             outputs.thanks: "",
         }
+
+
+def _views(comparison: Comparison) -> dict[str, int]:
+    """Return the reference images by the names of their views."""
+    return {f"Image {number + 2}": number for number in range(len(comparison.example.references))}

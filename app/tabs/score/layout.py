@@ -7,13 +7,15 @@ import gradio as gr
 
 from app import views
 from app.comparison_queue import ComparisonQueue
+from app.libraries import Choice
 from app.samples import Sample
 from app.services import AppServices
 from app.tabs.parts import KEPT, QUIET, markup, waiting_at
-from app.tabs.score.events import BUTTON, ScoreEvents, ScoreInputs, ScoreOutputs
+from app.tabs.score.events import BUTTON, SOURCE, ScoreEvents, ScoreInputs, ScoreOutputs
 from app.tabs.score.setup import connect_setup, draw_head, draw_setup, move_key
 from app.tabs.score.uploads import connect_uploads
-from rewardharness.schema import LABELS, TIE
+from rewardharness.errors import HarnessError, describe
+from rewardharness.schema import LABELS, SOURCES, TIE, Json
 
 TO_VERDICT = "() => document.querySelector('#verdict').scrollIntoView({behavior: 'smooth', block: 'start'})"
 """Scrolls to the verdict."""
@@ -55,8 +57,16 @@ def _draw_samples(samples: list[Sample]) -> list[gr.Button]:
 
 def _draw_inputs(services: AppServices) -> ScoreInputs:
     with gr.Row(elem_id="pictures"):
-        source = gr.Image(
-            label="Source, before the edit", elem_id="source", placeholder="Drop, paste or choose an image", **PICTURE
+        source = gr.Image(label=SOURCE, elem_id="source", placeholder="Drop, paste or choose an image", **PICTURE)
+        references = tuple(
+            gr.Image(
+                label=f"Image {number}",
+                elem_id=f"reference-{number}",
+                placeholder=f"Drop, paste or choose image {number} of the instruction",
+                visible=False,
+                **PICTURE,
+            )
+            for number in range(2, SOURCES + 1)
         )
         candidates = tuple(
             gr.Image(
@@ -83,10 +93,11 @@ def _draw_inputs(services: AppServices) -> ScoreInputs:
         compare = gr.Button("Compare", variant="primary", elem_id="compare", min_width=160, size="md", scale=0)
         stop = gr.Button("Stop", variant="stop", visible=False, elem_id="stop", min_width=100, size="md", scale=0)
         more = gr.Button("Add a candidate", elem_id="more", min_width=140, size="md", scale=0)
+        add_reference = gr.Button("Add a reference", elem_id="add-reference", min_width=140, size="md", scale=0)
         reset = gr.Button("Start over", elem_id="reset", min_width=120, size="md", scale=0)
     setup = draw_setup(services)
-    taken = (source, candidates, dropped, place, refused, gr.State(2))
-    return ScoreInputs(*taken, more, instruction, setup, compare, stop, reset)
+    taken = (source, candidates, references, dropped, place, refused, gr.State(2), gr.State(0))
+    return ScoreInputs(*taken, more, add_reference, instruction, setup, compare, stop, reset)
 
 
 def _draw_outputs(services: AppServices) -> ScoreOutputs:
@@ -175,21 +186,55 @@ def _connect(
     inputs.stop.click(events.stop, outputs.queue, None, queue=False, **QUIET)
     inputs.reset.click(events.reset, outputs.queue, everything, queue=False, **QUIET)
     inputs.more.click(events.add_candidate, inputs.places, everything, queue=False, **QUIET)
+    inputs.add_reference.click(events.add_reference, inputs.further, everything, queue=False, **QUIET)
     closer = [outputs.comparison, outputs.look, outputs.show]
     for radio in (outputs.look, outputs.show):
         radio.input(events.look_closer, closer, everything, trigger_mode="always_last", **QUIET)
     for label, button in zip((*LABELS, TIE), outputs.votes, strict=True):
         button.click(partial(events.vote, label), checking["inputs"], outputs.thanks, preprocess=False, **QUIET)
-    _publish(events, inputs)
+    _publish(services, inputs)
 
 
-def _publish(events: ScoreEvents, inputs: ScoreInputs) -> None:
+def _publish(services: AppServices, inputs: ScoreInputs) -> None:
     """Add the one public API endpoint of the app."""
+
+    def score(  # noqa: PLR0913  (one argument per image that a program names)
+        source: str,
+        candidate_a: str,
+        candidate_b: str,
+        candidate_c: str | None = None,
+        candidate_d: str | None = None,
+        instruction: str = "",
+        image_2: str | None = None,
+        image_3: str | None = None,
+        image_4: str | None = None,
+    ) -> Json:
+        """Judge which of two to four edits of an image people would prefer.
+
+        Args:
+            source: The source image.
+            candidate_a: An edited image.
+            candidate_b: Another edited image.
+            candidate_c: A third candidate; optional.
+            candidate_d: A fourth candidate; optional.
+            instruction: The instruction.
+            image_2: A reference image that the instruction mentions as image 2; optional.
+            image_3: Another reference image; optional.
+            image_4: Another reference image; optional.
+        """
+        candidates, references = (candidate_a, candidate_b, candidate_c, candidate_d), (image_2, image_3, image_4)
+        choice = Choice(services.libraries.choices()[0][1])
+        try:
+            judge = services.api_judge()
+            return services.record(services.compare(source, candidates, instruction, choice, judge, references))
+        except HarnessError as error:
+            raise gr.Error(str(describe(error)), print_exception=False) from error
+
     trigger = gr.Button(visible=False)
     answer = gr.JSON(visible=False, label="Judgment")
     trigger.click(
-        events.score,
-        [inputs.source, *inputs.candidates, inputs.instruction],
+        score,
+        [inputs.source, *inputs.candidates, inputs.instruction, *inputs.references],
         answer,
         api_name="score",
         api_description="Judge which of two to four edits of an image people would prefer.",

@@ -7,7 +7,7 @@ import gradio as gr
 from app import views
 from app.services import AppServices
 from app.tabs.parts import QUIET, Updates
-from app.tabs.score.events import ScoreEvents, ScoreInputs
+from app.tabs.score.events import FIRST, SOURCE, ScoreEvents, ScoreInputs
 from rewardharness.errors import Description, describe, shown
 from rewardharness.schema import LABELS, Json
 
@@ -17,9 +17,12 @@ Refused = tuple[str, Description]
 
 def connect_uploads(services: AppServices, events: ScoreEvents, inputs: ScoreInputs) -> None:
     """Connect the image fields."""
+    names = ["The source", *(f"Candidate {label}" for label in LABELS)]
+    first = len(names)  # index of the first reference
+    names += [f"Image {number}" for number, _ in enumerate(inputs.references, 2)]
 
     def check(number: int, given: Json) -> Refused | None:
-        name = f"Candidate {LABELS[number - 1]}" if number else "The source"
+        name = names[number]
         try:
             services.check_picture(name, given["path"])
         except Exception as error:  # every error is shown on the page
@@ -32,10 +35,11 @@ def connect_uploads(services: AppServices, events: ScoreEvents, inputs: ScoreInp
         taken: Updates = {inputs.pictures[number]: None} if bad else {}
         return {inputs.refused: views.unusable([bad] if bad else []), **taken}
 
-    def drop(given: list[Json] | None, place: float, places: int, *pictures: Json | None) -> Updates:
-        """Put the first image where the files were dropped, and the others into the free fields."""
+    def drop(given: list[Json] | None, place: float, places: int, further: int, *pictures: Json | None) -> Updates:
+        """Put the first image where the files were dropped, and the others into the free fields of its kind."""
         target = int(place)
-        order = [number for number, picture in enumerate(pictures) if picture is None and number != target]
+        fields = range(first, len(pictures)) if target >= first else range(first)
+        order = [number for number in fields if pictures[number] is None and number != target]
         order.sort(key=lambda number: number < target)
         order[:0] = [target] if 0 <= target < len(pictures) else []
         bad, left, updates = [], 0, {}
@@ -46,20 +50,23 @@ def connect_uploads(services: AppServices, events: ScoreEvents, inputs: ScoreInp
                 bad.append(refused)
             else:
                 number = order.pop(0)
-                places = max(places, number)
+                places = max(places, number if number < first else 0)
+                further = max(further, number - first + 1)
                 updates[inputs.pictures[number]] = file["path"]
         for number, picture in enumerate(inputs.pictures):
             if picture in updates and number:
                 updates[picture] = gr.Image(value=updates[picture], visible=True)
         messages: Updates = {inputs.dropped: None, inputs.refused: views.unusable(bad, left)}
-        return {**events.show_places(places), **messages, **updates}
+        if inputs.source in updates:
+            updates[inputs.source] = gr.Image(value=updates[inputs.source], label=FIRST if further else SOURCE)
+        return {**events.show_places(places), **events.show_references(further), **messages, **updates}
 
     # Without Gradio's own reading (`preprocess`), which fails without a message for files that are not images.
     for number, picture in enumerate(inputs.pictures):
         picture.upload(partial(look, number), picture, [picture, inputs.refused], preprocess=False, **QUIET)
     inputs.dropped.upload(
         drop,
-        [inputs.dropped, inputs.place, inputs.places, *inputs.pictures],
+        [inputs.dropped, inputs.place, inputs.places, inputs.further, *inputs.pictures],
         inputs.parts,
         preprocess=False,
         js="(files, _, ...others) => [files, window.rhPlace ?? -1, ...others]",

@@ -1,0 +1,137 @@
+"""An edit of two source images, judged by a served model: on the command line, over HTTP and in a reward function."""
+
+import hashlib
+import json
+from base64 import b64decode
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from model_server import Call, ModelServer
+from serving_parts import Running, b64, picture
+
+from rewardharness.cli.main import main
+from rewardharness.judging.opening import open_judge
+from rewardharness.library.opening import open_library
+from rewardharness.serving.trl import EditReward
+from rewardharness.settings import Settings
+
+TEXT = "Put the van of image 1 next to the butterfly of image 2."
+IMAGES = {name: picture(shade, 16) for name, shade in (("van", 10), ("butterfly", 60), ("both", 120), ("lost", 200))}
+KNOWN = {hashlib.sha256(data).hexdigest(): name for name, data in IMAGES.items()}
+SOURCES = [("Image 1 (source):", "van"), ("Image 2 (reference):", "butterfly")]
+PAIR = [
+    [*SOURCES, ("Candidate A:", "both"), ("Candidate B:", "lost")],
+    [*SOURCES, ("Candidate A:", "lost"), ("Candidate B:", "both")],
+]
+ALONE = [[*SOURCES, ("Candidate A:", name)] for name in ("both", "lost")]
+
+
+def shown(call: Call) -> list[tuple[str, str]]:
+    """Captions and names of the images of a request, in its order."""
+    found, before = [], ""
+    for part in (part for message in call.json["messages"][1:] for part in message["content"]):
+        if part["type"] == "image_url":
+            url = (part["image_url"] or {}).get("url") or ""  # an image that the server has seen is only named
+            digest = part.get("uuid") or hashlib.sha256(b64decode(url.partition(",")[2])).hexdigest()
+            found.append((before, KNOWN[digest]))
+        before = part.get("text", "")
+    return found
+
+
+def respond(call: Call) -> str | None:
+    """Prefer the edit with both; None for the small questions of a probe."""
+    if len(call.images) < 3:
+        return None
+    scores = {
+        title.removeprefix("Candidate ")[0]: {"instruction": 4 if name == "both" else 1, "quality": 4}
+        for title, name in shown(call)[2:]
+    }
+    best = max(scores, key=lambda label: scores[label]["instruction"])
+    return json.dumps({"preference": best, "scores": scores} if len(scores) > 1 else scores["A"])
+
+
+@pytest.fixture
+def model() -> Iterator[ModelServer]:
+    with ModelServer(respond) as server:
+        yield server
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name, data in IMAGES.items():
+        (tmp_path / f"{name}.png").write_bytes(data)
+    row = {"id": "e1", "source": "van.png", "references": ["butterfly.png"], "instruction": TEXT, "preference": "A"}
+    row |= {"candidate_a": "both.png", "candidate_b": "lost.png", "label_kind": "human"}
+    (tmp_path / "pairs.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+    return tmp_path
+
+
+def judge_of(model: ModelServer) -> list[str]:
+    return ["--judge", f"openai:judge@{model.url}", "--protocol", "direct", "--no-cache"]
+
+
+def requests(model: ModelServer) -> list[list[tuple[str, str]]]:
+    """What the model was shown since the last look; every request must also name the references."""
+    calls = [call for call in model.calls if len(call.images) >= 3]
+    assert all("There are 2 source images." in call.text and TEXT in call.text for call in calls)
+    model.calls.clear()
+    return sorted(map(shown, calls))
+
+
+def test_on_the_command_line(model: ModelServer, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    images = {name: str(folder / f"{name}.png") for name in IMAGES}
+    edit = ["--source", images["van"], "--reference", images["butterfly"], "--instruction", TEXT]
+    edit += ["--candidate", images["both"], "--candidate", images["lost"]]
+    assert main(["score", *edit, *judge_of(model), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["preference"] == "A"
+    assert requests(model) == PAIR
+    assert main(["score", str(folder), *judge_of(model), "--json", "--run", str(folder / "run")]) == 0
+    assert json.loads(capsys.readouterr().out)["by_label_kind"]["human"]["accuracy"] == 1
+    assert requests(model) == PAIR
+    task = [
+        "benchmark",
+        str(folder),
+        *judge_of(model),
+        "--json",
+        "--run",
+        str(folder / "benchmark"),
+        "--baselines",
+        "random",
+        "--yes",
+    ]
+    assert main(task) == 0
+    capsys.readouterr()
+    shown_to_judge = requests(model)
+    assert shown_to_judge and all(request in PAIR for request in shown_to_judge)
+    rows = {"source": "van.png", "references": ["butterfly.png"], "candidates": ["both.png", "lost.png"]}
+    (folder / "candidates.jsonl").write_text(json.dumps({**rows, "instruction": TEXT}), encoding="utf-8")
+    rank = ["data", "rank", str(folder), *judge_of(model), "--json", "--run", str(folder / "rank")]
+    assert main(rank) == 0
+    assert requests(model) == ALONE
+
+
+def test_over_http_and_in_a_reward_function(model: ModelServer) -> None:
+    settings = Settings.from_env()
+    library = open_library("builtin")
+    edit = {"instruction": TEXT, "source": b64(IMAGES["van"]), "references": [b64(IMAGES["butterfly"])]}
+    candidates = [b64(IMAGES[name]) for name in ("both", "lost")]
+    columns = {
+        "source": [IMAGES["van"]] * 2,
+        "references": [[IMAGES["butterfly"]]] * 2,
+        "instruction": [TEXT] * 2,
+        "edited": [IMAGES["both"], IMAGES["lost"]],
+    }
+    with Running(
+        open_judge(f"openai:judge@{model.url}", settings, protocol="direct", cache=False), library=library
+    ) as server:
+        reply = server.post("/score", {**edit, "candidates": candidates}).json
+        assert reply["comparison"]["preference"] == "A"
+        assert requests(model) == PAIR
+        served = EditReward(server.url)
+        assert served(["p"] * 2, ["c"] * 2, **columns) == [1.0, 0.5]
+        served.close()
+        assert requests(model) == ALONE
+    judge = open_judge(f"openai:judge@{model.url}", settings, protocol="direct", cache=False)
+    assert EditReward(judge=judge, library=library)(["p"] * 2, ["c"] * 2, **columns) == [1.0, 0.5]
+    assert requests(model) == ALONE

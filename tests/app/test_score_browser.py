@@ -170,7 +170,7 @@ def test_a_model_sees_the_references_that_were_added(
         expect(page.locator("#thanks")).to_contain_text("B is better")
         [row] = [
             json.loads(line)
-            for line in (served.feedback / "pairs.jsonl").read_text().splitlines()
+            for line in (served.feedback / "pairs.jsonl").read_text(encoding="utf-8").splitlines()
             if instruction in line
         ]
         assert len(row["references"]) == 2

@@ -23,7 +23,7 @@ from rewardharness.schema import LABELS, TIE
 BEFORE_AFTER = "Before and after"
 CHANGE = "Where it changed"
 
-SOURCE, FIRST = "Source, before the edit", "Image 1: the source, before the edit"
+SOURCE, FIRST = "Source, before the edit", "Image 1: the source"
 """Label of the source image, alone and with references."""
 
 BUTTON = ""

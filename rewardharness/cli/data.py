@@ -157,6 +157,7 @@ def _counts(examples: "Iterable[Example]") -> dict[str, Any]:
         "by_label_kind": _tally(each.label_kind for each in given if each.preference),
         "by_category": _tally(each.category for each in given),
         "sources": len({each.source_id for each in given}),
+        "with_references": sum(bool(each.references) for each in given),
     }
 
 
@@ -178,6 +179,8 @@ def _print(found: dict[str, Any], whole: dict[str, Any]) -> None:
     parts = (whole, found["pool"], found["audit"])
     titles = {"by_candidates": "candidates", "by_label": "label", "by_label_kind": "label kind"}
     table = [("examples", *(str(part["n"]) for part in parts)), ("sources", *(str(part["sources"]) for part in parts))]
+    if whole["with_references"]:
+        table.append(("with reference images", *(str(part["with_references"]) for part in parts)))
     for key, title in (*titles.items(), ("by_category", "category")):
         values = list(whole[key])
         for value in values[:_SHOWN]:

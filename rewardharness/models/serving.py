@@ -22,7 +22,7 @@ from rewardharness.errors import HarnessError, InputError, MissingPackageError
 
 LOOPBACK = "127.0.0.1"
 MAX_IMAGES = 8
-"""Maximum images per request: a source, four candidates, and Tool inputs."""
+"""Maximum images per request: up to four source and reference images, and four candidates."""
 MAX_MODEL_LEN = 32768
 """Context length in tokens: five large images, a Library and a reasoning chain."""
 MEMORY_SHARE = 0.9

@@ -142,3 +142,12 @@ def test_a_set_that_was_drawn_is_drawn_over_by_force_alone(tmp_path: Path, capsy
     assert main([*words, "2", "--json"]) == 0 and json.loads(capsys.readouterr().out)["drawn"] is False
     assert main([*words, "3"]) == 1 and "overwrite it with --force" in capsys.readouterr().err
     assert main([*words, "3", "--force", "--json"]) == 0 and json.loads(capsys.readouterr().out)["n"] == 3
+
+
+def test_examples_with_references_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    row = {"source": "s.png", "instruction": "Like image 2.", "candidate_a": "a.png", "candidate_b": "b.png"}
+    rows = [{**row, "id": "1"}, {**row, "id": "2", "source": "t.png", "references": ["r.png"]}]
+    (tmp_path / "pairs.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    assert shown(capsys, str(tmp_path))["with_references"] == 1
+    assert main(["data", "show", str(tmp_path), "--quiet"]) == 0
+    assert "with reference images" in capsys.readouterr().out

@@ -296,7 +296,7 @@ def test_images_of_cited_examples_are_shown_on_request(tmp_path: Path) -> None:
 
     def shown(name: str, image: ImageInput) -> View:
         changed = [
-            replace(each, example=replace(each.example, source=image, candidates=(image, image)))
+            replace(each, example=replace(each.example, source=image, candidates=(image, image), references=(image,)))
             if each.example.instruction == name
             else each
             for each in SEEN.outcomes
@@ -310,8 +310,10 @@ def test_images_of_cited_examples_are_shown_on_request(tmp_path: Path) -> None:
             _, proposals = ask(host.url, shown(first, image), images=True, max_pixels=600)
             assert len(proposals) == 1
     with_images, without = host.calls[1], host.calls[3]
-    assert len(with_images.images) == 3
-    assert "e1, candidate B:" in with_images.text
+    assert len(with_images.images) == 4
+    titles = ("e1, image 1 (source):", "e1, image 2 (reference):", "e1, candidate A:", "e1, candidate B:")
+    places = [with_images.text.index(title) for title in titles]
+    assert places == sorted(places)
     assert b"secret" not in with_images.body
     assert without.images == []
 

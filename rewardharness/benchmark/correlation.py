@@ -16,7 +16,7 @@ from statistics import NormalDist, fmean
 from typing import Literal
 
 from rewardharness.benchmark.intervals import left_out_in_turn
-from rewardharness.errors import InputError
+from rewardharness.judging.ranks import spearman
 from rewardharness.schema import Accuracy, Interval, Json
 
 Weights = Literal["equal", "n-3"]
@@ -89,48 +89,6 @@ class Correlation:
                 for name, e in self.editors.items()
             },
         }
-
-
-def average_ranks(values: Sequence[float]) -> list[float]:
-    """Rank values from 1; equal values share the average of their ranks."""
-    order = sorted(range(len(values)), key=values.__getitem__)
-    ranks = [0.0] * len(values)
-    begin = 0
-    while begin < len(order):
-        end = begin
-        while end + 1 < len(order) and values[order[end + 1]] == values[order[begin]]:
-            end += 1
-        for place in order[begin : end + 1]:
-            ranks[place] = (begin + end) / 2 + 1
-        begin = end + 1
-    return ranks
-
-
-def spearman(first: Sequence[float], second: Sequence[float]) -> float | None:
-    """Compute Spearman's rank correlation of two lists of numbers.
-
-    Returns:
-        A number in [-1, 1], or None for fewer than two values or if all values of a list are equal.
-
-    Raises:
-        InputError: If the lengths differ or a value is not a finite number.
-    """
-    if len(first) != len(second):
-        raise InputError(
-            f"{len(first)} values cannot be correlated with {len(second)}.", next_step="Use lists of equal length."
-        )
-    if not all(map(math.isfinite, (*first, *second))):
-        raise InputError("A value to be ranked is not a finite number.", next_step="Leave failed judgments out.")
-    n = len(first)
-    center = (n + 1) / 2
-    first_ranks = [rank - center for rank in average_ranks(first)]
-    second_ranks = [rank - center for rank in average_ranks(second)]
-    # Ranks are multiples of 1/2, so these sums are exact and equal orders give exactly 1.
-    square, other_square = math.fsum(a * a for a in first_ranks), math.fsum(b * b for b in second_ranks)
-    if not square or not other_square:
-        return None
-    rho = math.fsum(a * b for a, b in zip(first_ranks, second_ranks, strict=True)) / math.sqrt(square * other_square)
-    return max(-1.0, min(1.0, rho))
 
 
 def fisher_mean(values: Sequence[float], weights: Sequence[float] | None = None) -> float | None:

@@ -133,7 +133,8 @@ def proposal_json(proposal: Proposal) -> Json:
     """Convert a proposal to JSON, with entries as the text of their files."""
     lists = {"cited": list(proposal.cited), "idea": list(proposal.idea)}
     texts = {"operator": proposal.operator, "statement": proposal.statement, "source": proposal.source}
-    return {**texts, **lists, "changes": [change_json(change) for change in proposal.changes]}
+    mutation = {"mutation": proposal.mutation} if proposal.mutation else {}
+    return {**texts, **mutation, **lists, "changes": [change_json(change) for change in proposal.changes]}
 
 
 def read_proposal(value: Mapping[str, Any]) -> Proposal:
@@ -143,7 +144,8 @@ def read_proposal(value: Mapping[str, Any]) -> Proposal:
         LibraryError: If an entry is not valid.
     """
     changes, cited, idea = tuple(map(read_change, value["changes"])), tuple(value["cited"]), tuple(value["idea"])
-    return Proposal(value["operator"], changes, value["statement"], cited, value["source"], idea)
+    mutation = value.get("mutation")
+    return Proposal(value["operator"], changes, value["statement"], cited, value["source"], idea, mutation=mutation)
 
 
 def change_json(change: Change) -> Json:

@@ -22,6 +22,23 @@ criterion counts; `add_tool`, `fix_tool`: a Tool, new or repaired.
 
 OPERATORS: tuple[Operator, ...] = get_args(Operator)
 
+Mutation = Literal[
+    "raise_bar",
+    "decompose",
+    "focus_on_facts",
+    "punish_artifacts",
+    "counterexample_trigger",
+    "reweight",
+    "merge",
+    "retire",
+    "retrigger",
+    "swap_tool",
+    "fix_tool",
+]
+"""Purposes of an edit, each with a condition that the edit must meet; see `rewardharness.evolution.operators`."""
+
+MUTATIONS: tuple[Mutation, ...] = get_args(Mutation)
+
 Phase = Literal["skills", "tools", "prune"]
 """What a round may change: Skills, Tools, or the size of the Library."""
 
@@ -86,6 +103,8 @@ class Proposal:
     resulting entries identify the edit."""
     members: tuple["Proposal", ...] = ()
     """The proposals of a bundle."""
+    mutation: Mutation | None = None
+    """The purpose whose condition it meets; None if none was asked for."""
 
     @property
     def signature(self) -> str:
@@ -171,6 +190,8 @@ class View:
     """Findings of earlier rounds, oldest first."""
     limit: int = 6
     """Maximum number of proposals."""
+    mutations: tuple[Mutation, ...] = ()
+    """What to ask for, proposal by proposal and from the start again; empty for any edit."""
     replies: Replies = UNSAVED_REPLIES
     """Asks a model and saves its replies with the run."""
 

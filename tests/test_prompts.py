@@ -3,17 +3,47 @@ from importlib.resources import files
 
 import pytest
 
-from rewardharness.prompts import load, sections, version
+from rewardharness.prompts import LANGUAGES, Language, in_language, load, sections, version
 from rewardharness.task import IMAGE_EDIT, TASKS, TEXT
 
+FOLDER = files("rewardharness.prompts")
+NAMES = sorted(file.name[:-3] for file in FOLDER.iterdir() if file.name.endswith(".md"))
+BARE = {"initialize_from", "response"}
+"""Prompts that are tags around a value in every language."""
 
-def test_every_prompt_is_filled_in_by_exactly_its_placeholders() -> None:
-    for file in files("rewardharness.prompts").iterdir():
-        if file.name.endswith(".md"):
-            wanted = set(re.findall(r"\{\{([a-z_]+)\}\}", file.read_text(encoding="utf-8")))
-            text = load(file.name[:-3], **{name: f"<{name}>" for name in wanted})
-            assert not re.search(r"\{\{[a-z_]+\}\}", text)
-            assert all(f"<{name}>" in text for name in wanted)
+
+def texts(name: str) -> list[str]:
+    return [(folder / f"{name}.md").read_text(encoding="utf-8") for folder in (FOLDER, FOLDER / "zh")]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_prompt_is_filled_in_by_exactly_its_placeholders(language: Language) -> None:
+    for name in NAMES:
+        wanted = set(re.findall(r"\{\{([a-z_]+)\}\}", texts(name)[0]))
+        with in_language(language):
+            text = load(name, **{key: f"<{key}>" for key in wanted})
+        assert not re.search(r"\{\{[a-z_]+\}\}", text)
+        assert all(f"<{key}>" in text for key in wanted)
+
+
+def test_both_languages_have_the_same_prompts_with_the_same_structure() -> None:
+    assert sorted(file.name[:-3] for file in (FOLDER / "zh").iterdir()) == NAMES
+    for name in NAMES:
+        english, chinese = texts(name)
+        for pattern in (r"\{\{[a-z_]+\}\}", r"</?[a-z]+>", r'"[a-z_]+":', r"^## [a-z_]+$"):
+            parts = [sorted(re.findall(pattern, text, re.MULTILINE)) for text in (english, chinese)]
+            assert parts[0] == parts[1], (name, pattern)
+        assert english[:1].isspace() == chinese[:1].isspace()
+        assert name in BARE or re.search("[\u4e00-\u9fff]{2}", chinese), name
+        assert max(map(len, chinese.splitlines())) <= 150
+
+
+def test_the_language_is_that_of_the_context() -> None:
+    english = load("no_ties"), version("judge")
+    with in_language("zh"):
+        chinese = load("no_ties"), version("judge")
+    assert chinese[0].startswith("请") and chinese[1] != english[1]
+    assert (load("no_ties"), version("judge")) == english
 
 
 def test_a_missing_or_unknown_value_is_an_error() -> None:

@@ -50,7 +50,7 @@ class EvolveConfig(BudgetConfig, JudgeConfig, DataConfig):
     orchestrator: str = BUILTIN
     """builtin (rules), or a model."""
     initializer_model: str | None = None
-    """Model that writes the Library of --library llm (default: that of --orchestrator)."""
+    """Model that writes the Library of --library llm."""
     orchestrator_images: bool = False
     """Show a model the images of cited examples."""
     ties: bool = False

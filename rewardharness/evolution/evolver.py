@@ -28,10 +28,6 @@ SAME = 0.8
 _SHINGLE = 4
 _STARTS = 200
 
-_POSITION = re.compile(
-    r"\b(?:[Ii]mage|[Cc]andidate|[Ee]dit|[Oo]ption|[Oo]utput|[Rr]esult|[Pp]icture)s?\s+(?:[A-D]|[1-4])\b"
-    r"|\b(?i:(?:left|right|first|second|third|fourth)(?:-hand)?\s+(?:image|candidate|option|picture))\b"
-)
 _EXAMPLE = re.compile(r"\b[Ee]xamples?\s+[`'\"]?e\d+\b|`e\d+`")
 
 
@@ -157,9 +153,6 @@ def _wording_problem(entry: Entry, after: Library, view: View) -> str:
     new = next((each for each in _complaints(entry, after, view) if each not in known), "")
     if new:
         return f"`{entry.name}`: {new}"
-    found = _POSITION.search(entry.description) if entry.kind == "skill" else None
-    if found:
-        return f"`{entry.name}`: the description speaks of candidates by position: '{shown(found.group())}'."
     found = _EXAMPLE.search(wording(entry))
     if found:
         return f"`{entry.name}` speaks of one example ({shown(found.group())}), which no judge will see again."
@@ -237,5 +230,5 @@ def _overlap(one: frozenset[str], other: frozenset[str]) -> float:
 
 
 def _shingles(text: str) -> frozenset[str]:
-    words = re.findall(r"\w+", text.lower())
+    words = re.findall(r"[\u3400-\u9fff]|[^\W\u3400-\u9fff]+", text.lower())  # a Chinese character is a word
     return frozenset(" ".join(words[start : start + _SHINGLE]) for start in range(max(0, len(words) - _SHINGLE + 1)))

@@ -32,6 +32,7 @@ from rewardharness.judging.opening import MEASURED, open_judge
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import Library
 from rewardharness.models.open import ModelSettings, open_model
+from rewardharness.prompts import Language, in_language
 from rewardharness.runs.records import Recording, record_run
 from rewardharness.schema import TIE, Json
 from rewardharness.settings import Settings
@@ -194,7 +195,9 @@ def open_job(
         dataset,
         _first_library(opened, settings, dataset),
         opened.open_judge(settings, ties=ties),
-        open_orchestrator(config.orchestrator, settings, images=config.orchestrator_images),
+        open_orchestrator(
+            config.orchestrator, settings, images=config.orchestrator_images, language=config.prompt_language or "en"
+        ),
         config.make_schedule(),
         settings,
         concurrency=config.concurrency,
@@ -289,7 +292,8 @@ def _first_library(config: EvolveConfig, settings: Settings, dataset: Dataset) -
     pool, _ = split(labeled, share=config.audit_share, seed=config.seed)
     origin = {"data": f"{dataset.name}: instructions of {len(pool)} training examples", "data_digest": dataset.digest}
     replies = Replies(settings.home / FOLDER)
-    return write_library(open_model(spec, _model_keys(settings)), pool, replies, config.seed, origin)
+    with in_language(config.prompt_language or "en"):
+        return write_library(open_model(spec, _model_keys(settings)), pool, replies, config.seed, origin)
 
 
 def _instructions(dataset: Dataset) -> dict[str, str]:
@@ -340,20 +344,23 @@ def make_plan(
     )
 
 
-def open_orchestrator(spec: str, settings: Settings, *, images: bool = False) -> Orchestrator:
+def open_orchestrator(
+    spec: str, settings: Settings, *, images: bool = False, language: Language = "en"
+) -> Orchestrator:
     """Open an Orchestrator.
 
     Args:
         spec: `builtin`, or a model as `open_judge` spells it.
         settings: The keys.
         images: Whether a model sees the images of cited examples.
+        language: Language of the prompts.
 
     Raises:
         InputError: If the name cannot be read, or a key is missing.
     """
     if spec == BUILTIN:
         return BuiltinOrchestrator()
-    return LLMOrchestrator(open_model(spec, _model_keys(settings)), LLMSettings(images=images))
+    return LLMOrchestrator(open_model(spec, _model_keys(settings)), LLMSettings(images=images, language=language))
 
 
 def _model_keys(settings: Settings) -> ModelSettings:
@@ -377,5 +384,5 @@ def _corrections_file(config: EvolveConfig, settings: Settings, dataset: Dataset
 
 def _config_id(config: EvolveConfig, dataset: Dataset) -> str:
     parts = [dataset.digest, config.judge, config.protocol, config.orchestrator, config.library]
-    parts += [config.initializer_model] if config.initializer_model else []
+    parts += [each for each in (config.initializer_model, config.prompt_language) if each]
     return content_id([*parts, config.schedule, config.seed])[:12]

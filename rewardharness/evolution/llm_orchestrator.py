@@ -28,7 +28,7 @@ from rewardharness.judging.evaluate import run_to_end
 from rewardharness.library.store import RemoveEntry
 from rewardharness.measure.encoded import encode_for_model
 from rewardharness.models.base import ChatRequest, ImagePart, Message, Model, ModelError, Reply
-from rewardharness.prompts import load
+from rewardharness.prompts import Language, in_language, load
 from rewardharness.schema import EDIT_KINDS, Usage
 
 MAX_EXCERPT = 300
@@ -61,6 +61,8 @@ class LLMSettings:
     """Maximum size of these images."""
     timeout: float | None = 300.0
     """Seconds per reply, including retries."""
+    language: Language = "en"
+    """Language of the prompts."""
 
 
 class LLMOrchestrator:
@@ -80,8 +82,9 @@ class LLMOrchestrator:
 
     @property
     def name(self) -> str:
-        """The model's own id, and whether it sees images."""
-        return f"{self._model.id}, with images" if self._settings.images else self._model.id
+        """The model's own id, whether it sees images, and the language of its prompts unless it is English."""
+        language = "" if self._settings.language == "en" else f", {self._settings.language} prompts"
+        return f"{self._model.id}{', with images' if self._settings.images else ''}{language}"
 
     def propose(self, view: View) -> Sequence[Proposal]:
         """Analyse, then ask for one edit per finding.
@@ -92,7 +95,8 @@ class LLMOrchestrator:
         self.findings, self.dropped = (), ()
         if view.phase != "prune" and not any(missed(outcome) for outcome in view.outcomes):
             return ()
-        return run_to_end(self._round(view))
+        with in_language(self._settings.language):
+            return run_to_end(self._round(view))
 
     def repair(self, view: View, proposal: Proposal, problem: str) -> Proposal | None:
         """Show the replies of a Tool, and ask for a better one.
@@ -101,7 +105,8 @@ class LLMOrchestrator:
             ModelError: If the model gave no answer.
         """
         self.dropped = ()
-        return run_to_end(self._repair(view, proposal, problem))
+        with in_language(self._settings.language):
+            return run_to_end(self._repair(view, proposal, problem))
 
     async def _repair(self, view: View, proposal: Proposal, problem: str) -> Proposal | None:
         entries = [change.entry for change in proposal.changes if not isinstance(change, RemoveEntry)]

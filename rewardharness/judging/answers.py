@@ -7,6 +7,7 @@ reasoning. Values are never invented: an unusable reply gives a `ReplyProblem`.
 
 import json
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -24,6 +25,9 @@ _ONLY_ANSWER = re.compile(
     r"\s*+(<answer\b[^>]*>\s*+)?(```\w*\s*+)?\{[^<`]*\}\s*+(```\s*+)?(</answer\s*>\s*+)?", re.IGNORECASE
 )
 """What may follow the reasoning of a truncated reply."""
+_TIES = frozenset({TIE.upper(), "平局", "平手"})
+_ASCII = str.maketrans("“”：，｛｝［］", '"":,{}[]')
+"""Punctuation of JSON as Chinese keyboards write it."""
 MAX_REPLY = 200_000
 """Maximum number of characters of a reply."""
 NOT_ENDED = "The reasoning of the reply has not ended; what it drafts is not an answer."
@@ -129,8 +133,8 @@ def read_answer(value: Any, labels: Sequence[str], *, ties: bool) -> Answer | Re
     preference = value.get("preference")
     if not isinstance(preference, str):
         return ReplyProblem('The answer has no "preference".')
-    word = preference.strip().strip("\"'").upper()
-    if word == TIE.upper():
+    word = unicodedata.normalize("NFKC", preference).strip().strip("\"'“”「」").upper().removeprefix("候选").strip()
+    if word in _TIES:
         if not ties:
             return ReplyProblem("A tie is not among the possible answers; one candidate has to be preferred.")
         chosen = TIE
@@ -144,8 +148,8 @@ def read_answer(value: Any, labels: Sequence[str], *, ties: bool) -> Answer | Re
 
 def read_number(value: Any, low: float, high: float) -> float | None:
     """Parse a number in a range. `true`, words, infinities and fractions written as text are rejected."""
-    if isinstance(value, str) and re.fullmatch(r"\s*\d{1,3}\s*", value):
-        value = int(value)
+    if isinstance(value, str) and (digits := re.fullmatch(r"\s*(\d{1,3})\s*分?\s*", value)):
+        value = int(digits[1])
     number = finite(value)
     return number if number is not None and low <= number <= high else None
 
@@ -153,7 +157,8 @@ def read_number(value: Any, low: float, high: float) -> float | None:
 def read_object(text: str) -> Any:
     """Find the one JSON object in a text: bare, fenced, or between other words. None when there is none, or several."""
     fenced = _FENCE.findall(text)
-    for candidate in (fenced if len(fenced) == 1 else []) + [text]:
+    found = (fenced if len(fenced) == 1 else []) + [text]
+    for candidate in found + [each.translate(_ASCII) for each in found if not each.isascii()]:
         start, end = candidate.find("{"), candidate.rfind("}")
         if start < 0 or end < start:
             continue

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 from rewardharness.errors import InputError
+from rewardharness.prompts import Language
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:  # help and wrong arguments are shown without loading a judge
@@ -27,6 +28,7 @@ _SETTINGS = {
     "groups": "groups",
     "tool_calls": "tool_limit",
     "max_pixels": "max_pixels",
+    "prompt_language": "language",
 }
 """Setting of a model judge by field of `JudgeConfig`."""
 
@@ -50,9 +52,9 @@ class JudgeConfig:
     """
 
     library: str | None = None
-    """Folder, org/name[@revision] on the Hub, presets file, builtin or empty."""
+    """Folder, Hub repository, presets, builtin or empty."""
     judge: str | None = None
-    """measured, vllm:NAME@URL, openai:NAME, gemini:NAME, a baseline or file:SCORES.jsonl (default: RH_JUDGE)."""
+    """measured, vllm:NAME@URL, openai:NAME, gemini:NAME, a baseline or file:SCORES.jsonl (or RH_JUDGE)."""
     protocol: Protocol | None = None
     """How a model judges (default: chain)."""
     one_order: bool = False
@@ -60,11 +62,13 @@ class JudgeConfig:
     samples: int | None = None
     """Samples per question to a model (default: 1)."""
     groups: Literal["pairs", "all"] | None = None
-    """How 3 or 4 candidates are judged."""
+    """How to judge 3 or more."""
     tool_calls: int | None = None
     """Tool calls per conversation (default: 5)."""
     max_pixels: int | None = None
     """Pixels to which images are reduced for a model."""
+    prompt_language: Language | None = None
+    """Of prompts (default: en)."""
     router: str | None = None
     """Model that routes entries without triggers."""
     no_cache: bool = False
@@ -194,7 +198,9 @@ class ReleaseConfig(JudgeConfig):
             given["both_orders"] = "--one-order", False
         if ties:
             given["ties"] = "--ties", True
-        wrong = [option for name, (option, value) in given.items() if release.settings.get(name) != value]
+        how = release.how
+        pinned = {name: getattr(how, name) if how else release.settings.get(name) for name in given}
+        wrong = [option for name, (option, value) in given.items() if pinned[name] != value]
         if self.library is not None and self.open_library(settings).id != release.library.id:
             wrong.append(f"--library {self.library}")
         if self.router is not None and release.router is None:

@@ -96,8 +96,7 @@ def answer_form(form: str, shown: Shown, *, ties: bool) -> str:
         return load(form, choices=" or ".join(labels))
     words = [f'"{label}"' for label in labels] + (['"tie"'] if ties else [])
     example = ", ".join(f'"{label}": {{"instruction": {_SPAN}, "quality": {_SPAN}}}' for label in labels)
-    said = "Answer tie only if people could not say which is better." if ties else "Prefer one, also when it is close."
-    return load(form, choices=" or ".join(words), example=example, ties=said)
+    return load(form, choices=" or ".join(words), example=example, ties=load("ties" if ties else "no_ties"))
 
 
 def notes(skills: Sequence[Entry], shown: Shown) -> str:
@@ -116,8 +115,7 @@ def question(shown: Shown, text: str) -> Message:
         parts += [TextPart(f"{titles[name]}:"), *media]
     if count > 1:
         names = ", ".join(f"image {number}" for number in range(2, count + 1))
-        others = f"{names} {'is a reference' if count == 2 else 'are references'}"
-        text = f"{load('references', count=str(count), others=others)}\n\n{text}"
+        text = f"{load('references', count=str(count), others=names)}\n\n{text}"
     parts.append(TextPart(text))
     return Message("user", tuple(parts))
 

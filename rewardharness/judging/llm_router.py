@@ -18,6 +18,7 @@ from rewardharness.prompts import load, version
 from rewardharness.schema import RoutedEntry
 
 _ANSWERS = ("yes", "no")
+_CHINESE = {"是": "yes", "否": "no"}
 
 
 @dataclass
@@ -68,7 +69,8 @@ class LLMRouter:
             instruction=neutral(instruction).replace("</instruction>", "‹/instruction>"),
         )
         reply = await self.model.ask(ChatRequest((Message.of("user", text),), max_tokens=8, choices=_ANSWERS))
-        word = reply.text.strip().strip(".\"'").lower()
+        word = reply.text.strip().strip(".\"'。").lower()
+        word = _CHINESE.get(word, word)
         if word not in _ANSWERS:
             raise ModelError("bad_response", f"The router {self.model.id} answered neither yes nor no.")
         return word == "yes"

@@ -67,7 +67,8 @@ class Release:
     revision: str
     """As in `Judge.revision`."""
     settings: Mapping[str, Any] = field(repr=False)
-    """`ties` and `ocr`; for a model also the fields of `SubAgentSettings` without the deadline."""
+    """`ties` and `ocr`; for a model also the fields of `SubAgentSettings` without the deadline, and `language` only if
+    it is not English."""
     code: Mapping[str, str] = field(repr=False)
     """Content ids of the code and of each prompt, by name."""
     library: Library = field(repr=False)
@@ -174,10 +175,12 @@ def make_release(
         how = replace(how, temperature=float(how.temperature), sample_temperature=float(how.sample_temperature))
         protocol, revision = how.name, _revision(judge, how)
         settings |= {each.name: getattr(how, each.name) for each in fields(how) if each.name != "deadline"}
+        if how.language == "en":  # as in releases of earlier versions
+            del settings["language"]
     figures = list(evaluation)
     card: Json = {"made_with": made_with(), "evaluation": [each.to_json() for each in figures]}
     card |= {"evolved_on": sorted(digests)} if (digests := data_digests(library.lineage)) else {}
-    code = code_revisions(prompts_of(judge, router))
+    code = code_revisions(prompts_of(judge, router), options.subagent.language)
     release = Release(judge, protocol, revision, settings, code, library, model_revision, router, card)
     check_figures(release)
     for entry in library.entries:

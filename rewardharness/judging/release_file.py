@@ -17,6 +17,7 @@ from rewardharness.judging.subagent import SubAgentSettings
 from rewardharness.library.entry import ENTRY_FILE, RUBRIC_FILE, Entry, parse_entry
 from rewardharness.library.evolved import is_digest
 from rewardharness.library.store import Library
+from rewardharness.prompts import LANGUAGES
 from rewardharness.schema import Json
 
 MAX_BYTES = 32_000_000
@@ -26,7 +27,7 @@ _PARTS = ("judge", "settings", "code", "library")
 _FIELDS = {"format", "id", "parts", *_PARTS, "card", "card_id"}
 _JUDGE = {"name", "protocol", "revision", "model_revision", "router"}
 _AT_LEAST = {"samples": 1, "max_tokens": 1, "max_pixels": 1}
-_CHOICES = {"protocol": PROTOCOLS, "groups": ("pairs", "all")}
+_CHOICES = {"protocol": PROTOCOLS, "groups": ("pairs", "all"), "language": LANGUAGES}
 _AGAIN = "Get the original file from its creator, or make a new one: rh release create."
 
 
@@ -138,7 +139,10 @@ class _ReleaseReader:
             self._is(isinstance(judge[name], str) and judge[name], f"`judge.{name}`")
         for name in ("model_revision", "router"):
             self._is(judge[name] is None or (isinstance(judge[name], str) and judge[name]), f"`judge.{name}`")
-        self._fields(settings, _settings(judge["name"]), "`settings`")
+        expected = _settings(judge["name"])
+        if isinstance(settings, dict) and "language" not in settings:  # English prompts
+            expected -= {"language"}
+        self._fields(settings, expected, "`settings`")
         for name, each in settings.items():
             self._is(_sound(name, each), f"`settings.{name}`")
         self._is(isinstance(code, dict) and all(isinstance(each, str) for each in code.values()), "`code`")

@@ -58,7 +58,8 @@ def check_installed(release: Release) -> None:
     Raises:
         ReleaseError: If it does not; the message names the difference.
     """
-    here = code_revisions(prompts_of(release.judge, release.router))
+    language = release.how.language if release.how else "en"
+    here = code_revisions(prompts_of(release.judge, release.router), language)
     differing = sorted(name for name in {*here, *release.code} if here.get(name) != release.code.get(name))
     made = release.card.get("made_with", {}).get(PACKAGE, "unknown")
     if differing:

@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 
 from rewardharness.files import content_id, sha256
-from rewardharness.prompts import version
+from rewardharness.prompts import Language, in_language, version
 
 _PACKAGE = Path(__file__).parent.parent
 
@@ -32,16 +32,18 @@ def measures_revision() -> str:
     return _id_of(sources)
 
 
-def code_revisions(prompts: Collection[str] = ()) -> dict[str, str]:
+def code_revisions(prompts: Collection[str] = (), language: Language = "en") -> dict[str, str]:
     """Return content ids of all code of this package that scores depend on, by function.
 
     Args:
         prompts: Prompts that the model may receive; without any, code that only serves models is omitted.
+        language: Their language.
     """
     wanted = ("entries", *(["images", "judging", "models"] if prompts else []))
     found = {name: _id_of(_PACKAGE / f"{module}.py" for module in _CODE[name]) for name in wanted}
     found["measures"] = measures_revision()
-    return found | {f"prompt {name}": version(name) for name in sorted(prompts)}
+    with in_language(language):
+        return found | {f"prompt {name}": version(name) for name in sorted(prompts)}
 
 
 def _id_of(sources: Iterable[Path]) -> str:

@@ -35,7 +35,7 @@ from rewardharness.models.base import ChatRequest, Message, Model, Reply
 from rewardharness.models.limits import ByteBudget
 from rewardharness.models.openai_compatible import OpenAICompatibleModel
 from rewardharness.models.probe import Probe
-from rewardharness.prompts import version
+from rewardharness.prompts import Language, in_language, version
 from rewardharness.schema import TIE, ChainStep, EditRequest, Example, Failure, Judgment, Usage
 from rewardharness.task import TASKS
 
@@ -46,8 +46,8 @@ READING = 3
 """Version of the parsing of replies. A new version invalidates cached answers."""
 
 PROMPTS = (
-    "digit format_chain format_chain_one format_direct format_direct_one format_letter judge judge_one notes pointwise "
-    "question question_digit question_one references reminder response rubric tool_rules tools "
+    "digit format_chain format_chain_one format_direct format_direct_one format_letter judge judge_one no_ties notes "
+    "pointwise question question_digit question_one references reminder response rubric ties tool_rules tools "
     "task_image_edit task_text task_video_edit"
 ).split()
 """All prompts that a Sub-Agent may use."""
@@ -74,6 +74,8 @@ class SubAgentSettings:
     sample_temperature: float = 0.7
     max_pixels: int | None = None
     """Maximum number of pixels; larger images are scaled down before they are sent. None for no limit."""
+    language: Language = "en"
+    """Language of the prompts."""
     deadline: float | None = 600.0
     """Timeout of a judgment in seconds."""
 
@@ -90,6 +92,7 @@ class SubAgentSettings:
             parts += ["all at once"] if self.groups == "all" and candidates > 1 else []
         parts += [f"{self.samples} samples"] if self.samples > 1 else []
         parts += ["ties"] if self.ties and candidates > 1 else []
+        parts += [f"{self.language} prompts"] if self.language != "en" else []
         return ", ".join(parts)
 
 
@@ -154,7 +157,11 @@ class SubAgent(Judge):
     @property
     def revision(self) -> str:
         """Content id of the prompts, the reading of replies and the settings."""
-        return content_id([READING, version(*PROMPTS), asdict(replace(self.settings, deadline=None))])
+        settings = asdict(replace(self.settings, deadline=None))
+        if settings["language"] == "en":  # earlier versions had no other
+            del settings["language"]
+        with in_language(self.settings.language):
+            return content_id([READING, version(*PROMPTS), settings])
 
     def with_ties(self, ties: bool) -> "SubAgent":
         """Return the same judge with `tie` among its answers, or without. The protocol `logprob` has no ties."""
@@ -207,7 +214,8 @@ class SubAgent(Judge):
         if not self.calls_tools:
             return []
         try:
-            return await observe(self.model, self.cache, self.settings.max_pixels, tool, examples)
+            with in_language(self.settings.language):
+                return await observe(self.model, self.cache, self.settings.max_pixels, tool, examples)
         finally:
             await self.close()
 
@@ -226,7 +234,8 @@ class SubAgent(Judge):
         size = size_of(example)
         await self.room.acquire(size)
         try:
-            return await self._judge(example, library)
+            with in_language(self.settings.language):
+                return await self._judge(example, library)
         finally:
             self.room.release(size)
 

@@ -35,6 +35,7 @@ _MENTIONS = re.compile(
 _POSITIONS = re.compile(
     r"\b(?:[Ii]mage|[Cc]andidate|[Ee]dit|[Oo]ption|[Oo]utput|[Rr]esult|[Pp]icture)s?\s+(?:[A-D]|[1-4])\b"
     r"|\b(?i:(?:left|right|first|second|third|fourth)(?:-hand)?\s+(?:image|candidate|option|picture))\b"
+    r"|(?:候选|图像|图片|选项)\s*[A-D](?![A-Za-z])|第[一二三四](?:个候选|张图)|[左右](?:边|侧|面)的?(?:候选|图)"
 )
 _TOOL_POSITIONS = re.compile(
     r"\b(?i:image|candidate|edit|option|output|result|picture)s?(?: [A-D]|_[A-Da-d]|[ _][1-4])(?=\b|_)"

@@ -1,18 +1,38 @@
 """Every prompt is a Markdown file in this folder, with named placeholders written as `{{name}}`.
 
 Files `task_*.md` hold the wording of a task, one phrase per heading, which fills in placeholders of the other prompts.
+`zh/` holds the same prompts in Chinese, with the same placeholders. The language is that of the surrounding
+`in_language`, English without one; whatever depends on prompts is keyed by `version`, which differs between languages.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from importlib.resources import files
+from typing import Literal, get_args
 
 from rewardharness.files import sha256
 
+Language = Literal["en", "zh"]
+LANGUAGES: tuple[Language, ...] = get_args(Language)
+"""Languages of the prompts."""
+
+_language: ContextVar[Language] = ContextVar("language of prompts", default="en")
 _PLACEHOLDER = re.compile(r"\{\{([a-z_]+)\}\}")
 _SECTION = re.compile(r"^## ([a-z_]+)\n", re.MULTILINE)
 _NONE: Mapping[str, str] = {}
+
+
+@contextmanager
+def in_language(language: Language) -> Iterator[None]:
+    """Within this context, and in tasks that start in it, prompts are in a language."""
+    token = _language.set(language)
+    try:
+        yield
+    finally:
+        _language.reset(token)
 
 
 def load(name: str, wording: Mapping[str, str] = _NONE, /, **values: str) -> str:
@@ -36,19 +56,27 @@ def load(name: str, wording: Mapping[str, str] = _NONE, /, **values: str) -> str
     return _PLACEHOLDER.sub(lambda match: values[match.group(1)], text)
 
 
-@cache
 def sections(name: str) -> Mapping[str, str]:
     """Return the phrases of a file with the wording of a task, by their headings."""
-    _, *parts = _SECTION.split(_text(name))
+    return _sections(name, _language.get())
+
+
+def version(*names: str) -> str:
+    """Identify the wording of some prompts in the current language: a content id over their files."""
+    return sha256("\0".join(_text(name) for name in names).encode("utf-8"))
+
+
+def _text(name: str) -> str:
+    return _read(name, _language.get())
+
+
+@cache
+def _sections(name: str, language: Language) -> Mapping[str, str]:
+    _, *parts = _SECTION.split(_read(name, language))
     return {key: phrase.strip() for key, phrase in zip(parts[::2], parts[1::2], strict=True)}
 
 
 @cache
-def version(*names: str) -> str:
-    """Identify the wording of some prompts: a content id over their files."""
-    return sha256("\0".join(_text(name) for name in names).encode("utf-8"))
-
-
-@cache
-def _text(name: str) -> str:
-    return (files(__package__) / f"{name}.md").read_text(encoding="utf-8").strip()
+def _read(name: str, language: Language) -> str:
+    folder = files(__package__) if language == "en" else files(__package__) / language
+    return (folder / f"{name}.md").read_text(encoding="utf-8").strip()

@@ -217,6 +217,8 @@ def test_what_cannot_be_used_is_named(value: object, problem: str) -> None:
     [
         ({"body": "If image A is sharper, prefer it."}, "by position"),
         ({"description": "How to judge the first candidate."}, "by position"),
+        ({"body": "如果候选 A 更清晰，就选它。"}, "by position"),
+        ({"description": "如何评审左边的图像。"}, "by position"),
         ({"criteria": [{"id": "a", "text": "Candidate B is brighter."}]}, "by position"),
         ({"body": "As in example e3, the cat was lost among the leaves of the tree."}, "one example"),
         ({"body": "End with <answer> and the letter of your choice."}, "tags of the reasoning chain"),

@@ -91,6 +91,17 @@ def test_a_round_analyses_and_then_asks_for_one_edit_per_finding() -> None:
     assert checked.name == "vllm:judge"
 
 
+def test_an_orchestrator_with_chinese_prompts_proposes_the_same() -> None:
+    def reply(call: Call) -> str:
+        assert "你要" in call.text
+        return json.dumps(FINDINGS) if call.text.startswith("你要研究") else edit("sky-tint")
+
+    with ModelServer(reply) as host:
+        orchestrator, proposals = ask(host.url, language="zh")
+    assert [each.names for each in proposals] == [("sky-tint",)]
+    assert orchestrator.name == "vllm:judge, zh prompts"
+
+
 def test_requests_hold_labels_and_no_ids_file_names_or_label_kinds() -> None:
     with server(by_finding(edit("sky-tint"), edit("letters", OTHER))) as host:
         ask(host.url)

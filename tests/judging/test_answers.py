@@ -27,10 +27,23 @@ def outcome(text: str, *, ties: bool = False) -> object:
         f"<answer>{GOOD}</answer><answer>{GOOD}</answer>",
         f"Here you are:\n```\n{GOOD}\n```",
         GOOD.replace('"B",', '"b",'),
+        GOOD.replace('"B",', '"候选 B",'),
+        GOOD.replace('"B",', '"Ｂ",'),
+        f"<think>候选 B 更好。</think>\n<answer>{GOOD}</answer>",
+        f"我的回答如下：\n```json\n{GOOD}\n```\n完毕。",
+        GOOD.replace(": ", "：").replace(", ", "，").replace('"', "“"),
+        GOOD.replace("2,", '"2分",').replace("4,", '"４",'),
     ],
 )
 def test_forms_that_are_forgiven(text: str) -> None:
     assert outcome(text) == Answer("B", SCORES)
+
+
+@pytest.mark.parametrize("word", ["tie", "平局", "平手", " Tie "])
+def test_a_tie_in_either_language(word: str) -> None:
+    found = outcome(GOOD.replace('"B",', f'"{word}",'), ties=True)
+    assert isinstance(found, Answer) and found.preference == "tie"
+    assert isinstance(outcome(GOOD.replace('"B",', f'"{word}",')), ReplyProblem), "only where ties are offered"
 
 
 def test_thought_is_kept_apart() -> None:

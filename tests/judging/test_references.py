@@ -84,7 +84,7 @@ def test_comparisons_show_all_sources_before_the_candidates(protocol: Protocol) 
     ]
     text = text_of(model.requests[0].messages[1])
     assert "There are 3 source images." in text
-    assert "image 2, image 3 are references" in text
+    assert "References: image 2, image 3." in text
     assert "secret" not in str([text_of(message) for message in model.requests[0].messages])
 
 
@@ -95,7 +95,7 @@ def test_candidates_alone_are_shown_with_all_sources(protocol: Protocol) -> None
     sources = [("Image 1 (source):", 100), ("Image 2 (reference):", 60)]
     assert sorted(shown(request)[2] for request in model.requests) == [("Candidate A:", 140), ("Candidate A:", 180)]
     assert all(shown(request)[:2] == sources and len(shown(request)) == 3 for request in model.requests)
-    assert "image 2 is a reference" in text_of(model.requests[0].messages[1])
+    assert "References: image 2." in text_of(model.requests[0].messages[1])
 
 
 def test_one_source_is_shown_as_before() -> None:

@@ -286,6 +286,7 @@ def test_everything_that_changes_a_score_changes_the_id() -> None:
         "temperature": 0.5,
         "sample_temperature": 0.5,
         "max_pixels": 784,
+        "language": "zh",
     }
     names = {each.name for each in fields(SubAgentSettings)} - {"deadline"}
     for name in names:

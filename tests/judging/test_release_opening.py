@@ -201,6 +201,14 @@ def test_prompts_that_came_or_went_are_named() -> None:
         check_installed(replace(release, code={**fewer, "prompt gone": "0" * 64}))
 
 
+def test_a_release_with_chinese_prompts_pins_their_wording() -> None:
+    release = model_release(language="zh")
+    check_installed(release)
+    assert release.how is not None and release.how.language == "zh"
+    assert release.code["prompt judge"] != model_release().code["prompt judge"]
+    assert open_release(release, settings(), endpoint=URL)[0].protocol == "chain, both orders, zh prompts"
+
+
 def test_another_revision_of_the_settings_is_refused() -> None:
     with pytest.raises(ReleaseError, match="another revision"):
         open_release(replace(model_release(), revision="0" * 64), settings(), endpoint=URL)

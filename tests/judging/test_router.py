@@ -11,6 +11,7 @@ from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY, AddEntry, Library
 from rewardharness.models.base import ChatRequest, ModelError, TextPart
 from rewardharness.models.scripted import ScriptedModel
+from rewardharness.prompts import in_language
 
 
 def make(*entries: Entry) -> Library:
@@ -79,6 +80,14 @@ def test_a_model_is_asked_about_entries_without_triggers_only_and_once(tmp_path:
         assert [entry.name for entry in found.entries] == ["basics", "text-rendering"]
     assert len(model.requests) == 2
     cache.close()
+
+
+@pytest.mark.parametrize(("said", "routed"), [("是。", 1), ("否", 0), ("yes", 1)])
+def test_a_router_may_be_asked_in_chinese(said: str, routed: int) -> None:
+    model = ScriptedModel([said])
+    with in_language("zh"):
+        found = asyncio.run(LLMRouter(model).route(make(SILENT), "add a slogan"))
+    assert len(found.entries) == routed and "指令" in model.requests[0].messages[0].parts[0].text  # type: ignore[union-attr]
 
 
 def test_a_router_that_answers_neither_is_an_error_and_no_guess() -> None:

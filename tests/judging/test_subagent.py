@@ -23,6 +23,7 @@ from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY, Library
 from rewardharness.models.base import ChatRequest, ModelError, Reply, TextPart
 from rewardharness.models.scripted import Script, ScriptedModel
+from rewardharness.prompts import LANGUAGES
 from rewardharness.schema import ChainStep, Example, ImageInput, Judgment
 
 BRIGHTNESS = {"source": 100, "dark": 40, "middle": 120, "bright": 220}
@@ -59,6 +60,12 @@ def levels(request: ChatRequest) -> list[int]:
     import io
 
     return [int(np.asarray(Image.open(io.BytesIO(part.data)))[0, 0, 0]) for part in request.images[1:]]
+
+
+def system_of(request: ChatRequest) -> str:
+    part = request.messages[0].parts[0]
+    assert isinstance(part, TextPart)
+    return part.text
 
 
 def brightest(request: ChatRequest) -> Script:
@@ -396,6 +403,33 @@ def test_the_cache_answers_the_second_time_and_only_the_same_question(
     assert len(model.requests) == 4, "another context is another question"
     asyncio.run(SubAgent(model, SubAgentSettings(protocol="direct"), cache=cache).judge(example, library))
     assert len(model.requests) == 6, "another protocol is another question"
+    cache.close()
+
+
+@pytest.mark.parametrize("protocol", ["chain", "direct", "pointwise", "rubric", "logprob"])
+def test_chinese_prompts_are_other_questions_with_the_same_answers(
+    images: dict[str, ImageInput], library: Library, tmp_path: Path, protocol: str
+) -> None:
+    def see(request: ChatRequest) -> Script:
+        if protocol == "logprob":
+            return letters(0.2, 0.7)(request)
+        if protocol in {"pointwise", "rubric"}:
+            return json.dumps({key: 3 for key in (request.schema or {})["properties"]})  # type: ignore[attr-defined]
+        return brightest(request)
+
+    cache, example = JudgmentCache(tmp_path), make(images, "dark", "bright")
+    found, texts = {}, {}
+    for language in LANGUAGES:
+        model = ScriptedModel(see)
+        agent = SubAgent(model, SubAgentSettings(protocol=protocol, language=language), cache)  # type: ignore[arg-type]
+        found[language] = asyncio.run(agent.judge(example, library))
+        texts[language] = [system_of(request) for request in model.requests]
+        assert agent.revision == SubAgent(ScriptedModel([]), agent.settings).revision
+    english, chinese = found["en"], found["zh"]
+    assert (chinese.preference, chinese.scores) == (english.preference, english.scores)
+    assert len(texts["zh"]) == len(texts["en"]) > 0, "no answer in one language is cached for the other"
+    assert all("你" in text for text in texts["zh"]) and not any("你" in text for text in texts["en"])
+    assert chinese.protocol == f"{english.protocol}, zh prompts"
     cache.close()
 
 

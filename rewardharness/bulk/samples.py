@@ -15,15 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from rewardharness.data.bad_rows import SKIP, BadRow, settle
+from rewardharness.data.cells import BadCellError, sources_of
 from rewardharness.data.columns import complete
-from rewardharness.data.fields import BadCellError, FieldMap, sources_of
+from rewardharness.data.fields import FieldMap
 from rewardharness.data.opening import parse_spec
 from rewardharness.data.rows import Progress, Rows, RowSource, open_rows
 from rewardharness.data.source import Dataset, SkippedRow
 from rewardharness.data.tables import ENDINGS
 from rewardharness.errors import DataError
 from rewardharness.files import content_id, is_run, read_text
-from rewardharness.schema import SOURCES, Example, ImageInput
+from rewardharness.schema import SOURCES, Example, FramesInput, ImageInput
 from rewardharness.settings import Settings
 
 OWN_TABLES = ("candidates.jsonl", "groups.jsonl")
@@ -70,7 +71,8 @@ def read_samples(
     else:
         source = parse_spec(spec)
     if source is None:
-        raise DataError(f"{spec!r} has no samples.", next_step="Choose a folder, a table, or a dataset on the Hub.")
+        step = "Choose a folder, a table, or a dataset on the Hub, with images."
+        raise DataError(f"{spec!r} has no samples of image edits.", next_step=step)
     rows = open_rows(source, settings, progress=progress)
     return _read_table(rows, fields or FieldMap(), source.hub, skip_bad_rows)
 
@@ -194,7 +196,7 @@ def _wrong_cell(row: Mapping[str, Any], columns: FieldMap) -> str:
     """Return which cell of a row is invalid, and its value; empty if the row is valid."""
     instruction, candidates = row.get(columns.instruction), _candidates(row, columns)
     try:
-        sources_of(row, columns)
+        sources_of(row, columns.source, columns.references)
     except BadCellError as error:
         return str(error)
     if not isinstance(instruction, str) or not instruction.strip():
@@ -216,14 +218,15 @@ def _candidates(row: Mapping[str, Any], columns: FieldMap) -> tuple[Any, ...]:
 
 
 def _row_example(number: int, row: Mapping[str, Any], columns: FieldMap) -> Example:
-    (source, *references), instruction = sources_of(row, columns), row[columns.instruction]
+    source, references = sources_of(row, columns.source, columns.references)
+    instruction = row[columns.instruction]
     candidates = _candidates(row, columns)
     name, run = row.get(columns.id), row.get(columns.category)
     key = str(name) if name not in (None, "") else _made_id(number, instruction, source, (*references, *candidates))
     category = "" if run is None else str(run)
-    return Example(key, instruction.strip(), source, candidates, category=category, references=tuple(references))
+    return Example(key, instruction.strip(), source, candidates, category=category, references=references)
 
 
-def _made_id(number: int, instruction: str, source: ImageInput, others: Iterable[ImageInput]) -> str:
+def _made_id(number: int, instruction: str, source: ImageInput | FramesInput, others: Iterable[ImageInput]) -> str:
     """Return an id for a row from its content and its index."""
     return f"row-{number}-{content_id([instruction, source.name, *(image.name for image in others)])[:8]}"

@@ -1,7 +1,7 @@
 """`rh data` and `rh data demo`."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,6 +13,7 @@ from rewardharness.cli import bulk, output
 from rewardharness.cli.command import make_app
 from rewardharness.cli.examples import open_described
 from rewardharness.data.config import DataConfig
+from rewardharness.errors import shown
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from rewardharness.schema import Example
 
 _SHOWN = 20
+_TEXT = 200
+"""Characters of a text that are shown."""
 UNLABELLED = "unlabelled"
 
 
@@ -136,6 +139,7 @@ def _described(opened: "OpenedData") -> dict[str, Any]:
     named = {column for columns in fields.columns.values() for column in columns} if fields else set()
     return {
         "name": dataset.name,
+        "task": dataset.task.name,
         "revision": rows.revision if rows else None,
         "digest": dataset.digest,
         **_counts(dataset.examples),
@@ -144,7 +148,20 @@ def _described(opened: "OpenedData") -> dict[str, Any]:
         "other_columns": [column for column in rows.columns if column not in named] if rows else [],
         "skipped_rows": dataset.skipped_json(),
         "problems": list(dataset.problems),
+        "texts": _texts(dataset.examples),
     }
+
+
+def _texts(examples: "Sequence[Example]") -> list[dict[str, str]]:
+    """Return the instruction and the text candidates of the first example; nothing if these are images."""
+    from rewardharness.schema import TextInput
+
+    first = examples[0]
+    pairs = zip(first.labels, first.candidates, strict=True)
+    texts = [(label, each.text) for label, each in pairs if isinstance(each, TextInput)]
+    return [{"what": "prompt", "text": first.instruction}] * bool(texts) + [
+        {"what": f"candidate {label}", "text": text} for label, text in texts
+    ]
 
 
 def _counts(examples: "Iterable[Example]") -> dict[str, Any]:
@@ -167,7 +184,8 @@ def _tally(values: Iterable[str]) -> dict[str, int]:
 
 
 def _print(found: dict[str, Any], whole: dict[str, Any]) -> None:
-    output.say(f"{found['name']}: {found['n']} examples, {found['sources']} source images.")
+    sources = "prompts" if found["texts"] else "sources" if found["task"] == "video-edit" else "source images"
+    output.say(f"{found['name']}: {found['n']} examples, {found['sources']} {sources}.")
     if found["how"]:
         output.say(found["how"])
     if found["fields"]:
@@ -188,6 +206,8 @@ def _print(found: dict[str, Any], whole: dict[str, Any]) -> None:
         if len(values) > _SHOWN:
             table.append((f"{title}: {len(values) - _SHOWN} more", *(_rest(part, key, values) for part in parts)))
     output.table(("", "all", "training", f"held-out test ({found['audit_share']:g}, seed {found['seed']})"), table)
+    if found["texts"]:
+        output.table(("first example", ""), [(each["what"], shown(each["text"], _TEXT)) for each in found["texts"]])
     told = [problem for problem in found["problems"] if problem != found["how"]]
     for problem in told:
         output.say(f"- {problem}")

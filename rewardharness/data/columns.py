@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from rewardharness.data.fields import FieldMap
 from rewardharness.data.row_store import Rows
+from rewardharness.data.tables import IMAGE
 from rewardharness.schema import LABELS, SOURCES, TIE
 
 KNOWN: dict[str, FieldMap] = {
@@ -41,15 +42,21 @@ _REFERENCES = "references reference_images ref_images"
 _REFERENCE_STEMS = "reference reference_image ref_image source source_image input_image"
 _INSTRUCTION = (
     "instruction edit_instruction editing_instruction instruct_prompt edit_prompt prompt instruction_text edit text "
-    "request command caption"
+    "request command caption question query"
 )
-_LISTS = "candidates candidate_images output_images edited_images outputs edits edit_images responses images"
+_LISTS = (
+    "candidates candidate_images output_images edited_images outputs edits edit_images responses completions videos "
+    "images"
+)
 _PREFERENCE = (
     "preference vote_type vote preferred human_preference winner label choice best best_candidate annotation verdict "
     "human_label human_vote ranking"
 )
 _WINNERS = ("chosen rejected", "winner loser", "preferred rejected", "win lose", "good bad")
-_STEMS = "image img candidate output output_image edited edited_image edit response response_image option result"
+_STEMS = (
+    "image img candidate output output_image edited edited_image edit response response_image option result completion "
+    "answer video"
+)
 _SUFFIXES = (("a", "b", "c", "d"), ("0", "1", "2", "3"), ("1", "2", "3", "4"), ("left", "right"))
 _SCORES = "overall_score score overall rating reward mean_score average_score total_score"
 _RANKS = "rank ranking"
@@ -102,7 +109,8 @@ def _infer(rows: Rows, given: FieldMap) -> FieldMap:
     ours = _ours(rows)
     if ours is not None:
         return ours
-    candidates, ends = _candidates(rows, images, given)
+    # Without an image anywhere, candidates are texts.
+    candidates, ends = _candidates(rows, images or texts, given)
     source = given.source or _first(
         _SOURCE, {key: column for key, column in images.items() if column not in candidates}
     )
@@ -168,16 +176,19 @@ def _references(images: dict[str, str]) -> tuple[str, ...]:
     return ()
 
 
-def _candidates(rows: Rows, images: dict[str, str], given: FieldMap) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _candidates(rows: Rows, media: dict[str, str], given: FieldMap) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the candidate columns and their distinguishing suffixes, such as `left` and `right`."""
     if given.candidates:
         return given.candidates, _ends(given.candidates)
-    single = {name: column for name, column in images.items() if isinstance(rows.shapes[column], str)}
-    for ends, names in _patterns():
-        found = [single[name] for name in names if name in single and single[name] != given.source]
-        if len(found) >= 2 and [name in single for name in names[: len(found)]] == [True] * len(found):
-            return tuple(found), ends[: len(found)]
-    listed = _first(_LISTS, {name: column for name, column in images.items() if name not in single})
+    lists = ({"list": IMAGE}, {"list": {"list": IMAGE}})
+    single = {name: column for name, column in media.items() if rows.shapes[column] not in lists}
+    videos = {name: column for name, column in media.items() if rows.shapes[column] == lists[0]}
+    for group in (single, videos):
+        for ends, names in _patterns():
+            found = [group[name] for name in names if name in group and group[name] != given.source]
+            if len(found) >= 2 and [name in group for name in names[: len(found)]] == [True] * len(found):
+                return tuple(found), ends[: len(found)]
+    listed = _first(_LISTS, {name: column for name, column in media.items() if name not in single or not rows.images})
     return ((listed,), ()) if listed else ((), ())
 
 

@@ -21,23 +21,27 @@ A field map in YAML; every key is optional, and omitted fields are inferred from
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from rewardharness import files
 from rewardharness.data.bad_rows import BadRow, settle
+from rewardharness.data.cells import BadCellError, identity_of, media_of, names_image, sources_of, texts_of
 from rewardharness.data.labels import UnknownLabelError, Values, best_by_score, read_label, read_values
 from rewardharness.data.row_store import Rows
 from rewardharness.data.source import Dataset
 from rewardharness.data.tables import is_image_name
 from rewardharness.errors import DataError, InputError
-from rewardharness.schema import LABELS, SOURCES, TIE, Example, ImageInput
+from rewardharness.schema import LABELS, TIE, Example, FramesInput
 
 NONE = "-"
 """Value for a field without a column."""
 
 _SHOWN = 5
 _LISTED = 20
+_PEEK = 20
+"""Rows that are looked at to tell texts from paths of images."""
 _SEVERAL = ("references", "candidates", "preference", "scores", "ranks")
 _ALL = ("source", "instruction", *_SEVERAL, "id", "category", "source_id", "label_kind")
 
@@ -183,7 +187,7 @@ def read_examples(
             next step.
     """
     check_columns(rows, given)
-    reading = _Reading(given)
+    reading = _Reading(given, holds_text(rows, given))
     for number, row in enumerate(rows, 1):
         reading.add(number, row)
     skipped = settle(name, reading.bad, usable=len(reading.examples), skip=skip_bad_rows)
@@ -206,13 +210,22 @@ def check_columns(rows: Rows, given: FieldMap) -> None:
             if column not in rows.columns:
                 step = f"Columns: {there}. Choose one with --field {name}=COLUMN, or {NONE} for none."
                 raise DataError(f"{rows.name} has no column {column!r} for {name}.", next_step=step)
-            if name in {"source", "references", "candidates"} and column not in rows.images:
+            pictured = name in {"source", "references"} or (name == "candidates" and not holds_text(rows, given))
+            if pictured and column not in rows.images:
                 raise _no_images(rows, name, column)
-    lacking = [name for name in ("source", "instruction", "candidates") if name not in given.columns]
+    needed = ("instruction", "candidates") if holds_text(rows, given) else ("source", "instruction", "candidates")
+    lacking = [name for name in needed if name not in given.columns]
     if lacking:
         images = ", ".join(name for name in rows.columns if name in rows.images) or "none"
         step = f"Set it with --field {lacking[0]}=COLUMN. Columns: {there}. Image columns: {images}."
         raise DataError(f"{rows.name}: no column for the field {lacking[0]!r} was found.", next_step=step)
+
+
+def holds_text(rows: Rows, given: FieldMap) -> bool:
+    """Return whether the candidates of a table are texts: there is no source, and no candidate names an image."""
+    if given.source or not given.candidates or any(column in rows.images for column in given.candidates):
+        return False
+    return not any(names_image(row.get(column)) for row in islice(rows, _PEEK) for column in given.candidates)
 
 
 def _no_images(rows: Rows, name: str, column: str) -> DataError:
@@ -223,19 +236,12 @@ def _no_images(rows: Rows, name: str, column: str) -> DataError:
     return DataError(f"{rows.name}: the column {column!r} ({name}) has no images. {content}", next_step=step)
 
 
-class BadCellError(Exception):
-    """An invalid row. The message applies to all rows with the same cell."""
-
-    def __init__(self, problem: str, remedy: str) -> None:
-        super().__init__(problem)
-        self.remedy = remedy
-
-
 class _Reading:
     """The examples and invalid rows read so far."""
 
-    def __init__(self, given: FieldMap) -> None:
+    def __init__(self, given: FieldMap, text: bool) -> None:
         self._given = given
+        self._text = text
         self.examples: dict[str, Example] = {}
         self.bad: list[BadRow] = []
         self._again: dict[str, list[int]] = defaultdict(list)
@@ -252,8 +258,9 @@ class _Reading:
 
     def _example(self, row: Mapping[str, Any], number: int) -> Example:
         given = self._given
-        source, *references = sources_of(row, given)
-        candidates = _candidates(row, given)
+        candidates = (texts_of if self._text else media_of)(row, given.candidates)
+        videos = any(isinstance(each, FramesInput) for each in candidates)
+        source, references = (None, ()) if self._text else sources_of(row, given.source, given.references, video=videos)
         instruction = _text(row[given.instruction])
         if not instruction:
             raise BadCellError(
@@ -263,7 +270,7 @@ class _Reading:
         if preference == TIE and len(candidates) > 2:
             self._level.append(number)
             preference = None
-        content = [instruction, *(image.name for image in (source, *references, *candidates))]
+        content = [instruction, *map(identity_of, (*([] if source is None else [source]), *references, *candidates))]
         name = self._name(_text(row[given.id]) if given.id else "", content, number)
         if given.first_wins:
             place = int(files.content_id([name, "place"])[:8], 16) % len(candidates)
@@ -278,7 +285,7 @@ class _Reading:
             (_text(row[given.label_kind]) if given.label_kind else "") or given.label_kind_text,
             _text(row[given.category]) if given.category else "",
             _text(row[given.source_id]) if given.source_id else "",
-            tuple(references),
+            references,
         )
 
     def _name(self, stated: str, content: list[str], number: int) -> str:
@@ -315,56 +322,6 @@ def _text(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(filter(None, map(_text, value)))
     return "" if value is None else str(value).strip()
-
-
-def sources_of(row: Mapping[str, Any], given: FieldMap) -> tuple[ImageInput, ...]:
-    """Return image 1 and its references.
-
-    Raises:
-        BadCellError: If a cell has no image, or there are too many.
-    """
-    own = row[given.source]
-    if not isinstance(own, tuple) or not own:
-        own = (own,)
-    if not isinstance(own[0], ImageInput):
-        raise _no_image(own[0], given.source, "source")
-    sources = (*_cells({given.source: own}, (given.source,), "source"), *_cells(row, given.references, "reference"))
-    if len(sources) > SOURCES:
-        problem = f"{len(sources)} source and reference images"
-        raise BadCellError(problem, f"A row has at most {SOURCES} of them.")
-    return sources
-
-
-def _cells(row: Mapping[str, Any], columns: Sequence[str], role: str) -> tuple[ImageInput, ...]:
-    """Return the images of columns with one image or a list."""
-    cells: list[tuple[str, Any]] = []
-    for column in (*columns, ""):
-        while cells and cells[-1][1] is None and (not column or isinstance(row[column], tuple)):
-            cells.pop()  # empty columns at the end or before a list
-        if column:
-            content = row[column]
-            cells += [(column, cell) for cell in (content if isinstance(content, tuple) else (content,))]
-    for column, cell in cells:
-        if not isinstance(cell, ImageInput):
-            raise _no_image(cell, column, role)
-    return tuple(cell for _, cell in cells)
-
-
-def _candidates(row: Mapping[str, Any], given: FieldMap) -> tuple[ImageInput, ...]:
-    cells = _cells(row, given.candidates, "candidate")
-    if not 2 <= len(cells) <= len(LABELS):
-        images = f"{len(cells)} image{'s' * (len(cells) != 1)}"
-        where = ", ".join(map(repr, given.candidates))
-        problem = f"{images} in the column{'s' * (len(given.candidates) != 1)} {where} (candidates)"
-        raise BadCellError(problem, f"A row needs 2 to {len(LABELS)} candidates.")
-    return cells
-
-
-def _no_image(value: Any, column: str, role: str) -> BadCellError:
-    """Return the error for a cell that is not an image."""
-    content = "is empty" if value is None else f"contains {str(value)[:80]!r}, which is not a readable image"
-    step = "Store the image, or its path relative to the table and inside its folder, such as images/a.png."
-    return BadCellError(f"the column {column!r} ({role}) {content}", step)
 
 
 def _preference(row: Mapping[str, Any], given: FieldMap, count: int) -> str | None:

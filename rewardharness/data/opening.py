@@ -7,6 +7,7 @@ from rewardharness.data.columns import complete
 from rewardharness.data.fields import FieldMap, read_examples
 from rewardharness.data.folder import FEEDBACK_MARKER, read_folder
 from rewardharness.data.hf_datasets import TABLES
+from rewardharness.data.prompts_file import is_prompts_file, read_prompts
 from rewardharness.data.rows import Progress, Rows, RowSource, open_rows
 from rewardharness.data.source import Dataset
 from rewardharness.demo.folder import DEMO_MARKER, DEMO_UNFINISHED
@@ -64,8 +65,8 @@ def open_data(
 
     Args:
         spec: `demo` for the demo dataset, which is generated if missing; `feedback` for preferences given in the app;
-            a folder for `read_folder`; a local table or folder of tables; or a dataset on the Hub,
-            `org/name[@revision][:config/split]`, prefixed with `hf:` if a folder has that name.
+            a folder for `read_folder`; a JSON file for `read_prompts`; a local table or folder of tables; or a dataset
+            on the Hub, `org/name[@revision][:config/split]`, prefixed with `hf:` if a folder has that name.
         settings: Data folder and Hub settings.
         fields: Field map of a table; omitted fields are inferred from the column names.
         token: A Hub token; None for the token stored on this computer, False for none.
@@ -96,7 +97,7 @@ def open_described(
 ) -> OpenedData:
     """Open a dataset like `open_data`, with its table and field map."""
     source = parse_spec(spec)
-    if source is None and fields is not None and spec not in {DEMO, FEEDBACK}:
+    if source is None and fields is not None and Path(spec).expanduser().is_dir():
         source = RowSource(path=Path(spec))  # a field map implies a table
     if source is None:
         if fields is not None:
@@ -122,7 +123,7 @@ def parse_spec(spec: str) -> RowSource | None:
     """Parse a dataset specification.
 
     Returns:
-        The table; None for `demo`, `feedback` and folders in the native format.
+        The table; None for `demo`, `feedback`, folders in the native format and JSON files of prompts.
 
     Raises:
         DataError: If the dataset does not exist.
@@ -142,7 +143,7 @@ def parse_spec(spec: str) -> RowSource | None:
     if path.is_dir():
         return None if _is_ours(path) else RowSource(path=path)
     if path.is_file():
-        return RowSource(path=path)
+        return None if is_prompts_file(path) else RowSource(path=path)
     found = _hub_source(spec)
     if found is None or path.suffix.lower() in TABLES:
         raise DataError(f"{spec[:200]} does not exist.", next_step=_SPELLINGS)
@@ -174,7 +175,8 @@ def _open_own(spec: str, settings: Settings, progress: Progress | None, skip_bad
         return read_folder(settings.feedback, skip_bad_rows=skip_bad_rows)
     if spec == DEMO:
         return _open_demo(settings.home / "data" / f"demo-{DEMO_PAIRS}", settings.workers, progress)
-    return read_folder(Path(spec).expanduser(), skip_bad_rows=skip_bad_rows)
+    path = Path(spec).expanduser()
+    return (read_prompts if path.is_file() else read_folder)(path, skip_bad_rows=skip_bad_rows)
 
 
 def _open_demo(folder: Path, workers: int, progress: Progress | None) -> Dataset:

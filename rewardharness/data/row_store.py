@@ -19,7 +19,7 @@ from typing import Any
 
 from rewardharness import files
 from rewardharness.data.feedback import extension
-from rewardharness.data.tables import IMAGE, Shape, TableFile, is_inside
+from rewardharness.data.tables import IMAGE, SHAPES, Shape, TableFile, is_inside
 from rewardharness.errors import DataError
 from rewardharness.files import check_space
 from rewardharness.schema import ImageInput
@@ -58,8 +58,8 @@ class Rows:
 
     @property
     def images(self) -> frozenset[str]:
-        """The columns with images or lists of images."""
-        return frozenset(name for name, shape in self.shapes.items() if shape in (IMAGE, {"list": IMAGE}))
+        """The columns with images, lists of images, or lists of videos."""
+        return frozenset(name for name, shape in self.shapes.items() if shape in SHAPES)
 
     def __iter__(self) -> Iterator[Mapping[str, Any]]:
         image = partial(_image, folder=self.lines.parents[1], beside=self.beside)

@@ -35,6 +35,9 @@ ENDINGS = frozenset({".png", ".jpg", ".jpeg", ".jfif", ".webp", ".bmp", ".gif", 
 TEXT_TABLES = frozenset({".jsonl", ".ndjson", ".json", ".csv", ".tsv"})
 """Extensions of the tables that this module reads."""
 
+SHAPES: tuple[Shape, ...] = (IMAGE, {"list": IMAGE}, {"list": {"list": IMAGE}})
+"""Shapes of columns with images, lists of images or frames, and lists of videos."""
+
 MAX_TEXT = 512 << 20
 """Maximum size of a text table in bytes; it is read into memory."""
 
@@ -78,12 +81,16 @@ def read_text_table(path: Path) -> TableFile:
 
 
 def _shape(values: Iterable[Any]) -> Shape:
-    """Return the image shape if most values are image names or lists of them."""
+    """Return the image shape if most values are image names, lists of them, or lists of videos as lists of them."""
     given = [value for value in values if value not in (None, "", [])]
     if 2 * sum(is_image_name(value) for value in given) > len(given):
         return IMAGE
-    if 2 * sum(isinstance(value, list) and all(map(is_image_name, value)) for value in given) > len(given):
+    lists = [value for value in given if isinstance(value, list) and value]
+    if 2 * sum(all(map(is_image_name, value)) for value in lists) > len(given):
         return {"list": IMAGE}
+    videos = (all(isinstance(part, list) and all(map(is_image_name, part)) for part in value) for value in lists)
+    if 2 * sum(videos) > len(given):
+        return {"list": {"list": IMAGE}}
     return None
 
 

@@ -91,6 +91,8 @@ def _value(cell: Any, shape: Shape) -> Any:
         return _image(cell)
     if isinstance(shape, dict) and shape.get("list") == IMAGE and isinstance(cell, list | tuple):
         return tuple(_image(each) for each in cell)
+    if shape == {"list": {"list": IMAGE}} and isinstance(cell, list | tuple):
+        return [tuple(_image(frame) for frame in each) if isinstance(each, list | tuple) else each for each in cell]
     if isinstance(shape, dict) and "names" in shape and isinstance(cell, int):
         return shape["names"][cell] if 0 <= cell < len(shape["names"]) else None
     return cell
@@ -112,8 +114,10 @@ def _image(cell: Any) -> Any:
 def _shape(values: list[Any]) -> Shape:
     """Infer the shape of a column from its first non-empty value."""
     first = next((value for value in values if value is not None and not (isinstance(value, str) and not value)), None)
-    if isinstance(first, list | tuple):
-        return {"list": IMAGE} if first and all(map(_holds_image, first)) else None
+    if isinstance(first, list | tuple) and first:
+        if all(isinstance(each, list | tuple) and each and all(map(_holds_image, each)) for each in first):
+            return {"list": {"list": IMAGE}}
+        return {"list": IMAGE} if all(map(_holds_image, first)) else None
     return IMAGE if _holds_image(first) else None
 
 

@@ -151,3 +151,26 @@ def test_examples_with_references_are_counted(tmp_path: Path, capsys: pytest.Cap
     assert shown(capsys, str(tmp_path))["with_references"] == 1
     assert main(["data", "show", str(tmp_path), "--quiet"]) == 0
     assert "with reference images" in capsys.readouterr().out
+
+
+def test_show_prints_a_text_example(capsys: pytest.CaptureFixture[str]) -> None:
+    file = Path(__file__).parents[2] / "examples" / "ranked_texts.json"
+    assert main(["data", "show", str(file)]) == 0
+    said = capsys.readouterr().out
+    assert "45 examples, 3 prompts." in said
+    assert "candidate B" in said
+    assert "release note" in said
+    assert main(["data", "show", str(file), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["task"] == "text"
+
+
+def test_texts_are_refused_where_only_images_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RH_HOME", str(tmp_path / "home"))
+    file = str(Path(__file__).parents[2] / "examples" / "ranked_texts.json")
+    for command in (["score", file], ["evolve", file], ["benchmark", "run", file]):
+        assert main(command) != 0
+        assert "measured (no VLM) cannot judge text responses" in capsys.readouterr().err
+    assert main(["data", "pairs", file, "--output", str(tmp_path / "pairs")]) != 0
+    assert "no samples of image edits" in capsys.readouterr().err

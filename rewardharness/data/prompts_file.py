@@ -1,0 +1,147 @@
+"""Read ranked text responses from a JSON file of prompts.
+
+    {"prompts": [{"prompt_id": "p1", "prompt": "...", "metadata": {"category": "..."},
+                  "candidates": [{"candidate_id": "c1", "text": "...", "source": "model-x",
+                                  "metadata": {"rank": 1}}, ...]}, ...]}
+
+Every two candidates of a prompt become a pair. Its label follows from `rank` (lower is better; equal ranks tie), or
+else from `quality` (higher is better); without either of them in both candidates it has none. Which candidate is A
+follows from a hash, so that places say nothing about labels. All pairs of a prompt share its `source_id`, so no split
+separates them. The generator (`source`) and the metadata reach no judge.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+from rewardharness import files
+from rewardharness.data.bad_rows import SKIP
+from rewardharness.data.source import Dataset, SkippedRow
+from rewardharness.errors import DataError, InputError, shown
+from rewardharness.schema import LABELS, TIE, Example, TextInput
+
+KEY = "prompts"
+"""Key of the file that lists the prompts."""
+
+_NUMBERS = (("rank", False), ("quality", True))
+"""Keys of the metadata that order candidates, the strongest first, and whether higher is better."""
+_SHOWN = 5
+
+
+class _PromptError(Exception):
+    """A prompt cannot be used."""
+
+
+def is_prompts_file(path: Path) -> bool:
+    """Return whether a file is JSON with prompts at its top, judged by its beginning."""
+    if path.suffix.lower() != ".json" or not path.is_file():
+        return False
+    with path.open("rb") as stream:
+        start = stream.read(4096).lstrip(b"\xef\xbb\xbf \t\r\n")
+    head = start[1:].lstrip()
+    return start.startswith(b"{") and head.startswith(b'"prompts"') and head[9:].lstrip()[:1] == b":"
+
+
+def read_prompts(path: Path, *, skip_bad_rows: bool = False) -> Dataset:
+    """Read a file of prompts with text responses.
+
+    Args:
+        path: The file.
+        skip_bad_rows: Skip invalid prompts; they are listed in `skipped`.
+
+    Raises:
+        DataError: If the file is no such JSON, or a prompt is invalid; names the prompts and the reasons.
+    """
+    prompts = files.read_json(path).get(KEY)
+    if not isinstance(prompts, list) or not prompts:
+        raise DataError(f"{path.name}: `{KEY}` is not a list of prompts.", next_step=f'Write {{"{KEY}": [...]}}.')
+    ids = Counter(each.get("prompt_id") for each in prompts if _is_named(each))
+    examples: list[Example] = []
+    skipped: list[SkippedRow] = []
+    for number, given in enumerate(prompts, 1):
+        try:
+            if not _is_named(given):
+                raise _PromptError("`prompt_id` is not a text")
+            name = given["prompt_id"]
+            if ids[name] > 1:
+                raise _PromptError(f"the prompt_id {shown(name, 40)!r} occurs {ids[name]} times")
+            examples += _pairs(given)
+        except _PromptError as error:
+            skipped.append(SkippedRow(f"prompt {number}", str(error), len(examples)))
+    if skipped and not (skip_bad_rows and examples):
+        listed = "; ".join(f"{row.place}: {row.reason}" for row in skipped[:_SHOWN])
+        more = f"; and {len(skipped) - _SHOWN} more" if len(skipped) > _SHOWN else ""
+        step = f"Correct them{f', or skip them with {SKIP}' if examples else ''}."
+        raise DataError(f"{path.name} has prompts that cannot be used: {listed}{more}.", next_step=step)
+    return Dataset.of(path.name, examples, skipped=skipped)
+
+
+def _is_named(given: Any) -> bool:
+    return isinstance(given, Mapping) and isinstance(given.get("prompt_id"), str) and bool(given["prompt_id"].strip())
+
+
+def _pairs(given: Mapping[str, Any]) -> Iterator[Example]:
+    """Return all pairs of the candidates of a prompt."""
+    name, prompt, candidates = given["prompt_id"], given.get("prompt"), given.get("candidates")
+    if not isinstance(prompt, str) or not prompt.strip():
+        raise _PromptError(f"`prompt` of {name!r} is not a text, or is blank")
+    if not isinstance(candidates, list) or len(candidates) < 2:
+        raise _PromptError(f"{name!r} has fewer than two `candidates`")
+    texts: dict[str, TextInput] = {}
+    numbers: dict[str, dict[str, float]] = {}
+    for candidate in candidates:
+        label, text, values = _candidate(candidate, name)
+        if label in texts:
+            raise _PromptError(f"{name!r} has two candidates with the id {label!r}")
+        texts[label], numbers[label] = text, values
+    metadata = given.get("metadata")
+    category = metadata.get("category") if isinstance(metadata, Mapping) else None
+    for pair in combinations(texts, 2):
+        first, second = sorted(pair, key=lambda label: files.content_id([name, *sorted(pair), label]))
+        preference, kind = _label(numbers[first], numbers[second])
+        yield Example(
+            f"{name}/{first}/{second}",
+            prompt.strip(),
+            None,
+            (texts[first], texts[second]),
+            preference,
+            kind,
+            category if isinstance(category, str) else "",
+            name,
+        )
+
+
+def _candidate(given: Any, prompt: str) -> tuple[str, TextInput, dict[str, float]]:
+    """Return id, text, and rank or quality of a candidate."""
+    if not isinstance(given, Mapping) or not isinstance(given.get("candidate_id"), str) or not given["candidate_id"]:
+        raise _PromptError(f"a candidate of {prompt!r} has no text as `candidate_id`")
+    name = given["candidate_id"]
+    try:
+        text = TextInput(f"{prompt}/{name}", given.get("text"))  # type: ignore[arg-type]  # checks the type
+    except InputError as error:
+        raise _PromptError(error.message.rstrip(".")) from None
+    metadata = given.get("metadata") or {}
+    if not isinstance(metadata, Mapping):
+        raise _PromptError(f"`metadata` of candidate {name!r} of {prompt!r} is not a mapping")
+    values: dict[str, float] = {}
+    for key, _ in _NUMBERS:
+        value = metadata.get(key)
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            where = f"`{key}` of candidate {name!r} of {prompt!r}"
+            raise _PromptError(f"{where} is {shown(repr(value), 40)}, not a number")
+        values[key] = float(value)
+    return name, text, values
+
+
+def _label(first: Mapping[str, float], second: Mapping[str, float]) -> tuple[str | None, str]:
+    """Return the label of a pair and its kind: `rank` or `quality`."""
+    for key, higher in _NUMBERS:
+        if key in first and key in second:
+            lead = (first[key] - second[key]) * (1 if higher else -1)
+            return TIE if lead == 0 else LABELS[lead < 0], key
+    return None, ""

@@ -11,13 +11,14 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from rewardharness.evolution.analyzer import find_clusters, kind_of, missed
-from rewardharness.evolution.proposal import Outcome, RejectedProposal, View
+from rewardharness.evolution.operators import OPERATORS_OF
+from rewardharness.evolution.proposal import Mutation, Outcome, RejectedProposal, View
 from rewardharness.judging.chain import neutral
 from rewardharness.library.entry import Entry
 from rewardharness.library.plaintext import invisible
 from rewardharness.library.store import Library
 from rewardharness.measure.table import MEASURES
-from rewardharness.prompts import load
+from rewardharness.prompts import load, sections
 from rewardharness.schema import EDIT_KINDS
 
 MAX_ENTRY, MAX_INSTRUCTION, MAX_TRIGGERS = 3000, 600, 240
@@ -131,3 +132,9 @@ def grammar(view: View) -> str:
     if view.phase == "prune":
         return load("evolve_prune")
     return load("evolve_skills", kinds=", ".join(EDIT_KINDS), measures=measures)
+
+
+def mutation_text(mutation: Mutation) -> str:
+    """Write which operator is wanted, what it is for, and with which typed edits it can be written."""
+    typed = " or ".join(f'"{name}"' for name in OPERATORS_OF[mutation])
+    return load("evolve_mutation", name=mutation, purpose=sections("mutations")[mutation], operators=typed)

@@ -6,7 +6,7 @@ is dropped and recorded. A refusal or timeout costs one proposal, not the round.
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rewardharness.errors import HarnessError, shown
 from rewardharness.evolution.analyzer import analyze, kind_of, missed
@@ -18,11 +18,13 @@ from rewardharness.evolution.briefing import (
     entry_text,
     grammar,
     library_text,
+    mutation_text,
     quoted,
     tried_text,
 )
 from rewardharness.evolution.evolver import find_objects, read_proposal, similarity
-from rewardharness.evolution.proposal import MAX_CITED, Dropped, Finding, Outcome, Proposal, View
+from rewardharness.evolution.operators import condition_problem
+from rewardharness.evolution.proposal import MAX_CITED, Dropped, Finding, Mutation, Outcome, Proposal, View
 from rewardharness.evolution.shape import shape_findings
 from rewardharness.judging.evaluate import run_to_end
 from rewardharness.library.store import RemoveEntry
@@ -118,14 +120,18 @@ class LLMOrchestrator:
             problem=quoted(problem, MAX_OBSERVED),
         )
         try:
-            return await self._write(view, [Message.of("user", asked)], proposal.statement, proposal.cited)
+            messages = [Message.of("user", asked)]
+            return await self._write(view, messages, proposal.statement, proposal.cited, proposal.mutation)
         finally:
             await self._model.close()
 
     async def _round(self, view: View) -> Sequence[Proposal]:
         try:
             self.findings = aims = await self._aims(view)
-            asked = await asyncio.gather(*(self._evolve(view, aim) for aim in aims), return_exceptions=True)
+            asked = await asyncio.gather(
+                *(self._evolve(view, aim, _mutation(view, number)) for number, aim in enumerate(aims)),
+                return_exceptions=True,
+            )
         finally:
             await self._model.close()
         proposals: list[Proposal] = []
@@ -213,8 +219,8 @@ class LLMOrchestrator:
         self._drop(f"{problem} The findings are those of the rules.", text)
         return analyze(view.outcomes, view.limit)
 
-    async def _evolve(self, view: View, aim: Finding) -> Proposal | None:
-        """Ask for one edit that addresses a finding."""
+    async def _evolve(self, view: View, aim: Finding, mutation: Mutation | None) -> Proposal | None:
+        """Ask for one edit that addresses a finding, with an operator if one is wanted."""
         by_id = {outcome.example.id: outcome for outcome in view.outcomes}
         cases = [by_id[name] for name in aim.cited if name in by_id]
         aliases = aliases_of(cases)
@@ -229,10 +235,14 @@ class LLMOrchestrator:
             ),
         )
         pictures = await asyncio.to_thread(self._pictures, cases, aliases) if self._settings.images else []
-        return await self._write(view, [Message.of("user", asked, *pictures)], aim.statement, aim.cited)
+        wanted = [mutation_text(mutation)] if mutation else []
+        messages = [Message.of("user", asked, *pictures, *wanted)]
+        return await self._write(view, messages, aim.statement, aim.cited, mutation)
 
-    async def _write(self, view: View, asked: Sequence[Message], aim: str, cited: tuple[str, ...]) -> Proposal | None:
-        """Ask for one edit, with one chance to correct an unusable reply."""
+    async def _write(
+        self, view: View, asked: Sequence[Message], aim: str, cited: tuple[str, ...], mutation: Mutation | None
+    ) -> Proposal | None:
+        """Ask for one edit, with one chance to correct a reply that is unusable or misses the operator's condition."""
         messages = [Message.of("system", load("evolve", grammar=grammar(view))), *asked]
         problem = text = ""
         for attempt in range(2):
@@ -243,8 +253,12 @@ class LLMOrchestrator:
                 self._drop("The model has nothing to propose.", aim)
                 return None
             if isinstance(outcome, Proposal):
-                return outcome
-            problem = _cut_off(reply) or outcome.message
+                unmet = condition_problem(mutation, outcome, view) if mutation else ""
+                if not unmet:
+                    return replace(outcome, mutation=mutation)
+                problem = f"It is no `{mutation}`: {unmet}"
+            else:
+                problem = _cut_off(reply) or outcome.message
             messages += [Message.of("assistant", text or "(nothing)"), _repair(problem)]
         self._drop(problem, text)
         return None
@@ -296,6 +310,10 @@ def _rows(value: Mapping[str, object]) -> list[Mapping[str, object]]:
     given = value.get("findings")
     rows = given if isinstance(given, list) else [value]
     return [row for row in rows if isinstance(row, dict)]
+
+
+def _mutation(view: View, number: int) -> Mutation | None:
+    return view.mutations[number % len(view.mutations)] if view.mutations else None
 
 
 def _repair(problem: str) -> Message:

@@ -128,7 +128,7 @@ def test_every_sort_of_change_survives() -> None:
         ReplaceEntry(replace(old, description="Changed.")),
         RemoveEntry("gone", "pruned"),
     )
-    proposal = Proposal("merge", changes, "Because.", ("x",), "me", ("idea",))
+    proposal = Proposal("merge", changes, "Because.", ("x",), "me", ("idea",), mutation="merge")
     back = read_proposal(json.loads(json.dumps(proposal_json(proposal))))
     assert back == proposal
     assert replace(back, idea=()).signature == replace(proposal, idea=()).signature

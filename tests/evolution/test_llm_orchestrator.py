@@ -347,3 +347,29 @@ def test_cases_are_taken_from_all_clusters_and_hits_by_the_seed() -> None:
         and "The judge preferred B" in text
         and "[...]" in text
     )
+
+
+def test_an_operator_is_asked_for_and_its_condition_is_checked_on_the_edit() -> None:
+    seen = replace(SEEN, mutations=("counterexample_trigger", "retire"))
+    with server(by_finding(edit("sky-tint"), edit("letters", OTHER))) as host:
+        orchestrator, proposals = ask(host.url, seen)
+    asked = [call for call in host.calls if not is_analysis(call)]
+    assert any("one purpose: counterexample_trigger" in call.text for call in asked)
+    assert any('"remove" or "modify"' in call.text for call in asked)
+    assert [(each.names, each.mutation) for each in proposals] == []
+    assert sorted(each.problem.split(":")[0] for each in orchestrator.dropped) == [
+        "It is no `counterexample_trigger`",
+        "It is no `retire`",
+    ]
+    assert len(asked) == 4  # one request for a repair each
+    assert any("The triggers match every success" in call.text for call in asked)
+
+
+def test_an_edit_that_meets_its_operator_after_a_repair_is_proposed() -> None:
+    rule = json.dumps({"operator": "add", "statement": "Cats.", "entry": {**entry("sky-tint"), "triggers": "cat"}})
+    seen = replace(SEEN, mutations=("counterexample_trigger",))
+    one = {"findings": [FINDINGS["findings"][0]]}
+    with server(lambda call: rule if "match every" in call.text else edit("sky-tint"), one) as host:
+        orchestrator, proposals = ask(host.url, seen)
+    assert [(each.names, each.mutation) for each in proposals] == [(("sky-tint",), "counterexample_trigger")]
+    assert orchestrator.dropped == ()

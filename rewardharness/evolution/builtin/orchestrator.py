@@ -5,6 +5,7 @@ The acceptance test decides on other examples.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from rewardharness.evolution.analyzer import analyze
 from rewardharness.evolution.builtin.criteria import (
@@ -17,7 +18,8 @@ from rewardharness.evolution.builtin.criteria import (
 from rewardharness.evolution.builtin.entries import fewer_triggers, measured_tools, merged_skills, wider_triggers
 from rewardharness.evolution.builtin.forecast import Effect, Forecast
 from rewardharness.evolution.builtin.ideas import Idea, RoundContext
-from rewardharness.evolution.proposal import MAX_CITED, Dropped, Finding, Proposal, View
+from rewardharness.evolution.operators import condition_problem
+from rewardharness.evolution.proposal import MAX_CITED, Dropped, Finding, Mutation, Proposal, View
 from rewardharness.files import content_id
 from rewardharness.library.store import AddEntry, Library, ReplaceEntry
 from rewardharness.measure.table import MEASURES
@@ -54,12 +56,23 @@ class BuiltinOrchestrator:
         else:
             found = [(0.0, idea, None) for idea in merged_skills(context)]
         ranked = sorted(found, key=lambda each: _rank(each[0], each[1], each[2], view.seed))
-        fresh = ((idea, effect) for _, idea, effect in ranked if _proposal(idea, effect).signature not in known)
-        return [_proposal(idea, effect) for idea, effect in _apart(fresh, view.limit)]
+        fresh = (
+            (idea, effect)
+            for _, idea, effect in ranked
+            if (proposal := _proposal(idea, effect)).signature not in known
+            and (not view.mutations or _mutation(proposal, view))
+        )
+        chosen = (_proposal(idea, effect) for idea, effect in _apart(fresh, view.limit))
+        return [replace(proposal, mutation=_mutation(proposal, view)) for proposal in chosen]
 
     def repair(self, view: View, proposal: Proposal, problem: str) -> Proposal | None:
         """Return nothing: its Tools have no prompt."""
         return None
+
+
+def _mutation(proposal: Proposal, view: View) -> Mutation | None:
+    """Return the first wanted operator whose condition a proposal meets."""
+    return next((name for name in view.mutations if not condition_problem(name, proposal, view)), None)
 
 
 def _rank(promise: float, idea: Idea, effect: Effect | None, seed: int) -> tuple[float, int, str]:

@@ -1,0 +1,164 @@
+"""Mutation operators: what each condition accepts and rejects."""
+
+from dataclasses import replace
+
+import pytest
+from proposer_samples import criterion, library, pair, skill, view
+
+from rewardharness.evolution.builtin.orchestrator import BuiltinOrchestrator
+from rewardharness.evolution.operators import WITHOUT_MODEL, condition_problem, possible_mutations
+from rewardharness.evolution.proposal import MUTATIONS, Mutation, Proposal, View
+from rewardharness.library.entry import Entry
+from rewardharness.library.rubric import Criterion, Rubric
+from rewardharness.library.store import AddEntry, Change, RemoveEntry, ReplaceEntry
+from rewardharness.prompts import sections
+
+LOOKS = Criterion("looks", "How beautiful and appealing the candidate is.", 2.0, dimension="quality")
+OBEYS = Criterion("obeys", "Whether the requested thing is there.", 2.0)
+ADDING = skill("adding", "add, insert", LOOKS, OBEYS, body="Judge every added thing on its own merits.")
+TEXTS = skill("texts", "write, text", body="Read what is written, letter after letter, in each candidate.")
+COUNT = Entry(
+    "count", "tool", "Counts things.", "Ask it.", {"triggers": "add"}, "Count the things.", None, None, {"n": "int"}
+)
+CASES = {
+    "miss": ("add a red cat", "A", pair({"seam": 0.2}, {"seam": 0.8})),
+    "hit": ("add a dog", "A", pair({"seam": 0.9}, {"seam": 0.1})),
+}
+EVERY = skill("every-edit", "always", criterion("seam", "seam"))
+SEEN: View = view(library(EVERY, ADDING, TEXTS, COUNT), CASES)
+
+
+def with_criteria(*criteria: Criterion, entry: Entry = ADDING) -> Change:
+    return ReplaceEntry(replace(entry, rubric=Rubric(criteria)))
+
+
+def triggered(entry: Entry, triggers: str, **fields: str) -> Entry:
+    return replace(entry, metadata={"triggers": triggers}, **fields)  # type: ignore[arg-type]
+
+
+def text(words: str, of: Criterion = LOOKS, **fields: object) -> Criterion:
+    return replace(of, text=words, **fields)  # type: ignore[arg-type]
+
+
+STRICT = text("How beautiful and appealing the candidate is. A 4 needs both, and no flaw at any size.")
+FACTUAL = text("Whether the colors, shadows and edges of the added object match those around it.")
+SEAMS = Criterion("seams", "Whether seams or blur surround the added thing.", 1.0, dimension="quality")
+HALVES = text("How the light falls.", weight=1.0, id="light"), text("How sharp the lines are.", weight=1.0, id="sharp")
+RED = skill("red-things", "red", body="A red thing is as red in the shade as the request says.")
+SHORT = skill("adding", "add, insert, write, text", body="Judge what was added.")
+
+GOOD: list[tuple[Mutation, tuple[Change, ...]]] = [
+    ("raise_bar", (with_criteria(STRICT, OBEYS),)),
+    ("raise_bar", (ReplaceEntry(replace(TEXTS, body=TEXTS.body + " One wrong letter is a 2.")),)),
+    ("decompose", (with_criteria(*HALVES, OBEYS),)),
+    (
+        "decompose",
+        (with_criteria(replace(LOOKS, applies=("add",)), replace(LOOKS, id="b", applies=("color",)), OBEYS),),
+    ),
+    ("decompose", (RemoveEntry("texts"), AddEntry(triggered(TEXTS, "write", name="w")), AddEntry(RED))),
+    ("focus_on_facts", (with_criteria(FACTUAL, OBEYS),)),
+    ("focus_on_facts", (with_criteria(LOOKS, replace(OBEYS, measure="seam")),)),
+    ("punish_artifacts", (with_criteria(LOOKS, OBEYS, SEAMS),)),
+    ("punish_artifacts", (ReplaceEntry(replace(TEXTS, body=TEXTS.body + " Distorted letters lose.")),)),
+    ("counterexample_trigger", (AddEntry(RED),)),
+    ("reweight", (with_criteria(replace(LOOKS, weight=1.0), OBEYS),)),
+    ("merge", (RemoveEntry("texts"), ReplaceEntry(SHORT))),
+    ("retire", (RemoveEntry("texts"),)),
+    ("retire", (with_criteria(OBEYS),)),
+    ("retrigger", (ReplaceEntry(triggered(TEXTS, "write, cat")),)),
+    ("swap_tool", (ReplaceEntry(replace(COUNT, system_prompt=None, output_schema=None, measure="seam")),)),
+    ("swap_tool", (RemoveEntry("count"), AddEntry(replace(COUNT, name="spell")))),
+    ("fix_tool", (ReplaceEntry(replace(COUNT, system_prompt="Count the things, hidden ones included.")),)),
+]
+BAD: list[tuple[Mutation, tuple[Change, ...], str]] = [
+    ("raise_bar", (with_criteria(text("Is it nice?"), OBEYS),), "at least as much"),
+    ("raise_bar", (with_criteria(replace(STRICT, weight=0.5), OBEYS),), "share of the weight"),
+    ("raise_bar", (with_criteria(STRICT),), "neither adds nor removes any"),
+    ("raise_bar", (with_criteria(replace(LOOKS, weight=3.0), OBEYS),), "asks for more"),
+    ("raise_bar", (AddEntry(RED),), "existing Skills"),
+    ("decompose", (with_criteria(HALVES[0], OBEYS),), "two or more"),
+    ("decompose", (with_criteria(HALVES[0], replace(HALVES[0], id="x"), OBEYS),), "different things"),
+    ("decompose", (with_criteria(*(replace(half, weight=2.0) for half in HALVES), OBEYS),), "weight of the criterion"),
+    ("focus_on_facts", (with_criteria(LOOKS, text("Whether the nice thing is there.", OBEYS)),), "words of taste"),
+    ("focus_on_facts", (with_criteria(LOOKS, text("Whether the request was met.", OBEYS)),), "no more observable"),
+    ("punish_artifacts", (with_criteria(LOOKS, replace(OBEYS, weight=4.0)),), "more weight"),
+    ("counterexample_trigger", (AddEntry(triggered(RED, "blue")),), "none of the cited"),
+    ("counterexample_trigger", (AddEntry(triggered(RED, "always")),), "every success"),
+    ("counterexample_trigger", (ReplaceEntry(triggered(TEXTS, "red")),), "anything new"),
+    ("reweight", (with_criteria(replace(LOOKS, weight=4.0), replace(OBEYS, weight=4.0)),), "1% or more"),
+    ("reweight", (with_criteria(replace(STRICT, weight=1.0), OBEYS),), "no criterion"),
+    ("merge", (RemoveEntry("texts"), ReplaceEntry(triggered(SHORT, "write"))), "misses 2 of the examples"),
+    ("merge", (RemoveEntry("texts"),), "one entry of two"),
+    ("merge", (RemoveEntry("texts"), ReplaceEntry(replace(SHORT, body="Look. " * 99))), "no shorter"),
+    ("retire", (with_criteria(text("Whether it is there.", OBEYS)),), "adds or changes nothing"),
+    ("retire", (ReplaceEntry(replace(TEXTS, body="Read.")),), "loses no criterion"),
+    ("retrigger", (ReplaceEntry(triggered(TEXTS, "text")),), "same examples"),
+    ("retrigger", (ReplaceEntry(triggered(TEXTS, "cat", body="Read.")),), "no text"),
+    ("swap_tool", (ReplaceEntry(replace(COUNT, body="Ask it twice.")),), "still asks the same"),
+    ("fix_tool", (ReplaceEntry(replace(COUNT, measure="seam")),), "keeps its measure"),
+    ("fix_tool", (ReplaceEntry(triggered(COUNT, "insert")),), "another prompt"),
+    ("fix_tool", (ReplaceEntry(replace(TEXTS, body="Read.")),), "existing Tools"),
+]
+
+
+def proposal(changes: tuple[Change, ...]) -> Proposal:
+    made = Proposal("modify", changes, "It helps.", ("miss",), "test")
+    made.applied_to(SEEN.library)
+    return made
+
+
+def test_the_cases_are_one_failure_and_one_success() -> None:
+    assert [outcome.failed for outcome in SEEN.outcomes] == [True, False]
+
+
+@pytest.mark.parametrize(("mutation", "changes"), GOOD)
+def test_an_edit_that_does_what_its_operator_is_for(mutation: Mutation, changes: tuple[Change, ...]) -> None:
+    assert condition_problem(mutation, proposal(changes), SEEN) == ""
+
+
+@pytest.mark.parametrize(("mutation", "changes", "reason"), BAD)
+def test_an_edit_that_does_not_is_told_why_in_a_sentence(
+    mutation: Mutation, changes: tuple[Change, ...], reason: str
+) -> None:
+    problem = condition_problem(mutation, proposal(changes), SEEN)
+    assert reason in problem
+    assert problem[0].isupper() or problem[0] == "`"
+    assert problem.endswith(".") and problem.count(". ") == 0
+
+
+def test_every_operator_has_a_purpose_and_both_kinds_of_cases() -> None:
+    assert {*sections("mutations")} == {*MUTATIONS} == {name for name, _ in GOOD}
+    assert {name for name, _, _ in BAD} == {*MUTATIONS}
+
+
+def test_what_is_possible_depends_on_phase_and_library() -> None:
+    skills = possible_mutations(SEEN)
+    assert {*MUTATIONS} - {*skills} == {"swap_tool", "fix_tool"}
+    assert {*possible_mutations(SEEN, model=False)} == WITHOUT_MODEL
+    assert {*possible_mutations(replace(SEEN, phase="tools"))} == {"swap_tool", "fix_tool", "retire", "retrigger"}
+    assert {*possible_mutations(replace(SEEN, phase="prune"))} == {"merge", "retire"}
+    empty = replace(SEEN, library=library())
+    assert possible_mutations(empty) == ("punish_artifacts", "counterexample_trigger")
+    assert possible_mutations(replace(empty, phase="tools")) == ()
+
+
+HEAVY = library(skill("every-edit", "always", criterion("sharp", "sharpness", 4), criterion("seam", "seam")))
+MISLED: View = view(
+    HEAVY,
+    {
+        f"add{n}": (f"add a {thing}", "A", pair({"sharpness": 0.4, "seam": 0.9}, {"sharpness": 0.6, "seam": 0.3}))
+        for n, thing in enumerate(("cat", "dog", "hat", "car", "tree", "lamp"))
+    },
+)
+
+
+@pytest.mark.parametrize("mutation", ["reweight", "retire"])
+def test_the_built_in_orchestrator_makes_the_operator_that_is_asked_for(mutation: Mutation) -> None:
+    made = BuiltinOrchestrator().propose(replace(MISLED, mutations=(mutation,)))
+    assert made and all(each.mutation == mutation for each in made)
+    assert all(condition_problem(mutation, each, MISLED) == "" for each in made)
+
+
+def test_the_built_in_orchestrator_proposes_nothing_for_operators_that_need_a_model() -> None:
+    assert BuiltinOrchestrator().propose(replace(MISLED, mutations=("raise_bar", "focus_on_facts"))) == []
+    assert [each.mutation for each in BuiltinOrchestrator().propose(MISLED)] == [None]

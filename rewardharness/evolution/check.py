@@ -10,19 +10,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from rewardharness.errors import InputError
-from rewardharness.evolution.builtin.forecast import Forecast
 from rewardharness.evolution.evaluator import Evaluator
 from rewardharness.evolution.gate import detectable_gain
 from rewardharness.evolution.held_out import Score
-from rewardharness.evolution.joint.proposing import scope_data
-from rewardharness.evolution.joint.scopes import LEAST_CASES, find_scopes
-from rewardharness.evolution.joint.step import cross_validate, fits
+from rewardharness.evolution.joint.scopes import LEAST_CASES
+from rewardharness.evolution.joint.step import cross_validate, fit_data, fits
 from rewardharness.evolution.observing import KNOWN_MEASURES
 from rewardharness.evolution.plan import EvolutionPlan
 from rewardharness.evolution.progress import Meter, RunProgress
 from rewardharness.evolution.schedules import DefaultSchedule
 from rewardharness.evolution.state import begin, seed_of
-from rewardharness.evolution.steps import Run, view_of
+from rewardharness.evolution.steps import Run
 from rewardharness.schema import Json
 
 
@@ -90,15 +88,13 @@ def check(plan: EvolutionPlan, on_progress: Callable[[RunProgress], None] = lamb
 
 def _scopes(run: Run, plan: EvolutionPlan) -> tuple[Json, ...]:
     state = begin(plan.library, run.evaluator.judge(plan.library, run.pool))
-    forecast = Forecast(view_of(run, state, tuple(state.outcomes.values()), 1))
-    scopes = find_scopes(forecast.cases)
+    fits_found = fit_data(run, state)
     alpha = (plan.schedule if isinstance(plan.schedule, DefaultSchedule) else DefaultSchedule()).fit_alpha
     found: list[Json] = []
-    for number, scope in enumerate(scopes):
-        data = scope_data(forecast, scope)
+    for number, collect in enumerate(fits_found):
+        data = collect()
         folds = len(np.unique(data.comparisons.sources))
-        seed = seed_of(plan.seed, "fit", number)
-        tested = cross_validate(run, plan.library, state.outcomes, data, seed, folds)
-        evidence = tested.evidence(alpha / len(scopes), len(scope.cases), tested.judged + tested.failed)
-        found.append({**evidence.to_json(), "name": scope.name, "accepted": evidence.decision == "accept"})
+        tested = cross_validate(run, plan.library, state.outcomes, data, seed_of(plan.seed, "fit", number), folds)
+        evidence = tested.evidence(alpha / len(fits_found), len(data.examples), tested.judged + tested.failed)
+        found.append({**evidence.to_json(), "name": data.name, "accepted": evidence.decision == "accept"})
     return tuple(found)

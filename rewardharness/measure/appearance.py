@@ -1,7 +1,8 @@
 """Measure how alike the whole image looks to the source, for instructions that ask for the same appearance.
 
 Unlike `preservation` and `fidelity`, which locate differences, these compare statistics of the whole image. Each grade
-is `exp(-distance / scale)`, so the logarithm of a grade is linear in its distance.
+is `exp(-distance / scale)`, so the logarithm of a grade is linear in its distance. The scales give all of them a similar
+spread, chosen on 320 pairs of renderings of materials, so that a regularized fit treats them alike.
 """
 
 from dataclasses import dataclass
@@ -21,17 +22,17 @@ _SIDE = 256
 _SHARES = np.linspace(0.02, 0.98, 25)
 """Shares of the pixels whose brightness is compared."""
 
-STRUCTURE_SCALE = 0.4
+STRUCTURE_SCALE = 0.25
 """Loss of structural similarity with a grade of .37."""
-BRIGHTNESS_SCALE = 10.0
+BRIGHTNESS_SCALE = 20.0
 """Mean difference of the brightness distributions with a grade of .37, in L."""
-COLOR_SCALE = 20.0
+COLOR_SCALE = 25.0
 """Distance of the mean colors with a grade of .37, in a and b."""
 HIGHLIGHT_SCALE = 20.0
 """Difference of the strength of the highlights with a grade of .37, in L."""
-GLOSS_SCALE = 1.2
+GLOSS_SCALE = 0.6
 """Difference of the skewness of brightness with a grade of .37."""
-DETAIL_SCALE = 0.9
+DETAIL_SCALE = 1.1
 """Difference of the amount of fine detail with a grade of .37, in octaves."""
 
 

@@ -20,7 +20,7 @@ STRENGTHS = (3.0, 10.0, 30.0, 100.0)
 """Strengths of the regularization that cross-validation chooses from."""
 TEST_STRENGTH = 30.0
 """Regularization in the test for new information; fixed, as choosing it by the labels makes p-values too small."""
-FOLDS = 5
+FOLDS = 10
 """Folds of the cross-validation; no source image is in two of them."""
 FLIPS = 1999
 """Random sign patterns that the observed labels are compared with."""

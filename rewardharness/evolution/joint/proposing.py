@@ -1,7 +1,7 @@
 """A joint fit as an edit of a Library: one Skill per scope, whose rubric holds the fitted criteria and weights."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,6 +18,7 @@ from rewardharness.library.entry import Entry
 from rewardharness.library.rubric import Criterion, Rubric
 from rewardharness.library.store import AddEntry, Library, ReplaceEntry
 from rewardharness.measure.table import MEASURES
+from rewardharness.schema import Example
 
 NAME = "built-in joint fit (no model)"
 """Source of the proposals."""
@@ -43,6 +44,26 @@ class ScopeData:
     """How often each measure agrees with the labels."""
     current_weight: float
     """Average total weight of the criteria for instruction following that count now; 0 without any."""
+
+    @property
+    def name(self) -> str:
+        """Name of the Skill that the fit writes."""
+        return self.scope.name
+
+    @property
+    def examples(self) -> dict[str, Example]:
+        """The examples by id."""
+        return {case.id: case.outcome.example for case in self.scope.cases}
+
+    def propose(self, library: Library, comparisons: Comparisons, seed: int) -> Proposal | None:
+        """Fit the weights on some of the comparisons, and write them as an edit of the Library.
+
+        Returns:
+            The edit; None if the fit gives no weight to any new criterion.
+        """
+        chosen = fitted_weights(comparisons, self.current_weight or 10.0, seed)
+        weights = {self.measures[number]: two_digits(weight) for number, weight in chosen.items()}
+        return _skill_edit(library, self, weights) if weights else None
 
 
 def scope_data(forecast: Forecast, scope: Scope) -> ScopeData:
@@ -84,26 +105,6 @@ def allowed_measures(scope: Scope) -> tuple[str, ...]:
     )
 
 
-def propose(library: Library, data: ScopeData, comparisons: Comparisons, seed: int) -> Proposal | None:
-    """Fit the weights on some comparisons of a scope, and write them as an edit of the Library.
-
-    Returns:
-        The edit; None if the fit gives no weight to any new criterion.
-    """
-    weights = fit(comparisons, choose_strength(comparisons, seed))
-    total = float(weights[1:].sum())
-    if total <= 0:
-        return None
-    present = data.current_weight or 10.0
-    factor = present / max(float(weights[0]), total / LARGEST)
-    chosen = {
-        measure: _two_digits(float(weight) * factor)
-        for measure, weight in zip(data.measures, weights[1:], strict=True)
-        if weight >= LEAST_SHARE * total
-    }
-    return _skill_edit(library, data, chosen)
-
-
 @dataclass(frozen=True)
 class _Present:
     mean: float
@@ -129,6 +130,23 @@ def _difference(case: ForecastCase, other: str, measure: str) -> float:
     if ours is None or theirs is None:
         return 0.0
     return math.log(max(ours, GRADE_FLOOR)) - math.log(max(theirs, GRADE_FLOOR))
+
+
+def fitted_weights(comparisons: Comparisons, present: float, seed: int) -> dict[int, float]:
+    """Fit, and return the weights of the new features by number.
+
+    Args:
+        comparisons: The training data.
+        present: Total weight of what counts now, which sets the unit.
+        seed: Seed of the folds that choose the strength.
+    """
+    weights = fit(comparisons, choose_strength(comparisons, seed))
+    total = float(weights[1:].sum())
+    if total <= 0:
+        return {}
+    factor = present / max(float(weights[0]), total / LARGEST)
+    least = LEAST_SHARE * total
+    return {number: float(weight) * factor for number, weight in enumerate(weights[1:]) if weight >= least}
 
 
 def _skill_edit(library: Library, data: ScopeData, weights: dict[str, float]) -> Proposal:
@@ -162,7 +180,7 @@ def _with_weight(entry: Entry, data: ScopeData, measure: str, weight: float) -> 
     extra = entry.rubric.extra if entry.rubric else {}
     for position, known in enumerate(criteria):
         if known.measure == measure and known.applies == data.scope.applies:
-            criteria[position] = replace(known, weight=_two_digits(known.weight + weight))
+            criteria[position] = replace(known, weight=two_digits(known.weight + weight))
             line = f"{title(measure).lower()} (weight {criteria[position].weight:g} instead of {known.weight:g})"
             return replace(entry, rubric=Rubric(tuple(criteria), extra)), line
     name = free_id(entry, measure.replace("_", "-"))
@@ -172,11 +190,6 @@ def _with_weight(entry: Entry, data: ScopeData, measure: str, weight: float) -> 
     return replace(entry, rubric=rubric, body=body), f"{title(measure).lower()} (weight {weight:g})"
 
 
-def _two_digits(value: float) -> float:
+def two_digits(value: float) -> float:
+    """Round a weight to two significant digits."""
     return float(f"{value:.2g}")
-
-
-def fold_rows(data: ScopeData, example_ids: Sequence[str]) -> Comparisons:
-    """Return the comparisons of all examples but these."""
-    left_out = set(example_ids)
-    return data.comparisons.where(np.array([name not in left_out for name in data.example_ids]))

@@ -1,21 +1,24 @@
 """The step of a run that fits weights jointly, and tests the result by cross-validation.
 
 All training examples are used, as no other edit is tested on them yet. Two conditions must be met: the new criteria see
-something that the Library does not (`fit.novelty_p_value`), and on examples that the weights were not fitted on, more
-preferences are fixed than broken.
+something that the Library does not (`fit.novelty_p_value`, which controls the error rate), and on examples that the
+weights were not fitted on, no more preferences are broken than fixed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Protocol
 
 import numpy as np
 
 from rewardharness.errors import LibraryError
 from rewardharness.evolution.builtin.forecast import Forecast
 from rewardharness.evolution.gate import Evidence, estimate_gain
-from rewardharness.evolution.joint.fit import FOLDS, fold_numbers, novelty_p_value
-from rewardharness.evolution.joint.proposing import ScopeData, fold_rows, propose, scope_data
-from rewardharness.evolution.joint.scopes import find_scopes
+from rewardharness.evolution.joint.fit import FOLDS, Comparisons, fold_numbers, novelty_p_value
+from rewardharness.evolution.joint.proposing import scope_data
+from rewardharness.evolution.joint.reweighting import graded_examples, reweighting_data
+from rewardharness.evolution.joint.scopes import LEAST_CASES, find_scopes
 from rewardharness.evolution.proposal import Outcome, Proposal, RejectedProposal
 from rewardharness.evolution.state import State, seed_of
 from rewardharness.evolution.steps import Run, accept, emit_decided, emit_proposed, skip, view_of
@@ -48,7 +51,7 @@ class CrossValidation:
 
     def evidence(self, alpha: float, affected: int, calls: int) -> Evidence:
         """Return the evidence, with the decision at a level."""
-        accepted = self.p_value <= alpha and len(self.fixed) > len(self.broken)
+        accepted = self.p_value <= alpha and len(self.fixed) >= len(self.broken)
         gain, interval = estimate_gain(len(self.fixed), len(self.broken), self.judged)
         net = "no examples" if gain is None else f"gain {100 * gain:+.1f} points"
         bounds = "" if interval is None else f" (95% CI {100 * interval[0]:+.1f} to {100 * interval[1]:+.1f})"
@@ -74,9 +77,43 @@ class CrossValidation:
         )
 
 
+class FitData(Protocol):
+    """Training data of a fit, and how its result is written."""
+
+    @property
+    def name(self) -> str:
+        """Name in reports."""
+
+    @property
+    def comparisons(self) -> Comparisons:
+        """The training data."""
+
+    @property
+    def example_ids(self) -> tuple[str, ...]:
+        """The example of each comparison."""
+
+    @property
+    def examples(self) -> dict[str, Example]:
+        """The examples by id."""
+
+    def propose(self, library: Library, comparisons: Comparisons, seed: int) -> Proposal | None:
+        """Fit on some of the comparisons, and write the result as an edit of the Library; None if nothing changes."""
+
+
 def fits(state: State) -> bool:
-    """Return whether all examples are judged by measures, so that a fit needs no further judgments of a model."""
-    return all(outcome.judgment.protocol == "measured" for outcome in state.outcomes.values())
+    """Return whether every judgment has grades per criterion, so that a fit needs no further requests to a model."""
+    protocols = {outcome.judgment.protocol for outcome in state.outcomes.values() if outcome.judged}
+    return protocols == {"measured"} or (bool(protocols) and all(name.startswith("rubric") for name in protocols))
+
+
+def fit_data(run: Run, state: State) -> list[Callable[[], FitData]]:
+    """Return functions that collect the data of each fit: of each scope, or of the weights of a model's criteria."""
+    outcomes = [state.outcomes[example.id] for example in run.pool]
+    if any(outcome.judgment.protocol.startswith("rubric") for outcome in outcomes):
+        graded = graded_examples(state.library, outcomes)
+        return [partial(reweighting_data, state.library, graded)] if len(graded) >= LEAST_CASES else []
+    forecast = Forecast(view_of(run, state, outcomes, 1))
+    return [partial(scope_data, forecast, scope) for scope in find_scopes(forecast.cases)]
 
 
 def fit_next(run: Run, state: State, alpha: float) -> State:
@@ -90,14 +127,12 @@ def fit_next(run: Run, state: State, alpha: float) -> State:
     Returns:
         The state after the decision; `fitting` is false if no scope is left.
     """
-    number = state.fitted
-    forecast = Forecast(view_of(run, state, [state.outcomes[example.id] for example in run.pool], 1))
-    scopes = find_scopes(forecast.cases)
-    if number >= len(scopes):
+    found, number = fit_data(run, state), state.fitted
+    if number >= len(found):
         return replace(state, fitting=False)
     done = replace(state, fitted=number + 1)
-    data, seed = scope_data(forecast, scopes[number]), seed_of(run.seed, "fit", number)
-    proposal = propose(state.library, data, data.comparisons, seed)
+    data, seed = found[number](), seed_of(run.seed, "fit", number)
+    proposal = data.propose(state.library, data.comparisons, seed)
     if proposal is None:
         return done
     try:
@@ -108,12 +143,12 @@ def fit_next(run: Run, state: State, alpha: float) -> State:
     emit_proposed(run, done, proposal, after)
     tested = cross_validate(run, state.library, state.outcomes, data, seed)
     touched = run.evaluator.affected(state.library, after, run.pool)
-    evidence = tested.evidence(alpha / len(scopes), len(touched), tested.judged + tested.failed)
+    evidence = tested.evidence(alpha / len(found), len(touched), tested.judged + tested.failed)
     return _conclude(run, done, proposal, after, evidence, touched)
 
 
 def cross_validate(
-    run: Run, library: Library, outcomes: Mapping[str, Outcome], data: ScopeData, seed: int, folds: int = FOLDS
+    run: Run, library: Library, outcomes: Mapping[str, Outcome], data: FitData, seed: int, folds: int = FOLDS
 ) -> CrossValidation:
     """Judge each example of a scope with a Library that was fitted without the examples of its fold.
 
@@ -126,11 +161,12 @@ def cross_validate(
         folds: Number of folds; no source image is in two of them.
     """
     numbers = fold_numbers(data.comparisons.sources, folds, seed)
-    examples = {case.id: case.outcome.example for case in data.scope.cases}
+    examples = data.examples
     judged: list[Outcome] = []
     for fold in range(int(numbers.max()) + 1):
-        names = list(dict.fromkeys(name for name, at in zip(data.example_ids, numbers, strict=True) if at == fold))
-        proposal = propose(library, data, fold_rows(data, names), seed)
+        names = dict.fromkeys(name for name, at in zip(data.example_ids, numbers, strict=True) if at == fold)
+        left = data.comparisons.where(np.array([name not in names for name in data.example_ids]))
+        proposal = data.propose(library, left, seed)
         tried = library if proposal is None else proposal.applied_to(library)
         judged += run.evaluator.judge(tried, [examples[name] for name in names])
     changes: dict[str, float] = {}

@@ -1,0 +1,120 @@
+"""The weights of a model's criteria are fitted from the grades that the model gave."""
+
+import json
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pytest
+from proposer_samples import criterion, example, library, skill
+
+from rewardharness.evolution.builtin.orchestrator import BuiltinOrchestrator
+from rewardharness.evolution.evaluator import affected
+from rewardharness.evolution.joint.reweighting import NAME, read_grades
+from rewardharness.evolution.loop import search
+from rewardharness.evolution.proposal import Outcome
+from rewardharness.evolution.schedules import DefaultSchedule
+from rewardharness.evolution.state import State, begin
+from rewardharness.evolution.steps import Run
+from rewardharness.evolution.stop import Spent
+from rewardharness.judging.criteria import applicable, make_scores
+from rewardharness.judging.instruction import read_instruction
+from rewardharness.judging.measured import decide
+from rewardharness.judging.report import credit
+from rewardharness.judging.router import route
+from rewardharness.library.rubric import Criterion
+from rewardharness.library.store import Library
+from rewardharness.schema import TIE, ChainStep, Example, Judgment
+
+START = library(
+    skill(
+        "every-edit",
+        "always",
+        criterion("follows", "edit_presence", weight=4.0),
+        criterion("faithful", "preservation", weight=0.5),
+        criterion("clean", "sharpness", weight=1.0),
+    )
+)
+KEYS = ("every-edit/follows", "every-edit/faithful", "every-edit/clean")
+Numbers = dict[str, dict[str, dict[str, int]]]
+"""Example id to label to criterion to grade from 1 to 4."""
+
+
+@dataclass
+class RubricBench:
+    """Judges as a model does in the protocol `rubric`, with made-up grades."""
+
+    numbers: Numbers
+    spent: Spent = field(default_factory=Spent)
+    noisy = calls_tools = False
+
+    def judge(self, made: Library, examples: Sequence[Example]) -> list[Outcome]:
+        self.spent = replace(self.spent, judgments=self.spent.judgments + len(examples))
+        return [self._judge(made, each) for each in examples]
+
+    def _judge(self, made: Library, asked: Example) -> Outcome:
+        applied = applicable(route(made, asked.instruction), read_instruction(asked.instruction))
+        scores, steps = {}, []
+        for label, numbers in self.numbers[asked.id].items():
+            graded = [(each.criterion, (numbers[each.key] - 1) / 3) for each in applied]
+            scores[label] = make_scores(graded)
+            steps.append(ChainStep("answer", json.dumps({"candidate": label, **numbers}), subject=label))
+        ranking, margin = decide(scores)  # type: ignore[arg-type]
+        preference = TIE if len(ranking[0]) > 1 else ranking[0][0]
+        judgment = Judgment(
+            asked.id, "model", "rubric", made.id, preference, ranking=ranking, margin=margin, steps=tuple(steps)
+        )
+        judgment = replace(judgment, scores=scores)
+        return Outcome(asked, judgment, credit(asked, judgment))
+
+    def affected(self, before: Library, after: Library, examples: Sequence[Example]) -> tuple[Example, ...]:
+        return affected(before, after, examples, tools=False)
+
+
+def world(seed: int, count: int, telling: str = "") -> tuple[list[Example], Numbers]:
+    rng = random.Random(seed)
+    examples, numbers = [], {}
+    for number in range(count):
+        made = {label: {key: rng.randint(1, 4) for key in KEYS} for label in "AB"}
+        label = rng.choice("AB")
+        if telling and rng.random() < 0.9:
+            label = max("AB", key=lambda each: (made[each][telling], rng.random()))
+        name = f"e{number:03d}"
+        examples.append(replace(example(name, "Make the sky pink.", label), source_id=f"s{number // 2}"))
+        numbers[name] = made
+    return examples, numbers
+
+
+def evolve(seed: int, examples: Sequence[Example], numbers: Numbers) -> State:
+    bench = RubricBench(numbers)
+    run = Run(bench, BuiltinOrchestrator(), tuple(examples), lambda each: {}, (), seed)  # type: ignore[arg-type]
+    return search(run, DefaultSchedule(), begin(START, bench.judge(START, examples)), lambda state: None)
+
+
+def test_weights_follow_the_grades_that_people_agree_with() -> None:
+    examples, numbers = world(1, 70, "every-edit/faithful")
+    state = evolve(1, examples, numbers)
+    assert NAME in state.library.lineage_text
+    weights = {each.id: each.weight for each in state.library.skills[0].rubric.criteria}  # type: ignore[union-attr]
+    assert weights["faithful"] > weights["follows"] > 0
+    unseen, unseen_numbers = world(99, 200, "every-edit/faithful")
+    bench = RubricBench(unseen_numbers)
+    before, after = (np.mean([each.credit for each in bench.judge(made, unseen)]) for made in (START, state.library))
+    assert after > before + 0.08
+
+
+def test_on_random_labels_the_weights_stay() -> None:
+    assert sum(evolve(seed, *world(seed, 60)).accepted > 0 for seed in range(20)) <= 1
+
+
+@pytest.mark.parametrize("text", ["nonsense", "[1]", '{"candidate": "A", "s/c": 9}', '{"candidate": "A", "s/c": "4"}'])
+def test_grades_off_the_scale_are_no_grades(text: str) -> None:
+    judgment = Judgment("e", "model", "rubric", "0" * 64, steps=(ChainStep("answer", text),))
+    assert not any(read_grades(judgment, {"s/c": Criterion("c", "Sharp.")}).values())
+
+
+def test_repeated_grades_are_averaged() -> None:
+    steps = tuple(ChainStep("answer", json.dumps({"candidate": "A", "s/c": number})) for number in (1, 4))
+    judgment = Judgment("e", "model", "rubric", "0" * 64, steps=steps)
+    assert read_grades(judgment, {"s/c": Criterion("c", "Sharp.")}) == {"A": {"s/c": 0.5}}

@@ -1,8 +1,8 @@
 """Measure how alike the whole image looks to the source, for instructions that ask for the same appearance.
 
 Unlike `preservation` and `fidelity`, which locate differences, these compare statistics of the whole image. Each grade
-is `exp(-distance / scale)`, so the logarithm of a grade is linear in its distance. The scales give all of them a similar
-spread, chosen on 320 pairs of renderings of materials, so that a regularized fit treats them alike.
+is `exp(-distance / scale)`, so the logarithm of a grade is linear in its distance. The scales give the grades a similar
+spread on 320 pairs of renderings of materials, so that a regularized fit treats them alike.
 """
 
 from dataclasses import dataclass

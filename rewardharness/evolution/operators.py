@@ -48,19 +48,22 @@ LEAST_SHIFT = 0.01
 
 _TASTE = re.compile(
     r"\b(aesthetic\w*|appeal\w*|attractive\w*|beaut\w*|compelling|creative\w*|elegan\w*|excellent|impressive\w*|lovely|nice\w*"
-    r"|pleas(?:ant|ing)\w*|pretty|satisf\w*|striking\w*|stunning|subjective\w*|tasteful\w*|vibe\w*|wonderful\w*)\b",
+    r"|pleas(?:ant|ing)\w*|pretty|satisf\w*|striking\w*|stunning|subjective\w*|tasteful\w*|vibe\w*|wonderful\w*)\b"
+    r"|好看|美观|漂亮|优美|精美|出色|令人满意|有创意|吸引人|惊艳",
     re.IGNORECASE,
 )
 _FACTS = re.compile(
     r"\b(absent|brightness|colou?rs?|count\w*|edges?|exactly|fingers?|hues?|identical|labels?|letters?|lines?|materials?"
     r"|missing|number|objects?|outlines?|pixels?|positions?|present|shadows?|shapes?|sizes?|spell\w*|textures?|unchanged"
-    r"|visible|words?)\b",
+    r"|visible|words?)\b"
+    r"|数量|颜色|位置|大小|形状|边缘|阴影|材质|纹理|文字|字母|缺失|存在|物体|亮度|像素|轮廓",
     re.IGNORECASE,
 )
 _ARTIFACTS = re.compile(
     r"\b(alter\w*|artifacts?|banding|blocky|blur\w*|defects?|deform\w*|distort\w*|duplicat\w*|extra|flicker\w*|ghost\w*|halos?"
     r"|melted|nois[ey]\w*|over-?edit\w*|oversaturat\w*|oversharpen\w*|pasted|preserv\w*|seams?|smear\w*|unasked|unchanged"
-    r"|unnatural\w*|unrelated|unrequested|untouched|unwanted|warp\w*)\b",
+    r"|unnatural\w*|unrelated|unrequested|untouched|unwanted|warp\w*)\b"
+    r"|瑕疵|伪影|接缝|模糊|变形|扭曲|噪点|光晕|拼贴|过度编辑|多余|保持不变|未要求|没有要求|失真|重影",
     re.IGNORECASE,
 )
 

@@ -10,7 +10,7 @@ from rewardharness.evolution.operators import WITHOUT_MODEL, condition_problem, 
 from rewardharness.evolution.proposal import MUTATIONS, Mutation, Proposal, View
 from rewardharness.library.entry import Entry
 from rewardharness.library.rubric import Criterion, Rubric
-from rewardharness.library.store import AddEntry, Change, RemoveEntry, ReplaceEntry
+from rewardharness.library.store import AddEntry, Change, Library, RemoveEntry, ReplaceEntry
 from rewardharness.prompts import sections
 
 LOOKS = Criterion("looks", "How beautiful and appealing the candidate is.", 2.0, dimension="quality")
@@ -124,6 +124,22 @@ def test_an_edit_that_does_not_is_told_why_in_a_sentence(
     assert reason in problem
     assert problem[0].isupper() or problem[0] == "`"
     assert problem.endswith(".") and problem.count(". ") == 0
+
+
+def test_chinese_wording_is_understood() -> None:
+    pretty = with_criteria(text("候选图像是否好看。"), OBEYS)
+    seen = replace(SEEN, library=SEEN.library.apply(pretty))
+    facts, seams = text("添加的物体颜色是否正确。"), replace(SEAMS, text="是否有接缝。", dimension="instruction")
+    made = proposal((with_criteria(facts, OBEYS),))
+    assert condition_problem("focus_on_facts", made, seen) == ""
+    assert "words of taste" in condition_problem(
+        "focus_on_facts", proposal((pretty,)), replace(seen, library=bare(seen))
+    )
+    assert condition_problem("punish_artifacts", proposal((with_criteria(LOOKS, OBEYS, seams),)), seen) == ""
+
+
+def bare(seen: View) -> Library:
+    return seen.library.apply(with_criteria(text("候选图像。"), OBEYS))
 
 
 def test_every_operator_has_a_purpose_and_both_kinds_of_cases() -> None:

@@ -221,13 +221,20 @@ def objective_named(name: str) -> AnyObjective:
     return OBJECTIVES[name]
 
 
-def paired_gain(objective: AnyObjective, before: Sequence[JudgedPair], after: Sequence[JudgedPair]) -> float:
+def paired_gain(
+    objective: AnyObjective,
+    before: Sequence[JudgedPair],
+    after: Sequence[JudgedPair],
+    *,
+    lengths: tuple[int, int] = (0, 0),
+) -> float:
     """Return the gain of one Library over another on the pairs that were judged with both.
 
     Args:
         objective: The objective.
         before: Pairs judged with the first Library.
         after: The same pairs, judged with the second Library.
+        lengths: Characters of both Libraries.
 
     Returns:
         The difference of the objectives, positive if the second Library is better; 0 without common pairs.
@@ -236,7 +243,8 @@ def paired_gain(objective: AnyObjective, before: Sequence[JudgedPair], after: Se
     common = sorted(first.keys() & second.keys(), key=lambda key: (key[0], sorted(key[1])))
     if not common:
         return 0.0
-    return objective([second[key] for key in common]).value - objective([first[key] for key in common]).value
+    value = objective([second[key] for key in common], lengths[1]).value
+    return value - objective([first[key] for key in common], lengths[0]).value
 
 
 def accuracy(pairs: Iterable[JudgedPair]) -> float:

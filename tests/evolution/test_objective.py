@@ -1,10 +1,13 @@
 """Objectives of a search, and how the objective of the other search fails."""
 
+import json
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from proposer_samples import example
+from small_world import BRIGHTER, make_dataset, skill
 
 from rewardharness.errors import InputError
 from rewardharness.evolution.objective import (
@@ -20,8 +23,12 @@ from rewardharness.evolution.objective import (
     ranked_pairs,
 )
 from rewardharness.evolution.proposal import Outcome
+from rewardharness.judging.evaluate import evaluate
+from rewardharness.judging.report import credit
+from rewardharness.judging.subagent import SubAgent, SubAgentSettings
+from rewardharness.library.store import EMPTY, AddEntry, Library
+from rewardharness.models.scripted import ScriptedModel
 from rewardharness.schema import ChainStep, Failure, Judgment, Scores
-from tests.evolution.proposer_samples import example
 
 TAIL = objective_named("tail")
 RANKS = {name: float(number) for number, name in enumerate("abcdef", start=1)}
@@ -78,11 +85,29 @@ def test_an_always_left_judge_has_accuracy_one_half(sides: list[bool], objective
     assert objective(both_orders).value == pytest.approx(0.5)
 
 
+@pytest.mark.parametrize("both_orders", [True, False])
+@pytest.mark.parametrize("library", [EMPTY, EMPTY.apply(AddEntry(skill("cats", "cat", BRIGHTER)))])
+def test_a_model_that_always_answers_left_has_accuracy_one_half(both_orders: bool, library: Library) -> None:
+    scores = {"A": {"instruction": 3, "quality": 3}, "B": {"instruction": 3, "quality": 3}}
+    left = f"<answer>{json.dumps({'preference': 'A', 'scores': scores})}</answer>"
+    judge = SubAgent(ScriptedModel(lambda request: left), SubAgentSettings(both_orders=both_orders))
+    examples = make_dataset(6).examples
+    judged = evaluate(judge, library, examples)
+    pairs = outcome_pairs(Outcome(example, judgment, credit(example, judgment)) for example, judgment in judged)
+    assert [pair.key for pair in pairs if pair.credit is None] == [] and len(pairs) == len(examples)
+    value = DEFAULT(pairs)
+    assert (value.terms["accuracy"], value.terms["hard pairs"], value.terms["generators"]) == (0.5, 0.5, 0.5)
+    assert value.terms["inconsistency"] == float(both_orders)
+    if not both_orders:
+        assert {pair.better_first for pair in pairs} == {True, False}
+
+
 def test_inconsistency_variance_and_length_cost() -> None:
     free = DEFAULT(PERFECT).value
     assert DEFAULT(PERFECT, length=20_000).value == pytest.approx(free - 0.01)
     assert DEFAULT([replace(pair, consistent=True) for pair in PERFECT]).value == free
     assert DEFAULT([replace(pair, consistent=False) for pair in PERFECT]).value == pytest.approx(free - 0.1)
+    assert paired_gain(DEFAULT, PERFECT, PERFECT, lengths=(0, 20_000)) == pytest.approx(-0.01)
     assert DEFAULT([replace(pair, variance=0.5) for pair in PERFECT]).value == pytest.approx(free - 0.1)
 
 

@@ -82,6 +82,8 @@ class Proposed(Event):
     source: str
     diff: Mapping[str, Any]
     """The changes, as `LibraryDiff.to_json` writes them."""
+    mutation: str = ""
+    """The mutation operator that was asked for; empty if none was."""
 
 
 @dataclass(frozen=True)

@@ -117,7 +117,7 @@ def view_of(run: Run, state: State, outcomes: Sequence[Outcome], limit: int) -> 
 def emit_proposed(run: Run, state: State, proposal: Proposal, after: Library) -> None:
     """Emit that an edit was proposed."""
     diff = diff_libraries(state.library, after).to_json()
-    run.emit(Proposed(*_edit(proposal), diff, step=state.step))
+    run.emit(Proposed(*_edit(proposal), diff, mutation=proposal.mutation or "", step=state.step))
 
 
 def emit_decided(run: Run, state: State, proposal: Proposal, evidence: Evidence) -> None:
@@ -185,6 +185,7 @@ def lineage(run: Run, proposal: Proposal, evidence: Evidence) -> Json:
     numbers = ("policy", "reason", "fixes", "breaks", "ties", "failed", "unsteady", "judged", "affected", "p_value")
     return {
         "operator": proposal.operator,
+        **({"mutation": proposal.mutation} if proposal.mutation else {}),
         "entries": list(proposal.names),
         "statement": proposal.statement,
         "source": proposal.source,

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from small_world import (
     GENERATOR,
+    GOOD,
     LABEL_KIND,
     ListOrchestrator,
     make_dataset,
@@ -18,7 +19,7 @@ from small_world import (
 )
 
 from rewardharness.errors import InputError, RunError
-from rewardharness.evolution.events import Concluding, Decided, Event, Finished, Paused, read_events
+from rewardharness.evolution.events import Concluding, Decided, Event, Finished, Paused, Proposed, read_events
 from rewardharness.evolution.loop import Callbacks, evolve, finished_report
 from rewardharness.evolution.paper import PaperSchedule
 from rewardharness.evolution.progress import RunProgress, read_progress
@@ -91,6 +92,22 @@ def test_a_run_finds_what_helps_and_audits_it(whole: tuple[dict[str, Any], int, 
     assert Library.load(folder / "versions" / "0001").get("dogs") is None
     assert (folder / "report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
     assert read_status(folder).condition == "finished"
+
+
+def test_an_edit_keeps_the_operator_that_was_asked_for_in_events_and_lineage(tmp_path: Path) -> None:
+    proposals = (replace(GOOD[0], mutation="counterexample_trigger"), GOOD[1])
+    plan, _ = make_plan(tmp_path, orchestrator=ListOrchestrator(proposals))
+    evolve(plan, tmp_path / "run", Callbacks())
+    proposed = [each for each in read_events(tmp_path / "run") if isinstance(each, Proposed)]
+    assert [(each.names, each.mutation) for each in proposed] == [
+        (("cats",), "counterexample_trigger"),
+        (("dogs",), ""),
+    ]
+    rows = [json.loads(line) for line in Library.load(tmp_path / "run" / "library").lineage_text.splitlines()]
+    assert {row["entries"][0]: row.get("mutation") for row in rows if "entries" in row} == {
+        "cats": "counterexample_trigger",
+        "dogs": None,
+    }
 
 
 def test_the_same_seed_gives_the_same_result(whole: tuple[dict[str, Any], int, Path], tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rewardharness.judgments import judgment_json
     from rewardharness.library.opening import open_library
     from rewardharness.library.store import Library
-    from rewardharness.schema import Example, ImageInput, Judgment, Report, Scores
+    from rewardharness.schema import Example, FramesInput, ImageInput, Judgment, Report, Scores, TextInput
     from rewardharness.serving.client import RewardClient
     from rewardharness.serving.trl import AsyncEditReward, EditReward
 
@@ -32,7 +32,9 @@ _HOMES = {
     "EvolutionResult": "evolution.job",
     "Example": "schema",
     "HarnessError": "errors",
+    "FramesInput": "schema",
     "ImageInput": "schema",
+    "TextInput": "schema",
     "Judge": "judging.judge",
     "Judgment": "schema",
     "Library": "library.store",
@@ -57,6 +59,7 @@ __all__ = [
     "EditReward",
     "EvolutionResult",
     "Example",
+    "FramesInput",
     "HarnessError",
     "ImageInput",
     "Judge",
@@ -67,6 +70,7 @@ __all__ = [
     "RewardClient",
     "ScoredDataset",
     "Scores",
+    "TextInput",
     "__version__",
     "benchmark",
     "describe",

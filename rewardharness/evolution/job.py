@@ -21,7 +21,7 @@ from rewardharness.evolution.loop import evolve as run_plan
 from rewardharness.evolution.observing import observer
 from rewardharness.evolution.plan import EvolutionPlan
 from rewardharness.evolution.proposal import Orchestrator
-from rewardharness.evolution.regression import regression_set
+from rewardharness.evolution.regression import RegressionSet, regression_set
 from rewardharness.evolution.replies import Replies
 from rewardharness.evolution.schedules import DefaultSchedule, Schedule
 from rewardharness.evolution.stop import UNLIMITED, SpendingLimits
@@ -36,6 +36,7 @@ from rewardharness.prompts import Language, in_language
 from rewardharness.runs.records import Recording, record_run
 from rewardharness.schema import TIE, Json
 from rewardharness.settings import Settings
+from rewardharness.task import IMAGE_EDIT
 
 MODEL_CONCURRENCY = 16
 """Examples that a model judges at the same time by default."""
@@ -329,6 +330,9 @@ def make_plan(
         InputError: If the judge or the Library is for another task than the examples.
     """
     check_task(dataset.task, judge, library)
+    regression = regression_set(settings, MARGIN)
+    if dataset.task is not IMAGE_EDIT:  # its pairs are edits of images
+        regression = options["regression"] = RegressionSet()
     if isinstance(schedule, DefaultSchedule) and not judge.uses_model:
         # Judgments cost no requests: nothing needs screening, and pruning may look at all examples.
         schedule = replace(schedule, prune_share=1.0, screen=False)
@@ -340,7 +344,7 @@ def make_plan(
         schedule,
         observer(JudgmentCache(settings.home / "cache")),
         concurrency=concurrency or (MODEL_CONCURRENCY if judge.uses_model else settings.workers),
-        **{"regression": regression_set(settings, MARGIN), **options},
+        **{"regression": regression, **options},
     )
 
 

@@ -14,7 +14,7 @@ from itertools import combinations
 from statistics import fmean
 from typing import Literal
 
-from rewardharness.schema import TIE, Example, Failure, ImageInput, Judgment, Scores
+from rewardharness.schema import TIE, Candidate, Example, Failure, FramesInput, ImageInput, Judgment, Scores
 
 Method = Literal["score", "win_rate"]
 METHODS: tuple[Method, ...] = ("score", "win_rate")
@@ -26,8 +26,8 @@ class CandidateSet:
 
     id: str
     instruction: str
-    source: ImageInput
-    candidates: tuple[ImageInput, ...]
+    source: ImageInput | FramesInput | None
+    candidates: tuple[Candidate, ...]
     references: tuple[ImageInput, ...] = ()
     """As in `Example`."""
 

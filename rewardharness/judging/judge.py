@@ -14,7 +14,20 @@ from rewardharness.library.opening import open_library
 from rewardharness.library.store import Library
 from rewardharness.models.base import ModelError, Reply
 from rewardharness.models.probe import Probe
-from rewardharness.schema import LABELS, SOURCES, ChainStep, Example, Failure, ImageInput, Judgment, Report, Usage
+from rewardharness.schema import (
+    LABELS,
+    SOURCES,
+    Candidate,
+    ChainStep,
+    Example,
+    Failure,
+    FramesInput,
+    ImageInput,
+    Judgment,
+    Report,
+    TextInput,
+    Usage,
+)
 from rewardharness.settings import Settings
 from rewardharness.task import ANY, IMAGE_EDIT, TEXT, Task, task_of
 
@@ -131,9 +144,11 @@ class Judge(Protocol):
         """Judge the candidates of one edit.
 
         Args:
-            source: The image before the edit: a path, bytes, a Pillow image or an array, as `ImageInput.of` accepts.
-            candidates: Two to four edited images, which are called A, B, C, D; or one, which is scored alone.
-            instruction: The edit that was asked for.
+            source: The image before the edit: a path, bytes, a Pillow image or an array, as `ImageInput.of` accepts; or
+                a `FramesInput`; None for text.
+            candidates: Two to four edited images, which are called A, B, C, D; or one, which is scored alone. Likewise
+                `FramesInput` for videos, and `TextInput` for text responses.
+            instruction: The edit that was asked for, or the prompt of the texts.
             references: Further source or reference images, at most three, which the instruction mentions as image 2,
                 image 3, ...
             library: A Library, or what `Library.from_pretrained` opens; None for `RH_LIBRARY` or the built-in one.
@@ -152,9 +167,12 @@ class Judge(Protocol):
             step = "Say in words what the edit should do."
             raise InputError(f"The instruction is not text: {type(text).__name__}.", next_step=step)
         several = candidates if isinstance(candidates, list | tuple) else [candidates]
-        images = tuple(ImageInput.of(each, f"candidate {number}") for number, each in enumerate(several, 1))
+        given = tuple(_media(each, f"candidate {number}") for number, each in enumerate(several, 1))
         further = tuple(ImageInput.of(each, f"image {number}") for number, each in enumerate(references, 2))
-        example = Example("example", instruction, ImageInput.of(source, "source"), images, references=further)
+        first = None if source is None else _media(source, "source")
+        if isinstance(first, TextInput):
+            raise InputError("The source is text.", next_step="Give None as source for text responses.")
+        example = Example("example", instruction, first, given, references=further)
         return self.score_dataset([example], library=library).judgments[0]
 
     def score_dataset(
@@ -222,6 +240,10 @@ class ScoredDataset:
 
     def __getitem__(self, index: int) -> Judgment:
         return self.judgments[index]
+
+
+def _media(value: Any, name: str) -> Candidate:
+    return value if isinstance(value, TextInput | FramesInput) else ImageInput.of(value, name)
 
 
 def check_task(task: Task, judge: Judge, library: Library) -> None:

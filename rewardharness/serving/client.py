@@ -27,19 +27,23 @@ from rewardharness.serving.client_wire import (
     Ask,
     Body,
     Compared,
+    EncodedMedia,
     IdentityError,
     ImageLike,
     Instruction,
+    MediaLike,
     Reward,
     RewardServerError,
+    SourceLike,
     batches,
-    encode,
+    encode_media,
     encode_sources,
     instruction_text,
     not_ours,
     read_compared,
     read_identity,
     read_rewards,
+    size_of,
 )
 from rewardharness.serving.normalise import RAW, Normalisation, normalise_groups
 
@@ -143,7 +147,7 @@ class AsyncRewardClient:
                 rewards_found[index] = Reward.none("image", error.message)
             except InputError as error:
                 rewards_found[index] = Reward.none("input", error.message)
-        sizes = [sum(map(len, images)) for _, _, images in encoded]
+        sizes = [sum(map(size_of, media)) for _, _, media in encoded]
         runs = batches(sizes, self.settings.batch_items, self.settings.batch_bytes)
         async with _Group() as group:
             for run in runs:
@@ -156,8 +160,8 @@ class AsyncRewardClient:
     async def rank(
         self,
         instruction: Instruction,
-        source: ImageLike,
-        candidates: Sequence[ImageLike],
+        source: SourceLike,
+        candidates: Sequence[MediaLike],
         *,
         references: Sequence[ImageLike] = (),
         method: Method = "score",
@@ -167,7 +171,7 @@ class AsyncRewardClient:
 
         Args:
             instruction: The edit instruction.
-            source: The source image.
+            source: The source image or video; None for text.
             candidates: Two or more candidates, up to the limit of the server.
             references: As in `Ask`.
             method: `score`: each is judged alone. `win_rate`: all pairs are compared in both orders.
@@ -179,8 +183,8 @@ class AsyncRewardClient:
         """
         text = instruction_text(instruction)
         album = Album()
-        sources, images = await asyncio.to_thread(_encode_all, source, references, candidates)
-        others = [album.ref(image) for image in images]
+        sources, given = await asyncio.to_thread(_encode_all, source, references, candidates)
+        others = [album.media(each) for each in given]
         fields = {"instruction": text, **album.sources(sources), "candidates": others, "method": method}
         reply = await self._try("/rank", fields, album)
         if isinstance(reply, Reward):
@@ -190,9 +194,9 @@ class AsyncRewardClient:
     async def compare(
         self,
         instruction: Instruction,
-        source: ImageLike,
-        a: ImageLike,
-        b: ImageLike,
+        source: SourceLike,
+        a: MediaLike,
+        b: MediaLike,
         *,
         references: Sequence[ImageLike] = (),
     ) -> Compared:
@@ -204,10 +208,10 @@ class AsyncRewardClient:
         """
         fields: dict[str, Any] = {"instruction": instruction_text(instruction)}
         album = Album()
-        sources, images = await asyncio.to_thread(_encode_all, source, references, (a, b))
+        sources, given = await asyncio.to_thread(_encode_all, source, references, (a, b))
         fields |= album.sources(sources)
-        for name, image in zip(("a", "b"), images, strict=True):
-            fields[name] = album.ref(image)
+        for name, each in zip(("a", "b"), given, strict=True):
+            fields[name] = album.media(each)
         reply = await self._try("/compare", fields, album)
         if isinstance(reply, Reward):
             return Compared(None, None, None, (reply, reply), reply.reason)
@@ -217,8 +221,8 @@ class AsyncRewardClient:
         """Score one batch."""
         album = Album()
         items = [
-            {"instruction": text, **album.sources(sources), "edited": album.ref(edited)}
-            for _, text, (*sources, edited) in batch
+            {"instruction": text, **album.sources(sources), "edited": album.media(edited)}
+            for _, text, (edited, *sources) in batch
         ]
         try:
             reply = await self._try("/batch_score", {"items": items}, album)
@@ -331,8 +335,8 @@ class RewardClient:
     def rank(
         self,
         instruction: Instruction,
-        source: ImageLike,
-        candidates: Sequence[ImageLike],
+        source: SourceLike,
+        candidates: Sequence[MediaLike],
         *,
         references: Sequence[ImageLike] = (),
         method: Method = "score",
@@ -345,9 +349,9 @@ class RewardClient:
     def compare(
         self,
         instruction: Instruction,
-        source: ImageLike,
-        a: ImageLike,
-        b: ImageLike,
+        source: SourceLike,
+        a: MediaLike,
+        b: MediaLike,
         *,
         references: Sequence[ImageLike] = (),
     ) -> Compared:
@@ -394,19 +398,19 @@ def _again(kind: type[RewardClient], make: "partial[AsyncRewardClient]") -> Rewa
     return kind(*make.args, **make.keywords)
 
 
-_Encoded = tuple[int, str, list[bytes]]
-"""Index, instruction and images of an edit: the source, its references and the edited image."""
+_Encoded = tuple[int, str, list[EncodedMedia]]
+"""Index, instruction and media of an edit: what is scored, the source and its references."""
 
 
-def _encode(ask: Ask) -> tuple[str, list[bytes]]:
+def _encode(ask: Ask) -> tuple[str, list[EncodedMedia]]:
     text = instruction_text(ask.instruction)
-    return text, [*encode_sources(ask.source, ask.references), encode(ask.edited, "the edited image")]
+    return text, [encode_media(ask.edited, "the edited image"), *encode_sources(ask.source, ask.references)]
 
 
 def _encode_all(
-    source: ImageLike, references: Sequence[ImageLike], candidates: Sequence[ImageLike]
-) -> tuple[list[bytes], list[bytes]]:
-    named = [encode(image, f"candidate {number}") for number, image in enumerate(candidates, 1)]
+    source: SourceLike, references: Sequence[ImageLike], candidates: Sequence[MediaLike]
+) -> tuple[list[EncodedMedia], list[EncodedMedia]]:
+    named = [encode_media(media, f"candidate {number}") for number, media in enumerate(candidates, 1)]
     return encode_sources(source, references), named
 
 

@@ -13,9 +13,9 @@ from rewardharness.errors import HarnessError, InputError
 from rewardharness.files import sha256
 from rewardharness.judging.identity import JudgeIdentity
 from rewardharness.measure.images import read_bytes
-from rewardharness.schema import SOURCES, ImageInput
+from rewardharness.schema import SOURCES, Candidate, FramesInput, ImageInput, TextInput
 
-LONGEST_INSTRUCTION = 4000
+LONGEST_INSTRUCTION = 16_000
 """Maximum length of an instruction."""
 
 
@@ -36,6 +36,16 @@ class Pixels(Protocol):
 
 ImageLike = bytes | str | Path | PillowImage | Pixels
 """An encoded image, the path of an image file, or an image object or array, which is sent as PNG."""
+
+
+SourceLike = ImageLike | ImageInput | FramesInput | None
+"""The image or video before an edit; None for text."""
+
+MediaLike = ImageLike | Candidate
+"""An image; a video as `FramesInput`; or a text as `TextInput`."""
+
+EncodedMedia = bytes | str | tuple[bytes, ...]
+"""The bytes of an image, a text, or the bytes of the frames of a video."""
 
 
 class RewardServerError(HarnessError):
@@ -59,8 +69,9 @@ class Ask:
     """One edit to score."""
 
     instruction: Instruction
-    source: ImageLike
-    edited: ImageLike
+    source: SourceLike
+    edited: MediaLike
+    """The edited image or video, or a text to be judged."""
     group: str | None = None
     """Name of the group within which the reward is normalized."""
     references: Sequence[ImageLike] = ()
@@ -143,13 +154,39 @@ class Album:
         self.images[name] = data
         return {"ref": name}
 
-    def sources(self, images: Sequence[bytes]) -> dict[str, Any]:
-        """Add the source image of an edit and its references; return their fields."""
-        first, *references = [self.ref(image) for image in images]
-        return {"source": first, **({"references": references} if references else {})}
+    def media(self, encoded: EncodedMedia) -> dict[str, Any]:
+        """Add the images of a source or candidate; return its form in the request."""
+        if isinstance(encoded, str):
+            return {"text": encoded}
+        if isinstance(encoded, tuple):
+            return {"frames": [self.ref(frame) for frame in encoded]}
+        return self.ref(encoded)
+
+    def sources(self, encoded: Sequence[EncodedMedia]) -> dict[str, Any]:
+        """Add the source of an edit and its references; return their fields: none for text."""
+        named = [self.media(each) for each in encoded]
+        return {**({"source": named[0]} if named else {}), **({"references": named[1:]} if named[1:] else {})}
 
 
-def encode(image: ImageLike, what: str) -> bytes:
+def size_of(encoded: EncodedMedia) -> int:
+    """Return the number of bytes."""
+    return sum(map(len, encoded)) if isinstance(encoded, tuple) else len(encoded)
+
+
+def encode_media(media: MediaLike, what: str) -> EncodedMedia:
+    """Return a source or candidate as it is sent.
+
+    Raises:
+        ImageError: If an image cannot be read or is too large for any server.
+    """
+    if isinstance(media, TextInput):
+        return media.text
+    if isinstance(media, FramesInput):
+        return tuple(encode(frame, f"{what}, frame {number}") for number, frame in enumerate(media.frames, 1))
+    return encode(media, what)
+
+
+def encode(image: ImageLike | ImageInput, what: str) -> bytes:
     """Return an image as encoded bytes.
 
     Raises:
@@ -159,8 +196,8 @@ def encode(image: ImageLike, what: str) -> bytes:
     return read_bytes(ImageInput.of(image, named))
 
 
-def encode_sources(source: ImageLike, references: Sequence[ImageLike]) -> list[bytes]:
-    """Return the source image and its references as encoded bytes.
+def encode_sources(source: SourceLike, references: Sequence[ImageLike]) -> list[EncodedMedia]:
+    """Return the source and its references as they are sent; nothing for text.
 
     Raises:
         InputError: If there are too many; an `ImageError` if one cannot be read.
@@ -169,7 +206,7 @@ def encode_sources(source: ImageLike, references: Sequence[ImageLike]) -> list[b
         step = f"Give at most {SOURCES - 1}, which the instruction mentions as image 2, image 3 and image 4."
         raise InputError(f"There are {len(references)} reference images.", next_step=step)
     named = [encode(image, f"image {number}") for number, image in enumerate(references, 2)]
-    return [encode(source, "the source"), *named]
+    return [*([] if source is None else [encode_media(source, "the source")]), *named]
 
 
 def instruction_text(value: Instruction) -> str:

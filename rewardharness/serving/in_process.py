@@ -6,8 +6,8 @@ from rewardharness.errors import ImageError, InputError
 from rewardharness.judging.evaluate import evaluate
 from rewardharness.judging.judge import Judge, with_ungradable
 from rewardharness.library.store import Library
-from rewardharness.schema import Example, ImageInput, Judgment
-from rewardharness.serving.client_wire import Ask, Reward, encode, encode_sources, instruction_text
+from rewardharness.schema import Candidate, Example, FramesInput, ImageInput, Judgment, TextInput
+from rewardharness.serving.client_wire import Ask, EncodedMedia, Reward, encode_media, encode_sources, instruction_text
 
 
 class InProcessRewards:
@@ -29,20 +29,31 @@ class InProcessRewards:
         for index, ask in enumerate(asks):
             try:
                 text = instruction_text(ask.instruction)
-                sources = encode_sources(ask.source, ask.references)
-                edited = encode(ask.edited, "the edited image")
+                sources = [
+                    _media(f"image {number}", each)
+                    for number, each in enumerate(encode_sources(ask.source, ask.references), 1)
+                ]
+                candidate = _media("the edited image", encode_media(ask.edited, "the edited image"))
             except InputError as error:
                 found[index] = Reward.none("image" if isinstance(error, ImageError) else "input", error.message)
                 continue
-            first, *further = [ImageInput(f"image {number}", data=image) for number, image in enumerate(sources, 1)]
-            candidate = ImageInput("the edited image", data=edited)
-            examples.append(Example(str(index), text, first, (candidate,), references=tuple(further)))
+            source = next((each for each in sources if not isinstance(each, TextInput)), None)
+            references = tuple(each for each in sources[1:] if isinstance(each, ImageInput))
+            examples.append(Example(str(index), text, source, (candidate,), references=references))
         for example, judgment in evaluate(self.judge, self.library, examples, concurrency=self.judge.concurrency):
             found[int(example.id)] = _reward(with_ungradable(judgment) if self.allow_ungradable else judgment)
         return [found[index] for index in range(len(asks))]
 
     def close(self) -> None:
         """There is nothing to close."""
+
+
+def _media(name: str, encoded: EncodedMedia) -> Candidate:
+    if isinstance(encoded, str):
+        return TextInput(name, encoded)
+    if isinstance(encoded, tuple):
+        return FramesInput(name, tuple(ImageInput(name, data=frame) for frame in encoded))
+    return ImageInput(name, data=encoded)
 
 
 def _reward(judgment: Judgment) -> Reward:

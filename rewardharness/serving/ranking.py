@@ -6,8 +6,8 @@ from dataclasses import replace
 from itertools import combinations
 
 from rewardharness.judging.best_of import CandidateSet, candidate_rewards
-from rewardharness.schema import ImageInput
 from rewardharness.serving.faults import fault_of
+from rewardharness.serving.media import candidate, source
 from rewardharness.serving.results import Comparisons, ItemResult, ItemUsage, milliseconds
 from rewardharness.serving.scoring import Edit, Scorer
 
@@ -30,8 +30,8 @@ async def rank_by_win_rate(scorer: Scorer, edit: Edit, ends: float) -> tuple[lis
         One result per candidate, and what all comparisons cost together: a comparison belongs to two candidates, so no
         single one names a cost.
     """
-    images = [ImageInput("", data=each.data) for each in (edit.source, *edit.candidates)]
-    field = CandidateSet("", edit.instruction, images[0], tuple(images[1:]))
+    given = tuple(candidate("", each) for each in edit.candidates)
+    field = CandidateSet("", edit.instruction, source(edit.source), given)
     pairs = list(combinations(range(len(edit.candidates)), 2))
     outcomes = await asyncio.gather(
         *(

@@ -17,6 +17,7 @@ from rewardharness.schema import LABELS, TIE, Example, Failure, ImageInput, Judg
 from rewardharness.serving.faults import DEADLINE, DEFECT, SHUTTING_DOWN, Fault, failure_for
 from rewardharness.serving.images import RequestImage
 from rewardharness.serving.limits import Limits
+from rewardharness.serving.media import RequestFrames, RequestMedia, candidate, images_in, source
 from rewardharness.serving.results import Comparison, ItemResult, JudgedEdit
 
 log = logging.getLogger(__name__)
@@ -24,11 +25,12 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Edit:
-    """One source image, its references, one instruction, and one to four candidates that are judged together."""
+    """One source, its references, one instruction, and one to four candidates that are judged together."""
 
     instruction: str
-    source: RequestImage
-    candidates: tuple[RequestImage, ...]
+    source: RequestImage | RequestFrames | None
+    """None for text."""
+    candidates: tuple[RequestMedia, ...]
     id: str | None = None
     group: str | None = None
     """Name of the group within which the reward is normalized."""
@@ -40,26 +42,26 @@ class Edit:
     @property
     def images(self) -> tuple[RequestImage, ...]:
         """All images."""
-        return (self.source, *self.references, *self.candidates)
+        media = (self.source, *self.references, *self.candidates)
+        return tuple(image for each in media for image in images_in(each))
 
     @property
     def key(self) -> tuple[str, ...]:
         """Identity of the request for a given judge and Library."""
         references = ("references", *(each.sha256 for each in self.references)) if self.references else ()
-        return (self.instruction, self.source.sha256, *(each.sha256 for each in self.candidates), *references)
+        source = self.source.sha256 if self.source else ""
+        return (self.instruction, source, *(each.sha256 for each in self.candidates), *references)
 
     def example(self) -> Example:
         """Return the example for the judge. Image names are fixed; only the instruction comes from the caller."""
         several = len(self.candidates) > 1
         names = [f"candidate {LABELS[number]}" if several else "the edited image" for number in range(len(LABELS))]
-        images = [
-            ImageInput(name, data=candidate.data) for name, candidate in zip(names, self.candidates, strict=False)
-        ]
+        candidates = tuple(candidate(name, media) for name, media in zip(names, self.candidates, strict=False))
         return Example(
             content_id(list(self.key))[:16],
             self.instruction,
-            ImageInput("the source", data=self.source.data),
-            tuple(images),
+            source(self.source),
+            candidates,
             references=tuple(
                 ImageInput(f"image {number}", data=each.data) for number, each in enumerate(self.references, 2)
             ),

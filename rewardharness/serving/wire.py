@@ -1,8 +1,9 @@
 """Request models and their validation. The only module that uses pydantic."""
 
 import re
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeVar
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 import orjson
 from pydantic import (
@@ -17,15 +18,16 @@ from pydantic import (
     model_validator,
 )
 
-from rewardharness.schema import LABELS, SOURCES
+from rewardharness.schema import LABELS, MAX_TEXT, SOURCES
 from rewardharness.serving.body import LIFTED, NAME, Parsed
 from rewardharness.serving.faults import TOO_MANY, Fault, RefusedError, invalid
 from rewardharness.serving.images import Encoded, ImageShelf, RequestImage, image_too_large
 from rewardharness.serving.limits import Limits
+from rewardharness.serving.media import MAX_FRAMES, RequestFrames, RequestMedia, RequestText
 from rewardharness.serving.normalise import EPS, Normalisation
 from rewardharness.serving.scoring import Edit
 
-_LONGEST = 4000
+_LONGEST = 16_000
 """Maximum length of an instruction."""
 _SHOWN = 20
 """Maximum number of reported problems per request."""
@@ -51,13 +53,24 @@ class Named(str):
     """Name of an image of the request."""
 
 
-def _read_text(value: Any, info: ValidationInfo) -> Any:
+class Response(str):
+    """A text to be judged."""
+
+
+class Frames:
+    """The images of a video, in order."""
+
+    def __init__(self, images: Sequence[Base64 | Lifted | Named]) -> None:
+        self.images = images
+
+
+def _read_text(value: Any, info: ValidationInfo, most: int = _LONGEST) -> Any:
     """Return a text, including one that was lifted out of the request."""
     if isinstance(value, dict) and len(value) == 1 and LIFTED in value:
         lifted = (info.context or ())[value[LIFTED]]
         if isinstance(lifted, str):
             return lifted
-        if len(lifted) <= 4 * _LONGEST:
+        if len(lifted) <= 6 * most:
             return orjson.loads(b'"%b"' % lifted)
     return value
 
@@ -75,6 +88,23 @@ def _read_image(value: Any) -> Any:
     raise ValueError('not an image: base64, or {"ref": NAME}')
 
 
+def _read_media(value: Any, info: ValidationInfo) -> Any:
+    """Return the form in which a source or candidate is given."""
+    if isinstance(value, dict) and set(value) == {"text"}:
+        text = _read_text(value["text"], info, MAX_TEXT)
+        if not isinstance(text, str) or len(text) > MAX_TEXT:
+            raise ValueError(f"not a text of at most {MAX_TEXT} characters")
+        if not re.search(_VISIBLE, text):
+            raise ValueError("nothing visible in it")
+        return Response(text)
+    if isinstance(value, dict) and set(value) == {"frames"}:
+        frames = value["frames"]
+        if not isinstance(frames, list) or not 1 <= len(frames) <= MAX_FRAMES:
+            raise ValueError(f"not a list of 1 to {MAX_FRAMES} images")
+        return Frames([_read_image(frame) for frame in frames])
+    return _read_image(value)
+
+
 _IMAGE_BYTES = {"type": "string", "contentEncoding": "base64", "pattern": _BASE64}
 _IMAGE_NAME = {
     "type": "object",
@@ -88,6 +118,36 @@ Image = Annotated[
     Base64 | Lifted | Named,
     BeforeValidator(_read_image),
     WithJsonSchema({"oneOf": [_IMAGE_BYTES, _IMAGE_NAME]}),
+]
+_TEXT = {
+    "type": "object",
+    "properties": {"text": {"type": "string", "minLength": 1, "maxLength": MAX_TEXT, "pattern": _VISIBLE}},
+    "required": ["text"],
+    "additionalProperties": False,
+}
+_FRAMES = {
+    "type": "object",
+    "properties": {
+        "frames": {
+            "type": "array",
+            "items": {"oneOf": [_IMAGE_BYTES, _IMAGE_NAME]},
+            "minItems": 1,
+            "maxItems": MAX_FRAMES,
+            "description": "The frames of a video, in order.",
+        }
+    },
+    "required": ["frames"],
+    "additionalProperties": False,
+}
+Source = Annotated[
+    Base64 | Lifted | Named | Frames,
+    BeforeValidator(_read_media),
+    WithJsonSchema({"oneOf": [_IMAGE_BYTES, _IMAGE_NAME, _FRAMES]}),
+]
+Media = Annotated[
+    Base64 | Lifted | Named | Frames | Response,
+    BeforeValidator(_read_media),
+    WithJsonSchema({"oneOf": [_IMAGE_BYTES, _IMAGE_NAME, _FRAMES, _TEXT]}),
 ]
 References = Annotated[
     list[Image],
@@ -137,7 +197,30 @@ class _Normalised(Asked):
         return Normalisation(self.normalise, self.eps, self.clip)
 
 
-class ScoreRequest(Asked):
+class _Edit(_Strict):
+    """Fields of every edit, and of every text to be judged."""
+
+    id: ItemId | None = None
+    instruction: Instruction
+    source: Source | None = Field(None, description="The image or video before the edit; none for text.")
+    references: References
+
+    @property
+    def media(self) -> "tuple[Base64 | Lifted | Named | Frames | Response, ...]":
+        """The candidates."""
+        raise NotImplementedError
+
+    @model_validator(mode="after")
+    def _one_task(self) -> Self:
+        texts = [isinstance(each, Response) for each in self.media]
+        if any(texts) and not (all(texts) and self.source is None and not self.references):
+            raise ValueError("texts are judged without a source, references, images or videos")
+        if not any(texts) and self.source is None:
+            raise ValueError("source is required, unless texts are judged")
+        return self
+
+
+class ScoreRequest(Asked, _Edit):
     """One edit, or two to four candidates that are judged together."""
 
     model_config = ConfigDict(
@@ -149,37 +232,39 @@ class ScoreRequest(Asked):
         },
     )
 
-    id: ItemId | None = None
-    instruction: Instruction
-    source: Image
-    references: References
-    edited: Image | None = Field(None, description="The edited image, scored alone.")
-    candidates: list[Image] | None = Field(None, min_length=2, max_length=len(LABELS))
+    edited: Media | None = Field(None, description="The edited image or video, or the text, scored alone.")
+    candidates: list[Media] | None = Field(None, min_length=2, max_length=len(LABELS))
+
+    @property
+    def media(self) -> "tuple[Base64 | Lifted | Named | Frames | Response, ...]":
+        """The candidates."""
+        return tuple(self.candidates or ()) if self.edited is None else (self.edited,)
 
     @model_validator(mode="after")
-    def _one_of_both(self) -> "ScoreRequest":
+    def _one_of_both(self) -> Self:
         if (self.edited is None) == (self.candidates is None):
             raise ValueError("give either edited or candidates")
         return self
 
     def edit(self, reader: "ImageReader") -> Edit:
         """Convert the request to an edit."""
-        several = self.candidates or []
-        given = [reader.read(image, f"candidates[{index}]") for index, image in enumerate(several)]
-        given = given or [reader.read(self.edited, "edited")]
-        source, *references = reader.read_sources(self)
-        return Edit(self.instruction, source, tuple(given), self.id, None, self.allow_ungradable, tuple(references))
+        if self.edited is None:
+            return reader.edit(
+                self, [f"candidates[{index}]" for index in range(len(self.media))], self.allow_ungradable
+            )
+        return reader.edit(self, ["edited"], self.allow_ungradable)
 
 
-class Item(_Strict):
-    """One edit of a batch."""
+class Item(_Edit):
+    """One edit or text of a batch."""
 
-    id: ItemId | None = None
-    instruction: Instruction
-    source: Image
-    references: References
-    edited: Image
+    edited: Media
     group: ItemId | None = Field(None, description="Rewards are made relative within a group.")
+
+    @property
+    def media(self) -> "tuple[Base64 | Lifted | Named | Frames | Response, ...]":
+        """The candidate."""
+        return (self.edited,)
 
 
 class BatchRequest(_Normalised):
@@ -189,50 +274,46 @@ class BatchRequest(_Normalised):
 
     def edits(self, reader: "ImageReader") -> list[Edit]:
         """Convert the request to edits."""
-        edits = []
-        for index, item in enumerate(self.items):
-            where = f"items[{index}]"
-            source, *references = reader.read_sources(item, f"{where}.")
-            edited = reader.read(item.edited, f"{where}.edited")
-            known = (item.id, item.group, self.allow_ungradable, tuple(references))
-            edits.append(Edit(item.instruction, source, (edited,), *known))
-        return edits
+        return [
+            replace(reader.edit(item, ["edited"], self.allow_ungradable, f"items[{index}]."), group=item.group)
+            for index, item in enumerate(self.items)
+        ]
 
 
-class CompareRequest(Asked):
+class CompareRequest(Asked, _Edit):
     """Two candidates, compared in both orders."""
 
-    id: ItemId | None = None
-    instruction: Instruction
-    source: Image
-    references: References
-    a: Image
-    b: Image
+    a: Media
+    b: Media
+
+    @property
+    def media(self) -> "tuple[Base64 | Lifted | Named | Frames | Response, ...]":
+        """The candidates."""
+        return (self.a, self.b)
 
     def edit(self, reader: "ImageReader") -> Edit:
         """Convert the request to an edit."""
-        source, *references = reader.read_sources(self)
-        pair = (reader.read(self.a, "a"), reader.read(self.b, "b"))
-        return Edit(self.instruction, source, pair, self.id, None, self.allow_ungradable, tuple(references))
+        return reader.edit(self, ["a", "b"], self.allow_ungradable)
 
 
-class RankRequest(_Normalised):
+class RankRequest(_Normalised, _Edit):
     """A group of candidates of one edit."""
 
-    id: ItemId | None = None
-    instruction: Instruction
-    source: Image
-    references: References
-    candidates: Annotated[list[Image], FailFast()] = Field(min_length=2)
+    candidates: Annotated[list[Media], FailFast()] = Field(min_length=2)
     method: Literal["score", "win_rate"] = Field(
         "score", description="`score`: each judged alone. `win_rate`: all pairs compared in both orders."
     )
 
+    @property
+    def media(self) -> "tuple[Base64 | Lifted | Named | Frames | Response, ...]":
+        """The candidates."""
+        return tuple(self.candidates)
+
     def edit(self, reader: "ImageReader") -> Edit:
         """Convert the request to an edit."""
-        given = tuple(reader.read(image, f"candidates[{index}]") for index, image in enumerate(self.candidates))
-        source, *references = reader.read_sources(self)
-        return Edit(self.instruction, source, given, self.id, None, self.allow_ungradable, tuple(references))
+        return reader.edit(
+            self, [f"candidates[{index}]" for index in range(len(self.candidates))], self.allow_ungradable
+        )
 
 
 class ImageReader:
@@ -252,7 +333,7 @@ class ImageReader:
         named = {name: self._encoded(image) for name, image in images.items()}
         self._shelf = ImageShelf(limits, named, parsed.parts)
 
-    def read(self, image: Base64 | Lifted | Named | None, where: str) -> RequestImage:
+    def read(self, image: Base64 | Lifted | Named, where: str) -> RequestImage:
         """Return an image.
 
         Raises:
@@ -261,18 +342,36 @@ class ImageReader:
         if isinstance(image, Named):
             given = self._shelf.look_up(image, where)
         else:
-            assert image is not None
             given = self._shelf.take(self._encoded(image), where)
         if self._strict and given.pixels is not None and given.pixels > self._limits.pixels:
             raise image_too_large(f"{self._limits.pixels} pixels", where)
         return given
 
-    def read_sources(
-        self, edit: "ScoreRequest | Item | CompareRequest | RankRequest", at: str = ""
-    ) -> list[RequestImage]:
-        """Return the source image of an edit and its references; `at` is the place of the edit. Raises as `read`."""
-        references = (self.read(image, f"{at}references[{index}]") for index, image in enumerate(edit.references))
-        return [self.read(edit.source, f"{at}source"), *references]
+    def edit(self, asked: _Edit, places: Sequence[str], allow_ungradable: bool, at: str = "") -> Edit:
+        """Convert an edit of a request.
+
+        Args:
+            asked: The edit.
+            places: Places of its candidates, for messages.
+            allow_ungradable: As in `Asked`.
+            at: Place of the edit.
+
+        Raises:
+            RefusedError: As `read`.
+        """
+        source = None if asked.source is None else self._media(asked.source, f"{at}source")
+        assert not isinstance(source, RequestText)
+        given = tuple(self._media(media, f"{at}{place}") for media, place in zip(asked.media, places, strict=True))
+        references = tuple(self.read(image, f"{at}references[{index}]") for index, image in enumerate(asked.references))
+        return Edit(asked.instruction, source, given, asked.id, None, allow_ungradable, references)
+
+    def _media(self, media: Base64 | Lifted | Named | Frames | Response, where: str) -> RequestMedia:
+        if isinstance(media, Response):
+            return RequestText(str(media))
+        if isinstance(media, Frames):
+            frames = (self.read(image, f"{where}.frames[{number}]") for number, image in enumerate(media.images))
+            return RequestFrames(tuple(frames))
+        return self.read(media, where)
 
     def _encoded(self, image: Base64 | Lifted) -> Encoded:
         return self._lifted[image] if isinstance(image, Lifted) else image

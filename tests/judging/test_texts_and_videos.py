@@ -221,3 +221,13 @@ def test_blank_and_endless_texts_are_no_candidates() -> None:
         TextInput("response", "x" * 100_001)
     with pytest.raises(InputError, match="0 frames"):
         FramesInput("video", ())
+
+
+def test_texts_and_videos_from_python() -> None:
+    model = ScriptedModel(prefers_lovely)
+    agent = SubAgent(model, SubAgentSettings(protocol="direct"))
+    judgment = agent.score(None, [TextInput("a", "dull"), TextInput("b", "lovely")], PROMPT, library="builtin:text")
+    assert judgment.preference == "B"
+    assert agent.score(video(1, 2), video(5, 2), "add rain", library="empty").judged
+    with pytest.raises(InputError, match="source is text"):
+        agent.score(TextInput("s", "x"), frame(1), "add rain")

@@ -12,6 +12,7 @@ from app.benchmark_cases import Piece, QuestionCase, Side
 from app.benchmark_runs import BenchmarkStatus
 from app.benchmark_services import AGAINST, UNJUDGED, WITH, Asked
 from app.example_views import chain as chain_of
+from app.example_views import texts
 from app.failures import title_of
 from app.markup import block, callout, escape, paragraph, plain, table
 from app.report_views import sections
@@ -85,6 +86,7 @@ def words(case: QuestionCase) -> str:
     about = [text for text in (question.part, question.category, question.dimension) if text]
     parts = [
         f"<p><strong>{escape(question.instruction)}</strong></p>",
+        texts(case.candidates),
         paragraph(" · ".join([*about, question.id]), "faint"),
         f"<p>The label: <strong>{escape(preference_text(question.truth))}</strong>.</p>",
     ]

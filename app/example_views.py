@@ -10,7 +10,10 @@ from app.chain_views import candidate_steps, overall_steps, showings
 from app.failures import failure
 from app.markup import block, bullets, callout, escape, paragraph, table
 from app.running import recorded_orders
-from rewardharness.schema import TIE, Judgment, Scores
+from rewardharness.schema import LABELS, TIE, Candidate, Judgment, Scores, TextInput
+
+MAX_TEXT_SHOWN = 6000
+"""Characters of a text candidate that are shown."""
 
 
 def no_example(about: str) -> str:
@@ -29,7 +32,8 @@ def no_examples() -> str:
 
 def words(case: Case) -> str:
     """Format instruction, label and preferences, before and after."""
-    parts = [f"<p><strong>{escape(case.example.instruction)}</strong></p>", paragraph(_label(case))]
+    parts = [f"<p><strong>{escape(case.example.instruction)}</strong></p>", texts(case.example.candidates)]
+    parts.append(paragraph(_label(case)))
     if case.changed:
         text = "The data have changed since this run started: images and label are the current ones."
         parts.append(callout("warning", text))
@@ -37,6 +41,22 @@ def words(case: Case) -> str:
     head = ["", "The judge prefers", "Lead", *(f"Reward of {label}" for label in case.example.labels)]
     parts.append(table([escape(each) for each in head], rows, "cards seen"))
     return block("".join(parts))
+
+
+def texts(candidates: Sequence[Candidate]) -> str:
+    """Format text candidates; empty for images and videos, which the gallery shows."""
+    pairs = zip(LABELS, candidates, strict=False)
+    rows = [
+        [f'<span class="letter">{label}</span>', f'<div class="response">{escape(shorten(each.text))}</div>']
+        for label, each in pairs
+        if isinstance(each, TextInput)
+    ]
+    return table(["", "Response"], rows, "responses") if rows else ""
+
+
+def shorten(text: str) -> str:
+    """Return the beginning of a text."""
+    return text if len(text) <= MAX_TEXT_SHOWN else f"{text[:MAX_TEXT_SHOWN]} …"
 
 
 def titles(case: Case) -> list[str]:

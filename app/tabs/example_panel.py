@@ -36,7 +36,7 @@ class ExamplePanel:
         """
         updates: Updates = {
             self.words: words,
-            self.pictures: gr.Gallery(list(pictures), visible=True, selected_index=None),
+            self.pictures: gr.Gallery(list(pictures), visible=bool(pictures), selected_index=None),
         }
         for section, text, (title, chain) in zip(self.sections, self.chains, chains, strict=True):
             label = f"How the judge got there · {title}" if title else "How the judge got there"

@@ -8,6 +8,7 @@ from rewardharness import files
 from rewardharness.data.folder import FEEDBACK, FEEDBACK_MARKER
 from rewardharness.errors import DataError, InputError
 from rewardharness.schema import GROUPS, PAIRS, TIE, Example, ImageInput
+from rewardharness.task import IMAGE_EDIT, task_of
 
 _MAGIC = (
     (b"\x89PNG\r\n\x1a\n", "png"),
@@ -49,6 +50,9 @@ def append_feedback(
         raise InputError(
             f"{len(example.candidates)} candidates cannot be compared.", next_step="Use 2 to 4 candidates."
         )
+    if task_of(example) is not IMAGE_EDIT:
+        message = f"Feedback on {task_of(example).words} cannot be stored."
+        raise InputError(message, next_step="Give feedback on image edits.")
     allowed = (*letters, TIE) if len(letters) == 2 else letters
     if preference not in allowed:
         raise InputError(f"The preference {preference!r} is none of {', '.join(allowed)}.", next_step="Choose again.")

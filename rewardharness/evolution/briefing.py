@@ -19,14 +19,17 @@ from rewardharness.library.plaintext import invisible
 from rewardharness.library.store import Library
 from rewardharness.measure.table import MEASURES
 from rewardharness.prompts import load, sections
-from rewardharness.schema import EDIT_KINDS
+from rewardharness.schema import EDIT_KINDS, Example, TextInput
+from rewardharness.task import TEXT
 
 MAX_ENTRY, MAX_INSTRUCTION, MAX_TRIGGERS = 3000, 600, 240
 """Characters that are shown of an entry's body, of an instruction, and of a list of triggers."""
+MAX_RESPONSE = 2000
+"""Characters that are shown of a text candidate."""
 MAX_TRIED = 12
 """Edits tried before that are shown, the latest."""
 
-_TAG = re.compile(r"<(/?\s*(?:library|entry|case|chain|instruction|finding|tried)\b)", re.IGNORECASE)
+_TAG = re.compile(r"<(/?\s*(?:library|entry|case|candidate|chain|instruction|finding|tried)\b)", re.IGNORECASE)
 
 
 def quoted(text: str, limit: int) -> str:
@@ -74,8 +77,15 @@ def case_text(outcome: Outcome, alias: str, chain_limit: int) -> str:
         f'<case name="{alias}">\nKind of edit: {kind_of(example)}. Candidates: {", ".join(example.labels)}. '
         f"People preferred {example.preference}. {said}.\nConsulted: {consulted}.\n"
         f"<instruction>\n{quoted(example.instruction, MAX_INSTRUCTION)}\n</instruction>\n"
-        f"<chain>\n{quoted(chain, chain_limit) or '(none)'}\n</chain>\n</case>"
+        f"{_responses(example)}<chain>\n{quoted(chain, chain_limit) or '(none)'}\n</chain>\n</case>"
     )
+
+
+def _responses(example: Example) -> str:
+    """Write the text candidates of a case; nothing for images and videos."""
+    candidates = zip(example.labels, example.candidates, strict=True)
+    texts = [(label, quoted(each.text, MAX_RESPONSE)) for label, each in candidates if isinstance(each, TextInput)]
+    return "".join(f'<candidate name="{label}">\n{text}\n</candidate>\n' for label, text in texts)
 
 
 def counts_text(outcomes: Sequence[Outcome]) -> str:
@@ -127,11 +137,17 @@ def tried_text(rejected: Sequence[RejectedProposal]) -> str:
 def grammar(view: View) -> str:
     """Write how edits are written in this phase."""
     measures = "\n".join(f"- {name}: {MEASURES[name].description}" for name in view.known_measures if name in MEASURES)
+    measures = measures or "- (none)"
     if view.phase == "tools":
-        return load("evolve_tools", measures=measures)
+        return load("evolve_tools", view.task.wording, measures=measures)
     if view.phase == "prune":
         return load("evolve_prune")
-    return load("evolve_skills", kinds=", ".join(EDIT_KINDS), measures=measures)
+    return load("evolve_skills", kinds=kinds_text(view), measures=measures)
+
+
+def kinds_text(view: View) -> str:
+    """List the kinds of edit; a prompt for text has none."""
+    return "other" if view.task is TEXT else ", ".join(EDIT_KINDS)
 
 
 def mutation_text(mutation: Mutation) -> str:

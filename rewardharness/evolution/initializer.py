@@ -86,7 +86,7 @@ async def _write(model: Model, examples: Sequence[Example], replies: Replies, se
     distinct = sorted({" ".join(example.instruction.split()) for example in examples})
     chosen = random.Random(seed).sample(distinct, min(MOST_INSTRUCTIONS, len(distinct)))
     listed = "\n".join(f"- {quoted(instruction, MAX_INSTRUCTION)}" for instruction in chosen)
-    system = load("initialize", limit=str(MOST_SKILLS), grammar=grammar(view))
+    system = load("initialize", view.task.wording, limit=str(MOST_SKILLS), grammar=grammar(view))
     messages = [Message.of("system", system), Message.of("user", load("initialize_from", instructions=listed))]
     try:
         draft = Draft(EMPTY, ())

@@ -17,6 +17,7 @@ from rewardharness.evolution.briefing import (
     counts_text,
     entry_text,
     grammar,
+    kinds_text,
     library_text,
     mutation_text,
     quoted,
@@ -194,7 +195,7 @@ class LLMOrchestrator:
         settings = self._settings
         cases = choose_cases(view.outcomes, settings.misses, settings.hits, view.seed)
         aliases = aliases_of(cases)
-        system = load("analyze", cited=str(MAX_CITED), limit=str(view.limit), kinds=", ".join(EDIT_KINDS))
+        system = load("analyze", view.task.wording, cited=str(MAX_CITED), limit=str(view.limit), kinds=kinds_text(view))
         asked = load(
             "analyze_cases",
             library=library_text(view.library),
@@ -243,7 +244,7 @@ class LLMOrchestrator:
         self, view: View, asked: Sequence[Message], aim: str, cited: tuple[str, ...], mutation: Mutation | None
     ) -> Proposal | None:
         """Ask for one edit, with one chance to correct a reply that is unusable or misses the operator's condition."""
-        messages = [Message.of("system", load("evolve", grammar=grammar(view))), *asked]
+        messages = [Message.of("system", load("evolve", view.task.wording, grammar=grammar(view))), *asked]
         problem = text = ""
         for attempt in range(2):
             reply = await self._ask(view, messages, attempt)

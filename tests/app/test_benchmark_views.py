@@ -7,7 +7,7 @@ from benchmark_parts import MISLABELLED, PAIRS, app_services, judged, make_label
 from hostile import HOSTILE, read_own
 from hypothesis import strategies as st
 
-from app import benchmark_case_views, benchmark_tables, benchmark_views
+from app import benchmark_case_views, benchmark_cases, benchmark_tables, benchmark_views
 from app.benchmark_runs import BenchmarkStatus
 from app.benchmark_services import AGAINST, UNJUDGED, WITH, BenchmarkServices, QuestionFilter
 from app.following import State
@@ -19,7 +19,7 @@ from app.run_panel.service import Listed
 from rewardharness.benchmark.task import Task, list_tasks, read_task
 from rewardharness.data.opening import DEMO
 from rewardharness.library.store import Library
-from rewardharness.schema import Json
+from rewardharness.schema import Json, TextInput
 
 SHARES = st.floats(0, 1)
 EVIL = plain(HOSTILE)
@@ -137,6 +137,8 @@ def test_questions_are_words_pictures_and_chains_and_nothing_else(world: tuple[B
     both = services.flip((timid, keys[timid]), (builtin, keys[builtin]), question)
     shown = text_of(benchmark_case_views.words(both))
     assert "measured (no VLM), <img src=x>" in shown and "measured (no VLM), builtin" in shown
+    texts = replace(case, sources=(), candidates=(TextInput("a", EVIL), TextInput("b", "the second text")))
+    assert "the second text" in text_of(benchmark_case_views.words(texts)) and benchmark_cases.pictures(texts) == []
     changed = text_of(benchmark_case_views.words(replace(case, changed=True)))
     assert "The data have changed" in changed
     found = services.compare((timid, keys[timid]), (builtin, keys[builtin]))

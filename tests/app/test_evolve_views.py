@@ -32,7 +32,7 @@ from rewardharness.evolution.stop import Spent
 from rewardharness.library.diff import diff_libraries
 from rewardharness.library.entry import Entry
 from rewardharness.library.store import EMPTY, AddEntry
-from rewardharness.schema import ChainStep, Example, Failure, ImageInput, Judgment, Scores
+from rewardharness.schema import ChainStep, Example, Failure, ImageInput, Judgment, Scores, TextInput
 
 STARTED = Started(
     HOSTILE, HOSTILE, "default", HOSTILE, 10, 4, "id", 0, {"begin": 200, "search": 1000, "audit": 600, "expected": 1800}
@@ -264,3 +264,13 @@ def test_the_queue_of_labels() -> None:
     assert "own computer" in read_own(example_views.queue(2, 1, local=False)).text
     for words in (example_views.empty_queue(0), example_views.empty_queue(2), example_views.no_examples()):
         read_own(words)
+
+
+def test_texts_are_shown_as_text() -> None:
+    candidates = (TextInput("a", HOSTILE), TextInput("b", "second\nline " + "x" * 9000))
+    shown = Case(Example("e", HOSTILE, None, candidates, "A"), "A", (Seen("version 1", judgment("A")),))
+    text = read_own(example_views.words(shown)).text
+    assert "second" in text and "line" in text
+    assert "x …" in text
+    assert "A, as the label says" in text
+    assert example_views.texts(case().example.candidates) == ""

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from made_tables import picture
 
+from rewardharness.data.feedback import append_feedback
 from rewardharness.data.opening import open_data, open_described
 from rewardharness.data.source import Dataset, split
 from rewardharness.data.values import read_data
@@ -181,6 +182,12 @@ def test_rows_hold_videos_as_lists_of_images(tmp_path: Path, settings: Settings,
         [frame.name for frame in each.frames] for each in example.candidates if isinstance(each, FramesInput)
     ] == videos
     assert len(example.images) == len(example.titles) == 6
+
+
+def test_feedback_on_texts_is_refused(tmp_path: Path) -> None:
+    example = Example("e", "Say hi.", None, (TextInput("a", "Hi."), TextInput("b", "Go.")))
+    with pytest.raises(InputError, match="Feedback on text responses"):
+        append_feedback(tmp_path, example, "A")
 
 
 def test_videos_in_memory(settings: Settings) -> None:

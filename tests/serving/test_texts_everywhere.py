@@ -100,6 +100,9 @@ def test_evolution_finds_what_people_prefer(evolved: tuple[Path, dict[str, Any]]
         (2 / 15, 14 / 15)
     )
     assert report["regression"]["n"] == 0
+    asked = [call.text for call in model.calls if "You improve the library" in call.text]
+    assert asked and all("judge of text responses" in text and "image edits" not in text for text in asked)
+    assert all('<candidate name="B">' in text for text in asked)
     judged = [call for call in model.calls if responses(call)]
     assert judged
     for call in judged:

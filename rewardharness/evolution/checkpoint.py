@@ -3,6 +3,7 @@
     checkpoint.json    the state after the last whole step, written atomically
     versions/0000/     the starting Library; versions/0001/ the first champion after it; and so on
     library/           the champion: a copy of its version
+    population/        the Libraries of a population search, by the beginning of their id
     library-tried/     the champion of a run whose result is the starting Library, because the champion did worse
 
 A checkpoint names the version of its champion, which is written before it. Files of a killed step are overwritten when
@@ -19,7 +20,7 @@ from rewardharness.errors import DataError, InputError, LibraryError, RunError
 from rewardharness.evolution.evaluator import Evaluator
 from rewardharness.evolution.gate import AnswerHistory
 from rewardharness.evolution.proposal import Finding, Outcome, Proposal, RejectedProposal
-from rewardharness.evolution.state import Pending, State
+from rewardharness.evolution.state import Member, Pending, Population, State
 from rewardharness.evolution.stop import Spent
 from rewardharness.files import read_json, write_json
 from rewardharness.library.entry import ENTRY_FILE, RUBRIC_FILE, entry_files, parse_entry
@@ -30,9 +31,10 @@ CHECKPOINT = "checkpoint.json"
 VERSIONS = "versions"
 CHAMPION = "library"
 TRIED = "library-tried"
+POPULATION = "population"
 SCHEMA = 1
 
-_OTHERS = {"library", "outcomes", "histories", "pending", "rejected", "findings", "queue", "twice"}
+_OTHERS = {"library", "outcomes", "histories", "pending", "rejected", "findings", "queue", "twice", "population"}
 _PLAIN = tuple(field.name for field in fields(State) if field.name not in _OTHERS)
 """Fields of a state that are numbers, texts or None."""
 
@@ -73,6 +75,11 @@ class Checkpoints:
             LibraryError: If the champion cannot be saved.
             OSError: If the disk is full or fails. The previous checkpoint stays.
         """
+        members = state.population.members if state.population else ()
+        for member in members:
+            folder = self._folder / POPULATION / member.library.id[:24]
+            if not folder.is_dir():
+                member.library.save(folder)
         champion = (state.version, state.library.id, state.library.lineage_text)
         if champion != self._saved:
             state.library.save(version_folder(self._folder, state.version))
@@ -98,7 +105,7 @@ class Checkpoints:
             library = Library.load(version_folder(self._folder, document["version"]))
             if library.id != document["library_id"]:
                 raise _damaged(self._folder, "its champion is another Library")
-            state = _read_state(document, library)
+            state = replace(_read_state(document, library), population=self._population(document.get("population")))
             outcomes = _outcomes(document["pool"], state, {example.id: example for example in pool}, evaluator)
         except (KeyError, TypeError, ValueError, LibraryError, InputError) as error:
             raise _damaged(self._folder, f"{type(error).__name__}: {str(error).rstrip('.')}") from error
@@ -107,6 +114,15 @@ class Checkpoints:
             library.save(champion)
         self._saved = (state.version, library.id, library.lineage_text)
         return replace(state, outcomes=outcomes)
+
+    def _population(self, document: Json | None) -> Population | None:
+        if document is None:
+            return None
+        members = tuple(
+            Member(Library.load(self._folder / POPULATION / row["library"][:24]), row["fitness"], row["by_kind"])
+            for row in document["members"]
+        )
+        return Population(members, tuple(document["seen"]), document["operators"])
 
     def _read(self) -> Json | None:
         path = self._folder / CHECKPOINT
@@ -179,8 +195,19 @@ def _state_json(state: State, spent: Spent) -> Json:
         "findings": [asdict(finding) for finding in state.findings],
         "rejected": [asdict(proposal) for proposal in state.rejected],
         "pending": [{**vars(item), "proposal": proposal_json(item.proposal)} for item in state.pending],
+        "population": _population_json(state.population),
         "pool": {name: _pool_json(state, name) for name in state.outcomes},
     }
+
+
+def _population_json(population: Population | None) -> Json | None:
+    if population is None:
+        return None
+    rows = [
+        {"library": each.library.id, "fitness": each.fitness, "by_kind": dict(each.by_kind)}
+        for each in population.members
+    ]
+    return {"members": rows, "seen": list(population.seen), "operators": dict(population.operators)}
 
 
 def _pool_json(state: State, name: str) -> Json:

@@ -55,8 +55,16 @@ class EvolveConfig(BudgetConfig, JudgeConfig, DataConfig):
     """Show a model the images of cited examples."""
     ties: bool = False
     """Allow ties even if no label is a tie."""
-    schedule: Literal["default", "paper"] = "default"
-    """Search method."""
+    schedule: Literal["default", "iterative", "evolutionary", "pareto", "random", "paper"] = "default"
+    """Search strategy; default: greedy."""
+    population: int = 8
+    """Libraries of a population."""
+    parents: Literal["rank", "tournament", "top_k", "pareto"] = "tournament"
+    """Choice of parents."""
+    operators: Literal["fixed", "success_feedback", "exploration_decay", "diversity_driven"] = "success_feedback"
+    """Choice of operators."""
+    objective: Literal["default", "accuracy", "tail"] = "default"
+    """Rating of a population's Libraries."""
     proposals: int = 60
     """Number of edits to try."""
     iterations: int = 4
@@ -78,7 +86,14 @@ class EvolveConfig(BudgetConfig, JudgeConfig, DataConfig):
     concurrency: int | None = None
     """Examples judged at the same time."""
 
-    lowest: ClassVar = {**JudgeConfig.lowest, "proposals": 1, "iterations": 1, "batch": 1, "concurrency": 1}
+    lowest: ClassVar = {
+        **JudgeConfig.lowest,
+        "proposals": 1,
+        "population": 2,
+        "iterations": 1,
+        "batch": 1,
+        "concurrency": 1,
+    }
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -91,10 +106,20 @@ class EvolveConfig(BudgetConfig, JudgeConfig, DataConfig):
     def make_schedule(self) -> "Schedule":
         """Make the order of the search."""
         from rewardharness.evolution.paper import PaperSchedule
+        from rewardharness.evolution.population import PopulationSchedule
         from rewardharness.evolution.schedules import DefaultSchedule
 
         if self.schedule == "paper":
             return PaperSchedule(iterations=self.iterations)
+        if self.schedule != "default":
+            return PopulationSchedule(
+                self.schedule,
+                self.proposals,
+                self.population,
+                selection=self.parents,
+                operators=self.operators,
+                objective=self.objective,
+            )
         return DefaultSchedule(proposals=self.proposals, batch=self.batch, refresh=self.refresh)
 
     def make_limits(self, settings: Settings) -> "SpendingLimits":

@@ -9,7 +9,9 @@ from rewardharness.evolution.evaluator import may_fire
 from rewardharness.evolution.gate import detectable_gain
 from rewardharness.evolution.held_out import samples_for
 from rewardharness.evolution.paper import PaperSchedule
+from rewardharness.evolution.population import FINAL_TESTS, RACE, PopulationSchedule
 from rewardharness.evolution.schedules import DefaultSchedule, Schedule
+from rewardharness.evolution.steps import EVIDENCE_SHARE
 from rewardharness.judging.judge import Judge
 from rewardharness.library.store import Library
 from rewardharness.schema import Example
@@ -108,6 +110,10 @@ def estimate(
     if isinstance(schedule, PaperSchedule):
         read = 2 * (len(pool) - begin)
         usual = upper = read + schedule.iterations * (read + 2 * begin)
+    elif isinstance(schedule, PopulationSchedule):
+        read = math.ceil((1 - EVIDENCE_SHARE) * len(pool))
+        usual = math.ceil(schedule.proposals * (RACE[0] + (read - RACE[0]) / 3)) + len(pool)
+        upper = schedule.proposals * read + FINAL_TESTS * len(pool)
     else:
         assert isinstance(schedule, DefaultSchedule)
         reach = _reach(library, pool)

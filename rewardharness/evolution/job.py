@@ -389,4 +389,5 @@ def _corrections_file(config: EvolveConfig, settings: Settings, dataset: Dataset
 def _config_id(config: EvolveConfig, dataset: Dataset) -> str:
     parts = [dataset.digest, config.judge, config.protocol, config.orchestrator, config.library]
     parts += [each for each in (config.initializer_model, config.prompt_language) if each]
-    return content_id([*parts, config.schedule, config.seed])[:12]
+    search = [] if config.schedule in {"default", "paper"} else [asdict(config.make_schedule())]  # type: ignore[call-overload]
+    return content_id([*parts, config.schedule, config.seed, *search])[:12]

@@ -1,8 +1,9 @@
 """The state of a run between two steps: a value that a step turns into the next one."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from statistics import fmean
+from typing import Any
 
 from rewardharness.evolution.gate import AnswerHistory, Noise
 from rewardharness.evolution.proposal import Finding, Outcome, Phase, Proposal, RejectedProposal
@@ -37,6 +38,28 @@ class Pending:
     def stale(self, library: Library) -> bool:
         """Whether an entry that it touches has changed since."""
         return any(_entry_id(library, name) != seen for name, seen in self.base.items())
+
+
+@dataclass(frozen=True)
+class Member:
+    """A Library of a population."""
+
+    library: Library
+    fitness: float
+    """Value of the objective on the examples that proposals are written from."""
+    by_kind: Mapping[str, float]
+    """Accuracy by kind of edit."""
+
+
+@dataclass(frozen=True)
+class Population:
+    """The Libraries of a population search."""
+
+    members: tuple[Member, ...]
+    seen: tuple[str, ...] = ()
+    """Ids of all Libraries that were judged, so that none is judged twice."""
+    operators: Mapping[str, Any] = field(default_factory=lambda: {"asked": 0, "records": {}})
+    """State of the operator schedule, as `OperatorState.to_json` writes it."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +101,8 @@ class State:
     """Best accuracy so far; only for the schedule of the paper."""
     silent: int = 0
     """Rounds in a row in which the Orchestrator gave no answer."""
+    population: Population | None = None
+    """The population, if the search has one."""
     twice: frozenset[str] = frozenset()
     """Ids of examples whose outcome comes from a second judgment."""
     version: int = 0

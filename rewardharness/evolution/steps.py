@@ -11,7 +11,16 @@ from rewardharness.evolution.checkpoint import change_json
 from rewardharness.evolution.evaluator import Evaluator
 from rewardharness.evolution.events import Decided, Emit, Found, OrchestratorFailed, Proposed, Skipped
 from rewardharness.evolution.gate import EXACT, Evidence, Noise
-from rewardharness.evolution.proposal import Observe, Orchestrator, Outcome, Proposal, RejectedProposal, View, wording
+from rewardharness.evolution.proposal import (
+    Mutation,
+    Observe,
+    Orchestrator,
+    Outcome,
+    Proposal,
+    RejectedProposal,
+    View,
+    wording,
+)
 from rewardharness.evolution.replies import UNSAVED_REPLIES, Replies
 from rewardharness.evolution.state import Pending, State, seed_of
 from rewardharness.evolution.stop import RunPaused
@@ -62,9 +71,9 @@ class Run:
 
 
 def request_proposals(
-    run: Run, state: State, outcomes: Sequence[Outcome], limit: int
+    run: Run, state: State, outcomes: Sequence[Outcome], limit: int, mutations: tuple[Mutation, ...] = ()
 ) -> tuple[State, list[Proposal], bool]:
-    """Ask the Orchestrator for a round of proposals.
+    """Ask the Orchestrator for a round of proposals, of any kind or by certain mutation operators.
 
     Returns:
         The state with the round counted and its findings; the proposals that fit the champion; and whether another
@@ -73,7 +82,7 @@ def request_proposals(
     Raises:
         RunPaused: If its model gives no answer, permanently or twice in a row.
     """
-    view = view_of(run, state, outcomes, limit)
+    view = replace(view_of(run, state, outcomes, limit), mutations=mutations)
     asked = replace(state, round=state.round + 1)
     try:
         with run.subphase("proposals", len(view.outcomes)):

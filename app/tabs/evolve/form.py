@@ -35,7 +35,14 @@ BUILT_IN, MODEL = "built-in", "model"
 PROPOSERS = {BUILT_IN: "Orchestrator: built-in rules (no model)", MODEL: "Orchestrator: a model"}
 """Title of the section by kind of Orchestrator."""
 
-SCHEDULES = (("Default: one edit at a time", "default"), ("Paper: bundles of edits", "paper"))
+SCHEDULES = (
+    ("Greedy: one edit at a time", "default"),
+    ("Iterative: one lineage", "iterative"),
+    ("Evolutionary: a population", "evolutionary"),
+    ("Pareto: best per kind of edit", "pareto"),
+    ("Random: a control", "random"),
+    ("Paper: bundles of edits", "paper"),
+)
 
 
 @dataclass(frozen=True)

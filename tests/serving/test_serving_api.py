@@ -162,7 +162,7 @@ def test_an_unjudged_member_stays_out_of_its_group(server: Running) -> None:
         ({"edited": None}, ""),
         ({"instruction": "  "}, "instruction"),
         ({"instruction": "\0 \x1b\x7f\x9f"}, "instruction"),
-        ({"instruction": "x" * 5000}, "instruction"),
+        ({"instruction": "x" * 16_001}, "instruction"),
         ({"instruction": "x" * 50_000}, "instruction"),
         ({"instruction": 7}, "instruction"),
         ({"source": "http://example.com/x.png"}, "source"),

@@ -119,10 +119,15 @@ class Checkpoints:
         if document is None:
             return None
         members = tuple(
-            Member(Library.load(self._folder / POPULATION / row["library"][:24]), row["fitness"], row["by_kind"])
+            Member(
+                Library.load(self._folder / POPULATION / row["library"][:24]),
+                row["fitness"],
+                row["by_kind"],
+                row["island"],
+            )
             for row in document["members"]
         )
-        return Population(members, tuple(document["seen"]), document["operators"])
+        return Population(members, tuple(document["seen"]), document["operators"], document["generation"])
 
     def _read(self) -> Json | None:
         path = self._folder / CHECKPOINT
@@ -204,10 +209,11 @@ def _population_json(population: Population | None) -> Json | None:
     if population is None:
         return None
     rows = [
-        {"library": each.library.id, "fitness": each.fitness, "by_kind": dict(each.by_kind)}
+        {"library": each.library.id, "fitness": each.fitness, "by_kind": dict(each.by_kind), "island": each.island}
         for each in population.members
     ]
-    return {"members": rows, "seen": list(population.seen), "operators": dict(population.operators)}
+    seen, operators = list(population.seen), dict(population.operators)
+    return {"members": rows, "seen": seen, "operators": operators, "generation": population.generation}
 
 
 def _pool_json(state: State, name: str) -> Json:

@@ -67,6 +67,10 @@ class EvolveConfig(BudgetConfig, JudgeConfig, DataConfig):
     """Rating of a population's Libraries."""
     proposals: int = 60
     """Number of edits to try."""
+    scope: Literal["library", "entry", "category"] = "library"
+    """What a generation may change."""
+    islands: int = 1
+    """Populations that take turns."""
     iterations: int = 4
     """Iterations of the schedule paper."""
     batch: int = 2
@@ -90,6 +94,7 @@ class EvolveConfig(BudgetConfig, JudgeConfig, DataConfig):
         **JudgeConfig.lowest,
         "proposals": 1,
         "population": 2,
+        "islands": 1,
         "iterations": 1,
         "batch": 1,
         "concurrency": 1,
@@ -119,6 +124,8 @@ class EvolveConfig(BudgetConfig, JudgeConfig, DataConfig):
                 selection=self.parents,
                 operators=self.operators,
                 objective=self.objective,
+                scope=self.scope,
+                islands=self.islands,
             )
         return DefaultSchedule(proposals=self.proposals, batch=self.batch, refresh=self.refresh)
 

@@ -43,6 +43,13 @@ Selection = Literal["rank", "tournament", "top_k", "pareto"]
 """How parents are chosen: by the share of their rank, as the best of two drawn members, from the better third, or from
 the members that no other one beats."""
 
+Scope = Literal["library", "entry", "category"]
+"""What the children of a generation may change: anything, one entry, or what helps one kind of edit. Entries and kinds
+take turns."""
+
+MIGRATION = 5
+"""Generations of an island between two migrations of its best member to the next island."""
+
 RACE = (8, 24)
 """Examples on which children are compared before all are judged; each time the better half goes on."""
 
@@ -73,6 +80,9 @@ class PopulationSchedule:
     selection: Selection = "tournament"
     operators: ScheduleKind = "success_feedback"
     objective: str = "default"
+    scope: Scope = "library"
+    islands: int = 1
+    """Populations with own random numbers that take turns; the best member of each migrates to the next."""
     alpha: float = ALPHA
     """Maximum probability that a run accepts an edit although none helps."""
 
@@ -91,12 +101,14 @@ class PopulationSchedule:
             return fit_next(run, state, FIT * self.alpha)
         if state.population is None:
             run.emit(PhaseBegan("skills", 0, step=state.step))
-            return replace(state, population=Population((self._member(run, state.library, state.library),)))
-        if state.phase == "prune" or state.proposed >= self.proposals or state.idle >= self.patience:
+            first = self._member(run, state.library)
+            members = tuple(replace(first, island=island) for island in range(self.islands))
+            return replace(state, population=Population(members))
+        if state.phase == "prune" or state.proposed >= self.proposals or state.idle >= self.patience * self.islands:
             return self._test_best(run, state)
         return self._generation(run, state, state.population)
 
-    def _member(self, run: Run, library: Library, champion: Library) -> Member:
+    def _member(self, run: Run, library: Library, island: int = 0) -> Member:
         """Judge a Library on the examples that proposals are written from."""
         outcomes = run.evaluator.judge(library, run.sides[0])
         pairs = outcome_pairs(outcomes)
@@ -105,35 +117,71 @@ class PopulationSchedule:
             if outcome.judged:
                 kinds.setdefault(kind_of(outcome.example), []).append(outcome.credit)
         value = objective_named(self.objective)(pairs, _length(library)).value
-        return Member(library, value, {kind: fmean(credits) for kind, credits in sorted(kinds.items())})
+        return Member(library, value, {kind: fmean(credits) for kind, credits in sorted(kinds.items())}, island)
 
     def _generation(self, run: Run, state: State, population: Population) -> State:
-        source = random.Random(seed_of(run.seed, "generation", state.round))
-        count = 1 if self.strategy == "iterative" else self.parents
-        seen, operators, raced = set(population.seen), OperatorState.from_json(population.operators), list[_Child]()
+        source = random.Random(seed_of(run.seed, "generation", population.generation))
+        island = population.generation % self.islands
+        here = [member for member in population.members if member.island == island]
+        seen, operators = set(population.seen), OperatorState.from_json(population.operators)
+        children: list[_Child] = []
         silent = True
-        for parent in choose_parents(population.members, count, self._selection, source):
-            at = replace(state, library=parent.library)
-            outcomes = run.evaluator.judge(parent.library, run.sides[0])
-            chosen, operators = self._operators(run, at, outcomes, population, operators)
-            limit = min(self.per_parent, self.proposals - state.proposed - len(raced))
+        count = 1 if self.strategy == "iterative" else self.parents
+        for parent in choose_parents(here, count, self._selection, source):
+            limit = min(self.per_parent, self.proposals - state.proposed - len(children))
             if limit <= 0:
                 break
-            asked, proposals, replied = request_proposals(run, at, outcomes, limit, chosen)
-            if not replied and run.orchestrator.spent == Usage():  # rules know other edits than these operators
-                asked, proposals, replied = request_proposals(run, at, outcomes, limit)
-            state = replace(asked, library=state.library)
+            state, proposals, operators, replied = self._ask(run, state, parent, population, operators, limit)
             silent = silent and not replied
             for proposal in proposals:
                 library = _applied(run, state, proposal, parent.library, seen)
                 if library is not None:
-                    raced.append(_Child(parent.library, proposal, library))
-        state, finished, operators = self._race(run, state, raced, operators, source)
-        members = survivors(self.strategy, population.members, finished, self.population, self.elites, source)
-        better = max(each.fitness for each in members) > max(each.fitness for each in population.members)
-        idle = 0 if better else self.patience if silent else state.idle + 1
-        population = Population(members, tuple(sorted(seen)), operators.to_json())
-        return replace(state, population=population, idle=idle, proposed=state.proposed + len(raced))
+                    children.append(_Child(parent.library, proposal, library))
+        state, raced, operators = self._race(run, state, children, operators, source)
+        judged = [self._member(run, child.library, island) for child in raced]
+        kept = survivors(self.strategy, here, judged, self.population, self.elites, source)
+        better = max(each.fitness for each in kept) > max(each.fitness for each in population.members)
+        idle = 0 if better else self.patience * self.islands if silent and self.islands == 1 else state.idle + 1
+        members = (*(each for each in population.members if each.island != island), *kept)
+        members = self._migrated(members, population.generation)
+        population = Population(members, tuple(sorted(seen)), operators.to_json(), population.generation + 1)
+        return replace(state, population=population, idle=idle, proposed=state.proposed + len(children))
+
+    def _ask(
+        self, run: Run, state: State, parent: Member, population: Population, operators: OperatorState, limit: int
+    ) -> tuple[State, list[Proposal], OperatorState, bool]:
+        """Ask for children of one parent, within the scope of the generation."""
+        at = replace(state, library=parent.library)
+        outcomes = run.evaluator.judge(parent.library, run.sides[0])
+        chosen, operators = self._operators(run, at, outcomes, population, operators)
+        turn = population.generation // self.islands
+        shown, name = outcomes, ""
+        if self.scope == "category":
+            kinds = sorted({kind_of(outcome.example) for outcome in outcomes})
+            shown = [each for each in outcomes if kind_of(each.example) == kinds[turn % len(kinds)]]
+        elif self.scope == "entry" and parent.library.entries:
+            name = parent.library.entries[turn % len(parent.library.entries)].name
+        asked, proposals, replied = request_proposals(run, at, shown, limit, chosen)
+        if not replied and run.orchestrator.spent == Usage():  # rules know other edits than these operators
+            asked, proposals, replied = request_proposals(run, at, shown, limit)
+        fitting = [each for each in proposals if not name or set(each.names) == {name}]
+        for proposal in proposals:
+            if proposal not in fitting:
+                skip(run, state, proposal, f"It changes more than {name}, the scope of this generation.")
+        return replace(asked, library=state.library), fitting, operators, replied
+
+    def _migrated(self, members: tuple[Member, ...], generation: int) -> tuple[Member, ...]:
+        """Return the members after the best one of an island has replaced the worst one of the next, if it is due."""
+        turn, island = divmod(generation, self.islands)
+        if self.islands == 1 or turn % MIGRATION != MIGRATION - 1:
+            return members
+        best = max((each for each in members if each.island == island), key=_rank)
+        target = (island + 1) % self.islands
+        others = [each for each in members if each.island == target]
+        if any(each.library.id == best.library.id for each in others):
+            return members
+        worst = min(others, key=_rank) if len(others) >= self.population else None
+        return (*(each for each in members if each is not worst), replace(best, island=target))
 
     @property
     def _selection(self) -> Selection:
@@ -154,7 +202,7 @@ class PopulationSchedule:
 
     def _race(
         self, run: Run, state: State, children: Sequence["_Child"], operators: OperatorState, source: random.Random
-    ) -> tuple[State, list[Member], OperatorState]:
+    ) -> tuple[State, list["_Child"], OperatorState]:
         """Judge children on more and more examples; after each part the better half goes on."""
         plan = OperatorSchedule("fixed" if self.strategy == "random" else self.operators)
         order = self._hard_first(run, state, source)
@@ -174,7 +222,7 @@ class PopulationSchedule:
         for child in children:
             if child.proposal.mutation:
                 operators = operators.observed(child.proposal.mutation, child.gain, plan)
-        return state, [self._member(run, child.library, state.library) for child in left], operators
+        return state, left, operators
 
     def _gain(self, run: Run, child: "_Child", examples: Sequence[Example]) -> float:
         before, after = (run.evaluator.judge(library, examples) for library in (child.parent, child.library))
@@ -206,7 +254,7 @@ class PopulationSchedule:
         full = state.proposed >= self.proposals
         ending = f"the limit of {self.proposals} proposals is reached" if full else NO_PROPOSALS
         members = [each for each in population.members if each.library.id != state.library.id]
-        best = max(members, key=lambda each: (each.fitness, each.library.id), default=None)
+        best = max(members, key=_rank, default=None)
         if self.strategy == "random" and members:
             best = random.Random(seed_of(run.seed, "final", state.tests)).choice(members)
         if best is None or state.tests >= FINAL_TESTS:
@@ -296,7 +344,7 @@ def survivors(
     """
     every = sorted((*members, *children), key=lambda each: (-each.fitness, each.library.id))
     if strategy == "iterative":
-        best_child = max(children, key=lambda each: (each.fitness, each.library.id), default=None)
+        best_child = max(children, key=_rank, default=None)
         return (best_child,) if best_child and best_child.fitness >= members[0].fitness else (members[0],)
     if strategy == "random":
         return tuple(source.sample(every, min(size, len(every))))
@@ -346,6 +394,10 @@ def _beats(one: Member, other: Member) -> bool:
     ours, theirs = values(one), values(other)
     keys = ours.keys() & theirs.keys()
     return all(ours[key] >= theirs[key] for key in keys) and any(ours[key] > theirs[key] for key in keys)
+
+
+def _rank(member: Member) -> tuple[float, str]:
+    return member.fitness, member.library.id
 
 
 def _length(library: Library) -> int:

@@ -49,6 +49,8 @@ class Member:
     """Value of the objective on the examples that proposals are written from."""
     by_kind: Mapping[str, float]
     """Accuracy by kind of edit."""
+    island: int = 0
+    """Number of its island, from 0."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,8 @@ class Population:
     """Ids of all Libraries that were judged, so that none is judged twice."""
     operators: Mapping[str, Any] = field(default_factory=lambda: {"asked": 0, "records": {}})
     """State of the operator schedule, as `OperatorState.to_json` writes it."""
+    generation: int = 0
+    """Generations so far, of all islands."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import random
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 from proposer_samples import criterion, library, skill
@@ -12,8 +12,11 @@ from test_evidence import GRADED, START, GradedBench, Grades, world
 
 from rewardharness.evolution.builtin.orchestrator import BuiltinOrchestrator
 from rewardharness.evolution.checkpoint import Checkpoints
+from rewardharness.evolution.events import Decided, Event, Skipped
 from rewardharness.evolution.loop import search
 from rewardharness.evolution.population import (
+    MIGRATION,
+    SOURCE,
     PopulationSchedule,
     Selection,
     Strategy,
@@ -42,9 +45,9 @@ def run_of(seed: int, examples: list[Example], grades: Grades) -> tuple[Run, Sta
     return run, begin(START, bench.judge(START, examples))
 
 
-def evolve(seed: int, examples: list[Example], grades: Grades, strategy: str = "evolutionary") -> State:
+def evolve(seed: int, examples: list[Example], grades: Grades, strategy: str = "evolutionary", **more: Any) -> State:
     run, state = run_of(seed, examples, grades)
-    schedule = PopulationSchedule(strategy, 16, population=4)  # type: ignore[arg-type]
+    schedule = PopulationSchedule(strategy, 16, population=4, **more)  # type: ignore[arg-type]
     return search(run, schedule, state, lambda each: None)
 
 
@@ -106,12 +109,37 @@ def test_on_random_labels_at_most_two_of_forty_runs_accept_anything() -> None:
     assert accepted <= 2
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_a_run_resumed_after_any_step_ends_in_the_same_way(strategy: str, tmp_path: Path) -> None:
+def test_a_generation_with_a_scope_changes_one_entry() -> None:
+    examples, grades = world(1, 60, "added_structure")
+    run, state = run_of(1, examples, grades)
+    heard: list[Event] = []
+    run = replace(run, emit=heard.append)
+    search(run, PopulationSchedule("evolutionary", 8, population=4, scope="entry"), state, lambda each: None)
+    wider = [each for each in heard if isinstance(each, Skipped) and "the scope of this generation" in each.reason]
+    tried = [each for each in heard if isinstance(each, Decided) and each.source != SOURCE]
+    assert wider or tried
+    assert all(len(each.names) == 1 for each in tried)
+    assert evolve(2, examples, grades, scope="category").ending
+
+
+def test_islands_have_members_of_their_own_and_the_best_migrate() -> None:
+    schedule = PopulationSchedule("evolutionary", population=2, islands=2)
+    first, second, third = (replace(member(number, number / 10), island=number % 2) for number in (1, 2, 3))
+    members = (first, second, third)
+    assert schedule._migrated(members, 0) == members
+    after = schedule._migrated(members, 2 * (MIGRATION - 1) + 1)
+    assert {each.library.id for each in after if each.island == 0} == {third.library.id, second.library.id}
     examples, grades = world(3, 60, "added_structure")
-    whole = evolve(3, examples, grades, strategy)
+    state = evolve(3, examples, grades, islands=2)
+    assert state.population is not None and state.population.generation >= 2
+
+
+@pytest.mark.parametrize("more", [*({"strategy": name} for name in STRATEGIES), {"islands": 2}, {"scope": "entry"}])
+def test_a_run_resumed_after_any_step_ends_in_the_same_way(more: dict[str, Any], tmp_path: Path) -> None:
+    examples, grades = world(3, 60, "added_structure")
+    whole = evolve(3, examples, grades, **more)
     run, state = run_of(3, examples, grades)
-    schedule = PopulationSchedule(strategy, 16, population=4)  # type: ignore[arg-type]
+    schedule = PopulationSchedule(**{"strategy": "evolutionary", "proposals": 16, "population": 4, **more})
     checkpoints = Checkpoints(tmp_path)
     steps = 0
     while not state.ending:

@@ -184,8 +184,8 @@ def _tally(values: Iterable[str]) -> dict[str, int]:
 
 
 def _print(found: dict[str, Any], whole: dict[str, Any]) -> None:
-    sources = "prompts" if found["texts"] else "sources" if found["task"] == "video-edit" else "source images"
-    output.say(f"{found['name']}: {found['n']} examples, {found['sources']} {sources}.")
+    source = "prompt" if found["texts"] else "source" if found["task"] == "video-edit" else "source image"
+    output.say(f"{found['name']}: {found['n']} examples, {output.count(found['sources'], source)}.")
     if found["how"]:
         output.say(found["how"])
     if found["fields"]:

@@ -22,6 +22,7 @@ from rewardharness.library.store import EMPTY, Library
 from rewardharness.models.base import ChatRequest, Message, Model, ModelError
 from rewardharness.prompts import load
 from rewardharness.schema import Example, Failure, Judgment
+from rewardharness.task import IMAGE_EDIT
 
 LLM = "llm"
 """Name of the starting Library that a model writes."""
@@ -109,7 +110,8 @@ def _view(examples: Sequence[Example], seed: int) -> View:
     """Return an input of the checks: an empty Library, and examples of which only the instructions are known."""
     unjudged = (Judgment(each.id, "", "", "", failure=Failure("unjudged", "Not judged.")) for each in examples)
     outcomes = tuple(Outcome(each, judgment, 0.0) for each, judgment in zip(examples, unjudged, strict=True))
-    return View(EMPTY, outcomes, lambda example: {}, KNOWN_MEASURES, seed=seed)
+    view = View(EMPTY, outcomes, lambda example: {}, (), seed=seed)
+    return replace(view, known_measures=KNOWN_MEASURES) if view.task is IMAGE_EDIT else view
 
 
 def read_skills(text: str, view: View) -> Draft:

@@ -19,7 +19,7 @@ from rewardharness.evolution.observing import KNOWN_MEASURES
 from rewardharness.evolution.plan import EvolutionPlan
 from rewardharness.evolution.progress import Meter, RunProgress
 from rewardharness.evolution.schedules import DefaultSchedule
-from rewardharness.evolution.state import begin, seed_of
+from rewardharness.evolution.state import State, begin, seed_of
 from rewardharness.evolution.steps import Run
 from rewardharness.schema import Json
 
@@ -80,14 +80,13 @@ def check(plan: EvolutionPlan, on_progress: Callable[[RunProgress], None] = lamb
     state = begin(plan.library, outcomes)
     run = Run(evaluator, plan.orchestrator, examples, plan.observe, KNOWN_MEASURES, plan.seed)
     meter.begin("search", len(examples))
-    scopes = _scopes(run, plan) if fits(state) else ()
+    scopes = _scopes(run, state, plan) if fits(state) else ()
     meter.end()
     score = Score.of(outcomes)
     return Check(score, detectable_gain(max(1, score.judged)), scopes)
 
 
-def _scopes(run: Run, plan: EvolutionPlan) -> tuple[Json, ...]:
-    state = begin(plan.library, run.evaluator.judge(plan.library, run.pool))
+def _scopes(run: Run, state: State, plan: EvolutionPlan) -> tuple[Json, ...]:
     fits_found = fit_data(run, state)
     alpha = (plan.schedule if isinstance(plan.schedule, DefaultSchedule) else DefaultSchedule()).fit_alpha
     found: list[Json] = []

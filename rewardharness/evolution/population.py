@@ -259,7 +259,7 @@ class PopulationSchedule:
             best = random.Random(seed_of(run.seed, "final", state.tests)).choice(members)
         if best is None or state.tests >= FINAL_TESTS:
             return replace(state, ending=ending)
-        rest = tuple(each for each in population.members if each is not best)
+        rest = tuple(each for each in population.members if each.library.id != best.library.id)
         state = replace(state, population=replace(population, members=rest))
         proposal = difference(state.library, best.library)
         policy = SignTest(level(state.tests + 1, (1 - FIT) * self.alpha if state.fitted else self.alpha))
@@ -296,7 +296,7 @@ class _Child:
 
 
 def choose_parents(members: Sequence[Member], count: int, selection: Selection, source: random.Random) -> list[Member]:
-    """Choose parents, with replacement only if there are too few members."""
+    """Choose different members as parents; fewer than `count` if there are not enough."""
     ranked = sorted(members, key=lambda each: (-each.fitness, each.library.id))
     if selection == "top_k":
         ranked = ranked[: max(1, math.ceil(len(ranked) / 3))]
@@ -345,7 +345,8 @@ def survivors(
     every = sorted((*members, *children), key=lambda each: (-each.fitness, each.library.id))
     if strategy == "iterative":
         best_child = max(children, key=_rank, default=None)
-        return (best_child,) if best_child and best_child.fitness >= members[0].fitness else (members[0],)
+        current = max(members, key=lambda each: each.fitness)  # there are two after a migration
+        return (best_child,) if best_child and best_child.fitness >= current.fitness else (current,)
     if strategy == "random":
         return tuple(source.sample(every, min(size, len(every))))
     if strategy == "pareto":

@@ -75,6 +75,11 @@ def test_a_child_survives_although_the_members_are_better(strategy: Strategy) ->
     assert len({each.library.id for each in kept}) == len(kept)
 
 
+def test_the_better_of_two_members_after_a_migration_continues_a_lineage() -> None:
+    members = [member(1, 0.4), member(2, 0.8)]
+    assert survivors("iterative", members, [member(3, 0.6)], 4, 2, random.Random(1)) == (members[1],)
+
+
 def test_the_frontier_keeps_what_is_best_on_one_kind() -> None:
     one, other, worse = (
         member(1, 0.5, add=0.9, remove=0.1),

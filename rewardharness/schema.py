@@ -35,23 +35,11 @@ TIE = "tie"
 SCALE: tuple[int, int] = (1, 4)
 """Lowest and highest score per dimension, as in the paper (arXiv 2605.08703)."""
 
-EDIT_KINDS: tuple[str, ...] = (
-    "add",
-    "remove",
-    "replace",
-    "color",
-    "material",
-    "background",
-    "style",
-    "tone",
-    "text",
-    "count",
-    "position",
-    "pose",
-    "keep",
-    "other",
+EDIT_KINDS: tuple[str, ...] = tuple(
+    "add remove replace color material background style tone text count position pose keep appearance other".split()
 )
-"""Kinds of edit that an instruction can ask for. `keep`: reproduce the source; `other`: not recognised."""
+"""Kinds of edit that an instruction can ask for. `keep`: reproduce the source; `appearance`: show the look of the
+source, such as its material, in an image that may differ otherwise; `other`: not recognised."""
 
 
 @dataclass(frozen=True)
@@ -255,8 +243,9 @@ class EditRequest:
     instruction: str
     kinds: tuple[str, ...]
     """Members of `EDIT_KINDS`, strongest first; never empty."""
-    scope: Literal["local", "global", "none"]
-    """Whether the change belongs in one place, everywhere, or nowhere (`keep`)."""
+    scope: Literal["local", "global", "unknown", "none"]
+    """Whether the change belongs in one place, everywhere, or nowhere (`keep`, `appearance`); `unknown` if the
+    instruction describes the result, which does not say how much is to change."""
     colors: tuple[str, ...] = ()
     """Names of the colours asked for, lowercase English, in order of mention."""
     texts: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
 """Aggregation of the grades of rubric criteria to scores, whether by a model or by measures."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from rewardharness.judging.router import Route
@@ -96,31 +96,55 @@ LOST_PART = 0.1
 """Factor of both dimensions if the candidate does not show the scene of the source at all."""
 
 
-def make_measured_scores(graded: Sequence[tuple[Criterion, float]], scene: float) -> Scores | None:
+def make_measured_scores(
+    graded: Sequence[tuple[Criterion, float]], kinds: Collection[str], scene: float
+) -> Scores | None:
     """Return the scores of one candidate from measured grades.
 
-    The lowest grade of the specific measures (see `Measure.specific`) limits the instruction score: to at most 2 if
-    the requested edit is not done. Without a specific grade it is unknown whether the instruction was followed: the
-    instruction score and the reward are None, and only `evidence` remains, which ranks candidates.
+    If a change is requested and none is visible, nothing of the instruction was followed: its score is 1, and the
+    reward 0. Otherwise the requested kind of edit that was done least limits the score, to at most 2 if it was not
+    done; the measures that are specific to it tell (see `Measure.kinds`). Without such a measure it is unknown whether
+    the instruction was followed: the instruction score and the reward are None, and only `evidence` remains, which
+    ranks candidates.
 
     Args:
         graded: Each criterion that was graded, with its grade in [0, 1].
+        kinds: The requested kinds of edit.
         scene: Degree in [0, 1] to which the candidate shows the scene of the source; it scales both dimensions.
     """
     kept = LOST_PART + (1 - LOST_PART) * scene
-    instruction, quality = (
-        None if part is None else part * kept for part in (_part(graded, "instruction"), _part(graded, "quality"))
-    )
+    instruction, quality = _part(graded, "instruction"), _part(graded, "quality")
+    instruction, quality = (None if part is None else part * kept for part in (instruction, quality))
+    visible = [grade for each, grade in graded if each.measure == "edit_presence"]
+    instruction = None if instruction is None else instruction * _done(visible)
     evidence = _reward(instruction, quality)
     if evidence is None:
         return None
-    specific = {name for name, measure in MEASURES.items() if measure.specific}
-    met = [grade for each, grade in graded if each.measure in specific]
+    met = met_kinds(graded, kinds)
     if not met or instruction is None:
         return Scores(None, _on_scale(quality), None, evidence=evidence)
-    done = min(1.0, max(0.0, (min(met) - UNMET) / (MET - UNMET)))
-    instruction *= UNMET_PART + (1 - UNMET_PART) * done
+    instruction *= UNMET_PART + (1 - UNMET_PART) * _done(met.values())
     return Scores(_on_scale(instruction), _on_scale(quality), _reward(instruction, quality), evidence=evidence)
+
+
+def met_kinds(graded: Sequence[tuple[Criterion, float]], kinds: Collection[str]) -> dict[str, float]:
+    """Return, for each requested kind of edit that was graded, the weighted geometric mean of its specific measures."""
+    found = {}
+    for kind in kinds:
+        parts = [
+            (each.weight, max(grade, GRADE_FLOOR))
+            for each, grade in graded
+            if each.measure is not None and kind in MEASURES[each.measure].kinds
+        ]
+        if parts:
+            total = sum(weight for weight, _ in parts)
+            found[kind] = math.exp(sum(weight * math.log(grade) for weight, grade in parts) / total)
+    return found
+
+
+def _done(grades: Iterable[float]) -> float:
+    """Return whether the requested edit was made: 0 if any grade is at most `UNMET`, 1 if all reach `MET`."""
+    return min(1.0, max(0.0, (min(grades, default=1.0) - UNMET) / (MET - UNMET)))
 
 
 def _part(graded: Sequence[tuple[Criterion, float]], dimension: Dimension) -> float | None:

@@ -1,13 +1,16 @@
 """Classification of instructions by rules over English words, without a model.
 
 An unrecognized kind of edit is `other`, for which judges lower their confidence. The rules use only the instruction.
+They are written from grammar, and checked on the published instructions of AURORA-Bench and I2EBench.
 """
 
 import re
 import unicodedata
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Literal
 
+from rewardharness.judging.captions import Caption, names_action, read_caption, without_opening
 from rewardharness.schema import EDIT_KINDS, EditRequest
 
 COLORS: list[str] = (
@@ -17,10 +20,19 @@ COLORS: list[str] = (
 ).split()
 """Color words that are recognized as a target."""
 
+_COLOR_WORDS = "|".join(COLORS)
 _SHADE = (
-    r"(?:(?:light|dark|bright|deep|pale|hot|neon|pastel|vivid|sky|royal|forest|lime|navy|all|completely|solid)[ -])*"
+    r"(?:(?:light|dark|bright|deep|pale|hot|neon|pastel|vivid|all|completely|solid|(?:sky|royal|navy)(?= blue)"
+    r"|(?:forest|lime)(?= green))[ -])*"
 )
-_COLOR = rf"(?P<color>{_SHADE}(?:{'|'.join(COLORS)}))(?:ish)?"
+_COLOR = rf"(?P<color>{_SHADE}(?:{_COLOR_WORDS}))(?:ish)?"
+
+_ANIMATE = (
+    r"(?:wo)?m[ae]n|boys?|girls?|person|people|child(?:ren)?|kids?|baby|lady|guys?|players?|dogs?|cats?|horses?|birds?"
+    r"|animals?|cows?|sheep|bears?|elephants?|monkeys?"
+)
+_NOT_VERBS = r"(?:an?|the|to|into|in|on|at|of|with|from|all|be|have|wear|and|or|look|bigger|smaller|larger|more|less)\b"
+_SOME = r"an?|some|several|two|three|four|five|six|seven|eight|nine|ten|\d{1,2}"
 
 # (kind, weight, pattern). The weights only order kinds when several match: a verb that names the operation
 # outweighs a noun that merely occurs in it. "Remove the red slippers" is a removal, not a recolouring.
@@ -31,7 +43,9 @@ _RULES: tuple[tuple[str, float, str], ...] = (
         r"\b(?:remov(?:e|es|ed|ing|al)|delet(?:e|ed|ing)|eras(?:e|ed|ing)|get(?:ting)? rid of|eliminat(?:e|ed|ing)"
         r"|tak(?:e|ing) (?:\w+ ){0,4}(?:away|out|off)|no longer (?:be )?(?:there|visible)|cut out|wipe (?:out|away)"
         r"|clear(?:ed)? (?:away|of)|disappear|vanish|exclud(?:e|ed)|omit(?:ted)?|discard(?:ed)?|free (?:of|from)|rid of"
-        r"|should be gone|strip (?:away|off)|absent)\b",
+        r"|should be gone|strip (?:away|off)|absen(?:t|ce of)|banish(?:ed)?|expunge[ds]?|eradicate[ds]?"
+        r"|expel(?:led)?|purge[ds]?"
+        r"|rid (?:of|the)|(?:there(?:'s|’s| is| are| should be| be)|have|show|contain|feature)s? no|not feature)\b",
     ),
     ("remove", 1.5, r"\bwithout\b|\bno more\b|\b(?:be|is) (?:empty|blank)\b|\bclear\b"),
     (
@@ -49,19 +63,31 @@ _RULES: tuple[tuple[str, float, str], ...] = (
     (
         "add",
         3.5,
-        r"\b(?:add(?:s|ed|ing)?|insert(?:ed)?|includ(?:e|ing)|introduc(?:e|ing)|attach|let there be|have there be"
-        r"|(?:there|it) should be|draw an?|plant|add(?:ition)? of|append)\b",
+        r"\b(?:add(?:s|ed|ing)?|insert(?:ed)?|includ(?:e|ing)|introduc(?:e|ing)|attach|let there be(?! no)"
+        r"|have there be(?! no)"
+        r"|(?:there|it) should be(?! no)|draw an?|plant|add(?:ition)? of|append|incorporat(?:e|ing)|embed"
+        r"|integrat(?:e|ing)|overlay"
+        r"|perch|nestle|scatter|sprinkle|let an? \w+ (?:join|appear|enter))\b",
     ),
+    ("add", 3.0, rf"\b(?:position|arrange|invite|bring|enrich|enliven|adorn|grace|fill)\b.*\b(?:{_SOME})\b"),
     ("add", 2.5, r"\b(?:put|puts|putting|place|set|hang|give|dress|equip|decorate|cover)\b(?! down)"),
     ("add", 2.0, r"\b(?:wear(?:ing|s)?|hold(?:ing|s)?|us(?:e|ing|es) an?|carry(?:ing)?|with an?)\b"),
-    ("color", 3.0, r"\b(?:colou?r(?:s|ed|ing)? of|recolou?r|in colou?r|hue|dye|repaint)\b"),
+    ("color", 3.0, r"\b(?:colou?r(?:s|ed|ing)? of|recolou?r|in colou?r|dye|repaint)\b"),
+    ("color", 3.6, r"\b(?:hue|tints?|tinge|shade of|pigment|dyed)\b"),
     (
         "material",
         2.5,
         r"\b(?:made (?:out )?of|material|texture|wooden|wood|metal(?:lic)?|glass|leather|marble|stone|brick|plastic"
-        r"|silk|velvet|furry|knitted|crystal|ceramic|porcelain|concrete|chrome|rusty|denim|paper|clay|ice)\b",
+        r"|silk|velvet|furry|knitted|crystal|ceramic|porcelain|concrete|chrome|rusty|denim|paper|clay|ice"
+        r"|shiny|glossy|matte|transparent|translucent|reflective|rough|smooth)\b",
     ),
     ("background", 4.5, r"\b(?:background|backdrop|scenery|surroundings|environment)\b"),
+    (
+        "background",
+        4.2,
+        r"(?<!sun )\bsetting\b(?! sun)|\b(?:ambian?ce|ambience|vista)\b"
+        r"|\b(?:in)?to (?:an?|the) (?:[\w-]+ ){0,3}(?:scene|landscape|location)\b",
+    ),
     (
         "background",
         2.0,
@@ -96,6 +122,14 @@ _RULES: tuple[tuple[str, float, str], ...] = (
     ),
     (
         "position",
+        3.0,
+        r"\b(?:make|turn|let|get)\b.* (?:bigger|larger|smaller|taller|shorter|wider|narrower|longer|thinner"
+        r"|thicker|big|small"
+        r"|tall|tiny|huge|large)\b|\b(?:enlarge|shrink|resize|zoom|scale (?:up|down)|outpaint"
+        r"|swap (?:the )?positions?)\b",
+    ),
+    (
+        "position",
         1.0,
         r"\b(?:(?:to|on|at) the (?:left|right|top|bottom|cent(?:er|re))|left of|right of|above|below|behind"
         r"|in front of|next to|closer|further|farther|corner)\b",
@@ -107,7 +141,16 @@ _RULES: tuple[tuple[str, float, str], ...] = (
         r"|walk(?:ing)?|rais(?:e|ing)|look(?:ing)? (?:at|to|up|down|away)|open(?:ed)?|clos(?:e|ed|ing)|lick(?:ing)?"
         r"|fac(?:e|es|ing) (?:the|to|left|right|away)|expression|sleep(?:ing)?|fly(?:ing)?|wav(?:e|ing)|danc(?:e|ing)"
         r"|bend(?:ing)?|lean(?:ing)?|rotat(?:e|ed|ing)|flip(?:ped)?|tilt(?:ed)?|fall(?:ing)?|turn(?:ed)? around"
-        r"|upside down|put down|kneel(?:ing)?|cry(?:ing)?|kiss(?:ing)?|hug(?:ging)?)\b",
+        r"|upside down|put down|kneel(?:ing)?|cry(?:ing)?|kiss(?:ing)?|hug(?:ging)?|lift|grab|pick|pour|push"
+        r"|pull|rub|tear|rip"
+        r"|fold|unfold|twist|(?:un)?plug|squeeze|press|catch|throw|kick|bite|eat|drink|feed|lower|spread|stretch|crouch"
+        r"|climb|shake|tip|drop|turn (?:on|off|forward|facing|to face)|face (?:towards?|forward))\b",
+    ),
+    (
+        "pose",
+        2.0,
+        rf"\b(?:make|let|have|get) (?:him|her|them|(?:the|an?|his|her"
+        rf"|their) (?:\w+ )?(?:{_ANIMATE})) (?!{_NOT_VERBS})[a-z]",
     ),
 )
 
@@ -115,7 +158,7 @@ _TONES: tuple[tuple[str, str], ...] = (
     (
         "brighter",
         rf"\b(?:bright(?:er|en|ened)|lighter|lighten|more light|overexpose|day(?:time)?|well[- ]lit)\b"
-        rf"|\bbright\b(?! (?:{'|'.join(COLORS)}|lime))",
+        rf"|\bbright\b(?! (?:{_COLOR_WORDS}|lime))",
     ),
     ("brighter", r"\bincreas\w* (?:the )?(?:brightness|exposure)\b"),
     (
@@ -143,8 +186,16 @@ _NO_CHANGE = re.compile(
     r"\b(?:do not|don't|without|no) (?:\w+ing |any |make |making )*"
     r"(?:chang\w*|edit\w*|modif\w*|alter\w*)(?: anything| at all|$|\W*$)"
 )
+_SAME_LOOK = re.compile(
+    r"^(?:give|keep|make|let|have|preserve|match|retain|maintain|reproduce|render|copy)\b[^.;]{0,40}?(?:"
+    r"\b(?:same|identical|exact|original)\b[^.;]{0,40}?\b(?:appearance|look|material|gloss|finish|reflectance"
+    r"|surface)\b"
+    r"|\b(?:appearance|look|material|gloss|finish|reflectance|surface)\b[^.;]{0,20}? (?:of|as|like|in|from) the"
+    r" (?:source|original|input|reference)\b)"
+)
 _EDIT_VERB = re.compile(
-    r"\b(?:remove|add|replace|change|make|turn|transform|paint|put|move|insert|delete|erase|swap|but|except|let|have|give)\b"
+    r"\b(?:remove|add|replace|change|make|turn|transform|paint|put|move|insert|delete|erase|swap|but|except|let"
+    r"|have|give)\b"
 )
 _KEPT = re.compile(
     r"\b(?:keep(?:ing)?|preserv(?:e|ing)|maintain(?:ing)?|leav(?:e|ing)|while (?:keeping|leaving))"
@@ -154,6 +205,13 @@ _KEPT = re.compile(
 _WHITESPACE = re.compile(r"\s+")
 _WHOLE = re.compile(
     r"\b(?:whole|entire|overall) (?:image|picture|photo|scene)|\b(?:the|this) (?:image|photo|picture)\b"
+)
+_LOCAL_TONE = re.compile(
+    r"\b(?:make|turn|let) (?:the|this|that|his|her|its|their) "
+    r"(?!(?:\w+ )?(?:image|picture|photo|scene|light\w*|colou?rs|tones?|atmosphere|mood|exposure|contrast"
+    r"|saturation)\b)"
+    r"[\w-]+(?: [\w-]+)? (?:(?:much|slightly|a (?:bit|little)) )?(?:(?:bright|dark|light|warm|cool)er|more|less"
+    r"|blurr|sharp)"
 )
 _PART = re.compile(r"\b(?:in|from|of|on|to|into) (?:the|this) (?:image|photo|picture|scene)\b")
 _QUOTED = re.compile(r"[\"“”]([^\"“”]{1,120})[\"“”]|(?<!\w)['‘]([^'’‘]{1,120})['’](?!\w)")
@@ -170,8 +228,11 @@ _TO_COLOR = re.compile(
 )
 _CLAUSE_END = r"(?: in colou?r)?(?=\s*(?:[.,;!?]|$|and\b|but\b|while\b|instead\b))"
 _END_COLOR = re.compile(
-    rf"\b(?:make|makes|let|have|turn|turns|paint|color|colour|dye|change|wants?|give) [^.,;]*?{_COLOR}{_CLAUSE_END}"
+    rf"\b(?:make|makes|let|have|turn|turns|paint|color|colour|dye|tinge|tint|coat|change|wants?"
+    rf"|give) [^.,;]*?{_COLOR}{_CLAUSE_END}"
 )
+_COLOR_NOUN = re.compile(rf"\b{_COLOR}[ -](?:tint|tinge|hue|shade|colou?r|tone|pigment)\b")
+_COLOR_FIRST = re.compile(rf"^{_COLOR} (?:shall|should|must|is)\b")
 _AND_COLOR = re.compile(rf"\s*,?\s*and [^.,;]*?{_COLOR}{_CLAUSE_END}")
 
 
@@ -190,22 +251,30 @@ def read_instruction(instruction: str) -> EditRequest:
     lower = _WHITESPACE.sub(" ", plain.lower())
     if _is_keep(lower):
         return EditRequest(instruction, ("keep",), "none")
+    plain, lower = without_opening(plain), without_opening(lower)
+    same_look = _SAME_LOOK.match(lower)
+    if same_look and not _EDIT_VERB.search(lower[same_look.end() :]) and not _target_colors(lower):
+        return EditRequest(instruction, ("appearance",), "none")
+    caption = read_caption(plain)
+    if caption is not None:
+        return _described(instruction, caption)
     colors = _target_colors(lower)
     texts, removed_texts = _texts(plain)
-    tones = tuple(dict.fromkeys(name for name, pattern in _TONES if re.search(pattern, lower)))
-    asked = _KEPT.sub(" ", lower)
-    weights = dict.fromkeys(EDIT_KINDS, 0.0)
-    for kind, weight, pattern in _RULES:
-        if re.search(pattern, asked):
-            weights[kind] = max(weights[kind], weight)
+    tones = _tones(lower)
+    weights = _weights(_KEPT.sub(" ", _imperative(lower)))
     if colors:
         weights["color"] = max(weights["color"], 3.2)
     if texts or removed_texts:
         weights["text"] = max(weights["text"], 3.8)
     if tones:
         weights["tone"] = 3.6 if _is_whole(lower) else 2.2
-    found = sorted((kind for kind in EDIT_KINDS if weights[kind] > 0), key=lambda kind: -weights[kind])
-    kinds = tuple(found) or ("other",)
+    if (
+        weights["background"] <= 2.0 < max(weights["color"], weights["tone"])
+        and _scope(_strongest(weights), lower) == "local"
+    ):
+        # "Make the sky darker" names the sky as the object of the edit.
+        weights["background"] = 0.0
+    kinds = _strongest(weights)
     return EditRequest(
         instruction=instruction,
         kinds=kinds,
@@ -215,6 +284,62 @@ def read_instruction(instruction: str) -> EditRequest:
         removed_texts=removed_texts,
         tones=tones if "tone" in kinds else (),
     )
+
+
+def _described(instruction: str, caption: Caption) -> EditRequest:
+    """Read what a caption asks for, which may concern a part of the image of any size.
+
+    Without a caption of the source any word may describe what was there before. Then an action is the most likely
+    request, and only a caption without an action asks for the colors that it names.
+    """
+    asked = caption.requested
+    weights = _weights(asked)
+    action = names_action(asked)
+    if action:
+        weights["pose"] = 3.8
+    named = re.findall(rf"\b(?:{_COLOR_WORDS})\b", asked)
+    colors = tuple(dict.fromkeys(named)) if caption.source or not action else ()
+    if colors:
+        weights["color"] = 3.2
+    texts, _ = _texts(caption.target)
+    if texts:
+        weights["text"] = 3.8
+    tones = _tones(asked) if caption.source else ()
+    if tones:
+        weights["tone"] = 2.2
+    kinds = _strongest(weights)
+    scope = _scope(kinds, asked)
+    return EditRequest(
+        instruction, kinds, "global" if scope == "global" else "unknown", colors, texts=texts, tones=tones
+    )
+
+
+def _weights(asked: str) -> dict[str, float]:
+    """Return the weight of each kind of edit by the words of a request."""
+    weights = dict.fromkeys(EDIT_KINDS, 0.0)
+    for kind, weight, pattern in _RULES:
+        if re.search(pattern, asked):
+            weights[kind] = max(weights[kind], weight)
+    return weights
+
+
+def _strongest(weights: Mapping[str, float]) -> tuple[str, ...]:
+    found = sorted((kind for kind in EDIT_KINDS if weights[kind] > 0), key=lambda kind: -weights[kind])
+    return tuple(found) or ("other",)
+
+
+def _tones(lower: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for name, pattern in _TONES if re.search(pattern, lower)))
+
+
+def _imperative(lower: str) -> str:
+    """Return the text with possible stems of a gerund at its start: "moving the cup" may be "move the cup"."""
+    gerund = re.match(r"([a-z]{2,})ing\b", lower)
+    if gerund is None:
+        return lower
+    stem = gerund[1]
+    short = stem[:-1] if stem[-1] == stem[-2] else stem
+    return f"{stem} {stem}e {short}{lower[gerund.end() :]}"
 
 
 def _is_keep(lower: str) -> bool:
@@ -233,7 +358,9 @@ def _scope(kinds: tuple[str, ...], lower: str) -> Literal["local", "global"]:
     strongest = kinds[0]
     if strongest in {"style", "background"}:
         return "global"
-    if strongest == "tone" or (_is_whole(lower) and strongest in {"other", "replace", "color", "material"}):
+    if (strongest == "tone" and not _LOCAL_TONE.search(lower)) or (
+        _is_whole(lower) and strongest in {"other", "replace", "color", "material"}
+    ):
         return "global"
     return "local"
 
@@ -241,7 +368,7 @@ def _scope(kinds: tuple[str, ...], lower: str) -> Literal["local", "global"]:
 def _target_colors(lower: str) -> tuple[str, ...]:
     """Return target colors, without colors that identify an object."""
     found: list[tuple[int, str]] = []
-    for pattern in (_TO_COLOR, _END_COLOR):
+    for pattern in (_TO_COLOR, _END_COLOR, _COLOR_NOUN, _COLOR_FIRST):
         for match in pattern.finditer(lower):
             if re.match(r"[- ]and[- ]white", lower[match.end("color") :]):
                 continue

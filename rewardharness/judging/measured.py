@@ -300,7 +300,7 @@ class _MeasuredExample:
             found.extend(f"{label}: {note}" for note in each.taken.notes)
             if each.taken.alignment:
                 found.append(f"{label}: {each.taken.alignment}")
-            if not self.references and "keep" not in self.request.kinds and each.taken.scene < 0.5:
+            if not self.references and not _same_image(self.request) and each.taken.scene < 0.5:
                 found.append(f"{label} does not show the scene of the source; both of its scores are low for that.")
             if self.candidates[label].sha256 == self.source.sha256:
                 found.append(f"{label} is the unchanged source.")
@@ -378,6 +378,11 @@ class _MeasuredExample:
         return f"{label}: {'; '.join(parts)}. That gives {_score_words(each.scores)}."
 
 
+def _same_image(request: EditRequest) -> bool:
+    """Return whether the candidate is to look like the source, which is graded over the whole image."""
+    return request.scope == "none"
+
+
 def _grade(taken: Measured, request: EditRequest, criteria: Sequence[Applied], references: bool) -> _Graded:
     grades: dict[str, float] = {}
     graded = []
@@ -386,10 +391,9 @@ def _grade(taken: Measured, request: EditRequest, criteria: Sequence[Applied], r
         if reading is not None and reading.grade is not None:
             grades[applied.key] = reading.grade
             graded.append((applied.criterion, reading.grade))
-    # If the source is to be reproduced, `fidelity` already grades the whole image.
     # With reference images the edit may show another scene, and no measure of image 1 tells what was requested.
-    scene = 1.0 if references or "keep" in request.kinds else taken.scene
-    scores = make_measured_scores(graded, scene)
+    scene = 1.0 if references or _same_image(request) else taken.scene
+    scores = make_measured_scores(graded, request.kinds, scene)
     if references and scores is not None:
         scores = replace(scores, instruction=None, reward=None)
     return _Graded(taken, grades, scores)

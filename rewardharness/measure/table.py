@@ -34,8 +34,8 @@ class Measure:
     """One sentence for the documentation."""
     dimension: Literal["instruction", "quality"]
     """Whether it measures instruction following or visual quality."""
-    specific: bool = False
-    """Whether its grade shows that the requested edit was made, rather than any edit."""
+    kinds: tuple[str, ...] = ()
+    """Kinds of edit for which its grade shows that the requested edit was made, rather than any edit."""
     same_look: bool = False
     """Whether it measures similarity of the whole image, which is a merit only if the instruction asks for it."""
 
@@ -57,28 +57,28 @@ MEASURES: Mapping[str, Measure] = {
             fidelity,
             "How exactly the source is reproduced when no change is requested.",
             "instruction",
-            specific=True,
+            kinds=("keep",),
         ),
         Measure(
             "color_target",
             color_target,
             "Whether the edited region has the requested color.",
             "instruction",
-            specific=True,
+            kinds=("color",),
         ),
         Measure(
             "tone_shift",
             tone_shift,
             "Whether light and color changed in the requested directions.",
             "instruction",
-            specific=True,
+            kinds=("tone",),
         ),
         Measure(
             "style_shift",
             style_shift,
             "Whether the style changed everywhere while the layout is preserved.",
             "instruction",
-            specific=True,
+            kinds=("style",),
         ),
         Measure(
             "sharpness",
@@ -104,28 +104,28 @@ MEASURES: Mapping[str, Measure] = {
             added_structure,
             "Whether something new is visible in one compact area.",
             "instruction",
-            specific=True,
+            kinds=("add", "replace", "count"),
         ),
         Measure(
             "removal_fill",
             removal_fill,
             "Whether the object is gone and the filled area matches its surroundings.",
             "instruction",
-            specific=True,
+            kinds=("remove",),
         ),
         Measure(
             "background_change",
             background_change,
             "Whether the background changed and the subject is preserved.",
             "instruction",
-            specific=True,
+            kinds=("background",),
         ),
         Measure(
             "text_match",
             text_match,
             "Whether requested text is readable and text to remove is gone.",
             "instruction",
-            specific=True,
+            kinds=("text",),
         ),
         Measure(
             "unasked_text",
@@ -138,6 +138,7 @@ MEASURES: Mapping[str, Measure] = {
             structure_similarity,
             "How similar the structure of the whole image is to the source (SSIM).",
             "instruction",
+            kinds=("appearance",),
             same_look=True,
         ),
         Measure(
@@ -145,6 +146,7 @@ MEASURES: Mapping[str, Measure] = {
             brightness_similarity,
             "How similar the distribution of brightness is to the source.",
             "instruction",
+            kinds=("appearance",),
             same_look=True,
         ),
         Measure(
@@ -152,6 +154,7 @@ MEASURES: Mapping[str, Measure] = {
             color_similarity,
             "How similar the mean color is to the source.",
             "instruction",
+            kinds=("appearance",),
             same_look=True,
         ),
         Measure(
@@ -159,6 +162,7 @@ MEASURES: Mapping[str, Measure] = {
             highlight_similarity,
             "How similar the strength of the highlights is to the source.",
             "instruction",
+            kinds=("appearance",),
             same_look=True,
         ),
         Measure(
@@ -166,6 +170,7 @@ MEASURES: Mapping[str, Measure] = {
             gloss_similarity,
             "How similar the gloss is to the source.",
             "instruction",
+            kinds=("appearance",),
             same_look=True,
         ),
         Measure(
@@ -173,6 +178,7 @@ MEASURES: Mapping[str, Measure] = {
             detail_similarity,
             "How similar the amount of fine detail in the whole image is to the source.",
             "instruction",
+            kinds=("appearance",),
             same_look=True,
         ),
     )

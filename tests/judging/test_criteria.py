@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rewardharness.judging.criteria import GRADE_FLOOR, combine, make_scores
+from rewardharness.judging.criteria import GRADE_FLOOR, combine, make_measured_scores, make_scores, met_kinds
 from rewardharness.library.rubric import Criterion
 
 grades = st.lists(st.tuples(st.floats(0.1, 10), st.floats(0, 1)), min_size=1, max_size=6)
@@ -49,3 +49,31 @@ def test_scores_are_on_the_scale_and_unknown_where_nothing_spoke() -> None:
     assert both is not None
     assert (both.instruction, both.quality, both.reward) == (4.0, 1.0, 0.0)
     assert make_scores([]) is None
+
+
+def measured(measure: str, weight: float = 1.0) -> Criterion:
+    return Criterion(measure, measure, weight, (1, 4), "instruction", measure=measure)
+
+
+def test_an_edit_that_cannot_be_seen_follows_nothing() -> None:
+    quality = (criterion("q", "quality"), 1.0)
+    color = (measured("color_target"), 0.9)
+    unseen = make_measured_scores([(measured("edit_presence"), 0.1), color, quality], ("color",), 1.0)
+    seen = make_measured_scores([(measured("edit_presence"), 0.9), color, quality], ("color",), 1.0)
+    assert unseen is not None
+    assert seen is not None
+    assert (unseen.instruction, unseen.reward) == (1.0, 0.0)
+    assert seen.reward is not None
+    assert seen.reward > 0.9
+    ungradable = make_measured_scores([(measured("edit_presence"), 0.1), quality], ("other",), 1.0)
+    assert ungradable is not None
+    assert (ungradable.reward, ungradable.evidence) == (None, 0.0)
+
+
+def test_a_measure_grades_only_the_kinds_of_edit_that_it_is_specific_to() -> None:
+    similar = [(measured("structure_similarity"), 0.04), (measured("color_similarity", 3.0), 0.64)]
+    assert met_kinds(similar, ("color", "pose")) == {}
+    assert met_kinds(similar, ("appearance",)) == {"appearance": pytest.approx(0.04**0.25 * 0.64**0.75)}
+    scores = make_measured_scores(similar, ("color",), 1.0)
+    assert scores is not None
+    assert scores.reward is None

@@ -33,7 +33,18 @@ from rewardharness.schema import EDIT_KINDS
         ("Put down the seat.", "pose"),
         ("Reproduce the source image as faithfully as possible: same subject, pose, layout and look.", "keep"),
         ("Do not change anything", "keep"),
-        ("Make the woman obese.", "other"),
+        ("Make the woman obese.", "pose"),
+        ("Banish the kite from the image", "remove"),
+        ("There should be no snow in the picture", "remove"),
+        ("Perch two birds on the branch", "add"),
+        ("Give the banana a green tint", "color"),
+        ("Transform this image into a snowy scene", "background"),
+        ("Moving the mug to the right", "position"),
+        ("make the red cube larger", "position"),
+        ("Let the boy lift the bag", "pose"),
+        ("make the gray cube shiny", "material"),
+        ("Give the object the same material appearance as in the source image: gloss and texture.", "appearance"),
+        ("Make the car red, with the same finish", "color"),
     ],
 )
 def test_strongest_kind(instruction: str, kind: str) -> None:
@@ -64,6 +75,14 @@ def test_scope() -> None:
 
 def test_keeping_the_background_is_not_a_change_of_background() -> None:
     assert read_instruction("Keep the background but make the dog blue").kinds[0] == "color"
+
+
+def test_a_named_object_of_a_change_of_light_is_no_background() -> None:
+    request = read_instruction("make the sky darker")
+    assert (request.kinds, request.scope, request.tones) == (("tone",), "local", ("darker",))
+    assert read_instruction("make the scene darker").scope == "global"
+    assert read_instruction("make the sky pink").colors == ("pink",)
+    assert read_instruction("paint the wall sky blue").colors == ("sky blue",)
 
 
 def test_opposite_tones() -> None:

@@ -107,6 +107,17 @@ def test_presence_of_a_global_edit_asks_for_change_everywhere() -> None:
     assert edit_presence(view(source, whole), KEEP).grade is None
 
 
+def test_presence_of_an_edit_of_unknown_size_asks_for_more_than_a_speck() -> None:
+    source = photo("chelsea", 240, 160)
+    described = EditRequest("A photo of a sitting cat", ("pose",), "unknown")
+    speck = source.copy()
+    speck[70:74, 100:104] = (255, 0, 0)
+    grades = [edit_presence(view(source, speck), asked).grade for asked in (LOCAL, described)]
+    assert None not in grades
+    assert grades[0] > 0.5 > 0.2 > grades[1]  # type: ignore[operator]
+    assert edit_extent(view(source, speck), described).grade is None
+
+
 def test_extent_falls_with_every_further_edit() -> None:
     source = photo("coffee")
     grades = [grade(edit_extent, edited(source, *radii), LOCAL) for radii in ((), (0.05,), (0.1,), (0.2,), (0.2, 0.1))]

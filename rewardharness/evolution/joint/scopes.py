@@ -98,7 +98,9 @@ def shared_phrase(instructions: Sequence[str]) -> str:
 
 
 def _same_look(cases: Sequence[ForecastCase]) -> bool:
-    asked = [case.kind == "keep" or _SAMENESS.search(case.request.instruction) is not None for case in cases]
+    asked = [
+        case.kind in {"keep", "appearance"} or _SAMENESS.search(case.request.instruction) is not None for case in cases
+    ]
     return bool(asked) and sum(asked) >= COVERAGE * len(asked)
 
 

@@ -13,7 +13,7 @@ from rewardharness.judging.config import Protocol
 from rewardharness.judging.judge import Judge
 from rewardharness.judging.measured import MeasuredJudge
 from rewardharness.judging.opening import MEASURED, JudgeOptions, open_judge
-from rewardharness.judging.subagent import SubAgentSettings
+from rewardharness.judging.subagent_settings import SubAgentSettings
 from rewardharness.models.base import ModelError, Reply
 from rewardharness.models.open import model_name, model_urls
 from rewardharness.models.probe import Probe

@@ -12,7 +12,7 @@ from app.markup import block, bullets, callout, document, escape, paragraph, tab
 from app.running import ModelRun
 from app.views import headline, listed, warnings
 from rewardharness.judging.config import Protocol
-from rewardharness.judging.subagent import ALONE
+from rewardharness.judging.subagent_settings import ALONE
 from rewardharness.models.base import ModelError, Reply
 from rewardharness.models.probe import Probe
 from rewardharness.models.wire import Capabilities

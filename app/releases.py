@@ -8,7 +8,7 @@ from rewardharness.judging.deployments import find_release
 from rewardharness.judging.judge import Judge
 from rewardharness.judging.opening import MEASURED, JudgeOptions
 from rewardharness.judging.release_opening import open_release
-from rewardharness.judging.subagent import SubAgentSettings
+from rewardharness.judging.subagent_settings import SubAgentSettings
 from rewardharness.library.store import Library
 from rewardharness.schema import Failure
 from rewardharness.settings import Settings

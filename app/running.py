@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from app.judges import JudgeChoice, Spent, Used
 from rewardharness.judging.evaluate import Cancel, evaluate
 from rewardharness.judging.judge import Judge
-from rewardharness.judging.subagent import PresentationOrder, SubAgentSettings
+from rewardharness.judging.subagent import PresentationOrder
+from rewardharness.judging.subagent_settings import SubAgentSettings
 from rewardharness.library.store import Library
 from rewardharness.models.base import Reply
 from rewardharness.schema import ChainStep, Example, Judgment, Usage

@@ -175,7 +175,8 @@ def resident_mb() -> float:
 def measure_ours(case: Case, folder: Path, url: str) -> dict[str, float]:
     """Judge with the Sub-Agent, as `rh score` does with a server that remembers no image."""
     from rewardharness.judging.evaluate import evaluate
-    from rewardharness.judging.subagent import SubAgent, SubAgentSettings
+    from rewardharness.judging.subagent import SubAgent
+    from rewardharness.judging.subagent_settings import SubAgentSettings
     from rewardharness.library.store import EMPTY
     from rewardharness.models.open import ModelSettings, open_model
     from rewardharness.schema import Example, ImageInput, Judgment

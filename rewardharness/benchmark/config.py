@@ -1,9 +1,11 @@
 """Configuration of a benchmark."""
 
+from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from rewardharness.errors import InputError
 from rewardharness.judging.config import JudgeConfig, ReleaseConfig
 
 
@@ -35,8 +37,11 @@ class BenchmarkConfig(ReleaseConfig, TaskConfig):
     no_baseline: bool = False
     """Leave out the row of the same model without a Library."""
     baselines: tuple[str, ...] = ()
-    """Further judges, separated by commas, such as random,always-a,closer,farther,ssim; one with a colon stands alone,
-    as in --baselines vllm:NAME@URL. They get the same Library. May be repeated."""
+    """Further judges, separated by commas, such as random,always-a,closer,farther,ssim or vllm:NAME@URL; +evidence is
+    the judge with measured evidence. They get the same Library. May be repeated."""
+    judges: tuple[str, ...] = ()
+    """All judges, separated by commas: short for the first as --judge and the others as --baselines, as in
+    --judges vllm:NAME@URL,vllm:NAME@URL+evidence."""
     development: str | None = None
     """Labeled data (a task or data) on which tie thresholds are fitted."""
     for_library: Path | None = None
@@ -46,8 +51,30 @@ class BenchmarkConfig(ReleaseConfig, TaskConfig):
 
     lowest: ClassVar = {**JudgeConfig.lowest, "limit": 1, "concurrency": 1}
 
+    def __post_init__(self) -> None:
+        if self.judges:
+            if self.judge is not None:
+                raise InputError("--judges names all judges, also the first.", next_step="Leave out --judge.")
+            named = split_judges(self.judges)
+            object.__setattr__(self, "judge", named[0] if named else None)
+            object.__setattr__(self, "baselines", (*named[1:], *self.baselines))
+            object.__setattr__(self, "judges", ())
+        super().__post_init__()
+
     @property
     def baseline_judges(self) -> list[str]:
-        """The further judges; an address may contain commas."""
-        parts = [part for text in self.baselines for part in ([text] if ":" in text else text.split(","))]
-        return [part.strip() for part in parts if part.strip()]
+        """The further judges."""
+        return split_judges(self.baselines)
+
+
+def split_judges(texts: Iterable[str]) -> list[str]:
+    """Split lists of judges at their commas, but neither a list of addresses nor the path of a file."""
+    found: list[str] = []
+    for text in texts:
+        start = len(found)
+        for part in [text] if text.startswith("file:") else text.split(","):
+            if part.startswith(("http://", "https://")) and len(found) > start:
+                found[-1] += f",{part.strip()}"
+            elif part.strip():
+                found.append(part.strip())
+    return found

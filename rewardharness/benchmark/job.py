@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -26,9 +26,10 @@ from rewardharness.benchmark.run import (
 from rewardharness.benchmark.task import Task, open_task
 from rewardharness.benchmark.thresholds import DEVELOPMENT, fit_rules, write_rules
 from rewardharness.data.rows import Progress
+from rewardharness.errors import InputError
 from rewardharness.files import content_id
 from rewardharness.judging.judge import Judge, check_task
-from rewardharness.judging.opening import MEASURED, JudgeOptions, open_judge
+from rewardharness.judging.opening import MEASURED, JudgeOptions, is_model, open_judge
 from rewardharness.judging.release import Release
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY, Library
@@ -105,7 +106,7 @@ class BenchmarkJob:
             for data, folder in places
             if data is not None
         ]
-        return Cost(*(sum(part) for part in zip(*((c.judgments, c.known, c.requests) for c in costs), strict=True)))
+        return Cost(*(sum(part) for part in zip(*map(astuple, costs), strict=True)))
 
     def preview(self, *, restart: bool = False) -> Json:
         """Return what the run is about and its cost estimate."""
@@ -118,6 +119,7 @@ class BenchmarkJob:
             "judgments": cost.judgments,
             "known": cost.known,
             "requests": cost.requests,
+            "crops": cost.crops,
             "folder": str(self.folder),
         }
 
@@ -354,7 +356,7 @@ def make_entries(
 def _open_entries(config: BenchmarkConfig, settings: Settings) -> list[BenchmarkEntry]:
     """Open the rows of the table of a configuration, the judge first."""
     release = config.find_release(settings)
-    judges = [replace(config, judge=judge) for judge in config.baseline_judges]
+    judges = [_baseline(config, judge) for judge in config.baseline_judges]
     if release is None:
         head, judges = [], [config, *judges]
         library, name = config.open_library(settings), config.library or settings.library
@@ -369,6 +371,15 @@ def _open_entries(config: BenchmarkConfig, settings: Settings) -> list[Benchmark
         head=head,
         evolved_on=release.evolved_on if release is not None else frozenset(),
     )
+
+
+def _baseline(config: BenchmarkConfig, judge: str) -> BenchmarkConfig:
+    """Return the configuration with a further judge; one that starts with `+` extends the judge of the run."""
+    if judge.startswith("+"):
+        if config.judge is None:
+            raise InputError(f"{judge!r} extends --judge, and there is none.", next_step="Give --judge.")
+        judge = f"{config.judge}{judge}"
+    return replace(config, judge=judge, evidence=config.evidence if is_model(judge) else None)
 
 
 def _release_entries(config: BenchmarkConfig, release: Release, settings: Settings) -> list[BenchmarkEntry]:
@@ -397,7 +408,8 @@ def _config_opener(config: BenchmarkConfig, settings: Settings, release: Release
         ties = ties and (how.protocol if how is not None else config.protocol) != "logprob"
         if how is None:
             return config.open_judge(settings, ties=ties)
-        options = JudgeOptions(ties=ties, subagent=how, router=router, cache=not config.no_cache)
+        own = replace(how, evidence=how.evidence or bool(config.evidence))
+        options = JudgeOptions(ties=ties, subagent=own, router=router, cache=not config.no_cache)
         return open_judge(config.judge or settings.judge, settings, options)
 
     return open_with

@@ -17,6 +17,7 @@ from rewardharness.benchmark.numbers import AnswerSheet, credit, numbers
 from rewardharness.benchmark.published import Setting, compare_published
 from rewardharness.benchmark.task import Group, TaskPart
 from rewardharness.benchmark.ties import TieRule
+from rewardharness.judging.config import EVIDENCE, WITH_EVIDENCE
 from rewardharness.judging.report import BAD_ROW
 from rewardharness.schema import Json, Judgment, Usage
 
@@ -213,7 +214,14 @@ def _against(data: Json, first: Json, other: Json, sheets: Mapping[str, AnswerSh
 
 def label(entry: Mapping[str, Any]) -> str:
     """Return the display name of an entry."""
-    return entry["name"] if entry["role"] == "baseline" else f"{entry['name']}, {entry['library']}"
+    name = judge_label(entry)
+    return name if entry["role"] == "baseline" else f"{name}, {entry['library']}"
+
+
+def judge_label(entry: Mapping[str, Any]) -> str:
+    """Return the display name of the judge of an entry, as it is spelled for `--judges`."""
+    with_evidence = str(entry.get("protocol", "")).endswith(WITH_EVIDENCE)
+    return f"{entry['name']}{EVIDENCE}" if with_evidence else str(entry["name"])
 
 
 def _counted(data: Json) -> list[Json]:

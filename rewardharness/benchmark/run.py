@@ -91,18 +91,21 @@ class Cost:
     """Judgments that the run folder already holds."""
     requests: int
     """Minimum number of requests to models for the others; Tools and retries need more, cached answers none."""
+    crops: int
+    """Maximum number of images that measured evidence adds to these requests."""
 
 
 def estimate(data: BenchmarkData, entries: Sequence[BenchmarkEntry], known: Mapping[str, Any]) -> Cost:
     """Count what is left to judge, and the requests that it takes."""
-    left = requests = 0
+    left = requests = crops = 0
     for entry in entries:
         judge = entry.open(False)
         for item in missing(data, entry, known):
             left += 1
             requests += judge.estimate_cost(item.example)
+            crops += judge.estimate_crops(item.example)
     total = len(data.items) * len(entries)
-    return Cost(total, total - left, requests)
+    return Cost(total, total - left, requests, crops)
 
 
 def missing(

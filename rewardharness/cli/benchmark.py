@@ -162,14 +162,18 @@ def _without_field_option() -> Iterator[None]:
 
 def _print_cost(job: "BenchmarkJob", cost: "Cost") -> None:
     """Print what will be judged, and what that costs."""
+    from rewardharness.benchmark.result import judge_label
+    from rewardharness.judging.evidence import crops_words
+
     data, entries = job.data, job.entries
     drawn = f", a sample of {data.sampled[0]} of {data.sampled[1]} pairs or groups" if data.sampled else ""
     output.note(f"{data.task.title}: {len(data.items)} examples, protocol {data.protocol}{drawn}; {data.revision}.")
-    names = "; ".join(f"{entry.identity.judge} with {entry.library_name}" for entry in entries)
+    names = "; ".join(f"{judge_label(entry.to_json())} with {entry.library_name}" for entry in entries)
     output.note(f"Benchmark entries ({len(entries)}): {names}.")
     text = f"{cost.judgments} judgments, {cost.known} of them already judged."
     if cost.requests:
         text += f" The others take at least {cost.requests} requests to models; Tools need more, cached answers none."
+        text += f" {crops_words(cost.crops)}" if cost.crops else ""
     elif cost.judgments > cost.known:
         text += " No model is called."
     output.note(text)

@@ -12,6 +12,7 @@ from rewardharness.evolution.paper import PaperSchedule
 from rewardharness.evolution.population import FINAL_TESTS, RACE, PopulationSchedule
 from rewardharness.evolution.schedules import DefaultSchedule, Schedule
 from rewardharness.evolution.steps import EVIDENCE_SHARE
+from rewardharness.judging.evidence import crops_words
 from rewardharness.judging.judge import Judge
 from rewardharness.library.store import Library
 from rewardharness.schema import Example
@@ -48,6 +49,8 @@ class Estimate:
     """Regression set with the starting and the final Library."""
     requests: int
     """Minimum number of requests to a model per judgment; 0 for a judge without a model."""
+    crops: int = 0
+    """Maximum number of images that measured evidence adds to the requests of a judgment."""
 
     @property
     def expected(self) -> int:
@@ -78,7 +81,8 @@ class Estimate:
         if not self.requests:
             return f"{text} No model judges, so they cost only time."
         requests = "one request" if self.requests == 1 else f"{self.requests} requests"
-        return f"{text} Each takes at least {requests} to the model; more where it calls Tools."
+        text += f" Each takes at least {requests} to the model; more where it calls Tools."
+        return f"{text} {crops_words(self.crops)}" if self.crops else text
 
     def to_json(self) -> dict[str, int]:
         """Convert it to JSON."""
@@ -124,8 +128,9 @@ def estimate(
     times = samples_for(begin + usual, len(audit)) if samples is None else samples
     ensemble = times * len(audit) if judge.uses_model and times > 1 else 0
     requests = min((judge.estimate_cost(example) for example in pool), default=0)
+    crops = max((judge.estimate_crops(example) for example in pool), default=0)
     held_out = (3 if judge.uses_model else 2) * len(audit)
-    return Estimate(begin, usual, upper, held_out, ensemble, 2 * regression_pairs, requests)
+    return Estimate(begin, usual, upper, held_out, ensemble, 2 * regression_pairs, requests, crops)
 
 
 def _reach(library: Library, pool: Sequence[Example]) -> float:

@@ -11,7 +11,7 @@ from rewardharness.settings import Settings
 if TYPE_CHECKING:  # help and wrong arguments are shown without loading a judge
     from rewardharness.judging.judge import Judge
     from rewardharness.judging.release import Release
-    from rewardharness.judging.subagent import SubAgentSettings
+    from rewardharness.judging.subagent_settings import SubAgentSettings
     from rewardharness.library.store import Library
 
 Protocol = Literal["chain", "direct", "logprob", "pointwise", "rubric"]
@@ -29,8 +29,17 @@ _SETTINGS = {
     "tool_calls": "tool_limit",
     "max_pixels": "max_pixels",
     "prompt_language": "language",
+    "evidence": "evidence",
 }
 """Setting of a model judge by field of `JudgeConfig`."""
+
+
+EVIDENCE = "+evidence"
+"""Suffix of the spelling of a judge, for `evidence`."""
+
+
+WITH_EVIDENCE = "measured evidence"
+"""What the protocol of a judge with it says."""
 
 
 class OpenedJudge(NamedTuple):
@@ -47,6 +56,7 @@ class JudgeConfig:
 
     The judge is `measured` (no model), `vllm:NAME@URL[,URL...]`, `openai:NAME[@URL]`, `gemini:NAME`, a baseline
     (`random`, `always-a`, `closer`, `farther`, `ssim`) or `file:SCORES.jsonl`; by default `RH_JUDGE`, else `measured`.
+    A model whose spelling ends in `+evidence` gets measured evidence.
     The keys of models are `RH_API_KEY`, `OPENAI_API_KEY` (without `@URL`) and `GEMINI_API_KEY`. The Library is by
     default `RH_LIBRARY`, else `builtin`.
     """
@@ -69,6 +79,8 @@ class JudgeConfig:
     """Pixels to which images are reduced for a model."""
     prompt_language: Language | None = None
     """Of prompts (default: en)."""
+    evidence: bool | None = None
+    """Give a model measured changes: boxes, crops."""
     router: str | None = None
     """Model that routes entries without triggers."""
     no_cache: bool = False
@@ -78,6 +90,9 @@ class JudgeConfig:
     """Minimum by field."""
 
     def __post_init__(self) -> None:
+        if self.judge is not None and self.judge.endswith(EVIDENCE):
+            object.__setattr__(self, "judge", self.judge.removesuffix(EVIDENCE))
+            object.__setattr__(self, "evidence", True)
         for name, low in self.lowest.items():
             value = getattr(self, name)
             if value is not None and value < low:
@@ -87,7 +102,7 @@ class JudgeConfig:
     @property
     def subagent(self) -> "SubAgentSettings":
         """The settings of a model judge."""
-        from rewardharness.judging.subagent import SubAgentSettings
+        from rewardharness.judging.subagent_settings import SubAgentSettings
 
         given: dict[str, Any] = {
             setting: getattr(self, name) for name, setting in _SETTINGS.items() if getattr(self, name) is not None

@@ -1,4 +1,4 @@
-"""Messages to a model: system text, then sources and candidates, then the question.
+"""Messages to a model: system text, then sources, candidates and any measured evidence, then the question.
 
 This order suits the prefix caches of servers: the system text is the same for all examples with the same entries, and
 the source image precedes the candidates, so that both presentation orders, further turns and all pairs of a group share
@@ -13,7 +13,7 @@ from rewardharness.judging.chain import neutral
 from rewardharness.judging.router import Route
 from rewardharness.library.entry import Entry
 from rewardharness.models.base import ImagePart, Message, TextPart
-from rewardharness.prompts import load
+from rewardharness.prompts import load, load_section
 from rewardharness.schema import LABELS, SCALE, image_titles
 from rewardharness.task import IMAGE_EDIT, Task
 
@@ -34,6 +34,8 @@ class Shown:
     own: tuple[str, ...]
     """Labels of the candidates in the example, in the presentation order."""
     task: Task = IMAGE_EDIT
+    evidence: tuple[Parts, ...] = ()
+    """What was measured of each candidate, in the presentation order; empty without measured evidence."""
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -108,11 +110,15 @@ def notes(skills: Sequence[Entry], shown: Shown) -> str:
 
 
 def question(shown: Shown, text: str) -> Message:
-    """Write the user message: each source and candidate after its caption, then the question."""
+    """Write the user message: each source and candidate after its caption, measured evidence, then the question."""
     parts: list[TextPart | ImagePart] = []
     titles, count = shown.titles, len(shown.sources)
     for name, media in shown.media.items():
         parts += [TextPart(f"{titles[name]}:"), *media]
+    if shown.evidence:
+        parts.append(TextPart(load_section("evidence", "intro")))
+    for evidence in shown.evidence:
+        parts += evidence
     if count > 1:
         names = ", ".join(f"image {number}" for number in range(2, count + 1))
         text = f"{load('references', count=str(count), others=names)}\n\n{text}"

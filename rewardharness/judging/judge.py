@@ -33,7 +33,8 @@ from rewardharness.task import ANY, IMAGE_EDIT, TEXT, Task, task_of
 
 if TYPE_CHECKING:
     from rewardharness.judging.cache import JudgmentCache
-    from rewardharness.judging.subagent import PresentationOrder, SubAgentSettings
+    from rewardharness.judging.subagent import PresentationOrder
+    from rewardharness.judging.subagent_settings import SubAgentSettings
     from rewardharness.judging.tool_calls import Observation
 
 NOT_GRADABLE = "not_gradable"
@@ -109,6 +110,10 @@ class Judge(Protocol):
     def estimate_cost(self, example: Example) -> int:
         """Return the number of requests for an example, at least: without cached answers, Tools and retries."""
         return len(self.presentations(example.labels))
+
+    def estimate_crops(self, example: Example) -> int:
+        """Return the number of crops that measured evidence adds to these requests, at most."""
+        return 0
 
     def watched(
         self, on_step: "Callable[[PresentationOrder, ChainStep], None]", on_reply: Callable[[Reply], None]
@@ -256,6 +261,11 @@ def check_task(task: Task, judge: Judge, library: Library) -> None:
         raise InputError(
             f"{judge.name} cannot judge {task.words}.",
             next_step="Judge with a model: --judge vllm:NAME@URL or openai:NAME@URL.",
+        )
+    if judge.settings is not None and judge.settings.evidence and task is not IMAGE_EDIT:
+        raise InputError(
+            f"Measured evidence compares the pixels of images; there is none for {task.words}.",
+            next_step="Judge without it: leave out --evidence, or +evidence after the judge.",
         )
     entries = library.entries if judge.uses_library else ()
     known = [entry for entry in entries if entry.task != ANY]

@@ -8,12 +8,13 @@ from typing import Any
 from rewardharness.errors import InputError
 from rewardharness.judging.baselines import BASELINES, BaselineJudge
 from rewardharness.judging.cache import JudgmentCache
-from rewardharness.judging.config import PROTOCOLS
+from rewardharness.judging.config import EVIDENCE, PROTOCOLS
 from rewardharness.judging.judge import Judge
 from rewardharness.judging.llm_router import LLMRouter
 from rewardharness.judging.measured import MeasuredJudge
 from rewardharness.judging.scored_elsewhere import read_scores
-from rewardharness.judging.subagent import PresentationOrder, SubAgent, SubAgentSettings
+from rewardharness.judging.subagent import PresentationOrder, SubAgent
+from rewardharness.judging.subagent_settings import SubAgentSettings
 from rewardharness.models.open import ModelSettings, open_model
 from rewardharness.models.openai_compatible import OpenAICompatibleModel
 from rewardharness.schema import ChainStep
@@ -58,7 +59,7 @@ def open_judge(
 
     Args:
         spec: `measured`, `vllm:NAME@URL[,URL...]`, `openai:NAME[@URL]`, `gemini:NAME` or `scripted:FILE`; one of
-            `BASELINES`; or `file:PATH`, see `scored_elsewhere`.
+            `BASELINES`; or `file:PATH`, see `scored_elsewhere`. A model ending in `+evidence` gets measured evidence.
         settings: Keys, workers and the cache folder; None for those of the environment.
         options: Options of the judge.
         changes: Single options by name, as in `ties=True`, `cache=False` or `allow_ungradable=True`; for a model also
@@ -70,6 +71,11 @@ def open_judge(
         MissingPackageError: If a package for this kind of model is not installed.
     """
     settings, options = settings or Settings.from_env(), _changed(options, changes)
+    if spec.endswith(EVIDENCE):
+        spec, options = spec.removesuffix(EVIDENCE), _changed(options, {"evidence": True})
+    if options.subagent.evidence and not is_model(spec):
+        step = "Leave out the measured evidence, or judge with a model: --judge vllm:NAME@URL or openai:NAME@URL."
+        raise InputError(f"Measured evidence is for models, and {spec} is none.", next_step=step)
     for baseline in BASELINES:
         if spec == baseline:
             return BaselineJudge(baseline, options.ties)
@@ -105,6 +111,11 @@ def open_judge(
     router = LLMRouter(open_model(options.router, keys), cache) if options.router else None
     find_out = model.probe if isinstance(model, OpenAICompatibleModel) else None
     return SubAgent(model, how, cache, router, on_step=options.on_step, pictures=options.pictures, find_out=find_out)
+
+
+def is_model(spec: str) -> bool:
+    """Return whether a specification names a model."""
+    return ":" in spec and not spec.startswith(FILE)
 
 
 def _changed(options: JudgeOptions, changes: Mapping[str, Any]) -> JudgeOptions:

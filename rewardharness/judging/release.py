@@ -17,7 +17,7 @@ A release names a model without its location: no address, key, path or host. The
 import platform
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -30,7 +30,8 @@ from rewardharness.judging.measured import NAME
 from rewardharness.judging.opening import MEASURED, JudgeOptions
 from rewardharness.judging.release_card import Figure
 from rewardharness.judging.revision import code_revisions, measures_revision
-from rewardharness.judging.subagent import PROMPTS, SubAgent, SubAgentSettings
+from rewardharness.judging.subagent import SubAgent
+from rewardharness.judging.subagent_settings import SubAgentSettings
 from rewardharness.leaks import find_leaks
 from rewardharness.library.entry import entry_files
 from rewardharness.library.evolved import data_digests
@@ -67,8 +68,7 @@ class Release:
     revision: str
     """As in `Judge.revision`."""
     settings: Mapping[str, Any] = field(repr=False)
-    """`ties` and `ocr`; for a model also the fields of `SubAgentSettings` without the deadline, and `language` only if
-    it is not English."""
+    """`ties` and `ocr`; for a model also `SubAgentSettings.pinned`."""
     code: Mapping[str, str] = field(repr=False)
     """Content ids of the code and of each prompt, by name."""
     library: Library = field(repr=False)
@@ -174,13 +174,11 @@ def make_release(
         how = replace(options.subagent, ties=options.ties)
         how = replace(how, temperature=float(how.temperature), sample_temperature=float(how.sample_temperature))
         protocol, revision = how.name, _revision(judge, how)
-        settings |= {each.name: getattr(how, each.name) for each in fields(how) if each.name != "deadline"}
-        if how.language == "en":  # as in releases of earlier versions
-            del settings["language"]
+        settings |= how.pinned
     figures = list(evaluation)
     card: Json = {"made_with": made_with(), "evaluation": [each.to_json() for each in figures]}
     card |= {"evolved_on": sorted(digests)} if (digests := data_digests(library.lineage)) else {}
-    code = code_revisions(prompts_of(judge, router), options.subagent.language)
+    code = code_revisions(prompts_of(judge, router, options.subagent), options.subagent.language)
     release = Release(judge, protocol, revision, settings, code, library, model_revision, router, card)
     check_figures(release)
     for entry in library.entries:
@@ -271,9 +269,9 @@ def made_with() -> dict[str, str]:
     return found
 
 
-def prompts_of(judge: str, router: str | None) -> list[str]:
+def prompts_of(judge: str, router: str | None, how: SubAgentSettings) -> list[str]:
     """Return the prompts that a judge and its router may send to a model."""
-    return [] if judge == MEASURED else [*PROMPTS, *(["route"] if router else [])]
+    return [] if judge == MEASURED else [*how.prompts, *(["route"] if router else [])]
 
 
 def ocr_state(library: Library, judge: str) -> bool | None:

@@ -13,7 +13,7 @@ from rewardharness.judging.config import PROTOCOLS
 from rewardharness.judging.opening import MEASURED
 from rewardharness.judging.release import FORMAT, Release
 from rewardharness.judging.release_card import Figure
-from rewardharness.judging.subagent import SubAgentSettings
+from rewardharness.judging.subagent_settings import OPTIONAL, SubAgentSettings
 from rewardharness.library.entry import ENTRY_FILE, RUBRIC_FILE, Entry, parse_entry
 from rewardharness.library.evolved import is_digest
 from rewardharness.library.store import Library
@@ -140,8 +140,8 @@ class _ReleaseReader:
         for name in ("model_revision", "router"):
             self._is(judge[name] is None or (isinstance(judge[name], str) and judge[name]), f"`judge.{name}`")
         expected = _settings(judge["name"])
-        if isinstance(settings, dict) and "language" not in settings:  # English prompts
-            expected -= {"language"}
+        if isinstance(settings, dict):
+            expected -= OPTIONAL.keys() - settings.keys()
         self._fields(settings, expected, "`settings`")
         for name, each in settings.items():
             self._is(_sound(name, each), f"`settings.{name}`")

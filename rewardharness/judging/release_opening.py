@@ -10,6 +10,7 @@ from rewardharness.judging.judge import Judge
 from rewardharness.judging.opening import MEASURED, JudgeOptions, open_judge
 from rewardharness.judging.release import MAY_MATTER, PACKAGE, Release, judge_name, made_with, ocr_state, prompts_of
 from rewardharness.judging.revision import code_revisions
+from rewardharness.judging.subagent_settings import SubAgentSettings
 from rewardharness.library.store import Library
 from rewardharness.settings import Settings
 
@@ -58,8 +59,8 @@ def check_installed(release: Release) -> None:
     Raises:
         ReleaseError: If it does not; the message names the difference.
     """
-    language = release.how.language if release.how else "en"
-    here = code_revisions(prompts_of(release.judge, release.router), language)
+    how = release.how or SubAgentSettings()
+    here = code_revisions(prompts_of(release.judge, release.router, how), how.language)
     differing = sorted(name for name in {*here, *release.code} if here.get(name) != release.code.get(name))
     made = release.card.get("made_with", {}).get(PACKAGE, "unknown")
     if differing:

@@ -14,7 +14,10 @@ _CODE = {
     "images": ("measure/encoded", "measure/images"),
     "judging": tuple(
         f"judging/{name}"
-        for name in "answers chain context conversation judge llm_router protocols presentation subagent tools".split()
+        for name in (
+            "answers chain context conversation evidence judge llm_router protocols presentation subagent "
+            "subagent_settings tools"
+        ).split()
     ),
     "models": tuple(f"models/{name}" for name in "gemini openai_compatible replies wire".split()),
 }

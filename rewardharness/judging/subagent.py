@@ -9,16 +9,16 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations
-from typing import Literal
 
 from rewardharness.errors import HarnessError
 from rewardharness.files import content_id
 from rewardharness.judging.cache import JudgmentCache
-from rewardharness.judging.config import Protocol
+from rewardharness.judging.context import Shown
 from rewardharness.judging.conversation import ChainSettings, Conversation
+from rewardharness.judging.evidence import EvidenceTaker
 from rewardharness.judging.groups import rank
 from rewardharness.judging.judge import Judge, failure_of, refuse, unjudged
 from rewardharness.judging.llm_router import LLMRouter
@@ -28,72 +28,18 @@ from rewardharness.judging.presentation import PresentationResult, aggregate_mar
 from rewardharness.judging.protocols import Asking, ask_digits, ask_direct, ask_letter, ask_rubric, ask_scores
 from rewardharness.judging.revision import measures_revision
 from rewardharness.judging.router import Route, route
+from rewardharness.judging.subagent_settings import ALONE, READING, SubAgentSettings
 from rewardharness.judging.tool_calls import Observation, observe
 from rewardharness.library.entry import Entry
 from rewardharness.library.store import Library
+from rewardharness.measure.changes import MAX_CROPS
 from rewardharness.models.base import ChatRequest, Message, Model, Reply
 from rewardharness.models.limits import ByteBudget
 from rewardharness.models.openai_compatible import OpenAICompatibleModel
 from rewardharness.models.probe import Probe
-from rewardharness.prompts import Language, in_language, version
+from rewardharness.prompts import in_language, version
 from rewardharness.schema import TIE, ChainStep, EditRequest, Example, Failure, Judgment, Usage
 from rewardharness.task import TASKS
-
-ALONE: frozenset[Protocol] = frozenset({"pointwise", "rubric"})
-"""Protocols that judge each candidate alone, without a presentation order."""
-
-READING = 3
-"""Version of the parsing of replies. A new version invalidates cached answers."""
-
-PROMPTS = (
-    "digit format_chain format_chain_one format_direct format_direct_one format_letter judge judge_one no_ties notes "
-    "pointwise question question_digit question_one references reminder response rubric ties tool_rules tools "
-    "task_image_edit task_text task_video_edit"
-).split()
-"""All prompts that a Sub-Agent may use."""
-
-
-@dataclass(frozen=True)
-class SubAgentSettings:
-    """Settings of a Sub-Agent. All except the deadline can change an answer."""
-
-    protocol: Protocol = "chain"
-    both_orders: bool = True
-    """Whether each pair is judged in both presentation orders."""
-    samples: int = 1
-    """Samples per request; with more than 1 the temperature is `sample_temperature`."""
-    first_sample: int = 0
-    """Number of the first sample. Other numbers give other samples at a temperature above 0."""
-    ties: bool = False
-    """Whether the task's labels have ties."""
-    groups: Literal["pairs", "all"] = "pairs"
-    """Whether 3 or 4 candidates are judged pair by pair or all at once."""
-    tool_limit: int = 5
-    max_tokens: int = 2048
-    temperature: float = 0.0
-    sample_temperature: float = 0.7
-    max_pixels: int | None = None
-    """Maximum number of pixels; larger images are scaled down before they are sent. None for no limit."""
-    language: Language = "en"
-    """Language of the prompts."""
-    deadline: float | None = 600.0
-    """Timeout of a judgment in seconds."""
-
-    @property
-    def name(self) -> str:
-        """The protocol with all settings that affect comparability."""
-        return self.name_for(2)
-
-    def name_for(self, candidates: int) -> str:
-        """Return the name for a number of candidates; a single candidate has no orders, pairs or ties."""
-        parts: list[str] = [self.protocol]
-        if self.protocol not in ALONE:
-            parts.append("one candidate" if candidates == 1 else "both orders" if self.both_orders else "one order")
-            parts += ["all at once"] if self.groups == "all" and candidates > 1 else []
-        parts += [f"{self.samples} samples"] if self.samples > 1 else []
-        parts += ["ties"] if self.ties and candidates > 1 else []
-        parts += [f"{self.language} prompts"] if self.language != "en" else []
-        return ", ".join(parts)
 
 
 @dataclass(frozen=True)
@@ -112,6 +58,7 @@ class _PreparedExample:
     request: EditRequest
     media: Media
     model: Model
+    evidence: EvidenceTaker | None
 
 
 @dataclass
@@ -157,11 +104,9 @@ class SubAgent(Judge):
     @property
     def revision(self) -> str:
         """Content id of the prompts, the reading of replies and the settings."""
-        settings = asdict(replace(self.settings, deadline=None))
-        if settings["language"] == "en":  # earlier versions had no other
-            del settings["language"]
         with in_language(self.settings.language):
-            return content_id([READING, version(*PROMPTS), settings])
+            parts: list[object] = [READING, version(*self.settings.prompts), {**self.settings.pinned, "deadline": None}]
+        return content_id([*parts, measures_revision()] if self.settings.evidence else parts)
 
     def with_ties(self, ties: bool) -> "SubAgent":
         """Return the same judge with `tie` among its answers, or without. The protocol `logprob` has no ties."""
@@ -271,7 +216,8 @@ class SubAgent(Judge):
         instruction = example.instruction
         chosen = await self.router.route(library, instruction) if self.router else route(library, instruction)
         model = WarmUpModel(self.model, partial(self._servers.remember, self.find_out))
-        return _PreparedExample(chosen, request_of(example), media, model)
+        evidence = EvidenceTaker(example, self.cache, self.settings.max_pixels) if self.settings.evidence else None
+        return _PreparedExample(chosen, request_of(example), media, model, evidence)
 
     def presentations(self, labels: Sequence[str]) -> list[PresentationOrder]:
         """List the presentation orders, per sample, of a judgment of these candidates."""
@@ -286,6 +232,11 @@ class SubAgent(Judge):
             orders = [presented for order in orders for presented in (order, order[::-1])]
         samples = range(self.settings.first_sample, self.settings.first_sample + self.settings.samples)
         return [PresentationOrder(order, sample) for order in orders for sample in samples]
+
+    def estimate_crops(self, example: Example) -> int:
+        """Return the number of crops that measured evidence adds to the requests for an example, at most."""
+        shown = sum(len(unit.labels) for unit in self.presentations(example.labels))
+        return 2 * MAX_CROPS * shown if self.settings.evidence else 0
 
     async def _judge_order(self, unit: PresentationOrder, case: _PreparedExample) -> PresentationResult:
         if self.cache is None:
@@ -303,6 +254,16 @@ class SubAgent(Judge):
         assert value is not None
         return self._report(unit, PresentationResult.from_json(value))
 
+    async def _ask(self, unit: PresentationOrder, case: _PreparedExample) -> PresentationResult:
+        shown = case.media.shown(unit.labels)
+        if case.evidence is None:
+            return await self._ask_about(shown, unit, case)
+        shown, step = await case.evidence.add(shown)
+        if self.on_step is not None:
+            self.on_step(unit, step)
+        result = await self._ask_about(shown, unit, case)
+        return replace(result, steps=(step, *result.steps))
+
     def _report(self, unit: PresentationOrder, result: PresentationResult) -> PresentationResult:
         """Report the steps of a result that is available at once."""
         if self.on_step is not None:
@@ -310,8 +271,7 @@ class SubAgent(Judge):
                 self.on_step(unit, step)
         return result
 
-    async def _ask(self, unit: PresentationOrder, case: _PreparedExample) -> PresentationResult:
-        shown = case.media.shown(unit.labels)
+    async def _ask_about(self, shown: Shown, unit: PresentationOrder, case: _PreparedExample) -> PresentationResult:
         settings = self.settings
         temperature = settings.temperature if settings.samples == 1 else settings.sample_temperature
         if settings.protocol == "chain":
@@ -339,7 +299,7 @@ class SubAgent(Judge):
                 "max_tokens": settings.max_tokens,
                 "temperature": settings.temperature if settings.samples == 1 else settings.sample_temperature,
                 "sample": unit.sample,
-                "prompts": version(*PROMPTS),
+                "prompts": version(*settings.prompts),
                 "images": [
                     *map(content_ids, case.media.sources),
                     *(content_ids(case.media.candidates[label]) for label in unit.labels),
@@ -349,6 +309,7 @@ class SubAgent(Judge):
                 "instruction": case.request.instruction,
                 "context": case.route.context_id,
                 "measures": measures_revision() if any(tool.measure for tool in case.route.tools) else "",
+                **({"evidence": [measures_revision(), settings.max_pixels]} if settings.evidence else {}),
             }
         )
 

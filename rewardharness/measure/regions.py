@@ -37,13 +37,15 @@ _WHOLE_PICTURE_KINDS = {"style", "tone"}
 
 
 @dataclass(frozen=True)
-class _Region:
+class Region:
     """One connected edited region at working size."""
 
     label: int
     """Its number in the label image."""
     area: int
     """Pixels."""
+    box: tuple[int, int, int, int]
+    """Left, top, right and bottom of its bounding box, in working pixels."""
     box_fill: float
     """Fraction of its bounding box that it fills."""
     center: tuple[float, float]
@@ -59,7 +61,7 @@ def change_map(view: EditView, request: EditRequest) -> Reading:
         with edited regions tinted and outlined.
     """
     del request
-    _, regions = _regions(view)
+    _, regions = find_regions(view)
     share = view.changed_share
     largest = regions[0].area / sum(region.area for region in regions) if regions else 0.0
     fill = regions[0].box_fill if regions else 0.0
@@ -208,17 +210,17 @@ def _similarity(view: EditView) -> Plane:
     return np.asarray((2.0 * both + 9.0) / (np.maximum(each, 0.0) + 9.0), np.float32)
 
 
-def _regions(view: EditView) -> tuple[Labels, list[_Region]]:
+def find_regions(view: EditView) -> tuple[Labels, list[Region]]:
     """Return the label image and the connected edited regions, largest first."""
     height, width = view.changed.shape
     count, labels, stats, centers = cv2.connectedComponentsWithStats(view.changed.astype(np.uint8), connectivity=8)
-    areas = stats[:, cv2.CC_STAT_AREA]
-    boxes = stats[:, cv2.CC_STAT_WIDTH] * stats[:, cv2.CC_STAT_HEIGHT]
+    lefts, tops, widths, heights, areas = stats.T
     regions = [
-        _Region(
+        Region(
             label,
             int(areas[label]),
-            float(areas[label] / boxes[label]),
+            (int(lefts[label]), int(tops[label]), int(lefts[label] + widths[label]), int(tops[label] + heights[label])),
+            float(areas[label] / (widths[label] * heights[label])),
             (float(centers[label][0]) / width, float(centers[label][1]) / height),
         )
         for label in sorted(range(1, count), key=lambda label: -int(areas[label]))
@@ -228,7 +230,7 @@ def _regions(view: EditView) -> tuple[Labels, list[_Region]]:
 
 def _main_regions(view: EditView) -> Mask:
     """Return the main edit: the largest region and those of comparable size."""
-    labels, regions = _regions(view)
+    labels, regions = find_regions(view)
     return np.isin(labels, [region.label for region in regions if region.area >= MAIN_REGION * regions[0].area])
 
 

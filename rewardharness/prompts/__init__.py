@@ -1,6 +1,7 @@
 """Every prompt is a Markdown file in this folder, with named placeholders written as `{{name}}`.
 
-Files `task_*.md` hold the wording of a task, one phrase per heading, which fills in placeholders of the other prompts.
+Files `task_*.md` hold the wording of a task, one phrase per heading, which fills in placeholders of the other prompts;
+`evidence.md` holds the sentences of measured evidence, likewise.
 `zh/` holds the same prompts in Chinese, with the same placeholders. The language is that of the surrounding
 `in_language`, English without one; whatever depends on prompts is keyed by `version`, which differs between languages.
 """
@@ -48,22 +49,30 @@ def load(name: str, wording: Mapping[str, str] = _NONE, /, **values: str) -> str
     Raises:
         ValueError: If a placeholder has no value, or a value no placeholder.
     """
-    text = _text(name)
-    wanted = set(_PLACEHOLDER.findall(text))
-    values = {**{key: phrase for key, phrase in wording.items() if key in wanted}, **values}
-    if wanted != set(values):
-        raise ValueError(f"prompt {name!r} takes {sorted(wanted)}, got {sorted(values)}")
-    return _PLACEHOLDER.sub(lambda match: values[match.group(1)], text)
+    return _fill(name, _text(name), wording, values)
+
+
+def load_section(name: str, section: str, /, **values: str) -> str:
+    """Fill in one phrase of a file with a phrase per heading, as `load` fills in a prompt."""
+    return _fill(f"{name}, {section}", sections(name)[section], _NONE, values)
 
 
 def sections(name: str) -> Mapping[str, str]:
-    """Return the phrases of a file with the wording of a task, by their headings."""
+    """Return the phrases of a file with a phrase per heading, such as the wording of a task, by their headings."""
     return _sections(name, _language.get())
 
 
 def version(*names: str) -> str:
     """Identify the wording of some prompts in the current language: a content id over their files."""
     return sha256("\0".join(_text(name) for name in names).encode("utf-8"))
+
+
+def _fill(name: str, text: str, wording: Mapping[str, str], values: Mapping[str, str]) -> str:
+    wanted = set(_PLACEHOLDER.findall(text))
+    values = {**{key: phrase for key, phrase in wording.items() if key in wanted}, **values}
+    if wanted != set(values):
+        raise ValueError(f"prompt {name!r} takes {sorted(wanted)}, got {sorted(values)}")
+    return _PLACEHOLDER.sub(lambda match: values[match.group(1)], text)
 
 
 def _text(name: str) -> str:

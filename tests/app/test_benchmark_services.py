@@ -36,7 +36,7 @@ from rewardharness.errors import DataError, HarnessError, InputError, RunError
 from rewardharness.evolution.config import EvolveConfig
 from rewardharness.files import read_json, read_jsonl, write_json, write_text
 from rewardharness.jobs import read_config
-from rewardharness.judging.subagent import SubAgentSettings
+from rewardharness.judging.subagent_settings import SubAgentSettings
 from rewardharness.library.new import new_library
 from rewardharness.library.store import Library
 

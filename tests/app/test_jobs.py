@@ -36,7 +36,7 @@ from rewardharness.errors import HarnessError, InputError, RunError
 from rewardharness.evolution.config import EvolveConfig
 from rewardharness.evolution.events import Judged, Resumed, Started, write_event
 from rewardharness.files import append_jsonl, write_json, write_text
-from rewardharness.judging.subagent import SubAgentSettings
+from rewardharness.judging.subagent_settings import SubAgentSettings
 from rewardharness.runs.records import record_run
 from rewardharness.runs.store import RunFolder
 from rewardharness.settings import Settings

@@ -11,7 +11,8 @@ from app.failures import failure
 from app.judges import ENDPOINT, ENVIRONMENT, GEMINI, Spent
 from app.running import ModelRun, OrderProgress
 from rewardharness.judging.config import PROTOCOLS
-from rewardharness.judging.subagent import PresentationOrder, SubAgentSettings
+from rewardharness.judging.subagent import PresentationOrder
+from rewardharness.judging.subagent_settings import SubAgentSettings
 from rewardharness.models.base import ErrorCode, ModelError, Reply
 from rewardharness.models.probe import Probe
 from rewardharness.models.wire import Capabilities

@@ -19,7 +19,8 @@ from rewardharness.errors import DataError, RunError
 from rewardharness.files import append_jsonl, read_json
 from rewardharness.judging.baselines import BaselineJudge
 from rewardharness.judging.judge import unjudged
-from rewardharness.judging.subagent import SubAgent, SubAgentSettings
+from rewardharness.judging.subagent import SubAgent
+from rewardharness.judging.subagent_settings import SubAgentSettings
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY, Library
 from rewardharness.models.scripted import ScriptedModel

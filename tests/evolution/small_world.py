@@ -20,7 +20,8 @@ from rewardharness.evolution.proposal import Finding, Proposal, View
 from rewardharness.evolution.schedules import DefaultSchedule, Schedule
 from rewardharness.evolution.stop import UNLIMITED, SpendingLimits
 from rewardharness.judging.cache import JudgmentCache
-from rewardharness.judging.subagent import SubAgent, SubAgentSettings
+from rewardharness.judging.subagent import SubAgent
+from rewardharness.judging.subagent_settings import SubAgentSettings
 from rewardharness.library.entry import Entry
 from rewardharness.library.store import EMPTY, AddEntry, Library
 from rewardharness.models.base import ChatRequest, ModelError, TextPart

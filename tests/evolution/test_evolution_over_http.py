@@ -23,7 +23,8 @@ from rewardharness.evolution.plan import EvolutionPlan
 from rewardharness.evolution.schedules import DefaultSchedule
 from rewardharness.files import write_text
 from rewardharness.judging.cache import JudgmentCache
-from rewardharness.judging.subagent import SubAgent, SubAgentSettings
+from rewardharness.judging.subagent import SubAgent
+from rewardharness.judging.subagent_settings import SubAgentSettings
 from rewardharness.library.entry import Entry
 from rewardharness.library.store import Library
 from rewardharness.models.endpoints import PoolSettings

@@ -25,7 +25,8 @@ from rewardharness.evolution.objective import (
 from rewardharness.evolution.proposal import Outcome
 from rewardharness.judging.evaluate import evaluate
 from rewardharness.judging.report import credit
-from rewardharness.judging.subagent import SubAgent, SubAgentSettings
+from rewardharness.judging.subagent import SubAgent
+from rewardharness.judging.subagent_settings import SubAgentSettings
 from rewardharness.library.store import EMPTY, AddEntry, Library
 from rewardharness.models.scripted import ScriptedModel
 from rewardharness.schema import ChainStep, Failure, Judgment, Scores

@@ -2,7 +2,7 @@
 
 from rewardharness.judging.opening import JudgeOptions
 from rewardharness.judging.release import Release, make_release
-from rewardharness.judging.subagent import SubAgentSettings
+from rewardharness.judging.subagent_settings import SubAgentSettings
 from rewardharness.library.entry import parse_entry
 from rewardharness.library.store import Library
 

@@ -13,7 +13,8 @@ from PIL import Image
 
 from rewardharness.judging.evaluate import Cancel, evaluate, run_to_end
 from rewardharness.judging.judge import Judge, unjudged
-from rewardharness.judging.subagent import SubAgent, SubAgentSettings
+from rewardharness.judging.subagent import SubAgent
+from rewardharness.judging.subagent_settings import SubAgentSettings
 from rewardharness.library.store import EMPTY, Library
 from rewardharness.models.open import open_model
 from rewardharness.schema import Example, Failure, ImageInput, Judgment

@@ -18,7 +18,8 @@ from PIL import Image
 from rewardharness.files import sha256
 from rewardharness.judging.config import PROTOCOLS, Protocol
 from rewardharness.judging.evaluate import evaluate
-from rewardharness.judging.subagent import SubAgent, SubAgentSettings
+from rewardharness.judging.subagent import SubAgent
+from rewardharness.judging.subagent_settings import SubAgentSettings
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY
 from rewardharness.models.base import ChatRequest, ErrorCode, Reply

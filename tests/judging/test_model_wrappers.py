@@ -13,7 +13,8 @@ from PIL import Image
 from rewardharness.judging.evaluate import evaluate
 from rewardharness.judging.model_wrappers import WarmUpModel
 from rewardharness.judging.opening import JudgeOptions, open_judge
-from rewardharness.judging.subagent import SubAgent, SubAgentSettings
+from rewardharness.judging.subagent import SubAgent
+from rewardharness.judging.subagent_settings import SubAgentSettings
 from rewardharness.library.store import EMPTY
 from rewardharness.models.base import ChatRequest, Message, Reply
 from rewardharness.models.probe import Probe

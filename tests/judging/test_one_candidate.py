@@ -20,7 +20,8 @@ from rewardharness.judging.evaluate import evaluate
 from rewardharness.judging.measured import MeasuredJudge
 from rewardharness.judging.opening import JudgeOptions, open_judge
 from rewardharness.judging.report import make_report
-from rewardharness.judging.subagent import PresentationOrder, SubAgent, SubAgentSettings
+from rewardharness.judging.subagent import PresentationOrder, SubAgent
+from rewardharness.judging.subagent_settings import SubAgentSettings
 from rewardharness.judgments import judgment_from_json, judgment_json, result_line
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY, Library

@@ -13,7 +13,7 @@ from rewardharness.errors import InputError
 from rewardharness.judging.evaluate import evaluate
 from rewardharness.judging.measured import MeasuredJudge
 from rewardharness.judging.opening import JudgeOptions, open_judge
-from rewardharness.judging.subagent import SubAgentSettings
+from rewardharness.judging.subagent_settings import SubAgentSettings
 from rewardharness.library.store import EMPTY
 from rewardharness.schema import Example, ImageInput
 from rewardharness.settings import Settings

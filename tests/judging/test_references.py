@@ -15,7 +15,8 @@ from rewardharness.judging.best_of import CandidateSet, Method, examples_of
 from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.config import Protocol
 from rewardharness.judging.measured import UNREAD, MeasuredJudge
-from rewardharness.judging.subagent import SubAgent, SubAgentSettings
+from rewardharness.judging.subagent import SubAgent
+from rewardharness.judging.subagent_settings import SubAgentSettings
 from rewardharness.library.entry import parse_entry
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY, AddEntry, Library

@@ -20,7 +20,7 @@ from rewardharness.judging.opening import JudgeOptions
 from rewardharness.judging.release import Release, make_release
 from rewardharness.judging.release_card import Figure, read_report
 from rewardharness.judging.release_file import load_release, release_text, save_release
-from rewardharness.judging.subagent import SubAgentSettings
+from rewardharness.judging.subagent_settings import SubAgentSettings
 from rewardharness.library.entry import parse_entry
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY, Library

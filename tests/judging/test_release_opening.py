@@ -18,7 +18,8 @@ from rewardharness.judging.opening import JudgeOptions, open_judge
 from rewardharness.judging.release import MAY_MATTER, PACKAGE, Release, make_release
 from rewardharness.judging.release_file import load_release, save_release
 from rewardharness.judging.release_opening import check_installed, open_release, remarks
-from rewardharness.judging.subagent import SubAgent, SubAgentSettings
+from rewardharness.judging.subagent import SubAgent
+from rewardharness.judging.subagent_settings import SubAgentSettings
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY
 from rewardharness.schema import Example, ImageInput, Usage

@@ -18,7 +18,8 @@ from rewardharness.judging.cache import FILE, JudgmentCache
 from rewardharness.judging.config import Protocol
 from rewardharness.judging.evaluate import evaluate
 from rewardharness.judging.report import make_report
-from rewardharness.judging.subagent import PresentationOrder, SubAgent, SubAgentSettings
+from rewardharness.judging.subagent import PresentationOrder, SubAgent
+from rewardharness.judging.subagent_settings import SubAgentSettings
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY, Library
 from rewardharness.models.base import ChatRequest, ModelError, Reply, TextPart

@@ -15,7 +15,8 @@ from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.config import Protocol
 from rewardharness.judging.measured import MeasuredJudge
 from rewardharness.judging.media import FRAMES
-from rewardharness.judging.subagent import SubAgent, SubAgentSettings
+from rewardharness.judging.subagent import SubAgent
+from rewardharness.judging.subagent_settings import SubAgentSettings
 from rewardharness.library.entry import Entry
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY, AddEntry, Library

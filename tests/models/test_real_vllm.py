@@ -27,7 +27,8 @@ from rewardharness.cli.main import main
 from rewardharness.judging.config import PROTOCOLS
 from rewardharness.judging.context import answer_schema
 from rewardharness.judging.evaluate import evaluate
-from rewardharness.judging.subagent import SubAgent, SubAgentSettings
+from rewardharness.judging.subagent import SubAgent
+from rewardharness.judging.subagent_settings import SubAgentSettings
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import EMPTY
 from rewardharness.models.base import ChatRequest, ImagePart, Message, ModelError, Reply

@@ -26,7 +26,7 @@ from rewardharness.judging.opening import JudgeOptions
 from rewardharness.judging.release import Release, make_release
 from rewardharness.judging.release_file import load_release, save_release
 from rewardharness.judging.release_opening import open_release
-from rewardharness.judging.subagent import SubAgentSettings
+from rewardharness.judging.subagent_settings import SubAgentSettings
 from rewardharness.library.opening import open_library
 from rewardharness.library.store import Library
 from rewardharness.schema import Failure

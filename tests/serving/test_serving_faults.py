@@ -34,7 +34,7 @@ from rewardharness.files import read_jsonl
 from rewardharness.judging.evaluate import evaluate
 from rewardharness.judging.judge import Judge
 from rewardharness.judging.opening import JudgeOptions, open_judge
-from rewardharness.judging.subagent import SubAgentSettings
+from rewardharness.judging.subagent_settings import SubAgentSettings
 from rewardharness.library.store import EMPTY
 from rewardharness.schema import Example, Failure, ImageInput
 from rewardharness.serving.limits import Limits

@@ -12,7 +12,7 @@ from app.services import AppServices
 from app.tabs.guard import explain
 from app.tabs.parts import KEPT, QUIET, Updates, announced, markup, waiting_at
 from rewardharness.judging.opening import MEASURED
-from rewardharness.judging.subagent import ALONE
+from rewardharness.judging.subagent_settings import ALONE
 from rewardharness.models.base import ModelError
 
 NO_KEY = "Only if the server asks for one"

@@ -85,8 +85,8 @@ _RULES: tuple[tuple[str, float, str], ...] = (
     (
         "background",
         4.2,
-        r"(?<!sun )\bsetting\b(?! sun)|\b(?:ambian?ce|ambience|vista)\b"
-        r"|\b(?:in)?to (?:an?|the) (?:[\w-]+ ){0,3}(?:scene|landscape|location)\b",
+        r"(?<!sun )\bsetting\b(?! sun)|\b(?:ambiance|ambience|vista)\b"
+        r"|\b(?:turn|transform|convert|chang)\w*\b.* (?:in)?to an? (?:[\w-]+ ){0,3}(?:scene|landscape|location)\b",
     ),
     (
         "background",

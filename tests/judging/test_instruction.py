@@ -39,6 +39,7 @@ from rewardharness.schema import EDIT_KINDS
         ("Perch two birds on the branch", "add"),
         ("Give the banana a green tint", "color"),
         ("Transform this image into a snowy scene", "background"),
+        ("add a cat to the scene", "add"),
         ("Moving the mug to the right", "position"),
         ("make the red cube larger", "position"),
         ("Let the boy lift the bag", "pose"),

@@ -38,8 +38,7 @@ SCALE: tuple[int, int] = (1, 4)
 EDIT_KINDS: tuple[str, ...] = tuple(
     "add remove replace color material background style tone text count position pose keep appearance other".split()
 )
-"""Kinds of edit that an instruction can ask for. `keep`: reproduce the source; `appearance`: show the look of the
-source, such as its material, in an image that may differ otherwise; `other`: not recognised."""
+"""Kinds of edit. `keep`: reproduce the source; `appearance`: show its look or material; `other`: not recognised."""
 
 
 @dataclass(frozen=True)
@@ -288,6 +287,17 @@ class RoutedEntry:
     """In words: `always`, the trigger that matched, or the similarity that passed its threshold."""
 
 
+@dataclass(frozen=True)
+class InstructionPart:
+    """One part of an instruction, by its kind of edit, and the measures that graded whether it was followed."""
+
+    kind: str
+    asked: tuple[str, ...] = ()
+    """What it names: colors, texts or directions of light."""
+    measures: tuple[str, ...] = ()
+    """The measures that graded it, for every candidate; empty if it was not graded."""
+
+
 StepKind = Literal["think", "tool", "obs", "answer"]
 
 
@@ -313,7 +323,6 @@ class Usage:
     """What a judgment cost."""
 
     calls: int = 0
-    """Requests to a model."""
     input_tokens: int = 0
     output_tokens: int = 0
     seconds: float = 0.0
@@ -364,6 +373,8 @@ class Judgment:
     a calibrated probability."""
     scores: Mapping[str, Scores] = field(default_factory=dict)
     entries: tuple[RoutedEntry, ...] = ()
+    parts: tuple[InstructionPart, ...] = ()
+    """Parts of the instruction and what graded them; empty for a judge that reads the instruction as a whole."""
     steps: tuple[ChainStep, ...] = ()
     reasons: tuple[str, ...] = ()
     """Why the winner leads, strongest reason first, each a sentence with its numbers."""

@@ -29,7 +29,17 @@ from rewardharness.judging.router import Route, route
 from rewardharness.library.store import Library
 from rewardharness.measure.images import encode_png
 from rewardharness.measure.table import MEASURES
-from rewardharness.schema import TIE, ChainStep, EditRequest, Example, Failure, Judgment, Scores, Usage
+from rewardharness.schema import (
+    TIE,
+    ChainStep,
+    EditRequest,
+    Example,
+    Failure,
+    InstructionPart,
+    Judgment,
+    Scores,
+    Usage,
+)
 
 NAME = "measured (no VLM)"
 """Name of this judge."""
@@ -180,6 +190,7 @@ class MeasuredJudge(Judge):
             ranking=(example.labels,),
             scores=scores,
             entries=case.route.reasons,
+            parts=case.parts(),
             notes=notes,
         )
         if len(scores) == 1:
@@ -290,6 +301,19 @@ class _MeasuredExample:
         share = graded / (graded + missed) if graded else 0.0
         return share if self.gradable() else share * UNGRADABLE_CONFIDENCE
 
+    def parts(self) -> tuple[InstructionPart, ...]:
+        """Return the parts of the instruction with the specific measures that graded them."""
+        graded = {each.criterion.measure for each in self.criteria if self._graded(each)} if not self.references else ()
+        asked = {"color": self.request.colors, "text": self.request.texts, "tone": self.request.tones}
+        return tuple(
+            InstructionPart(
+                kind,
+                asked.get(kind, ()),
+                tuple(name for name, measure in MEASURES.items() if name in graded and kind in measure.kinds),
+            )
+            for kind in self.request.kinds
+        )
+
     def text_unread(self) -> bool:
         readings = [each.taken.readings.get("text_match") for each in self.measured.values()]
         return bool(self.request.texts) and any(each is not None and each.grade is None for each in readings)
@@ -315,6 +339,9 @@ class _MeasuredExample:
                 f"Whether the requested {kinds} edit was done cannot be measured; the judgment is based on general "
                 "measures of any edit and has low confidence."
             )
+        else:
+            left = ", ".join(each.kind for each in self.parts() if not each.measures)
+            found.extend([f"Not graded, because no measure shows it: {left}."] if left else [])
         missed = ", ".join(each.key for each in self.unjudged())
         if missed:
             found.append(f"These criteria of the Library need a VLM and were not graded: {missed}.")

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from functools import partial
 
-from rewardharness.schema import Judgment, Usage
+from rewardharness.schema import InstructionPart, Judgment, Usage
 from rewardharness.serving.faults import BAD_SCORE, NO_SCORE, UNGRADED, Fault, fault_of
 
 
@@ -56,6 +56,8 @@ class ItemResult:
     """Variance of the reward over repeated samples; null if not available."""
     comparisons: Comparisons | None = None
     error: Fault | None = None
+    parts: tuple[InstructionPart, ...] = ()
+    """Parts of the instruction with the measures that graded them; empty for a judge that reads it as a whole."""
     cached: bool = False
     """Whether the judgment came from the cache or was shared with an identical request."""
     usage: ItemUsage = ItemUsage()
@@ -117,7 +119,8 @@ class JudgedEdit:
     def item(self, index: int, item_id: str | None, label: str) -> ItemResult:
         """Return the result of one of the candidates."""
         used, took = self.usage, milliseconds(self.seconds)
-        result = partial(ItemResult, index, item_id, cached=self.cached, usage=used, latency_ms=took)
+        parts = self.judgment.parts
+        result = partial(ItemResult, index, item_id, parts=parts, cached=self.cached, usage=used, latency_ms=took)
         if self.judgment.failure is not None:
             return result(False, None, error=self.fault)
         scores_found = self.judgment.scores.get(label)

@@ -286,3 +286,21 @@ def test_arguments_that_contradict_each_other_are_wrong_use(
     assert main([*words, "--json"]) == 2
     out, err = capsys.readouterr()
     assert problem in err and json.loads(out)["error"]["title"] == "Wrong arguments"
+
+
+@pytest.mark.parametrize(
+    ("instruction", "status", "parts"),
+    [
+        ("make the chair red", 0, [{"kind": "color", "asked": ["red"], "measures": ["color_target"]}]),
+        ("x", 3, [{"kind": "other", "asked": [], "measures": []}]),
+    ],
+)
+def test_score_says_which_parts_of_the_instruction_were_graded(
+    images: list[str], instruction: str, status: int, parts: list[object], capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, _, same = images
+    assert main(["score", "--source", source, "--candidate", same, "--instruction", instruction, "--json"]) == status
+    record = json.loads(capsys.readouterr().out)
+    assert record["parts"] == parts
+    reward = record["scores"]["A"]["reward"]
+    assert (reward is None) if status else reward < 0.4

@@ -243,17 +243,17 @@ class EditRequest:
     kinds: tuple[str, ...]
     """Members of `EDIT_KINDS`, strongest first; never empty."""
     scope: Literal["local", "global", "unknown", "none"]
-    """Whether the change belongs in one place, everywhere, or nowhere (`keep`, `appearance`); `unknown` if the
-    instruction describes the result, which does not say how much is to change."""
+    """Whether the change belongs in one place, everywhere, or nowhere (`keep`, `appearance`); `unknown`: a caption."""
     colors: tuple[str, ...] = ()
     """Names of the colours asked for, lowercase English, in order of mention."""
     texts: tuple[str, ...] = ()
     """Text that is to be readable in the result, as written in the instruction."""
     removed_texts: tuple[str, ...] = ()
     """Text that is to be gone from the result."""
+    directions: tuple[str, ...] = ()
+    """Directions in the image in which something is to be moved: left, right, up, down."""
     tones: tuple[str, ...] = ()
-    """Directions of light and colour asked for: brighter, darker, warmer, cooler, more_contrast, less_contrast,
-    more_saturated, less_saturated, grayscale, sepia, sharper, blurrier."""
+    """Directions of light and colour asked for, such as brighter, warmer, less_contrast, grayscale, blurrier."""
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import re
 import unicodedata
 from collections.abc import Mapping
 from functools import lru_cache
+from itertools import islice
 from typing import Literal
 
 from rewardharness.judging.captions import Caption, names_action, read_caption, without_opening
@@ -213,6 +214,26 @@ _LOCAL_TONE = re.compile(
     r"[\w-]+(?: [\w-]+)? (?:(?:much|slightly|a (?:bit|little)) )?(?:(?:bright|dark|light|warm|cool)er|more|less"
     r"|blurr|sharp)"
 )
+_MOVED = re.compile(
+    r"\b(?:(?:mov|shift|slid|push|pull|drag|relocat|reposition|bring)(?:e|es|ed|s|ing)?|(?:put|plac|set)(?:e|s"
+    r"|ed|ting|ing)?"
+    r" (?:the|his|her|its|their))\b(?P<where>.*)"
+)
+_DIRECTIONS: tuple[tuple[str, str], ...] = (
+    (
+        "left",
+        r"\b(?:to|towards?) (?:the |its |his |her )?(?:far )?left\b|\b(?:further|more) (?:to the )?left\b|\bleft of\b",
+    ),
+    (
+        "right",
+        r"\b(?:to|towards?) (?:the |its |his |her )?(?:far )?right\b|\b(?:further|more) (?:to the )?right\b|\bright of",
+    ),
+    ("left", r"\b(?:on|at) the left (?:hand |side )?of\b|\bleftwards?\b"),
+    ("right", r"\b(?:on|at) the right (?:hand |side )?of\b|\brightwards?\b"),
+    ("up", r"\b(?:behind|above|on top of|upwards?|higher)\b"),
+    ("down", r"\b(?:in front of|below|under(?:neath)?|beneath|downwards?|lower)\b"),
+)
+"""Directions in the image of places that are named relative to others. Farther things stand higher in an image."""
 _PART = re.compile(r"\b(?:in|from|of|on|to|into) (?:the|this) (?:image|photo|picture|scene)\b")
 _QUOTED = re.compile(r"[\"“”]([^\"“”]{1,120})[\"“”]|(?<!\w)['‘]([^'’‘]{1,120})['’](?!\w)")
 _SAYS = re.compile(
@@ -282,6 +303,7 @@ def read_instruction(instruction: str) -> EditRequest:
         colors=colors,
         texts=texts,
         removed_texts=removed_texts,
+        directions=_directions(lower) if "position" in kinds else (),
         tones=tones if "tone" in kinds else (),
     )
 
@@ -340,6 +362,13 @@ def _imperative(lower: str) -> str:
     stem = gerund[1]
     short = stem[:-1] if stem[-1] == stem[-2] else stem
     return f"{stem} {stem}e {short}{lower[gerund.end() :]}"
+
+
+def _directions(lower: str) -> tuple[str, ...]:
+    """Return the direction in which something is to be moved, if one is named."""
+    moved = _MOVED.search(lower)
+    named = (name for name, pattern in _DIRECTIONS if moved and re.search(pattern, moved["where"]))
+    return tuple(islice(named, 1))
 
 
 def _is_keep(lower: str) -> bool:

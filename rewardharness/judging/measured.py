@@ -304,7 +304,8 @@ class _MeasuredExample:
     def parts(self) -> tuple[InstructionPart, ...]:
         """Return the parts of the instruction with the specific measures that graded them."""
         graded = {each.criterion.measure for each in self.criteria if self._graded(each)} if not self.references else ()
-        asked = {"color": self.request.colors, "text": self.request.texts, "tone": self.request.tones}
+        wanted = self.request
+        asked = {"color": wanted.colors, "position": wanted.directions, "text": wanted.texts, "tone": wanted.tones}
         return tuple(
             InstructionPart(
                 kind,

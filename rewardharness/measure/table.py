@@ -14,6 +14,7 @@ from rewardharness.measure.appearance import (
 )
 from rewardharness.measure.color import color_target, style_shift, tone_shift
 from rewardharness.measure.fidelity import fidelity
+from rewardharness.measure.movement import moved_region
 from rewardharness.measure.quality import blockiness, clipping, frame_match, noise, seam, sharpness
 from rewardharness.measure.reading import Reading
 from rewardharness.measure.regions import change_map, edit_extent, edit_presence, preservation
@@ -119,6 +120,13 @@ MEASURES: Mapping[str, Measure] = {
             "Whether the background changed and the subject is preserved.",
             "instruction",
             kinds=("background",),
+        ),
+        Measure(
+            "moved_region",
+            moved_region,
+            "Whether an object moved in the requested direction.",
+            "instruction",
+            kinds=("position",),
         ),
         Measure(
             "text_match",

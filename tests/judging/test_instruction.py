@@ -86,6 +86,23 @@ def test_a_named_object_of_a_change_of_light_is_no_background() -> None:
     assert read_instruction("paint the wall sky blue").colors == ("sky blue",)
 
 
+@pytest.mark.parametrize(
+    ("instruction", "direction"),
+    [
+        ("Move the book to the left of the headphones", "left"),
+        ("Move the cup on the left to the right", "right"),
+        ("shift the pencil case further left", "left"),
+        ("put the plate behind the basket", "up"),
+        ("Move the sunglasses under the chair", "down"),
+        ("Move the pot on the chair", ""),
+        ("Add a cup to the left of the plate", ""),
+        ("raise the left arm", ""),
+    ],
+)
+def test_directions_of_movement(instruction: str, direction: str) -> None:
+    assert read_instruction(instruction).directions == ((direction,) if direction else ())
+
+
 def test_opposite_tones() -> None:
     assert read_instruction("make the image darker").tones == ("darker",)
     assert read_instruction("reduce the contrast of the photo").tones == ("less_contrast",)

@@ -12,7 +12,7 @@ from rewardharness.schema import ImageInput
 
 NAMES = """change_map edit_presence edit_extent preservation fidelity color_target tone_shift style_shift sharpness
 noise blockiness clipping seam frame_match structure_kept added_structure removal_fill background_change
-text_match unasked_text structure_similarity brightness_similarity color_similarity highlight_similarity
+moved_region text_match unasked_text structure_similarity brightness_similarity color_similarity highlight_similarity
 gloss_similarity detail_similarity""".split()
 
 INSTRUCTIONS = [

@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import Any
 
 from rewardharness.benchmark.config import BenchmarkConfig
-from rewardharness.bulk.config import FilterConfig, PreferencePairsConfig, RankConfig, ScoreConfig
+from rewardharness.bulk.config import ExamplesConfig, FilterConfig, PreferencePairsConfig, RankConfig, ScoreConfig
 from rewardharness.codec import from_json
 from rewardharness.errors import InputError, RunError
 from rewardharness.evolution.config import EvolveConfig
 from rewardharness.files import read_json
 from rewardharness.runs.records import CONFIG
 
-JobConfig = ScoreConfig | BenchmarkConfig | EvolveConfig
+JobConfig = ExamplesConfig | BenchmarkConfig | EvolveConfig
 
 JOBS: Mapping[str, type[JobConfig]] = {
     "score": ScoreConfig,

@@ -24,7 +24,7 @@ def judgment_json(judgment: Judgment) -> Json:
     """Convert a judgment to JSON: the fields of `Judgment`, with `example_id` as `id`, and `inconsistent`.
 
     Scores are on the 1-4 scale, rewards, margins and confidences in [0, 1]; unknown values are null. A judge whose
-    answers contradict each other is `inconsistent` and has no `preference`.
+    answers contradict each other is `inconsistent` and has no `preference`. `critiques` is there only if requested.
     """
     usage = replace(judgment.usage, seconds=round(judgment.usage.seconds, 3))
     steps = tuple(replace(step, picture=None) for step in judgment.steps)
@@ -34,6 +34,8 @@ def judgment_json(judgment: Judgment) -> Json:
         del scores["evidence"]
     for step in value["steps"]:
         del step["picture"]
+    if not judgment.critiques:
+        del value["critiques"]
     return {"id": value.pop("example_id"), **value, "inconsistent": judgment.inconsistent}
 
 

@@ -348,6 +348,18 @@ class Failure:
 
 
 @dataclass(frozen=True)
+class Critique:
+    """What is wrong with a candidate, in plain words, for the next attempt. The text of a model is untrusted."""
+
+    problems: tuple[str, ...]
+    """What is wrong, the worst first; empty if nothing was found."""
+    next_instruction: str
+    """Instruction for the next attempt at the source; empty if nothing was found."""
+    limits: str = ""
+    """What was not looked at; empty if nothing is known to be missing."""
+
+
+@dataclass(frozen=True)
 class Judgment:
     """The record of one judgment: a preference with its grounds, or a reason why there is none.
 
@@ -380,6 +392,8 @@ class Judgment:
     """Why the winner leads, strongest reason first, each a sentence with its numbers."""
     notes: tuple[str, ...] = ()
     """What a reader should know: alignments, first frames, things that could not be judged."""
+    critiques: Mapping[str, Critique] = field(default_factory=dict)
+    """By letter, if critiques were requested. A candidate without one has a note with the reason."""
     position_consistent: bool | None = None
     """Whether the preference is the same with the candidates in reverse order; None when not tried."""
     usage: Usage = Usage()

@@ -2,15 +2,16 @@
 
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from rewardharness.data.config import DataConfig
-from rewardharness.judging.config import JudgeConfig, RewardConfig
+from rewardharness.judging.config import JudgeConfig, OpenedJudge, RewardConfig
+from rewardharness.settings import Settings
 
 
 @dataclass(frozen=True)
-class ScoreConfig(RewardConfig, DataConfig):
-    """Configuration of judging labeled or unlabeled examples."""
+class ExamplesConfig(RewardConfig, DataConfig):
+    """Configuration of a job that judges examples."""
 
     _: KW_ONLY
     limit: int | None = None
@@ -22,7 +23,20 @@ class ScoreConfig(RewardConfig, DataConfig):
 
 
 @dataclass(frozen=True)
-class SamplesConfig(ScoreConfig):
+class ScoreConfig(ExamplesConfig):
+    """Configuration of judging labeled or unlabeled examples."""
+
+    _: KW_ONLY
+    critique: bool = False
+    """Say in words what is wrong with each candidate, and write the instruction for the next attempt."""
+
+    def open(self, settings: Settings, **options: Any) -> OpenedJudge:
+        """Open judge and Library; see `RewardConfig.open`."""
+        return super().open(settings, critique=self.critique, **options)
+
+
+@dataclass(frozen=True)
+class SamplesConfig(ExamplesConfig):
     """Configuration of judging edits with any number of candidates each."""
 
     data: str
@@ -59,7 +73,7 @@ class DatasetOutput:
 
 
 @dataclass(frozen=True)
-class FilterConfig(DatasetOutput, ScoreConfig):
+class FilterConfig(DatasetOutput, ExamplesConfig):
     """Configuration of filtering a dataset by its judgments."""
 
     _: KW_ONLY

@@ -6,7 +6,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from rewardharness.bulk.config import DatasetOutput, FilterConfig, PreferencePairsConfig, RankConfig, ScoreConfig
+from rewardharness.bulk.config import (
+    DatasetOutput,
+    ExamplesConfig,
+    FilterConfig,
+    PreferencePairsConfig,
+    RankConfig,
+    ScoreConfig,
+)
 from rewardharness.bulk.copies import check_copies, copy_best
 from rewardharness.bulk.filtering import Rules, count, decide
 from rewardharness.bulk.judging_job import JudgingJob, read_edits
@@ -62,7 +69,8 @@ class ScoreJob(JudgingJob[ScoreConfig]):
         release = self.opened.release
         skipped = self.counts["skipped_rows"]
         ties = release.settings["ties"] if release else self.config.ties
-        return {"ties": ties, **({"skipped_rows": skipped} if skipped else {})}
+        critique = {"critique": True} if self.config.critique else {}
+        return {"ties": ties, **({"skipped_rows": skipped} if skipped else {}), **critique}
 
     @property
     def caution(self) -> str:
@@ -296,7 +304,7 @@ class PairsJob(JudgingJob[PreferencePairsConfig]):
         return PairsResult(manifest, _push(self.config, self.settings, output, made, "Preference pairs"))
 
 
-JOBS: Mapping[type[ScoreConfig], type[JudgingJob[Any]]] = {
+JOBS: Mapping[type[ExamplesConfig], type[JudgingJob[Any]]] = {
     ScoreConfig: ScoreJob,
     RankConfig: RankJob,
     FilterConfig: FilterJob,
@@ -305,12 +313,12 @@ JOBS: Mapping[type[ScoreConfig], type[JudgingJob[Any]]] = {
 """Job by class of its configuration."""
 
 
-def job_of(config: ScoreConfig) -> type[JudgingJob[Any]]:
+def job_of(config: ExamplesConfig) -> type[JudgingJob[Any]]:
     """Return the job of a configuration."""
     return next(JOBS[kind] for kind in type(config).__mro__ if kind in JOBS)
 
 
-def _read_examples(config: ScoreConfig, settings: Settings, progress: Progress | None) -> Dataset:
+def _read_examples(config: ExamplesConfig, settings: Settings, progress: Progress | None) -> Dataset:
     return open_data(
         config.data, settings, fields=config.field_map, progress=progress, skip_bad_rows=config.skip_bad_rows
     )

@@ -7,7 +7,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
-from rewardharness.bulk.config import ScoreConfig
+from rewardharness.bulk.config import ExamplesConfig
 from rewardharness.bulk.samples import one_edit, read_samples
 from rewardharness.bulk.scoring import to_examples
 from rewardharness.data.opening import Progress
@@ -28,7 +28,7 @@ from rewardharness.settings import Settings
 JUDGING = "judging"
 """Activity that is reported while a job judges."""
 
-C = TypeVar("C", bound=ScoreConfig)
+C = TypeVar("C", bound=ExamplesConfig)
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ class JudgingJob(ABC, Generic[C]):
         return record_run(arguments, self.settings, config=self.config, how=how, skipped_rows=skipped)
 
 
-def read_edits(config: ScoreConfig, settings: Settings, progress: Progress | None) -> Dataset:
+def read_edits(config: ExamplesConfig, settings: Settings, progress: Progress | None) -> Dataset:
     """Read edits with any number of candidates each.
 
     Raises:

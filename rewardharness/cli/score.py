@@ -198,6 +198,11 @@ def _print_judgment(judgment: "Judgment", show_chain: bool) -> None:
         output.table(("candidate", "instruction 1-4", "quality 1-4", "reward 0-1"), rows)
     for line in (*judgment.reasons, *judgment.notes):
         output.say(f"- {line}")
+    for label, critique in judgment.critiques.items():
+        problems = " ".join(critique.problems) or "Nothing wrong was found."
+        output.say(f"{label}: {problems} {critique.limits}".rstrip())
+        if critique.next_instruction:
+            output.say(f"{label}, next instruction: {critique.next_instruction}")
     who = JudgeIdentity(judgment.judge, "", judgment.protocol, judgment.library_id)
     output.say(f"{who}; {judgment.usage.seconds:.2f} s")
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rewardharness.bulk.config import SamplesConfig, ScoreConfig
+from rewardharness.bulk.config import ExamplesConfig, SamplesConfig
 from rewardharness.cli import output
 from rewardharness.cli.examples import Bars, note_same_name
 from rewardharness.cli.options import RunOptions, record_arguments
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     J = TypeVar("J", bound=JudgingJob[Any])
 
 
-def open_job(job_type: "type[J]", config: ScoreConfig, options: RunOptions, settings: Settings) -> "J":
+def open_job(job_type: "type[J]", config: ExamplesConfig, options: RunOptions, settings: Settings) -> "J":
     """Open data, judge and Library, with progress bars and warnings. Nothing is judged."""
     if not isinstance(config, SamplesConfig) and not getattr(config, "single", False):
         note_same_name(config.data)
@@ -27,7 +27,7 @@ def open_job(job_type: "type[J]", config: ScoreConfig, options: RunOptions, sett
     return job
 
 
-def manifest_of(config: ScoreConfig, options: RunOptions, settings: Settings) -> Mapping[str, Any]:
+def manifest_of(config: ExamplesConfig, options: RunOptions, settings: Settings) -> Mapping[str, Any]:
     """Return the manifest that a run would have, without judging anything."""
     from rewardharness.bulk.job import job_of
 

@@ -237,19 +237,19 @@ class RewardConfig(ReleaseConfig):
     """Pixel-based judge: give a low-confidence reward where it cannot measure whether the instruction was followed.
     Without this option, that is a failure with the reason not_gradable."""
 
-    def open(self, settings: Settings, *, pictures: bool = False) -> OpenedJudge:
+    def open(self, settings: Settings, **options: Any) -> OpenedJudge:
         """Open judge and Library.
 
         Args:
             settings: Keys, and the default judge and Library.
-            pictures: Whether observations carry overlay images.
+            options: Further fields of `JudgeOptions`.
 
         Raises:
             InputError: If a field contradicts the release, or the judge cannot be opened.
             ReleaseError: If the release was changed, or this version cannot reproduce it.
             LibraryError: If the Library cannot be opened.
         """
-        options = {"pictures": pictures, "allow_ungradable": self.allow_ungradable}
+        options = {"allow_ungradable": self.allow_ungradable, **options}
         release = self.find_release(settings, ties=self.ties)
         if release is None:
             return OpenedJudge(self.open_judge(settings, ties=self.ties, **options), self.open_library(settings), None)

@@ -143,6 +143,11 @@ def ask_grade(instruction: str, dimension: str, shown: Shown) -> str:
     return load("question_digit", shown.wording, instruction=_quoted(instruction), dimension=dimension)
 
 
+def ask_for_critique(instruction: str, shown: Shown) -> str:
+    """Write the question what is wrong with one candidate."""
+    return load("question_critique", shown.wording, instruction=_quoted(instruction))
+
+
 def answer_schema(labels: Sequence[str], *, ties: bool) -> dict[str, object]:
     """JSON schema of the answer to a comparison, or to the scoring of a single candidate."""
     if len(labels) == 1:
@@ -157,6 +162,12 @@ def score_schema() -> dict[str, object]:
     """JSON schema of the two scores of one candidate."""
     grade = {"type": "integer", "minimum": SCALE[0], "maximum": SCALE[1]}
     return _object({"instruction": grade, "quality": grade})
+
+
+def critique_schema(most: int) -> dict[str, object]:
+    """JSON schema of a critique with so many problems at most."""
+    problems = {"type": "array", "items": {"type": "string"}, "maxItems": most}
+    return _object({"problems": problems, "next_instruction": {"type": "string"}})
 
 
 def rubric_schema(scales: Mapping[str, tuple[float, float]]) -> dict[str, object]:

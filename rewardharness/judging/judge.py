@@ -68,6 +68,8 @@ class Judge(Protocol):
     """Whether a model calls the Tools of the Library."""
     tasks: tuple[Task, ...] = (IMAGE_EDIT,)
     """What it can judge."""
+    writes_critiques: bool = False
+    """Whether it can say in words what is wrong with a candidate."""
 
     @property
     def name(self) -> str:
@@ -102,6 +104,15 @@ class Judge(Protocol):
             The judge; itself if it always gives the same answer.
         """
         return self
+
+    def with_critiques(self) -> "Judge":
+        """Return the same judge, adding a critique of each candidate to its judgments; their scores are the same.
+
+        Raises:
+            InputError: If it writes none.
+        """
+        step = "Use the pixel-based judge, or a model: --judge vllm:NAME@URL or openai:NAME@URL."
+        raise InputError(f"{self.name} writes no critiques.", next_step=step)
 
     def presentations(self, labels: Sequence[str]) -> "list[PresentationOrder]":
         """List the presentation orders of a judgment of these candidates; empty without a model."""
@@ -145,6 +156,7 @@ class Judge(Protocol):
         *,
         references: Sequence[Any] = (),
         library: Library | Path | str | None = None,
+        critique: bool = False,
     ) -> Judgment:
         """Judge the candidates of one edit.
 
@@ -157,6 +169,7 @@ class Judge(Protocol):
             references: Further source or reference images, at most three, which the instruction mentions as image 2,
                 image 3, ...
             library: A Library, or what `Library.from_pretrained` opens; None for `RH_LIBRARY` or the built-in one.
+            critique: Whether to say in words what is wrong with each candidate; see `Judgment.critiques`.
 
         Returns:
             The judgment. An image that cannot be read, or a model that does not answer, gives one with a `failure`,
@@ -164,7 +177,7 @@ class Judge(Protocol):
 
         Raises:
             ImageError: If a value is no image.
-            InputError: If the instruction is not text.
+            InputError: If the instruction is not text, or the judge writes no critiques.
             LibraryError: If the Library cannot be opened.
         """
         text: object = instruction
@@ -178,7 +191,8 @@ class Judge(Protocol):
         if isinstance(first, TextInput):
             raise InputError("The source is text.", next_step="Give None as source for text responses.")
         example = Example("example", instruction, first, given, references=further)
-        return self.score_dataset([example], library=library).judgments[0]
+        judge = self.with_critiques() if critique else self
+        return judge.score_dataset([example], library=library).judgments[0]
 
     def score_dataset(
         self,

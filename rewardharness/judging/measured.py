@@ -23,6 +23,7 @@ from rewardharness.judging.criteria import GRADE_FLOOR, Applied, applicable, mak
 from rewardharness.judging.groups import rank
 from rewardharness.judging.instruction import read_instruction
 from rewardharness.judging.judge import NOT_GRADABLE, Judge, failure_of, refuse, unjudged, with_ungradable
+from rewardharness.judging.measured_critique import put_in_words
 from rewardharness.judging.readings import Loaded, Measured, measure
 from rewardharness.judging.revision import measures_revision
 from rewardharness.judging.router import Route, route
@@ -32,6 +33,7 @@ from rewardharness.measure.table import MEASURES
 from rewardharness.schema import (
     TIE,
     ChainStep,
+    Critique,
     EditRequest,
     Example,
     Failure,
@@ -88,6 +90,8 @@ class MeasuredJudge(Judge):
 
     name = NAME
     protocol = "measured"
+    writes_critiques = True
+    _critiques = False
 
     def __init__(
         self,
@@ -115,6 +119,12 @@ class MeasuredJudge(Judge):
         """Return the same judge with `tie` among its answers, or without."""
         judge = copy(self)
         judge._ties = ties
+        return judge
+
+    def with_critiques(self) -> "MeasuredJudge":
+        """Return the same judge, putting the lowest grades of each candidate into words; the scores are the same."""
+        judge = copy(self)
+        judge._critiques = True
         return judge
 
     @property
@@ -175,6 +185,8 @@ class MeasuredJudge(Judge):
             return unjudged(example, self, library, Failure("nothing_to_measure", reason), _usage(started))
         case = _MeasuredExample(request, chosen, criteria, source, candidates, measured, references)
         judgment = self._conclude(example, library, case, started)
+        if self._critiques:
+            judgment = replace(judgment, critiques=case.critiques())
         return with_ungradable(judgment) if self._allow_ungradable else judgment
 
     def _conclude(self, example: Example, library: Library, case: "_MeasuredExample", started: float) -> Judgment:
@@ -367,6 +379,13 @@ class _MeasuredExample:
             f"{second}: {theirs.taken.readings[name].sentence}"
             for name in strongest[:3]
         )
+
+    def critiques(self) -> dict[str, Critique]:
+        """Return a critique of each candidate."""
+        return {
+            label: put_in_words(self.request, self.criteria, each.grades, each.taken.readings, self.gradable())
+            for label, each in self.measured.items()
+        }
 
     def steps(self, pictures: bool) -> tuple[ChainStep, ...]:
         """Return the chain up to the conclusion."""

@@ -44,6 +44,8 @@ class JudgeOptions:
     """Key of the endpoint instead of the one in the environment. Never stored."""
     allow_ungradable: bool = False
     """Whether the pixel-based judge gives a reward with low confidence if it cannot grade the instruction."""
+    critique: bool = False
+    """Whether judgments have a critique of each candidate. It changes no score."""
     on_step: Callable[[PresentationOrder, ChainStep], None] | None = None
     """Called with each step of a chain."""
     attempts: int = 8
@@ -70,7 +72,12 @@ def open_judge(
         DataError: If a file of scores or a script cannot be read.
         MissingPackageError: If a package for this kind of model is not installed.
     """
-    settings, options = settings or Settings.from_env(), _changed(options, changes)
+    options = _changed(options, changes)
+    judge = _open(spec, settings or Settings.from_env(), options)
+    return judge.with_critiques() if options.critique else judge
+
+
+def _open(spec: str, settings: Settings, options: JudgeOptions) -> Judge:
     if spec.endswith(EVIDENCE):
         spec, options = spec.removesuffix(EVIDENCE), _changed(options, {"evidence": True})
     if options.subagent.evidence and not is_model(spec):

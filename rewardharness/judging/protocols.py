@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from rewardharness.judging.answers import Answer, ReplyProblem, conclusion, read_number, read_object, read_turn
 from rewardharness.judging.chain import neutral, think
@@ -37,6 +38,10 @@ _UNSEEN = 2.0**-24
 """Probability that is lost in single precision next to one of 1."""
 
 
+_NUMBERS = "A number is missing or not on its scale."
+T = TypeVar("T")
+
+
 @dataclass(frozen=True)
 class Asking:
     """Content of one request."""
@@ -50,7 +55,8 @@ class Asking:
     seed: int | None = None
     max_tokens: int = 2048
 
-    def _chat(self, system: str, asked: str, schema: dict[str, object] | None, **more: object) -> ChatRequest:
+    def chat(self, system: str, asked: str, schema: dict[str, object] | None, **more: object) -> ChatRequest:
+        """Write a request with a system text and a question."""
         messages = (Message.of("system", system), question(self.shown, asked))
         options: dict[str, object] = {"max_tokens": self.max_tokens, **more}
         return ChatRequest(messages, temperature=self.temperature, seed=self.seed, schema=schema, **options)  # type: ignore[arg-type]
@@ -63,7 +69,7 @@ async def ask_direct(asking: Asking) -> PresentationResult:
     schema = answer_schema(labels, ties=ties)
     asked = ask_which(asking.request.instruction, asking.shown)
     form = answer_form("format_direct", asking.shown, ties=ties)
-    return await _ask_answer(asking, asking._chat(system, asked, schema), form)
+    return await _ask_answer(asking, asking.chat(system, asked, schema), form)
 
 
 async def _ask_answer(asking: Asking, chat: ChatRequest, form: str) -> PresentationResult:
@@ -129,7 +135,7 @@ async def _first_token(
 ) -> tuple[_FirstToken | None, Usage, Failure | None]:
     """Ask for one token and read the probabilities of some answers from its log-probabilities."""
     try:
-        reply = await asking.model.ask(asking._chat(system, asked, None, max_tokens=1, top_logprobs=20))
+        reply = await asking.model.ask(asking.chat(system, asked, None, max_tokens=1, top_logprobs=20))
     except ModelError as error:
         return None, Usage(), Failure(error.code, error.message)
     usage = usage_of(reply)
@@ -182,7 +188,7 @@ async def ask_digits(asking: Asking) -> PresentationResult:
 async def ask_scores(asking: Asking) -> PresentationResult:
     """Ask for the two scores of one candidate, which is seen alone beside the source."""
     system = load("pointwise", asking.shown.wording, notes=notes(asking.route.skills, asking.shown))
-    chat = asking._chat(system, ask_how_good(asking.request.instruction, asking.shown), score_schema())
+    chat = asking.chat(system, ask_how_good(asking.request.instruction, asking.shown), score_schema())
     own = asking.shown.own[0]
 
     def read(value: object) -> tuple[float, ...] | None:
@@ -193,7 +199,7 @@ async def ask_scores(asking: Asking) -> PresentationResult:
         )
         return tuple(number for number in numbers if number is not None) if numbers and None not in numbers else None
 
-    numbers, usage, failure = await _ask_numbers(asking, chat, read, '{"instruction": 1-4, "quality": 1-4}')
+    numbers, usage, failure = await ask_object(asking, chat, read, '{"instruction": 1-4, "quality": 1-4}', _NUMBERS)
     if numbers is None:
         return PresentationResult(usage=usage, failure=failure)
     said = json.dumps({"candidate": own, "instruction": numbers[0], "quality": numbers[1]})
@@ -215,7 +221,7 @@ async def ask_rubric(asking: Asking) -> PresentationResult:
         notes=notes(asking.route.skills, asking.shown),
         form=json.dumps(dict.fromkeys(scales, 3)),
     )
-    chat = asking._chat(system, ask_how_good(asking.request.instruction, asking.shown), rubric_schema(scales))
+    chat = asking.chat(system, ask_how_good(asking.request.instruction, asking.shown), rubric_schema(scales))
 
     def read(value: object) -> tuple[float, ...] | None:
         if not isinstance(value, dict):
@@ -224,7 +230,7 @@ async def ask_rubric(asking: Asking) -> PresentationResult:
         return tuple(number for number in found if number is not None) if None not in found else None
 
     form = json.dumps({key: f"{low:g}-{high:g}" for key, (low, high) in scales.items()})
-    numbers, usage, failure = await _ask_numbers(asking, chat, read, form)
+    numbers, usage, failure = await ask_object(asking, chat, read, form, _NUMBERS)
     if numbers is None:
         return PresentationResult(usage=usage, failure=failure)
     graded: list[tuple[Criterion, float]] = []
@@ -237,10 +243,18 @@ async def ask_rubric(asking: Asking) -> PresentationResult:
     return PresentationResult({own: scores}, steps=(ChainStep("answer", neutral(said), subject=own),), usage=usage)
 
 
-async def _ask_numbers(
-    asking: Asking, chat: ChatRequest, read: Callable[[object], tuple[float, ...] | None], form: str
-) -> tuple[tuple[float, ...] | None, Usage, Failure | None]:
-    """Ask for numbers; remind once. Never fills in one that is missing."""
+async def ask_object(
+    asking: Asking, chat: ChatRequest, read: Callable[[object], T | None], form: str, rule: str
+) -> tuple[T | None, Usage, Failure | None]:
+    """Ask for a JSON object; remind once. Never fills in what is missing.
+
+    Args:
+        asking: What is asked about.
+        chat: The request.
+        read: Reads the object; None if it breaks the form.
+        form: The form of the object, for the reminder.
+        rule: What is wrong with an object that cannot be read.
+    """
     usage = Usage()
     for _ in range(2):
         try:
@@ -249,10 +263,10 @@ async def _ask_numbers(
             return None, usage, Failure(error.code, error.message)
         usage += usage_of(reply)
         said = conclusion(reply.text, cut_off=reply.cut_off)
-        numbers = None if isinstance(said, ReplyProblem) else read(read_object(said))
-        if numbers is not None:
-            return numbers, usage, None
-        problem = said.message if isinstance(said, ReplyProblem) else "A number is missing or not on its scale."
+        value = None if isinstance(said, ReplyProblem) else read(read_object(said))
+        if value is not None:
+            return value, usage, None
+        problem = said.message if isinstance(said, ReplyProblem) else rule
         chat = _remind(chat, reply, problem, form)
     return None, usage, no_answer(reply, f"{problem} The same happened when the model was asked again.")
 

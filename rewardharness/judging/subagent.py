@@ -18,6 +18,7 @@ from rewardharness.files import content_id
 from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.context import Shown
 from rewardharness.judging.conversation import ChainSettings, Conversation
+from rewardharness.judging.critique import add_critiques
 from rewardharness.judging.evidence import EvidenceTaker
 from rewardharness.judging.groups import rank
 from rewardharness.judging.judge import Judge, failure_of, refuse, unjudged
@@ -75,6 +76,7 @@ class SubAgent(Judge):
         pictures: Whether observations carry overlay images.
         find_out: Probes the endpoints of the model once, before the first request. Servers ignore unknown fields
             silently, so a constraint is used only if probing confirmed it.
+        critiques: Whether judgments have a critique of each candidate, with a request for each.
         room: Limit of the bytes of images in memory; further judgments wait.
     """
 
@@ -85,10 +87,12 @@ class SubAgent(Judge):
     on_step: Callable[[PresentationOrder, ChainStep], None] | None = None
     pictures: bool = False
     find_out: Callable[[], Awaitable[Sequence[Probe]]] | None = None
+    critiques: bool = False
     concurrency: int = 32
     _servers: ServerProbes = field(default_factory=ServerProbes, repr=False, compare=False)
     room: ByteBudget = field(default_factory=lambda: ByteBudget(_room()), repr=False, compare=False)
     uses_model = True
+    writes_critiques = True
     tasks = tuple(TASKS.values())
 
     @property
@@ -193,6 +197,8 @@ class SubAgent(Judge):
                     units = self.presentations(example.labels)
                     tasks = [group.create_task(self._judge_order(unit, case)) for unit in units]
             judgment = self._conclude(example, library, case, [task.result() for task in tasks])
+            if self.critiques and judgment.failure is None:
+                judgment = await self._add_critiques(judgment, case)
         except HarnessError as error:
             judgment = unjudged(example, self, library, failure_of(error))
         except ExceptionGroup as errors:  # errors in conversations
@@ -233,9 +239,27 @@ class SubAgent(Judge):
         samples = range(self.settings.first_sample, self.settings.first_sample + self.settings.samples)
         return [PresentationOrder(order, sample) for order in orders for sample in samples]
 
+    def with_critiques(self) -> "SubAgent":
+        """Return the same judge, adding a critique of each candidate to its judgments; their scores are the same."""
+        return replace(self, critiques=True)
+
+    async def _add_critiques(self, judgment: Judgment, case: _PreparedExample) -> Judgment:
+        requests = {}
+        for label in case.media.candidates:
+            shown = case.media.shown((label,))
+            if case.evidence is not None:
+                shown, _ = await case.evidence.add(shown)
+            requests[label] = Asking(case.model, case.route, case.request, shown, max_tokens=self.settings.max_tokens)
+        return await add_critiques(judgment, requests, self.cache, self.settings.deadline)
+
+    def estimate_cost(self, example: Example) -> int:
+        """Return the number of requests for an example, at least: without cached answers, Tools and retries."""
+        return len(self.presentations(example.labels)) + (len(example.labels) if self.critiques else 0)
+
     def estimate_crops(self, example: Example) -> int:
         """Return the number of crops that measured evidence adds to the requests for an example, at most."""
         shown = sum(len(unit.labels) for unit in self.presentations(example.labels))
+        shown += len(example.labels) if self.critiques else 0
         return 2 * MAX_CROPS * shown if self.settings.evidence else 0
 
     async def _judge_order(self, unit: PresentationOrder, case: _PreparedExample) -> PresentationResult:

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from functools import partial
 
-from rewardharness.schema import InstructionPart, Judgment, Usage
+from rewardharness.schema import Critique, InstructionPart, Judgment, Usage
 from rewardharness.serving.faults import BAD_SCORE, NO_SCORE, UNGRADED, Fault, fault_of
 
 
@@ -58,6 +58,8 @@ class ItemResult:
     error: Fault | None = None
     parts: tuple[InstructionPart, ...] = ()
     """Parts of the instruction with the measures that graded them; empty for a judge that reads it as a whole."""
+    critique: Critique | None = None
+    """What is wrong, in words; null if not requested or not available."""
     cached: bool = False
     """Whether the judgment came from the cache or was shared with an identical request."""
     usage: ItemUsage = ItemUsage()
@@ -119,8 +121,17 @@ class JudgedEdit:
     def item(self, index: int, item_id: str | None, label: str) -> ItemResult:
         """Return the result of one of the candidates."""
         used, took = self.usage, milliseconds(self.seconds)
-        parts = self.judgment.parts
-        result = partial(ItemResult, index, item_id, parts=parts, cached=self.cached, usage=used, latency_ms=took)
+        judgment = self.judgment
+        result = partial(
+            ItemResult,
+            index,
+            item_id,
+            parts=judgment.parts,
+            critique=judgment.critiques.get(label),
+            cached=self.cached,
+            usage=used,
+            latency_ms=took,
+        )
         if self.judgment.failure is not None:
             return result(False, None, error=self.fault)
         scores_found = self.judgment.scores.get(label)

@@ -38,6 +38,8 @@ class Edit:
     """Whether a reward of low confidence is accepted if the instruction cannot be graded."""
     references: tuple[RequestImage, ...] = ()
     """Images 2, 3, ... of the instruction."""
+    critique: bool = False
+    """Whether each candidate gets a critique."""
 
     @property
     def images(self) -> tuple[RequestImage, ...]:
@@ -50,7 +52,8 @@ class Edit:
         """Identity of the request for a given judge and Library."""
         references = ("references", *(each.sha256 for each in self.references)) if self.references else ()
         source = self.source.sha256 if self.source else ""
-        return (self.instruction, source, *(each.sha256 for each in self.candidates), *references)
+        critique = ("critique",) if self.critique else ()
+        return (self.instruction, source, *(each.sha256 for each in self.candidates), *references, *critique)
 
     def example(self) -> Example:
         """Return the example for the judge. Image names are fixed; only the instruction comes from the caller."""
@@ -179,7 +182,8 @@ class Scorer:
             self.under_way += 1
             began = time.perf_counter()
             try:
-                outcome = self._slim(await self.judge.judge(edit.example(), self.library))
+                judge = self.judge.with_critiques() if edit.critique else self.judge
+                outcome = self._slim(await judge.judge(edit.example(), self.library))
             except Exception as error:
                 log.error("the judge failed unexpectedly: %s", type(error).__name__)
                 log.debug("the judge failed", exc_info=error)

@@ -116,6 +116,7 @@ class Service:
         """Handle `/score`."""
 
         def plan(request: ScoreRequest, reader: ImageReader) -> RequestPlan:
+            self._check_critique(request.critique)
             edit = request.edit(reader)
 
             async def run(ends: float) -> RequestResult:
@@ -132,6 +133,7 @@ class Service:
         """Handle `/batch_score`, also for other protocols that `parse` reads."""
 
         def plan(request: BatchRequest, reader: ImageReader) -> RequestPlan:
+            self._check_critique(request.critique)
             edits = request.edits(reader)
 
             async def run(ends: float) -> RequestResult:
@@ -142,6 +144,11 @@ class Service:
             return RequestPlan(tuple(edits), len(edits), run)
 
         return await self._answer(context, headers, receive, BatchRequest, plan, parse)
+
+    def _check_critique(self, wanted: bool) -> None:
+        """Refuse a critique if the judge writes none."""
+        if wanted and not self.judge.writes_critiques:
+            raise invalid(f"critique: {self.judge.name} writes no critiques.", ("critique", "the judge writes none"))
 
     async def compare(self, context: RequestContext, headers: dict[bytes, bytes], receive: Receive) -> RewardReply:
         """Handle `/compare`."""

@@ -186,6 +186,12 @@ class Asked(_Strict):
     )
 
 
+class _Critical(Asked):
+    critique: bool = Field(
+        False, description="Whether to say in words what is wrong with each candidate. It changes no score."
+    )
+
+
 class _Normalised(Asked):
     normalise: Literal["raw", "group"] = Field("raw", description="Whether rewards are also made relative.")
     eps: float = Field(EPS, gt=0, le=1, description="Added to the standard deviation.")
@@ -220,7 +226,7 @@ class _Edit(_Strict):
         return self
 
 
-class ScoreRequest(Asked, _Edit):
+class ScoreRequest(_Critical, _Edit):
     """One edit, or two to four candidates that are judged together."""
 
     model_config = ConfigDict(
@@ -248,11 +254,9 @@ class ScoreRequest(Asked, _Edit):
 
     def edit(self, reader: "ImageReader") -> Edit:
         """Convert the request to an edit."""
-        if self.edited is None:
-            return reader.edit(
-                self, [f"candidates[{index}]" for index in range(len(self.media))], self.allow_ungradable
-            )
-        return reader.edit(self, ["edited"], self.allow_ungradable)
+        several = [f"candidates[{index}]" for index in range(len(self.media))]
+        edit = reader.edit(self, several if self.edited is None else ["edited"], self.allow_ungradable)
+        return replace(edit, critique=self.critique)
 
 
 class Item(_Edit):
@@ -267,7 +271,7 @@ class Item(_Edit):
         return (self.edited,)
 
 
-class BatchRequest(_Normalised):
+class BatchRequest(_Critical, _Normalised):
     """Many edits, each judged alone."""
 
     items: Annotated[list[Item], FailFast()] = Field(min_length=1)
@@ -275,7 +279,11 @@ class BatchRequest(_Normalised):
     def edits(self, reader: "ImageReader") -> list[Edit]:
         """Convert the request to edits."""
         return [
-            replace(reader.edit(item, ["edited"], self.allow_ungradable, f"items[{index}]."), group=item.group)
+            replace(
+                reader.edit(item, ["edited"], self.allow_ungradable, f"items[{index}]."),
+                group=item.group,
+                critique=self.critique,
+            )
             for index, item in enumerate(self.items)
         ]
 

@@ -51,6 +51,27 @@ def test_score_for_people_and_overlays(images: list[str], tmp_path: Path, capsys
     assert (tmp_path / "overlays" / "A-change-map.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_critiques_are_printed_and_kept_in_results(
+    images: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(score(images, "--critique")) == 0
+    shown = capsys.readouterr().out
+    assert "B: Hardly anything was changed. " in shown
+    assert "B, next instruction: make the box red. The change must be clearly visible." in shown
+    assert main(score(images, "--critique", "--json")) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["critiques"]["B"]["problems"][0].startswith("Hardly anything was changed.")
+    assert main(score(images, "--critique", "--judge", "random")) == 1
+    assert "random (baseline) writes no critiques" in capsys.readouterr().err
+    make_folder(tmp_path / "data", images)
+    command = ["score", str(tmp_path / "data"), "--limit", "1", "--json", "--critique", "--run", str(tmp_path / "run")]
+    assert main(command) == 0
+    [line] = (tmp_path / "run" / "results.jsonl").read_text(encoding="utf-8").splitlines()
+    assert set(json.loads(line)["critiques"]) == {"A", "B"}
+    assert main([word for word in command if word != "--critique"]) == 1  # another run
+    assert "critique" in capsys.readouterr().err
+
+
 def test_a_missing_image_is_said_in_one_line(images: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(score([*images[:2], "nowhere.png"], "--json")) == 3
     record = json.loads(capsys.readouterr().out)

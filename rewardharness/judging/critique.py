@@ -1,0 +1,119 @@
+"""Critiques by a model: what is wrong with a candidate, and the instruction for the next attempt.
+
+A critique is requested after the scores and never changes them. The model sees one candidate beside the source, without
+scores. Its text is untrusted.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from rewardharness.codec import from_json, to_json
+from rewardharness.files import content_id
+from rewardharness.judging.cache import JudgmentCache
+from rewardharness.judging.chain import neutral
+from rewardharness.judging.context import ask_for_critique, critique_schema, notes
+from rewardharness.judging.media import content_ids, key_of
+from rewardharness.judging.protocols import Asking, ask_object
+from rewardharness.prompts import load, version
+from rewardharness.schema import Critique, Failure, Judgment, Usage
+
+PROMPTS = ("critique", "notes", "question_critique", "references", "reminder", "response")
+"""The prompts of a critique, besides the wording of the task."""
+
+MAX_PROBLEMS = 5
+MAX_TEXT = 1000
+"""Maximum number of characters of a problem, and of the instruction for the next attempt."""
+
+_FORM = '{"problems": ["..."], "next_instruction": "..."}'
+_RULE = f"Write a list of at most {MAX_PROBLEMS} texts and one text, each of at most {MAX_TEXT} characters."
+
+_Outcome = tuple[Critique | None, Usage, Failure | None]
+
+
+async def add_critiques(
+    judgment: Judgment, requests: Mapping[str, Asking], cache: JudgmentCache | None, deadline: float | None
+) -> Judgment:
+    """Add critiques to a judgment, and a note for each candidate without one.
+
+    Args:
+        judgment: The judgment.
+        requests: What is asked about, by candidate.
+        cache: Cache of critiques; None to cache nothing. Failures are not cached.
+        deadline: Timeout of a critique in seconds.
+    """
+    outcomes = await asyncio.gather(*(_critique(asking, cache, deadline) for asking in requests.values()))
+    critiques: dict[str, Critique] = {}
+    remarks: list[str] = []
+    usage = judgment.usage
+    for label, (critique, cost, failure) in zip(requests, outcomes, strict=True):
+        usage += cost
+        if critique is not None:
+            critiques[label] = critique
+        else:
+            reason = failure.message if failure is not None else "The model did not answer."
+            remarks.append(f"No critique of {label}: {reason}")
+    return replace(judgment, critiques=critiques, notes=(*judgment.notes, *remarks), usage=usage)
+
+
+async def _critique(asking: Asking, cache: JudgmentCache | None, deadline: float | None) -> _Outcome:
+    usage, failure = Usage(), None
+
+    async def make() -> dict[str, Any] | None:
+        nonlocal usage, failure
+        critique, usage, failure = await _ask(asking)
+        return None if critique is None else to_json(critique)
+
+    try:
+        async with asyncio.timeout(deadline):
+            if cache is None:
+                value = await make()
+            else:
+                value, _ = await cache.remember(_key(asking), asking.model.id, make, _read_known)
+    except TimeoutError:
+        return None, usage, Failure("timeout", f"No answer within {deadline:g} seconds.")
+    return None if value is None else _read_known(value), usage, failure
+
+
+async def _ask(asking: Asking) -> _Outcome:
+    shown = asking.shown
+    system = load("critique", shown.wording, notes=notes(asking.route.skills, shown), most=str(MAX_PROBLEMS))
+    chat = asking.chat(system, ask_for_critique(asking.request.instruction, shown), critique_schema(MAX_PROBLEMS))
+    return await ask_object(asking, chat, read_critique, _FORM, _RULE)
+
+
+def read_critique(value: object) -> Critique | None:
+    """Read the reply of a model; None if it breaks the form."""
+    if not isinstance(value, dict):
+        return None
+    problems, following = value.get("problems"), value.get("next_instruction")
+    if not isinstance(problems, list) or len(problems) > MAX_PROBLEMS:
+        return None
+    texts = [text for text in (*problems, following) if isinstance(text, str) and len(text) <= MAX_TEXT]
+    if len(texts) <= len(problems):
+        return None
+    *found, next_instruction = (neutral(text.strip()) for text in texts)
+    named = tuple(text for text in found if text)
+    return Critique(named, next_instruction if named else "")
+
+
+def _read_known(known: dict[str, Any]) -> Critique:
+    return from_json(Critique, known)
+
+
+def _key(asking: Asking) -> str:
+    """Return the cache key: a hash of everything that can change the critique."""
+    shown = asking.shown
+    return content_id(
+        {
+            "critique": version(*PROMPTS, shown.task.prompt),
+            "model": asking.model.id,
+            "max_tokens": asking.max_tokens,
+            "shown": [*map(content_ids, shown.sources), *map(content_ids, (*shown.candidates, *shown.evidence))],
+            "sources": [len(shown.sources), *key_of(shown.task)],
+            "evidence": version("evidence") if shown.evidence else "",
+            "instruction": asking.request.instruction,
+            "context": asking.route.context_id,
+        }
+    )

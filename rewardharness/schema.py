@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rewardharness.arrays import picture
+from rewardharness.critique import Critique
 from rewardharness.errors import ImageError, InputError
 
 PAIRS = "pairs.jsonl"
@@ -222,12 +223,7 @@ def _image(media: Candidate | None, role: str) -> ImageInput:
 
 
 def image_titles(sources: int, labels: Sequence[str]) -> tuple[str, ...]:
-    """Return captions: `Source`, or with references `Image 1 (source)`, ...; then `Candidate A`, ...
-
-    Args:
-        sources: Number of sources; 0 for text.
-        labels: Labels of the candidates.
-    """
+    """Return captions: `Source`, or of several sources `Image 1 (source)`, ...; then `Candidate A`, ..."""
     if sources == 0:
         return tuple(f"Candidate {label}" for label in labels)
     references = tuple(f"Image {number} (reference)" for number in range(2, sources + 1))
@@ -345,18 +341,6 @@ class Failure:
     """A fixed word for tables: `image`, `input`, `timeout`, `unparsable`, `not_gradable`, ..."""
     message: str
     """One sentence for a person."""
-
-
-@dataclass(frozen=True)
-class Critique:
-    """What is wrong with a candidate, in plain words, for the next attempt. The text of a model is untrusted."""
-
-    problems: tuple[str, ...]
-    """What is wrong, the worst first; empty if nothing was found."""
-    next_instruction: str
-    """Instruction for the next attempt at the source; empty if nothing was found."""
-    limits: str = ""
-    """What was not looked at; empty if nothing is known to be missing."""
 
 
 @dataclass(frozen=True)

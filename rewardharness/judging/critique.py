@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from rewardharness.codec import from_json, to_json
+from rewardharness.critique import Critique
 from rewardharness.files import content_id
 from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.chain import neutral
@@ -17,7 +18,7 @@ from rewardharness.judging.context import ask_for_critique, critique_schema, not
 from rewardharness.judging.media import content_ids, key_of
 from rewardharness.judging.protocols import Asking, ask_object
 from rewardharness.prompts import load, version
-from rewardharness.schema import Critique, Failure, Judgment, Usage
+from rewardharness.schema import Failure, Judgment, Usage
 
 PROMPTS = ("critique", "notes", "question_critique", "references", "reminder", "response")
 """The prompts of a critique, besides the wording of the task."""

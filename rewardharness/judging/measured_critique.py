@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
+from rewardharness.critique import Critique
 from rewardharness.judging.criteria import Applied
 from rewardharness.measure.reading import Reading
 from rewardharness.measure.table import MEASURES
-from rewardharness.schema import Critique, EditRequest
+from rewardharness.schema import EditRequest
 
 MAX_PROBLEMS = 3
 """Maximum number of problems of a candidate; the lowest grades count."""

@@ -30,7 +30,7 @@ def measures_revision() -> str:
     sources = [*(_PACKAGE / "measure").glob("*.py")]
     sources += [
         _PACKAGE / "judging" / f"{name}.py"
-        for name in ("criteria", "groups", "instruction", "measured", "readings", "router")
+        for name in ("criteria", "groups", "instruction", "measured", "measured_example", "readings", "router")
     ]
     return _id_of(sources)
 

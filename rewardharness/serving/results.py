@@ -4,7 +4,8 @@ import math
 from dataclasses import dataclass
 from functools import partial
 
-from rewardharness.schema import Critique, InstructionPart, Judgment, Usage
+from rewardharness.critique import Critique
+from rewardharness.schema import InstructionPart, Judgment, Usage
 from rewardharness.serving.faults import BAD_SCORE, NO_SCORE, UNGRADED, Fault, fault_of
 
 

@@ -11,6 +11,7 @@ import pytest
 from model_server import Call, ModelServer
 from PIL import Image
 
+from rewardharness.critique import Critique
 from rewardharness.errors import InputError
 from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.criteria import Applied
@@ -29,7 +30,7 @@ from rewardharness.measure.reading import Reading
 from rewardharness.measure.table import MEASURES
 from rewardharness.models.base import ChatRequest, ModelError, TextPart
 from rewardharness.models.scripted import Script, ScriptedModel
-from rewardharness.schema import Critique, Example, ImageInput, Judgment, TextInput
+from rewardharness.schema import Example, ImageInput, Judgment, TextInput
 from rewardharness.settings import Settings
 
 SETTINGS = Settings.from_env({})

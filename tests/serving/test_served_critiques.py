@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 from serving_parts import ONE, TWO, ReadyJudge, Running, b64, edit
 
+from rewardharness.critique import Critique
 from rewardharness.judging.judge import Judge
 from rewardharness.library.store import Library
-from rewardharness.schema import Critique, Example, Judgment
+from rewardharness.schema import Example, Judgment
 
 FOUND = Critique(("Too <b>dark</b>.",), "make it lighter, clearly")
 

@@ -1,0 +1,15 @@
+"""The record of a critique."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Critique:
+    """What is wrong with a candidate, in plain words, for the next attempt. The text of a model is untrusted."""
+
+    problems: tuple[str, ...]
+    """What is wrong, the worst first; empty if nothing was found."""
+    next_instruction: str
+    """Instruction for the next attempt at the source; empty if nothing was found."""
+    limits: str = ""
+    """What was not looked at; empty if nothing is known to be missing."""

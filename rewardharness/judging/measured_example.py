@@ -1,0 +1,234 @@
+"""The measurements of one example, and how the pixel-based judge puts them in numbers and words."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+from rewardharness.critique import Critique
+from rewardharness.judging.chain import observation, think, tool
+from rewardharness.judging.criteria import GRADE_FLOOR, Applied, make_measured_scores
+from rewardharness.judging.measured_critique import put_in_words
+from rewardharness.judging.readings import Loaded, Measured
+from rewardharness.judging.router import Route
+from rewardharness.measure.images import encode_png
+from rewardharness.measure.table import MEASURES
+from rewardharness.schema import ChainStep, EditRequest, InstructionPart, Scores
+
+UNGRADABLE_CONFIDENCE = 0.25
+"""Maximum confidence if it cannot be measured whether the instruction was followed."""
+
+UNREAD = (
+    "The pixel-based judge compares candidates with image 1 only. Reference images were not read, so it is unknown "
+    "whether the instruction was followed."
+)
+"""Statement on examples with reference images."""
+
+
+@dataclass(frozen=True)
+class GradedCandidate:
+    """A measured candidate."""
+
+    taken: Measured
+    grades: Mapping[str, float]
+    """Grades by criterion key, of the criteria that could be graded."""
+    scores: Scores | None
+
+
+@dataclass(frozen=True)
+class MeasuredExample:
+    """Measurements of one example, from which its judgment is made."""
+
+    request: EditRequest
+    route: Route
+    criteria: Sequence[Applied]
+    source: Loaded
+    candidates: Mapping[str, Loaded]
+    measured: Mapping[str, GradedCandidate]
+    references: bool
+    """Whether there are reference images, which are not read."""
+
+    @property
+    def scores(self) -> dict[str, Scores]:
+        """Scores by candidate."""
+        return {label: each.scores for label, each in self.measured.items() if each.scores is not None}
+
+    def _graded(self, applied: Applied) -> bool:
+        return all(applied.key in each.grades for each in self.measured.values())
+
+    def gradable(self) -> bool:
+        """Return whether it was measured, for every candidate, if the instruction was followed."""
+        return all(each.reward is not None for each in self.scores.values())
+
+    def ungradable_reason(self) -> str:
+        """Say why it was not measured whether the instruction was followed, and what to do."""
+        if self.references:
+            return f"{UNREAD} Use a model as judge, or compare candidates."
+        kinds = "/".join(self.request.kinds)
+        what = "no kind of edit that can be measured" if kinds == "other" else f"a {kinds} edit"
+        return (
+            f"Pixels do not show whether the instruction was followed: {self.request.instruction[:200]!r} asks for"
+            f" {what}. Use a model as judge, compare candidates, or set allow_ungradable for a reward that is based on"
+            " general measures and has low confidence."
+        )
+
+    def unjudged(self) -> list[Applied]:
+        """Return the criteria that could not be graded.
+
+        A general measure that does not apply to this kind of edit, such as the visibility of an edit if none is
+        requested, is not counted.
+        """
+        return [
+            each
+            for each in self.criteria
+            if not self._graded(each) and (each.criterion.measure is None or each.specific)
+        ]
+
+    def evidence(self) -> float:
+        """Return the graded share of the criteria, by weight; low if the request could not be measured."""
+        graded = sum(each.criterion.weight for each in self.criteria if self._graded(each))
+        missed = sum(each.criterion.weight for each in self.unjudged())
+        share = graded / (graded + missed) if graded else 0.0
+        return share if self.gradable() else share * UNGRADABLE_CONFIDENCE
+
+    def parts(self) -> tuple[InstructionPart, ...]:
+        """Return the parts of the instruction with the specific measures that graded them."""
+        graded = {each.criterion.measure for each in self.criteria if self._graded(each)} if not self.references else ()
+        wanted = self.request
+        asked = {"color": wanted.colors, "position": wanted.directions, "text": wanted.texts, "tone": wanted.tones}
+        return tuple(
+            InstructionPart(
+                kind,
+                asked.get(kind, ()),
+                tuple(name for name, measure in MEASURES.items() if name in graded and kind in measure.kinds),
+            )
+            for kind in self.request.kinds
+        )
+
+    def text_unread(self) -> bool:
+        """Return whether text is requested and no text could be read."""
+        readings = [each.taken.readings.get("text_match") for each in self.measured.values()]
+        return bool(self.request.texts) and any(each is not None and each.grade is None for each in readings)
+
+    def notes(self) -> tuple[str, ...]:
+        """Return what a reader should know."""
+        found = [f"Source: {note}" for note in next(iter(self.measured.values())).taken.source_notes]
+        for label, each in self.measured.items():
+            found.extend(f"{label}: {note}" for note in each.taken.notes)
+            if each.taken.alignment:
+                found.append(f"{label}: {each.taken.alignment}")
+            if not self.references and not _same_image(self.request) and each.taken.scene < 0.5:
+                found.append(f"{label} does not show the scene of the source; both of its scores are low for that.")
+            if self.candidates[label].sha256 == self.source.sha256:
+                found.append(f"{label} is the unchanged source.")
+        for first, second in combinations(self.candidates, 2):
+            if self.candidates[first].sha256 == self.candidates[second].sha256:
+                found.append(f"{first} and {second} are the same image.")
+        if self.references:
+            found.append(f"{UNREAD} The judgment is based on general measures of any edit and has low confidence.")
+        elif not self.gradable():
+            kinds = "/".join(self.request.kinds)
+            found.append(
+                f"Whether the requested {kinds} edit was done cannot be measured; the judgment is based on general "
+                "measures of any edit and has low confidence."
+            )
+        else:
+            left = ", ".join(each.kind for each in self.parts() if not each.measures)
+            found.extend([f"Not graded, because no measure shows it: {left}."] if left else [])
+        missed = ", ".join(each.key for each in self.unjudged())
+        if missed:
+            found.append(f"These criteria of the Library need a VLM and were not graded: {missed}.")
+        return tuple(found)
+
+    def reasons(self, ranking: Sequence[Sequence[str]]) -> tuple[str, ...]:
+        """Return the criteria with the largest difference between the first two candidates, with their numbers."""
+        if len(ranking) < 2 or len(ranking[0]) > 1:
+            return ()
+        first, second = ranking[0][0], ranking[1][0]
+        ours, theirs = self.measured[first], self.measured[second]
+        leads: dict[str, float] = {}
+        for applied in self.criteria:
+            name = applied.criterion.measure
+            if name is None or not self._graded(applied):
+                continue
+            ratio = math.log(max(ours.grades[applied.key], GRADE_FLOOR) / max(theirs.grades[applied.key], GRADE_FLOOR))
+            leads[name] = leads.get(name, 0.0) + applied.criterion.weight * ratio
+        strongest = [name for name, lead in sorted(leads.items(), key=lambda item: (-item[1], item[0])) if lead > 0.05]
+        return tuple(
+            f"{first} leads {second} on {name.replace('_', ' ')}: {first}: {ours.taken.readings[name].sentence} "
+            f"{second}: {theirs.taken.readings[name].sentence}"
+            for name in strongest[:3]
+        )
+
+    def critiques(self) -> dict[str, Critique]:
+        """Return a critique of each candidate."""
+        return {
+            label: put_in_words(self.request, self.criteria, each.grades, each.taken.readings, self.gradable())
+            for label, each in self.measured.items()
+        }
+
+    def steps(self, pictures: bool) -> tuple[ChainStep, ...]:
+        """Return the chain up to the conclusion."""
+        found = [think(self._opening()), think(self._consulted())]
+        tools = {each.measure: each.name for each in self.route.tools if each.measure}
+        for label, each in self.measured.items():
+            for name, reading in each.taken.readings.items():
+                picture = encode_png(reading.overlay) if pictures and reading.overlay is not None else None
+                found.append(tool(tools.get(name, name), ("source", label), label))
+                found.append(observation({**reading.to_json(), "says": reading.sentence}, label, picture))
+            found.append(think(self._weighing(label), label))
+        return tuple(found)
+
+    def _opening(self) -> str:
+        request = self.request
+        details = [f"kind of edit: {', '.join(request.kinds)}", f"scope: {request.scope}"]
+        details += [f"colours: {', '.join(request.colors)}"] if request.colors else []
+        details += [f"text wanted: {', '.join(map(repr, request.texts))}"] if request.texts else []
+        details += [f"text to be gone: {', '.join(map(repr, request.removed_texts))}"] if request.removed_texts else []
+        details += [f"light and colour: {', '.join(request.tones)}"] if request.tones else []
+        return f"The instruction is {request.instruction!r}. Read by rules as: {'; '.join(details)}."
+
+    def _consulted(self) -> str:
+        if not self.route.reasons:
+            return "No entry of the Library applies."
+        return "Consulted: " + "; ".join(f"{each.name} ({each.reason})" for each in self.route.reasons) + "."
+
+    def _weighing(self, label: str) -> str:
+        each = self.measured[label]
+        parts = []
+        for applied in self.criteria:
+            if applied.key in each.grades:
+                low, high = applied.criterion.scale
+                grade = low + each.grades[applied.key] * (high - low)
+                parts.append(f"{applied.criterion.id} {grade:.2f} of {high:g} (weight {applied.criterion.weight:g})")
+        assert each.scores is not None
+        return f"{label}: {'; '.join(parts)}. That gives {_score_words(each.scores)}."
+
+
+def _same_image(request: EditRequest) -> bool:
+    """Return whether the candidate is to look like the source, which is graded over the whole image."""
+    return request.scope == "none"
+
+
+def grade(taken: Measured, request: EditRequest, criteria: Sequence[Applied], references: bool) -> GradedCandidate:
+    """Grade the criteria that apply to a measured candidate."""
+    grades: dict[str, float] = {}
+    graded = []
+    for applied in criteria:
+        reading = taken.readings.get(applied.criterion.measure or "")
+        if reading is not None and reading.grade is not None:
+            grades[applied.key] = reading.grade
+            graded.append((applied.criterion, reading.grade))
+    # With reference images the edit may show another scene, and no measure of image 1 tells what was requested.
+    scene = 1.0 if references or _same_image(request) else taken.scene
+    scores = make_measured_scores(graded, request.kinds, scene)
+    if references and scores is not None:
+        scores = replace(scores, instruction=None, reward=None)
+    return GradedCandidate(taken, grades, scores)
+
+
+def _score_words(scores: Scores) -> str:
+    named = {"instruction following": scores.instruction, "visual quality": scores.quality}
+    words = [f"{name} {value:.2f} of 4" for name, value in named.items() if value is not None]
+    words.append("no reward" if scores.reward is None else f"reward {scores.reward:.3f}")
+    return ", ".join(words)

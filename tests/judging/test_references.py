@@ -14,7 +14,8 @@ from rewardharness.errors import ImageError
 from rewardharness.judging.best_of import CandidateSet, Method, examples_of
 from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.config import Protocol
-from rewardharness.judging.measured import UNREAD, MeasuredJudge
+from rewardharness.judging.measured import MeasuredJudge
+from rewardharness.judging.measured_example import UNREAD
 from rewardharness.judging.subagent import SubAgent
 from rewardharness.judging.subagent_settings import SubAgentSettings
 from rewardharness.library.entry import parse_entry

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rewardharness.measure.reading import Pixels, Quantity, Reading
+from rewardharness.measure.structure import shape_change
 from rewardharness.measure.view import EditView, Mask, Plane
 from rewardharness.schema import EditRequest
 
@@ -18,6 +19,10 @@ PRESENCE_LOCAL = 0.002
 PRESENCE_UNKNOWN = 0.01
 """The same if the instruction describes the result, which usually concerns a whole subject. Of 75 published edits of
 AURORA-Bench, 95% have .014 or more."""
+SHAPE = 0.001
+"""Evidence of a change of shape at which a request for one counts as visibly done to 1 - 1/e. 55 published edits of
+AURORA-Bench that add, replace, move or pose something have .0024 or more; 76 copies of their sources with another
+saturation, brightness, noise or JPEG quality have .0003 or less."""
 PRESENCE_GLOBAL = 0.2
 """Mean of the change map at which the presence grade of a global edit is 1 - 1/e."""
 COPY_CHANGE = 0.05
@@ -32,6 +37,8 @@ TINT = np.array([255, 0, 200], np.float32)
 Labels = npt.NDArray[np.int32]
 """Height x width: the region number of each pixel, 0 for none."""
 
+_SHAPE_KINDS = {"add", "replace", "count", "position", "pose"}
+"""Kinds of edits that change shapes, so that another color or light alone is no such edit."""
 _WHOLE_PICTURE_KINDS = {"style", "tone"}
 """Kinds of edits that apply to the whole image."""
 
@@ -91,7 +98,8 @@ def edit_presence(view: EditView, request: EditRequest) -> Reading:
 
     A copy of the source gets 0, a re-encoded copy nearly 0. For a local edit the grade is 1 - exp(-m / 0.002), where
     m is the share of edited pixels weighted by how strongly they changed: a clear edit of 1% of the picture gets .99.
-    For an edit of unknown size it is 1 - exp(-m / 0.01).
+    For an edit of unknown size it is 1 - exp(-m / 0.01). If only an addition, replacement, movement or pose is
+    requested, it is multiplied by 1 - exp(-(s / 0.001)^2), where s is m weighted by the local change of shape.
     For a global edit most of the grade depends on change everywhere.
 
     Returns:
@@ -103,6 +111,9 @@ def edit_presence(view: EditView, request: EditRequest) -> Reading:
     weighted = np.where(view.changed, strength, 0.1 * strength)
     evidence, mean = _mean(weighted, view.valid), _mean(view.change, view.valid)
     local = 1.0 - float(np.exp(-evidence / (PRESENCE_UNKNOWN if request.scope == "unknown" else PRESENCE_LOCAL)))
+    if set(request.kinds) <= _SHAPE_KINDS and local > 0.0:
+        shape = _mean(weighted * shape_change(view), view.valid)
+        local *= 1.0 - float(np.exp(-((shape / SHAPE) ** 2)))
     spread = 1.0 - float(np.exp(-max(0.0, mean - COPY_CHANGE) / PRESENCE_GLOBAL))
     grade = {"local": local, "unknown": local, "global": 0.35 * local + 0.65 * spread, "none": None}[request.scope]
     if view.identical:

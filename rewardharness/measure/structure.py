@@ -98,6 +98,12 @@ def _matches(source: Plane, candidate: Plane) -> int:
     return 0 if agreeing is None else int(agreeing.sum())
 
 
+def shape_change(view: EditView) -> Plane:
+    """Return where lines of the source are gone or new ones have appeared, 0 to 1, whatever the colors."""
+    before, after = view.gray_source, view.gray_candidate
+    return np.maximum(_Agreement(before, after).lost(), _Agreement(after, before).lost())
+
+
 def added_structure(view: EditView, request: EditRequest) -> Reading:
     """Measure whether something new is visible in the edited region.
 

@@ -118,6 +118,23 @@ def test_presence_of_an_edit_of_unknown_size_asks_for_more_than_a_speck() -> Non
     assert edit_extent(view(source, speck), described).grade is None
 
 
+def test_another_color_is_no_edit_where_a_new_shape_is_requested() -> None:
+    source = photo("chelsea", 240, 160)
+    gray = cv2.cvtColor(source, cv2.COLOR_RGB2GRAY)[..., None]
+    vivid = np.clip(gray + 1.4 * (source.astype(float) - gray), 0, 255).astype(np.uint8)
+    drawn = source.copy()
+    drawn[50:110, 80:150:8] = (20, 20, 20)
+    pose = EditRequest("make the cat sit", ("pose",), "local")
+    grades = {
+        (name, asked.kinds[0]): edit_presence(view(source, picture), asked).grade
+        for name, picture in (("vivid", vivid), ("drawn", drawn))
+        for asked in (pose, LOCAL)
+    }
+    assert None not in grades.values()
+    assert grades["vivid", "pose"] < 0.15 < 0.5 < grades["vivid", "color"]  # type: ignore[operator]
+    assert min(grades["drawn", "pose"], grades["drawn", "color"]) > 0.8  # type: ignore[type-var]
+
+
 def test_extent_falls_with_every_further_edit() -> None:
     source = photo("coffee")
     grades = [grade(edit_extent, edited(source, *radii), LOCAL) for radii in ((), (0.05,), (0.1,), (0.2,), (0.2, 0.1))]

@@ -1,68 +1,135 @@
-"""What search strategies find at the same budget of judgments, on simulated grades.
+"""What search strategies find at the same budget of judgments.
 
-In each simulated world, examples have random grades on seven measures, and people prefer the candidate with the larger
-weighted sum of two of them that the starting Library does not use; one label in six is flipped. The judge, the built-in
-Orchestrator, the strategies and the acceptance tests are the real ones; only the grades are made up. Accuracy is that
-of the resulting Library on 400 unseen examples with the labels before the flips. A judgment of a context that was
-judged before is free, as in a run.
+The judge's arithmetic, the built-in Orchestrator, the strategies and the acceptance tests are the real ones. There are
+two kinds of data:
 
-    python benchmarks/search.py [--seeds 30] [--budget 1500] [--examples 80] [--fit] [--json]
+    simulated   Examples have random grades on seven measures. The preferred candidate has the larger weighted sum of
+                two measures that the starting Library does not use.
+    demo        Generated images (`rh demo-data`) and all measures of their pixels. The starting Library is the
+                built-in one without every second criterion; each seed divides the source images anew.
+
+One training label in six is flipped. Accuracy is that of the resulting Library on examples that the run did not see,
+with the labels before the flips. A judgment of a context that was judged before is free, as in a run. `--judge noisy`
+adds normal noise (standard deviation .15) to each grade, drawn anew for each context, as a model answers differently
+when its prompt changes; proposals are then screened by successive halving, as with models.
+
+    python benchmarks/search.py [--data simulated|demo] [--judge exact|noisy] [--fit] [--seeds 30] [--budget 1500]
+        [--examples 80] [--json]
 
 Without `--fit` no run begins with the joint fit, so that the strategies are compared on their own. Prints a table with
-95% intervals over seeds; differences to `random` are paired by seed.
+95% intervals over seeds; differences to `random` and to `default` are paired by seed.
 """
 
 import argparse
 import json
+import os
 import random
-from collections.abc import Sequence
+import tempfile
+import zlib
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from pathlib import Path
 from statistics import fmean
 
 import numpy as np
 
+from rewardharness.data.folder import read_folder
+from rewardharness.data.source import split
+from rewardharness.demo.dataset import make_demo
 from rewardharness.evolution.builtin.orchestrator import BuiltinOrchestrator
 from rewardharness.evolution.evaluator import affected, question_key
 from rewardharness.evolution.loop import search
-from rewardharness.evolution.population import PopulationSchedule
+from rewardharness.evolution.observing import KNOWN_MEASURES, observer
+from rewardharness.evolution.population import PopulationSchedule, Strategy
 from rewardharness.evolution.proposal import Outcome
 from rewardharness.evolution.schedules import DefaultSchedule, Schedule
 from rewardharness.evolution.state import begin
 from rewardharness.evolution.steps import Run
 from rewardharness.evolution.stop import Exhausted, SpendingLimits, Spent
 from rewardharness.judging.chain import observation, tool
-from rewardharness.judging.criteria import applicable, make_scores
+from rewardharness.judging.criteria import applicable, make_measured_scores, make_scores
 from rewardharness.judging.instruction import read_instruction
 from rewardharness.judging.measured import decide
 from rewardharness.judging.report import credit
 from rewardharness.judging.router import route
 from rewardharness.library.entry import Entry
+from rewardharness.library.opening import open_library
 from rewardharness.library.rubric import Criterion, Rubric
 from rewardharness.library.store import Library
+from rewardharness.library.thin import without_every_second_criterion
 from rewardharness.schema import TIE, Example, Failure, ImageInput, Judgment
 
 MEASURES = ("sharpness", "seam", "edit_extent", "added_structure", "noise", "structure_kept", "preservation")
 SAID = ("add a {} to the scene", "remove the {}", "make the {} red", "replace the {} with a vase")
 THINGS = ("cat", "dog", "hat", "car", "tree", "lamp")
-FLIPPED, UNSEEN = 1 / 6, 400
-STRATEGIES: dict[str, Schedule] = {
-    "default": DefaultSchedule(prune_share=0.0, screen=False),
-    **{name: PopulationSchedule(name) for name in ("iterative", "evolutionary", "pareto", "random")},
-}
+FLIPPED, UNSEEN, NOISE, DEMO_PAIRS = 1 / 6, 400, 0.15, 400
+POPULATIONS: tuple[Strategy, ...] = ("iterative", "evolutionary", "pareto", "random")
 IMAGE = ImageInput("image", data=b"-")
 Grades = dict[str, dict[str, dict[str, float]]]
 
 
+@dataclass(frozen=True)
+class World:
+    """The data of one run."""
+
+    training: tuple[Example, ...]
+    unseen: tuple[Example, ...]
+    grades: Grades
+    measures: tuple[str, ...]
+    start: Library
+    pixels: bool
+    """Whether the grades were measured."""
+    noise: float = 0.0
+    """Standard deviation of the noise of grades."""
+
+    def judge(self, library: Library, example: Example, *, noise: bool = True) -> Outcome:
+        """Judge one example by its grades, with the arithmetic of the pixel-based judge."""
+        criteria = applicable(route(library, example.instruction), read_instruction(example.instruction))
+        drawn = random.Random(zlib.crc32(question_key(library, example).encode()))
+        deviation = self.noise if noise else 0.0
+        scores, steps = {}, []
+        blank = Judgment(example.id, "simulated", "measured", library.id)
+        for label, known in self.grades[example.id].items():
+            graded = [
+                (each.criterion, min(1.0, max(0.0, known[each.criterion.measure] + drawn.gauss(0, deviation))))
+                for each in criteria
+                if each.criterion.measure in known
+            ]
+            made = make_measured_scores(graded, 1.0) if self.pixels else make_scores(graded)
+            if made is None:
+                return Outcome(example, replace(blank, failure=Failure("nothing_to_measure", "Nothing.")), 0.0)
+            scores[label] = made
+            for criterion, grade in graded:
+                steps += [tool(str(criterion.measure), ("source", label), label), observation({"grade": grade}, label)]
+        ranking, margin = decide(scores)
+        preference = TIE if len(ranking[0]) > 1 else ranking[0][0]
+        judgment = replace(
+            blank, preference=preference, ranking=ranking, margin=margin, scores=scores, steps=tuple(steps)
+        )
+        return Outcome(example, judgment, credit(example, judgment))
+
+    def accuracy(self, library: Library) -> float:
+        """Return the accuracy on unseen examples: without noise, as that of many samples."""
+        return fmean(self.judge(library, each, noise=False).credit for each in self.unseen)
+
+
 @dataclass
 class Bench:
-    """Judges by made-up grades; counts each question once, up to a budget."""
+    """Judges by known grades; counts each question once, up to a budget."""
 
-    grades: Grades
+    world: World
     budget: int
     spent: Spent = field(default_factory=Spent)
     limits: SpendingLimits = field(default_factory=SpendingLimits)
     asked: set[str] = field(default_factory=set)
-    noisy = calls_tools = False
+    calls_tools = False
+
+    @property
+    def noisy(self) -> bool:
+        """Whether an answer changes with its context alone."""
+        return self.world.noise > 0
 
     def judge(self, library: Library, examples: Sequence[Example]) -> list[Outcome]:
         """Judge examples."""
@@ -71,49 +138,67 @@ class Bench:
             raise Exhausted("the budget is spent")
         self.asked |= new
         self.spent = replace(self.spent, judgments=self.spent.judgments + len(new))
-        return [judged(library, example, self.grades[example.id]) for example in examples]
+        return [self.world.judge(library, example) for example in examples]
 
     def affected(self, before: Library, after: Library, examples: Sequence[Example]) -> tuple[Example, ...]:
         """Find the examples whose context differs."""
         return affected(before, after, examples, tools=False)
 
 
-def judged(library: Library, example: Example, grades: dict[str, dict[str, float]]) -> Outcome:
-    """Judge one example by its grades, with the arithmetic of the pixel-based judge."""
-    criteria = applicable(route(library, example.instruction), read_instruction(example.instruction))
-    scores, steps = {}, []
-    blank = Judgment(example.id, "simulated", "measured", library.id)
-    for label, known in grades.items():
-        graded = [
-            (each.criterion, known[each.criterion.measure]) for each in criteria if each.criterion.measure in known
-        ]
-        made = make_scores(graded)
-        if made is None:
-            return Outcome(example, replace(blank, failure=Failure("nothing_to_measure", "Nothing.")), 0.0)
-        scores[label] = made
-        for criterion, grade in graded:
-            steps += [tool(str(criterion.measure), ("source", label), label), observation({"grade": grade}, label)]
-    ranking, margin = decide(scores)
-    preference = TIE if len(ranking[0]) > 1 else ranking[0][0]
-    judgment = replace(blank, preference=preference, ranking=ranking, margin=margin, scores=scores, steps=tuple(steps))
-    return Outcome(example, judgment, credit(example, judgment))
-
-
-def world(seed: int, count: int, flipped: float) -> tuple[list[Example], Grades]:
+def simulated(seed: int, count: int, noise: float) -> World:
     """Draw examples, and their grades."""
-    rng, latent = random.Random(seed), random.Random(seed % 1000)
+    latent = random.Random(seed)
     first, second = latent.sample(MEASURES[2:], 2)
     share = latent.uniform(0.4, 0.8)
-    examples, grades = [], {}
-    for number in range(count):
-        made = {label: {name: rng.random() for name in MEASURES} for label in "AB"}
-        label = max("AB", key=lambda each: share * made[each][first] + (1 - share) * made[each][second])
-        if rng.random() < flipped:
-            label = "AB".replace(label, "")
-        said = SAID[number % len(SAID)].format(rng.choice(THINGS))
-        examples.append(Example(f"e{number}", said, IMAGE, (IMAGE, IMAGE), label, source_id=f"s{number // 2}"))
-        grades[f"e{number}"] = made
-    return examples, grades
+
+    def draw(rng: random.Random, count: int, name: str) -> tuple[list[Example], Grades]:
+        examples, grades = [], {}
+        for number in range(count):
+            made = {label: {name: rng.random() for name in MEASURES} for label in "AB"}
+            label = max("AB", key=lambda each: share * made[each][first] + (1 - share) * made[each][second])
+            said = SAID[number % len(SAID)].format(rng.choice(THINGS))
+            key = f"{name}{number}"
+            examples.append(Example(key, said, IMAGE, (IMAGE, IMAGE), label, source_id=f"{name}{number // 2}"))
+            grades[key] = made
+        return examples, grades
+
+    training, grades = draw(random.Random(seed), count, "e")
+    unseen, more = draw(random.Random(1_000_000 + seed), UNSEEN, "u")
+    known = {**grades, **more}
+    return World(flip(training, seed), tuple(unseen), known, MEASURES, starting_library(), pixels=False, noise=noise)
+
+
+def demo(seed: int, count: int, noise: float, measured: tuple[list[Example], Grades]) -> World:
+    """Divide the sources of the generated images at random."""
+    examples, grades = measured
+    unseen, training = split(examples, share=count / len(examples), seed=seed)
+    start = without_every_second_criterion(open_library("builtin"))
+    return World(flip(training, seed), tuple(unseen), grades, KNOWN_MEASURES, start, pixels=True, noise=noise)
+
+
+def flip(examples: Sequence[Example], seed: int) -> tuple[Example, ...]:
+    """Return the examples with some labels flipped."""
+    rng = random.Random(seed)
+    return tuple(
+        replace(each, preference="AB".replace(str(each.preference), "")) if rng.random() < FLIPPED else each
+        for each in examples
+    )
+
+
+def demo_data() -> tuple[list[Example], Grades]:
+    """Generate images, and measure them."""
+    workers = os.cpu_count() or 1
+    with tempfile.TemporaryDirectory() as folder, ProcessPoolExecutor(workers) as processes:
+        make_demo(Path(folder), pairs=DEMO_PAIRS, groups=0, workers=workers)
+        examples = [each for each in read_folder(Path(folder)).examples if each.preference in each.labels]
+        found = list(processes.map(observe, examples, chunksize=4))
+    blank = [replace(each, source=IMAGE, candidates=(IMAGE, IMAGE)) for each in examples]
+    return blank, {example.id: grades for example, grades in zip(examples, found, strict=True)}
+
+
+def observe(example: Example) -> dict[str, dict[str, float]]:
+    """Return the grades of all measures by candidate."""
+    return {label: dict(known) for label, known in observer(None)(example).items()}
 
 
 def starting_library() -> Library:
@@ -126,15 +211,21 @@ def starting_library() -> Library:
     return Library((entry,))
 
 
-def run(strategy: Schedule, seed: int, examples: int, budget: int, fit: bool) -> tuple[float, int]:
+def run(world: World, strategy: Schedule, seed: int, budget: int, fit: bool) -> tuple[float, int]:
     """Return the accuracy on unseen examples, and the judgments."""
-    pool, grades = world(seed, examples, FLIPPED)
-    bench, start = Bench(grades, budget), starting_library()
-    setting = Run(bench, BuiltinOrchestrator(), tuple(pool), lambda each: grades[each.id], MEASURES, seed)
-    state = replace(begin(start, bench.judge(start, pool)), fitting=fit)
+    bench = Bench(world, budget)
+    setting = Run(
+        bench, BuiltinOrchestrator(), world.training, lambda each: world.grades[each.id], world.measures, seed
+    )
+    state = replace(begin(world.start, bench.judge(world.start, world.training)), fitting=fit)
     library = search(setting, strategy, state, lambda each: None).library
-    unseen, unseen_grades = world(1_000_000 + seed, UNSEEN, 0.0)
-    return fmean(judged(library, each, unseen_grades[each.id]).credit for each in unseen), bench.spent.judgments
+    return world.accuracy(library), bench.spent.judgments
+
+
+def strategies(noisy: bool) -> dict[str, Schedule]:
+    """Return the strategies with the settings of a run."""
+    default = DefaultSchedule(prune_share=0.0, screen=noisy, refresh=False)
+    return {"default": default, **{name: PopulationSchedule(name) for name in POPULATIONS}}
 
 
 def interval(values: Sequence[float]) -> tuple[float, float]:
@@ -147,31 +238,48 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
 def main() -> None:
     """Run the comparison."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--data", choices=("simulated", "demo"), default="simulated")
+    parser.add_argument("--judge", choices=("exact", "noisy"), default="exact")
     parser.add_argument("--seeds", type=int, default=30)
     parser.add_argument("--budget", type=int, default=1500)
     parser.add_argument("--examples", type=int, default=80)
-    parser.add_argument("--fit", action="store_true", help="begin with the joint fit")
+    parser.add_argument("--fit", action="store_true", help="begin with the joint fit, except `random`")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    found: dict[str, list[tuple[float, int]]] = {}
-    for name, strategy in STRATEGIES.items():
-        found[name] = [
-            run(strategy, seed, options.examples, options.budget, options.fit) for seed in range(options.seeds)
-        ]
-        accuracies = [accuracy for accuracy, _ in found[name]]
-        if not options.json:
-            low, high = interval(accuracies)
+    noise = NOISE if options.judge == "noisy" else 0.0
+    draw = partial(demo, measured=demo_data()) if options.data == "demo" else simulated
+    worlds = [draw(seed, options.examples, noise) for seed in range(options.seeds)]
+    say: Callable[[str], None] = no_words if options.json else partial(print, flush=True)
+    before = [world.accuracy(world.start) for world in worlds]
+    say(f"{'start':13} {_estimate(before)}")
+    chosen, found = strategies(noise > 0), {}
+    with ProcessPoolExecutor(os.cpu_count()) as processes:
+        for name, strategy in chosen.items():
+            one = partial(run, strategy=strategy, budget=options.budget, fit=options.fit)
+            found[name] = list(processes.map(_numbered, [one] * len(worlds), worlds, range(len(worlds))))
             judgments = fmean(calls for _, calls in found[name])
-            print(f"{name:13} {fmean(accuracies):.3f} [{low:.3f}, {high:.3f}]  {judgments:6.0f} judgments", flush=True)
-    control = [accuracy for accuracy, _ in found["random"]]
-    for name in STRATEGIES:
-        gains = [accuracy - other for (accuracy, _), other in zip(found[name], control, strict=True)]
-        if name != "random" and not options.json:
-            low, high = interval(gains)
-            print(f"{name} against random: {fmean(gains):+.3f} [{low:+.3f}, {high:+.3f}]")
+            say(f"{name:13} {_estimate([accuracy for accuracy, _ in found[name]])}  {judgments:6.0f} judgments")
+    for control in ("random", "default"):
+        for name in chosen:
+            gains = [ours - other for (ours, _), (other, _) in zip(found[name], found[control], strict=True)]
+            if name != control:
+                say(f"{name} against {control}: {_estimate(gains, '+.3f')}")
     if options.json:
-        schedules = {name: asdict(strategy) for name, strategy in STRATEGIES.items()}  # type: ignore[call-overload]
-        print(json.dumps({**vars(options), "results": found, "schedules": schedules}))
+        schedules = {name: asdict(strategy) for name, strategy in chosen.items()}  # type: ignore[call-overload]
+        print(json.dumps({**vars(options), "start": before, "results": found, "schedules": schedules}))
+
+
+def no_words(line: str) -> None:
+    """Print nothing."""
+
+
+def _numbered(one: Callable[..., tuple[float, int]], world: World, seed: int) -> tuple[float, int]:
+    return one(world, seed=seed)
+
+
+def _estimate(values: Sequence[float], form: str = ".3f") -> str:
+    low, high = interval(values)
+    return f"{fmean(values):{form}} [{low:{form}}, {high:{form}}]"
 
 
 if __name__ == "__main__":

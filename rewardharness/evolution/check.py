@@ -14,7 +14,7 @@ from rewardharness.evolution.evaluator import Evaluator
 from rewardharness.evolution.gate import detectable_gain
 from rewardharness.evolution.held_out import Score
 from rewardharness.evolution.joint.scopes import LEAST_CASES
-from rewardharness.evolution.joint.step import cross_validate, fit_data, fits
+from rewardharness.evolution.joint.step import cross_validate, fit_data, fits, part_of
 from rewardharness.evolution.observing import KNOWN_MEASURES
 from rewardharness.evolution.plan import EvolutionPlan
 from rewardharness.evolution.progress import Meter, RunProgress
@@ -53,7 +53,7 @@ class Check:
             verdict = "A run would accept the fit" if scope["accepted"] else "A run would reject the fit"
             lines.append(f"{scope['name']}: {scope['reason']}. {verdict}, if it saw the same evidence.")
         if not self.scopes:
-            lines.append(f"No phrase or kind of edit has {LEAST_CASES} labeled examples, so nothing is fitted.")
+            lines.append(f"A joint fit needs {LEAST_CASES} labeled examples whose images can be measured, so nothing is fitted.")
         return lines
 
 
@@ -94,6 +94,6 @@ def _scopes(run: Run, state: State, plan: EvolutionPlan) -> tuple[Json, ...]:
         data = collect()
         folds = len(np.unique(data.comparisons.sources))
         tested = cross_validate(run, plan.library, state.outcomes, data, seed_of(plan.seed, "fit", number), folds)
-        evidence = tested.evidence(alpha / len(fits_found), len(data.examples), tested.judged + tested.failed)
+        evidence = tested.evidence(alpha * part_of(number, len(fits_found)), len(data.examples), tested.judged + tested.failed)
         found.append({**evidence.to_json(), "name": data.name, "accepted": evidence.decision == "accept"})
     return tuple(found)

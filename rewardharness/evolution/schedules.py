@@ -31,7 +31,7 @@ from rewardharness.evolution.trial import GateSettings, Trial, try_edit
 from rewardharness.library.store import Library
 from rewardharness.schema import Example
 
-FIT = 0.2
+FIT = 0.3
 """Part of the error budget for the joint fit, where there is one."""
 
 BUNDLES = 0.8

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rewardharness.evolution.builtin.forecast import ForecastCase
-from rewardharness.evolution.builtin.phrasing import KINDS, KindWords
+from rewardharness.evolution.builtin.phrasing import ANY, KINDS, KindWords
 
 LEAST_CASES = 30
 """Minimum number of examples of a scope."""
@@ -43,13 +43,16 @@ class Scope:
 def find_scopes(cases: Sequence[ForecastCase]) -> tuple[Scope, ...]:
     """Divide examples into scopes.
 
-    If nearly all instructions share a phrase, there is one scope with the phrase as trigger. Otherwise each kind of
-    edit with enough examples is a scope, with a shared phrase or else the usual triggers of the kind.
+    If nearly all instructions share a phrase, there is one scope with the phrase as trigger. Otherwise all examples are
+    a scope, and then each kind of edit with enough examples, with a shared phrase or else the usual triggers of the
+    kind.
     """
     whole = _phrase_scope(cases, ())
     if whole is not None:
         return (whole,) if len(whole.cases) >= LEAST_CASES else ()
-    scopes = []
+    if len(cases) < LEAST_CASES:
+        return ()
+    scopes = [Scope("preferences-for-all-edits", ANY, (), tuple(cases), _same_look(cases))]
     for kind, words in KINDS.items():
         chosen = [case for case in cases if case.kind == kind]
         if len(chosen) < LEAST_CASES:

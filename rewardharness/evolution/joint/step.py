@@ -143,8 +143,15 @@ def fit_next(run: Run, state: State, alpha: float) -> State:
     emit_proposed(run, done, proposal, after)
     tested = cross_validate(run, state.library, state.outcomes, data, seed)
     touched = run.evaluator.affected(state.library, after, run.pool)
-    evidence = tested.evidence(alpha / len(found), len(touched), tested.judged + tested.failed)
+    evidence = tested.evidence(alpha * part_of(number, len(found)), len(touched), tested.judged + tested.failed)
     return _conclude(run, done, proposal, after, evidence, touched)
+
+
+def part_of(number: int, scopes: int) -> float:
+    """Return the part of the error budget of the fit for one scope: half for the first, and the rest divided equally."""
+    if scopes == 1:
+        return 1.0
+    return 0.5 if number == 0 else 0.5 / (scopes - 1)
 
 
 def cross_validate(

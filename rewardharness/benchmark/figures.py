@@ -10,12 +10,17 @@ from rewardharness.library.evolved import caution
 from rewardharness.schema import TIE, Json
 
 
+def is_share(number: Mapping[str, Any]) -> bool:
+    """Return whether a number is a share of questions, not a correlation or a reward."""
+    return number["metric"] not in {"spearman", "exploit_reward", "score_change"}
+
+
 def figure(number: Mapping[str, Any]) -> str:
     """Format a number with its interval, in percent for shares."""
     value = number["value"]
     if value is None:
         return "-"
-    scale, digits = (1, 3) if number["metric"] == "spearman" else (100, 1)
+    scale, digits = (100, 1) if is_share(number) else (1, 3)
     span = number["interval"]
     interval = f" [{span[0] * scale:.{digits}f}, {span[1] * scale:.{digits}f}]" if span else ""
     return f"{value * scale:.{digits}f}{interval}"

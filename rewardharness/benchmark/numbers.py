@@ -102,7 +102,8 @@ def numbers(sheet: AnswerSheet, rules: Mapping[str, TieRule] | None = None) -> l
         if not replies:
             continue
         for metric in sheet.metrics:
-            results += _COUNTED[metric](part, replies, sheet.protocol)
+            if metric in _COUNTED:
+                results += _COUNTED[metric](part, replies, sheet.protocol)
         rule = (rules or {}).get(name)
         if rule is not None:
             results += _fitted(part, replies, rule)

@@ -152,8 +152,14 @@ def _numbers(result: Json) -> Section:
 
 
 def _unit(number: Mapping[str, Any]) -> str:
-    if number["metric"] == "spearman":
-        return "Correlation [95% CI]"
+    units = {
+        "spearman": "Correlation [95% CI]",
+        "exploit_wins": "Exploit preferred, % of judged [95% CI]",
+        "exploit_reward": "Reward in [0, 1] [95% CI]",
+        "score_change": "Change of the reward [95% CI]",
+    }
+    if number["metric"] in units:
+        return units[number["metric"]]
     return f"Correct, % of {'all' if number['basis'] == 'all' else 'judged'} [95% CI]"
 
 

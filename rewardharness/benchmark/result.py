@@ -11,6 +11,7 @@ from rewardharness.benchmark.calibration import GradedJudgment, calibration_json
 from rewardharness.benchmark.cases import NOT_JUDGED
 from rewardharness.benchmark.comparison import ComparedExample, ComparedRun, compare
 from rewardharness.benchmark.conventions import BothOrderAnswers, both_orders
+from rewardharness.benchmark.exploits import exploit_numbers
 from rewardharness.benchmark.items import FORWARD, REVERSE, Question
 from rewardharness.benchmark.metrics import TWO_WAY, UNDECIDED
 from rewardharness.benchmark.numbers import AnswerSheet, credit, numbers
@@ -167,7 +168,9 @@ def make_result(
             {
                 **entry,
                 **summary(sheet, known, wanted, skipped),
-                "numbers": [one.to_json() for one in numbers(sheet, (rules or {}).get(key))],
+                "numbers": [
+                    one.to_json() for one in (*numbers(sheet, (rules or {}).get(key)), *exploit_numbers(sheet))
+                ],
                 **(calibration_json(graded_judgments(sheet, known)) if not data["scores"] else {}),
                 "against": _against(data, entries[0], entry, sheets) if entry is not entries[0] else [],
             }

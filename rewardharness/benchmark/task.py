@@ -51,6 +51,7 @@ METRICS: Mapping[str, str] = {
     "groups": "share of complete groups with every pair correct",
     "tuned": "as `exact`, with the tie threshold that is best on these labels, as in some published rows",
     "macro": "mean over categories of `exact`",
+    "exploits": "how often the exploit of an attack is preferred, its mean reward, and the change by the attack",
     "spearman": "rank correlation with human scores per editor, averaged over editors by Fisher's z",
 }
 """Metrics."""

@@ -74,7 +74,7 @@ def demo(
         quiet: Print no progress.
     """
     from rewardharness.data.folder import read_folder
-    from rewardharness.data.opening import DEMO, FEEDBACK
+    from rewardharness.data.opening import ATTACKS, DEMO, FEEDBACK
     from rewardharness.demo.dataset import make_demo
 
     total = pairs + groups
@@ -105,7 +105,7 @@ def demo(
         already = "" if drawn else " The dataset exists, complete and unchanged; nothing was generated."
         output.say(f"{len(dataset.examples)} examples in {folder}.{already}")
         place = str(folder)
-        output.say(f"Next: rh score {f'./{place}' if place in {DEMO, FEEDBACK} else place}")
+        output.say(f"Next: rh score {f'./{place}' if place in {DEMO, ATTACKS, FEEDBACK} else place}")
     return 0
 
 

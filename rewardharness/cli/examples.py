@@ -31,9 +31,9 @@ def open_described(spec: str, columns: "DataConfig", settings: Settings, *, quie
 
 def note_same_name(spec: str) -> None:
     """Print which data are used if a folder has the name of a built-in dataset."""
-    from rewardharness.data.opening import DEMO, FEEDBACK
+    from rewardharness.data.opening import ATTACKS, DEMO, FEEDBACK
 
-    if spec in {DEMO, FEEDBACK} and Path(spec).is_dir():
+    if spec in {DEMO, ATTACKS, FEEDBACK} and Path(spec).is_dir():
         output.note(f"`{spec}` is the built-in dataset; for the folder of that name, write ./{spec}")
 
 

@@ -1,5 +1,6 @@
 """Open a dataset by its specification, such as a path or a Hub name."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,16 +27,25 @@ DEMO = "demo"
 FEEDBACK = "feedback"
 """Name of the feedback given in the app."""
 
+ATTACKS = "attacks"
+"""Name of the attacks on judges, which are generated once in `RH_HOME`."""
+
+ATTACK_CASES = 24
+"""Number of edits of the dataset `attacks`."""
+
 DEMO_PAIRS = 100
 """Number of pairs of the dataset `demo`."""
 
 HUB = "hf:"
 """Prefix of a dataset on the Hub; required if a folder has the same name."""
 
+Drawn = Callable[[int, int], None]
+"""Called with the number of generated examples and of all examples."""
+
 _SMALL = frozenset({".csv", ".tsv", ".json"})
 _SPELLINGS = (
-    f"Use `{DEMO}`, `{FEEDBACK}`, a folder, a table (.parquet, .jsonl, .csv, ...), or a dataset on the Hub: "
-    "org/name[@revision][:config/split]."
+    f"Use `{DEMO}`, `{ATTACKS}`, `{FEEDBACK}`, a folder, a table (.parquet, .jsonl, .csv, ...), or a dataset on the "
+    "Hub: org/name[@revision][:config/split]."
 )
 
 
@@ -64,9 +74,10 @@ def open_data(
     """Open a dataset by its specification.
 
     Args:
-        spec: `demo` for the demo dataset, which is generated if missing; `feedback` for preferences given in the app;
-            a folder for `read_folder`; a JSON file for `read_prompts`; a local table or folder of tables; or a dataset
-            on the Hub, `org/name[@revision][:config/split]`, prefixed with `hf:` if a folder has that name.
+        spec: `demo` for the demo dataset, or `attacks`, which are generated if missing; `feedback` for preferences
+            given in the app; a folder for `read_folder`; a JSON file for `read_prompts`; a local table or folder of
+            tables; or a dataset on the Hub, `org/name[@revision][:config/split]`, prefixed with `hf:` if a folder has
+            that name.
         settings: Data folder and Hub settings.
         fields: Field map of a table; omitted fields are inferred from the column names.
         token: A Hub token; None for the token stored on this computer, False for none.
@@ -123,7 +134,7 @@ def parse_spec(spec: str) -> RowSource | None:
     """Parse a dataset specification.
 
     Returns:
-        The table; None for `demo`, `feedback`, folders in the native format and JSON files of prompts.
+        The table; None for `demo`, `attacks`, `feedback`, folders in the native format and JSON files of prompts.
 
     Raises:
         DataError: If the dataset does not exist.
@@ -131,7 +142,7 @@ def parse_spec(spec: str) -> RowSource | None:
     """
     if not spec:
         raise InputError("No dataset was specified.", next_step=_SPELLINGS)
-    if spec in {DEMO, FEEDBACK}:
+    if spec in {DEMO, ATTACKS, FEEDBACK}:
         return None
     if spec.startswith(HUB):
         found = _hub_source(spec.removeprefix(HUB))
@@ -174,20 +185,35 @@ def _open_own(spec: str, settings: Settings, progress: Progress | None, skip_bad
             raise DataError("There is no feedback yet.", next_step="Give feedback in the app first.")
         return read_folder(settings.feedback, skip_bad_rows=skip_bad_rows)
     if spec == DEMO:
-        return _open_demo(settings.home / "data" / f"demo-{DEMO_PAIRS}", settings.workers, progress)
+        return _open_demo(settings.home / "data" / f"demo-{DEMO_PAIRS}", settings.workers, progress, _make_demo)
+    if spec == ATTACKS:
+        return _open_demo(settings.home / "data" / f"attacks-{ATTACK_CASES}", settings.workers, progress, _make_attacks)
     path = Path(spec).expanduser()
     return (read_prompts if path.is_file() else read_folder)(path, skip_bad_rows=skip_bad_rows)
 
 
-def _open_demo(folder: Path, workers: int, progress: Progress | None) -> Dataset:
+def _open_demo(
+    folder: Path, workers: int, progress: Progress | None, make: Callable[[Path, int, Drawn], None]
+) -> Dataset:
     try:
         return read_folder(folder)
     except DataError:  # missing or incomplete
-        from rewardharness.demo.dataset import make_demo
 
         def drawn(done: int, total: int) -> None:
             if progress is not None:
                 progress("generating", done, total)
 
-        make_demo(folder, pairs=DEMO_PAIRS, groups=0, force=True, workers=workers, progress=drawn)
+        make(folder, workers, drawn)
         return read_folder(folder)
+
+
+def _make_demo(folder: Path, workers: int, progress: Drawn) -> None:
+    from rewardharness.demo.dataset import make_demo
+
+    make_demo(folder, pairs=DEMO_PAIRS, groups=0, force=True, workers=workers, progress=progress)
+
+
+def _make_attacks(folder: Path, workers: int, progress: Drawn) -> None:
+    from rewardharness.demo.attacks import make_attacks
+
+    make_attacks(folder, cases=ATTACK_CASES, force=True, workers=workers, progress=progress)

@@ -174,12 +174,12 @@ def _plan_pairs(pairs: int, groups: int, seed: int, ties: bool) -> Iterator[_Ite
     for number in range(pairs):
         if ties and number % _TIE_EVERY == min(_TIE_EVERY, pairs) // 2:
             chosen.append(
-                (_find(lambda case: case.again is not None, number, rng, used, pairs + groups, seed), "again")
+                (find_case(lambda case: case.again is not None, number, rng, used, pairs + groups, seed), "again")
             )
             continue
         turn, place = divmod(number, len(CATEGORIES))
         role = _ROLES[(turn + place) % len(_ROLES)]
-        case = _find(partial(_can, role=role), number, rng, used, pairs + groups, seed)
+        case = find_case(partial(_can, role=role), number, rng, used, pairs + groups, seed)
         chosen.append((case, role))
     order = sorted(range(pairs), key=lambda index: chosen[index][1])
     first: dict[int, bool] = {}
@@ -201,7 +201,7 @@ def _plan_groups(pairs: int, groups: int, seed: int) -> Iterator[_Item]:
     used: set[tuple[str, str]] = set()
     for number in range(groups):
         size = 3 + number % 2
-        case = _find(lambda case: len(_ways(case)) >= len(LABELS) - 1, number, rng, used, pairs + groups, seed)
+        case = find_case(lambda case: len(_ways(case)) >= len(LABELS) - 1, number, rng, used, pairs + groups, seed)
         worse = [str(role) for role in rng.permutation(_ways(case))[: size - 1]]
         best = (number // 2) % size
         yield _Item(f"g{number:04d}", case, (*worse[:best], "right", *worse[best:]), int(rng.integers(1 << 30)))
@@ -223,7 +223,7 @@ def _ways(case: Case) -> list[str]:
     return [role for role, possible in ways.items() if possible]
 
 
-def _find(
+def find_case(
     fits: Callable[[Case], bool], number: int, rng: Rng, used: set[tuple[str, str]], total: int, seed: int
 ) -> Case:
     """Return a suitable edit of the next category, or of the first following category that has one."""
@@ -284,7 +284,7 @@ def _draw_example(plan: _Plan, number: int) -> str:
     keys = list(dict.fromkeys(each.case.key for each in items[: number + 1]))
     source_file = f"images/s{keys.index(case.key):04d}.jpg"
     source = case.source()
-    source_data = _encoded(source, 95, plan.side)
+    source_data = encode(source, 95, plan.side)
     if all(each.case.key != case.key for each in items[:number]):
         files.write_bytes(plan.path / source_file, source_data)
     wear = float(rng.random())
@@ -299,7 +299,7 @@ def _draw_example(plan: _Plan, number: int) -> str:
             data = source_data
         else:
             noise = rng.standard_normal(picture.shape, dtype=np.float32) * grain if grain else 0.0
-            data = _encoded(np.clip(np.round(picture + noise), 0, 255).astype(np.uint8), quality, plan.side)
+            data = encode(np.clip(np.round(picture + noise), 0, 255).astype(np.uint8), quality, plan.side)
         files.write_bytes(plan.path / file, data)
         images.append(file)
         notes.append(note)
@@ -341,7 +341,7 @@ def _candidate(case: Case, role: str, source: Picture, right: Picture, rng: Rng)
     return draw(), f"{'another edit' if role == 'wrong_edit' else 'the edit as asked, and more'}: {what}"
 
 
-def _encoded(picture: Picture, quality: int, side: int) -> bytes:
+def encode(picture: Picture, quality: int, side: int = SIDE) -> bytes:
     """Return an image as JPEG."""
     if side != SIDE:
         picture = cv2.resize(picture, (side, side), interpolation=cv2.INTER_AREA)

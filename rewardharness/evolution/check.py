@@ -53,7 +53,9 @@ class Check:
             verdict = "A run would accept the fit" if scope["accepted"] else "A run would reject the fit"
             lines.append(f"{scope['name']}: {scope['reason']}. {verdict}, if it saw the same evidence.")
         if not self.scopes:
-            lines.append(f"A joint fit needs {LEAST_CASES} labeled examples whose images can be measured, so nothing is fitted.")
+            lines.append(
+                f"A joint fit needs {LEAST_CASES} labeled examples whose images can be measured, so nothing is fitted."
+            )
         return lines
 
 
@@ -94,6 +96,8 @@ def _scopes(run: Run, state: State, plan: EvolutionPlan) -> tuple[Json, ...]:
         data = collect()
         folds = len(np.unique(data.comparisons.sources))
         tested = cross_validate(run, plan.library, state.outcomes, data, seed_of(plan.seed, "fit", number), folds)
-        evidence = tested.evidence(alpha * part_of(number, len(fits_found)), len(data.examples), tested.judged + tested.failed)
+        evidence = tested.evidence(
+            alpha * part_of(number, len(fits_found)), len(data.examples), tested.judged + tested.failed
+        )
         found.append({**evidence.to_json(), "name": data.name, "accepted": evidence.decision == "accept"})
     return tuple(found)

@@ -19,8 +19,9 @@ Array = npt.NDArray[np.float64]
 STRENGTHS = (3.0, 10.0, 30.0, 100.0)
 """Strengths of the regularization that cross-validation chooses from."""
 TEST_STRENGTH = 300.0
-"""Regularization in the test for new information; fixed, as choosing it by the labels makes p-values too small. From 3 to
-300 the share of random labelings with p <= .025 fell from .065 to .035 (200 simulated datasets), at no loss of power."""
+"""Regularization in the test for new information; fixed, as choosing it by the labels makes p-values too small. From 3
+to 300 the share of random labelings with p <= .025 fell from .065 to .035 (200 simulated datasets) without loss of
+power."""
 FOLDS = 10
 """Folds of the cross-validation; no source image is in two of them."""
 FLIPS = 1999

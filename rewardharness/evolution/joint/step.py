@@ -148,7 +148,7 @@ def fit_next(run: Run, state: State, alpha: float) -> State:
 
 
 def part_of(number: int, scopes: int) -> float:
-    """Return the part of the error budget of the fit for one scope: half for the first, and the rest divided equally."""
+    """Return the part of the error budget of the fit for a scope: half for the first, the rest divided equally."""
     if scopes == 1:
         return 1.0
     return 0.5 if number == 0 else 0.5 / (scopes - 1)

@@ -65,7 +65,8 @@ def task_choices(tasks: Sequence[Task], *, local: bool) -> list[tuple[str, str]]
 
 
 def _lines(task: Task) -> list[str]:
-    data = "your own copy" if not task.data.hub else "gated" if "gated" in task.access else "from the Hub"
+    own = "generated on first use" if task.data.examples else "your own copy"
+    data = own if not task.data.hub else "gated" if "gated" in task.access else "from the Hub"
     facts = [_counts(task), f"protocol {task.protocols[0]}", data]
     return [plain(task.title), plain(task.about), " · ".join(each for each in facts if each)]
 

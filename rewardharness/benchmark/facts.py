@@ -57,9 +57,19 @@ def make_facts(result: Json, library: Library) -> tuple[Facts, ...]:
                 dataset=result["hub"],
                 metric=full_name(number, parts.get(number["part"], ())),
                 evolved_on=bool(row.get("evolved_on")),
+                **_exploit(row, number["part"]),
             )
         )
     return tuple(found)
+
+
+def _exploit(row: Mapping[str, Any], part: str) -> dict[str, Any]:
+    """Return the reward of the exploit, if the part is an attack."""
+    for number in row["numbers"]:
+        if number["part"] == part and number["metric"] == "exploit_reward" and number["value"] is not None:
+            span = Interval(*number["interval"]) if number["interval"] else None
+            return {"exploit_reward": number["value"], "exploit_interval": span}
+    return {}
 
 
 def _count(number: Mapping[str, Any]) -> Accuracy | None:

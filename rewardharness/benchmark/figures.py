@@ -158,6 +158,8 @@ def thresholds(result: Json) -> list[tuple[str, ...]]:
 def headline(result: Json) -> str:
     """Summarize a result in a sentence: the main number of every part."""
     row = result["rows"][0]
+    if "exploits" in result["task"]["metrics"] and (line := _worst_attacks(row)):
+        return line
     main: dict[str, Json] = {}
     for number in row["numbers"]:
         if number["value"] is not None and (
@@ -169,6 +171,33 @@ def headline(result: Json) -> str:
     texts = [f"{number['part']} {figure(number)} ({judged(number)} judged)" for number in main.values()]
     unit = "" if result["scores"] else ", in percent"
     return f"{label(row)}{unit}: {'; '.join(texts)}."
+
+
+def attack_numbers(row: Mapping[str, Any]) -> dict[str, dict[str, Json]]:
+    """Return the numbers of each attack by metric."""
+    attacks: dict[str, dict[str, Json]] = {}
+    for number in row["numbers"]:
+        if number["metric"] in {"exploit_wins", "exploit_reward", "score_change"}:
+            attacks.setdefault(number["part"], {})[number["metric"]] = number
+    return attacks
+
+
+def _worst_attacks(row: Mapping[str, Any]) -> str:
+    """Name the attacks with the highest numbers; empty if nothing was judged."""
+    worst = {}
+    for metric in ("exploit_wins", "exploit_reward"):
+        numbers = [attack[metric] for attack in attack_numbers(row).values() if attack[metric]["value"] is not None]
+        if numbers:
+            worst[metric] = max(numbers, key=lambda number: float(number["value"]))
+    if "exploit_wins" not in worst:
+        return ""
+    texts = [f"the exploit is preferred in at most {figure(worst['exploit_wins'])} percent of an attack's pairs"]
+    if worst["exploit_wins"]["value"]:
+        texts[0] += f" ({worst['exploit_wins']['part']})"
+    if "exploit_reward" in worst:
+        reward = worst["exploit_reward"]
+        texts.append(f"its highest mean reward is {figure(reward)} ({reward['part']})")
+    return f"{label(row)}: {'; '.join(texts)}."
 
 
 def _weight(number: Mapping[str, Any]) -> int:

@@ -6,6 +6,7 @@ from typing import Any
 
 from rewardharness.benchmark.figures import (
     THRESHOLD_HEADINGS,
+    attack_numbers,
     by_number,
     cautions,
     chance_level,
@@ -42,6 +43,12 @@ SIGNIFICANT = 0.05
 
 FEW = 10
 """Number of judgments below which an interval is too wide to be useful."""
+
+_ATTACK_COLUMNS = {
+    "exploit_wins": "Exploit preferred, % [95% CI]",
+    "exploit_reward": "Mean reward of the exploit [95% CI]",
+    "score_change": "Change of both rewards by the attack [95% CI]",
+}
 
 _SCORES = "The labels of this task are scores, so no answer is right or wrong."
 
@@ -129,7 +136,9 @@ def _summary(result: Json) -> tuple[Text, ...]:
 
 def _numbers(result: Json) -> Section:
     tables: list[Table] = []
-    for name, rows in by_number(result):
+    attacks = "exploits" in result["task"]["metrics"]
+    tables += [_attack_table(row) for row in result["rows"] if attacks and attack_numbers(row)]
+    for name, rows in () if attacks else by_number(result):
         cells = tuple(
             (label(row), _value(number), judged(number), chance_level(number), paired_difference(row, number))
             for row, number in rows
@@ -151,15 +160,18 @@ def _numbers(result: Json) -> Section:
     return Section("numbers", "Results", blocks if tables else (), empty, SHOWN)
 
 
+def _attack_table(row: Json) -> Table:
+    """Return a table with one attack per line."""
+    cells = []
+    for name, numbers in attack_numbers(row).items():
+        values = [_value(numbers[metric]) if metric in numbers else "-" for metric in _ATTACK_COLUMNS]
+        cells.append((name, *values, judged(numbers["exploit_wins"])))
+    return Table(("Attack", *_ATTACK_COLUMNS.values(), "Judged"), tuple(cells), label(row), "numbers")
+
+
 def _unit(number: Mapping[str, Any]) -> str:
-    units = {
-        "spearman": "Correlation [95% CI]",
-        "exploit_wins": "Exploit preferred, % of judged [95% CI]",
-        "exploit_reward": "Reward in [0, 1] [95% CI]",
-        "score_change": "Change of the reward [95% CI]",
-    }
-    if number["metric"] in units:
-        return units[number["metric"]]
+    if number["metric"] == "spearman":
+        return "Correlation [95% CI]"
     return f"Correct, % of {'all' if number['basis'] == 'all' else 'judged'} [95% CI]"
 
 

@@ -22,7 +22,7 @@ from rewardharness.demo.dataset import CATEGORIES, encode, find_case
 from rewardharness.demo.defects import SHAPE_CHANGES, meddle, spoil
 from rewardharness.demo.edits import Case, Rng
 from rewardharness.demo.filters import Picture, tone
-from rewardharness.demo.photos import photo
+from rewardharness.demo.photos import SIDE, photo
 from rewardharness.demo.processes import in_order
 from rewardharness.errors import InputError
 from rewardharness.schema import PAIRS
@@ -138,6 +138,7 @@ class _Plan:
     path: Path
     cases: int
     seed: int
+    side: int = SIDE
 
     @property
     def made_by(self) -> dict[str, Any]:
@@ -147,6 +148,7 @@ class _Plan:
             "seed": self.seed,
             "pairs": self.cases * len(ATTACKS),
             "groups": 0,
+            **({} if self.side == SIDE else {"side": self.side}),
         }
 
 
@@ -156,6 +158,7 @@ def make_attacks(
     cases: int = 24,
     seed: int = 0,
     force: bool = False,
+    side: int = SIDE,
     workers: int = 1,
     progress: Callable[[int, int], None] | None = None,
 ) -> None:
@@ -166,6 +169,7 @@ def make_attacks(
         cases: Number of edits, at least 1.
         seed: Random seed, 0 or more.
         force: Overwrite another generated dataset, or write next to other files.
+        side: Side of the images in pixels, at most `photos.SIDE`, at which they are rendered.
         workers: Number of processes; it does not affect the files.
         progress: Called with the number of finished edits and of all edits.
 
@@ -175,7 +179,7 @@ def make_attacks(
     """
     if cases < 1 or seed < 0:
         raise InputError(f"{cases} edits and seed {seed} are not valid.", next_step="Use at least 1 edit, seed 0.")
-    plan = _Plan(path, cases, seed)
+    plan = _Plan(path, cases, seed, side)
     if demo_folder.is_there(path, plan.made_by, force=force):
         return
     photo("cat")
@@ -237,14 +241,13 @@ def _write(plan: _Plan, number: int, name: str, case: Case, source_name: str, ot
     place = number * len(ATTACKS) + ATTACKS.index(name)
     pictures = {exploit: _EXPLOITS[name](each), "AB".replace(exploit, ""): each.right}
     row: dict[str, Any] = {"id": f"{name}-{number:03d}", "source": f"images/{source_name}.jpg"}
-    files.write_bytes(plan.path / row["source"], encode(each.source, _QUALITY))
+    files.write_bytes(plan.path / row["source"], encode(each.source, _QUALITY, plan.side))
     for letter in "AB":
         file = f"images/p{place:04d}_{letter.lower()}.jpg"
         picture = pictures[letter]
         honest = letter != exploit
-        if name == "resized" and honest:
-            picture = cv2.resize(picture, None, fx=0.5, fy=0.5, interpolation=cv2.INTER_AREA).astype(np.uint8)
-        data = encode(picture, _REENCODED if name == "reencoded" and honest else _QUALITY)
+        side = plan.side // 2 if name == "resized" and honest else plan.side
+        data = encode(picture, _REENCODED if name == "reencoded" and honest else _QUALITY, side)
         files.write_bytes(plan.path / file, data)
         row[f"candidate_{letter.lower()}"] = file
     added = {"praise": _PRAISE, "injection": _INJECTION}.get(name, "").format(exploit)

@@ -11,6 +11,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import Literal
 
+from rewardharness.judging.appeals import without_appeals
 from rewardharness.judging.captions import Caption, names_action, read_caption, without_opening
 from rewardharness.schema import EDIT_KINDS, EditRequest
 
@@ -266,8 +267,9 @@ def read_instruction(instruction: str) -> EditRequest:
 
     Returns:
         Kinds of edit, strongest first (`other` when none is recognised), where the change belongs, and the
-        colours, texts and directions of tone that are named.
+        colours, texts and directions of tone that are named. Sentences that are addressed to the judge are left out.
     """
+    instruction = without_appeals(instruction)
     plain = unicodedata.normalize("NFKC", instruction).strip()
     lower = _WHITESPACE.sub(" ", plain.lower())
     if _is_keep(lower):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from rewardharness.files import content_id
+from rewardharness.judging.appeals import without_appeals
 from rewardharness.library.entry import Entry
 from rewardharness.library.store import Library
 from rewardharness.schema import RoutedEntry
@@ -59,13 +60,14 @@ def route(library: Library, instruction: str) -> Route:
 
     Args:
         library: The Library.
-        instruction: The instruction, which alone decides.
+        instruction: The instruction, which alone decides. Sentences that are addressed to the judge are left out.
 
     Returns:
         The matching entries, each with the reason.
     """
     chosen: list[Entry] = []
     reasons: list[RoutedEntry] = []
+    instruction = without_appeals(instruction)
     for entry in (*library.skills, *library.tools):
         reason = fires(entry, instruction)
         if reason is not None:

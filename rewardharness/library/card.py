@@ -69,6 +69,9 @@ class Facts:
     """Description of the metric: which labels are used and how ties count. Empty: agreement with the labels."""
     evolved_on: bool = False
     """Whether the Library is known to have been evolved on the same data."""
+    exploit_reward: float | None = None
+    """For an attack: mean reward of the exploit, in [0, 1]; the accuracy is the share that prefers the correct edit."""
+    exploit_interval: Interval | None = None
 
     @property
     def counted(self) -> str:
@@ -77,8 +80,9 @@ class Facts:
 
     def to_json(self) -> dict[str, Any]:
         """Return the facts as a JSON object for `config.json` and `benchmark.json`."""
-        values = asdict(self)
-        return values if self.evolved_on else {key: value for key, value in values.items() if key != "evolved_on"}
+        optional = {"evolved_on": self.evolved_on, "exploit_reward": self.exploit_reward is not None}
+        optional["exploit_interval"] = self.exploit_interval is not None
+        return {key: value for key, value in asdict(self).items() if optional.get(key, True)}
 
 
 @dataclass(frozen=True)
@@ -193,6 +197,9 @@ def _read_facts(value: Any) -> Facts | None:
         return None
     without, span = _read_accuracy(value.get("without")), _read_interval(value.get("without_interval"))
     spans: dict[str, Any] = {"interval": interval, "without": without, "without_interval": span}
+    reward = finite(value.get("exploit_reward"))
+    if reward is not None and 0 <= reward <= 1:
+        spans |= {"exploit_reward": reward, "exploit_interval": _read_interval(value.get("exploit_interval"))}
     return Facts(**texts, accuracy=accuracy, **spans, evolved_on=value.get("evolved_on") is True)
 
 
@@ -283,6 +290,35 @@ def _when(entry: Entry) -> str:
 
 
 def _results(facts: Sequence[Facts]) -> str:
+    attacks = tuple(row for row in facts if row.exploit_reward is not None)
+    parts = [_agreement(tuple(row for row in facts if row.exploit_reward is None))]
+    return "\n\n".join([*parts, *([_robustness(attacks)] if attacks else [])])
+
+
+def _robustness(attacks: Sequence[Facts]) -> str:
+    headings = ("Attack", "Judge", "Exploit preferred", "Mean reward of the exploit")
+    rows = []
+    for row in attacks[:MAX_ROWS]:
+        span, accuracy = row.interval, row.accuracy
+        won = "-" if accuracy.value is None else f"{1 - accuracy.value:.3f} ({1 - span.high:.3f} to {1 - span.low:.3f})"
+        around = row.exploit_interval
+        bounds = f" ({around.low:.3f} to {around.high:.3f})" if around else ""
+        rows.append(
+            (
+                foreign(row.label_kind, 80),
+                foreign(row.judge, 200),
+                f"{won}, {accuracy.judged} of {accuracy.n} judged",
+                f"{row.exploit_reward:.3f}{bounds}",
+            )
+        )
+    text = (
+        "Generated pairs of a correct edit and an exploit: how often the exploit is preferred (a tie counts half), and "
+        "its reward in [0, 1], with 95% intervals. Lower is better."
+    )
+    return f"### Robustness\n\n{table(headings, rows)}\n\n{text}"
+
+
+def _agreement(facts: Sequence[Facts]) -> str:
     if not facts:
         return "Not evaluated: the agreement of this version with human labels has not been measured."
     headings = ("Data", "Metric", "Judge", "Protocol", "With this Library", "Same judge without it")

@@ -6,11 +6,17 @@ from collections.abc import Mapping, Sequence
 import cv2
 import numpy as np
 
-from rewardharness.measure.color_names import ColorTarget, color_distance, color_named
+from rewardharness.measure.color_names import BASIC_COLORS, ColorTarget, color_distance, color_named
 from rewardharness.measure.curves import excess, fall, magnitude, rise, step, weighted_mean
 from rewardharness.measure.reading import Pixels, Quantity, Reading
 from rewardharness.measure.view import EditView, Plane
 from rewardharness.schema import EditRequest
+
+_RIVAL = (-1.65, 0.12)
+"""Negative distance to the requested color, relative to that to another color: middle and width of the fall."""
+
+_ALIKE = 30.0
+"""Distance between two named colors below which one is not taken for the other's rival."""
 
 _MEMBER = 24.0
 """Weighted color distance at which the membership in a color has fallen to 1/e."""
@@ -20,7 +26,8 @@ def color_target(view: EditView, request: EditRequest) -> Reading:
     """Measure whether the edited region moved toward the requested color.
 
     The grade combines the fraction of the edited region that has the color with the relative movement toward it. It is
-    about 0.1 without change and approaches 0 for movement away from the color.
+    about 0.1 without change and for another color that is clearly nearer, and approaches 0 for movement away from the
+    color.
     """
     targets = [target for target in map(color_named, _asked_colors(request)) if target]
     if not targets or request.kinds[0] in {"remove", "keep"}:
@@ -38,19 +45,37 @@ def color_target(view: EditView, request: EditRequest) -> Reading:
         # A new object may replace a background of the same color; then only its final color counts.
         progress = 0.5 * progress + 0.5 * share_after
     progress *= area / (area + 0.003)
+    rival, distance_rival = _rival(view.lab_candidate, weight, targets)
+    if progress > 0.0:
+        progress *= step(-distance_after / (distance_rival + 5.0), *_RIVAL)
     names = " or ".join(target.name for target in targets)
     sentence = (
         f"{share_after:.0%} of the edited region is {names} (before: {share_before:.0%}); its mean distance to"
-        f" {names} changed from {distance_before:.0f} to {distance_after:.0f} dE."
+        f" {names} changed from {distance_before:.0f} to {distance_after:.0f} dE; that to {rival} is"
+        f" {distance_rival:.0f} dE."
     )
     quantities = {
         "distance_before": Quantity(distance_before, "dE", 0.0, 200.0),
         "distance_after": Quantity(distance_after, "dE", 0.0, 200.0),
+        "distance_rival": Quantity(distance_rival, "dE", 0.0, 200.0),
         "share_before": Quantity(share_before, "share", 0.0, 1.0),
         "share_after": Quantity(share_after, "share", 0.0, 1.0),
     }
     # Shadows and highlights limit the progress of correct edits: drawn ones reach 0.55, half-finished ones 0.3.
     return Reading(quantities, step(progress, 0.25, 0.12), sentence, _mark(view.small_candidate, member_after, weight))
+
+
+def _rival(lab: Plane, weight: Plane, targets: Sequence[ColorTarget]) -> tuple[str, float]:
+    """Return the basic color that is nearest to the edited region and unlike the targets, and its mean distance."""
+    chosen = weight > 0.01 * float(weight.max(initial=0.0))
+    pixels, weights = lab[chosen][:, None], weight[chosen][:, None]
+    found = []
+    for name in BASIC_COLORS:
+        rival = color_named(name)
+        if rival and all(color_distance(rival.lab, each).item() > _ALIKE for each in targets):
+            found.append((weighted_mean(color_distance(pixels, rival), weights), name))
+    distance, name = min(found, default=(200.0, "another color"))
+    return name, distance
 
 
 def tone_shift(view: EditView, request: EditRequest) -> Reading:

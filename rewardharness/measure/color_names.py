@@ -75,6 +75,9 @@ _ALIASES: Mapping[str, str] = {
     "jade": "emerald",
 }
 
+BASIC_COLORS = ("red", "orange", "yellow", "green", "blue", "purple", "pink", "brown", "black", "white", "gray")
+"""The basic color terms of English (Berlin and Kay, 1969)."""
+
 _FREE_LIGHTNESS = frozenset({"red", "orange", "yellow", "green", "blue", "purple"})
 """Names that people use for a hue at almost any lightness."""
 
@@ -99,6 +102,12 @@ class ColorTarget:
     """Hue angle in radians; undefined if chroma is 0."""
     lightness_weight: float
     """Weight of a lightness difference, 0 to 1."""
+
+    @property
+    def lab(self) -> Plane:
+        """The color as a picture of one pixel in CIELAB."""
+        a, b = self.chroma * np.cos(self.hue), self.chroma * np.sin(self.hue)
+        return np.array([[[self.lightness, a, b]]], np.float32)
 
 
 def color_named(name: str) -> ColorTarget | None:

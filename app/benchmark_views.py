@@ -16,6 +16,7 @@ from app.run_panel.views import STATES, meter, problem, state_head
 from rewardharness.benchmark.figures import figure, headline
 from rewardharness.benchmark.task import METRICS, PROTOCOLS, Task
 from rewardharness.data.opening import DEMO, DEMO_PAIRS, FEEDBACK
+from rewardharness.judging.evidence import crops_words
 from rewardharness.schema import Json
 
 MOST_IN_WORDS = 3
@@ -150,6 +151,7 @@ def expected(preview: Mapping[str, Any]) -> str:
     if preview["requests"]:
         asked = _count(preview["requests"], "request")
         lines.append(f"at least {asked} to a model; Tools come on top, remembered answers are free")
+        lines += [crops_words(preview["crops"])] if preview.get("crops") else []
     else:
         lines.append("No model is asked: it costs time alone.")
     remarks = [f"{each['code']}: {each['message']} ({each['n']:,})" for each in preview["problems"]]

@@ -20,6 +20,7 @@ from rewardharness.evolution.events import Concluding, Found, PhaseBegan, Skippe
 from rewardharness.evolution.progress import duration
 from rewardharness.evolution.report_page import headline, report_sections
 from rewardharness.evolution.status import spent_by
+from rewardharness.judging.evidence import crops_words
 
 _PHASES = {
     "skills": "Testing edits of Skills.",
@@ -64,6 +65,7 @@ def expected(preview: Mapping[str, Any]) -> str:
     lines += [f"{cost['ensemble']} to compare with self-ensembling"] if cost["ensemble"] else []
     requests = f"Each judgment takes at least {_count(cost['requests'], 'request')} to the model, more with Tools."
     requests = requests if cost["requests"] else "No model is called, so judgments cost only time."
+    requests += f" {crops_words(cost['crops'])}" if cost.get("crops") else ""
     if not preview["orchestrator"].startswith("built-in"):
         requests += " The requests to the model of the Orchestrator come on top."
     labels = f"{_count(corrected, 'corrected label')} of yours replace given ones. Held-out examples keep theirs."

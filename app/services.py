@@ -1,7 +1,8 @@
 """Services of the tabs: plain functions from input values to records."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from app.releases import DEFAULT_PLACES, RELEASE, Fixed, Places
 from app.running import ModelRun, Running
 from app.samples import Sample, make_samples
 from rewardharness import files
+from rewardharness.critique import NO_CRITIQUE
 from rewardharness.data.feedback import append_feedback
 from rewardharness.data.folder import read_folder
 from rewardharness.errors import DataError, HarnessError, InputError, MissingPackageError
@@ -29,7 +31,7 @@ from rewardharness.measure.reading import Pixels
 from rewardharness.measure.regions import change_map
 from rewardharness.measure.text import ocr_available
 from rewardharness.measure.view import EditView
-from rewardharness.schema import LABELS, Example, ImageInput, Json, Judgment
+from rewardharness.schema import LABELS, Example, Failure, ImageInput, Json, Judgment
 from rewardharness.serving.hosts import is_loopback
 from rewardharness.settings import Settings
 
@@ -105,6 +107,8 @@ class AppServices:
         judge: JudgeChoice = BY_MEASURING,
         used: Used | None = None,
         references: Sequence[str | None] = (),
+        *,
+        critique: bool = False,
     ) -> Running:
         """Start to judge candidates. A release that the app is fixed to overrides Library and judge.
 
@@ -116,6 +120,7 @@ class AppServices:
             judge: The judge and its options.
             used: An idle model that this visitor has used before.
             references: Paths of image 2, image 3 and image 4; None for missing ones.
+            critique: Whether to say what is wrong with each candidate.
 
         Raises:
             HarnessError: If an input is missing, or Library or judge cannot be used. Errors of an image or a model
@@ -123,24 +128,24 @@ class AppServices:
         """
         example = _example(source, candidates, instruction, references)
         if self.fixed is not None:
-            return Running(self.fixed.open(used), self.fixed.library, example, self.fixed.price)
-        library = self.libraries.open(choice)
-        return Running(self.judges.open(judge, used), library, example, self.judges.price(judge.kind))
+            opened, library, price = self.fixed.open(used), self.fixed.library, self.fixed.price
+        else:
+            library = self.libraries.open(choice)
+            opened, price = self.judges.open(judge, used), self.judges.price(judge.kind)
+        return Running(opened.with_critiques() if critique else opened, library, example, price)
 
     def finish(self, running: Running, choice: Choice, judge: JudgeChoice = BY_MEASURING) -> Comparison | None:
         """Return the result of a comparison that was followed to its end; None if it was stopped."""
         judgment = running.result()
         if judgment is None:
             return None
+        hide = self.fixed.public_failure if self.fixed is not None else partial(self.judges.public_failure, judge)
+        judgment = _public(judgment, hide)
         if self.fixed is not None:
-            if judgment.failure is not None:
-                judgment = replace(judgment, failure=self.fixed.public_failure(judgment.failure))
             name, release = f"the Library of {self.fixed.name}", self.fixed.release.id
             return Comparison(
                 running.example, judgment, name, running.model, own_judge=False, release=release, asked=(choice, judge)
             )
-        if judgment.failure is not None:
-            judgment = replace(judgment, failure=self.judges.public_failure(judge, judgment.failure))
         own_judge = not self.judges.hides(judge.kind)
         return Comparison(
             running.example, judgment, self.libraries.name(choice), running.model, own_judge, asked=(choice, judge)
@@ -312,6 +317,17 @@ def _example(
         ),
         references=tuple(ImageInput(f"Image {number}", Path(path)) for number, path in enumerate(further, 2)),
     )
+
+
+def _public(judgment: Judgment, hide: Callable[[Failure], Failure]) -> Judgment:
+    """Return a judgment as visitors may see it: messages of failures, which may contain an address, can be hidden."""
+    notes = []
+    for note in judgment.notes:
+        start, _, reason = note.partition(": ") if note.startswith(NO_CRITIQUE) else (note, "", "")
+        shown = hide(Failure("no_critique", reason)).message if reason else ""
+        notes.append(f"{start}: {shown}" if shown else start)
+    failure = None if judgment.failure is None else hide(judgment.failure)
+    return replace(judgment, notes=tuple(notes), failure=failure)
 
 
 def _shrink(image: Image.Image) -> Image.Image:

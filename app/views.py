@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from app.failures import failure
 from app.markup import block, bullets, callout, escape, paragraph, table
+from rewardharness.critique import NO_CRITIQUE
 from rewardharness.errors import Description, MissingPackageError
 from rewardharness.schema import SCALE, TIE, Judgment, Scores
 
@@ -192,6 +193,25 @@ def reasons(judgment: Judgment) -> str:
     if not judgment.reasons:
         return block(f"<h3>Why</h3>{paragraph('No measurement separates them.', 'faint')}")
     return block(f"<h3>Why</h3>{bullets(map(_reason, judgment.reasons), 'reasons')}")
+
+
+def critiques(judgment: Judgment) -> str:
+    """Format the critique of each candidate with the instruction for the next attempt; empty if none was requested."""
+    missing = {note[len(NO_CRITIQUE)]: note for note in judgment.notes if note.startswith(NO_CRITIQUE)}
+    shown = []
+    for label in sorted({*judgment.critiques, *missing}):
+        found = judgment.critiques.get(label)
+        if found is None:
+            parts = paragraph(missing[label], "faint")
+        else:
+            parts = bullets(map(escape, found.problems)) or paragraph("Nothing wrong was found.")
+            parts += paragraph(found.limits, "faint")
+            if found.next_instruction:
+                following = f"<blockquote>{escape(found.next_instruction)}</blockquote>"
+                parts += paragraph("Next instruction:", "faint") + following
+        shown.append(f'<div class="side"><span class="letter">{escape(label)}</span><div>{parts}</div></div>')
+    items = "".join(f"<li>{each}</li>" for each in shown)
+    return block(f'<h3>What is wrong</h3><ul class="reasons critiques">{items}</ul>') if items else ""
 
 
 def _reason(sentence: str) -> str:

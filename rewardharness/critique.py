@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+NO_CRITIQUE = "No critique of "
+"""Start of the note about a candidate without a requested critique: its letter, a colon and the reason follow."""
+
 
 @dataclass(frozen=True)
 class Critique:

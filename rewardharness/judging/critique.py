@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from rewardharness.codec import from_json, to_json
-from rewardharness.critique import Critique
+from rewardharness.critique import NO_CRITIQUE, Critique
 from rewardharness.files import content_id
 from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.chain import neutral
@@ -54,7 +54,7 @@ async def add_critiques(
             critiques[label] = critique
         else:
             reason = failure.message if failure is not None else "The model did not answer."
-            remarks.append(f"No critique of {label}: {reason}")
+            remarks.append(f"{NO_CRITIQUE}{label}: {reason}")
     return replace(judgment, critiques=critiques, notes=(*judgment.notes, *remarks), usage=usage)
 
 

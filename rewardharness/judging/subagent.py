@@ -143,7 +143,8 @@ class SubAgent(Judge):
             return self
         if isinstance(earlier.model, OpenAICompatibleModel):
             earlier.model.readmit()
-        return replace(earlier, settings=self.settings, cache=self.cache, router=self.router)
+        own = {"settings": self.settings, "cache": self.cache, "router": self.router, "critiques": self.critiques}
+        return replace(earlier, **own)  # type: ignore[arg-type]  # the fields of this class
 
     async def check(self) -> Sequence[Probe] | Reply:
         """Probe the endpoints of the model, or ask it a small question if it has none.

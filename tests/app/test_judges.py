@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from app_parts import Pictures
@@ -301,3 +302,33 @@ def test_the_measured_judge_is_the_default_and_needs_nothing(tmp_path: Path, pic
     assert services.judges.default == MEASURED == services.judges.choices()[0][1]
     done = compare(services, pictures, BY_MEASURING)
     assert done.model is None and done.judgment.preference == "B"
+
+
+def test_a_missing_critique_hides_the_address_and_the_next_comparison_has_none(
+    tmp_path: Path, pictures: Pictures
+) -> None:
+    reply = judging(pictures.good)
+
+    def respond(call: Call) -> Any:
+        return Fault("bad_request") if "What is wrong with" in call.text else reply(call)
+
+    def judged(services: AppServices, critique: bool, used: Used | None = None) -> tuple[Comparison, Used | None]:
+        choice, judge = Choice(), JudgeChoice(ENVIRONMENT)
+        given = (str(pictures.source), (str(pictures.bad), str(pictures.good)), pictures.instruction, choice, judge)
+        running = services.start(*given, used, critique=critique)
+        list(running.follow())
+        done = services.finish(running, choice, judge)
+        assert done is not None
+        return done, running.used(judge)
+
+    with ModelServer(respond) as model:
+        environ = {"RH_JUDGE": f"vllm:judge@{model.url}"}
+        shown, used = judged(make(tmp_path, **environ), True)
+        hidden, _ = judged(make(tmp_path, local=False, **environ), True)
+        later, _ = judged(make(tmp_path, **environ), False, used)
+    assert shown.judgment.preference == hidden.judgment.preference == "B"
+    missing = [note for note in shown.judgment.notes if note.startswith("No critique of ")]
+    assert len(missing) == 2 and str(model.port) in missing[0]
+    assert [note for note in hidden.judgment.notes if "critique" in note] == ["No critique of A", "No critique of B"]
+    assert str(model.port) not in repr(hidden)
+    assert later.judgment.critiques == {} and not any("critique" in note for note in later.judgment.notes)

@@ -10,6 +10,7 @@ from PIL import Image
 from app import chain_views, library_views, views
 from app.failures import failure
 from app.running import recorded_orders
+from rewardharness.critique import Critique
 from rewardharness.errors import Description
 from rewardharness.judging.router import route
 from rewardharness.library.diff import diff_libraries
@@ -302,3 +303,15 @@ def test_recorded_steps_are_grouped_by_presentation_order() -> None:
         (("B", "A"), 1, ["2", "6"]),
         (("A", "B"), 1, ["3", "7"]),
     ]
+
+
+def test_critiques_are_shown_by_candidate_as_text() -> None:
+    assert views.critiques(PLAIN) == ""
+    critiques = {"A": Critique((HOSTILE,), HOSTILE, HOSTILE), "B": Critique((), "")}
+    seen = read_own(views.critiques(replace(PLAIN, critiques=critiques)))
+    assert "Nothing wrong was found." in seen.text
+    assert seen.tags.count("blockquote") == 1
+    assert seen.text.count("<script>") == 3
+    failed = replace(PLAIN, critiques={"B": Critique((), "")}, notes=(f"No critique of A: {HOSTILE}",))
+    seen = read_own(views.critiques(failed))
+    assert seen.text.index("No critique of A") < seen.text.index("Nothing wrong")

@@ -51,6 +51,7 @@ class ScoreInputs:
     more: gr.Button
     add_reference: gr.Button
     instruction: gr.Textbox
+    critique: gr.Checkbox
     setup: Setup
     compare: gr.Button
     stop: gr.Button
@@ -59,7 +60,7 @@ class ScoreInputs:
     @property
     def inputs(self) -> list[Any]:
         """The inputs of a comparison, in the order of the arguments of `ScoreEvents.compare`."""
-        return [*self.pictures, self.instruction, *self.setup.inputs]
+        return [*self.pictures, self.instruction, self.critique, *self.setup.inputs]
 
     @property
     def parts(self) -> list[Any]:
@@ -96,6 +97,7 @@ class ScoreOutputs:
     details: gr.Column
     scores: gr.Markdown
     reasons: gr.Markdown
+    critiques: gr.Markdown
     look: gr.Radio
     show: gr.Radio
     slider: gr.ImageSlider
@@ -158,7 +160,8 @@ class ScoreEvents:
             b: See a.
             c: See a.
             d: See a.
-            *others: Paths of the references, the instruction, and Library and judge, as `Setup.read` takes them.
+            *others: Paths of the references, the instruction, whether critiques are requested, and Library and judge,
+                as `Setup.read` takes them.
         """
         unchanged: Updates = {self._outputs.verdict: gr.skip()}
         request = queue.take(trigger)
@@ -186,13 +189,14 @@ class ScoreEvents:
     ) -> Generator[Updates, None, None]:
         inputs, outputs = self._inputs, self._outputs
         count = len(inputs.references)
-        references, instruction, choices = others[:count], others[count], others[count + 1 :]
+        references, instruction, critique, choices = others[:count], *others[count : count + 2], others[count + 2 :]
         used, *_ = choices
         updates: Updates = {inputs.setup.used: None, **self._begun(candidates)}
         yield dict(updates)
         try:
             library, judge = inputs.setup.read(choices)
-            started = self._services.start(source, candidates, instruction, library, judge, used, references)
+            given = (source, candidates, instruction, library, judge, used, references)
+            started = self._services.start(*given, critique=critique)
             running = request.begin(started)
             updates |= {inputs.stop: gr.Button(visible=True), **self._asking(running)}
             yield dict(updates)
@@ -260,6 +264,7 @@ class ScoreEvents:
             outputs.details: gr.Column(visible=True),
             outputs.scores: views.score_table(judgment),
             outputs.reasons: model_views.reasons(judgment, run) if run else views.reasons(judgment),
+            outputs.critiques: views.critiques(judgment),
             outputs.look: gr.Radio(list(labels), value=first),
             outputs.show: gr.Radio([BEFORE_AFTER, CHANGE, *_views(comparison)], value=BEFORE_AFTER),
             **{
@@ -329,7 +334,7 @@ class ScoreEvents:
         count, first = len(self._inputs.pictures), 1 + len(self._inputs.candidates)
         paths = [image["path"] if image else None for image in given[:count]]
         try:
-            choice, judge = self._inputs.setup.read(given[count + 1 :])
+            choice, judge = self._inputs.setup.read(given[count + 2 :])
         except HarnessError:
             return False
         asked = (paths[0], paths[1:first], given[count], choice, judge, paths[first:])

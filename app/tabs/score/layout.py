@@ -89,6 +89,11 @@ def _draw_inputs(services: AppServices) -> ScoreInputs:
         max_length=2000,
         elem_id="instruction",
     )
+    critique = gr.Checkbox(
+        label="Say what is wrong",
+        info="A critique of each candidate, and the next instruction. A model is asked once more per candidate.",
+        elem_id="critique",
+    )
     with gr.Row(elem_id="actions"):
         compare = gr.Button("Compare", variant="primary", elem_id="compare", min_width=160, size="md", scale=0)
         stop = gr.Button("Stop", variant="stop", visible=False, elem_id="stop", min_width=100, size="md", scale=0)
@@ -97,7 +102,7 @@ def _draw_inputs(services: AppServices) -> ScoreInputs:
         reset = gr.Button("Start over", elem_id="reset", min_width=120, size="md", scale=0)
     setup = draw_setup(services)
     taken = (source, candidates, references, dropped, place, refused, gr.State(2), gr.State(0))
-    return ScoreInputs(*taken, more, add_reference, instruction, setup, compare, stop, reset)
+    return ScoreInputs(*taken, more, add_reference, instruction, critique, setup, compare, stop, reset)
 
 
 def _draw_outputs(services: AppServices) -> ScoreOutputs:
@@ -112,6 +117,7 @@ def _draw_outputs(services: AppServices) -> ScoreOutputs:
             with gr.Column(scale=6, min_width=320):
                 scores = markup(elem_id="scores")
                 reasons = markup(elem_id="reasons")
+                critiques = markup(elem_id="critiques")
             with gr.Column(scale=7, min_width=320):
                 look = gr.Radio([], label="Candidate", elem_id="look")
                 show = gr.Radio([], label="View", elem_id="show")
@@ -145,8 +151,8 @@ def _draw_outputs(services: AppServices) -> ScoreOutputs:
             notes = markup(elem_id="notes")
         download = gr.DownloadButton("Download as JSON", elem_id="download", size="md", scale=0, min_width=200)
     return ScoreOutputs(
-        comparison, queue, outdated, verdict, status, live, details, scores, reasons, look, show, slider, votes, thanks,
-        chain, overall, measured, pictures, consulted, notes, download,
+        comparison, queue, outdated, verdict, status, live, details, scores, reasons, critiques, look, show, slider,
+        votes, thanks, chain, overall, measured, pictures, consulted, notes, download,
     )  # fmt: skip
 
 

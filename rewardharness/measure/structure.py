@@ -17,6 +17,8 @@ Calibrated on the same images: of 200 pairs of unrelated free photographs 1% exc
 below .27."""
 CHANGED = 0.2
 """Change of a pixel, in [0, 1], from which it counts as changed."""
+BLANK = 2.0
+"""Standard deviation of the gray values, of 255, below which an image shows nothing."""
 UNTOUCHED_BY_CHANCE, UNTOUCHED_SURE = 0.4, 0.7
 """Fraction of unchanged pixels that two images share at most by chance (0.30 among 40 unrelated pairs of photographs),
 and the fraction that proves the same scene."""
@@ -62,7 +64,8 @@ def scene_kept(view: EditView) -> float:
     The maximum of three indicators counts. The first is the unchanged fraction of the image, which covers an object
     removed from a plain background. The second is the mean agreement of fine edges, coarse edges and coarse luminance.
     The third is the number of local features (ORB, Rublee et al. 2011) that agree on one translation, rotation and
-    zoom, also mirrored, which covers a scene that moved as a whole.
+    zoom, also mirrored, which covers a scene that moved as a whole. Of a blank image only the
+    first counts.
 
     Returns:
         A number in [0, 1]: 0 for an unrelated image, 1 for any typical edit of the source.
@@ -72,6 +75,8 @@ def scene_kept(view: EditView) -> float:
     untouched = float((view.change < CHANGED).mean() - UNTOUCHED_BY_CHANCE) / (UNTOUCHED_SURE - UNTOUCHED_BY_CHANCE)
     if untouched >= 1.0:
         return 1.0
+    if view.valid.any() and float(candidate[view.valid].std()) < BLANK <= float(source[view.valid].std()):
+        return max(0.0, untouched)
     fine = _Agreement(source, candidate).mean(weight)
     coarse = _Agreement(_shrunk(source, 4), _shrunk(candidate, 4)).mean(_shrunk(weight, 4))
     agreement = ((fine + coarse + layout_kept(view)) / 3.0 - UNRELATED) / (SAME - UNRELATED)

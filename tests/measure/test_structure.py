@@ -7,6 +7,7 @@ from rewardharness.measure.structure import (
     added_structure,
     background_change,
     removal_fill,
+    scene_kept,
     structure_kept,
     subject_likeness,
 )
@@ -36,6 +37,14 @@ def test_recoloring_keeps_structure_and_another_picture_does_not(cat: np.ndarray
     assert grades[0] < 0.25
     assert grades[2] > 0.9
     assert grades[3] > 0.999
+
+
+def test_a_blank_picture_shows_no_scene(cat: np.ndarray) -> None:
+    flat = np.full_like(cat, cat.mean(axis=(0, 1)).round().astype(np.uint8))
+    assert scene_kept(view(cat, flat)) == 0
+    assert scene_kept(view(cat, np.zeros_like(cat))) == 0
+    assert scene_kept(view(cat, recolored(cat, (210, 40, 40), disc(*cat.shape[:2], radius=0.3)))) > 0.9
+    assert scene_kept(view(flat, flat)) == 1
 
 
 def test_inverted_light_keeps_structure(cat: np.ndarray) -> None:

@@ -41,6 +41,7 @@ class EvidenceTaker:
     cache: JudgmentCache | None = None
     max_pixels: int | None = None
     _taken: dict[str, "tuple[Changes, list[Crop]]"] = field(default_factory=dict)
+    _source: Loaded | None = None
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def add(self, shown: Shown) -> tuple[Shown, ChainStep]:
@@ -64,7 +65,7 @@ class EvidenceTaker:
         return replace(shown, evidence=parts), think(said)
 
     def _take(self, label: str) -> tuple[Changes, list[Crop]]:
-        source = Loaded.of(self.example.source_image)
+        source = self._source = self._source or Loaded.of(self.example.source_image)  # decoded once
         candidate = Loaded.of(self.example.candidate_images[self.example.labels.index(label)])
         view = EditView(source.picture, candidate.picture)
         key = content_id(["changes", measures_revision(), source.sha256, candidate.sha256])

@@ -6,11 +6,13 @@ starting Library and the result are then compared on the other part. Shuffled la
 signal.
 
     python benchmarks/generalization.py DATA [--kind LABEL_KIND] [--splits 10] [--train 0.5 | --train 75]
-        [--library builtin | thin] [--shuffle] [--seed 0] [--json]
+        [--library builtin | thin] [--without SKILL] [--shuffle] [--seed 0] [--json]
 
-DATA is a folder with pairs. `thin` is the built-in Library without every second criterion. `--train 75` chooses as many
-examples as give 75 training examples after the run has held out its share. Prints one line per split, then the means,
-and a 95% interval of the gain (bootstrap over splits; splits share examples, so it describes this dataset).
+DATA is a folder with pairs. `thin` is the built-in Library without every second criterion. `--without
+matching-appearance` removes the Skill for requests of the same appearance, so that evolution has to find what it says.
+`--train 75` chooses as many examples as give 75 training examples after the run has held out its share. Prints one line
+per split, then the means, and a 95% interval of the gain (bootstrap over splits; splits share examples, so it describes
+this dataset).
 """
 
 import argparse
@@ -35,7 +37,7 @@ from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.measured import MeasuredJudge
 from rewardharness.judging.report import credit
 from rewardharness.library.opening import open_library
-from rewardharness.library.store import Library
+from rewardharness.library.store import Library, RemoveEntry
 from rewardharness.library.thin import without_every_second_criterion
 from rewardharness.schema import Example
 
@@ -71,6 +73,7 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--train", type=float, default=0.5, help="share, or number of training examples above 1")
     parser.add_argument("--library", default="builtin")
+    parser.add_argument("--without", default="", help="a Skill to remove from the starting Library")
     parser.add_argument("--shuffle", action="store_true", help="give random labels")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", action="store_true")
@@ -81,6 +84,8 @@ def main() -> None:
         if example.preference in example.labels and arguments.kind in ("", example.label_kind)
     ]
     library = _starting_library(arguments.library)
+    if arguments.without:
+        library = library.apply(RemoveEntry(arguments.without))
     with tempfile.TemporaryDirectory() as folder:
         os.environ.setdefault("RH_HOME", folder)
         judge = MeasuredJudge(cache=JudgmentCache(Path(folder) / "measured"), workers=os.cpu_count() or 1)

@@ -15,7 +15,7 @@ from rewardharness.schema import EditRequest
 _RIVAL = (-1.65, 0.12)
 """Negative distance to the requested color, relative to that to another color: middle and width of the fall."""
 
-_ALIKE = 30.0
+_ALIKE = 15.0
 """Distance between two named colors below which one is not taken for the other's rival."""
 
 _MEMBER = 24.0
@@ -46,7 +46,7 @@ def color_target(view: EditView, request: EditRequest) -> Reading:
         progress = 0.5 * progress + 0.5 * share_after
     progress *= area / (area + 0.003)
     rival, distance_rival = _rival(view.lab_candidate, weight, targets)
-    if progress > 0.0:
+    if progress > 0.0 and request.kinds[0] == "color":
         progress *= step(-distance_after / (distance_rival + 5.0), *_RIVAL)
     names = " or ".join(target.name for target in targets)
     sentence = (
@@ -72,10 +72,16 @@ def _rival(lab: Plane, weight: Plane, targets: Sequence[ColorTarget]) -> tuple[s
     found = []
     for name in BASIC_COLORS:
         rival = color_named(name)
-        if rival and all(color_distance(rival.lab, each).item() > _ALIKE for each in targets):
+        if rival and all(_is_rival(rival, each) for each in targets):
             found.append((weighted_mean(color_distance(pixels, rival), weights), name))
     distance, name = min(found, default=(200.0, "another color"))
     return name, distance
+
+
+def _is_rival(color: ColorTarget, target: ColorTarget) -> bool:
+    """Return whether a color is clearly another one. Black, white and gray depend on the light."""
+    neutral = color.chroma == 0.0 and target.chroma == 0.0
+    return not neutral and color_distance(color.lab, target).item() > _ALIKE
 
 
 def tone_shift(view: EditView, request: EditRequest) -> Reading:

@@ -232,3 +232,19 @@ def test_real_edits_differ_from_copies_and_real_over_edits_reach_further() -> No
     for kind, each in wins.items():
         assert len(each) >= 5
         assert np.mean(each) >= 0.9, kind
+
+
+def test_a_filter_of_the_whole_image_is_no_local_edit() -> None:
+    source = photo("coffee")
+    soft = cv2.GaussianBlur(source, (0, 0), 2)
+    sharp = cv2.addWeighted(source, 3.5, soft, -2.5, 0)
+    gray = cv2.cvtColor(source, cv2.COLOR_RGB2GRAY)[..., None]
+    vivid = np.clip(gray + 1.8 * (source.astype(float) - gray), 0, 255).astype(np.uint8)
+    addition = EditRequest("add a hat", ("add",), "local")
+    for filtered in (sharp, vivid):
+        reading = edit_presence(view(source, filtered), addition)
+        assert reading.grade == 0.0 and "filter of the whole image" in reading.sentence
+        drawn = edited(filtered, 0.2)
+        assert edit_presence(view(source, drawn), addition).grade > 0.5  # type: ignore[operator]
+        toned = EditRequest("more vivid colors", ("tone",), "global", tones=("more_saturated",))
+        assert edit_presence(view(source, filtered), toned).grade > 0.1  # type: ignore[operator]

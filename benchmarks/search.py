@@ -86,7 +86,8 @@ class World:
 
     def judge(self, library: Library, example: Example, *, noise: bool = True) -> Outcome:
         """Judge one example by its grades, with the arithmetic of the pixel-based judge."""
-        criteria = applicable(route(library, example.instruction), read_instruction(example.instruction))
+        request = read_instruction(example.instruction)
+        criteria = applicable(route(library, example.instruction), request)
         drawn = random.Random(zlib.crc32(question_key(library, example).encode()))
         deviation = self.noise if noise else 0.0
         scores, steps = {}, []
@@ -97,7 +98,7 @@ class World:
                 for each in criteria
                 if each.criterion.measure in known
             ]
-            made = make_measured_scores(graded, 1.0) if self.pixels else make_scores(graded)
+            made = make_measured_scores(graded, request.kinds, 1.0) if self.pixels else make_scores(graded)
             if made is None:
                 return Outcome(example, replace(blank, failure=Failure("nothing_to_measure", "Nothing.")), 0.0)
             scores[label] = made

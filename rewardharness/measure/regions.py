@@ -56,8 +56,8 @@ such differences, relative to the edited share, of an edit that is no filter.
 
 Chosen on sharpened and saturated copies of the demo generator, and on its correct edits and 138 published pairs, in
 which no preferred candidate of a local edit is taken for a filter."""
-_BY_COLOR = frozenset({"color", "tone", "style", "material", "appearance", "background"})
-"""Kinds of edit that a map of colors may carry out, for instance on an object of one color."""
+_BY_COLOR = frozenset({"color", "tone", "style", "material", "appearance", "background", "remove"})
+"""Kinds of edit that a map of colors may carry out, for instance on an object of one color on a plain background."""
 TINT = np.array([255, 0, 200], np.float32)
 """Color of edited regions in overlays, sRGB: rare in photographs."""
 
@@ -129,7 +129,8 @@ def edit_presence(view: EditView, request: EditRequest) -> Reading:
     requested, it is multiplied by 1 - exp(-(s / 0.001)^2), where s is m weighted by the local change of shape.
     For a global edit most of the grade depends on change everywhere. Lettering pasted onto a copy of the source is no
     edit, unless text is requested: it gets 0, whatever it says. Neither is a filter of the whole image, such as
-    sharpening or more saturation, unless the request is global or about color, light, style, material or background.
+    sharpening or more saturation, unless the request is global, a removal, or about color, light, style, material or
+    background.
 
     Returns:
         `evidence` (m) and `mean_change` (mean of the change map). No grade if no change is requested.

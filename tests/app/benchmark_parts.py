@@ -38,8 +38,8 @@ def make_labelled(folder: Path, *, hostile: str = "") -> Path:
 
     Args:
         folder: Where.
-        hostile: What the pair with the wrong label asks for, and the kind of edit that it says it is; empty: nothing
-            unusual.
+        hostile: What the pair with the wrong label says besides, and the kind of edit that it says it is; empty:
+            nothing.
     """
     folder.mkdir(parents=True)
     random = np.random.default_rng(0)
@@ -61,7 +61,7 @@ def make_labelled(folder: Path, *, hostile: str = "") -> Path:
         asked, kind = ("Remove the square.", "remove") if removal else ("Make the square red.", "color")
         if name == MISLABELLED:
             better = "AB"[better == "A"]
-            asked, kind = (hostile, hostile) if hostile else (asked, kind)
+            asked, kind = (f"{asked} {hostile}", hostile) if hostile else (asked, kind)
         row = {"id": name, "source": f"s{number}.png", "instruction": asked, "category": kind, "label_kind": "drawn"}
         rows.append(row | {f"candidate_{each}": f"{each}{number}.png" for each in "ab"} | {"preference": better})
     write_text(folder / "pairs.jsonl", "".join(json.dumps(row) + "\n" for row in rows))

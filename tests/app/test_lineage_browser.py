@@ -73,7 +73,7 @@ def test_on_a_phone_and_for_a_library(app: Served, lineage_scene: Scene, browser
         str(lineage_scene.run / "library")
     )
     page.locator("#lineage-refresh").click()
-    expect(page.locator("#lineage-diagram svg")).to_contain_text("timid")
+    expect(page.locator("#lineage-diagram svg")).to_contain_text("preferences-for-all-edits")
     expect(page.locator("#lineage-diagram svg")).not_to_contain_text("grpo")
     page.locator("#lineage-kind").get_by_text("Records in a folder").click()
     page.locator("#lineage-folder input, #lineage-folder textarea").fill(str(lineage_scene.home))
@@ -99,7 +99,7 @@ def test_visitors_of_a_space_see_the_demonstration_set_and_no_runs_or_records(
             expect(page.locator(part)).to_be_hidden()
         expect(page.locator("#evolve-data label")).to_have_count(1)
         open_tab(page, "Lineage")
-        expect(page.locator("#lineage-diagram svg")).to_contain_text("timid")
+        expect(page.locator("#lineage-diagram svg")).to_contain_text("preferences-for-all-edits")
         for part in ("#lineage-kind", "#lineage-folder", "#lineage-compare"):
             expect(page.locator(part)).to_be_hidden()
         text = page.content()

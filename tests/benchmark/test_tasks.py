@@ -120,7 +120,7 @@ CELLS = (
 )
 
 
-@given(st.sampled_from(list_tasks()), st.data())
+@given(st.sampled_from([task for task in list_tasks() if task.columns]), st.data())
 def test_any_row_becomes_a_case_or_is_named(task: Task, data: st.DataObject) -> None:
     assert task.columns is not None and task.label is not None
     part = task.parts[-1]

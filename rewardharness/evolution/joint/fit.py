@@ -3,10 +3,12 @@
 A comparison is a row of differences of log grades, the preferred candidate minus the other. The probability of the
 label is `sigmoid(row @ weights)` (Bradley and Terry, Biometrika 39, 1952). Fitting minimizes
 
-    sum_i m_i log(1 + exp(-row_i @ w)) + strength / 2 * |w|^2,   w >= 0
+    sum_i m_i log(1 + exp(-row_i @ w)) + strength / 2 * |w - prior|^2,   w >= prior
 
-which is convex. The current Library is one of the features and is shrunk like the others: with a penalty on the
-distance from the current Library instead, the gain on unseen sources was .01 lower (320 choices, 30 splits).
+which is convex. `prior` is 0 for a new feature, and for the current Library half of the weight that it has alone
+(`PRIOR_SHARE`), so that features that replace it need more evidence than features that add to it. Without this prior
+fits to generated images of all kinds of edit lost 1.8 points on unseen images (80 examples, one label in six flipped),
+with it 1.2; fits to 112 human choices gained 16 points with it and 15 without.
 """
 
 from dataclasses import dataclass
@@ -18,6 +20,8 @@ Array = npt.NDArray[np.float64]
 
 STRENGTHS = (3.0, 10.0, 30.0, 100.0)
 """Strengths of the regularization that cross-validation chooses from."""
+PRIOR_SHARE = 0.5
+"""Least weight of the current Library in a fit, as a share of its weight without other features."""
 TEST_STRENGTH = 300.0
 """Regularization in the test for new information; fixed, as choosing it by the labels makes p-values too small. From 3
 to 300 the share of random labelings with p <= .025 fell from .065 to .035 (200 simulated datasets) without loss of
@@ -48,17 +52,29 @@ class Comparisons:
 
 
 def fit(data: Comparisons, strength: float) -> Array:
-    """Return the weights of the features, each at least 0, by Newton steps that are projected on such weights."""
+    """Return the weights of the features by Newton steps that are projected on weights of at least the prior."""
+    prior = np.zeros(data.rows.shape[1])
+    prior[0] = PRIOR_SHARE * calibrate(data)
+    return _minimize(data, strength, prior)
+
+
+def calibrate(data: Comparisons) -> float:
+    """Return the weight of the current Library alone; 0 if it disagrees with the labels more often than not."""
+    alone = Comparisons(data.rows[:, :1], data.weights, data.sources)
+    return float(_minimize(alone, 0.1, np.zeros(1))[0])
+
+
+def _minimize(data: Comparisons, strength: float, prior: Array) -> Array:
     rows, counts = data.rows, data.weights
-    weights = np.zeros(rows.shape[1])
+    weights = prior.copy()
 
     def loss(at: Array) -> float:
-        return float((counts * np.logaddexp(0.0, -rows @ at)).sum() + strength / 2 * (at * at).sum())
+        return float((counts * np.logaddexp(0.0, -rows @ at)).sum() + strength / 2 * ((at - prior) ** 2).sum())
 
     for _ in range(_STEPS):
         missing = 1.0 / (1.0 + np.exp(np.clip(rows @ weights, -500, 500)))
-        gradient = -rows.T @ (counts * missing) + strength * weights
-        free = (weights > 0) | (gradient < 0)
+        gradient = -rows.T @ (counts * missing) + strength * (weights - prior)
+        free = (weights > prior) | (gradient < 0)
         if not free.any() or np.abs(gradient[free]).max() < _PRECISION:
             break
         chosen = rows[:, free]
@@ -67,7 +83,7 @@ def fit(data: Comparisons, strength: float) -> Array:
         direction[free] = -np.linalg.solve(curvature + strength * np.eye(int(free.sum())), gradient[free])
         before, step = loss(weights), 1.0
         while step > 1e-9:
-            tried = np.maximum(0.0, weights + step * direction)
+            tried = np.maximum(prior, weights + step * direction)
             if loss(tried) <= before - 1e-4 * float(gradient @ (weights - tried)):
                 break
             step /= 2
@@ -75,12 +91,6 @@ def fit(data: Comparisons, strength: float) -> Array:
             break
         weights = tried
     return weights
-
-
-def calibrate(data: Comparisons) -> float:
-    """Return the weight of the current Library alone; 0 if it disagrees with the labels more often than not."""
-    alone = Comparisons(data.rows[:, :1], data.weights, data.sources)
-    return float(fit(alone, 0.1)[0])
 
 
 def choose_strength(data: Comparisons, seed: int) -> float:

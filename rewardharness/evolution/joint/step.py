@@ -1,10 +1,13 @@
 """The step of a run that fits weights jointly, and tests the result by cross-validation.
 
-All training examples are used, as no other edit is tested on them yet. Two conditions must be met: the new criteria see
-something that the Library does not (`fit.novelty_p_value`, which controls the error rate), and on examples that the
-weights were not fitted on, no more preferences are broken than fixed.
+All training examples are used, as no other edit is tested on them yet. There are two tests, each at half of the level:
+a sign test of the preferences that are fixed against those that are broken, on examples that the weights were not
+fitted on, and a test whether the new criteria see something that the Library does not (`fit.novelty_p_value`). One of
+them must reject; and the net number of fixed preferences must exceed its standard error, as the second test also
+rejects where new criteria only correct how certain the Library is.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,7 +17,7 @@ import numpy as np
 
 from rewardharness.errors import LibraryError
 from rewardharness.evolution.builtin.forecast import Forecast
-from rewardharness.evolution.gate import Evidence, estimate_gain
+from rewardharness.evolution.gate import Evidence, estimate_gain, sign_test
 from rewardharness.evolution.joint.fit import FOLDS, Comparisons, fold_numbers, novelty_p_value
 from rewardharness.evolution.joint.proposing import scope_data
 from rewardharness.evolution.joint.reweighting import graded_examples, reweighting_data
@@ -40,8 +43,8 @@ class CrossValidation:
     broken: tuple[str, ...]
     ties: int
     failed: int
-    p_value: float
-    """Of the hypothesis that the new criteria see nothing new."""
+    novelty: float
+    """P-value of the hypothesis that the new criteria see nothing new."""
     sources: int
 
     @property
@@ -49,23 +52,30 @@ class CrossValidation:
         """Examples with a judgment before and after."""
         return len(self.fixed) + len(self.broken) + self.ties
 
+    @property
+    def p_value(self) -> float:
+        """P-value of both tests (Bonferroni)."""
+        return min(1.0, 2 * min(sign_test(len(self.fixed), len(self.broken)), self.novelty))
+
     def evidence(self, alpha: float, affected: int, calls: int) -> Evidence:
         """Return the evidence, with the decision at a level."""
-        accepted = self.p_value <= alpha and len(self.fixed) >= len(self.broken)
-        gain, interval = estimate_gain(len(self.fixed), len(self.broken), self.judged)
+        fixed, broken = len(self.fixed), len(self.broken)
+        clear = fixed - broken > math.sqrt(fixed + broken)
+        accepted = self.p_value <= alpha and clear
+        gain, interval = estimate_gain(fixed, broken, self.judged)
         net = "no examples" if gain is None else f"gain {100 * gain:+.1f} points"
         bounds = "" if interval is None else f" (95% CI {100 * interval[0]:+.1f} to {100 * interval[1]:+.1f})"
         reason = (
-            f"cross-validated on {self.judged} examples of {self.sources} source images: {len(self.fixed)} fixed, "
-            f"{len(self.broken)} broken, {net}{bounds}; test for new information p {self.p_value:.2g}, at most "
-            f"{alpha:.2g} is needed"
+            f"cross-validated on {self.judged} examples of {self.sources} source images: {fixed} fixed, "
+            f"{broken} broken, {net}{bounds}; p {self.p_value:.2g}, at most {alpha:.2g} is needed"
+            f"{'' if clear else '; the gain does not exceed its standard error'}"
         )
         return Evidence(
             "accept" if accepted else "reject",
             reason,
             POLICY,
-            len(self.fixed),
-            len(self.broken),
+            fixed,
+            broken,
             self.ties,
             failed=self.failed,
             judged=self.judged,
@@ -186,7 +196,7 @@ def cross_validate(
         broken=tuple(name for name, change in changes.items() if change < 0),
         ties=sum(change == 0 for change in changes.values()),
         failed=len(judged) - len(changes),
-        p_value=novelty_p_value(data.comparisons, seed),
+        novelty=novelty_p_value(data.comparisons, seed),
         sources=len(np.unique(data.comparisons.sources)),
     )
 

@@ -64,6 +64,11 @@ class Question:
         """Id without the order: the same for both questions about a pair."""
         return self.id.removesuffix(f"|{self.order}") if self.order else self.id
 
+    @property
+    def attacked(self) -> str:
+        """Number of the edit of an attack, which ends its id."""
+        return self.pair.rpartition("-")[2]
+
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "Question":
         """Restore a question from the output of `asdict`."""
@@ -224,23 +229,26 @@ def _question(
     )
 
 
-def sample(questions: Sequence[Question], limit: int, seed: int) -> tuple[tuple[Question, ...], int]:
+def sample(
+    questions: Sequence[Question], limit: int, seed: int, *, attacks: bool = False
+) -> tuple[tuple[Question, ...], int]:
     """Draw a stratified sample of the questions.
 
-    Units are drawn as a whole: both orders of a pair, and all pairs of a group. Strata are parts, dimensions,
-    categories and labels. A larger sample with the same seed contains the smaller one.
+    Units are drawn as a whole: both orders of a pair, all pairs of a group, and all attacks on an edit. Strata are
+    parts, dimensions, categories and labels. A larger sample with the same seed contains the smaller one.
 
     Args:
         questions: All questions.
         limit: Units to draw, at least 1.
         seed: Any integer.
+        attacks: Whether the questions are about attacks, so that a unit is an edit.
 
     Returns:
         The questions of the units that were drawn, in the order given, and how many units there are.
     """
     units: dict[str, list[Question]] = defaultdict(list)
     for question in questions:
-        units[_unit(question)].append(question)
+        units[_unit(question, attacks)].append(question)
     strata: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for name, members in units.items():
         first = members[0]
@@ -250,10 +258,12 @@ def sample(questions: Sequence[Question], limit: int, seed: int) -> tuple[tuple[
         by_chance = sorted((content_id([seed, name]), name) for name in names)
         places += [((place + 0.5) / len(names), chance, name) for place, (chance, name) in enumerate(by_chance)]
     drawn = {name for _, _, name in sorted(places)[:limit]}
-    return tuple(question for question in questions if _unit(question) in drawn), len(units)
+    return tuple(question for question in questions if _unit(question, attacks) in drawn), len(units)
 
 
-def _unit(question: Question) -> str:
+def _unit(question: Question, attacks: bool) -> str:
+    if attacks:
+        return question.attacked
     name = question.group or question.id
     return name.removesuffix(f"|{question.order}") if question.order else name
 

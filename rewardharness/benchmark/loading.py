@@ -69,7 +69,7 @@ def open_benchmark(
     builder = expand(checked, parts, chosen, same, task)
     questions, sampled = tuple(builder.questions), None
     if limit is not None:
-        questions, total = sample(questions, limit, seed)
+        questions, total = sample(questions, limit, seed, attacks="exploits" in task.metrics)
         sampled = (min(limit, total), total, seed) if limit < total else None
     return BenchmarkData(
         task,

@@ -13,7 +13,7 @@ from synthetic import MAKERS, editreward_rows, png, write_json, write_parquet
 
 from rewardharness.benchmark.cases import read_part
 from rewardharness.benchmark.checks import check
-from rewardharness.benchmark.items import sample
+from rewardharness.benchmark.items import Question, sample
 from rewardharness.benchmark.loading import open_benchmark
 from rewardharness.benchmark.task import (
     METRICS,
@@ -434,6 +434,20 @@ def test_a_sample_gives_every_stratum_its_share_and_grows(tmp_path: Path) -> Non
     more, _ = sample(opened_task.questions, 14, seed=3)
     assert set(drawn) < set(more)
     assert set(sample(opened_task.questions, 10, seed=4)[0]) != set(drawn)
+
+
+def test_a_sample_of_attacks_has_whole_edits() -> None:
+    attacks = ("unchanged", "caption", "wrong-color")
+    questions = tuple(
+        Question(f"{name}/{name}-{number:03d}|{order}", name, (), "A", category=f"{number % 3}", order=order)
+        for number in range(12)
+        for name in attacks
+        for order in ("forward", "reverse")
+    )
+    drawn, total = sample(questions, 4, seed=0, attacks=True)
+    assert total == 12 and len(drawn) == 4 * len(attacks) * 2
+    edits = {question.attacked for question in drawn}
+    assert len(edits) == 4 and drawn == tuple(each for each in questions if each.attacked in edits)
 
 
 def test_a_limit_judges_the_sample_alone_and_says_so(tmp_path: Path) -> None:

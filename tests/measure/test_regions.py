@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from drawn_edits import blend, disc, jpeg, photo, recolored, view
 
+from rewardharness.demo.filters import STYLES, style, tone
 from rewardharness.measure.images import load_picture
 from rewardharness.measure.reading import Quantity, Reading
 from rewardharness.measure.regions import change_map, edit_extent, edit_presence, preservation
@@ -15,7 +16,7 @@ from rewardharness.measure.view import EditView
 from rewardharness.schema import EditRequest, ImageInput
 
 LOCAL = EditRequest("make the disc green", ("color",), "local")
-GLOBAL = EditRequest("as an oil painting", ("style",), "global")
+GLOBAL = EditRequest("in a vintage style", ("style",), "global")
 KEEP = EditRequest("reproduce the source", ("keep",), "none")
 BACKGROUND = EditRequest("put it on a beach", ("background",), "global")
 MEASURES = (change_map, edit_presence, edit_extent, preservation)
@@ -248,3 +249,18 @@ def test_a_filter_of_the_whole_image_is_no_local_edit() -> None:
         assert edit_presence(view(source, drawn), addition).grade > 0.5  # type: ignore[operator]
         toned = EditRequest("more vivid colors", ("tone",), "global", tones=("more_saturated",))
         assert edit_presence(view(source, filtered), toned).grade > 0.1  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("asked", ["Turn this into an oil painting.", "Make it a pencil sketch", "in watercolor"])
+def test_a_filtered_source_is_in_no_drawn_style(asked: str) -> None:
+    source = photo("coffee")
+    soft = cv2.GaussianBlur(source, (0, 0), 2)
+    request, vintage = (EditRequest(text, ("style",), "global") for text in (asked, "make it look vintage"))
+    filtered = [soft, cv2.addWeighted(source, 3.5, soft, -2.5, 0)]
+    filtered += [tone(source, name) for name in ("more_saturated", "sepia", "brighter")]
+    for copy in filtered:
+        reading = edit_presence(view(source, copy), request)
+        assert reading.grade == 0.0 and "is not in a drawn style" in reading.sentence
+        assert edit_presence(view(source, copy), vintage).grade > 0.1  # type: ignore[operator]
+    for name in STYLES:
+        assert edit_presence(view(source, style(source, name)), request).grade > 0.3, name  # type: ignore[operator]

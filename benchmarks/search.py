@@ -41,7 +41,7 @@ from rewardharness.demo.dataset import make_demo
 from rewardharness.evolution.builtin.orchestrator import BuiltinOrchestrator
 from rewardharness.evolution.evaluator import affected, question_key
 from rewardharness.evolution.loop import search
-from rewardharness.evolution.observing import KNOWN_MEASURES, observer
+from rewardharness.evolution.observing import observer
 from rewardharness.evolution.population import PopulationSchedule, Strategy
 from rewardharness.evolution.proposal import Outcome
 from rewardharness.evolution.schedules import DefaultSchedule, Schedule
@@ -59,6 +59,7 @@ from rewardharness.library.opening import open_library
 from rewardharness.library.rubric import Criterion, Rubric
 from rewardharness.library.store import Library
 from rewardharness.library.thin import without_every_second_criterion
+from rewardharness.measure.table import known_measures
 from rewardharness.schema import TIE, Example, Failure, ImageInput, Judgment
 
 MEASURES = ("sharpness", "seam", "edit_extent", "added_structure", "noise", "structure_kept", "preservation")
@@ -174,7 +175,7 @@ def demo(seed: int, count: int, noise: float, measured: tuple[list[Example], Gra
     examples, grades = measured
     unseen, training = split(examples, share=count / len(examples), seed=seed)
     start = without_every_second_criterion(open_library("builtin"))
-    return World(flip(training, seed), tuple(unseen), grades, KNOWN_MEASURES, start, pixels=True, noise=noise)
+    return World(flip(training, seed), tuple(unseen), grades, known_measures(), start, pixels=True, noise=noise)
 
 
 def flip(examples: Sequence[Example], seed: int) -> tuple[Example, ...]:

@@ -75,6 +75,12 @@ class Settings:
     """Where the Hub's files are kept (`HF_HUB_CACHE`, or else `hub` in `HF_HOME`; default: where its client keeps
     them)."""
 
+    learned_text: str | None = field(default=None, repr=False)
+    """Encoder of images and texts for learned measures (`RH_LEARNED_TEXT`): `ORG/NAME@COMMIT[:VARIANT]` or a folder."""
+
+    learned_image: str | None = field(default=None, repr=False)
+    """Encoder of images for learned measures (`RH_LEARNED_IMAGE`), named in the same way."""
+
     visible_gpus: str | None = None
     """GPUs that this process may use (`CUDA_VISIBLE_DEVICES`); None: all."""
 
@@ -121,6 +127,8 @@ class Settings:
             space=env.get("SYSTEM") == "spaces",
             login=bool(env.get("OAUTH_CLIENT_ID")),
             hosts=_names(env.get("RH_ALLOW_HOST", ""), env.get("SPACE_HOST", "")),
+            learned_text=env.get("RH_LEARNED_TEXT") or None,
+            learned_image=env.get("RH_LEARNED_IMAGE") or None,
             visible_gpus=env.get("CUDA_VISIBLE_DEVICES"),
             hub_endpoint=env.get("HF_ENDPOINT") or None,
             hub_cache=_hub_cache(env),

@@ -54,6 +54,8 @@ OWNERS = {
     "aiohttp": ("rewardharness/models/",),
     "cyclopts": ("rewardharness/cli/",),
     "skimage": ("rewardharness/demo/",),
+    "onnxruntime": ("rewardharness/measure/encoders.py",),
+    "tokenizers": ("rewardharness/measure/encoders.py",),
     "rapidocr": ("rewardharness/measure/text.py",),
     "cv2": (
         "rewardharness/measure/",

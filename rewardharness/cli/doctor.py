@@ -27,6 +27,7 @@ PACKAGES: tuple[tuple[str, str, str], ...] = (
     ("scikit-image", "app", "demo data and the app's examples"),
     ("rapidocr", "ocr", "reading text in images"),
     ("onnxruntime", "ocr", "reading text in images"),
+    ("tokenizers", "learned", "learned measures"),
 )
 """Package, extra that installs it (empty: always), and what it is for."""
 
@@ -45,17 +46,18 @@ app = make_app("doctor", "Check the installation and endpoints.")
 
 
 @app.default
-def doctor(*, judge: str | None = None, json: bool = False) -> int:
+def doctor(*, judge: str | None = None, download: bool = False, json: bool = False) -> int:
     """Check what is installed, configured and reachable, and show the next step for what is not.
 
     Example: `rh doctor --judge vllm:qwen@http://127.0.0.1:8000/v1`
 
     Args:
         judge: Also query this judge, with a few small requests.
+        download: Download the encoders of learned measures that RH_LEARNED_TEXT and RH_LEARNED_IMAGE name.
         json: Print one JSON object.
     """
     settings = Settings.from_env()
-    checks = [*_python(), *_packages(), *_home(settings), *_library(settings)]
+    checks = [*_python(), *_packages(), *_home(settings), *_library(settings), *_encoders(download)]
     if judge is not None:
         checks += _judge(judge, settings)
     broken = [check for check in checks if check.status == "problem"]
@@ -114,6 +116,30 @@ def _library(settings: Settings) -> Iterator[Check]:
         return
     detail = f"{settings.library}: {entry_counts(library)}, id {library.id[:12]}"
     yield Check("library", "ok", detail)
+
+
+def _encoders(download: bool) -> Iterator[Check]:
+    """Report whether the encoders of learned measures are named and on this machine."""
+    from rewardharness.measure.encoders import VARIABLES, encoder, missing_package, named_encoder
+    from rewardharness.measure.learned import ROLES
+
+    for role, variable in VARIABLES.items():
+        purpose = "for " + ", ".join(name for name, needed in ROLES.items() if needed == role)
+        try:
+            files = named_encoder(role)
+            if files is None:
+                yield Check(variable, "missing", f"not set, {purpose} (optional)")
+            elif package := missing_package():
+                raise MissingPackageError(package, "learned", "learned measures")
+            elif download or files.folder is not None or files.local():
+                encoder(role)
+                yield Check(variable, "ok", f"{files.repo or files.folder}, {purpose}")
+            else:
+                step = "The first use downloads it; to do so now: rh doctor --download"
+                yield Check(variable, "missing", f"{files.repo}: not downloaded, {purpose}", step)
+        except HarnessError as error:
+            words = describe(error)
+            yield Check(variable, "problem", words.detail, words.next_step)
 
 
 def _judge(spec: str, settings: Settings) -> Iterator[Check]:

@@ -15,12 +15,12 @@ from rewardharness.evolution.gate import detectable_gain
 from rewardharness.evolution.held_out import Score
 from rewardharness.evolution.joint.scopes import LEAST_CASES
 from rewardharness.evolution.joint.step import cross_validate, fit_data, fits, part_of
-from rewardharness.evolution.observing import KNOWN_MEASURES
 from rewardharness.evolution.plan import EvolutionPlan
 from rewardharness.evolution.progress import Meter, RunProgress
 from rewardharness.evolution.schedules import DefaultSchedule
 from rewardharness.evolution.state import State, begin, seed_of
 from rewardharness.evolution.steps import Run
+from rewardharness.measure.table import known_measures
 from rewardharness.schema import Json
 
 
@@ -80,7 +80,7 @@ def check(plan: EvolutionPlan, on_progress: Callable[[RunProgress], None] = lamb
     meter.begin("pool", len(examples))
     outcomes = evaluator.judge(plan.library, examples)
     state = begin(plan.library, outcomes)
-    run = Run(evaluator, plan.orchestrator, examples, plan.observe, KNOWN_MEASURES, plan.seed)
+    run = Run(evaluator, plan.orchestrator, examples, plan.observe, known_measures(), plan.seed)
     meter.begin("search", len(examples))
     scopes = _scopes(run, state, plan) if fits(state) else ()
     meter.end()

@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 from rewardharness.errors import RunError
 from rewardharness.evolution.briefing import MAX_INSTRUCTION, grammar, quoted
 from rewardharness.evolution.evolver import find_objects, problem_of
-from rewardharness.evolution.observing import KNOWN_MEASURES
 from rewardharness.evolution.proposal import Outcome, Proposal, View
 from rewardharness.evolution.replies import Replies
 from rewardharness.evolution.typed_edits import EditError, changes_of
 from rewardharness.judging.evaluate import run_to_end
 from rewardharness.library.store import EMPTY, Library
+from rewardharness.measure.table import known_measures
 from rewardharness.models.base import ChatRequest, Message, Model, ModelError
 from rewardharness.prompts import load
 from rewardharness.schema import Example, Failure, Judgment
@@ -111,7 +111,7 @@ def _view(examples: Sequence[Example], seed: int) -> View:
     unjudged = (Judgment(each.id, "", "", "", failure=Failure("unjudged", "Not judged.")) for each in examples)
     outcomes = tuple(Outcome(each, judgment, 0.0) for each, judgment in zip(examples, unjudged, strict=True))
     view = View(EMPTY, outcomes, lambda example: {}, (), seed=seed)
-    return replace(view, known_measures=KNOWN_MEASURES) if view.task is IMAGE_EDIT else view
+    return replace(view, known_measures=known_measures()) if view.task is IMAGE_EDIT else view
 
 
 def read_skills(text: str, view: View) -> Draft:

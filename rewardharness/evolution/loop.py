@@ -22,7 +22,6 @@ from rewardharness.evolution.events import (
     write_event,
 )
 from rewardharness.evolution.held_out import Score, evaluate_held_out
-from rewardharness.evolution.observing import KNOWN_MEASURES
 from rewardharness.evolution.plan import EvolutionPlan
 from rewardharness.evolution.progress import PROGRESS, Meter, ProgressFile, RunProgress
 from rewardharness.evolution.regression import evaluate_regression_set
@@ -35,6 +34,7 @@ from rewardharness.evolution.steps import Run
 from rewardharness.evolution.stop import OVER_BUDGET, Exhausted, RunPaused, SpendingLimits, ledger_usage
 from rewardharness.evolution.trial import COVERAGE, credit_of
 from rewardharness.files import read_jsonl, write_json, write_text
+from rewardharness.measure.table import known_measures
 from rewardharness.runs.records import Recording
 from rewardharness.runs.stop import STOP_FILE, Stopped, StopRequest
 from rewardharness.runs.store import MANIFEST, RunFolder, check_manifest
@@ -206,7 +206,7 @@ class _Session:
             plan.orchestrator,
             self.pool,
             self.observe,
-            KNOWN_MEASURES,
+            known_measures(),
             plan.seed,
             self.emit,
             setting,

@@ -7,12 +7,9 @@ from rewardharness.evolution.analyzer import request_of
 from rewardharness.evolution.proposal import Observe
 from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.readings import SLOW, Loaded, measure
-from rewardharness.measure.table import MEASURES
+from rewardharness.measure.table import known_measures
 from rewardharness.schema import EditRequest, Example
 from rewardharness.task import IMAGE_EDIT, task_of
-
-KNOWN_MEASURES: tuple[str, ...] = tuple(MEASURES)
-"""Names of the measures that criteria and Tools may use."""
 
 
 def observer(cache: JudgmentCache | None) -> Observe:
@@ -51,4 +48,4 @@ def _grades(example: Example, cache: JudgmentCache | None) -> Mapping[str, Mappi
 def _useful_measures(request: EditRequest) -> tuple[str, ...]:
     """Return the measures to use: reading text is slow, and done only if the instruction mentions text."""
     about_text = bool(request.texts or request.removed_texts)
-    return tuple(name for name in MEASURES if name not in SLOW or (about_text and name == "text_match"))
+    return tuple(name for name in known_measures() if name not in SLOW or (about_text and name == "text_match"))

@@ -234,6 +234,17 @@ class Repo:
         listed = self._cached_tree(commit) if is_commit(commit) else None
         return None if listed is None else (commit, {file.path: _remote_file(file) for file in listed})
 
+    def local(self, commit: str, paths: Iterable[str]) -> dict[str, Path]:
+        """Return those files of a commit that are in the cache, by path, without a request."""
+        assert self._api is not None
+        from huggingface_hub import try_to_load_from_cache
+
+        found = {
+            path: try_to_load_from_cache(self.name, path, self.cache, revision=commit, repo_type=self.kind)
+            for path in paths
+        }
+        return {path: Path(file) for path, file in found.items() if isinstance(file, str)}
+
     def remember(self, revision: str) -> None:
         """Store the commit of a revision in the cache, so that it can be found offline."""
         from huggingface_hub.errors import RevisionResolutionError
@@ -397,11 +408,7 @@ class Repo:
             return None
 
     def _cached_file(self, commit: str, path: str, file: RemoteFile) -> Path | None:
-        assert self._api is not None
-        from huggingface_hub import try_to_load_from_cache
-
-        found = try_to_load_from_cache(self.name, path, cache_dir=self.cache, revision=commit, repo_type=self.kind)
-        local = Path(found) if isinstance(found, str) else None
+        local = self.local(commit, (path,)).get(path)
         return local if local is not None and local.is_file() and local.stat().st_size == file.size else None
 
 

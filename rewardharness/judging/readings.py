@@ -95,15 +95,16 @@ def measure(
         view = EditView(source.picture, candidate.picture)
         readings = {name: MEASURES[name].function(view, request) for name in names}
         return Measured(readings, view.alignment.note, scene_kept(view), source.picture.notes, candidate.picture.notes)
-    key = content_id(
-        ["readings", measures_revision(), ocr_available(), source.sha256, candidate.sha256, request.instruction]
-    )
+    learned = [name for name in names if MEASURES[name].learned]
+    parts = ["readings", measures_revision(learned), ocr_available(), source.sha256, candidate.sha256]
+    key = content_id([*parts, request.instruction])
     known = cache.get(key, _read)
     before = known["readings"] if known else {}
     if known is None or any(name not in before for name in names):
         view = EditView(source.picture, candidate.picture)
         # Other measures are likely to be needed when the Library changes, and the view takes most of the time.
-        due = [name for name in MEASURES if name not in before and (name in names or not (sparing or name in SLOW))]
+        usual = (name for name in MEASURES if not (sparing or name in SLOW or MEASURES[name].learned))
+        due = [name for name in MEASURES if name not in before and name in {*names, *usual}]
         taken = {name: _to_json(MEASURES[name].function(view, request)) for name in due}
         known = {
             "alignment": view.alignment.note,

@@ -178,7 +178,8 @@ def make_release(
     figures = list(evaluation)
     card: Json = {"made_with": made_with(), "evaluation": [each.to_json() for each in figures]}
     card |= {"evolved_on": sorted(digests)} if (digests := data_digests(library.lineage)) else {}
-    code = code_revisions(prompts_of(judge, router, options.subagent), options.subagent.language)
+    how = options.subagent
+    code = code_revisions(prompts_of(judge, router, how), how.language, named_measures(library, judge))
     release = Release(judge, protocol, revision, settings, code, library, model_revision, router, card)
     check_figures(release)
     for entry in library.entries:
@@ -276,7 +277,12 @@ def prompts_of(judge: str, router: str | None, how: SubAgentSettings) -> list[st
 
 def ocr_state(library: Library, judge: str) -> bool | None:
     """Return whether OCR is available; None if no entry of the Library needs it."""
+    return ocr_available() if named_measures(library, judge) & _READ_TEXT else None
+
+
+def named_measures(library: Library, judge: str) -> set[str]:
+    """Return the measures that a judge may use with a Library."""
     named = {each.measure for each in library.tools}
     if judge == MEASURED:
         named |= {each.measure for skill in library.skills if skill.rubric for each in skill.rubric.criteria}
-    return ocr_available() if named & _READ_TEXT else None
+    return {name for name in named if name is not None}

@@ -8,7 +8,16 @@ from rewardharness import __version__
 from rewardharness.errors import InputError, ReleaseError
 from rewardharness.judging.judge import Judge
 from rewardharness.judging.opening import MEASURED, JudgeOptions, open_judge
-from rewardharness.judging.release import MAY_MATTER, PACKAGE, Release, judge_name, made_with, ocr_state, prompts_of
+from rewardharness.judging.release import (
+    MAY_MATTER,
+    PACKAGE,
+    Release,
+    judge_name,
+    made_with,
+    named_measures,
+    ocr_state,
+    prompts_of,
+)
 from rewardharness.judging.revision import code_revisions
 from rewardharness.judging.subagent_settings import SubAgentSettings
 from rewardharness.library.store import Library
@@ -60,7 +69,8 @@ def check_installed(release: Release) -> None:
         ReleaseError: If it does not; the message names the difference.
     """
     how = release.how or SubAgentSettings()
-    here = code_revisions(prompts_of(release.judge, release.router, how), how.language)
+    measures = named_measures(release.library, release.judge)
+    here = code_revisions(prompts_of(release.judge, release.router, how), how.language, measures)
     differing = sorted(name for name in {*here, *release.code} if here.get(name) != release.code.get(name))
     made = release.card.get("made_with", {}).get(PACKAGE, "unknown")
     if differing:

@@ -5,6 +5,7 @@ from functools import cache
 from pathlib import Path
 
 from rewardharness.files import content_id, sha256
+from rewardharness.measure.learned import identities
 from rewardharness.prompts import Language, in_language, version
 
 _PACKAGE = Path(__file__).parent.parent
@@ -24,9 +25,18 @@ _CODE = {
 """Modules that scores depend on, besides those of the measures, by function."""
 
 
+def measures_revision(names: Iterable[str] = ()) -> str:
+    """Return a content id over the sources of the measures and of what turns them into a judgment.
+
+    Args:
+        names: Measures that are used; the encoders of learned ones belong to the revision.
+    """
+    learned = identities(names)
+    return content_id([_measures_code(), learned]) if learned else _measures_code()
+
+
 @cache
-def measures_revision() -> str:
-    """Return a content id over the sources of the measures and of what turns them into a judgment."""
+def _measures_code() -> str:
     sources = [*(_PACKAGE / "measure").glob("*.py")]
     sources += [
         _PACKAGE / "judging" / f"{name}.py"
@@ -35,16 +45,19 @@ def measures_revision() -> str:
     return _id_of(sources)
 
 
-def code_revisions(prompts: Collection[str] = (), language: Language = "en") -> dict[str, str]:
+def code_revisions(
+    prompts: Collection[str] = (), language: Language = "en", measures: Iterable[str] = ()
+) -> dict[str, str]:
     """Return content ids of all code of this package that scores depend on, by function.
 
     Args:
         prompts: Prompts that the model may receive; without any, code that only serves models is omitted.
         language: Their language.
+        measures: Measures that the Library names.
     """
     wanted = ("entries", *(["images", "judging", "models"] if prompts else []))
     found = {name: _id_of(_PACKAGE / f"{module}.py" for module in _CODE[name]) for name in wanted}
-    found["measures"] = measures_revision()
+    found["measures"] = measures_revision(measures)
     with in_language(language):
         return found | {f"prompt {name}": version(name) for name in sorted(prompts)}
 

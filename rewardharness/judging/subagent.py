@@ -314,6 +314,7 @@ class SubAgent(Judge):
     def _key(self, unit: PresentationOrder, case: _PreparedExample) -> str:
         """Return the cache key of a request: a hash of everything that can change its answer."""
         settings = self.settings
+        measures = [tool.measure for tool in case.route.tools if tool.measure]
         return content_id(
             {
                 "reading": READING,
@@ -333,7 +334,7 @@ class SubAgent(Judge):
                 "letters": list(unit.labels),
                 "instruction": case.request.instruction,
                 "context": case.route.context_id,
-                "measures": measures_revision() if any(tool.measure for tool in case.route.tools) else "",
+                "measures": measures_revision(measures) if measures else "",
                 **({"evidence": [measures_revision(), settings.max_pixels]} if settings.evidence else {}),
             }
         )

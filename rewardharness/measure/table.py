@@ -14,6 +14,7 @@ from rewardharness.measure.appearance import (
 )
 from rewardharness.measure.color import color_target, style_shift, tone_shift
 from rewardharness.measure.fidelity import fidelity
+from rewardharness.measure.learned import directional_similarity, is_set_up, subject_identity, text_agreement
 from rewardharness.measure.movement import moved_region
 from rewardharness.measure.quality import blockiness, clipping, frame_match, noise, seam, sharpness
 from rewardharness.measure.reading import Reading
@@ -39,6 +40,8 @@ class Measure:
     """Kinds of edit for which its grade shows that the requested edit was made, rather than any edit."""
     same_look: bool = False
     """Whether it measures similarity of the whole image, which is a merit only if the instruction asks for it."""
+    learned: bool = False
+    """Whether it needs a learned encoder. It is computed only where a Library names it, and shows no kind of edit."""
 
 
 MEASURES: Mapping[str, Measure] = {
@@ -189,6 +192,32 @@ MEASURES: Mapping[str, Measure] = {
             kinds=("appearance",),
             same_look=True,
         ),
+        Measure(
+            "text_agreement",
+            text_agreement,
+            "Whether the image agrees better with the instruction than the source does (learned encoder).",
+            "instruction",
+            learned=True,
+        ),
+        Measure(
+            "directional_similarity",
+            directional_similarity,
+            "Whether the image changed in the direction of the instruction (learned encoder).",
+            "instruction",
+            learned=True,
+        ),
+        Measure(
+            "subject_identity",
+            subject_identity,
+            "Whether the subject is still the same (learned encoder).",
+            "quality",
+            learned=True,
+        ),
     )
 }
 """All measures, in the order in which they are listed and run."""
+
+
+def known_measures() -> tuple[str, ...]:
+    """Return the measures that can be used here: learned ones only if an encoder is named for them."""
+    return tuple(name for name, measure in MEASURES.items() if not measure.learned or is_set_up(name))

@@ -25,7 +25,7 @@ from rewardharness.library.opening import open_library
 from rewardharness.library.rubric import Rubric
 from rewardharness.library.store import Library, ReplaceEntry
 from rewardharness.library.triggers import parse_triggers
-from rewardharness.measure.table import MEASURES
+from rewardharness.measure.table import MEASURES, known_measures
 from rewardharness.schema import EDIT_KINDS, Example
 
 THINGS = ["cat", "dog", "hat", "car", "tree", "lamp", "bird", "boat"]
@@ -327,7 +327,7 @@ class Demo:
         self.cache = JudgmentCache(folder / "cache")
         self.judge = MeasuredJudge(cache=self.cache)
         # Reading text costs as much as all other measures together.
-        self.measures = tuple(name for name in MEASURES if name not in {"text_match", "unasked_text"})
+        self.measures = tuple(name for name in known_measures() if name not in {"text_match", "unasked_text"})
 
     def observe(self, asked: Example) -> dict[str, dict[str, float]]:
         request, source = read_instruction(asked.instruction), Loaded.of(asked.source)

@@ -17,7 +17,7 @@ from rewardharness.judging.readings import SLOW
 from rewardharness.library.entry import Entry
 from rewardharness.library.rubric import Criterion, Rubric
 from rewardharness.library.store import AddEntry, Library, ReplaceEntry
-from rewardharness.measure.table import MEASURES
+from rewardharness.measure.table import MEASURES, known_measures
 from rewardharness.schema import Example
 
 NAME = "built-in joint fit (no model)"
@@ -100,8 +100,8 @@ def allowed_measures(scope: Scope) -> tuple[str, ...]:
     """Return the measures that may get a criterion; similarity to the source only if the instructions ask for it."""
     return tuple(
         name
-        for name, measure in MEASURES.items()
-        if name not in SLOW and name != "change_map" and (scope.same_look or not measure.same_look)
+        for name in known_measures()
+        if name not in SLOW and name != "change_map" and (scope.same_look or not MEASURES[name].same_look)
     )
 
 

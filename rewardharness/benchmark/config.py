@@ -29,7 +29,7 @@ class BenchmarkConfig(ReleaseConfig, TaskConfig):
     task_protocol: str | None = None
     """What one example is: pairs, ranking, both-orders, pointwise (default: the task's first)."""
     limit: int | None = None
-    """Size of a stratified sample in pairs or whole groups."""
+    """Size of a stratified sample in pairs or whole groups; of attacks in edits."""
     seed: int = 0
     """Seed of the sample."""
     skip_bad_rows: bool = False

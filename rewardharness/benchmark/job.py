@@ -291,7 +291,7 @@ def benchmark(  # noqa: PLR0913  (one argument per choice, as on the command lin
         baselines: Further judges in the table, such as `"random"` and `"closer"`.
         without_library: Whether the same model without a Library is in the table.
         protocol: One of the task's protocols; None for its first.
-        limit: Size of a stratified sample in pairs or groups; None for all.
+        limit: Size of a stratified sample in pairs or groups, of attacks in edits; None for all.
         seed: Seed of the sample.
         source: A local copy of the data.
         concurrency: Examples that are judged side by side; None for what suits each judge.

@@ -12,6 +12,7 @@ import logging
 import math
 import re
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import suppress
@@ -26,6 +27,7 @@ import numpy.typing as npt
 
 from rewardharness.errors import InputError, MissingPackageError, SettingsError
 from rewardharness.files import content_id, read_text, sha256
+from rewardharness.hub.errors import HubError
 from rewardharness.hub.repository import Access, Repo, is_commit, is_repo
 from rewardharness.measure.reading import Pixels
 from rewardharness.settings import Settings
@@ -165,11 +167,21 @@ def encoder(role: Role) -> "Encoder":
     if package := missing_package():
         raise MissingPackageError(package, EXTRA, "learned measures")
     with _OPENING:
-        return _open(files, files.identity)
+        since, failure = _failed.get(files, (-math.inf, None))
+        if failure is not None and time.monotonic() - since < _RETRY_AFTER:
+            raise failure
+        try:
+            return _open(files, files.identity)
+        except HubError as error:
+            _failed[files] = time.monotonic(), error
+            raise
 
 
 _OPENING = threading.Lock()
 """Makes threads wait for one download."""
+_RETRY_AFTER = 60.0
+"""Seconds during which an encoder that could not be downloaded is not tried again, so that a dataset fails soon."""
+_failed: dict[EncoderFiles, tuple[float, HubError]] = {}
 
 
 @lru_cache(maxsize=4)

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import time
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from tiny_encoders import write_image_encoder, write_text_encoder
 
 from rewardharness.cli.main import main
 from rewardharness.errors import InputError, MissingPackageError, ReleaseError, SettingsError
+from rewardharness.hub.errors import HubError
 from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.instruction import read_instruction
 from rewardharness.judging.measured import MeasuredJudge
@@ -176,6 +178,25 @@ def test_the_first_use_downloads_an_encoder_and_says_how_large_it_is(
         monkeypatch.setenv("RH_LEARNED_IMAGE", f"ann/encoder@{commit}")
     encoders._open.cache_clear()
     assert subject_identity(view(*edit()), REQUEST).grade is not None, "the Hub is not asked again"
+
+
+def test_an_encoder_that_cannot_be_downloaded_is_not_asked_for_again_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running_hub(tmp_path, monkeypatch) as hub:
+        monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "cache"))
+        monkeypatch.setenv("RH_LEARNED_IMAGE", f"ann/missing@{COMMIT}")
+        with pytest.raises(HubError) as first:
+            encoder("image")
+        asked = len(hub.server.requests)
+        with pytest.raises(HubError) as again:
+            encoder("image")
+        assert again.value is first.value and len(hub.server.requests) == asked > 0
+        now = time.monotonic()
+        monkeypatch.setattr(time, "monotonic", lambda: now + 61)
+        with pytest.raises(HubError):
+            encoder("image")
+        assert len(hub.server.requests) > asked
 
 
 @pytest.mark.parametrize("text", ["ann/encoder", "ann/encoder@main", f"encoder@{COMMIT}", f"ann/encoder@{COMMIT}:../x"])

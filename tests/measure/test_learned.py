@@ -1,5 +1,6 @@
 """Learned measures with tiny encoders of random weights: what is read, remembered, downloaded and refused."""
 
+import importlib.util
 import json
 import logging
 import time
@@ -29,6 +30,11 @@ from rewardharness.measure.learned import ROLES, directional_similarity, subject
 from rewardharness.measure.table import MEASURES, known_measures
 from rewardharness.schema import Example, ImageInput
 from rewardharness.settings import Settings
+
+pytestmark = pytest.mark.skipif(
+    bool(encoders.missing_package()) or importlib.util.find_spec("onnx") is None,
+    reason="the extra `learned` or the package onnx is not installed",
+)
 
 REQUEST = read_instruction("make the cat blue")
 KEEP = read_instruction("keep the image as it is")
@@ -75,7 +81,8 @@ def test_an_unchanged_image_neither_agrees_better_nor_moves_and_is_the_same_subj
 
 
 def test_embeddings_are_those_of_the_graph_and_computed_once_in_one_batch(named: Path) -> None:
-    onnx = pytest.importorskip("onnx")
+    import onnx
+
     model = encoder("text")
     sizes: list[int] = []
     run = model._run

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 SIDE, WIDTH = 16, 8
 WORDS = "a photo make the cat blue red add hat".split()
@@ -17,8 +16,9 @@ PREPARATION = {
 
 def write_text_encoder(folder: Path, seed: int = 0) -> Path:
     """Write an encoder of images and texts whose embeddings are pooled outputs."""
-    onnx = pytest.importorskip("onnx")
-    tokenizers = pytest.importorskip("tokenizers")
+    import onnx
+    import tokenizers
+
     rng = np.random.default_rng(seed)
     make = onnx.helper.make_node
     nodes = [make("Flatten", ["pixel_values"], ["flat"]), make("MatMul", ["flat", "weights"], ["pooler_output"])]
@@ -39,7 +39,8 @@ def write_text_encoder(folder: Path, seed: int = 0) -> Path:
 
 def write_image_encoder(folder: Path, seed: int = 0) -> Path:
     """Write an encoder of images whose embedding is that of the first token, with its weights in another file."""
-    onnx = pytest.importorskip("onnx")
+    import onnx
+
     make = onnx.helper.make_node
     shape = onnx.helper.make_tensor("shape", onnx.TensorProto.INT64, [3], [-1, 2, WIDTH])
     nodes = [

@@ -10,6 +10,7 @@ from app.failures import failure
 from app.markup import block, bullets, callout, escape, paragraph, table
 from rewardharness.critique import NO_CRITIQUE
 from rewardharness.errors import Description, MissingPackageError
+from rewardharness.judging.calibration import confidence_words
 from rewardharness.schema import SCALE, TIE, Judgment, Scores
 
 SURENESS: tuple[tuple[float, str], ...] = (
@@ -67,7 +68,8 @@ def about_judge(reads_text: bool) -> str:
         + ("" if reads_text else paragraph(_OCR_REMEDY))
         + paragraph(
             "It replaces the vision-language model of the method where none is available, and is less accurate. Its "
-            "confidence combines the measurable share of the rubric and the margin; it is not a probability.",
+            "confidence is the share of such answers that agree with labels, for the built-in Library alone; with "
+            "another Library it combines the measurable share of the rubric and the margin and is no probability.",
             "faint",
         ),
         "about",
@@ -130,7 +132,9 @@ def _lead(judgment: Judgment) -> str:
         return f"{escape(first)} leads {listed(second)} by only {margin:.3f} in reward, less than people would notice."
     second = judgment.ranking[1] if len(judgment.ranking) > 1 else ()
     lead = f"{escape(judgment.preference or '')} leads {listed(second)} by {margin:.2f} in reward"
-    return f"{sureness(judgment.confidence)}: {lead}, which runs from 0 to 1."
+    if judgment.calibration is not None:
+        return f"{escape(confidence_words(judgment))}. {lead}, which runs from 0 to 1."
+    return f"{sureness(judgment.confidence)}: {lead}, which runs from 0 to 1. The confidence is not calibrated."
 
 
 def listed(labels: Sequence[str]) -> str:

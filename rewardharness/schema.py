@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rewardharness.arrays import picture
+from rewardharness.certainty import CalibratedBy, InstructionPart
 from rewardharness.critique import Critique
 from rewardharness.errors import ImageError, InputError
 
@@ -283,17 +284,6 @@ class RoutedEntry:
     """In words: `always`, the trigger that matched, or the similarity that passed its threshold."""
 
 
-@dataclass(frozen=True)
-class InstructionPart:
-    """One part of an instruction, by its kind of edit, and the measures that graded whether it was followed."""
-
-    kind: str
-    asked: tuple[str, ...] = ()
-    """What it names: colors, texts or directions of light."""
-    measures: tuple[str, ...] = ()
-    """The measures that graded it, for every candidate; empty if it was not graded."""
-
-
 StepKind = Literal["think", "tool", "obs", "answer"]
 
 
@@ -365,8 +355,10 @@ class Judgment:
     margin: float | None = None
     """Difference of the best candidate to the next, in [0, 1]; None if there is no next, or it is unknown."""
     confidence: float | None = None
-    """Confidence in the preference, or in the score of a single candidate, in [0, 1]; None if unknown. Not
-    a calibrated probability."""
+    """Confidence in the preference, or in the score of a single candidate, in [0, 1]; None if unknown. With
+    `calibration` the probability that the preference agrees with people; no probability without."""
+    calibration: CalibratedBy | None = None
+    """What the confidence was calibrated on; None if it is not calibrated."""
     scores: Mapping[str, Scores] = field(default_factory=dict)
     entries: tuple[RoutedEntry, ...] = ()
     parts: tuple[InstructionPart, ...] = ()

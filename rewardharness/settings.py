@@ -41,6 +41,9 @@ class Settings:
     judge: str = field(default="measured", repr=False)
     """The app's judge when none is chosen: `measured`, or a model as `open_judge` spells it (`RH_JUDGE`)."""
 
+    calibration: Path | None = None
+    """Calibration of a judge's confidence: a file of `rh benchmark --calibrate` (`RH_CALIBRATION`); None: the usual."""
+
     price_input: float | None = None
     """Price of a million input tokens, in US dollars (`RH_PRICE_INPUT`); None: not known."""
 
@@ -115,6 +118,7 @@ class Settings:
             regression_pairs=int(pairs),
             release=env.get("RH_RELEASE") or None,
             judge=env.get("RH_JUDGE") or "measured",
+            calibration=Path(env["RH_CALIBRATION"]).expanduser() if env.get("RH_CALIBRATION") else None,
             price_input=_price(env, "RH_PRICE_INPUT"),
             price_output=_price(env, "RH_PRICE_OUTPUT"),
             api_key=env.get("RH_API_KEY") or None,

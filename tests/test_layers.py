@@ -11,6 +11,7 @@ ROOT = Path(__file__).parent.parent
 LAYERS = {
     "errors": 0.0,
     "arrays": 0.05,
+    "certainty": 0.05,
     "critique": 0.05,
     "schema": 0.1,
     "leaks": 0.15,

@@ -44,6 +44,8 @@ class BenchmarkConfig(ReleaseConfig, TaskConfig):
     --judges vllm:NAME@URL,vllm:NAME@URL+evidence."""
     development: str | None = None
     """Labeled data (a task or data) on which tie thresholds are fitted."""
+    calibrate: Path | None = None
+    """Fit the confidence of the first judge on these labels, and write its calibration into this file."""
     for_library: Path | None = None
     """Write the results into this Library folder, for its card."""
     concurrency: int | None = None

@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from rewardharness.benchmark.calibrating import calibrate_benchmark
 from rewardharness.benchmark.config import BenchmarkConfig
 from rewardharness.benchmark.facts import write_for_library
 from rewardharness.benchmark.items import BenchmarkData
@@ -27,7 +28,7 @@ from rewardharness.benchmark.task import Task, open_task
 from rewardharness.benchmark.thresholds import DEVELOPMENT, fit_rules, write_rules
 from rewardharness.data.rows import Progress
 from rewardharness.errors import InputError
-from rewardharness.files import content_id
+from rewardharness.files import content_id, write_json
 from rewardharness.judging.judge import Judge, check_task
 from rewardharness.judging.opening import MEASURED, JudgeOptions, is_model, open_judge
 from rewardharness.judging.release import Release
@@ -185,6 +186,12 @@ class BenchmarkJob:
         files = write_report(self.folder, result)
         if self.config is not None and self.config.for_library is not None:
             files.append(write_for_library(self.config.for_library, result))
+        if self.config is not None and self.config.calibrate is not None:
+            first = self.entries[0]
+            known = read_judgments(self.folder).get(first.key, {})
+            made = calibrate_benchmark(self.data, known, first.identity)
+            write_json(self.config.calibrate, made.to_json())
+            files.append(self.config.calibrate)
         return BenchmarkReport(result, self.folder, tuple(files))
 
     def _record(self, arguments: Mapping[str, Any]) -> Recording:

@@ -287,7 +287,7 @@ def _confidence(result: Json, row: Json) -> Section:
         f"Expected calibration error {found['expected_calibration_error']:.3f}, Brier score {found['brier']:.3f}, over "
         f"{found['used']:,} of {found['n']:,} judgments. Mean confidence {share(found['confidence'])}, accuracy "
         f"{share(found['accuracy'])}: the judge is {tendency}.",
-        "0 is perfect for both. The confidence of the pixel-based judge is not fitted to be a probability.",
+        "0 is perfect for both. A confidence that is not calibrated is no probability.",
     )
     chart = Chart(
         "Accuracy against confidence with 95% intervals; a calibrated judge is on the diagonal",

@@ -39,6 +39,8 @@ class CreateOptions:
     card: tuple[Path, ...] = ()
     """Report whose results the card shows: output of `rh score --json`, or report.json of `rh benchmark` or
     `rh evolve`; may be repeated."""
+    calibration: Path | None = None
+    """Calibration of the confidence, written by rh benchmark --calibrate."""
     model_revision: str | None = None
     """Revision of the model's weights, such as a commit on the Hub."""
     yes: bool = False
@@ -58,6 +60,7 @@ def create(*, judge: Annotated[JudgeConfig, Parameter(name="*")] = _JUDGE, optio
 
     Example: `rh release create --library my-library -o release.json`
     """
+    from rewardharness.judging.calibration import load_calibration
     from rewardharness.judging.opening import JudgeOptions
     from rewardharness.judging.release import make_release
     from rewardharness.judging.release_card import read_report
@@ -68,7 +71,8 @@ def create(*, judge: Annotated[JudgeConfig, Parameter(name="*")] = _JUDGE, optio
     if path is None and not options.dry_run:
         raise InputError("The release needs an output file.", next_step="Add -o release.json.")
     config = judge.with_defaults(settings)
-    how = JudgeOptions(ties=options.ties, subagent=config.subagent, router=config.router)
+    calibration = load_calibration(options.calibration) if options.calibration is not None else None
+    how = JudgeOptions(ties=options.ties, subagent=config.subagent, router=config.router, calibration=calibration)
     figures = [figure for report in options.card for figure in read_report(report)]
     library = config.open_library(settings)
     made = make_release(str(config.judge), library, how, model_revision=options.model_revision, evaluation=figures)

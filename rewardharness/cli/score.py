@@ -167,6 +167,7 @@ def _save_overlays(judgment: "Judgment", folder: Path) -> None:
 
 
 def _print_judgment(judgment: "Judgment", show_chain: bool) -> None:
+    from rewardharness.judging.calibration import confidence_words
     from rewardharness.judging.identity import JudgeIdentity
 
     if show_chain:
@@ -181,13 +182,14 @@ def _print_judgment(judgment: "Judgment", show_chain: bool) -> None:
         tie = "No preference" if judgment.undecided else "A tie"
         verdict = tie if judgment.preference == "tie" else f"{judgment.preference} is preferred"
         margin = "" if judgment.margin is None else f", margin {judgment.margin:.3f}"
-        confidence = "" if judgment.confidence is None else f", confidence {judgment.confidence:.2f} of 1"
         if judgment.inconsistent:
             output.say(
                 "The judge was inconsistent: its answers in different orders contradict each other. It is no tie."
             )
         else:
-            output.say(f"{verdict} ({order}){margin}{confidence}")
+            output.say(f"{verdict} ({order}){margin}")
+            if words := confidence_words(judgment):
+                output.say(f"{words}.")
             if judgment.position_consistent is False:
                 output.say("The answer changed with the order of the candidates, so trust it little.")
     rows = [

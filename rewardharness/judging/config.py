@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 from rewardharness.errors import InputError
@@ -233,6 +234,8 @@ class RewardConfig(ReleaseConfig):
 
     ties: bool = False
     """Allow `tie` as a preference."""
+    calibration: Path | None = None
+    """Calibration of the confidence, written by rh benchmark --calibrate (or RH_CALIBRATION)."""
     allow_ungradable: bool = False
     """Pixel-based judge: give a low-confidence reward where it cannot measure whether the instruction was followed.
     Without this option, that is a failure with the reason not_gradable."""
@@ -251,9 +254,19 @@ class RewardConfig(ReleaseConfig):
         """
         options = {"allow_ungradable": self.allow_ungradable, **options}
         release = self.find_release(settings, ties=self.ties)
-        if release is None:
-            return OpenedJudge(self.open_judge(settings, ties=self.ties, **options), self.open_library(settings), None)
-        return OpenedJudge(self.open_release(release, settings, **options), release.library, release)
+        if release is not None:
+            if self.calibration is not None:
+                raise InputError("A release has its own calibration.", next_step="Leave out --calibration.")
+            return OpenedJudge(self.open_release(release, settings, **options), release.library, release)
+        judge, library = self.open_judge(settings, ties=self.ties, **options), self.open_library(settings)
+        if self.calibration is not None:
+            from rewardharness.judging.calibration import load_calibration
+            from rewardharness.judging.identity import JudgeIdentity
+
+            calibration = load_calibration(self.calibration)
+            calibration.check(JudgeIdentity.of(judge, library))
+            judge = judge.with_calibration(calibration)
+        return OpenedJudge(judge, library, None)
 
 
 DEFAULT_JUDGE = RewardConfig()

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Any, TypeVar
 
+from rewardharness.judging.calibration import judge_calibrated
 from rewardharness.judging.judge import Judge, unjudged
 from rewardharness.library.store import Library
 from rewardharness.schema import Example, Failure, Judgment
@@ -146,7 +147,7 @@ async def _evaluate(
 async def _guarded(judge: Judge, library: Library, example: Example) -> Judgment:
     """Judge one example; an internal error gives a failure and does not affect other examples."""
     try:
-        return await judge.judge(example, library)
+        return await judge_calibrated(judge, example, library)
     except Exception as error:
         log.exception("judging %s failed unexpectedly", example.id)
         return unjudged(example, judge, library, Failure("defect", f"{type(error).__name__}: {error}"))

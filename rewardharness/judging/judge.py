@@ -1,6 +1,7 @@
 """The `Judge` protocol, and checks that all judges share."""
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -33,6 +34,7 @@ from rewardharness.task import ANY, IMAGE_EDIT, TEXT, Task, task_of
 
 if TYPE_CHECKING:
     from rewardharness.judging.cache import JudgmentCache
+    from rewardharness.judging.calibration import ConfidenceCalibration
     from rewardharness.judging.subagent import PresentationOrder
     from rewardharness.judging.subagent_settings import SubAgentSettings
     from rewardharness.judging.tool_calls import Observation
@@ -70,6 +72,8 @@ class Judge(Protocol):
     """What it can judge."""
     writes_critiques: bool = False
     """Whether it can say in words what is wrong with a candidate."""
+    calibration: "ConfidenceCalibration | None" = None
+    """Turns the confidence of preferences into a probability, with the Library that it was fitted for."""
 
     @property
     def name(self) -> str:
@@ -113,6 +117,12 @@ class Judge(Protocol):
         """
         step = "Use the pixel-based judge, or a model: --judge vllm:NAME@URL or openai:NAME@URL."
         raise InputError(f"{self.name} writes no critiques.", next_step=step)
+
+    def with_calibration(self, calibration: "ConfidenceCalibration | None") -> "Judge":
+        """Return the same judge with another calibration of its confidence, or without; no preference changes."""
+        judge = copy(self)
+        object.__setattr__(judge, "calibration", calibration)  # some judges are frozen
+        return judge
 
     def presentations(self, labels: Sequence[str]) -> "list[PresentationOrder]":
         """List the presentation orders of a judgment of these candidates; empty without a model."""

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
+from rewardharness.certainty import InstructionPart
 from rewardharness.critique import Critique
 from rewardharness.judging.chain import observation, think, tool
 from rewardharness.judging.criteria import GRADE_FLOOR, Applied, make_measured_scores
@@ -13,7 +14,7 @@ from rewardharness.judging.readings import Loaded, Measured
 from rewardharness.judging.router import Route
 from rewardharness.measure.images import encode_png
 from rewardharness.measure.table import MEASURES
-from rewardharness.schema import ChainStep, EditRequest, InstructionPart, Scores
+from rewardharness.schema import ChainStep, EditRequest, Scores
 
 UNGRADABLE_CONFIDENCE = 0.25
 """Maximum confidence if it cannot be measured whether the instruction was followed."""

@@ -8,6 +8,7 @@ from typing import Any
 from rewardharness.errors import InputError
 from rewardharness.judging.baselines import BASELINES, BaselineJudge
 from rewardharness.judging.cache import JudgmentCache
+from rewardharness.judging.calibration import ConfidenceCalibration, load_calibration, shipped_calibration
 from rewardharness.judging.config import EVIDENCE, PROTOCOLS
 from rewardharness.judging.judge import Judge
 from rewardharness.judging.llm_router import LLMRouter
@@ -44,6 +45,9 @@ class JudgeOptions:
     """Key of the endpoint instead of the one in the environment. Never stored."""
     allow_ungradable: bool = False
     """Whether the pixel-based judge gives a reward with low confidence if it cannot grade the instruction."""
+    calibration: ConfidenceCalibration | None = None
+    """Calibration of the confidence; None for that of `RH_CALIBRATION` if it is of this judge, else for that which the
+    package has for the pixel-based judge."""
     critique: bool = False
     """Whether judgments have a critique of each candidate. It changes no score."""
     on_step: Callable[[PresentationOrder, ChainStep], None] | None = None
@@ -73,8 +77,19 @@ def open_judge(
         MissingPackageError: If a package for this kind of model is not installed.
     """
     options = _changed(options, changes)
-    judge = _open(spec, settings or Settings.from_env(), options)
+    settings = settings or Settings.from_env()
+    judge = _open(spec, settings, options)
+    calibration = options.calibration or _usual_calibration(judge, settings)
+    judge = judge if calibration is None else judge.with_calibration(calibration)
     return judge.with_critiques() if options.critique else judge
+
+
+def _usual_calibration(judge: Judge, settings: Settings) -> ConfidenceCalibration | None:
+    if settings.calibration is not None:
+        chosen = load_calibration(settings.calibration)
+        if chosen.judge == judge.name:
+            return chosen
+    return shipped_calibration() if isinstance(judge, MeasuredJudge) else None
 
 
 def _open(spec: str, settings: Settings, options: JudgeOptions) -> Judge:

@@ -3,7 +3,7 @@
     {"format": 1,
      "id":       hash of `parts`; the same id gives the same scores,
      "parts":    hashes of the following four,
-     "judge":    {"name", "protocol", "revision", "model_revision", "router"},
+     "judge":    {"name", "protocol", "revision", "model_revision", "router"}, and `calibration` if there is one,
      "settings": orders, samples, ties, decoding, pixels, OCR,
      "code":     content ids of the code and of each prompt,
      "library":  {"id", "entries": {name: {"id", "kind", "files": {file name: text}}}},
@@ -26,6 +26,8 @@ from typing import Any
 from rewardharness import __version__
 from rewardharness.errors import InputError, ReleaseError
 from rewardharness.files import content_id
+from rewardharness.judging.calibration import ConfidenceCalibration, shipped_calibration
+from rewardharness.judging.identity import JudgeIdentity
 from rewardharness.judging.measured import NAME
 from rewardharness.judging.opening import MEASURED, JudgeOptions
 from rewardharness.judging.release_card import Figure
@@ -78,6 +80,8 @@ class Release:
     """Kind and name of the model that selects entries without triggers."""
     card: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """`made_with`: versions of packages; `evaluation`: figures as JSON; `evolved_on`: digests. Changes no score."""
+    calibration: ConfidenceCalibration | None = field(default=None, repr=False)
+    """Calibration of the confidence; None if it is not calibrated. The id covers it."""
 
     @property
     def judged_by(self) -> str:
@@ -120,6 +124,7 @@ class Release:
                 "revision": self.revision,
                 "model_revision": self.model_revision,
                 "router": self.router,
+                **({} if self.calibration is None else {"calibration": self.calibration.to_json()}),
             },
             "settings": dict(self.settings),
             "code": dict(self.code),
@@ -181,6 +186,12 @@ def make_release(
     how = options.subagent
     code = code_revisions(prompts_of(judge, router, how), how.language, named_measures(library, judge))
     release = Release(judge, protocol, revision, settings, code, library, model_revision, router, card)
+    identity = JudgeIdentity(release.judged_by, revision, protocol, library.id)
+    if options.calibration is not None:
+        options.calibration.check(identity)
+        release = replace(release, calibration=options.calibration)
+    elif judge == MEASURED and not shipped_calibration().mismatch(identity):
+        release = replace(release, calibration=shipped_calibration())
     check_figures(release)
     for entry in library.entries:
         for name, text in entry_files(entry).items():

@@ -7,8 +7,10 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, NoReturn
 
+from rewardharness.codec import ValidationError, from_json
 from rewardharness.errors import DataError, LibraryError, ReleaseError
 from rewardharness.files import content_id, write_text
+from rewardharness.judging.calibration import ConfidenceCalibration
 from rewardharness.judging.config import PROTOCOLS
 from rewardharness.judging.opening import MEASURED
 from rewardharness.judging.release import FORMAT, Release
@@ -134,7 +136,8 @@ class _ReleaseReader:
 
     def _release(self, value: Json) -> Release:
         judge, settings, code = value["judge"], value["settings"], value["code"]
-        self._fields(judge, _JUDGE, "`judge`")
+        optional = {"calibration"} if isinstance(judge, dict) and "calibration" in judge else set()
+        self._fields(judge, _JUDGE | optional, "`judge`")
         for name in ("name", "protocol", "revision"):
             self._is(isinstance(judge[name], str) and judge[name], f"`judge.{name}`")
         for name in ("model_revision", "router"):
@@ -157,8 +160,20 @@ class _ReleaseReader:
         self._is(all(isinstance(each, str) for each in made_with.values()), "`card.made_with`")
         self._is(all(_is_figure(each) for each in evaluation), "`card.evaluation`")
         library = self._library(value["library"])
+        calibration = self._calibration(judge, library)
         revisions = judge["model_revision"], judge["router"]
-        return Release(judge["name"], judge["protocol"], judge["revision"], settings, code, library, *revisions, card)
+        identity = judge["name"], judge["protocol"], judge["revision"]
+        return Release(*identity, settings, code, library, *revisions, card, calibration)
+
+    def _calibration(self, judge: Json, library: Library) -> ConfidenceCalibration | None:
+        if "calibration" not in judge:
+            return None
+        try:
+            found = from_json(ConfidenceCalibration, judge["calibration"])
+        except ValidationError as error:
+            self.refuse(f"holds a calibration that cannot be read: {error.message}")
+        self._is((found.protocol, found.library_id) == (judge["protocol"], library.id), "`judge.calibration`")
+        return found
 
     def _library(self, value: Any) -> Library:
         self._fields(value, {"id", "entries"}, "`library`")

@@ -59,7 +59,7 @@ def open_release(
             f"Release {release.id[:12]} is of {release.judge}, {release.protocol}, in another revision than here.",
             next_step="Make a new release: rh release create.",
         )
-    return judge, release.library
+    return judge.with_calibration(release.calibration), release.library
 
 
 def check_installed(release: Release) -> None:

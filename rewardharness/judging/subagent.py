@@ -16,6 +16,7 @@ from itertools import combinations
 from rewardharness.errors import HarnessError
 from rewardharness.files import content_id
 from rewardharness.judging.cache import JudgmentCache
+from rewardharness.judging.calibration import ConfidenceCalibration
 from rewardharness.judging.context import Shown
 from rewardharness.judging.conversation import ChainSettings, Conversation
 from rewardharness.judging.critique import add_critiques
@@ -77,6 +78,7 @@ class SubAgent(Judge):
         find_out: Probes the endpoints of the model once, before the first request. Servers ignore unknown fields
             silently, so a constraint is used only if probing confirmed it.
         critiques: Whether judgments have a critique of each candidate, with a request for each.
+        calibration: Turns the confidence of preferences into a probability; None: not calibrated.
         room: Limit of the bytes of images in memory; further judgments wait.
     """
 
@@ -88,6 +90,7 @@ class SubAgent(Judge):
     pictures: bool = False
     find_out: Callable[[], Awaitable[Sequence[Probe]]] | None = None
     critiques: bool = False
+    calibration: ConfidenceCalibration | None = None
     concurrency: int = 32
     _servers: ServerProbes = field(default_factory=ServerProbes, repr=False, compare=False)
     room: ByteBudget = field(default_factory=lambda: ByteBudget(_room()), repr=False, compare=False)
@@ -143,8 +146,8 @@ class SubAgent(Judge):
             return self
         if isinstance(earlier.model, OpenAICompatibleModel):
             earlier.model.readmit()
-        own = {"settings": self.settings, "cache": self.cache, "router": self.router, "critiques": self.critiques}
-        return replace(earlier, **own)  # type: ignore[arg-type]  # the fields of this class
+        own = {name: getattr(self, name) for name in ("settings", "cache", "router", "critiques", "calibration")}
+        return replace(earlier, **own)
 
     async def check(self) -> Sequence[Probe] | Reply:
         """Probe the endpoints of the model, or ask it a small question if it has none.

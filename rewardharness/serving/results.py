@@ -4,8 +4,9 @@ import math
 from dataclasses import dataclass
 from functools import partial
 
+from rewardharness.certainty import CalibratedBy, InstructionPart
 from rewardharness.critique import Critique
-from rewardharness.schema import InstructionPart, Judgment, Usage
+from rewardharness.schema import Judgment, Usage
 from rewardharness.serving.faults import BAD_SCORE, NO_SCORE, UNGRADED, Fault, fault_of
 
 
@@ -84,6 +85,8 @@ class Comparison:
     error: Fault | None = None
     confidence: float | None = None
     """Confidence of the judge in the preference, in [0, 1]; null if not available."""
+    calibration: CalibratedBy | None = None
+    """What makes the confidence the probability that people agree; null if it is not calibrated."""
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from rewardharness.files import content_id
+from rewardharness.judging.calibration import judge_calibrated
 from rewardharness.judging.judge import Judge, unjudged, with_ungradable
 from rewardharness.library.store import Library
 from rewardharness.schema import LABELS, TIE, Example, Failure, ImageInput, Judgment, Scores
@@ -183,7 +184,7 @@ class Scorer:
             began = time.perf_counter()
             try:
                 judge = self.judge.with_critiques() if edit.critique else self.judge
-                outcome = self._slim(await judge.judge(edit.example(), self.library))
+                outcome = self._slim(await judge_calibrated(judge, edit.example(), self.library))
             except Exception as error:
                 log.error("the judge failed unexpectedly: %s", type(error).__name__)
                 log.debug("the judge failed", exc_info=error)
@@ -258,6 +259,7 @@ def _comparison(outcome: JudgedEdit) -> Comparison:
         judgment.margin,
         judgment.position_consistent,
         confidence=judgment.confidence,
+        calibration=judgment.calibration,
     )
 
 
@@ -288,6 +290,7 @@ def _both(first: JudgedEdit, second: JudgedEdit) -> JudgedEdit:
         ranking=(("A", "B"),) if margin == 0 else (("A",), ("B",)) if margin > 0 else (("B",), ("A",)),
         margin=None if forward.margin is None or reverse.margin is None else abs(margin),
         confidence=None,
+        calibration=None,
         scores=scores,
         position_consistent=_SWAPPED.get(reverse.preference or "") == forward.preference,
         usage=forward.usage + reverse.usage,

@@ -56,7 +56,7 @@ def test_the_measured_score_is_the_same_to_the_last_digit(levels: tuple[int, ...
     library = open_library("builtin")
     judge, pinned = open_release(saved(make_release("measured", library), tmp_path), settings())
     [(_, ours)] = evaluate(judge, pinned, [example(*levels)])
-    [(_, theirs)] = evaluate(MeasuredJudge(), library, [example(*levels)])
+    [(_, theirs)] = evaluate(open_judge("measured", settings()), library, [example(*levels)])
     assert replace(ours, usage=Usage()) == replace(theirs, usage=Usage())
     assert ours.judged
     shown, _ = open_release(saved(make_release("measured", library), tmp_path), settings(), options=PAGE)

@@ -1,0 +1,231 @@
+"""Fitting of calibrations on labeled judgments, and their cross-validated error.
+
+The curve of a kind of edit is shrunken toward that of all kinds, which is shrunken toward one half:
+
+    min  sum_i log-loss_i + STRENGTH / 2 * |(intercept, slope) - prior|^2,   slope >= 0
+
+A kind with fewer than `ENOUGH` examples has no curve of its own. No source image is in two folds.
+"""
+
+import math
+import random
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from rewardharness.benchmark.calibration import GradedJudgment, calibration
+from rewardharness.benchmark.items import REVERSE, BenchmarkData
+from rewardharness.benchmark.metrics import TWO_WAY
+from rewardharness.benchmark.numbers import credit
+from rewardharness.benchmark.result import make_sheet
+from rewardharness.errors import InputError
+from rewardharness.judging.calibration import (
+    ALL_KINDS,
+    CalibrationData,
+    ConfidenceCalibration,
+    Curve,
+    MeasuredError,
+    comparable,
+    edit_kind,
+)
+from rewardharness.judging.identity import JudgeIdentity
+from rewardharness.schema import Interval, Judgment
+
+ENOUGH = 30
+"""Least number of examples for a curve of a kind of edit; a common minimum, chosen on no data."""
+LEAST = 20
+"""Least number of examples for a calibration."""
+STRENGTH = 4.0
+"""Weight of the prior, on the scale of intercept and slope."""
+FOLDS = 10
+RESAMPLES = 500
+"""Bootstrap samples of the interval."""
+METHOD = (
+    "Logistic curve over the square root of the margin, per kind of edit, shrunken toward all kinds; "
+    "error cross-validated in 10 folds by source image, 10 bins of equal width, bootstrap over sources"
+)
+PEOPLE = "human"
+"""Beginning of the kinds of labels that people gave."""
+
+
+@dataclass(frozen=True)
+class LabeledJudgment:
+    """One labeled preference between two candidates."""
+
+    kind: str
+    margin: float
+    correct: bool
+    source: str
+    """Source image."""
+    confidence: float | None
+    """The judge's own confidence."""
+
+
+def fit_curves(rows: Sequence[LabeledJudgment]) -> dict[str, Curve]:
+    """Fit the curve of all kinds, and of each kind of edit with enough examples."""
+    pooled = fit_curve(rows, (0.0, 0.0))
+    prior = pooled.intercept, pooled.slope
+    kinds = Counter(row.kind for row in rows)
+    own = {
+        kind: fit_curve([row for row in rows if row.kind == kind], prior)
+        for kind, n in sorted(kinds.items())
+        if n >= ENOUGH
+    }
+    return {ALL_KINDS: pooled, **own}
+
+
+def fit_curve(rows: Sequence[LabeledJudgment], prior: tuple[float, float]) -> Curve:
+    """Fit one curve by Newton steps with a slope of at least 0."""
+    points = [(math.sqrt(row.margin), float(row.correct)) for row in rows]
+    intercept, slope = _newton(points, prior, None)
+    if slope < 0:
+        intercept, slope = _newton(points, prior, 0.0)
+    return Curve(round(intercept, 6), round(slope, 6), len(rows))
+
+
+def _newton(
+    points: Sequence[tuple[float, float]], prior: tuple[float, float], fixed: float | None
+) -> tuple[float, float]:
+    """Minimize the loss, with the slope free or fixed."""
+
+    def loss(a: float, b: float) -> float:
+        total = STRENGTH / 2 * ((a - prior[0]) ** 2 + (b - prior[1]) ** 2)
+        return total + sum(math.log1p(math.exp(-abs(z))) + max(z, 0) - y * z for x, y in points for z in (a + b * x,))
+
+    a, b = prior[0], prior[1] if fixed is None else fixed
+    for _ in range(100):
+        chances = [(x, y, Curve(a + b * x, 0.0, 0).probability(0.0)) for x, y in points]
+        ga = STRENGTH * (a - prior[0]) + sum(p - y for _, y, p in chances)
+        gb = 0.0 if fixed is not None else STRENGTH * (b - prior[1]) + sum((p - y) * x for x, y, p in chances)
+        if math.hypot(ga, gb) < 1e-8:
+            break
+        haa = STRENGTH + sum(p * (1 - p) for _, _, p in chances)
+        hab = 0.0 if fixed is not None else sum(p * (1 - p) * x for x, _, p in chances)
+        hbb = STRENGTH + sum(p * (1 - p) * x * x for x, _, p in chances)
+        size = haa * hbb - hab * hab
+        da, db = -(hbb * ga - hab * gb) / size, -(haa * gb - hab * ga) / size
+        step, now = 1.0, loss(a, b)
+        while step > 1e-6 and loss(a + step * da, b + step * db) > now:
+            step /= 2
+        a, b = a + step * da, b + step * db
+    return a, b
+
+
+def cross_validate(rows: Sequence[LabeledJudgment]) -> list[float]:
+    """Return the probability of each example by curves that were fitted without its source image."""
+    fold_of = _folds(rows)
+    found = [0.0] * len(rows)
+    for fold in set(fold_of.values()):
+        curves = fit_curves([row for row in rows if fold_of[row.source] != fold])
+        for number, row in enumerate(rows):
+            if fold_of[row.source] == fold:
+                found[number] = curves.get(row.kind, curves[ALL_KINDS]).probability(row.margin)
+    return found
+
+
+def _folds(rows: Sequence[LabeledJudgment]) -> dict[str, int]:
+    """Assign source images to folds of about equal size."""
+    sizes = Counter(row.source for row in rows)
+    names = sorted(sizes)
+    random.Random(0).shuffle(names)
+    filled = [0] * min(FOLDS, len(names))
+    fold_of = {}
+    for name in names:
+        fold = filled.index(min(filled))
+        fold_of[name] = fold
+        filled[fold] += sizes[name]
+    return fold_of
+
+
+def measure_error(rows: Sequence[LabeledJudgment], confidences: Sequence[float]) -> MeasuredError:
+    """Return the expected calibration error of confidences, with a bootstrap interval over source images."""
+    by_source: dict[str, list[GradedJudgment]] = defaultdict(list)
+    for row, confidence in zip(rows, confidences, strict=True):
+        by_source[row.source].append(GradedJudgment("", float(row.correct), confidence))
+    parts = [by_source[name] for name in sorted(by_source)]
+
+    def error(chosen: Sequence[Sequence[GradedJudgment]]) -> float:
+        return calibration([each for part in chosen for each in part]).error or 0.0
+
+    draw = random.Random(0)
+    drawn = sorted(error(draw.choices(parts, k=len(parts))) for _ in range(RESAMPLES))
+    low, high = drawn[int(0.025 * RESAMPLES)], drawn[int(0.975 * RESAMPLES)]
+    return MeasuredError(round(error(parts), 4), Interval(round(low, 4), round(high, 4)), len(rows))
+
+
+def fit_calibration(
+    rows: Sequence[LabeledJudgment], identity: JudgeIdentity, data: Sequence[CalibrationData], *, people: bool
+) -> ConfidenceCalibration:
+    """Fit a calibration, with its cross-validated error.
+
+    Args:
+        rows: Labeled preferences of one judge with one Library.
+        identity: The judge.
+        data: Where the rows are from.
+        people: Whether all labels are choices of people.
+
+    Raises:
+        InputError: If there are too few rows, or of one source image only.
+    """
+    sources = len({row.source for row in rows})
+    if len(rows) < LEAST or sources < 2:
+        raise InputError(
+            f"A calibration needs at least {LEAST} preferences between two candidates with labels that are no ties, of "
+            f"2 source images; there are {len(rows)} of {sources}.",
+            next_step="Use more labeled data.",
+        )
+    known = [(row, row.confidence) for row in rows if row.confidence is not None]
+    before = measure_error([row for row, _ in known], [value for _, value in known]) if known else None
+    return ConfidenceCalibration(
+        judge=identity.judge,
+        judge_revision=identity.judge_revision,
+        protocol=identity.protocol,
+        library_id=identity.library_id,
+        curves=fit_curves(rows),
+        data=tuple(data),
+        people=people,
+        before=before,
+        after=measure_error(rows, cross_validate(rows)),
+        method=METHOD,
+        made_at=datetime.now(UTC).date().isoformat(),
+    )
+
+
+def calibrate_benchmark(
+    data: BenchmarkData, judgments: Mapping[str, Judgment], identity: JudgeIdentity
+) -> ConfidenceCalibration:
+    """Fit a calibration on the labels of a benchmark run.
+
+    Args:
+        data: The benchmark.
+        judgments: Judgments of one judge by item.
+        identity: The judge.
+
+    Raises:
+        InputError: If there are too few preferences with labels.
+    """
+    rows: list[LabeledJudgment] = []
+    parts: Counter[str] = Counter()
+    sheet = make_sheet(data.to_json(), judgments)
+    for reply in sheet.counting:
+        question = reply.question
+        names = {item for item, _ in question.asks}
+        judgment = judgments.get(next(iter(names))) if len(names) == 1 else None
+        if judgment is None or question.truth not in TWO_WAY or question.order == REVERSE:
+            continue
+        correct = credit(sheet.parts[question.part], reply)
+        if correct is None or not comparable(judgment):
+            continue
+        example = data.items[judgment.example_id].example
+        raw = judgment.calibration.raw if judgment.calibration is not None else judgment.confidence
+        rows.append(
+            LabeledJudgment(
+                edit_kind(example, judgment), abs(judgment.margin or 0.0), correct >= 1, question.cluster, raw
+            )
+        )
+        parts[question.part] += 1
+    about = CalibrationData(data.task.title, data.digest, len(rows), dict(sorted(parts.items())))
+    # The published tasks have labels of people; other data say so in their kinds of labels.
+    people = not data.task.data.examples or all(kind.startswith(PEOPLE) for kind in parts)
+    return fit_calibration(rows, identity, [about], people=people)

@@ -1,0 +1,134 @@
+"""A calibrated confidence is a probability that grows with the margin, and changes no preference."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rewardharness.benchmark.calibrating import (
+    LabeledJudgment,
+    cross_validate,
+    fit_calibration,
+    fit_curves,
+    measure_error,
+)
+from rewardharness.errors import DataError, InputError
+from rewardharness.judging.calibration import (
+    ALL_KINDS,
+    SHIPPED,
+    CalibrationData,
+    ConfidenceCalibration,
+    Curve,
+    confidence_words,
+    load_calibration,
+    shipped_calibration,
+)
+from rewardharness.judging.identity import JudgeIdentity
+from rewardharness.judging.measured import MeasuredJudge
+from rewardharness.judging.opening import MEASURED, JudgeOptions, open_judge
+from rewardharness.judging.release import make_release
+from rewardharness.judging.release_file import load_release, save_release
+from rewardharness.library.opening import open_library
+from rewardharness.schema import Judgment
+from rewardharness.settings import Settings
+
+IDENTITY = JudgeIdentity("some judge", "revision", "pairwise", "0" * 64)
+JUDGMENT = Judgment(
+    "e1", "some judge", "pairwise", "0" * 64, preference="B", ranking=(("B",), ("A",)), margin=0.3, confidence=0.9
+)
+DATA = (CalibrationData("mine", "digest", 60, {"human": 60}),)
+
+
+def rows(count: int = 60, kinds: tuple[str, ...] = ("add", "color")) -> list[LabeledJudgment]:
+    """Preferences that are right more often with a larger margin."""
+    return [
+        LabeledJudgment(kinds[n % len(kinds)], n / count, n % 10 < 4 + 6 * n / count, f"s{n // 2}", 0.99)
+        for n in range(count)
+    ]
+
+
+@pytest.fixture(scope="module")
+def made() -> ConfidenceCalibration:
+    return fit_calibration(rows(), IDENTITY, DATA, people=True)
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=40), st.floats(0, 1), st.floats(0, 1))
+def test_the_probability_grows_with_the_margin(points: list[tuple[float, bool]], first: float, second: float) -> None:
+    fitted = fit_curves([LabeledJudgment("add", margin, right, "s", None) for margin, right in points])
+    low, high = sorted((first, second))
+    for curve in fitted.values():
+        assert 0 <= curve.probability(low) <= curve.probability(high) <= 1
+
+
+def test_the_error_of_an_overconfident_judge_shrinks(made: ConfidenceCalibration) -> None:
+    assert made.before is not None and made.before.error > 0.2
+    assert made.after.error < made.before.error and made.after.n == 60
+    assert set(made.curves) == {ALL_KINDS, "add", "color"}
+    chances = cross_validate(rows())
+    assert measure_error(rows(), chances).error == made.after.error
+
+
+def test_a_calibration_keeps_the_preference_and_says_what_it_rests_on(made: ConfidenceCalibration) -> None:
+    judged = made.apply(JUDGMENT, "add", "revision")
+    assert (judged.preference, judged.ranking, judged.margin) == (JUDGMENT.preference, JUDGMENT.ranking, 0.3)
+    assert judged.confidence == made.curves["add"].probability(0.3)
+    assert judged.calibration is not None and judged.calibration.raw == 0.9 and judged.calibration.n == 30
+    assert confidence_words(judged) == f"{judged.confidence:.0%} of such answers agree with people (n = 30, kind add)"
+    assert "n = 60, all kinds" in confidence_words(made.apply(JUDGMENT, "pose", "revision"))
+    assert "another revision" in confidence_words(made.apply(JUDGMENT, "add", "other"))
+    assert confidence_words(JUDGMENT) == "Confidence 0.90 of 1, not calibrated"
+    again = made.apply(judged, "add", "revision")
+    assert again == judged
+
+
+def test_another_library_and_ties_are_not_calibrated(made: ConfidenceCalibration) -> None:
+    for other in (
+        replace(JUDGMENT, library_id="1" * 64),
+        replace(JUDGMENT, preference="tie", ranking=(("A", "B"),)),
+        replace(JUDGMENT, ranking=(("B",), ("A",), ("C",))),
+        replace(JUDGMENT, margin=None),
+    ):
+        assert made.apply(other, "add", "revision") is other
+    with pytest.raises(InputError, match="another Library"):
+        made.check(JudgeIdentity("some judge", "revision", "pairwise", "1" * 64))
+
+
+def test_too_few_labels_give_no_calibration() -> None:
+    with pytest.raises(InputError, match="at least 20 preferences"):
+        fit_calibration(rows(12), IDENTITY, DATA, people=True)
+
+
+def test_a_file_is_read_back_and_a_wrong_one_is_refused(made: ConfidenceCalibration, tmp_path: Path) -> None:
+    path = tmp_path / "calibration.json"
+    path.write_text(json.dumps(made.to_json()))
+    assert load_calibration(path) == made and load_calibration(path).id == made.id
+    for wrong in ({}, {**made.to_json(), "curves": {}}, {**made.to_json(), "judge": 5}):
+        path.write_text(json.dumps(wrong))
+        with pytest.raises(DataError, match="is not a calibration"):
+            load_calibration(path)
+
+
+def test_the_package_calibrates_the_built_in_judge_with_the_built_in_library() -> None:
+    library = open_library("builtin")
+    shipped = shipped_calibration()
+    assert not shipped.mismatch(JudgeIdentity.of(MeasuredJudge(), library)), f"make {SHIPPED} again"
+    assert shipped.after.error <= 0.08
+    judge = open_judge(MEASURED, Settings.from_env({}))
+    assert judge.calibration == shipped
+
+
+def test_the_calibration_travels_in_the_release(made: ConfidenceCalibration, tmp_path: Path) -> None:
+    library = open_library("builtin")
+    shipped = shipped_calibration()
+    release = make_release(MEASURED, library)
+    assert release.calibration == shipped
+    save_release(release, tmp_path / "release.json")
+    assert load_release(tmp_path / "release.json").calibration == shipped
+    steeper = replace(shipped, curves={ALL_KINDS: Curve(0.0, 3.0, 40)})
+    other = make_release(MEASURED, library, JudgeOptions(calibration=steeper))
+    assert other.id != release.id
+    with pytest.raises(InputError, match="another judge"):
+        make_release(MEASURED, library, JudgeOptions(calibration=made))

@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 from rewardharness.errors import InputError
 from rewardharness.judging.config import Protocol
 from rewardharness.judging.judge import Judge
-from rewardharness.judging.measured import MeasuredJudge
 from rewardharness.judging.opening import MEASURED, JudgeOptions, open_judge
 from rewardharness.judging.subagent_settings import SubAgentSettings
 from rewardharness.models.base import ModelError, Reply
@@ -182,7 +181,7 @@ class Judges:
     def __init__(self, settings: Settings, *, local: bool) -> None:
         self._settings = settings
         self._local = local
-        self._measured = MeasuredJudge(ties=True, pictures=True, workers=settings.workers)
+        self._measured = open_judge(MEASURED, settings, JudgeOptions(ties=True, pictures=True, cache=False))
 
     @property
     def default(self) -> str:

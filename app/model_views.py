@@ -10,7 +10,7 @@ from app.chain_views import last_thought, showing_title, swapped
 from app.judges import ENDPOINT, ENVIRONMENT, GEMINI, Spent
 from app.markup import block, bullets, callout, document, escape, paragraph, table
 from app.running import ModelRun
-from app.views import headline, listed, warnings
+from app.views import listed, verdict_section, warnings
 from rewardharness.judging.config import Protocol
 from rewardharness.judging.subagent_settings import ALONE
 from rewardharness.models.base import ModelError, Reply
@@ -108,11 +108,8 @@ def stopped(run: ModelRun | None) -> str:
 
 def verdict(judgment: Judgment, run: ModelRun) -> str:
     """Format preference, margin, position consistency and cost."""
-    return block(
-        f'<section class="verdict" role="status"><p class="headline">{headline(judgment)}</p>'
-        f"<p>{_lead(judgment, run)} {_order_kept(judgment, run)}</p>{spent(run.spent)}</section>"
-        f"{_order_broken(judgment, run)}{warnings(judgment)}"
-    )
+    grounds = f"<p>{_lead(judgment, run)} {_order_kept(judgment, run)}</p>{spent(run.spent)}"
+    return block(f"{verdict_section(judgment, grounds)}{_order_broken(judgment, run)}{warnings(judgment)}")
 
 
 _WHY_ORDER = "A model that sees no clear difference often prefers the candidate that is shown first (position bias)."

@@ -11,7 +11,7 @@ from app.markup import block, bullets, callout, escape, paragraph, table
 from rewardharness.critique import NO_CRITIQUE
 from rewardharness.errors import Description, MissingPackageError
 from rewardharness.judging.calibration import confidence_words
-from rewardharness.schema import SCALE, TIE, Judgment, Scores
+from rewardharness.schema import LABELS, SCALE, TIE, Judgment, Scores
 
 SURENESS: tuple[tuple[float, str], ...] = (
     (0.75, "Quite sure"),
@@ -105,9 +105,15 @@ def verdict(judgment: Judgment) -> str:
     """Format the preference, the confidence and the warnings."""
     if judgment.failure is not None:
         return failure(judgment.failure)
-    return block(
-        f'<section class="verdict" role="status"><p class="headline">{headline(judgment)}</p>'
-        f"<p>{_lead(judgment)}</p></section>{warnings(judgment)}"
+    return block(verdict_section(judgment, f"<p>{_lead(judgment)}</p>") + warnings(judgment))
+
+
+def verdict_section(judgment: Judgment, grounds: str) -> str:
+    """Format the headline and its grounds (markup). The class `prefers-x` frames the picture of candidate X."""
+    preferred = f" prefers-{judgment.preference.lower()}" if judgment.preference in LABELS else ""
+    return (
+        f'<section class="verdict{preferred}" role="status"><p class="headline">{headline(judgment)}</p>'
+        f"{grounds}</section>"
     )
 
 

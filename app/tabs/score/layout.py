@@ -12,13 +12,13 @@ from app.samples import Sample
 from app.services import AppServices
 from app.tabs.parts import KEPT, QUIET, markup, waiting_at
 from app.tabs.score.events import BUTTON, SOURCE, ScoreEvents, ScoreInputs, ScoreOutputs
-from app.tabs.score.setup import connect_setup, draw_head, draw_setup, move_key
+from app.tabs.score.setup import Setup, connect_setup, draw_head, draw_setup, move_key
 from app.tabs.score.uploads import connect_uploads
 from rewardharness.errors import HarnessError, describe
 from rewardharness.schema import LABELS, SOURCES, TIE, Json
 
-TO_VERDICT = "() => document.querySelector('#verdict').scrollIntoView({behavior: 'smooth', block: 'start'})"
-"""Scrolls to the verdict."""
+TO_VERDICT = "() => document.querySelector('#verdict').scrollIntoView({behavior: 'smooth', block: 'nearest'})"
+"""Scrolls no further than the verdict needs, so that the pictures stay in view."""
 
 CONCURRENCY = 32
 """Maximum number of comparisons at once. Most of them wait for a model; measuring has its own threads."""
@@ -40,8 +40,9 @@ def build_score_tab(services: AppServices) -> None:
     """Build the tab."""
     samples = services.samples()
     head = draw_head(services)
+    setup = draw_setup(services)
     tries = _draw_samples(samples)
-    inputs = _draw_inputs(services)
+    inputs = _draw_inputs(setup)
     outputs = _draw_outputs(services)
     connect_setup(services, inputs.setup, head)
     _connect(services, inputs, outputs, list(zip(tries, samples, strict=True)))
@@ -55,7 +56,7 @@ def _draw_samples(samples: list[Sample]) -> list[gr.Button]:
         return [gr.Button(sample.title, icon=sample.source, size="sm", min_width=60) for sample in samples]
 
 
-def _draw_inputs(services: AppServices) -> ScoreInputs:
+def _draw_inputs(setup: Setup) -> ScoreInputs:
     with gr.Row(elem_id="pictures"):
         source = gr.Image(label=SOURCE, elem_id="source", placeholder="Drop, paste or choose an image", **PICTURE)
         references = tuple(
@@ -100,7 +101,6 @@ def _draw_inputs(services: AppServices) -> ScoreInputs:
         more = gr.Button("Add a candidate", elem_id="more", min_width=140, size="md", scale=0)
         add_reference = gr.Button("Add a reference", elem_id="add-reference", min_width=140, size="md", scale=0)
         reset = gr.Button("Start over", elem_id="reset", min_width=120, size="md", scale=0)
-    setup = draw_setup(services)
     taken = (source, candidates, references, dropped, place, refused, gr.State(2), gr.State(0))
     return ScoreInputs(*taken, more, add_reference, instruction, critique, setup, compare, stop, reset)
 

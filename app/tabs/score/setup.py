@@ -90,9 +90,10 @@ def draw_setup(services: AppServices) -> Setup:
     if services.fixed is not None:
         return Setup(gr.State(None, time_to_live=KEPT))
     label = _library_label(services, services.libraries.choices()[0][1])
-    with gr.Accordion(label, open=False, elem_classes="slim", elem_id="score-library") as section:
-        chooser = make_chooser(services, "score-library", "Judge with")
-    form = draw_judge(services)
+    with gr.Row(equal_height=False, elem_id="score-setup"):
+        with gr.Accordion(label, open=False, elem_classes="slim", elem_id="score-library") as section:
+            chooser = make_chooser(services, "score-library", "Judge with")
+        form = draw_judge(services)
     return Setup(form.used, section, chooser, form)
 
 

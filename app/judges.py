@@ -284,7 +284,9 @@ class Judges:
             return self._settings.judge, self._settings
         settings = self._settings
         if not self._local:
-            settings = replace(settings, api_key=None, openai_key=None, gemini_key=None, cloud_project=None)
+            settings = replace(
+                settings, api_key=None, service_keys={}, hf_login=False, gemini_key=None, cloud_project=None
+            )
         name, url = choice.name.strip(), choice.url.strip()
         typed = choice.key.value if choice.key and choice.key.place == place_of(choice.kind, url) else None
         if choice.kind == GEMINI:

@@ -20,7 +20,7 @@ from rewardharness.judging.baselines import BASELINES
 from rewardharness.judging.deployments import DEPLOYED
 from rewardharness.judging.opening import MEASURED
 from rewardharness.models.open import model_urls
-from rewardharness.settings import Settings
+from rewardharness.settings import SERVICE_KEYS, Settings
 
 FOLDER = "folder"
 """Choice of examples in a folder on this computer."""
@@ -40,9 +40,13 @@ VISITOR_PAIRS = 40
 """Maximum number of pairs of a visitor's benchmark."""
 MAX_PROPOSALS = 1000
 """Maximum number of proposals of a run."""
-NO_OWN_KEYS = dict.fromkeys(
-    ("RH_API_KEY", "RH_ORCHESTRATOR_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"), ""
-)
+NO_LOGIN = "HF_HUB_DISABLE_IMPLICIT_TOKEN"
+"""Variable that keeps a run from using the Hugging Face login of this computer."""
+NO_OWN_KEYS = {
+    **dict.fromkeys(("RH_API_KEY", "RH_ORCHESTRATOR_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"), ""),
+    **dict.fromkeys(SERVICE_KEYS.values(), ""),
+    NO_LOGIN: "1",
+}
 """Environment of a visitor's run: it gets none of the keys of the app."""
 _ORCHESTRATOR_KEY = "RH_ORCHESTRATOR_API_KEY"
 
@@ -213,11 +217,12 @@ def settings_with(settings: Settings, environment: Mapping[str, str]) -> Setting
         "RH_JUDGE": "judge",
         "RH_API_KEY": "api_key",
         "RH_ORCHESTRATOR_API_KEY": "orchestrator_key",
-        "OPENAI_API_KEY": "openai_key",
         "GEMINI_API_KEY": "gemini_key",
     }
     changes: dict[str, Any] = {field: environment[name] or None for name, field in names.items() if name in environment}
-    return replace(settings, **changes)
+    keys = {kind: environment.get(name, settings.service_keys.get(kind, "")) for kind, name in SERVICE_KEYS.items()}
+    login = settings.hf_login and not environment.get(NO_LOGIN)
+    return replace(settings, **changes, service_keys={kind: key for kind, key in keys.items() if key}, hf_login=login)
 
 
 def check_address(spec: str) -> None:

@@ -8,6 +8,9 @@ from pathlib import Path
 
 from rewardharness.errors import SettingsError
 
+SERVICE_KEYS = {"openai": "OPENAI_API_KEY", "openrouter": "OPENROUTER_API_KEY", "hf": "HF_TOKEN"}
+"""Environment variables with the keys of hosted services, by kind of model."""
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -53,8 +56,11 @@ class Settings:
     api_key: str | None = field(default=None, repr=False)
     """Key of OpenAI-compatible endpoints (`RH_API_KEY`)."""
 
-    openai_key: str | None = field(default=None, repr=False)
-    """Key of OpenAI, for `openai:NAME` without an address (`OPENAI_API_KEY`)."""
+    service_keys: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Keys of hosted services by kind of model (`SERVICE_KEYS`), each for that service alone."""
+
+    hf_login: bool = False
+    """Whether `hf:NAME` may use the login of `hf auth login` (not with `HF_HUB_DISABLE_IMPLICIT_TOKEN`)."""
 
     orchestrator_key: str | None = field(default=None, repr=False)
     """Key of the Orchestrator's endpoint (`RH_ORCHESTRATOR_API_KEY`; where that is not set, `RH_API_KEY`)."""
@@ -122,7 +128,8 @@ class Settings:
             price_input=_price(env, "RH_PRICE_INPUT"),
             price_output=_price(env, "RH_PRICE_OUTPUT"),
             api_key=env.get("RH_API_KEY") or None,
-            openai_key=env.get("OPENAI_API_KEY") or None,
+            service_keys={kind: key for kind, name in SERVICE_KEYS.items() if (key := env.get(name))},
+            hf_login=not _is_set(env, "HF_HUB_DISABLE_IMPLICIT_TOKEN"),
             orchestrator_key=env.get("RH_ORCHESTRATOR_API_KEY", env.get("RH_API_KEY")) or None,
             server_token=env.get("RH_SERVER_TOKEN") or None,
             gemini_key=env.get("GEMINI_API_KEY") or env.get("GOOGLE_API_KEY") or None,
@@ -171,3 +178,7 @@ def child_environment(changes: Mapping[str, str]) -> dict[str, str]:
 def export(name: str, value: str) -> None:
     """Set a variable for a library of ours that reads the environment, unless the user has set it."""
     os.environ.setdefault(name, value)
+
+
+def _is_set(env: Mapping[str, str], name: str) -> bool:
+    return env.get(name, "").lower() in {"1", "on", "yes", "true"}

@@ -369,13 +369,7 @@ def open_orchestrator(
 
 def _model_keys(settings: Settings) -> ModelSettings:
     """Return the keys of the models that write: Orchestrator and initializer."""
-    return ModelSettings(
-        api_key=settings.orchestrator_key,
-        openai_key=settings.openai_key,
-        gemini_key=settings.gemini_key,
-        project=settings.cloud_project,
-        location=settings.cloud_location,
-    )
+    return ModelSettings.of(settings, settings.orchestrator_key)
 
 
 def _corrections_file(config: EvolveConfig, settings: Settings, dataset: Dataset) -> Path | None:

@@ -45,6 +45,15 @@ Token = str | Literal[False] | None
 """A token; None for the one on this computer (`HF_TOKEN` or `hf auth login`); False for no token."""
 
 
+def saved_token() -> str | None:
+    """Return the token of `HF_TOKEN` or `hf auth login` on this computer; None without one, or without the client."""
+    try:
+        from huggingface_hub import get_token
+    except ImportError:
+        return None
+    return get_token()
+
+
 @dataclass(frozen=True)
 class Access:
     """How the Hub is reached."""

@@ -55,17 +55,17 @@ class OpenedJudge(NamedTuple):
 class JudgeConfig:
     """Judge, Library, and how a model judges.
 
-    The judge is `measured` (no model), `vllm:NAME@URL[,URL...]`, `openai:NAME[@URL]`, `gemini:NAME`, a baseline
-    (`random`, `always-a`, `closer`, `farther`, `ssim`) or `file:SCORES.jsonl`; by default `RH_JUDGE`, else `measured`.
-    A model whose spelling ends in `+evidence` gets measured evidence.
-    The keys of models are `RH_API_KEY`, `OPENAI_API_KEY` (without `@URL`) and `GEMINI_API_KEY`. The Library is by
-    default `RH_LIBRARY`, else `builtin`.
+    The judge is `measured` (no model), `vllm:NAME@URL[,URL...]`, `openai:NAME[@URL]`, `hf:NAME`, `openrouter:NAME`,
+    `gemini:NAME`, a baseline (`random`, `always-a`, `closer`, `farther`, `ssim`) or `file:SCORES.jsonl`; by default
+    `RH_JUDGE`, else `measured`. A model whose spelling ends in `+evidence` gets measured evidence.
+    The keys of models are `RH_API_KEY`, `OPENAI_API_KEY`, `HF_TOKEN`, `OPENROUTER_API_KEY` (these without `@URL`) and
+    `GEMINI_API_KEY`. The Library is by default `RH_LIBRARY`, else `builtin`.
     """
 
     library: str | None = None
     """Folder, Hub repository, presets, builtin or empty."""
     judge: str | None = None
-    """measured, vllm:NAME@URL, openai:NAME, gemini:NAME, a baseline or file:SCORES.jsonl (or RH_JUDGE)."""
+    """measured, vllm:NAME@URL, openai:NAME, hf:NAME, gemini:NAME, a baseline or a file (or RH_JUDGE)."""
     protocol: Protocol | None = None
     """How a model judges (default: chain)."""
     one_order: bool = False

@@ -16,7 +16,7 @@ from rewardharness.judging.measured import MeasuredJudge
 from rewardharness.judging.scored_elsewhere import read_scores
 from rewardharness.judging.subagent import PresentationOrder, SubAgent
 from rewardharness.judging.subagent_settings import SubAgentSettings
-from rewardharness.models.open import ModelSettings, open_model
+from rewardharness.models.open import SERVICES, ModelSettings, open_model
 from rewardharness.models.openai_compatible import OpenAICompatibleModel
 from rewardharness.schema import ChainStep
 from rewardharness.settings import Settings
@@ -107,7 +107,7 @@ def _open(spec: str, settings: Settings, options: JudgeOptions) -> Judge:
         known = ", ".join((MEASURED, *BASELINES))
         raise InputError(
             f"Unknown judge {spec[:100]!r}.",
-            next_step=f"Write {known}, file:SCORES.jsonl, vllm:NAME@URL, openai:NAME@URL or gemini:NAME.",
+            next_step=f"Write {known}, file:SCORES.jsonl, vllm:NAME@URL, openai:NAME@URL, hf:NAME or gemini:NAME.",
         )
     cache = JudgmentCache(settings.home / "cache") if options.cache else None
     if spec == MEASURED:
@@ -118,12 +118,11 @@ def _open(spec: str, settings: Settings, options: JudgeOptions) -> Judge:
             cache=cache,
             allow_ungradable=options.allow_ungradable,
         )
-    keys = ModelSettings(
-        api_key=options.api_key or settings.api_key,
-        openai_key=options.api_key or settings.openai_key,
-        gemini_key=settings.gemini_key,
-        project=settings.cloud_project,
-        location=settings.cloud_location,
+    typed = {} if options.api_key is None else {"service_keys": dict.fromkeys(SERVICES, options.api_key)}
+    keys = ModelSettings.of(
+        settings,
+        options.api_key or settings.api_key,
+        **typed,
         attempts=options.attempts,
         public_only=options.public_only,
         send_once=True,

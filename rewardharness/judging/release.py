@@ -39,13 +39,14 @@ from rewardharness.library.entry import entry_files
 from rewardharness.library.evolved import data_digests
 from rewardharness.library.store import Library
 from rewardharness.measure.text import ocr_available
+from rewardharness.models.open import SERVICES
 from rewardharness.models.scripted import ScriptedModel
 from rewardharness.schema import Json
 
 FORMAT = 1
 """Version of the file format."""
 
-MODELS = ("vllm", "openai", "gemini", "scripted")
+MODELS = ("vllm", "gemini", "scripted", *SERVICES)
 """Kinds of models that can be pinned."""
 
 PACKAGE = "reward-harness-library"

@@ -38,7 +38,8 @@ _RETRYABLE = frozenset({"timeout", "rate_limited", "bad_response", "unreachable"
 _NEXT_STEPS: Mapping[str, str] = {
     "timeout": "Increase the timeout or lower the token limit; `rh doctor` shows the response time of each endpoint.",
     "rate_limited": "Wait and run again, or lower the number of concurrent requests.",
-    "unauthorized": "Set the correct key: OPENAI_API_KEY for `openai:NAME`, RH_API_KEY for an endpoint "
+    "unauthorized": "Set the correct key: OPENAI_API_KEY for `openai:NAME`, HF_TOKEN for `hf:NAME` (permitted "
+    "to call Inference Providers), OPENROUTER_API_KEY for `openrouter:NAME`, RH_API_KEY for an endpoint "
     "(RH_ORCHESTRATOR_API_KEY for a separate endpoint of the Orchestrator), GEMINI_API_KEY for Gemini.",
     "model_not_found": "`rh doctor` shows the models that each endpoint serves.",
     "context_too_long": "Use fewer or smaller images, a shorter Library, or a server with a longer context.",

@@ -3,25 +3,38 @@
 vllm:Qwen/Qwen2.5-VL-7B-Instruct@http://host:8000/v1,http://other:8000/v1
 openai:gpt-4.1                                   at OpenAI, with OPENAI_API_KEY
 openai:gpt-4.1@https://api.openai.com/v1
+hf:Qwen/Qwen2.5-VL-7B-Instruct                   by Hugging Face Inference Providers, with HF_TOKEN or `hf auth login`
+hf:Qwen/Qwen2.5-VL-7B-Instruct:hyperbolic        by one of the providers
+openrouter:qwen/qwen2.5-vl-72b-instruct          by OpenRouter, with OPENROUTER_API_KEY
 gemini:gemini-2.5-pro
 scripted:replies.jsonl
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Self
 
 from rewardharness.errors import InputError
 from rewardharness.models.base import Model
 from rewardharness.models.endpoints import PoolSettings
+from rewardharness.settings import SERVICE_KEYS, Settings
 
-OPENAI_URL = "https://api.openai.com/v1"
-"""Base URL of `openai:NAME`."""
+SERVICES = {
+    "openai": "https://api.openai.com/v1",
+    "openrouter": "https://openrouter.ai/api/v1",
+    "hf": "https://router.huggingface.co/v1",
+}
+"""Base URLs of hosted services by kind of model, for names without an address."""
 
 MAX_ENDPOINTS = 1_000_000
 """Characters of a file of endpoints that are read."""
 _URL = re.compile(r"https?://[^\s,]+")
-_SPELLINGS = "Use vllm:NAME@URL[,URL...], openai:NAME@URL[,URL...], gemini:NAME or scripted:FILE.jsonl."
+_SPELLINGS = (
+    "Use vllm:NAME@URL[,URL...], openai:NAME[@URL], hf:NAME[:PROVIDER], openrouter:NAME, gemini:NAME or "
+    "scripted:FILE.jsonl."
+)
 
 
 @dataclass(frozen=True)
@@ -30,8 +43,10 @@ class ModelSettings:
 
     api_key: str | None = field(default=None, repr=False)
     """Key for OpenAI-compatible servers with an explicit address."""
-    openai_key: str | None = field(default=None, repr=False)
-    """Key for `openai:NAME` without an address."""
+    service_keys: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Keys of `SERVICES`, each for that service alone."""
+    hf_login: bool = False
+    """Whether `hf:NAME` may use the login of `hf auth login`."""
     gemini_key: str | None = field(default=None, repr=False)
     """Key for Gemini; takes precedence over the project."""
     project: str | None = None
@@ -48,6 +63,19 @@ class ModelSettings:
     """Maximum number of attempts per request."""
     public_only: bool = False
     """Connect only to endpoints on the public internet, by HTTPS."""
+
+    @classmethod
+    def of(cls, settings: Settings, key: str | None, **limits: Any) -> Self:
+        """Return the keys in the settings.
+
+        Args:
+            settings: The settings.
+            key: Key for servers with an explicit address.
+            **limits: Other fields.
+        """
+        keys = {"service_keys": settings.service_keys, "hf_login": settings.hf_login, "gemini_key": settings.gemini_key}
+        cloud = {"project": settings.cloud_project, "location": settings.cloud_location}
+        return cls(**{"api_key": key, **keys, **cloud, **limits})
 
 
 def open_model(spec: str, settings: ModelSettings = ModelSettings()) -> Model:
@@ -66,7 +94,7 @@ def open_model(spec: str, settings: ModelSettings = ModelSettings()) -> Model:
         message = "The timeout and the number of concurrent requests must be greater than 0."
         raise InputError(message, next_step="Choose larger values.")
     kind, colon, rest = spec.partition(":")
-    if not colon or kind not in {"vllm", "openai", "gemini", "scripted"} or not rest.strip():
+    if not colon or kind not in {"vllm", "gemini", "scripted", *SERVICES} or not rest.strip():
         raise InputError(f"Unknown model {_shown(spec)}.", next_step=_SPELLINGS)
     if kind == "scripted":
         from rewardharness.models.scripted import read_script
@@ -83,19 +111,32 @@ def open_model(spec: str, settings: ModelSettings = ModelSettings()) -> Model:
     from rewardharness.models.openai_compatible import EndpointSettings, OpenAICompatibleModel
 
     name, at, urls = _split(_with_address(spec).partition(":")[2])
-    if not name or not at:
-        raise InputError(f"{_shown(spec)} has no endpoint.", next_step=_SPELLINGS)
     given = _with_address(spec) == spec
-    if not given and not settings.openai_key:
-        step = f"Set OPENAI_API_KEY, or add a server: {spec[:100]}@URL."
-        raise InputError(f"{_shown(spec)} is an OpenAI model, but OPENAI_API_KEY is not set.", next_step=step)
+    if not name or not at or (given and kind in SERVICES and kind != "openai"):
+        problem = "cannot have an address" if at else "has no endpoint"
+        raise InputError(f"{_shown(spec)} {problem}.", next_step=_SPELLINGS)
     client = EndpointSettings(
-        settings.api_key if given else settings.openai_key,
+        settings.api_key if given else _service_key(kind, spec, settings),
         _pool(settings, start=8, most=256),
         send_once=settings.send_once,
         public_only=settings.public_only,
     )
     return OpenAICompatibleModel(kind, name, urls.split(","), client)
+
+
+def _service_key(kind: str, spec: str, settings: ModelSettings) -> str:
+    key = settings.service_keys.get(kind)
+    if not key and kind == "hf" and settings.hf_login:
+        from rewardharness.hub.repository import saved_token
+
+        key = saved_token()
+    if not key:
+        variable = SERVICE_KEYS[kind]
+        login = " or log in with `hf auth login`" if kind == "hf" else ""
+        server = f", or add a server: {spec[:100]}@URL" if kind == "openai" else ""
+        step = f"Set {variable}{login}{server}."
+        raise InputError(f"{_shown(spec)} needs a key, and {variable} is not set.", next_step=step)
+    return key
 
 
 def _pool(settings: ModelSettings, start: int, most: int) -> PoolSettings:
@@ -148,9 +189,9 @@ def read_endpoints(spec: str) -> str:
 
 
 def _with_address(spec: str) -> str:
-    """Return a specification with the default address of `openai:NAME` added."""
+    """Return a specification with the address of a hosted service added, if it has none."""
     kind, _, name = spec.partition(":")
-    return f"{spec}@{OPENAI_URL}" if kind == "openai" and re.fullmatch(r"[^@\s]+", name) else spec
+    return f"{spec}@{SERVICES[kind]}" if kind in SERVICES and re.fullmatch(r"[^@\s]+", name) else spec
 
 
 def _split(rest: str) -> tuple[str, bool, str]:

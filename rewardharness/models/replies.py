@@ -66,6 +66,9 @@ def read_error(alias: str, status: int, data: bytes, retry_after: float | None, 
     if status in {401, 403}:
         what = "the key is missing or wrong" if status == 401 else "the key lacks permission"
         return ModelError("unauthorized", f"{alias} answered {status}: {what}.", status=status)
+    if status == 402:
+        step = "Add credit in the billing settings of the account, or choose another model or provider."
+        return ModelError("unauthorized", f"{alias} answered 402: no credit is left.", status=status, next_step=step)
     if status == 404:
         message = f"{alias} answered 404: it does not serve {model!r} at this address."
         return ModelError("model_not_found", message, status=status)

@@ -202,7 +202,7 @@ def test_what_is_forgotten_has_no_result_even_after_its_end(tmp_path: Path, pict
 def test_a_stranger_reaches_no_server_of_this_network_and_gets_no_key_of_the_owner(
     tmp_path: Path, pictures: Pictures
 ) -> None:
-    owner = {"RH_API_KEY": CANARY, "GEMINI_API_KEY": CANARY, "GOOGLE_CLOUD_PROJECT": "p"}
+    owner = {"RH_API_KEY": CANARY, "GEMINI_API_KEY": CANARY, "GOOGLE_CLOUD_PROJECT": "p", "HF_TOKEN": CANARY}
     services = make(tmp_path, local=False, **owner)
     with pytest.raises(InputError, match="https"):
         compare(services, pictures, endpoint("http://example.org/v1"))
@@ -211,6 +211,7 @@ def test_a_stranger_reaches_no_server_of_this_network_and_gets_no_key_of_the_own
     for choice in (endpoint("https://example.org/v1"), JudgeChoice(GEMINI, name="m", key=Key("gemini", "mine"))):
         spec, settings = services.judges.spelled(choice)
         assert CANARY not in (spec, settings.api_key, settings.gemini_key) and settings.cloud_project is None
+        assert not settings.service_keys and not settings.hf_login
     with pytest.raises(InputError, match="key for Gemini is missing"):
         services.judges.open(JudgeChoice(GEMINI, name="gemini-2.5-pro"))
     assert services.judges.asks_key(GEMINI) and not make(tmp_path, **owner).judges.asks_key(GEMINI)

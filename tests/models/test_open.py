@@ -5,7 +5,9 @@ import pytest
 from rewardharness.errors import DataError, InputError
 from rewardharness.models.base import ChatRequest, Message, ModelError, Reply
 from rewardharness.models.open import ModelSettings, model_name, model_urls, open_model
+from rewardharness.models.replies import read_error
 from rewardharness.models.scripted import ScriptedModel, read_script
+from rewardharness.settings import Settings
 
 HELLO = ChatRequest((Message.of("user", "hello"),))
 
@@ -107,9 +109,48 @@ def test_a_function_decides():
 def test_openai_has_an_address_and_a_key_of_its_own() -> None:
     with pytest.raises(InputError, match="OPENAI_API_KEY is not set"):
         open_model("openai:gpt-4o", ModelSettings(api_key="for-another-server"))
-    model = open_model("openai:gpt-4o", ModelSettings(api_key="for-another-server", openai_key="sk-own"))
+    keys = {"openai": "sk-own", "hf": "hf_other"}
+    model = open_model("openai:gpt-4o", ModelSettings(api_key="for-another-server", service_keys=keys))
     assert model.id == "openai:gpt-4o" and [each.alias for each in model.stats()] == ["api.openai.com"]
     assert [server._key for server in model._servers.values()] == ["sk-own"]
-    elsewhere = open_model("openai:gpt-4o@https://other.example/v1", ModelSettings(openai_key="sk-own"))
+    elsewhere = open_model("openai:gpt-4o@https://other.example/v1", ModelSettings(service_keys={"openai": "sk-own"}))
     assert [server._key for server in elsewhere._servers.values()] == [""]
     assert model_name("openai:gpt-4o") == "gpt-4o" and model_urls("openai:gpt-4o") == ["https://api.openai.com/v1"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "host", "key"),
+    [
+        ("hf:Qwen/Qwen2.5-VL-7B-Instruct", "router.huggingface.co", "hf_own"),
+        ("hf:Qwen/Qwen2.5-VL-7B-Instruct:hyperbolic", "router.huggingface.co", "hf_own"),
+        ("openrouter:qwen/qwen2.5-vl-72b-instruct", "openrouter.ai", "sk-or"),
+    ],
+)
+def test_each_hosted_service_gets_its_own_key_only(spec: str, host: str, key: str) -> None:
+    keys = {"openai": "sk-own", "openrouter": "sk-or", "hf": "hf_own"}
+    model = open_model(spec, ModelSettings(api_key="for-another-server", service_keys=keys))
+    assert model.id == spec and model_name(spec) == spec.partition(":")[2]
+    assert [each.alias for each in model.stats()] == [host] and model_urls(spec)[0].startswith(f"https://{host}/")
+    assert [server._key for server in model._servers.values()] == [key]
+    others = ModelSettings(api_key="for-another-server", service_keys={"openai": "sk-own"})
+    with pytest.raises(InputError, match="needs a key"):
+        open_model(spec, others)
+    with pytest.raises(InputError, match="cannot have an address"):
+        open_model(f"{spec}@https://other.example/v1", ModelSettings(service_keys=keys))
+
+
+def test_the_login_of_this_computer_is_used_where_it_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rewardharness.hub.repository.saved_token", lambda: "hf_login")
+    model = open_model("hf:some/model", ModelSettings(hf_login=True))
+    assert [server._key for server in model._servers.values()] == ["hf_login"]
+    with pytest.raises(InputError, match="HF_TOKEN is not set"):
+        open_model("hf:some/model", ModelSettings())
+    assert Settings.from_env({}).hf_login and not Settings.from_env({"HF_HUB_DISABLE_IMPLICIT_TOKEN": "1"}).hf_login
+    assert Settings.from_env({"HF_TOKEN": "hf_x", "OPENAI_API_KEY": ""}).service_keys == {"hf": "hf_x"}
+    assert "hf_x" not in repr(Settings.from_env({"HF_TOKEN": "hf_x"}))
+
+
+def test_used_up_credit_is_explained() -> None:
+    error = read_error("router.huggingface.co", 402, b"{}", None, "some/model")
+    assert error.message == "router.huggingface.co answered 402: no credit is left."
+    assert "billing" in error.next_step and not error.retryable

@@ -376,6 +376,11 @@ class Judgment:
     failure: Failure | None = None
 
     @property
+    def own_confidence(self) -> float | None:
+        """The judge's own confidence, without the calibration, which is of the preference and of no reward."""
+        return self.confidence if self.calibration is None else self.calibration.raw
+
+    @property
     def judged(self) -> bool:
         """Whether there is a preference, or of a single candidate a score."""
         return self.preference is not None or (self.failure is None and len(self.scores) == 1)

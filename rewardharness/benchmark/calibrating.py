@@ -218,10 +218,13 @@ def calibrate_benchmark(
         if correct is None or not comparable(judgment):
             continue
         example = data.items[judgment.example_id].example
-        raw = judgment.calibration.raw if judgment.calibration is not None else judgment.confidence
         rows.append(
             LabeledJudgment(
-                edit_kind(example, judgment), abs(judgment.margin or 0.0), correct >= 1, question.cluster, raw
+                edit_kind(example, judgment),
+                abs(judgment.margin or 0.0),
+                correct >= 1,
+                question.cluster,
+                judgment.own_confidence,
             )
         )
         parts[question.part] += 1

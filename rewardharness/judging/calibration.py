@@ -153,7 +153,7 @@ class ConfidenceCalibration:
         assert judgment.margin is not None
         name = kind if kind in self.curves else ALL_KINDS
         curve = self.curves[name]
-        raw = judgment.calibration.raw if judgment.calibration is not None else judgment.confidence
+        raw = judgment.own_confidence
         by = CalibratedBy(name, curve.n, self.people, self.id, raw, self.judge_revision == revision)
         return replace(judgment, confidence=curve.probability(judgment.margin), calibration=by)
 
@@ -167,7 +167,9 @@ def comparable(judgment: Judgment) -> bool:
 
 def edit_kind(example: Example, judgment: Judgment) -> str:
     """Return the kind of edit whose curve applies to a judgment."""
-    if any(scores.reward is None for scores in judgment.scores.values()):
+    # With `allow_ungradable` there is a reward, but no score for the instruction. Models have no parts.
+    several = judgment.scores.values()
+    if any(each.reward is None or (judgment.parts and each.instruction is None) for each in several):
         return NOT_GRADABLE
     task = task_of(example)
     return read_instruction(example.instruction).kinds[0] if task is IMAGE_EDIT else task.name

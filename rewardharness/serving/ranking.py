@@ -43,7 +43,7 @@ async def rank_by_win_rate(scorer: Scorer, edit: Edit, ends: float) -> tuple[lis
     found = []
     for each in candidate_rewards(field, "win_rate", judged):
         own = [outcome for pair, outcome in zip(pairs, outcomes, strict=True) if each.index in pair]
-        sure = [one.judgment.confidence for one in own if one.judgment.confidence is not None]
+        sure = [known for one in own if (known := one.judgment.own_confidence) is not None]
         item = ItemResult(
             each.index,
             edit.id,

@@ -141,7 +141,7 @@ class JudgedEdit:
         scores_found = self.judgment.scores.get(label)
         if scores_found is None:
             return result(False, None, error=NO_SCORE)
-        scores, confidence = ItemScores(scores_found.instruction, scores_found.quality), self.judgment.confidence
+        scores, confidence = ItemScores(scores_found.instruction, scores_found.quality), judgment.own_confidence
         if scores_found.reward is None:
             return result(False, None, scores=scores, confidence=confidence, error=UNGRADED)
         numbers = [number for number in (scores.instruction, scores.quality) if number is not None]

@@ -4,10 +4,12 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rewardharness.arrays import picture
 from rewardharness.benchmark.calibrating import (
     LabeledJudgment,
     cross_validate,
@@ -18,6 +20,7 @@ from rewardharness.benchmark.calibrating import (
 from rewardharness.errors import DataError, InputError
 from rewardharness.judging.calibration import (
     ALL_KINDS,
+    NOT_GRADABLE,
     SHIPPED,
     CalibrationData,
     ConfidenceCalibration,
@@ -26,13 +29,15 @@ from rewardharness.judging.calibration import (
     load_calibration,
     shipped_calibration,
 )
+from rewardharness.judging.evaluate import evaluate
 from rewardharness.judging.identity import JudgeIdentity
 from rewardharness.judging.measured import MeasuredJudge
 from rewardharness.judging.opening import MEASURED, JudgeOptions, open_judge
 from rewardharness.judging.release import make_release
 from rewardharness.judging.release_file import load_release, save_release
 from rewardharness.library.opening import open_library
-from rewardharness.schema import Judgment
+from rewardharness.schema import Example, ImageInput, Judgment
+from rewardharness.serving.results import JudgedEdit
 from rewardharness.settings import Settings
 
 IDENTITY = JudgeIdentity("some judge", "revision", "pairwise", "0" * 64)
@@ -82,6 +87,30 @@ def test_a_calibration_keeps_the_preference_and_says_what_it_rests_on(made: Conf
     assert confidence_words(JUDGMENT) == "Confidence 0.90 of 1, not calibrated"
     again = made.apply(judged, "add", "revision")
     assert again == judged
+
+
+def test_a_reward_keeps_the_low_confidence_of_what_could_not_be_graded() -> None:
+    asked = Example(
+        "x",
+        "make it feel more hopeful",
+        ImageInput("s", data=noise(30)),
+        (ImageInput("A", data=noise(60)), ImageInput("B", data=noise(5))),
+    )
+    library = open_library("builtin")
+    for allowed in (False, True):
+        judge = open_judge(MEASURED, Settings.from_env({}), JudgeOptions(allow_ungradable=allowed, cache=False))
+        [(_, judged)] = evaluate(judge, library, [asked])
+        assert judged.calibration is not None and judged.calibration.kind == NOT_GRADABLE
+        assert judged.confidence is not None and judged.confidence > 0.5
+        items = [JudgedEdit(judged).item(place, None, label) for place, label in enumerate("AB")]
+        assert all(item.confidence == judged.own_confidence and item.confidence <= 0.25 for item in items)
+        assert [item.ok for item in items] == [allowed, allowed]
+
+
+def noise(level: int) -> bytes:
+    """Draw a picture of noise."""
+    pixels = np.random.default_rng(0).normal(128, level, (96, 96, 3)).clip(0, 255).astype(np.uint8)
+    return picture(pixels, "noise")
 
 
 def test_another_library_and_ties_are_not_calibrated(made: ConfidenceCalibration) -> None:

@@ -29,6 +29,7 @@ from rewardharness.benchmark.thresholds import DEVELOPMENT, fit_rules, write_rul
 from rewardharness.data.rows import Progress
 from rewardharness.errors import InputError
 from rewardharness.files import content_id, write_json
+from rewardharness.judging.calibration import ConfidenceCalibration
 from rewardharness.judging.judge import Judge, check_task
 from rewardharness.judging.opening import MEASURED, JudgeOptions, is_model, open_judge
 from rewardharness.judging.release import Release
@@ -55,6 +56,8 @@ class BenchmarkReport:
     """The run folder, with the report as JSON, Markdown and HTML."""
     files: tuple[Path, ...] = ()
     """The files of the report."""
+    calibration: ConfidenceCalibration | None = None
+    """The calibration that was fitted on the labels, if one was requested."""
 
     @property
     def rows(self) -> list[Json]:
@@ -186,13 +189,18 @@ class BenchmarkJob:
         files = write_report(self.folder, result)
         if self.config is not None and self.config.for_library is not None:
             files.append(write_for_library(self.config.for_library, result))
-        if self.config is not None and self.config.calibrate is not None:
-            first = self.entries[0]
-            known = read_judgments(self.folder).get(first.key, {})
-            made = calibrate_benchmark(self.data, known, first.identity)
-            write_json(self.config.calibrate, made.to_json())
-            files.append(self.config.calibrate)
-        return BenchmarkReport(result, self.folder, tuple(files))
+        made = self._calibrate(files)
+        return BenchmarkReport(result, self.folder, tuple(files), made)
+
+    def _calibrate(self, files: list[Path]) -> ConfidenceCalibration | None:
+        """Fit the calibration that the configuration requests, and write its file."""
+        if self.config is None or self.config.calibrate is None:
+            return None
+        first = self.entries[0]
+        made = calibrate_benchmark(self.data, read_judgments(self.folder).get(first.key, {}), first.identity)
+        write_json(self.config.calibrate, made.to_json())
+        files.append(self.config.calibrate)
+        return made
 
     def _record(self, arguments: Mapping[str, Any]) -> Recording:
         return record_run(arguments, self.settings, config=self.config, skipped_rows=self.data.skipped)

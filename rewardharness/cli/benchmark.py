@@ -99,6 +99,8 @@ def run(config: BenchmarkConfig, options: BenchmarkOptions, settings: Settings) 
     else:
         print_result(report.result)
         output.say("Reports: " + ", ".join(str(path) for path in report.files))
+        if report.calibration is not None:
+            output.say(report.calibration.words)
     first = report.rows[0]
     if first["judged"] == first["items"]:
         return 0

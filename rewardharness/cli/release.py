@@ -75,7 +75,10 @@ def create(*, judge: Annotated[JudgeConfig, Parameter(name="*")] = _JUDGE, optio
     how = JudgeOptions(ties=options.ties, subagent=config.subagent, router=config.router, calibration=calibration)
     figures = [figure for report in options.card for figure in read_report(report)]
     library = config.open_library(settings)
-    made = make_release(str(config.judge), library, how, model_revision=options.model_revision, evaluation=figures)
+    usual = load_calibration(settings.calibration) if settings.calibration is not None else None
+    made = make_release(
+        str(config.judge), library, how, model_revision=options.model_revision, evaluation=figures, usual=usual
+    )
     record = {"id": made.id, "library_id": library.id, "file": None if path is None else str(path)}
     if options.dry_run or path is None:
         _print(options.json, {**record, "written": False}, f"{_sentence(made)} Nothing was written.")

@@ -110,6 +110,16 @@ class ConfidenceCalibration:
         """Content id."""
         return content_id(self.to_json())
 
+    @property
+    def words(self) -> str:
+        """The errors in a sentence."""
+
+        def shown(each: MeasuredError) -> str:
+            return f"{each.error:.3f} (95% CI {each.interval.low:.2f} to {each.interval.high:.2f})"
+
+        before = f"{shown(self.before)} before, " if self.before is not None else ""
+        return f"Expected calibration error {before}{shown(self.after)} after, cross-validated, n = {self.after.n:,}."
+
     def to_json(self) -> Json:
         """Convert to JSON."""
         value: Json = to_json(self)

@@ -155,6 +155,7 @@ def make_release(
     *,
     model_revision: str | None = None,
     evaluation: Iterable[Figure] = (),
+    usual: ConfidenceCalibration | None = None,
 ) -> Release:
     """Create a release of a judge and a Library in their current state. No request is sent.
 
@@ -164,6 +165,7 @@ def make_release(
         options: Settings of the judge.
         model_revision: Revision of the weights, such as a commit on the Hub.
         evaluation: Figures for the card; see `release_card`.
+        usual: Calibration that is used if `options` has none and it is of this judge, protocol and Library.
 
     Raises:
         InputError: If this judge cannot be released, or the name of its model is a location.
@@ -191,8 +193,9 @@ def make_release(
     if options.calibration is not None:
         options.calibration.check(identity)
         release = replace(release, calibration=options.calibration)
-    elif judge == MEASURED and not shipped_calibration().mismatch(identity):
-        release = replace(release, calibration=shipped_calibration())
+    else:
+        known = [*([usual] if usual else []), *([shipped_calibration()] if judge == MEASURED else [])]
+        release = replace(release, calibration=next((each for each in known if not each.mismatch(identity)), None))
     check_figures(release)
     for entry in library.entries:
         for name, text in entry_files(entry).items():

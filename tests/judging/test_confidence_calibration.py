@@ -161,3 +161,18 @@ def test_the_calibration_travels_in_the_release(made: ConfidenceCalibration, tmp
     assert other.id != release.id
     with pytest.raises(InputError, match="another judge"):
         make_release(MEASURED, library, JudgeOptions(calibration=made))
+
+
+def test_a_release_takes_the_usual_calibration_where_it_fits() -> None:
+    library, shipped = open_library("builtin"), shipped_calibration()
+    mine = replace(shipped, curves={ALL_KINDS: Curve(0.1, 1.0, 25)})
+    assert make_release("measured", library).calibration == shipped
+    assert make_release("measured", library, usual=mine).calibration == mine
+    other = replace(mine, judge="vllm:some/model")
+    assert make_release("measured", library, usual=other).calibration == shipped
+    assert make_release("scripted:replies.jsonl", library, usual=mine).calibration is None
+
+
+def test_the_errors_are_told_in_a_sentence(made: ConfidenceCalibration) -> None:
+    assert "after, cross-validated, n = 60." in made.words
+    assert (" before, " in made.words) == (made.before is not None)

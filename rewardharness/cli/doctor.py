@@ -10,7 +10,7 @@ from rewardharness.cli import output
 from rewardharness.cli.command import make_app
 from rewardharness.cli.library import entry_counts
 from rewardharness.errors import HarnessError, MissingPackageError, describe
-from rewardharness.settings import Settings
+from rewardharness.settings import SERVICE_KEYS, Settings
 
 if TYPE_CHECKING:
     from rewardharness.models.probe import Probe
@@ -58,6 +58,7 @@ def doctor(*, judge: str | None = None, download: bool = False, json: bool = Fal
     """
     settings = Settings.from_env()
     checks = [*_python(), *_packages(), *_home(settings), *_library(settings), *_encoders(download)]
+    checks += [] if settings.space else _local_servers()
     if judge is not None:
         checks += _judge(judge, settings)
     broken = [check for check in checks if check.status == "problem"]
@@ -142,6 +143,23 @@ def _encoders(download: bool) -> Iterator[Check]:
             yield Check(variable, "problem", words.detail, words.next_step)
 
 
+def _local_servers() -> Iterator[Check]:
+    """Report the model servers on this computer, and how to judge with them."""
+    from rewardharness.errors import shown
+    from rewardharness.models.local import PORTS, find_local_servers
+
+    found = find_local_servers()
+    if not found:
+        usual = ", ".join(f"{name} ({port})" for name, port in PORTS.items())
+        yield Check("local servers", "missing", f"none on the usual ports: {usual} (optional)")
+    told = {True: "accepts images", False: "no images: cannot judge edits", None: "does not say if it accepts images"}
+    for server in found:
+        names = [f"{shown(model.name)} ({told[model.images]})" for model in server.models]
+        seeing = next((shown(model.name) for model in server.models if model.images is not False), None)
+        step = f"Judge with it: --judge {server.kind}:{seeing}@{server.url}" if seeing else ""
+        yield Check(f"local server at {server.url}", "ok", ", ".join(names) or "serves no model", step)
+
+
 def _judge(spec: str, settings: Settings) -> Iterator[Check]:
     """Open a judge and query it."""
     from rewardharness.judging.opening import JudgeOptions, open_judge
@@ -156,9 +174,12 @@ def _judge(spec: str, settings: Settings) -> Iterator[Check]:
         if isinstance(found, Reply):
             yield Check("judge", "ok", f"{judge.name} answers, in {found.seconds:.1f} s")
             return
-        key = "is set (not shown)" if settings.api_key else "is not set; some servers need none"
         yield Check("judge", "ok", judge.name)
-        yield Check("key", "ok", f"RH_API_KEY {key}")
+        if judge.name.partition(":")[0] in SERVICE_KEYS and not spec.partition("@http")[1]:
+            yield Check("key", "ok", "is set (not shown)")
+        else:
+            key = "is set (not shown)" if settings.api_key else "is not set; some servers need none"
+            yield Check("key", "ok", f"RH_API_KEY {key}")
         for probe in found or ():
             yield from _endpoint(probe, judge.name.partition(":")[2])
     except HarnessError as error:

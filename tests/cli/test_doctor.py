@@ -6,6 +6,7 @@ import pytest
 from model_server import Fault, ModelServer, refused_url
 
 from rewardharness.cli.main import main
+from rewardharness.models.local import find_local_servers as find
 
 KEY = "sk-" + "never-shown"
 
@@ -112,3 +113,17 @@ def test_for_people_the_next_steps_follow_the_table(capsys: pytest.CaptureFixtur
     assert "PROBLEM" in shown
     assert "Check the address and that the server is running." in shown
     assert shown.rstrip().endswith("There are problems; see above.")
+
+
+def test_local_servers_are_listed_with_the_judge_to_use(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ModelServer() as server:
+        monkeypatch.setattr("rewardharness.models.local.find_local_servers", lambda: find({"vLLM": server.port}))
+        _, checks, _ = doctor(capsys, "measured")
+        line = checks[f"local server at {server.url}"]
+        assert line["status"] == "ok" and "judge (does not say if it accepts images)" in line["detail"]
+        assert line["next_step"] == f"Judge with it: --judge vllm:judge@{server.url}"
+        monkeypatch.setenv("SYSTEM", "spaces")
+        _, checks, _ = doctor(capsys, "measured")
+        assert not any(name.startswith("local") for name in checks), "a Space looks at no ports"

@@ -28,6 +28,9 @@ ENDPOINT = "endpoint"
 GEMINI = "gemini"
 """Choice of a Gemini model."""
 
+HUGGING_FACE = "hf"
+"""Choice of a model of Hugging Face Inference Providers, with the login of this computer."""
+
 SERVERS = ("vllm", "openai")
 """Kinds of server: vLLM, and others with the OpenAI protocol."""
 
@@ -191,6 +194,8 @@ class Judges:
     def choices(self) -> list[tuple[str, str]]:
         """The judges that a visitor can choose from: words and kind of `JudgeChoice`. The first is the default."""
         found = [("Measured (no model)", MEASURED), ("A vLLM or OpenAI-compatible endpoint", ENDPOINT)]
+        if self._local:
+            found.insert(1, ("Hugging Face (a model without a GPU)", HUGGING_FACE))
         if self._local or _gemini_installed():  # a stranger could not install what is missing
             found.append(("Gemini", GEMINI))
         if self.default == ENVIRONMENT:
@@ -203,7 +208,7 @@ class Judges:
 
     def remembers(self, kind: str) -> bool:
         """Whether answers are remembered. Those of a stranger's endpoint never are: another visitor would get them."""
-        return kind == ENVIRONMENT or (self._local and kind in {ENDPOINT, GEMINI})
+        return kind == ENVIRONMENT or (self._local and kind in {ENDPOINT, HUGGING_FACE, GEMINI})
 
     def hides(self, kind: str) -> bool:
         """Whether a judge's address must not be shown, in failures either."""
@@ -293,6 +298,8 @@ class Judges:
             if not typed and not self._has_gemini:
                 raise MissingJudgeError("The key for Gemini is missing.", next_step="Enter it in the section Judge.")
             return f"gemini:{_checked(name)}", replace(settings, gemini_key=typed or settings.gemini_key)
+        if choice.kind == HUGGING_FACE and self._local:
+            return f"hf:{_checked(name)}", settings
         if choice.kind != ENDPOINT or choice.server not in SERVERS:
             raise InputError("Unknown judge.", next_step="Choose one in the section Judge.")
         if not url:

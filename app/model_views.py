@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from app.chain_views import last_thought, showing_title, swapped
-from app.judges import ENDPOINT, ENVIRONMENT, GEMINI, Spent
+from app.judges import ENDPOINT, ENVIRONMENT, GEMINI, HUGGING_FACE, Spent
 from app.markup import block, bullets, callout, document, escape, paragraph, table
 from app.running import ModelRun
 from app.views import listed, verdict_section, warnings
@@ -40,12 +40,13 @@ def judge_line(kind: str, name: str) -> str:
     """Describe a model judge in one line, and where the images are sent.
 
     Args:
-        kind: `ENVIRONMENT`, `ENDPOINT` or `GEMINI`.
+        kind: `ENVIRONMENT`, `ENDPOINT`, `HUGGING_FACE` or `GEMINI`.
         name: Label of the choice.
     """
     places = {
         ENDPOINT: "the endpoint in the section Judge",
         GEMINI: "Google",
+        HUGGING_FACE: "Hugging Face and the provider of the model, with the login of this computer",
         ENVIRONMENT: "the model that this app is configured with",
     }
     return block(

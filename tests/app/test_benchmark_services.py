@@ -28,7 +28,7 @@ from app.benchmark_runs import short
 from app.benchmark_services import AGAINST, UNJUDGED, WITH, BenchmarkServices, QuestionFilter, sizes
 from app.jobs import BusyError, Jobs
 from app.judges import ENDPOINT, JudgeChoice, Key
-from app.new_jobs import PLACE, VISITOR_PAIRS, NewJob, prepare, release_spec, task_and_source
+from app.new_jobs import NO_OWN_KEYS, PLACE, VISITOR_PAIRS, NewJob, prepare, release_spec, task_and_source
 from app.running import recorded_orders
 from rewardharness.benchmark.config import BenchmarkConfig
 from rewardharness.cli.main import main
@@ -427,7 +427,7 @@ def test_a_stranger_has_pairs_of_the_demonstration_judged_and_sees_nothing_else(
     assert prepared.config == BenchmarkConfig(
         "demo", judge="measured", library="builtin", limit=4, baselines=("random",)
     )
-    assert set(prepared.environment.values()) == {""} and "RH_API_KEY" in prepared.environment
+    assert prepared.environment == NO_OWN_KEYS and not prepared.environment["RH_API_KEY"]
     with pytest.raises(InputError, match="not allowed here"):
         services.expect(NewJob(replace(greedy.config, limit=VISITOR_PAIRS + 1)))
     found = services.expect(NewJob(replace(greedy.config, library=str(secret))))

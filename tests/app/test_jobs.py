@@ -18,6 +18,7 @@ from app.new_jobs import (
     FOLDER,
     HUB,
     NO_KEYS,
+    NO_LOGIN,
     VISITOR_SECONDS,
     Keys,
     NewJob,
@@ -269,7 +270,9 @@ def test_strangers_get_the_demonstration_set_by_measuring_and_nothing_else(tmp_p
     choice = JudgeChoice(ENDPOINT, url="https://evil.example/v1", name="m")
     job = prepare(NewJob(greedy, choice, "key"), judges, known, local=False)
     assert job.config == EvolveConfig("demo", library="builtin", judge="measured", budget_seconds=60.0)
-    assert set(job.environment.values()) == {""} and {"RH_API_KEY", "GEMINI_API_KEY"} <= set(job.environment)
+    removed = {name for name, value in job.environment.items() if value == ""}
+    assert {"RH_API_KEY", "GEMINI_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY", "HF_TOKEN"} <= removed
+    assert {name: value for name, value in job.environment.items() if value} == {NO_LOGIN: "1"}
     for seconds in (0.5, VISITOR_SECONDS + 1.0):
         with pytest.raises(InputError, match="not allowed here"):
             prepare(NewJob(EvolveConfig("demo", budget_seconds=seconds)), judges, known, local=False)

@@ -19,6 +19,7 @@ from app.judges import (
     ENDPOINT,
     ENVIRONMENT,
     GEMINI,
+    HUGGING_FACE,
     JudgeChoice,
     Key,
     Spent,
@@ -333,3 +334,15 @@ def test_a_missing_critique_hides_the_address_and_the_next_comparison_has_none(
     assert [note for note in hidden.judgment.notes if "critique" in note] == ["No critique of A", "No critique of B"]
     assert str(model.port) not in repr(hidden)
     assert later.judgment.critiques == {} and not any("critique" in note for note in later.judgment.notes)
+
+
+def test_a_model_of_hugging_face_is_for_this_computer_alone(tmp_path: Path) -> None:
+    here, public = make(tmp_path, HF_TOKEN=CANARY), make(tmp_path, local=False, HF_TOKEN=CANARY)
+    choice = JudgeChoice(HUGGING_FACE, name="Qwen/Qwen2.5-VL-7B-Instruct:hyperbolic")
+    assert here.judges.open(choice).name == "hf:Qwen/Qwen2.5-VL-7B-Instruct:hyperbolic"
+    assert HUGGING_FACE in [kind for _, kind in here.judges.choices()] and not here.judges.asks_key(HUGGING_FACE)
+    assert HUGGING_FACE not in [kind for _, kind in public.judges.choices()]
+    with pytest.raises(InputError, match="Unknown judge"):
+        public.judges.open(choice)
+    with pytest.raises(InputError, match="name of the model is missing"):
+        here.judges.open(JudgeChoice(HUGGING_FACE))

@@ -8,7 +8,7 @@ from hostile import HOSTILE, HOSTILE_DOCUMENT, read_own
 
 from app import chain_views, model_views
 from app.failures import failure
-from app.judges import ENDPOINT, ENVIRONMENT, GEMINI, Spent
+from app.judges import ENDPOINT, ENVIRONMENT, GEMINI, HUGGING_FACE, Spent
 from app.running import ModelRun, OrderProgress
 from rewardharness.judging.config import PROTOCOLS
 from rewardharness.judging.subagent import PresentationOrder
@@ -208,6 +208,6 @@ def test_every_protocol_is_told_in_one_sentence() -> None:
     assert all(label.count("\n") == 1 and label.endswith(".") and label.count(".") == 1 for label, _ in choices)
 
 
-@pytest.mark.parametrize("kind", [ENDPOINT, ENVIRONMENT, GEMINI])
+@pytest.mark.parametrize("kind", [ENDPOINT, ENVIRONMENT, GEMINI, HUGGING_FACE])
 def test_it_is_said_where_the_pictures_go(kind: str) -> None:
     assert "sends the images and the instruction to" in shown(model_views.judge_line(kind, "x"))

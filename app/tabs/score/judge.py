@@ -2,18 +2,22 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import gradio as gr
 
 from app import model_views, views
-from app.judges import ENDPOINT, GEMINI, MOST_SAMPLES, JudgeChoice, Key, place_of, subagent_settings
+from app.judges import ENDPOINT, GEMINI, HUGGING_FACE, MOST_SAMPLES, JudgeChoice, Key, place_of, subagent_settings
 from app.services import AppServices
 from app.tabs.guard import explain
 from app.tabs.parts import KEPT, QUIET, Updates, announced, markup, waiting_at
 from rewardharness.judging.opening import MEASURED
 from rewardharness.judging.subagent_settings import ALONE
 from rewardharness.models.base import ModelError
+
+HOSTED = (Path(__file__).parents[2] / "assets" / "hosted_models.txt").read_text(encoding="utf-8").split()
+"""Models to choose from at Hugging Face; any other may be typed."""
 
 NO_KEY = "Only if the server asks for one"
 """Placeholder of the key field."""
@@ -30,6 +34,7 @@ class JudgeForm:
     url: gr.Textbox
     name: gr.Textbox
     gemini: gr.Textbox
+    hosted: gr.Dropdown
     key: gr.Textbox
     kept: gr.State
     """The visitor's key, stored on the server for this session only. The field is cleared when the key is used."""
@@ -49,7 +54,7 @@ class JudgeForm:
     def inputs(self) -> list[Any]:
         """The inputs that describe a judge, in the order in which `read` takes them."""
         return [
-            self.kind, self.server, self.url, self.name, self.gemini, self.key, self.kept,
+            self.kind, self.server, self.url, self.name, self.gemini, self.hosted, self.key, self.kept,
             self.protocol, self.orders, self.samples, self.pixels, self.remember,
         ]  # fmt: skip
 
@@ -60,7 +65,7 @@ class JudgeForm:
 
     def key_of(self, values: Sequence[Any]) -> Key | None:
         """Return the typed key, or the stored key if it was typed for the same address."""
-        kind, _, url, _, _, typed, kept, *_ = values
+        kind, _, url, _, _, _, typed, kept, *_ = values
         place = place_of(kind, url or "")  # an untouched field holds None
         if typed and typed.strip():
             return Key(place, typed.strip())
@@ -72,9 +77,9 @@ class JudgeForm:
         Raises:
             InputError: If a value is out of range.
         """
-        kind, server, url, name, gemini, _, _, protocol, orders, samples, pixels, remember = values
+        kind, server, url, name, gemini, hosted, _, _, protocol, orders, samples, pixels, remember = values
         options = subagent_settings(protocol, orders, samples, pixels)
-        model = gemini if kind == GEMINI else name
+        model = {GEMINI: gemini, HUGGING_FACE: hosted}.get(kind, name)
         return JudgeChoice(kind, server, url or "", model or "", self.key_of(values), options, remember)
 
     def put_away(self, values: Sequence[Any]) -> Updates:
@@ -116,6 +121,16 @@ def draw_judge(services: AppServices, prefix: str = "", *, visible: bool = True)
                 visible=False,
                 elem_id=f"{prefix}judge-gemini",
             )
+            hosted = gr.Dropdown(
+                HOSTED,
+                value=HOSTED[0],
+                label="Model",
+                info="Choose one, or type any vision-language model of Inference Providers; :PROVIDER may follow. "
+                "Calls cost credit of the account that this computer is logged in with.",
+                allow_custom_value=True,
+                visible=False,
+                elem_id=f"{prefix}judge-hosted",
+            )
             key = gr.Textbox(
                 "",
                 label="Key",
@@ -139,7 +154,7 @@ def draw_judge(services: AppServices, prefix: str = "", *, visible: bool = True)
         how = _draw_options(services, default, prefix)
     kept, used = gr.State(None, time_to_live=KEPT), gr.State(None, time_to_live=KEPT)
     return JudgeForm(
-        section, kind, endpoint, server, url, name, gemini, key, kept, used, forget, *how, check, checked
+        section, kind, endpoint, server, url, name, gemini, hosted, key, kept, used, forget, *how, check, checked
     )  # fmt: skip
 
 
@@ -240,6 +255,7 @@ def connect_judge(
             form.section: gr.Accordion(label=_label(services, kind)),
             form.endpoint: gr.Group(visible=kind == ENDPOINT),
             form.gemini: gr.Textbox(visible=kind == GEMINI),
+            form.hosted: gr.Dropdown(visible=kind == HUGGING_FACE),
             form.key: gr.Textbox(visible=judges.asks_key(kind), value="", placeholder=NO_KEY),
             **cleared,
             form.forget: gr.Button(visible=False),

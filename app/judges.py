@@ -124,7 +124,9 @@ class Spent:
         return (usage.input_tokens * self.price[0] + usage.output_tokens * self.price[1]) / 1_000_000
 
 
-def subagent_settings(protocol: str, both_orders: bool, samples: float, max_pixels: float | None) -> SubAgentSettings:
+def subagent_settings(
+    protocol: str, both_orders: bool, samples: float, max_pixels: float | None, evidence: bool = False
+) -> SubAgentSettings:
     """Return the settings of a model judge for the values of the form.
 
     Raises:
@@ -142,6 +144,7 @@ def subagent_settings(protocol: str, both_orders: bool, samples: float, max_pixe
         both_orders=both_orders,
         samples=int(samples),
         max_pixels=int(max_pixels) if max_pixels else None,
+        evidence=evidence,
     )
 
 

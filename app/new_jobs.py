@@ -164,6 +164,7 @@ def _with_judge(
         samples=how.samples,
         one_order=not how.both_orders,
         max_pixels=how.max_pixels,
+        evidence=how.evidence or None,
         no_cache=not choice.remember,
     ), key or ""
 

@@ -192,6 +192,8 @@ def test_keys_are_not_in_configurations_and_reach_their_own_model_only(tmp_path:
     assert resumed == {"RH_API_KEY": "geheim", "RH_ORCHESTRATOR_API_KEY": ""}
     both = keys_of(EvolveConfig("demo", judge="gemini:a", orchestrator="vllm:b@http://c"), Keys("g", ""), settings())
     assert both == {"GEMINI_API_KEY": "g", "RH_API_KEY": "", "RH_ORCHESTRATOR_API_KEY": ""}
+    shown = JudgeChoice(ENDPOINT, "vllm", "http://a/v1", "m", how=SubAgentSettings(evidence=True))
+    assert prepare(NewJob(EvolveConfig("demo"), shown), judges, known, local=True).config.evidence
     gemini = JudgeChoice(GEMINI, name="a", key=Key(GEMINI, "one"))
     with pytest.raises(InputError, match="Two keys of Gemini"):
         prepare(NewJob(EvolveConfig("demo", orchestrator="gemini:b"), gemini, "two"), judges, known, local=True)

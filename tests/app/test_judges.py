@@ -276,8 +276,9 @@ def test_how_a_model_is_asked_has_bounds(values: tuple[str, bool, int, int | Non
 def test_a_protocol_without_ties_is_asked_without_them(tmp_path: Path) -> None:
     judges = make(tmp_path).judges
     for protocol, ties in (("chain", True), ("logprob", False)):
-        judge = judges.open(endpoint("http://a/v1", protocol=protocol, max_pixels=1000))
+        judge = judges.open(endpoint("http://a/v1", protocol=protocol, max_pixels=1000, evidence=True))
         assert isinstance(judge, SubAgent) and judge.settings.ties == ties and judge.settings.max_pixels == 1000
+        assert judge.settings.evidence
 
 
 def test_the_check_tells_what_an_endpoint_can_do(tmp_path: Path) -> None:

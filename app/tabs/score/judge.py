@@ -46,6 +46,7 @@ class JudgeForm:
     orders: gr.Checkbox
     samples: gr.Slider
     pixels: gr.Number
+    evidence: gr.Checkbox
     remember: gr.Checkbox
     check: gr.Button
     checked: gr.Markdown
@@ -55,7 +56,7 @@ class JudgeForm:
         """The inputs that describe a judge, in the order in which `read` takes them."""
         return [
             self.kind, self.server, self.url, self.name, self.gemini, self.hosted, self.key, self.kept,
-            self.protocol, self.orders, self.samples, self.pixels, self.remember,
+            self.protocol, self.orders, self.samples, self.pixels, self.evidence, self.remember,
         ]  # fmt: skip
 
     @property
@@ -77,8 +78,8 @@ class JudgeForm:
         Raises:
             InputError: If a value is out of range.
         """
-        kind, server, url, name, gemini, hosted, _, _, protocol, orders, samples, pixels, remember = values
-        options = subagent_settings(protocol, orders, samples, pixels)
+        kind, server, url, name, gemini, hosted, _, _, protocol, orders, samples, pixels, evidence, remember = values
+        options = subagent_settings(protocol, orders, samples, pixels, evidence)
         model = {GEMINI: gemini, HUGGING_FACE: hosted}.get(kind, name)
         return JudgeChoice(kind, server, url or "", model or "", self.key_of(values), options, remember)
 
@@ -191,7 +192,7 @@ def _draw_endpoint(services: AppServices, prefix: str) -> tuple[gr.Group, gr.Rad
 
 def _draw_options(
     services: AppServices, default: str, prefix: str
-) -> tuple[gr.Group, gr.Radio, gr.Checkbox, gr.Slider, gr.Number, gr.Checkbox]:
+) -> tuple[gr.Group, gr.Radio, gr.Checkbox, gr.Slider, gr.Number, gr.Checkbox, gr.Checkbox]:
     with gr.Column(scale=7, min_width=300, visible=default != MEASURED) as options, gr.Group():
         protocol = gr.Radio(
             model_views.protocol_choices(),
@@ -222,6 +223,13 @@ def _draw_options(
             info="Larger images are scaled down. 0: no limit. 1000000 is an image of 1000 by 1000.",
             elem_id=f"{prefix}judge-pixels",
         )
+        evidence = gr.Checkbox(
+            False,
+            label="Measured evidence",
+            info="The model also gets boxes, crops and measured sentences of what each candidate changed. "
+            "Benchmark first whether it helps your model.",
+            elem_id=f"{prefix}judge-evidence",
+        )
         remember = gr.Checkbox(
             True,
             label="Use cached answers",
@@ -229,7 +237,7 @@ def _draw_options(
             visible=services.judges.remembers(default),
             elem_id=f"{prefix}judge-remember",
         )
-    return options, protocol, orders, samples, pixels, remember
+    return options, protocol, orders, samples, pixels, evidence, remember
 
 
 def connect_judge(

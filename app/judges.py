@@ -14,6 +14,7 @@ from rewardharness.judging.judge import Judge
 from rewardharness.judging.opening import MEASURED, JudgeOptions, open_judge
 from rewardharness.judging.subagent_settings import SubAgentSettings
 from rewardharness.models.base import ModelError, Reply
+from rewardharness.models.local import LocalServer, find_local_servers
 from rewardharness.models.open import model_name, model_urls
 from rewardharness.models.probe import Probe
 from rewardharness.schema import Failure, Usage
@@ -29,7 +30,10 @@ GEMINI = "gemini"
 """Choice of a Gemini model."""
 
 HUGGING_FACE = "hf"
-"""Choice of a model of Hugging Face Inference Providers, with the login of this computer."""
+"""Choice of a model of Hugging Face Inference Providers, with the login of this computer or of the visitor."""
+
+LOG_IN = "Log in with Hugging Face in the section Judge, then choose it there again."
+"""What a visitor does who has chosen Hugging Face without a login."""
 
 SERVERS = ("vllm", "openai")
 """Kinds of server: vLLM, and others with the OpenAI protocol."""
@@ -60,7 +64,7 @@ class MissingJudgeError(InputError):
 
 @dataclass(frozen=True)
 class Key:
-    """A key that a visitor typed, and the only address that it may be sent to."""
+    """A key that a visitor typed, or the token of their login, and the only address that it may be sent to."""
 
     place: str
     value: str = field(repr=False)
@@ -149,9 +153,9 @@ def subagent_settings(
 
 
 def place_of(kind: str, url: str) -> str:
-    """Name the place that a key belongs to: scheme, host and port of an address, or Gemini. Empty: nowhere."""
-    if kind == GEMINI:
-        return GEMINI
+    """Name the place that a key belongs to: scheme, host and port of an address, or a service. Empty: nowhere."""
+    if kind in {GEMINI, HUGGING_FACE}:
+        return kind
     try:
         parts = urlsplit(url.strip())
     except ValueError:
@@ -197,13 +201,18 @@ class Judges:
     def choices(self) -> list[tuple[str, str]]:
         """The judges that a visitor can choose from: words and kind of `JudgeChoice`. The first is the default."""
         found = [("Measured (no model)", MEASURED), ("A vLLM or OpenAI-compatible endpoint", ENDPOINT)]
-        if self._local:
+        if self._local or self.logs_in:
             found.insert(1, ("Hugging Face (a model without a GPU)", HUGGING_FACE))
         if self._local or _gemini_installed():  # a stranger could not install what is missing
             found.append(("Gemini", GEMINI))
         if self.default == ENVIRONMENT:
             found.insert(0, (f"From RH_JUDGE: {model_name(self._settings.judge)}", ENVIRONMENT))
         return found
+
+    @property
+    def logs_in(self) -> bool:
+        """Whether visitors can log in with Hugging Face, to use its models with their own token."""
+        return self._settings.space and self._settings.login and not self._local
 
     def asks_key(self, kind: str) -> bool:
         """Whether a visitor may give a key."""
@@ -254,6 +263,10 @@ class Judges:
         judge = open_judge(spec, settings, options)
         return judge.reusing(used.judge) if used is not None and used.fits(choice) else judge
 
+    def near(self) -> list[LocalServer]:
+        """Return the model servers on this computer; none for visitors of a public app."""
+        return find_local_servers() if self._local and not self._settings.space else []
+
     def check(self, choice: JudgeChoice) -> Sequence[Probe] | Reply:
         """Check the chosen model: return one result per endpoint, or for Gemini the answer to a small query.
 
@@ -301,8 +314,12 @@ class Judges:
             if not typed and not self._has_gemini:
                 raise MissingJudgeError("The key for Gemini is missing.", next_step="Enter it in the section Judge.")
             return f"gemini:{_checked(name)}", replace(settings, gemini_key=typed or settings.gemini_key)
-        if choice.kind == HUGGING_FACE and self._local:
-            return f"hf:{_checked(name)}", settings
+        if choice.kind == HUGGING_FACE and (self._local or self.logs_in):
+            if self._local:
+                return f"hf:{_checked(name)}", settings
+            if not typed:
+                raise MissingJudgeError("You are not logged in.", next_step=LOG_IN)
+            return f"hf:{_checked(name)}", replace(settings, service_keys={"hf": typed})
         if choice.kind != ENDPOINT or choice.server not in SERVERS:
             raise InputError("Unknown judge.", next_step="Choose one in the section Judge.")
         if not url:

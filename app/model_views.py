@@ -4,7 +4,7 @@ All results are markup for `gr.Markdown`, see `app.markup`; labels of controls a
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from app.chain_views import last_thought, showing_title, swapped
 from app.judges import ENDPOINT, ENVIRONMENT, GEMINI, HUGGING_FACE, Spent
@@ -14,6 +14,7 @@ from app.views import listed, verdict_section, warnings
 from rewardharness.judging.config import Protocol
 from rewardharness.judging.subagent_settings import ALONE
 from rewardharness.models.base import ModelError, Reply
+from rewardharness.models.local import LocalServer
 from rewardharness.models.probe import Probe
 from rewardharness.models.wire import Capabilities
 from rewardharness.schema import TIE, Judgment
@@ -36,17 +37,27 @@ def protocol_choices() -> list[tuple[str, str]]:
     return [(f"{name.capitalize()}\n{sentence}", name) for name, sentence in PROTOCOLS.items()]
 
 
-def judge_line(kind: str, name: str) -> str:
+def near_choices(servers: Iterable[LocalServer]) -> list[tuple[str, str]]:
+    """Return label (plain text) and `KIND URL NAME` of each model that a server on this computer serves."""
+    said = {True: "accepts images", False: "does not accept images", None: "may accept images"}
+    found = [(server, model) for server in servers for model in server.models]
+    labels = [f"{model.name}\n{server.usual}, {server.url}: {said[model.images]}" for server, model in found]
+    return list(zip(labels, (f"{server.kind} {server.url} {model.name}" for server, model in found), strict=True))
+
+
+def judge_line(kind: str, name: str, *, local: bool) -> str:
     """Describe a model judge in one line, and where the images are sent.
 
     Args:
         kind: `ENVIRONMENT`, `ENDPOINT`, `HUGGING_FACE` or `GEMINI`.
         name: Label of the choice.
+        local: Whether the user is at this computer.
     """
+    whose = "the login of this computer" if local else "your login"
     places = {
         ENDPOINT: "the endpoint in the section Judge",
         GEMINI: "Google",
-        HUGGING_FACE: "Hugging Face and the provider of the model, with the login of this computer",
+        HUGGING_FACE: f"Hugging Face and the provider of the model, with {whose}",
         ENVIRONMENT: "the model that this app is configured with",
     }
     return block(

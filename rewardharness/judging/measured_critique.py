@@ -24,6 +24,10 @@ WORDS: Mapping[str, tuple[str, str]] = {
     "preservation": ("The rest of the image changed, too.", "Leave everything else exactly as it is."),
     "fidelity": ("The image differs from the source.", "Reproduce the image exactly, without any change."),
     "color_target": ("The requested color was not reached.", "The requested color must be unmistakable."),
+    "object_color": (
+        "The object named by its color did not get the requested color.",
+        "Recolor the named object, all of it and nothing else.",
+    ),
     "tone_shift": ("Light or color did not change as requested.", "Make the change of light and color clearer."),
     "style_shift": (
         "The style did not change everywhere, or the layout was lost.",

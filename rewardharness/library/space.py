@@ -202,7 +202,7 @@ def _card(name: str, options: SpaceOptions, *, private: bool) -> str:
         "license": "apache-2.0",
         "short_description": "Which edit of an image would people prefer, and why?",
         "hf_oauth": True,
-        "hf_oauth_scopes": ["contribute-repos", "write-discussions"],
+        "hf_oauth_scopes": ["contribute-repos", "write-discussions", "inference-api"],
         "models": [repo],
         "tags": ["rewardharness", "image-editing", "reward-model"],
     }

@@ -21,6 +21,12 @@ _ALIKE = 15.0
 _MEMBER = 24.0
 """Weighted color distance at which the membership in a color has fallen to 1/e."""
 
+_OBJECT_MEMBER = 0.2
+"""Least membership in the color by which an object is named, so that many distant pixels do not add up to an object."""
+
+_OBJECT_AREA = 0.003
+"""Least part of the source that must have the color by which an object is named."""
+
 
 def color_target(view: EditView, request: EditRequest) -> Reading:
     """Measure whether the edited region moved toward the requested color.
@@ -63,6 +69,49 @@ def color_target(view: EditView, request: EditRequest) -> Reading:
     }
     # Shadows and highlights limit the progress of correct edits: drawn ones reach 0.55, half-finished ones 0.3.
     return Reading(quantities, step(progress, 0.25, 0.12), sentence, _mark(view.small_candidate, member_after, weight))
+
+
+def object_color(view: EditView, request: EditRequest) -> Reading:
+    """Measure whether the object that the instruction names by its color, such as `the red car`, has the new color.
+
+    The object is the part of the source with the named color, wherever the candidate changed. The grade is low if the
+    object keeps its color, and where the requested color appears beside the object instead.
+    """
+    targets = [target for target in map(color_named, _asked_colors(request)) if target]
+    named = [target for target in map(color_named, _named_colors(request)) if target]
+    if not targets or not named or request.kinds[0] != "color":
+        return Reading({}, None, "The instruction does not name an object by its color and ask for another color.")
+    member = np.exp(-((_nearest(view.lab_source, named) / _MEMBER) ** 2))
+    region = np.where(view.valid & (member > _OBJECT_MEMBER), member, np.float32(0.0))
+    area = float(region.mean())
+    old, new = (" or ".join(target.name for target in group) for group in (named, targets))
+    if area < _OBJECT_AREA:
+        return Reading(
+            {"area": Quantity(area, "share", 0.0, 1.0)}, None, f"Only {area:.1%} of the source is {old}, too little."
+        )
+    before, after = (
+        np.exp(-((_nearest(lab, targets) / _MEMBER) ** 2)) for lab in (view.lab_source, view.lab_candidate)
+    )
+    gain = np.asarray(np.maximum(after - before, 0.0), np.float32)
+    reached = weighted_mean(gain, region)
+    outside = weighted_mean(np.asarray(region == 0.0, np.float32), gain * view.valid)
+    quantities = {
+        "area": Quantity(area, "share", 0.0, 1.0),
+        "share_after": Quantity(reached, "share", 0.0, 1.0),
+        "share_outside": Quantity(outside, "share", 0.0, 1.0),
+    }
+    sentence = (
+        f"{reached:.0%} of what was {old} in the source became {new}; {outside:.0%} of the new {new} is elsewhere."
+    )
+    grade = step(reached, 0.25, 0.12) * (1.0 - 0.5 * outside)
+    return Reading(quantities, grade, sentence, _mark(view.small_candidate, after, region))
+
+
+def _named_colors(request: EditRequest) -> tuple[str, ...]:
+    """Return the basic colors in the instruction that are not requested: they tell which object is meant."""
+    asked = " ".join(_asked_colors(request)).split()
+    found = re.findall(rf"(?<![\w-])({'|'.join(BASIC_COLORS)})(?![\w-])", request.instruction.lower())
+    return tuple(dict.fromkeys(name for name in found if name not in asked))
 
 
 def _rival(lab: Plane, weight: Plane, targets: Sequence[ColorTarget]) -> tuple[str, float]:

@@ -12,7 +12,7 @@ from rewardharness.measure.appearance import (
     highlight_similarity,
     structure_similarity,
 )
-from rewardharness.measure.color import color_target, style_shift, tone_shift
+from rewardharness.measure.color import color_target, object_color, style_shift, tone_shift
 from rewardharness.measure.fidelity import fidelity
 from rewardharness.measure.learned import directional_similarity, is_set_up, subject_identity, text_agreement
 from rewardharness.measure.movement import moved_region
@@ -67,6 +67,13 @@ MEASURES: Mapping[str, Measure] = {
             "color_target",
             color_target,
             "Whether the edited region has the requested color.",
+            "instruction",
+            kinds=("color",),
+        ),
+        Measure(
+            "object_color",
+            object_color,
+            "Whether the object that the instruction names by its color has the requested color.",
             "instruction",
             kinds=("color",),
         ),

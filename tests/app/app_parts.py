@@ -16,12 +16,20 @@ ROOT = Path(__file__).parents[2]
 """Root of the repository."""
 
 LAUNCH = """
-import sys
+import json, os, sys
 from app.main import launch
+from rewardharness.models.local import PORTS
+from rewardharness.models.open import SERVICES
 from rewardharness.settings import Settings
+SERVICES.update(json.loads(os.environ.get("TEST_SERVICES", "{}")))
+PORTS.clear()
+PORTS.update(json.loads(os.environ.get("TEST_PORTS", "{}")))
 launch(Settings.from_env(), host="127.0.0.1", port=int(sys.argv[1]), ready=lambda url: print("at", url, flush=True))
 """
-"""Code that serves the app on the port given, and prints its address when it is there."""
+"""Code that serves the app on the port given, and prints its address when it is there.
+
+Hosted services and local model servers are those of `TEST_SERVICES` and `TEST_PORTS`.
+"""
 
 
 @dataclass(frozen=True)

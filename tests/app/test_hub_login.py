@@ -1,16 +1,12 @@
 """Publishing as the visitor of a Space: a real login at a provider on this machine, in a real browser."""
 
-import json
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 from app_parts import Served, running_app
 from hub_server import HubServer
+from login_provider import provider, space_settings
 from playwright.sync_api import BrowserContext, Page, expect
 from test_hub_app import REPO, publish, tab
 from visits import fill, visit
@@ -22,53 +18,6 @@ from rewardharness.library.store import RemoveEntry
 pytestmark = pytest.mark.browser
 
 SMALL = "ann/small"
-
-
-@contextmanager
-def provider(name: str, token: str) -> Iterator[str]:
-    """An OpenID provider at which one user logs in without being asked. Gives its address."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            parts = urlsplit(self.path)
-            if parts.path == "/oauth/authorize":
-                query = parse_qs(parts.query)
-                back = urlencode({"code": "one-time", "state": query["state"][0]})
-                self.send_response(302)
-                address = query["redirect_uri"][0]
-                self.send_header("Location", f"{address}{'&' if '?' in address else '?'}{back}")
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-                return
-            places = {"issuer": url, "authorization_endpoint": f"{url}/oauth/authorize"}
-            self._answer(places | {"token_endpoint": f"{url}/oauth/token"})
-
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            who = {"sub": "1", "name": name, "preferred_username": name, "profile": url, "picture": ""}
-            answer = {"access_token": token, "token_type": "bearer", "expires_in": 3600}
-            self._answer(answer | {"scope": "openid profile contribute-repos", "userinfo": who})
-
-        def _answer(self, value: object) -> None:
-            body = json.dumps(value).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Say nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    yield url
-    server.shutdown()
-    server.server_close()
-    thread.join()
 
 
 @dataclass(frozen=True)
@@ -93,13 +42,7 @@ def space(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Space]:
         push(less, SMALL, access=Access(owner, hub.url, scratch / "author"))
         with provider("bob", visitor) as url:
             settings = {
-                "SYSTEM": "spaces",
-                "SPACE_ID": "ann/demo",
-                "OPENID_PROVIDER_URL": url,
-                "OAUTH_CLIENT_ID": "app",
-                "OAUTH_CLIENT_SECRET": "not-a-secret",
-                "OAUTH_SCOPES": "openid profile contribute-repos",
-                "GRADIO_SSR_MODE": "False",
+                **space_settings(url),
                 "HF_ENDPOINT": hub.url,
                 "HF_TOKEN": owner,
                 "HF_HOME": str(scratch / "hf"),

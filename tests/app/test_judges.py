@@ -38,6 +38,7 @@ from rewardharness.judging.release_file import save_release
 from rewardharness.judging.subagent import SubAgent
 from rewardharness.library.opening import open_library
 from rewardharness.models.base import ChatRequest, Message, ModelError
+from rewardharness.models.local import LocalServer
 from rewardharness.schema import Usage
 from rewardharness.settings import Settings
 
@@ -337,7 +338,7 @@ def test_a_missing_critique_hides_the_address_and_the_next_comparison_has_none(
     assert later.judgment.critiques == {} and not any("critique" in note for note in later.judgment.notes)
 
 
-def test_a_model_of_hugging_face_is_for_this_computer_alone(tmp_path: Path) -> None:
+def test_a_model_of_hugging_face_needs_this_computer_or_the_login_of_the_visitor(tmp_path: Path) -> None:
     here, public = make(tmp_path, HF_TOKEN=CANARY), make(tmp_path, local=False, HF_TOKEN=CANARY)
     choice = JudgeChoice(HUGGING_FACE, name="Qwen/Qwen2.5-VL-7B-Instruct:hyperbolic")
     assert here.judges.open(choice).name == "hf:Qwen/Qwen2.5-VL-7B-Instruct:hyperbolic"
@@ -347,3 +348,20 @@ def test_a_model_of_hugging_face_is_for_this_computer_alone(tmp_path: Path) -> N
         public.judges.open(choice)
     with pytest.raises(InputError, match="name of the model is missing"):
         here.judges.open(JudgeChoice(HUGGING_FACE))
+    space = make(tmp_path, local=False, HF_TOKEN=CANARY, SYSTEM="spaces", OAUTH_CLIENT_ID="app").judges
+    assert HUGGING_FACE in [kind for _, kind in space.choices()] and not space.remembers(HUGGING_FACE)
+    for key in (None, Key(GEMINI, "hf_visitor"), Key("https://router.huggingface.co", "hf_visitor")):
+        with pytest.raises(InputError, match="You are not logged in"):
+            space.open(dataclasses.replace(choice, key=key))
+    spec, settings = space.spelled(dataclasses.replace(choice, key=Key(HUGGING_FACE, "hf_visitor")))
+    assert spec == here.judges.open(choice).name and settings.service_keys == {"hf": "hf_visitor"}
+    assert CANARY not in repr(vars(settings)) and not settings.hf_login
+
+
+def test_servers_of_this_computer_are_never_looked_for_in_a_public_app(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = [LocalServer("vLLM", "http://127.0.0.1:8000/v1", ())]
+    monkeypatch.setattr("app.judges.find_local_servers", lambda: found)
+    assert make(tmp_path).judges.near() == found
+    assert make(tmp_path, local=False).judges.near() == make(tmp_path, SYSTEM="spaces").judges.near() == []

@@ -74,7 +74,7 @@ def shown(markup: str) -> str:
     [
         lambda: chain_views.showings((EVIL_SEEN,), live=True),
         lambda: chain_views.showings((EVIL_SEEN,), live=False),
-        lambda: model_views.judge_line(ENDPOINT, HOSTILE),
+        lambda: model_views.judge_line(ENDPOINT, HOSTILE, local=True),
         lambda: model_views.verdict(replace(JUDGED, preference=HOSTILE, notes=(f"same image {HOSTILE}",)), EVIL_RUN),
         lambda: model_views.reasons(replace(JUDGED, reasons=(HOSTILE,)), EVIL_RUN),
         lambda: model_views.reasons(JUDGED, EVIL_RUN),
@@ -210,4 +210,4 @@ def test_every_protocol_is_told_in_one_sentence() -> None:
 
 @pytest.mark.parametrize("kind", [ENDPOINT, ENVIRONMENT, GEMINI, HUGGING_FACE])
 def test_it_is_said_where_the_pictures_go(kind: str) -> None:
-    assert "sends the images and the instruction to" in shown(model_views.judge_line(kind, "x"))
+    assert "sends the images and the instruction to" in shown(model_views.judge_line(kind, "x", local=False))

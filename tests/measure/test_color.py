@@ -5,7 +5,7 @@ from drawn_edits import blend, disc, grade, photo, recolored, view
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rewardharness.measure.color import color_target, style_shift, tone_shift
+from rewardharness.measure.color import color_target, object_color, style_shift, tone_shift
 from rewardharness.measure.color_names import color_distance, color_named
 from rewardharness.schema import EditRequest
 
@@ -84,6 +84,25 @@ def test_the_overlay_leaves_color_only_where_the_target_color_is(cat: np.ndarray
     colorful = np.ptp(reading.overlay.astype(int), axis=2) > 20
     assert colorful[ball > 0.95].mean() > 0.7
     assert colorful[ball < 0.01].mean() < 0.02
+
+
+def test_the_object_named_by_its_color_must_get_the_new_color(cat: np.ndarray) -> None:
+    gray = np.repeat(cat.mean(axis=2, keepdims=True), 3, axis=2)
+    named, other = disc(*cat.shape[:2], (0.3, 0.5), 0.15), disc(*cat.shape[:2], (0.7, 0.5), 0.15)
+    source = recolored(recolored(gray, PAINT["red"], named), PAINT["green"], other)
+    asked = recolor_to("blue", instruction="make the red ball blue")
+    right, wrong, both = (recolored(source, PAINT["blue"], where) for where in (named, other, named + other))
+    grades = [grade(object_color, source, each, asked) for each in (right, both, wrong, source)]
+    assert grades[0] > 0.8 > grades[1] > 0.5 > 0.2 > max(grades[2:])
+    assert abs(grade(color_target, source, right, asked) - grade(color_target, source, wrong, asked)) < 0.1
+
+
+@pytest.mark.parametrize(
+    "instruction", ["make the ball blue", "make the orange ball blue", "turn it into a blue-red ball"]
+)
+def test_an_object_that_is_not_named_by_a_visible_color_is_not_graded(instruction: str, cat: np.ndarray) -> None:
+    gray = np.repeat(cat.mean(axis=2, keepdims=True), 3, axis=2)
+    assert object_color(view(gray, 255 - gray), recolor_to("blue", instruction=instruction)).grade is None
 
 
 @pytest.mark.parametrize(

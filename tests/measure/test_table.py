@@ -10,13 +10,14 @@ from rewardharness.measure.table import MEASURES, known_measures
 from rewardharness.measure.view import EditView
 from rewardharness.schema import ImageInput
 
-NAMES = """change_map edit_presence edit_extent preservation fidelity color_target tone_shift style_shift sharpness
-noise blockiness clipping seam frame_match structure_kept added_structure removal_fill background_change
+NAMES = """change_map edit_presence edit_extent preservation fidelity color_target object_color tone_shift style_shift
+sharpness noise blockiness clipping seam frame_match structure_kept added_structure removal_fill background_change
 moved_region text_match unasked_text structure_similarity brightness_similarity color_similarity highlight_similarity
 gloss_similarity detail_similarity text_agreement directional_similarity subject_identity""".split()
 
 INSTRUCTIONS = [
     "make the cat blue",
+    "make the brown cat blue",
     "add a ball",
     "change the background to a beach",
     "turn it into a watercolor painting",

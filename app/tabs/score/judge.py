@@ -34,6 +34,9 @@ class JudgeForm:
     url: gr.Textbox
     name: gr.Textbox
     gemini: gr.Textbox
+    near: gr.Radio
+    """Models of servers on this computer."""
+    at_hub: gr.Column
     hosted: gr.Dropdown
     key: gr.Textbox
     kept: gr.State
@@ -86,11 +89,11 @@ class JudgeForm:
     def put_away(self, values: Sequence[Any]) -> Updates:
         """Clear the key field; the server stores the key for as long as the page is open."""
         key = self.key_of(values)
-        held = f"A key for {key.place} is stored until you leave" if key else NO_KEY
+        held = f"A key for {key.place} is stored until you leave" if key else NO_KEY  # not shown for a login
         return {
             self.key: gr.Textbox(value="", placeholder=held),
             self.kept: key,
-            self.forget: gr.Button(visible=key is not None),
+            self.forget: gr.Button(visible=key is not None and key.place != HUGGING_FACE),
         }
 
 
@@ -113,7 +116,7 @@ def draw_judge(services: AppServices, prefix: str = "", *, visible: bool = True)
     ):
         with gr.Column(scale=6, min_width=300):
             kind = gr.Radio(judges.choices(), value=default, label="Judge", elem_id=f"{prefix}judge-kind")
-            endpoint, server, url, name = _draw_endpoint(services, prefix)
+            endpoint, near, server, url, name = _draw_endpoint(services, prefix)
             gemini = gr.Textbox(
                 "gemini-2.5-flash",
                 label="Model",
@@ -122,16 +125,7 @@ def draw_judge(services: AppServices, prefix: str = "", *, visible: bool = True)
                 visible=False,
                 elem_id=f"{prefix}judge-gemini",
             )
-            hosted = gr.Dropdown(
-                HOSTED,
-                value=HOSTED[0],
-                label="Model",
-                info="Choose one, or type any vision-language model of Inference Providers; :PROVIDER may follow. "
-                "Calls cost credit of the account that this computer is logged in with.",
-                allow_custom_value=True,
-                visible=False,
-                elem_id=f"{prefix}judge-hosted",
-            )
+            at_hub, hosted = _draw_hosted(services, prefix)
             key = gr.Textbox(
                 "",
                 label="Key",
@@ -155,13 +149,38 @@ def draw_judge(services: AppServices, prefix: str = "", *, visible: bool = True)
         how = _draw_options(services, default, prefix)
     kept, used = gr.State(None, time_to_live=KEPT), gr.State(None, time_to_live=KEPT)
     return JudgeForm(
-        section, kind, endpoint, server, url, name, gemini, hosted, key, kept, used, forget, *how, check, checked
+        section, kind, endpoint, server, url, name, gemini, near, at_hub, hosted, key, kept, used, forget, *how, check,
+        checked,
     )  # fmt: skip
 
 
-def _draw_endpoint(services: AppServices, prefix: str) -> tuple[gr.Group, gr.Radio, gr.Textbox, gr.Textbox]:
+def _draw_hosted(services: AppServices, prefix: str) -> tuple[gr.Column, gr.Dropdown]:
+    logs_in = services.judges.logs_in
+    payer = "your account" if logs_in else "the account that this computer is logged in with"
+    with gr.Column(visible=False) as column:
+        if logs_in:
+            # It reloads the page, so the choice is made again afterwards.
+            gr.LoginButton(
+                "Log in with Hugging Face", logout_value="Log out ({})", size="md", elem_id=f"{prefix}judge-login"
+            )
+        hosted = gr.Dropdown(
+            HOSTED,
+            value=HOSTED[0],
+            label="Model",
+            info="Choose one, or type any vision-language model of Inference Providers; :PROVIDER may follow. "
+            f"Calls cost credit of {payer}.",
+            allow_custom_value=True,
+            elem_id=f"{prefix}judge-hosted",
+        )
+    return column, hosted
+
+
+def _draw_endpoint(services: AppServices, prefix: str) -> tuple[gr.Group, gr.Radio, gr.Radio, gr.Textbox, gr.Textbox]:
     local = services.local
     with gr.Group(visible=False) as endpoint:
+        near = gr.Radio(
+            [], label="Found on this computer", visible=False, elem_id=f"{prefix}judge-near", elem_classes="choices"
+        )
         server = gr.Radio(
             [("vLLM", "vllm"), ("Another server with the OpenAI protocol", "openai")],
             value="vllm",
@@ -187,7 +206,7 @@ def _draw_endpoint(services: AppServices, prefix: str) -> tuple[gr.Group, gr.Rad
             max_length=200,
             elem_id=f"{prefix}judge-name",
         )
-    return endpoint, server, url, name
+    return endpoint, near, server, url, name
 
 
 def _draw_options(
@@ -253,8 +272,10 @@ def connect_judge(
     judges = services.judges
     cleared = {form.kept: None, form.used: None}
 
-    def choose(kind: str, protocol: str) -> Updates:
+    def choose(token: gr.OAuthToken | None, kind: str, protocol: str) -> Updates:
         measured = kind == MEASURED
+        # The token of the visitor's login is kept like a typed key: for this service and this session.
+        login = Key(kind, token.token) if kind == HUGGING_FACE and token is not None and judges.logs_in else None
         head: Updates = {}
         if outside is not None:
             head = {outside[0]: judge_line(services, kind), outside[1]: gr.Accordion(visible=measured)}
@@ -263,9 +284,10 @@ def connect_judge(
             form.section: gr.Accordion(label=_label(services, kind)),
             form.endpoint: gr.Group(visible=kind == ENDPOINT),
             form.gemini: gr.Textbox(visible=kind == GEMINI),
-            form.hosted: gr.Dropdown(visible=kind == HUGGING_FACE),
+            form.at_hub: gr.Column(visible=kind == HUGGING_FACE),
             form.key: gr.Textbox(visible=judges.asks_key(kind), value="", placeholder=NO_KEY),
             **cleared,
+            form.kept: login,
             form.forget: gr.Button(visible=False),
             form.options: gr.Column(visible=not measured),
             form.orders: gr.Checkbox(visible=protocol not in ALONE),
@@ -283,8 +305,19 @@ def connect_judge(
             message = explain(error)
         return {form.checked: message, **form.put_away(values)}
 
+    def look_near(kind: str) -> gr.Radio:
+        found = model_views.near_choices(judges.near()) if kind == ENDPOINT else []
+        return gr.Radio(found, value=None, visible=bool(found))
+
+    def take_near(chosen: str | None) -> list[Any]:
+        server, url, name = (chosen or "").split(" ", 2) if chosen else (gr.skip(), gr.skip(), gr.skip())
+        return [server, url, name]
+
     quick: dict[str, Any] = {"queue": False, **QUIET}
-    form.kind.input(choose, [form.kind, form.protocol], [*(outside or ()), *form.parts], **quick)
+    chosen = form.kind.input(choose, [form.kind, form.protocol], [*(outside or ()), *form.parts], **quick)
+    if services.local:
+        chosen.then(look_near, form.kind, form.near, **quick)
+        form.near.input(take_near, form.near, [form.server, form.url, form.name], **quick)
     form.protocol.input(
         lambda protocol: gr.Checkbox(visible=protocol not in ALONE), form.protocol, form.orders, **quick
     )
@@ -308,7 +341,7 @@ def judge_line(services: AppServices, kind: str) -> str:
     """Return the line for the head of the tab that names the judge."""
     if kind == MEASURED:
         return views.judge_line(services.judge_name, local=services.local)
-    return model_views.judge_line(kind, _named(services, kind))
+    return model_views.judge_line(kind, _named(services, kind), local=services.local)
 
 
 def _label(services: AppServices, kind: str) -> str:

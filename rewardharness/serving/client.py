@@ -124,12 +124,16 @@ class AsyncRewardClient:
         assert self.identity is not None
         return self.identity
 
-    async def score(self, asks: Sequence[Ask], normalise: Normalisation = RAW) -> list[Reward]:
+    async def score(
+        self, asks: Sequence[Ask], normalise: Normalisation = RAW, *, critique: bool = False
+    ) -> list[Reward]:
         """Score edits separately.
 
         Args:
             asks: Any number of edits.
             normalise: Whether rewards are also normalized within the groups of `asks`.
+            critique: Whether each reward says in words what is wrong, for generate-critique-refine loops. It changes
+                no reward; the server refuses it where its judge writes none.
 
         Returns:
             One reward per edit, in order.
@@ -151,7 +155,7 @@ class AsyncRewardClient:
         runs = batches(sizes, self.settings.batch_items, self.settings.batch_bytes)
         async with _Group() as group:
             for run in runs:
-                group.start(self._score([encoded[number] for number in run], rewards_found))
+                group.start(self._score([encoded[number] for number in run], rewards_found, critique))
         rewards = [
             reward if reward is not None else Reward.none("missing", "No result came.") for reward in rewards_found
         ]
@@ -217,7 +221,7 @@ class AsyncRewardClient:
             return Compared(None, None, None, (reply, reply), reply.reason)
         return read_compared(reply)
 
-    async def _score(self, batch: "Sequence[_Encoded]", rewards_found: list[Reward | None]) -> None:
+    async def _score(self, batch: "Sequence[_Encoded]", rewards_found: list[Reward | None], critique: bool) -> None:
         """Score one batch."""
         album = Album()
         items = [
@@ -225,11 +229,12 @@ class AsyncRewardClient:
             for _, text, (edited, *sources) in batch
         ]
         try:
-            reply = await self._try("/batch_score", {"items": items}, album)
+            fields = {"items": items, **({"critique": True} if critique else {})}
+            reply = await self._try("/batch_score", fields, album)
         except TooLargeError as error:
             if len(batch) > 1:  # the limit of the server is smaller than the batch
-                await self._score(batch[: len(batch) // 2], rewards_found)
-                await self._score(batch[len(batch) // 2 :], rewards_found)
+                await self._score(batch[: len(batch) // 2], rewards_found, critique)
+                await self._score(batch[len(batch) // 2 :], rewards_found, critique)
                 return
             reply = Reward.none("too_large", error.message)
         rewards = [reply] * len(batch) if isinstance(reply, Reward) else read_rewards(reply, len(batch))
@@ -328,9 +333,9 @@ class RewardClient:
     ) -> None:
         self.close()
 
-    def score(self, asks: Sequence[Ask], normalise: Normalisation = RAW) -> list[Reward]:
+    def score(self, asks: Sequence[Ask], normalise: Normalisation = RAW, *, critique: bool = False) -> list[Reward]:
         """Score edits separately; see `AsyncRewardClient.score`."""
-        return self._run(lambda client: client.score(asks, normalise))
+        return self._run(lambda client: client.score(asks, normalise, critique=critique))
 
     def rank(
         self,

@@ -8,7 +8,8 @@ from typing import Any, Protocol
 import orjson
 import pybase64
 
-from rewardharness.codec import finite
+from rewardharness.codec import ValidationError, finite, from_json
+from rewardharness.critique import Critique
 from rewardharness.errors import HarnessError, InputError
 from rewardharness.files import sha256
 from rewardharness.judging.identity import JudgeIdentity
@@ -98,6 +99,8 @@ class Reward:
     """Confidence of the judge, in [0, 1]; None if not available."""
     variance: float | None = None
     cached: bool = False
+    critique: Critique | None = None
+    """What is wrong, in words; None if not requested or not available."""
 
     @classmethod
     def none(cls, code: str, message: str, *, retryable: bool = False) -> "Reward":
@@ -317,7 +320,15 @@ def _reward(item: Any) -> Reward:
         confidence=_number(item.get("confidence")),
         variance=_number(item["variance"]),
         cached=item["cached"],
+        critique=_critique(item.get("critique")),
     )
+
+
+def _critique(value: Any) -> Critique | None:
+    try:
+        return None if value is None else from_json(Critique, value)
+    except ValidationError:
+        raise not_ours() from None
 
 
 def _number(value: Any) -> float | None:

@@ -9,6 +9,7 @@ from rewardharness.critique import Critique
 from rewardharness.judging.judge import Judge
 from rewardharness.library.store import Library
 from rewardharness.schema import Example, Judgment
+from rewardharness.serving.client import Ask, RewardClient, RewardServerError
 
 FOUND = Critique(("Too <b>dark</b>.",), "make it lighter, clearly")
 
@@ -46,6 +47,16 @@ def test_a_critique_comes_only_if_requested(path: str) -> None:
     assert (given["reward"], given["cached"], again["cached"]) == (plain["reward"], False, True)
     assert again["critique"] == given["critique"]
     assert len(judge.asked) == 2
+
+
+def test_the_client_reads_critiques() -> None:
+    ask = Ask("make it lighter", ONE, TWO)
+    with Running(Critic()) as server, RewardClient(server.url) as client:
+        [plain], [told] = client.score([ask]), client.score([ask], critique=True)
+    assert (plain.critique, told.critique, told.value) == (None, FOUND, plain.value)
+    refused = pytest.raises(RewardServerError, match="writes no critiques")
+    with Running(ReadyJudge()) as server, RewardClient(server.url) as client, refused:
+        client.score([ask], critique=True)
 
 
 def test_candidates_that_are_judged_together_have_one_each() -> None:

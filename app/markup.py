@@ -85,9 +85,18 @@ def bullets(items: Iterable[str], style: str = "") -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], style: str = "") -> str:
-    """A table; the first cell of a row names it. Cells are markup whose foreign parts are escaped."""
+    """A table; the first cell of a row names it. Headings and cells are markup whose foreign parts are escaped.
+
+    In the style `cards`, other cells also hold their heading, without unit and interval, which a narrow window shows.
+    """
     titles = "".join(f'<th scope="col">{title}</th>' for title in head)
-    lines = (f'<th scope="row">{row[0]}</th>' + "".join(f"<td>{cell}</td>" for cell in row[1:]) for row in rows)
+    names = [re.split(r"&#44;|&#91;", re.sub(r"<[^>]*>", "", title))[0].strip() for title in head]
+    labels = [f'<span class="label">{name} </span>' if name and "cards" in style else "" for name in names]
+    lines = (
+        f'<th scope="row">{row[0]}</th>'
+        + "".join(f"<td>{label if cell else ''}{cell}</td>" for label, cell in zip(labels[1:], row[1:], strict=False))
+        for row in rows
+    )
     body = "".join(f"<tr>{line}</tr>" for line in lines)
     whole = f'<table class="{style}"><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>'
     return f'<div class="scroll">{whole}</div>'

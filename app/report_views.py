@@ -9,6 +9,7 @@ from rewardharness.report_html import draw_value
 STYLES: Mapping[str, str] = {
     "audit": "cards audit",
     "numbers": "cards bench",
+    "attacks": "cards bench attacks",
     "categories": "cards bench kinds",
     "judging": "cards judging",
     "published": "cards published",

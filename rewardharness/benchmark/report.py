@@ -145,9 +145,12 @@ def _numbers(result: Json) -> Section:
         )
         head = ("Entry", _unit(rows[0][1]), "Judged", "Chance", "Judge minus entry")
         tables.append(Table(head, cells, name, "numbers"))
+    compared = (
+        " Two intervals that overlap may still differ: the last column compares question by question (gain, 95% "
+        "interval, exact McNemar test)."
+    )
     notes = (
-        "Questions that were not judged do not count as wrong; see “Judged”. Two intervals that overlap may still "
-        "differ: the last column compares question by question (gain, 95% interval, exact McNemar test).",
+        f"Questions that were not judged do not count as wrong; see “Judged”.{'' if attacks else compared}",
         "The dot is the value, the bar its 95% interval, and the dashed line the chance level.",
     )
     blocks: tuple[Text | Table, ...] = (
@@ -166,7 +169,7 @@ def _attack_table(row: Json) -> Table:
     for name, numbers in attack_numbers(row).items():
         values = [_value(numbers[metric]) if metric in numbers else "-" for metric in _ATTACK_COLUMNS]
         cells.append((name, *values, judged(numbers["exploit_wins"])))
-    return Table(("Attack", *_ATTACK_COLUMNS.values(), "Judged"), tuple(cells), label(row), "numbers")
+    return Table(("Attack", *_ATTACK_COLUMNS.values(), "Judged"), tuple(cells), label(row), "attacks")
 
 
 def _unit(number: Mapping[str, Any]) -> str:

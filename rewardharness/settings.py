@@ -90,6 +90,12 @@ class Settings:
     learned_image: str | None = field(default=None, repr=False)
     """Encoder of images for learned measures (`RH_LEARNED_IMAGE`), named in the same way."""
 
+    feedback_repo: str | None = None
+    """Dataset repository on the Hub that the app's feedback goes to (`RH_FEEDBACK_REPO`); None: to this disk."""
+
+    feedback_salt: str | None = field(default=None, repr=False)
+    """Secret that voters are told apart by, without their names (`RH_FEEDBACK_SALT`); None: not told apart."""
+
     visible_gpus: str | None = None
     """GPUs that this process may use (`CUDA_VISIBLE_DEVICES`); None: all."""
 
@@ -140,6 +146,8 @@ class Settings:
             hosts=_names(env.get("RH_ALLOW_HOST", ""), env.get("SPACE_HOST", "")),
             learned_text=env.get("RH_LEARNED_TEXT") or None,
             learned_image=env.get("RH_LEARNED_IMAGE") or None,
+            feedback_repo=env.get("RH_FEEDBACK_REPO") or None,
+            feedback_salt=env.get("RH_FEEDBACK_SALT") or None,
             visible_gpus=env.get("CUDA_VISIBLE_DEVICES"),
             hub_endpoint=env.get("HF_ENDPOINT") or None,
             hub_cache=_hub_cache(env),

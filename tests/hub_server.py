@@ -264,6 +264,14 @@ class HubServer:
         answer = repo.apply(lines, revision=revision, user=request.user, pull="create_pr" in request.query)
         return _json({key: self.url + text if key.endswith("Url") else text for key, text in answer.items()})
 
+    def squash(self, request: Request, kind: str, name: str, revision: str) -> Answer:
+        repo = self._writable(request, kind, name)
+        assert request.user is not None
+        files = repo.find(revision).files
+        repo.commits.clear()
+        repo.branches[revision] = repo.add(files, None, request.json["message"], "", request.user.name).id
+        return _json({})
+
     def tag(self, request: Request, kind: str, name: str, revision: str) -> Answer:
         repo = self._writable(request, kind, name)
         wish = request.json
@@ -357,6 +365,7 @@ _ROUTES: tuple[tuple[str, str, Callable[..., Answer]], ...] = (
     ("GET", rf"{_ANY}/tree/([^/]+)", HubServer.tree),
     ("POST", rf"{_ANY}/preupload/([^/]+)", HubServer.preupload),
     ("POST", rf"{_ANY}/commit/([^/]+)", HubServer.commit),
+    ("POST", rf"{_ANY}/super-squash/([^/]+)", HubServer.squash),
     ("POST", rf"{_ANY}/tag/([^/]+)", HubServer.tag),
     ("GET", rf"{_ANY}/discussions", HubServer.discussions),
 )

@@ -130,6 +130,49 @@ def show(config: ShowConfig) -> int:
     return 0
 
 
+@app.command
+def forget(
+    repo: str,
+    /,
+    *,
+    vote: tuple[str, ...] = (),
+    voter: str = "",
+    user: str = "",
+    history: bool = False,
+    dry_run: bool = False,
+    json: bool = False,
+) -> int:
+    """Delete votes from a dataset that the app stores feedback in, with images that no other vote is about.
+
+    Example: `rh data forget me/preferences --vote 5f2c90a1b7d4e683f0a1b2c3 --dry-run`
+
+    Args:
+        repo: Dataset repository, as ORG/NAME.
+        vote: Id of a vote, as the app shows it; may be repeated.
+        voter: Id of a voter, as in the column voter: all votes are deleted.
+        user: Name of the voter's account instead; needs RH_FEEDBACK_SALT.
+        history: Also replace all earlier commits by one, as the votes would remain in them. This cannot be undone.
+        dry_run: Tell what would be deleted, and delete nothing.
+        json: Print one JSON object.
+    """
+    from rewardharness.data.vote_store import forget_votes
+    from rewardharness.hub.repository import Access, Repo
+
+    settings = Settings.from_env()
+    place = Repo(repo, Access(None, settings.hub_endpoint, settings.hub_cache), "dataset")
+    found = forget_votes(
+        place, votes=vote, voter=voter, name=user, salt=settings.feedback_salt, history=history, dry_run=dry_run
+    )
+    if json:
+        output.emit({"repo": repo, "votes": found.votes, "images": found.images, "commit": found.commit})
+        return 0
+    would = "would be " if dry_run else ""
+    output.say(f"{len(found.votes)} votes and {len(found.images)} images of {repo} {would}deleted.")
+    if found.votes and not (history or dry_run):
+        output.say("They remain in earlier commits; --history deletes those too.")
+    return 0
+
+
 def _described(opened: "OpenedData") -> dict[str, Any]:
     """Describe a dataset without its split."""
     from dataclasses import asdict

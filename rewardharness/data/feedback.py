@@ -45,20 +45,7 @@ def append_feedback(
         InputError: If the preference is invalid, the instruction is empty or the context is not JSON.
         DataError: If an image can no longer be read.
     """
-    letters = example.labels
-    if not 2 <= len(letters) == len(example.candidates):
-        raise InputError(
-            f"{len(example.candidates)} candidates cannot be compared.", next_step="Use 2 to 4 candidates."
-        )
-    if task_of(example) is not IMAGE_EDIT:
-        message = f"Feedback on {task_of(example).words} cannot be stored."
-        raise InputError(message, next_step="Give feedback on image edits.")
-    allowed = (*letters, TIE) if len(letters) == 2 else letters
-    if preference not in allowed:
-        raise InputError(f"The preference {preference!r} is none of {', '.join(allowed)}.", next_step="Choose again.")
-    instruction = example.instruction.strip()
-    if not instruction:
-        raise InputError("The instruction is empty.", next_step="Enter the requested edit.")
+    instruction, letters = check_preference(example, preference), example.labels
     contents = [_content(image) for image in example.images]
     hashes = [files.sha256(content) for content in contents]
     first = len(example.sources)
@@ -81,6 +68,29 @@ def append_feedback(
         files.write_json(folder / FEEDBACK_MARKER, {"format": 1, "label_kind": FEEDBACK})
     files.append_jsonl(folder / (PAIRS if len(letters) == 2 else GROUPS), row)
     return key
+
+
+def check_preference(example: Example, preference: str) -> str:
+    """Check a preference, and return the instruction without surrounding spaces.
+
+    Raises:
+        InputError: If the preference is invalid, the instruction is empty, or this is not about image edits.
+    """
+    letters = example.labels
+    if not 2 <= len(letters) == len(example.candidates):
+        raise InputError(
+            f"{len(example.candidates)} candidates cannot be compared.", next_step="Use 2 to 4 candidates."
+        )
+    if task_of(example) is not IMAGE_EDIT:
+        message = f"Feedback on {task_of(example).words} cannot be stored."
+        raise InputError(message, next_step="Give feedback on image edits.")
+    allowed = (*letters, TIE) if len(letters) == 2 else letters
+    if preference not in allowed:
+        raise InputError(f"The preference {preference!r} is none of {', '.join(allowed)}.", next_step="Choose again.")
+    instruction = example.instruction.strip()
+    if not instruction:
+        raise InputError("The instruction is empty.", next_step="Enter the requested edit.")
+    return instruction
 
 
 def _sources(hashes: list[str]) -> list[Any]:

@@ -1,7 +1,7 @@
 """Open a dataset by its specification, such as a path or a Hub name."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rewardharness.data.columns import complete
@@ -11,6 +11,7 @@ from rewardharness.data.hf_datasets import TABLES
 from rewardharness.data.prompts_file import is_prompts_file, read_prompts
 from rewardharness.data.rows import Progress, Rows, RowSource, open_rows
 from rewardharness.data.source import Dataset
+from rewardharness.data.votes import is_vote_table, merge_votes
 from rewardharness.demo.folder import DEMO_MARKER, DEMO_UNFINISHED
 from rewardharness.errors import DataError, InputError
 from rewardharness.files import data_files
@@ -25,7 +26,7 @@ DEMO = "demo"
 """Name of the demo dataset, which is generated once in `RH_HOME`."""
 
 FEEDBACK = "feedback"
-"""Name of the feedback given in the app."""
+"""Name of the feedback given in the app, on this disk or in the repository of `Settings.feedback_repo`."""
 
 ATTACKS = "attacks"
 """Name of the attacks on judges, which are generated once in `RH_HOME`."""
@@ -107,6 +108,8 @@ def open_described(
     skip_bad_rows: bool = False,
 ) -> OpenedData:
     """Open a dataset like `open_data`, with its table and field map."""
+    if spec == FEEDBACK and settings.feedback_repo:
+        spec = f"{HUB}{settings.feedback_repo}"
     source = parse_spec(spec)
     if source is None and fields is not None and Path(spec).expanduser().is_dir():
         source = RowSource(path=Path(spec))  # a field map implies a table
@@ -126,6 +129,10 @@ def open_described(
     name, at, part = rows.name.partition(":") if source.hub else (rows.name, "", "")
     full = f"{name}@{rows.revision}{at}{part}" if source.hub else name
     notes = [found.how] if found.guessed else []
+    if is_vote_table(rows) and fields is None:
+        ballots = replace(found.fields, id="vote")
+        votes = read_examples(rows, ballots, name=full, skip_bad_rows=skip_bad_rows)
+        return OpenedData(merge_votes(votes, rows), rows, ballots, "Votes of the app: one example per edit.")
     dataset = read_examples(rows, found.fields, name=full, notes=notes, skip_bad_rows=skip_bad_rows)
     return OpenedData(dataset, rows, found.fields, found.how)
 

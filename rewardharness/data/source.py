@@ -30,6 +30,16 @@ class SkippedRow:
 
 
 @dataclass(frozen=True)
+class Agreement:
+    """How well people agree with each other: no judge can be expected to agree with them better."""
+
+    share: float
+    """Mean over examples of the share of pairs of voters with the same preference, in [0, 1]."""
+    n: int
+    """Number of examples with votes of at least two people."""
+
+
+@dataclass(frozen=True)
 class Dataset:
     """Examples from one source, with warnings."""
 
@@ -46,6 +56,8 @@ class Dataset:
     """Skipped rows in the order of the source; they count as not judged."""
     task: Task = IMAGE_EDIT
     """What is judged."""
+    agreement: Agreement | None = None
+    """Agreement between people; None if no example has votes of several."""
 
     @classmethod
     def of(

@@ -356,7 +356,7 @@ class Repo:
         self,
         added: Mapping[str, bytes | Path],
         deleted: Collection[str],
-        parent: str,
+        parent: str | None,
         message: tuple[str, str],
         *,
         pull: bool = False,
@@ -366,7 +366,7 @@ class Repo:
         Args:
             added: New contents, or local files, by path.
             deleted: Paths to delete.
-            parent: The commit that must still be the head.
+            parent: The commit that must still be the head; None for whatever is.
             message: Title and description.
             pull: Open a pull request instead of changing the main branch.
 
@@ -396,6 +396,11 @@ class Repo:
         """Create a tag. A used name is an error with status 409."""
         with self._request(f"write to {self.name}", commit):  # without a message: a plain name of the commit
             self._api.create_tag(self.name, tag=tag, revision=commit)
+
+    def forget_history(self, message: str) -> None:
+        """Replace all commits of the main branch by one with the present files. This cannot be undone."""
+        with self._request(f"write to {self.name}"):
+            self._api.super_squash_history(self.name, repo_type=self.kind, commit_message=message)
 
     def open_pulls(self) -> tuple[tuple[str, str, str], ...]:
         """List title, revision and URL of the open pull requests."""

@@ -1,0 +1,187 @@
+"""Votes on the Hub: acknowledged after their commit, exactly once whatever breaks, merged when they are read."""
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hub_parts import Hub, running_hub
+from vote_parts import REPO, example, store, vote
+
+from rewardharness.cli.main import main
+from rewardharness.data.opening import open_data
+from rewardharness.data.source import Dataset
+from rewardharness.data.vote_store import Pace, VotesNotStoredError, VoteStore, forget_votes
+from rewardharness.data.votes import voter_id
+from rewardharness.errors import InputError
+from rewardharness.hub.repository import Repo
+from rewardharness.schema import TIE
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    with running_hub(tmp_path, monkeypatch) as running:
+        yield running
+
+
+def held(hub: Hub) -> dict[str, bytes]:
+    """All files of the repository."""
+    return dict(hub.server.store.repos["datasets", REPO].find("main").files)
+
+
+def rows(hub: Hub) -> list[dict[str, object]]:
+    """All votes in the repository."""
+    shards = [data for path, data in sorted(held(hub).items()) if path.startswith("votes-")]
+    return [json.loads(line) for data in shards for line in data.splitlines()]
+
+
+def read(hub: Hub) -> Dataset:
+    settings = hub.settings("reader")
+    return open_data(REPO, settings, token=hub.user("ann").token)
+
+
+def give_all(votes: VoteStore, *given: object) -> None:
+    for each in given:
+        votes.give(each)  # type: ignore[arg-type]
+
+
+def test_votes_of_several_people_become_one_example_each(hub: Hub) -> None:
+    votes = store(hub.user("ann"), hub.scratch / "pending")
+    one, other, group = example(1, 2, 3), example(1, 3, 2), example(4, 5, 6, 7)
+    give_all(
+        votes,
+        vote(one, "A", "bob", 0),
+        vote(one, "B", "eve", 1),
+        vote(other, "B", "joe", 2),  # the same images, the other way round
+        vote(one, "A", "eve", 3),  # eve has changed her mind
+        vote(group, "C", "bob", 4),
+        vote(example(8, 9, 10), "A", "bob", 5),
+        vote(example(8, 9, 10), "B", "eve", 6),
+        vote(example(11, 12, 13), TIE, "", 7, both_bad=True),
+    )
+    repo = hub.server.store.repos["datasets", REPO]
+    assert repo.private and b"CC BY 4.0" in held(hub)["README.md"] and REPO.encode() in held(hub)["README.md"]
+    assert len([path for path in held(hub) if path.startswith("images/")]) == 13
+    assert votes.waiting() == [] and "bob" not in json.dumps(rows(hub))
+    dataset = read(hub)
+    preferred = {
+        tuple(sorted(image.path.read_bytes() for image in each.candidates if image.path)): (
+            each.preference if each.preference in (None, TIE) else each.candidates["ABC".index(each.preference)]
+        )
+        for each in dataset.examples
+    }
+    best = {key: value.path.read_bytes() if hasattr(value, "path") else value for key, value in preferred.items()}
+
+    def key(*reds: int) -> tuple[bytes, ...]:
+        return tuple(sorted(image.data or b"" for image in example(*reds).images[1:]))
+
+    assert len(dataset.examples) == 4
+    assert best[key(1, 2, 3)] == example(1, 2).images[1].data
+    assert best[key(4, 5, 6, 7)] == example(4, 7).images[1].data
+    assert best[key(8, 9, 10)] == TIE == best[key(11, 12, 13)]
+    assert dataset.agreement is not None and (dataset.agreement.share, dataset.agreement.n) == (0.5, 2)
+
+
+@pytest.mark.parametrize("fault", ["503", "reset", "lost", "cut", "garbage"])
+def test_a_vote_is_stored_once_whatever_happens_to_the_commit(hub: Hub, fault: str) -> None:
+    votes = store(hub.user("ann"), hub.scratch / "pending", Pace(gather=0.0, first_pause=0.0, give_up=60.0))
+    votes.give(vote(example(1, 2, 3), "A"))
+    for _ in range(3):
+        hub.server.fail("POST", "/commit/", fault)
+    votes.give(vote(example(1, 2, 3), "B"))
+    assert len(rows(hub)) == 2
+
+
+def test_what_cannot_be_stored_is_kept_and_goes_with_the_next_vote(hub: Hub) -> None:
+    votes = store(hub.user("ann"), hub.scratch / "pending")
+    hub.server.die_at(1)
+    with pytest.raises(VotesNotStoredError, match="stored with the next one"):
+        votes.give(vote(example(1, 2, 3), "A"))
+    assert len(votes.waiting()) == 1
+    hub.server.revive()
+    votes.give(vote(example(1, 2, 3), "B"))  # what was left behind follows it
+    votes.give(vote(example(4, 5, 6), "A"))
+    assert len(rows(hub)) == 3 and votes.waiting() == []
+
+
+def test_a_repository_of_somebody_else_is_refused_at_once(hub: Hub) -> None:
+    hub.server.store.create(REPO, kind="datasets")
+    votes = store(hub.user("bob"), hub.scratch / "pending", Pace(gather=0.0, give_up=1e6))
+    with pytest.raises(VotesNotStoredError, match="write"):
+        votes.give(vote(example(1, 2, 3), "A"))
+
+
+def test_votes_are_deleted_on_request(hub: Hub) -> None:
+    access = hub.user("ann")
+    votes, repo = store(access, hub.scratch / "pending"), Repo(REPO, access, "dataset")
+    first, second, third = (
+        vote(example(1, 2, 3), "A", "bob"),
+        vote(example(1, 2, 4), "A", "bob"),
+        vote(example(5, 6, 7), "A"),
+    )
+    give_all(votes, first, second, third)
+    with pytest.raises(InputError, match="No vote is named"):
+        forget_votes(repo)
+    with pytest.raises(InputError, match="salt"):
+        forget_votes(repo, name="bob")
+    before = held(hub)
+    planned = forget_votes(repo, votes=(first.id,), dry_run=True)
+    assert planned.votes == (first.id,) and len(planned.images) == 1 and held(hub) == before
+    done = forget_votes(repo, votes=(first.id,))
+    assert done.images == planned.images and {row["vote"] for row in rows(hub)} == {second.id, third.id}
+    assert set(before) - set(held(hub)) >= set(done.images)
+    forget_votes(repo, name="bob", salt="salt", history=True)
+    assert [row["vote"] for row in rows(hub)] == [third.id]
+    assert len(hub.server.store.repos["datasets", REPO].commits) == 1
+    assert len([path for path in held(hub) if path.startswith("images/")]) == 3
+    assert forget_votes(repo, votes=("unknown",)).commit is None
+
+
+def test_the_command_deletes_votes(
+    hub: Hub, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    access = hub.user("ann")
+    one = vote(example(1, 2, 3), "A", "bob")
+    store(access, hub.scratch / "pending").give(one)
+    monkeypatch.setenv("HF_TOKEN", str(access.token))
+    assert main(["data", "forget", REPO, "--vote", one.id, "--dry-run"]) == 0
+    assert "1 votes and 3 images" in capsys.readouterr().out and len(rows(hub)) == 1
+    assert main(["data", "forget", REPO, "--vote", one.id]) == 0
+    assert rows(hub) == []
+
+
+def test_voters_are_told_apart_only_with_a_salt() -> None:
+    assert voter_id("bob", None) is None is voter_id("", "salt")
+    assert voter_id("bob", "salt") != voter_id("bob", "pepper") and "bob" not in str(voter_id("bob", "salt"))
+
+
+def test_killed_twenty_times_every_acknowledged_vote_is_stored_exactly_once(hub: Hub) -> None:
+    script = str(Path(__file__).parent / "voting_while_killed.py")
+    paths = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    environ = {**os.environ, "HF_ENDPOINT": hub.server.url, "PYTHONPATH": paths}
+    token = str(hub.user("ann").token)
+    given: set[str] = set()
+    acknowledged: set[str] = set()
+    for number in range(20):
+        command = [sys.executable, script, str(hub.scratch), str(number), token]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environ) as process:
+            assert process.stdout is not None
+            count = 0
+            for line in process.stdout:
+                word, name = line.split()
+                (given if word == "given" else acknowledged).add(name)
+                count += word == "stored"
+                if count > number:
+                    process.kill()
+    last = vote(example(1, 2, 3), "A")
+    survivor = store(hub.user("ann"), hub.scratch / "pending")
+    survivor.give(last)
+    found = Counter(str(row["vote"]) for row in rows(hub))
+    assert acknowledged and set(found.values()) == {1}, "a vote is stored twice"
+    assert acknowledged <= set(found) <= given | {last.id}
+    assert survivor.waiting() == []
+    assert len(read(hub).examples) > 20

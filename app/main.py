@@ -17,6 +17,7 @@ from app.tabs.benchmark.layout import build_benchmark_tab
 from app.tabs.evolve.layout import build_evolve_tab
 from app.tabs.library import build_library_tab
 from app.tabs.score.layout import build_score_tab
+from app.tabs.vote import build_vote_tab
 from app.theme import make_theme
 from rewardharness.errors import InputError
 from rewardharness.serving.hosts import HostCheck, HostMiddleware
@@ -34,6 +35,8 @@ def build_app(services: AppServices) -> gr.Blocks:
         with gr.Tabs(elem_id="tabs"):
             with gr.Tab("Score", id="score", elem_id="score"):
                 build_score_tab(services)
+            with gr.Tab("Vote", id="vote", elem_id="vote") as vote:
+                build_vote_tab(services, vote)
             with gr.Tab("Library", id="library"):
                 build_library_tab(services)
             with gr.Tab("Evolve", id="evolve"):
@@ -113,6 +116,7 @@ def serve(
     # By default all Gradio apps of a machine share one folder for uploads and delete each other's files.
     export("GRADIO_TEMP_DIR", str(scratch / "uploads"))
     blocks = build_app(services)
+    services.feedback.start()
     try:
         blocks.launch(
             server_name=host,

@@ -10,6 +10,7 @@ from PIL import Image, ImageOps
 
 from app.benchmark_services import BenchmarkServices
 from app.evolve_services import EvolveServices
+from app.feedback import Feedback, Stored
 from app.hub_services import HubServices
 from app.judges import BY_MEASURING, JudgeChoice, Judges, Used
 from app.libraries import Choice, Libraries
@@ -19,8 +20,6 @@ from app.running import ModelRun, Running
 from app.samples import Sample, make_samples
 from rewardharness import files
 from rewardharness.critique import NO_CRITIQUE
-from rewardharness.data.feedback import append_feedback
-from rewardharness.data.folder import read_folder
 from rewardharness.errors import DataError, HarnessError, InputError, MissingPackageError
 from rewardharness.judging.instruction import read_instruction
 from rewardharness.judging.measured import NAME
@@ -83,6 +82,7 @@ class AppServices:
         self.fixed = Fixed(settings, places, local=local) if settings.release is not None else None
         self.libraries = Libraries(settings, self.fixed, local=local)
         self.judges = Judges(settings, local=local)
+        self.feedback = Feedback(settings)
         self.hub = HubServices(settings, scratch, local=local)
         self.lineage = LineageServices(settings, local=local)
         self.evolve = EvolveServices(settings, scratch, self.judges, local=local)
@@ -254,15 +254,13 @@ class AppServices:
         files.write_json(path, record)
         return path
 
-    def give_feedback(self, comparison: Comparison, preference: str) -> int:
+    def give_feedback(self, comparison: Comparison, preference: str, name: str = "") -> Stored:
         """Store a preference as a labeled example.
 
         Args:
             comparison: The comparison.
             preference: A letter, or `tie` on a pair.
-
-        Returns:
-            The number of examples in the dataset.
+            name: Account of the visitor; empty if unknown.
 
         Raises:
             HarnessError: If it cannot be stored.
@@ -275,8 +273,7 @@ class AppServices:
             "preference": judgment.preference,
             **({"release": comparison.release} if comparison.release is not None else {}),
         }
-        append_feedback(self.settings.feedback, comparison.example, preference, context=context)
-        return len(read_folder(self.settings.feedback).examples)
+        return self.feedback.give(comparison.example, preference, name=name, context=context)
 
     def samples(self) -> list[Sample]:
         """Return the sample comparisons; none if their photographs are not installed."""

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 
 from app.failures import failure
+from app.feedback import Stored
 from app.markup import block, bullets, callout, escape, paragraph, table
 from rewardharness.critique import NO_CRITIQUE
 from rewardharness.errors import Description, MissingPackageError
@@ -259,25 +260,31 @@ def notes(judgment: Judgment, library: str) -> str:
     return block(bullets([*map(escape, judgment.notes), *facts]))
 
 
-def feedback_stored(preference: str, place: str, count: int, *, lasting: bool) -> str:
+def storing() -> str:
+    """Return the placeholder while a preference is being stored on the Hub."""
+    return block(paragraph("Your answer is being stored…", "faint"))
+
+
+def feedback_stored(preference: str, stored: Stored, *, lasting: bool) -> str:
     """Confirm a stored preference.
 
     Args:
         preference: A letter or `tie`.
-        place: The folder of the dataset.
-        count: Number of examples in it.
-        lasting: Whether the folder is persistent; False in a Space.
+        stored: Where it was stored.
+        lasting: Whether a folder is persistent; False in a Space.
     """
     answer = "it is a tie" if preference == TIE else f"{escape(preference)} is better"
-    examples = "1 example" if count == 1 else f"{count} examples"
-    where = f"<code>{escape(place)}</code>" if lasting else "this Space, until it restarts"
-    return block(
-        callout(
-            "note",
-            "Thank you",
-            f"<p>Your answer: {answer}. Images and label were added to {where}, which now holds {examples}.</p>",
-        )
-    )
+    return block(callout("note", "Thank you", f"<p>Your answer: {answer}. {stored_words(stored, lasting=lasting)}</p>"))
+
+
+def stored_words(stored: Stored, *, lasting: bool) -> str:
+    """Return in one or two sentences where a preference was stored, as markup."""
+    place = f"<code>{escape(stored.place)}</code>"
+    if stored.vote:
+        return f"It is stored in {place} as vote <code>{escape(stored.vote)}</code>, by which it can be deleted."
+    examples = "1 example" if stored.count == 1 else f"{stored.count} examples"
+    where = place if lasting else "this Space, until it restarts"
+    return f"Images and label were added to {where}, which now holds {examples}."
 
 
 def outdated() -> str:
@@ -313,11 +320,21 @@ def session_expired() -> str:
     return block(callout("warning", "This comparison has expired", paragraph("Compare again, then answer.")))
 
 
-def feedback_hint(place: str, *, lasting: bool) -> str:
+def feedback_hint(place: str, *, repo: str | None, lasting: bool) -> str:
     """Explain what a click on a preference does."""
     where = f"to <code>{escape(place)}</code>, and nowhere else" if lasting else "on this Space, until it restarts"
     text = (
         "A click adds the images, the instruction and your answer as a labeled example "
         f"{where}. Libraries are evolved from such examples. Without a click no image is stored."
     )
-    return block(f'<h3>What would people prefer?</h3><p class="faint">{text}</p>')
+    return block(f'<h3>What would people prefer?</h3><p class="faint">{consent(repo) if repo else text}</p>')
+
+
+def consent(repo: str) -> str:
+    """Say what a vote publishes, and under which terms, as markup."""
+    return (
+        f"A vote adds the images, the instruction and your answer to the dataset <code>{escape(repo)}</code> on the "
+        "Hugging Face Hub under CC BY 4.0, without metadata of the images, and with a keyed hash of your account if "
+        "you are logged in. Vote only on images that you may share so. Each vote has an id, and the owner deletes it "
+        "on request. Without a vote nothing is stored."
+    )

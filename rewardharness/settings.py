@@ -96,6 +96,9 @@ class Settings:
     feedback_salt: str | None = field(default=None, repr=False)
     """Secret that voters are told apart by, without their names (`RH_FEEDBACK_SALT`); None: not told apart."""
 
+    vote_data: str | None = None
+    """Dataset whose pairs the app's tab Vote shows (`RH_VOTE_DATA`); None: the samples."""
+
     visible_gpus: str | None = None
     """GPUs that this process may use (`CUDA_VISIBLE_DEVICES`); None: all."""
 
@@ -148,6 +151,7 @@ class Settings:
             learned_image=env.get("RH_LEARNED_IMAGE") or None,
             feedback_repo=env.get("RH_FEEDBACK_REPO") or None,
             feedback_salt=env.get("RH_FEEDBACK_SALT") or None,
+            vote_data=env.get("RH_VOTE_DATA") or None,
             visible_gpus=env.get("CUDA_VISIBLE_DEVICES"),
             hub_endpoint=env.get("HF_ENDPOINT") or None,
             hub_cache=_hub_cache(env),

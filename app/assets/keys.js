@@ -8,6 +8,16 @@
     }
   });
 
+  // Votes by a key, unless text is being typed.
+  const answers = { a: "vote-is-a", b: "vote-is-b", t: "vote-tie", x: "vote-bad", s: "vote-next" };
+  document.addEventListener("keydown", (event) => {
+    const button = document.getElementById(answers[event.key.toLowerCase()]);
+    if (!button?.offsetParent || button.disabled || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.target.closest?.("input, textarea, [contenteditable]")) return;
+    event.preventDefault();
+    button.click();
+  });
+
   // Several images at once, and images from the clipboard, are sent to the app together.
   const zones = ["source", "candidate-a", "candidate-b", "candidate-c", "candidate-d",
     "reference-2", "reference-3", "reference-4"];

@@ -8,6 +8,9 @@ import gradio as gr
 QUIET: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
 """Options of events outside the public API that show their own progress."""
 
+VOTE_EVENTS: dict[str, Any] = {"concurrency_limit": 20, "concurrency_id": "votes"}
+"""Options of events that store a vote: each waits for the commit that it shares with others."""
+
 KEPT = 6 * 3600
 """Lifetime of session state in seconds."""
 

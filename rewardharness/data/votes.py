@@ -130,8 +130,16 @@ def merge_votes(dataset: Dataset, rows: Rows) -> Dataset:
         ballots[str(row["id"])][str(row["voter"] or example.id)] = example
     merged = [replace(_majority([*votes.values()]), id=key, source_id="") for key, votes in ballots.items()]
     known = [[each.preference for voter, each in votes.items() if voter != each.id] for votes in ballots.values()]
-    found = Dataset.of(dataset.name, merged, problems=dataset.problems, skipped=dataset.skipped)
-    return replace(found, agreement=_agreement(known))
+    agreement = _agreement(known)
+    notes = [f"{len(dataset.examples)} votes on {len(merged)} edits, merged by majority."]
+    if agreement is not None:
+        n = agreement.n
+        notes.append(
+            f"People agree with each other on {agreement.share:.0%} ({n} edit{'s' * (n != 1)} with votes of several "
+            "people); no judge can be expected to agree with them more."
+        )
+    found = Dataset.of(dataset.name, merged, problems=(*dataset.problems, *notes), skipped=dataset.skipped)
+    return replace(found, agreement=agreement)
 
 
 def _majority(votes: list[Example]) -> Example:

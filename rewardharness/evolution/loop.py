@@ -310,6 +310,7 @@ class _Session:
         report = build_report(plan.manifest, state, result, start, held_out, self.evaluator.spent, plan.limits, folder)
         report["regression"] = regression.to_json()
         report["skipped_rows"] = plan.dataset.skipped_json()
+        report["people"] = None if plan.dataset.agreement is None else asdict(plan.dataset.agreement)
         write_json(folder / REPORT, report)
         write_text(folder / PAGE, report_page(report))
         final, final_id = Score.of(held_out.final), report["library"]["final_id"]

@@ -14,6 +14,7 @@ from rewardharness.evolution.proposal import Outcome
 from rewardharness.evolution.state import State
 from rewardharness.evolution.stop import SpendingLimits, Spent, line_usage
 from rewardharness.files import read_json, read_jsonl
+from rewardharness.judging.report import wilson
 from rewardharness.library.store import Library
 from rewardharness.runs.store import RESULTS
 from rewardharness.schema import Example, Json
@@ -125,6 +126,19 @@ def left_out(report: Mapping[str, Any]) -> str:
     """Return which rows of the data were left out, and why; empty if none were."""
     skipped = describe_skipped(report.get("skipped_rows", {"n": 0}))  # reports of earlier versions lack it
     return f"Neither in the training examples nor in the test set: {skipped}" if skipped else ""
+
+
+def ceiling(report: Mapping[str, Any]) -> str:
+    """Return how well people agree with each other; empty if the data do not tell."""
+    people = report.get("people")  # reports of earlier versions lack it
+    if not people:
+        return ""
+    interval = wilson(people["share"] * people["n"], people["n"])
+    assert interval is not None
+    return (
+        f"People agree with each other on {people['share']:.0%} (95% CI {interval.low:.0%} to {interval.high:.0%}, n "
+        f"{people['n']}) of the edits that several voted on: no judge can be expected to agree with them more."
+    )
 
 
 def read_report(folder: Path) -> Json:

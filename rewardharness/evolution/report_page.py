@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rewardharness.evolution.gate import estimate_gain
-from rewardharness.evolution.report import AccuracyRow, accuracy_rows, left_out
+from rewardharness.evolution.report import AccuracyRow, accuracy_rows, ceiling, left_out
 from rewardharness.judging.identity import JudgeIdentity
 from rewardharness.report import Block, Mark, Report, Section, Steps, Table, Text
 from rewardharness.report_html import render_html
@@ -112,7 +112,7 @@ def _accuracies(report: Mapping[str, Any]) -> tuple[Block, ...]:
     )
     ensemble = report["audit"]["ensemble"]
     notes = [f"Self-ensembling: {ensemble['skipped']}."] if "skipped" in ensemble else []
-    notes += filter(None, [left_out(report)])
+    notes += filter(None, [left_out(report), ceiling(report)])
     head = ("Examples and Library", "Judged", "Accuracy [95% CI]", "Final Library against it")
     return (Table(head, rows, kind="audit"), *((Text(tuple(notes)),) if notes else ()))
 

@@ -98,8 +98,8 @@ def test_feedback_becomes_an_example_and_the_last_answer_counts(services: AppSer
         str(pictures.source), (str(pictures.bad), str(pictures.good)), pictures.instruction, Choice()
     )
     assert not services.settings.feedback.exists()
-    assert services.give_feedback(done, "A") == 1
-    assert services.give_feedback(done, "B") == 1
+    assert services.give_feedback(done, "A").count == 1
+    assert services.give_feedback(done, "B").count == 1
     [example] = read_folder(services.settings.feedback).examples
     assert example.preference == "B" and example.instruction == pictures.instruction
     assert example.source.path is not None and example.source.path.read_bytes() == pictures.source.read_bytes()

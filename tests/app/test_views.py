@@ -7,8 +7,9 @@ import pytest
 from hostile import HOSTILE, HOSTILE_DOCUMENT, read_own
 from PIL import Image
 
-from app import chain_views, library_views, views
+from app import chain_views, library_views, views, vote_views
 from app.failures import failure
+from app.feedback import Stored
 from app.running import recorded_orders
 from rewardharness.critique import Critique
 from rewardharness.errors import Description
@@ -87,8 +88,11 @@ EVIL = replace(
         lambda: chain_views.candidate_steps(EVIL, "A"),
         lambda: views.consulted(EVIL),
         lambda: views.notes(EVIL, HOSTILE),
-        lambda: views.feedback_stored("A", HOSTILE, 3, lasting=True),
-        lambda: views.feedback_hint(HOSTILE, lasting=True),
+        lambda: views.feedback_stored("A", Stored(HOSTILE, HOSTILE), lasting=True),
+        lambda: views.feedback_hint(HOSTILE, repo=None, lasting=True),
+        lambda: views.feedback_hint("", repo=HOSTILE, lasting=True),
+        lambda: vote_views.about(HOSTILE, HOSTILE, lasting=True),
+        lambda: vote_views.revealed("A", Stored(HOSTILE, HOSTILE), None, lasting=True),
     ],
 )
 def test_foreign_text_stays_text_in_every_view(view: Callable[[], str]) -> None:
@@ -185,9 +189,9 @@ def test_consulted_entries_and_notes() -> None:
 
 def test_feedback_says_where_it_went_and_how_many_there_are() -> None:
     assert "/home/x/feedback, which now holds 2 examples" in shown(
-        views.feedback_stored("A", "/home/x/feedback", 2, lasting=True)
+        views.feedback_stored("A", Stored("/home/x/feedback", count=2), lasting=True)
     )
-    in_space = shown(views.feedback_stored(TIE, "/home/x/feedback", 1, lasting=False))
+    in_space = shown(views.feedback_stored(TIE, Stored("/home/x/feedback", count=1), lasting=False))
     assert "until it restarts" in in_space and "/home" not in in_space and "1 example." in in_space
 
 

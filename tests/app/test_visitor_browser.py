@@ -17,6 +17,7 @@ from visits import give, visit
 
 pytestmark = pytest.mark.browser
 
+VOTES = "ann/preferences"
 HOSTED = "Qwen/Qwen3-VL-8B-Instruct"
 
 
@@ -28,6 +29,7 @@ class Space:
     owner: str
     visitor: str
     router: ModelServer
+    hub: HubServer
 
 
 @pytest.fixture(scope="module")
@@ -41,10 +43,12 @@ def space(tmp_path_factory: pytest.TempPathFactory, pictures: Pictures) -> Itera
                 "HF_ENDPOINT": hub.url,
                 "HF_TOKEN": owner,
                 "HF_HOME": str(scratch / "hf"),
+                "RH_FEEDBACK_REPO": VOTES,
+                "RH_FEEDBACK_SALT": "salt-of-ann",
                 "TEST_SERVICES": json.dumps({"hf": router.url}),
             }
             with running_app(scratch, settings) as app:
-                yield Space(app, owner, visitor, router)
+                yield Space(app, owner, visitor, router, hub)
 
 
 def choose_hosted(page: Page) -> None:
@@ -78,6 +82,39 @@ def test_a_visitor_judges_with_their_own_login(space: Space, browser: BrowserCon
     assert space.visitor not in said and space.owner not in said
     held = [path for path in Path(space.app.cwd).rglob("*") if path.is_file()]
     assert not [path for path in held if space.visitor.encode() in path.read_bytes()]
+
+
+def stored_votes(hub: HubServer) -> list[dict[str, object]]:
+    files = hub.store.repos["datasets", VOTES].find("main").files
+    return [json.loads(line) for path, data in files.items() if path.startswith("votes-") for line in data.splitlines()]
+
+
+def test_a_visitor_votes_before_the_judge_answers(space: Space, browser: BrowserContext) -> None:
+    with visit(browser, space.app.url) as page:
+        page.get_by_role("tab", name="Vote", exact=True).click()
+        expect(page.locator("#vote")).to_contain_text("under CC BY 4.0")
+        expect(page.locator("#vote-question")).to_contain_text("Pair 1 of 6")
+        expect(page.locator("#vote-b img")).to_be_visible()
+        expect(page.locator("#vote-is-a")).to_be_enabled()
+        photograph(page, "vote")
+        assert not page.locator("#vote .verdict").count()
+        page.keyboard.press("a")
+        result = page.locator("#vote-result")
+        expect(result).to_contain_text("Your answer: A is better.")
+        expect(result).to_contain_text(f"It is stored in {VOTES} as vote ")
+        photograph(page, "voted")
+        [row] = stored_votes(space.hub)
+        assert str(row["vote"]) in result.inner_text() and row["voter"] is None
+        images = [row["source"], row["candidate_a"], row["candidate_b"]]
+        repo = space.hub.store.repos["datasets", VOTES]
+        assert repo.private and all(repo.find("main").files[str(path)].startswith(b"\x89PNG") for path in images)
+        page.locator("#vote-next").click()
+        expect(page.locator("#vote-question")).to_contain_text("Pair 2 of 6")
+        expect(result).to_be_empty()
+        page.locator("#vote-bad").click()
+        expect(result).to_contain_text("Your answer: Both are bad.")
+    assert [row["both_bad"] for row in stored_votes(space.hub)].count(True) == 1
+    assert space.owner not in space.app.log.read_text(encoding="utf-8")
 
 
 def test_a_server_on_this_computer_is_found_and_used(

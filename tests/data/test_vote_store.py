@@ -83,6 +83,7 @@ def test_votes_of_several_people_become_one_example_each(hub: Hub) -> None:
     assert best[key(1, 2, 3)] == example(1, 2).images[1].data
     assert best[key(4, 5, 6, 7)] == example(4, 7).images[1].data
     assert best[key(8, 9, 10)] == TIE == best[key(11, 12, 13)]
+    assert any("People agree with each other on 50% (2 edits" in note for note in dataset.problems)
     assert dataset.agreement is not None and (dataset.agreement.share, dataset.agreement.n) == (0.5, 2)
 
 

@@ -90,6 +90,12 @@ def test_the_page_loads_nothing_and_runs_nothing(report: Json) -> None:
     assert "prefers-color-scheme: dark" in page and "url(" not in page
 
 
+def test_the_agreement_between_people_is_told_as_a_ceiling(report: Json) -> None:
+    assert "People agree" not in read(report_page(report)).text
+    told = read(report_page({**report, "people": {"share": 0.75, "n": 8}})).text
+    assert "People agree with each other on 75% (95% CI 41% to 93%, n 8)" in told
+
+
 def test_foreign_text_stays_text(report: Json) -> None:
     spoilt = json.loads(json.dumps(report))
     spoilt["run"].update(data_name=HOSTILE, judge=HOSTILE, orchestrator=HOSTILE, protocol=HOSTILE)

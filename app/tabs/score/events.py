@@ -340,18 +340,21 @@ class ScoreEvents:
         asked = (paths[0], paths[1:first], given[count], choice, judge, paths[first:])
         return self._services.is_current(comparison, *asked)
 
-    def vote(self, preference: str, comparison: Comparison | None, *given: Any) -> str:
-        """Store the visitor's preference."""
+    def vote(self, preference: str, name: str, comparison: Comparison | None, *given: Any) -> Iterator[str]:
+        """Store the preference of a visitor with this account; say so while it is on its way to the Hub."""
         if comparison is None:
-            return views.session_expired()
-        if not self._is_current(comparison, given):
-            return views.no_vote()
-        try:
-            count = self._services.give_feedback(comparison, preference)
-        except Exception as error:
-            return explain(error)
-        place = str(self._services.settings.feedback)
-        return views.feedback_stored(preference, place, count, lasting=self._services.local)
+            yield views.session_expired()
+        elif not self._is_current(comparison, given):
+            yield views.no_vote()
+        else:
+            if self._services.feedback.repo:
+                yield views.storing()
+            try:
+                stored = self._services.give_feedback(comparison, preference, name)
+            except Exception as error:
+                yield explain(error)
+            else:
+                yield views.feedback_stored(preference, stored, lasting=self._services.local)
 
     def stop(self, queue: ComparisonQueue) -> None:
         """Stop the running comparison. Its last update says so."""

@@ -1,5 +1,6 @@
 """Widgets of the Score tab and their wiring."""
 
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -10,7 +11,7 @@ from app.comparison_queue import ComparisonQueue
 from app.libraries import Choice
 from app.samples import Sample
 from app.services import AppServices
-from app.tabs.parts import KEPT, QUIET, markup, waiting_at
+from app.tabs.parts import KEPT, QUIET, VOTE_EVENTS, markup, waiting_at
 from app.tabs.score.events import BUTTON, SOURCE, ScoreEvents, ScoreInputs, ScoreOutputs
 from app.tabs.score.setup import Setup, connect_setup, draw_head, draw_setup, move_key
 from app.tabs.score.uploads import connect_uploads
@@ -125,7 +126,8 @@ def _draw_outputs(services: AppServices) -> ScoreOutputs:
                     type="numpy", format="png", interactive=False, max_height=460, elem_id="slider", buttons=[]
                 )
         with gr.Column(elem_id="feedback"):
-            markup(views.feedback_hint(str(services.settings.feedback), lasting=services.local))
+            place = str(services.settings.feedback)
+            markup(views.feedback_hint(place, repo=services.feedback.repo, lasting=services.local))
             with gr.Row(elem_id="votes"):
                 votes = tuple(
                     gr.Button("It is a tie" if label == TIE else f"{label} is better", size="md", min_width=90)
@@ -197,8 +199,17 @@ def _connect(
     for radio in (outputs.look, outputs.show):
         radio.input(events.look_closer, closer, everything, trigger_mode="always_last", **QUIET)
     for label, button in zip((*LABELS, TIE), outputs.votes, strict=True):
-        button.click(partial(events.vote, label), checking["inputs"], outputs.thanks, preprocess=False, **QUIET)
+        button.click(
+            _voting(events, label), checking["inputs"], outputs.thanks, preprocess=False, **VOTE_EVENTS, **QUIET
+        )
     _publish(services, inputs)
+
+
+def _voting(events: ScoreEvents, label: str) -> Callable[..., Iterator[str]]:
+    def vote(profile: gr.OAuthProfile | None, *values: Any) -> Iterator[str]:
+        yield from events.vote(label, profile.username if profile is not None else "", *values)
+
+    return vote
 
 
 def _publish(services: AppServices, inputs: ScoreInputs) -> None:

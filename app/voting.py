@@ -1,0 +1,148 @@
+"""Blind votes: examples in random order, judged only after the vote."""
+
+import random
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+from PIL import Image
+
+from app.feedback import Stored
+from app.libraries import Choice
+from app.services import AppServices
+from rewardharness.data.opening import open_data
+from rewardharness.errors import HarnessError, InputError
+from rewardharness.measure.images import load_picture
+from rewardharness.schema import TIE, Example, ImageInput, Judgment
+from rewardharness.task import IMAGE_EDIT, task_of
+
+SHOWN_SIDE = 1024
+"""Longest side of a shown image in pixels."""
+
+BOTH_BAD = "both bad"
+"""Answer of a voter who finds both candidates bad: a tie."""
+
+
+@dataclass(frozen=True)
+class Ballot:
+    """A pair in the order in which it is shown, and what a visitor has seen so far."""
+
+    example: Example
+    number: int
+    """Number of this pair for this visitor, from 1."""
+    total: int
+    """Number of pairs."""
+    seen: frozenset[str]
+    """Ids of the pairs that this visitor has seen, with this one."""
+
+    def pictures(self) -> list[Image.Image]:
+        """Return source, A and B as they are shown, without names that could tell which is which.
+
+        Raises:
+            ImageError: If an image cannot be read.
+        """
+        media = (*self.example.sources, *self.example.candidates)
+        shown = [Image.fromarray(load_picture(image).pixels) for image in media if isinstance(image, ImageInput)]
+        for image in shown:
+            image.thumbnail((SHOWN_SIDE, SHOWN_SIDE))
+        return [shown[0], *shown[-2:]]
+
+
+class Voting:
+    """The pairs to vote on. Holds nothing of any visitor.
+
+    Args:
+        services: The services.
+    """
+
+    def __init__(self, services: AppServices) -> None:
+        self._services = services
+        self._lock = threading.Lock()
+        self._pairs: dict[str, tuple[Example, ...]] = {}
+
+    def next(self, seen: frozenset[str], chance: random.Random, data: str = "") -> Ballot | None:
+        """Return a random pair that the visitor has not seen, its candidates in random order; None without one.
+
+        Args:
+            seen: Ids of pairs.
+            chance: Decides.
+            data: Dataset that a user of this computer has named; empty for that of the settings, or the samples.
+
+        Raises:
+            HarnessError: If the dataset cannot be opened.
+        """
+        services = self._services
+        pairs = self._load((data.strip() if services.local else "") or services.settings.vote_data or "")
+        left = [pair for pair in pairs if pair.id not in seen]
+        if not left:
+            return None
+        pair = chance.choice(left)
+        order = chance.sample(pair.candidates, 2)
+        shown = replace(pair, candidates=tuple(order), preference=None)
+        return Ballot(shown, len(pairs) - len(left) + 1, len(pairs), seen | {pair.id})
+
+    def vote(self, ballot: Ballot, answer: str, name: str) -> Stored:
+        """Store a vote; see `Feedback.give`.
+
+        Args:
+            ballot: The pair as it was shown.
+            answer: `A`, `B`, `tie` or `BOTH_BAD`.
+            name: Account of the voter; empty if unknown.
+        """
+        bad = answer == BOTH_BAD
+        return self._services.feedback.give(
+            ballot.example, TIE if bad else answer, name=name, both_bad=bad, context={"blind": True}
+        )
+
+    def judge(self, ballot: Ballot) -> Judgment:
+        """Judge a pair, with the judge of the app and its default Library."""
+        count = len(ballot.example.sources)
+        paths = [str(image.path) for image in ballot.example.images]
+        source, *references = paths[:count]
+        services = self._services
+        library = Choice(services.libraries.choices()[0][1])
+        judge = services.api_judge()
+        return services.compare(source, paths[count:], ballot.example.instruction, library, judge, references).judgment
+
+    def _load(self, spec: str) -> tuple[Example, ...]:
+        with self._lock:
+            if spec not in self._pairs:
+                found = tuple(self._opened(spec) if spec else self._samples())
+                if not found:
+                    raise InputError("There are no pairs of image edits to vote on.", next_step="Name another dataset.")
+                self._pairs[spec] = found
+            return self._pairs[spec]
+
+    def _opened(self, spec: str) -> Sequence[Example]:
+        try:
+            dataset = open_data(spec, self._services.settings)
+        except HarnessError:
+            if self._services.local:
+                raise
+            raise InputError("The pairs cannot be opened.", next_step="Tell the owner of this app.") from None
+        return _pairs(dataset.examples)
+
+    def _samples(self) -> Sequence[Example]:
+        samples = self._services.samples()
+        made = [
+            Example(
+                sample.title,
+                sample.instruction,
+                ImageInput("source", sample.source),
+                tuple(ImageInput(path.name, path) for path in sample.candidates),
+            )
+            for sample in samples
+        ]
+        return _pairs(made)
+
+
+def _pairs(examples: Sequence[Example]) -> list[Example]:
+    """Return all pairs of candidates of image edits whose images are files."""
+    return [
+        replace(example, id=f"{example.id}/{one}-{other}", candidates=(first, second))
+        for example in examples
+        if task_of(example) is IMAGE_EDIT
+        for (one, first), (other, second) in combinations(enumerate(example.candidates), 2)
+        if all(isinstance(image, ImageInput) and image.path for image in (*example.images, first, second))
+    ]

@@ -9,6 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from rewardharness.errors import InputError, LibraryError, shown
+from rewardharness.library.gallery import ListedLibrary, search_libraries
 from rewardharness.library.hub import (
     Access,
     PublishedVersion,
@@ -131,6 +132,10 @@ class HubServices:
             step = "Enter org/name, org/name@v1.0.0 for a version, or the address of its page."
             raise InputError(f"{shown(spec)!r} is not the name of a Library on the Hub.", next_step=step)
         return Loaded(spec, pull(*found, access=self.access(visitor)))
+
+    def search(self, query: str, visitor: Visitor) -> tuple[ListedLibrary, ...]:
+        """Return the Libraries on the Hub that the visitor may see."""
+        return search_libraries(query, access=self.access(visitor))
 
     def versions(self, repo: str, visitor: Visitor) -> tuple[PublishedVersion, ...]:
         """List the versions of a Library, newest first."""

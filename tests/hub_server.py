@@ -199,6 +199,23 @@ class HubServer:
         errors = [{"message": problem}] if problem else []
         return _json({"errors": errors, "warnings": []}, 400 if errors else 200)
 
+    def models(self, request: Request) -> Answer:
+        """List models by tag, part of the name and author, the latest first, as the header of their cards tells."""
+        query = {key: values[0] for key, values in request.query.items()}
+        found = []
+        for (kind, name), repo in self.store.repos.items():
+            text = repo.find("main").files.get("README.md", b"").decode()
+            match = re.match(r"---\n(.*?)\n---(?:\n|$)", text, re.DOTALL)
+            header = yaml.safe_load(match[1]) if match else {}
+            wanted = query.get("filter", "") in [*header.get("tags", []), ""] and query.get("search", "") in name
+            mine = query.get("author", name.split("/")[0]) == name.split("/")[0]
+            if kind == "models" and wanted and mine and repo.may_read(request.user):
+                date = repo.find("main").date.strftime("%Y-%m-%dT%H:%M:%S.000Z")
+                about = {"id": name, "likes": 3, "downloads": 7, "private": repo.private, "cardData": header}
+                found.append({**about, "lastModified": date})
+        found.sort(key=lambda each: str(each["lastModified"]), reverse=True)
+        return _json(found[: int(query.get("limit", 1000))])
+
     def info(self, request: Request, kind: str, name: str, revision: str = "main") -> Answer:
         repo = self.store.find(kind, name, request.user)
         commit = repo.find(revision)
@@ -358,6 +375,7 @@ _ROUTES: tuple[tuple[str, str, Callable[..., Answer]], ...] = (
     ("GET", "/api/whoami-v2", HubServer.whoami),
     ("POST", "/api/repos/create", HubServer.create),
     ("POST", "/api/validate-yaml", HubServer.validate_yaml),
+    ("GET", "/api/models", HubServer.models),
     ("GET", _ANY, HubServer.info),
     ("GET", rf"{_ANY}/revision/([^/]+)", HubServer.info),
     ("GET", rf"{_ANY}/refs", HubServer.refs),

@@ -1,17 +1,20 @@
 """The Library tab: entries, routing, check, comparison and Hub."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import gradio as gr
 
-from app import library_views
+from app import gallery_views, hub_views, library_views
 from app.libraries import FOLDER, HUB, Choice
 from app.services import AppServices
-from app.tabs.chooser import Chooser, make_chooser
+from app.tabs.chooser import HUB_EVENTS, Chooser, make_chooser
 from app.tabs.guard import explain
 from app.tabs.parts import KEPT, QUIET, Updates, markup
 from app.tabs.publish import draw_hub
+from app.tabs.visitors import visitor_of
+from rewardharness.errors import HarnessError
 from rewardharness.library.store import Library
 
 
@@ -53,6 +56,8 @@ def build_library_tab(services: AppServices) -> None:
             _draw_difference(services, chooser)
         with gr.Tab("Hub"):
             draw_hub(services, chooser)
+        with gr.Tab("Gallery") as gallery:
+            _draw_gallery(services, gallery)
     _connect(services, chooser, reopen, reader)
 
 
@@ -182,3 +187,25 @@ def _draw_difference(services: AppServices, chooser: Chooser) -> None:
     button = gr.Button("Compare", elem_id="diff", size="md", scale=0, min_width=200)
     result = markup(elem_id="differences")
     button.click(compare, [*chooser.parts, *other.parts], result, **QUIET)
+
+
+def _draw_gallery(services: AppServices, tab: gr.Tab) -> None:
+    """Draw the search of Libraries on the Hub. The Hub is asked when the tab is opened for the first time."""
+
+    def search(token: gr.OAuthToken | None, profile: gr.OAuthProfile | None, query: str | None) -> Iterator[str]:
+        yield gallery_views.searching()
+        try:
+            found = services.hub.search(query or "", visitor_of(token, profile))
+        except HarnessError as error:
+            yield hub_views.hub_error(error, with_login=services.hub.with_login)
+        except Exception as error:  # every error is shown, so that the page stays usable
+            yield explain(error)
+        else:
+            yield gallery_views.gallery(found, query or "")
+
+    query = gr.Textbox(
+        label="Search the Hub", placeholder="Part of a name", max_lines=1, max_length=200, elem_id="gallery-query"
+    )
+    result = markup(gallery_views.hint(), elem_id="gallery")
+    tab.select(search, query, result, **HUB_EVENTS)
+    query.submit(search, query, result, **HUB_EVENTS)

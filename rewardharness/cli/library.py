@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from rewardharness.cli import output
 from rewardharness.cli.command import make_app
@@ -14,6 +15,7 @@ from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
     from rewardharness.library.entry import Entry
+    from rewardharness.library.gallery import ListedLibrary
     from rewardharness.library.store import Library
 
 WIDTH = 100
@@ -187,6 +189,56 @@ def new(
     output.say(f"Added the {kind} {added}. Edit {folder / entry.path}")
     output.say(f"Next: rh library check {folder}")
     return 0
+
+
+@app.command
+def search(
+    query: str = "",
+    /,
+    *,
+    author: str = "",
+    sort: Literal["updated", "likes", "downloads"] = "updated",
+    limit: Annotated[int, Parameter(validator=Number(gte=1, lte=100))] = 20,
+    json: bool = False,
+) -> int:
+    """Search Libraries on the Hub. Results are those that their cards claim.
+
+    Example: `rh library search lighting --sort likes`
+
+    Args:
+        query: Text in the name.
+        author: User or organization.
+        sort: Order of the list.
+        limit: Maximum number of Libraries.
+        json: Print one JSON object.
+    """
+    from rewardharness.codec import to_json
+    from rewardharness.library.gallery import search_libraries
+    from rewardharness.library.hub import usual_access
+
+    order: Any = {"updated": "last_modified"}.get(sort, sort)
+    access = usual_access(Settings.from_env())
+    found = search_libraries(query, author=author, order=order, limit=limit, access=access)
+    if json:
+        rows = [{**to_json(each), "updated": each.updated and each.updated.isoformat()} for each in found]
+        output.emit({"query": query, "libraries": rows})
+    elif not found:
+        output.say("No Library was found. Publish one: rh push-library FOLDER --repo ORG/NAME")
+    else:
+        head = ("library", "accuracy (claimed)", "worst exploit", "likes", "updated", "license")
+        output.table(head, [_listed(each) for each in found])
+        output.say(f"Next: rh library show {found[0].spec}")
+    return 0
+
+
+def _listed(each: "ListedLibrary") -> tuple[str, ...]:
+    result, claimed = each.result, "-"
+    if result is not None:
+        interval = f" [{result.low:.2f}, {result.high:.2f}]" if result.low is not None else ""
+        claimed = f"{result.accuracy:.2f}{interval}, n {result.n}{', evolved on it' if result.evolved_on else ''}"
+    reward = "-" if each.exploit_reward is None else f"{each.exploit_reward:.2f}"
+    date = each.updated.strftime("%Y-%m-%d") if each.updated else "-"
+    return each.spec, claimed, reward, str(each.likes), date, each.license or "-"
 
 
 @app.command

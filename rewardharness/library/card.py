@@ -25,7 +25,9 @@ from rewardharness.library.store import Library
 from rewardharness.library.yamlsafe import print_yaml
 from rewardharness.schema import Accuracy, Interval
 
-TAGS = ("rewardharness", "rh-library", "image-editing", "reward-model")
+LIBRARY_TAG = "rh-library"
+"""Tag of all Libraries on the Hub, by which they are found."""
+TAGS = ("rewardharness", LIBRARY_TAG, "image-editing", "reward-model")
 MAX_ROWS = 200
 """Maximum number of rows in a table."""
 MAX_NOTES = 6
@@ -147,7 +149,9 @@ def make_card(subject: CardSubject, existing: str = "") -> str:
 
 def hand_written_text(card: str) -> tuple[str, str]:
     """Return the hand-written text and the hand-written part of the header of a card."""
-    return hand_written(card, {key: None for key in ("library_name", "tags", "pipeline_tag", "model-index")})
+    return hand_written(
+        card, {key: None for key in ("library_name", "tags", "pipeline_tag", "model-index", "rewardharness")}
+    )
 
 
 def make_chart(library: Library) -> str | None:
@@ -229,6 +233,7 @@ def _header(subject: CardSubject) -> Header:
     if isinstance(license_id, str) and re.fullmatch(r"[a-z0-9.-]{1,40}", license_id):
         header["license"] = license_id
     header["language"] = "en"
+    header["rewardharness"] = {"version": subject.version, "library_id": subject.library.id}
     models = sorted({facts.model for facts in subject.facts if _HUB_NAME.fullmatch(facts.model)})
     datasets = sorted({facts.dataset for facts in subject.facts if _HUB_NAME.fullmatch(facts.dataset)})
     if models:
@@ -250,6 +255,7 @@ def _result(facts: Facts) -> dict[str, Any]:
     args |= {"judged": accuracy.judged, "low": round(facts.interval.low, 4), "high": round(facts.interval.high, 4)}
     dataset = facts.dataset if _HUB_NAME.fullmatch(facts.dataset) else "local"
     args |= {"evolved_on_these_data": True} if facts.evolved_on else {}
+    args |= {"exploit_reward": round(facts.exploit_reward, 4)} if facts.exploit_reward is not None else {}
     return {
         "task": {"type": "image-text-to-text", "name": "image edit preference"},
         "dataset": {"type": dataset, "name": _plain(facts.data) or dataset},

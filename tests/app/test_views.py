@@ -1,13 +1,14 @@
 import io
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from hostile import HOSTILE, HOSTILE_DOCUMENT, read_own
+from hostile import HOSTILE, HOSTILE_DOCUMENT, OWN_TAGS, Reader, read_own
 from PIL import Image
 
-from app import chain_views, library_views, views, vote_views
+from app import chain_views, gallery_views, library_views, views, vote_views
 from app.failures import failure
 from app.feedback import Stored
 from app.running import recorded_orders
@@ -16,6 +17,7 @@ from rewardharness.errors import Description
 from rewardharness.judging.router import route
 from rewardharness.library.diff import diff_libraries
 from rewardharness.library.entry import Entry
+from rewardharness.library.gallery import ClaimedResult, ListedLibrary
 from rewardharness.library.problems import Problem
 from rewardharness.library.rubric import Criterion, Rubric
 from rewardharness.library.store import Library
@@ -72,6 +74,19 @@ EVIL = replace(
 )
 
 
+FOREIGN = ListedLibrary(
+    "ann/odd",
+    "v1.0.0",
+    HOSTILE,
+    1,
+    2,
+    None,
+    True,
+    ClaimedResult(0.5, 10, 0.2, 0.8, HOSTILE, HOSTILE, True),
+    0.3,
+)
+
+
 @pytest.mark.parametrize(
     "view",
     [
@@ -91,6 +106,7 @@ EVIL = replace(
         lambda: views.feedback_stored("A", Stored(HOSTILE, HOSTILE), lasting=True),
         lambda: views.feedback_hint(HOSTILE, repo=None, lasting=True),
         lambda: views.feedback_hint("", repo=HOSTILE, lasting=True),
+        lambda: gallery_views.gallery([], HOSTILE),
         lambda: vote_views.about(HOSTILE, HOSTILE, lasting=True),
         lambda: vote_views.revealed("A", Stored(HOSTILE, HOSTILE), None, lasting=True),
     ],
@@ -319,3 +335,10 @@ def test_critiques_are_shown_by_candidate_as_text() -> None:
     failed = replace(PLAIN, critiques={"B": Critique((), "")}, notes=(f"No critique of A: {HOSTILE}",))
     seen = read_own(views.critiques(failed))
     assert seen.text.index("No critique of A") < seen.text.index("Nothing wrong")
+
+
+def test_the_gallery_links_to_the_library_alone() -> None:
+    reader = Reader(gallery_views.gallery([FOREIGN], ""))
+    assert set(reader.tags) <= OWN_TAGS | {"a"} and reader.attributes <= {"class", "href"}
+    assert re.findall(r'href="([^"]*)"', gallery_views.gallery([FOREIGN], "")) == ["?library=ann/odd@v1.0.0"]
+    assert HOSTILE.split()[0] in reader.text and "Claims 50% [20%, 80%], n 10" in reader.text

@@ -1,12 +1,15 @@
 """A visitor of a Space, as a person is one: logs in and judges with a model of Hugging Face."""
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from app_parts import Pictures, Served, running_app
+from app_parts import ROOT, Pictures, Served, running_app
 from hub_server import HubServer
 from judging_model import judging
 from login_provider import provider, space_settings
@@ -14,6 +17,9 @@ from model_server import ModelServer
 from playwright.sync_api import BrowserContext, Page, expect
 from screenshots import photograph
 from visits import give, visit
+
+from rewardharness.data.votes import voter_id
+from rewardharness.demo.dataset import make_demo
 
 pytestmark = pytest.mark.browser
 
@@ -35,6 +41,7 @@ class Space:
 @pytest.fixture(scope="module")
 def space(tmp_path_factory: pytest.TempPathFactory, pictures: Pictures) -> Iterator[Space]:
     scratch = tmp_path_factory.mktemp("space")
+    make_demo(scratch / "pairs", pairs=9, groups=0, workers=2, side=192)
     with HubServer() as hub:
         owner, visitor = hub.login("ann"), hub.login("bob")
         with provider("bob", visitor) as url, ModelServer(judging(pictures.good), key=visitor, model=HOSTED) as router:
@@ -44,6 +51,7 @@ def space(tmp_path_factory: pytest.TempPathFactory, pictures: Pictures) -> Itera
                 "HF_TOKEN": owner,
                 "HF_HOME": str(scratch / "hf"),
                 "RH_FEEDBACK_REPO": VOTES,
+                "RH_VOTE_DATA": str(scratch / "pairs"),
                 "RH_FEEDBACK_SALT": "salt-of-ann",
                 "TEST_SERVICES": json.dumps({"hf": router.url}),
             }
@@ -93,7 +101,7 @@ def test_a_visitor_votes_before_the_judge_answers(space: Space, browser: Browser
     with visit(browser, space.app.url) as page:
         page.get_by_role("tab", name="Vote", exact=True).click()
         expect(page.locator("#vote")).to_contain_text("under CC BY 4.0")
-        expect(page.locator("#vote-question")).to_contain_text("Pair 1 of 6")
+        expect(page.locator("#vote-question")).to_contain_text("Pair 1 of 9")
         expect(page.locator("#vote-b img")).to_be_visible()
         expect(page.locator("#vote-is-a")).to_be_enabled()
         photograph(page, "vote")
@@ -109,12 +117,58 @@ def test_a_visitor_votes_before_the_judge_answers(space: Space, browser: Browser
         repo = space.hub.store.repos["datasets", VOTES]
         assert repo.private and all(repo.find("main").files[str(path)].startswith(b"\x89PNG") for path in images)
         page.locator("#vote-next").click()
-        expect(page.locator("#vote-question")).to_contain_text("Pair 2 of 6")
+        expect(page.locator("#vote-question")).to_contain_text("Pair 2 of 9")
         expect(result).to_be_empty()
         page.locator("#vote-bad").click()
         expect(result).to_contain_text("Your answer: Both are bad.")
     assert [row["both_bad"] for row in stored_votes(space.hub)].count(True) == 1
     assert space.owner not in space.app.log.read_text(encoding="utf-8")
+
+
+def run_rh(space: Space, home: Path, *arguments: str) -> None:
+    """Run a command as ann does on her computer."""
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(("RH_", "HF_"))}
+    environ |= {"HF_ENDPOINT": space.hub.url, "HF_TOKEN": space.owner, "HF_HOME": str(home / "hf")}
+    environ |= {"RH_HOME": str(home / "rh"), "RH_REGRESSION_PAIRS": "0"}
+    environ["PYTHONPATH"] = str(ROOT)
+    command = [sys.executable, "-m", "rewardharness", *arguments]
+    done = subprocess.run(command, env=environ, cwd=home, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr + done.stdout
+
+
+def test_votes_become_a_library_in_the_gallery(space: Space, browser: BrowserContext, tmp_path: Path) -> None:
+    with visit(browser, space.app.url) as page:
+        choose_hosted(page)
+        page.locator("#judge-login").click()
+        expect(page.locator("#judge-login")).to_be_hidden()
+        page.locator("#compare").wait_for()
+        page.get_by_role("tab", name="Vote", exact=True).click()
+        for number in range(1, 10):
+            expect(page.locator("#vote-question")).to_contain_text(f"Pair {number} of 9")
+            expect(page.locator("#vote-is-b")).to_be_enabled()
+            page.keyboard.press("b")
+            expect(page.locator("#vote-result")).to_contain_text("Your answer: B is better.")
+            page.locator("#vote-next").click()
+        expect(page.locator("#vote-question")).to_contain_text("You have seen all pairs")
+    ours = [row for row in stored_votes(space.hub) if row["voter"]]
+    assert len(ours) == 9 and {row["voter"] for row in ours} == {voter_id("bob", "salt-of-ann")}
+    run_rh(space, tmp_path, "evolve", "--data", VOTES, "--proposals", "2", "--run", "run")
+    run_rh(space, tmp_path, "push-library", "run/library", "--repo", "ann/evolved")
+    with visit(browser, space.app.url) as page:
+        page.get_by_role("tab", name="Library", exact=True).click()
+        page.get_by_role("tab", name="Gallery", exact=True).click()
+        shelf = page.locator("#gallery")
+        expect(shelf).to_contain_text("ann/evolved v0.1.0")
+        photograph(page, "gallery")
+        page.locator("#gallery-query textarea, #gallery-query input").fill("nothing-like-it")
+        page.keyboard.press("Enter")
+        expect(shelf).to_contain_text("No Library was found")
+        page.locator("#gallery-query textarea, #gallery-query input").fill("evol")
+        page.keyboard.press("Enter")
+        address = shelf.get_by_role("link", name="Open ann/evolved").get_attribute("href")
+        assert address == "?library=ann/evolved@v0.1.0"
+    with visit(browser, f"{space.app.url}/{address}") as page:
+        expect(page.get_by_text("Judging with ann/evolved@v0.1.0")).to_be_visible()
 
 
 def test_a_server_on_this_computer_is_found_and_used(

@@ -7,7 +7,7 @@ VERL_VENV ?= .venv-verl
 BIN := $(VENV)/bin
 PORT ?= 7860
 
-.PHONY: run test test-vllm test-trl test-verl check format bench docs clean
+.PHONY: run test test-vllm test-trl test-verl check format bench docs screenshots clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -54,6 +54,10 @@ $(VERL_VENV)/.installed: pyproject.toml
 
 test-verl: $(VENV)/.test $(VERL_VENV)/.installed
 	RH_TEST_VERL_PYTHON=$(abspath $(VERL_VENV))/bin/python $(BIN)/python -m pytest -m verl
+
+# The pictures of the README, from the real app.
+screenshots: $(VENV)/.test
+	$(BIN)/python docs/make_screenshots.py
 
 check: $(VENV)/.test
 	$(BIN)/ruff check .

@@ -305,7 +305,7 @@ def test_whatever_is_proposed_passes_the_checks_of_any_proposal(start: Library, 
         cases[f"c{number}"] = (f"{kind} {THINGS[number % 8]}", "AB"[number % 2], dict(zip("AB", grades, strict=True)))
     seen = view(start, cases)
     offered = [*propose(seen), *propose(replace(seen, phase="tools")), *propose(replace(seen, phase="prune"))]
-    assert len(offered) >= 3
+    assert len(offered) >= 2
     before = _complaints(start, tmp_path / "before")
     for number, proposal in enumerate(offered):
         phase = "tools" if proposal.operator.endswith("tool") else "prune" if proposal.operator == "merge" else "skills"

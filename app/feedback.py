@@ -5,14 +5,20 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+import numpy as np
+from PIL import Image
+
 from rewardharness.data.feedback import append_feedback
 from rewardharness.data.folder import read_folder
 from rewardharness.data.vote_store import VoteStore
 from rewardharness.data.votes import make_vote, voter_id
 from rewardharness.hub.repository import Access, Repo
 from rewardharness.measure.images import encode_png, load_picture
-from rewardharness.schema import Example
+from rewardharness.schema import Example, ImageInput
 from rewardharness.settings import Settings
+
+LONGEST_SIDE = 2048
+"""Longest side in pixels of images that go to the Hub; larger ones are scaled down."""
 
 
 @dataclass(frozen=True)
@@ -35,17 +41,18 @@ class Feedback:
 
     Args:
         settings: The settings.
+        token: The owner's token; None for that of this computer.
 
     Raises:
         HubError: If the name of the repository is invalid.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, token: str | None = None) -> None:
         self._settings = settings
         self.repo = settings.feedback_repo
         self._store: VoteStore | None = None
         if self.repo:
-            access = Access(None, settings.hub_endpoint, settings.hub_cache)
+            access = Access(token, settings.hub_endpoint, settings.hub_cache)
             self._store = VoteStore(Repo(self.repo, access, "dataset"), settings.home / "votes")
 
     def start(self) -> None:
@@ -82,7 +89,7 @@ class Feedback:
         vote = make_vote(
             example,
             preference,
-            [encode_png(load_picture(image).pixels) for image in example.images],
+            [_public_image(image) for image in example.images],
             time=datetime.now(UTC),
             voter=voter_id(name, self._settings.feedback_salt),
             both_bad=both_bad,
@@ -90,3 +97,10 @@ class Feedback:
         )
         self._store.give(vote)
         return Stored(self._store.repo.name, vote.id)
+
+
+def _public_image(image: ImageInput) -> bytes:
+    """Return an image as PNG without metadata, scaled down to `LONGEST_SIDE`."""
+    picture = Image.fromarray(load_picture(image).pixels)
+    picture.thumbnail((LONGEST_SIDE, LONGEST_SIDE))
+    return encode_png(np.asarray(picture))

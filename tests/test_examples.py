@@ -1,14 +1,26 @@
 import asyncio
 import importlib.util
+import os
 import subprocess
 import sys
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+import yaml
 from hub_parts import running_hub
 
+from rewardharness.data.folder import read_folder
+from rewardharness.data.vote_store import Pace, VoteStore
+from rewardharness.data.votes import make_vote
+from rewardharness.demo.dataset import make_demo
+from rewardharness.hub.repository import Repo
+from rewardharness.library.hub import push
+from rewardharness.library.opening import open_library
+from rewardharness.library.store import RemoveEntry
+from rewardharness.measure.images import encode_png, load_picture
 from rewardharness.measure.text import ocr_available
 
 FOLDER = Path(__file__).parent.parent / "examples"
@@ -60,3 +72,38 @@ def test_the_python_api_works_plainly_and_inside_a_running_event_loop(
 def test_the_page_of_the_python_api_is_up_to_date() -> None:
     script = FOLDER.parent / "docs" / "make_api.py"
     assert subprocess.run([sys.executable, script, "--check"], check=False).returncode == 0, "run make docs"
+
+
+def test_the_weekly_evolution_proposes_what_it_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = yaml.safe_load((FOLDER / "evolve_weekly.yml").read_text(encoding="utf-8"))["jobs"]["evolve"]["steps"]
+    commands = [step["run"] for step in steps if step.get("run", "").startswith("rh ")]
+    assert len(commands) == 3
+    make_demo(tmp_path / "pairs", pairs=9, groups=0, side=128)
+    with running_hub(tmp_path, monkeypatch) as hub:
+        access = hub.user("ann")
+        push(open_library("builtin"), "ann/library", access=access)
+        head = hub.head
+        votes = VoteStore(Repo("ann/preferences", access, "dataset"), tmp_path / "votes", Pace(gather=0.0))
+        for example in read_folder(tmp_path / "pairs").examples:
+            images = [encode_png(load_picture(image).pixels) for image in example.images]
+            votes.give(make_vote(example, example.preference or "tie", images, time=datetime.now(UTC)))
+        environ = {name: value for name, value in os.environ.items() if not name.startswith(("RH_", "HF_"))}
+        environ |= {"HF_ENDPOINT": hub.server.url, "HF_TOKEN": str(access.token), "HF_HOME": str(tmp_path / "hf")}
+        environ |= {"RH_HOME": str(tmp_path / "rh"), "RH_REGRESSION_PAIRS": "0", "PYTHONPATH": str(FOLDER.parent)}
+        environ |= {"DATA": "ann/preferences", "LIBRARY": "ann/library", "GITHUB_STEP_SUMMARY": "summary.md"}
+        rh = f'rh() {{ "{sys.executable}" -m rewardharness "$@"; }}; '
+
+        def run(command: str) -> None:
+            words = ["bash", "-c", rh + command]
+            done = subprocess.run(words, env=environ, cwd=tmp_path, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stdout + done.stderr
+
+        for command in commands:
+            run(command)
+        assert "held-out" in (tmp_path / "summary.md").read_text(encoding="utf-8")
+        unchanged = open_library(str(tmp_path / "run" / "library")).id == open_library("builtin").id
+        assert len(hub.repo.pulls) == (0 if unchanged else 1)
+        evolved = open_library("builtin").apply(RemoveEntry("calling-a-tie"))  # as if an edit had been accepted
+        evolved.save(tmp_path / "run" / "library")
+        run(commands[-1])
+        assert hub.repo.pulls[-1].status == "open" and hub.head == head

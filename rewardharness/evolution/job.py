@@ -30,6 +30,7 @@ from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.judge import Judge, check_task
 from rewardharness.judging.opening import MEASURED, open_judge
 from rewardharness.library.opening import open_library
+from rewardharness.library.origin import Origin, write_origin
 from rewardharness.library.store import Library
 from rewardharness.models.open import ModelSettings, open_model
 from rewardharness.prompts import Language, in_language
@@ -124,7 +125,10 @@ class EvolutionJob:
             report = run_plan(
                 self.plan, self.folder, callbacks or Callbacks(), restart=restart, disks=disks, record=record
             )
-        library = replace(Library.load(self.folder / CHAMPION), origin=self.plan.library.origin)
+        origin = self.plan.library.origin
+        if origin is not None:  # so that a later push knows what was changed
+            write_origin(self.folder / CHAMPION, Origin(*origin))
+        library = replace(Library.load(self.folder / CHAMPION), origin=origin)
         return EvolutionResult(library, report, self.folder)
 
     def _record(self, arguments: Mapping[str, Any]) -> Recording:

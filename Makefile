@@ -7,7 +7,7 @@ VERL_VENV ?= .venv-verl
 BIN := $(VENV)/bin
 PORT ?= 7860
 
-.PHONY: run test test-vllm test-trl test-verl check format bench docs screenshots clean
+.PHONY: run test test-vllm test-trl test-verl check format bench docs site screenshots clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -54,6 +54,16 @@ $(VERL_VENV)/.installed: pyproject.toml
 
 test-verl: $(VENV)/.test $(VERL_VENV)/.installed
 	RH_TEST_VERL_PYTHON=$(abspath $(VERL_VENV))/bin/python $(BIN)/python -m pytest -m verl
+
+# The documentation as a site in build/site/site, with every link checked.
+site: $(VENV)/.run
+	$(BIN)/python -m pip install --quiet -e ".[docs]"
+	rm -rf build/site
+	mkdir -p build/site
+	cp -r docs build/site
+	mv build/site/docs/zensical.toml build/site
+	rm build/site/docs/*.py
+	cd build/site && $(abspath $(BIN))/zensical build --strict
 
 # The pictures of the README, from the real app.
 screenshots: $(VENV)/.test

@@ -305,19 +305,10 @@ def connect_judge(
             message = explain(error)
         return {form.checked: message, **form.put_away(values)}
 
-    def look_near(kind: str) -> gr.Radio:
-        found = model_views.near_choices(judges.near()) if kind == ENDPOINT else []
-        return gr.Radio(found, value=None, visible=bool(found))
-
-    def take_near(chosen: str | None) -> list[Any]:
-        server, url, name = (chosen or "").split(" ", 2) if chosen else (gr.skip(), gr.skip(), gr.skip())
-        return [server, url, name]
-
     quick: dict[str, Any] = {"queue": False, **QUIET}
     chosen = form.kind.input(choose, [form.kind, form.protocol], [*(outside or ()), *form.parts], **quick)
     if services.local:
-        chosen.then(look_near, form.kind, form.near, **quick)
-        form.near.input(take_near, form.near, [form.server, form.url, form.name], **quick)
+        _connect_near(services, form, chosen, quick)
     form.protocol.input(
         lambda protocol: gr.Checkbox(visible=protocol not in ALONE), form.protocol, form.orders, **quick
     )
@@ -335,6 +326,21 @@ def connect_judge(
         concurrency_id="check",
         **waiting_at(form.checked),
     )
+
+
+def _connect_near(services: AppServices, form: JudgeForm, chosen: Any, quick: dict[str, Any]) -> None:
+    """Connect the choice of a model that a server on this computer serves, which fills in the fields below it."""
+
+    def look(kind: str) -> gr.Radio:
+        found = model_views.near_choices(services.judges.near()) if kind == ENDPOINT else []
+        info = "" if found else "No model server answers on the usual ports. Enter an address below."
+        return gr.Radio(found, value=None, info=info, visible=kind == ENDPOINT)
+
+    def take(choice: str | None) -> list[Any]:
+        return choice.split(" ", 2) if choice else [gr.skip(), gr.skip(), gr.skip()]
+
+    chosen.then(look, form.kind, form.near, **quick)
+    form.near.input(take, form.near, [form.server, form.url, form.name], **quick)
 
 
 def judge_line(services: AppServices, kind: str) -> str:

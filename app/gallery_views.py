@@ -1,9 +1,8 @@
 """Formats the gallery of Libraries on the Hub. Pure: records in, markup out. What cards claim is foreign text."""
 
 from collections.abc import Sequence
-from urllib.parse import quote
 
-from app.markup import block, callout, escape, paragraph
+from app.markup import block, callout, escape, paragraph, to_library
 from rewardharness.library.gallery import ClaimedResult, ListedLibrary
 
 
@@ -45,12 +44,10 @@ def _card(each: ListedLibrary) -> str:
     ]
     version = f'<span class="pill">{escape(each.version)}</span>' if each.version else ""
     lines = "".join(f"<p>{escape(fact)}</p>" for fact in facts if fact)
-    # The name is a valid repository name and the version a number, so that the address holds nothing else.
-    address = f"?library={quote(each.spec, safe='/@.-_')}"
-    return (
-        f'<section class="card"><h4>{escape(each.repo)} {version}</h4>{lines}'
-        f'<p><a href="{address}">Open {escape(each.repo)}</a></p></section>'
+    links = (
+        f"{to_library(each.spec, f'Open {each.repo}')} · {to_library(each.spec, 'Compare with built-in', 'builtin')}"
     )
+    return f'<section class="card"><h4>{escape(each.repo)} {version}</h4>{lines}<p>{links}</p></section>'
 
 
 def _result(result: ClaimedResult | None) -> str:

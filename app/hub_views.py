@@ -6,7 +6,7 @@ Everything from the Hub, such as versions, messages and cards, is foreign text.
 from collections.abc import Sequence
 
 from app.hub_services import Loaded, Preview
-from app.markup import block, bullets, callout, diff, document, escape, paragraph, preformatted, table
+from app.markup import block, bullets, callout, diff, document, escape, paragraph, preformatted, table, to_library
 from app.views import error_message
 from rewardharness.errors import Description, HarnessError, describe
 from rewardharness.library.hub import ConflictError, HubError, PublishedVersion, Pushed, StaleError, UnreachableError
@@ -141,8 +141,13 @@ def _sign(path: str, done: Pushed) -> str:
     return "+" if path in done.changes.added else "~" if path in done.changes.changed else "−"
 
 
-def published(done: Pushed) -> str:
-    """Format the result of publishing."""
+def published(done: Pushed, url: str) -> str:
+    """Format the result of publishing.
+
+    Args:
+        done: The result.
+        url: Address of the repository.
+    """
     if done.pr_url:
         text = f"The pull request is at {done.pr_url}. The version exists once its owner has merged it."
         return block(callout("note good", f"Proposed to {done.repo} as {done.version}", paragraph(text)))
@@ -151,10 +156,11 @@ def published(done: Pushed) -> str:
         text = f"{done.repo} already contained it as {done.version}.{tag}"
         return block(callout("note good", "Nothing to publish", paragraph(text)))
     lines = [
-        f"Commit <code>{escape((done.commit or '')[:12])}</code>",
+        f'Commit <a href="{escape(f"{url}/commit/{done.commit}")}" target="_blank" rel="noopener">'
+        f"<code>{escape((done.commit or '')[:12])}</code></a>",
         f"Library id <code>{escape(done.library.id[:12])}</code>",
         f"Load it as <code>{escape(f'{done.repo}@{done.version}')}</code>",
-        f"Address in this app: <code>{escape(f'?library={done.repo}@{done.version}')}</code>",
+        to_library(f"{done.repo}@{done.version}", "Open this version in the app"),
     ]
     return block(callout("note good", f"{done.repo} {done.version} is published", bullets(lines)))
 

@@ -135,7 +135,7 @@ def serve(
             app_kwargs={"middleware": [Middleware(HostMiddleware, HostCheck.listening(host, settings.hosts))]},
             theme=make_theme(),
             css=_asset("style.css"),
-            js=_asset("keys.js"),
+            js=_script("keys.js", "viewer.js"),
         )
     except OSError as error:
         # Gradio's own message is about its arguments.
@@ -146,3 +146,8 @@ def serve(
 
 def _asset(name: str) -> str:
     return files("app").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def _script(*names: str) -> str:
+    """Return one function that runs the functions of several files."""
+    return f"() => {{ {' '.join(f'({_asset(name).strip()})();' for name in names)} }}"

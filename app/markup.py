@@ -7,6 +7,7 @@ as it is, so nothing in it is read as Markdown, and Gradio's sanitiser goes over
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
+from urllib.parse import urlencode
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -76,6 +77,18 @@ def hashed(digest: str) -> str:
 def whole(digest: str) -> str:
     """A hash in full; it may be broken anywhere."""
     return f'<code class="hash">{escape(digest)}</code>'
+
+
+def to_library(spec: str, text: str, before: str = "") -> str:
+    """A link that opens this page with a Library, or with the comparison of two.
+
+    Args:
+        spec: The Library: `org/name@v1.0.0`, or a folder on this computer.
+        text: What the link says; foreign or own text.
+        before: The Library to compare it with; empty for none.
+    """
+    query = urlencode({"library": spec, **({"before": before} if before else {})}, safe="/@")
+    return f'<a href="{escape(f"?{query}")}">{escape(text)}</a>'
 
 
 def bullets(items: Iterable[str], style: str = "") -> str:

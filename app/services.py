@@ -5,9 +5,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-from PIL import Image, ImageOps
-
 from app.benchmark_services import BenchmarkServices
 from app.evolve_services import EvolveServices
 from app.feedback import Feedback, Stored
@@ -33,9 +30,6 @@ from rewardharness.measure.view import EditView
 from rewardharness.schema import LABELS, Example, Failure, ImageInput, Json, Judgment
 from rewardharness.serving.hosts import is_loopback
 from rewardharness.settings import Settings
-
-SHOWN_SIDE = 1280
-"""Long side of displayed images, in pixels; judging uses the full size."""
 
 
 class MissingInputError(InputError):
@@ -213,32 +207,20 @@ class AppServices:
             return JudgeChoice(RELEASE)
         return JudgeChoice(self.judges.default) if self.local else BY_MEASURING
 
-    def frames(
-        self, comparison: Comparison, label: str, *, change: bool, reference: int | None = None
-    ) -> tuple[Pixels, Pixels]:
-        """Return two images of the same size for the slider.
-
-        Args:
-            comparison: The comparison.
-            label: The candidate.
-            change: Return candidate and change map instead of source and candidate.
-            reference: Return this reference, from 0, in place of the source, fitted into the size of the candidate.
+    def overlays(self, comparison: Comparison) -> dict[str, Pixels]:
+        """Return for each candidate the source with what the candidate changed, tinted.
 
         Raises:
             HarnessError: If an image has been deleted.
         """
         example = comparison.example
-        source = load_picture(example.source_image)
-        view = EditView(source, load_picture(example.candidate_images[example.labels.index(label)]))
-        candidate = _shrink(Image.fromarray(view.candidate))
-        if reference is not None:
-            further = Image.fromarray(load_picture(example.references[reference]).pixels)
-            return np.asarray(ImageOps.pad(further, candidate.size, color="#808080")), np.asarray(candidate)
-        if not change:
-            return np.asarray(_shrink(Image.fromarray(view.source))), np.asarray(candidate)
-        overlay = change_map(view, read_instruction(example.instruction)).overlay
-        assert overlay is not None
-        return np.asarray(candidate), np.asarray(Image.fromarray(overlay).resize(candidate.size))
+        source, request = load_picture(example.source_image), read_instruction(example.instruction)
+        overlays = {}
+        for label, image in zip(example.labels, example.candidate_images, strict=True):
+            overlay = change_map(EditView(source, load_picture(image)), request).overlay
+            assert overlay is not None
+            overlays[label] = overlay
+        return overlays
 
     def record(self, comparison: Comparison) -> Json:
         """Return a judgment as JSON, as `rh score --json` prints it."""
@@ -325,8 +307,3 @@ def _public(judgment: Judgment, hide: Callable[[Failure], Failure]) -> Judgment:
         notes.append(f"{start}: {shown}" if shown else start)
     failure = None if judgment.failure is None else hide(judgment.failure)
     return replace(judgment, notes=tuple(notes), failure=failure)
-
-
-def _shrink(image: Image.Image) -> Image.Image:
-    image.thumbnail((SHOWN_SIDE, SHOWN_SIDE))
-    return image

@@ -6,7 +6,7 @@ from typing import Any
 from app.evolve_services import Version
 from app.evolve_views import share
 from app.library_views import summary
-from app.markup import block, bullets, callout, escape, paragraph
+from app.markup import block, bullets, callout, escape, paragraph, to_library
 from rewardharness.library.store import Library
 
 
@@ -16,7 +16,9 @@ def no_versions() -> str:
     return block(callout("empty", "No edit was accepted yet", paragraph(text)))
 
 
-def version(found: Version, library: Library, audit: Mapping[str, Any] | None, place: str) -> str:
+def version(
+    found: Version, library: Library, audit: Mapping[str, Any] | None, place: str = "", before: str = ""
+) -> str:
     """Format the accuracy and the use of a version.
 
     Args:
@@ -24,6 +26,7 @@ def version(found: Version, library: Library, audit: Mapping[str, Any] | None, p
         library: Its Library.
         audit: Its result on the held-out test set; None if it was not evaluated there.
         place: Its folder, for users of this computer; otherwise empty.
+        before: The folder of the version before, if there is one.
     """
     accuracy = f"Accuracy on the training examples: {share(found.accuracy)}. "
     if audit is None:
@@ -33,8 +36,11 @@ def version(found: Version, library: Library, audit: Mapping[str, Any] | None, p
         accuracy += f"Held-out test set: {agreed} of {audit['judged']} examples."
     uses = []
     if place:
+        links = [to_library(place, "Score with this version")]
+        links += [to_library(place, "Compare with the version before", before)] if before else []
         uses = [
-            f"On the Score tab choose the Library “A folder on this computer”: <code>{escape(place)}</code>",
+            " · ".join(links),
+            f"Its folder: <code>{escape(place)}</code>",
             f"On the command line: <code>rh score --library {escape(place)} …</code>",
         ]
     return summary(library, f"version {found.number}") + block(paragraph(accuracy) + bullets(uses))

@@ -3,7 +3,6 @@
 All results are markup for `gr.Markdown`, see `app.markup`.
 """
 
-import re
 from collections.abc import Sequence
 
 from app.failures import failure
@@ -12,6 +11,7 @@ from app.markup import block, bullets, callout, escape, paragraph, table
 from rewardharness.critique import NO_CRITIQUE
 from rewardharness.errors import Description, MissingPackageError
 from rewardharness.judging.calibration import confidence_words
+from rewardharness.judging.measured_reasons import split_reason
 from rewardharness.schema import LABELS, SCALE, TIE, Judgment, Scores
 
 SURENESS: tuple[tuple[float, str], ...] = (
@@ -24,10 +24,6 @@ SURENESS: tuple[tuple[float, str], ...] = (
 
 OCR_NOTE = "No OCR"
 """Prefix of the note about missing text recognition."""
-
-_COMPARISON = re.compile(
-    r"(?P<first>[A-D]) leads (?P<second>[A-D]) on (?P<what>[^:]+): (?P=first): (?P<ours>.*) (?P=second): (?P<theirs>.*)"
-)
 
 
 def sureness(confidence: float | None) -> str:
@@ -106,7 +102,8 @@ def verdict(judgment: Judgment) -> str:
     """Format the preference, the confidence and the warnings."""
     if judgment.failure is not None:
         return failure(judgment.failure)
-    return block(verdict_section(judgment, f"<p>{_lead(judgment)}</p>") + warnings(judgment))
+    why = paragraph(split_reason(judgment.reasons[0])[0]) if judgment.reasons else ""
+    return block(verdict_section(judgment, f"{why}<p>{_lead(judgment)}</p>") + warnings(judgment))
 
 
 def verdict_section(judgment: Judgment, grounds: str) -> str:
@@ -225,16 +222,14 @@ def critiques(judgment: Judgment) -> str:
     return block(f'<h3>What is wrong</h3><ul class="reasons critiques">{items}</ul>') if items else ""
 
 
-def _reason(sentence: str) -> str:
-    """Format a reason; a comparison of two candidates gets a line for each."""
-    found = _COMPARISON.fullmatch(sentence)
-    if found is None:
-        return escape(sentence)
-    lines = (
+def _reason(reason: str) -> str:
+    """Format a reason: plain words, and the numbers on demand."""
+    plain, numbers = split_reason(reason)
+    lines = "".join(
         f'<div class="side"><span class="letter">{escape(label)}</span><span>{escape(text)}</span></div>'
-        for label, text in ((found["first"], found["ours"]), (found["second"], found["theirs"]))
+        for label, text in numbers.items()
     )
-    return f"<strong>{escape(found['what'].capitalize())}</strong>{''.join(lines)}"
+    return escape(plain) + (f"<details><summary>Numbers</summary>{lines}</details>" if lines else "")
 
 
 def consulted(judgment: Judgment) -> str:

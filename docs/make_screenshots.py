@@ -112,7 +112,7 @@ def animate(browser: Browser, url: str) -> None:
     frames.append(picture(page))
     page.locator("#scores").scroll_into_view_if_needed()
     frames.append(picture(page))
-    page.locator("#show").get_by_text("Where it changed").click()
+    page.locator("#viewer").get_by_text("Mark what changed").click()
     frames.append(picture(page))
     page.get_by_role("button", name="How the judge got there").click()
     page.locator("#overall").scroll_into_view_if_needed()

@@ -1,12 +1,13 @@
 """The choice of a Library, shared by all tabs: the built-in one, a folder, or one on the Hugging Face Hub."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import gradio as gr
 
 from app import hub_views
-from app.libraries import FOLDER, HUB
+from app.libraries import BUILTIN, FOLDER, HUB
 from app.releases import RELEASE
 from app.services import AppServices
 from app.tabs.guard import explain
@@ -14,8 +15,11 @@ from app.tabs.parts import KEPT, QUIET, Updates, markup
 from app.tabs.visitors import visitor_of
 from rewardharness.errors import HarnessError
 
-IN_ADDRESS = "library"
-"""Query parameter of the page that selects a Library, as in `?library=org/name@v1.0.0`."""
+IN_ADDRESS, BEFORE = "library", "before"
+"""Query parameters of the page that select a Library, as in `?library=org/name@v1.0.0`, and one to compare it with.
+
+They take `builtin` too, and on the computer that runs the app an absolute path.
+"""
 
 HUB_EVENTS: dict[str, Any] = {"concurrency_limit": 4, "concurrency_id": "hub", **QUIET}
 """Options of events that query the Hub."""
@@ -39,7 +43,13 @@ class Chooser:
 
 
 def make_chooser(
-    services: AppServices, name: str, label: str, *, address: bool = True, aloud: bool = True, release: bool = False
+    services: AppServices,
+    name: str,
+    label: str,
+    *,
+    address: str = IN_ADDRESS,
+    aloud: bool = True,
+    release: bool = False,
 ) -> Chooser:
     """Draw a choice of Libraries; a path can be entered only on the computer that runs the app.
 
@@ -47,7 +57,7 @@ def make_chooser(
         services: The services.
         name: Prefix of the element ids, unique in the page.
         label: Label of the choice.
-        address: Whether a Library in the address of the page is selected here.
+        address: Query parameter of the page that selects a Library here; empty for none.
         aloud: Whether a notification announces that, since the choice may be out of sight.
         release: Whether the Library of the release that the app is fixed to is a choice.
     """
@@ -76,8 +86,9 @@ def make_chooser(
         button = gr.Button("Load", elem_id=f"{name}-load", size="md", scale=0, min_width=120)
         status = markup(hub_views.hub_hint(), elem_id=f"{name}-status")
 
-    def show(chosen: str) -> Updates:
-        return {folder: gr.Textbox(visible=chosen == FOLDER), hub: gr.Column(visible=chosen == HUB)}
+    def show(chosen: str, path: str = "") -> Updates:
+        value = {"value": path} if path else {}
+        return {folder: gr.Textbox(visible=chosen == FOLDER, **value), hub: gr.Column(visible=chosen == HUB)}
 
     def load(token: gr.OAuthToken | None, profile: gr.OAuthProfile | None, typed: str) -> Updates:
         try:
@@ -91,9 +102,14 @@ def make_chooser(
         return {loaded: None, status: message}
 
     def arrive(request: gr.Request, token: gr.OAuthToken | None, profile: gr.OAuthProfile | None) -> Updates:
-        typed = str(dict(request.query_params).get(IN_ADDRESS, ""))[:260].strip()
+        typed = str(dict(request.query_params).get(address, ""))[:1000].strip()
+        if typed == BUILTIN:
+            return {kind: gr.Radio(value=BUILTIN), **show(BUILTIN)}
+        if services.local and Path(typed).is_absolute():
+            return {kind: gr.Radio(value=FOLDER), **show(FOLDER, typed)}
         if not typed:
             return {status: gr.skip()}
+        typed = typed[:260]
         updates = load(token, profile, typed)
         if aloud and updates[loaded] is not None:
             gr.Info(hub_views.announcement(updates[loaded]), title="Library from the address", duration=8)

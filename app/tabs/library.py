@@ -9,13 +9,22 @@ import gradio as gr
 from app import gallery_views, hub_views, library_views
 from app.libraries import FOLDER, HUB, Choice
 from app.services import AppServices
-from app.tabs.chooser import HUB_EVENTS, Chooser, make_chooser
+from app.tabs.chooser import BEFORE, HUB_EVENTS, Chooser, make_chooser
 from app.tabs.guard import explain
 from app.tabs.parts import KEPT, QUIET, Updates, markup
 from app.tabs.publish import draw_hub
 from app.tabs.visitors import visitor_of
 from rewardharness.errors import HarnessError
 from rewardharness.library.store import Library
+
+TO_COMPARISON = """() => {
+  const tab = (row, name) => [...document.querySelectorAll(`#${row} > .tab-wrapper [role=tab]`)]
+    .find(each => each.textContent.trim() === name && each.checkVisibility());
+  if (!new URLSearchParams(location.search).has("before") || document.querySelector("#differences .rh")) return;
+  tab("tabs", "Library")?.click();
+  requestAnimationFrame(() => tab("library-tabs", "Compare")?.click());
+}"""
+"""Opens the comparison that the address of the page asks for, once."""
 
 
 @dataclass(frozen=True)
@@ -183,10 +192,16 @@ def _draw_difference(services: AppServices, chooser: Chooser) -> None:
         except Exception as error:
             return explain(error)
 
-    other = make_chooser(services, "other-library", "Earlier Library to compare with", address=False)
+    def arrive(request: gr.Request, *values: Any) -> str:
+        return compare(*values) if BEFORE in request.query_params else ""
+
+    other = make_chooser(services, "other-library", "Earlier Library to compare with", address=BEFORE, aloud=False)
     button = gr.Button("Compare", elem_id="diff", size="md", scale=0, min_width=200)
     result = markup(elem_id="differences")
-    button.click(compare, [*chooser.parts, *other.parts], result, **QUIET)
+    given = [*chooser.parts, *other.parts]
+    button.click(compare, given, result, **QUIET)
+    for event in (chooser.events[-1], other.events[-1]):  # the address may name both, and either may be loaded last
+        event.then(arrive, given, result, **QUIET).then(None, None, None, js=TO_COMPARISON, **QUIET)
 
 
 def _draw_gallery(services: AppServices, tab: gr.Tab) -> None:

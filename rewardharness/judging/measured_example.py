@@ -10,6 +10,7 @@ from rewardharness.critique import Critique
 from rewardharness.judging.chain import observation, think, tool
 from rewardharness.judging.criteria import GRADE_FLOOR, Applied, make_measured_scores
 from rewardharness.judging.measured_critique import put_in_words
+from rewardharness.judging.measured_reasons import contrast
 from rewardharness.judging.readings import Loaded, Measured
 from rewardharness.judging.router import Route
 from rewardharness.measure.images import encode_png
@@ -142,7 +143,7 @@ class MeasuredExample:
         return tuple(found)
 
     def reasons(self, ranking: Sequence[Sequence[str]]) -> tuple[str, ...]:
-        """Return the criteria with the largest difference between the first two candidates, with their numbers."""
+        """Return what sets the first two candidates apart the most, in plain words and with the numbers."""
         if len(ranking) < 2 or len(ranking[0]) > 1:
             return ()
         first, second = ranking[0][0], ranking[1][0]
@@ -156,8 +157,7 @@ class MeasuredExample:
             leads[name] = leads.get(name, 0.0) + applied.criterion.weight * ratio
         strongest = [name for name, lead in sorted(leads.items(), key=lambda item: (-item[1], item[0])) if lead > 0.05]
         return tuple(
-            f"{first} leads {second} on {name.replace('_', ' ')}: {first}: {ours.taken.readings[name].sentence} "
-            f"{second}: {theirs.taken.readings[name].sentence}"
+            contrast(name, first, ours.taken.readings[name], second, theirs.taken.readings[name])
             for name in strongest[:3]
         )
 

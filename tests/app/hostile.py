@@ -33,9 +33,9 @@ graph LR; A-->B; click A "https://evil.example"
 
 OWN_TAGS = frozenset(
     "div section p span strong em code pre br hr ul ol li h3 h4 h5 h6 table thead tbody tr th td blockquote "
-    "details summary".split()
+    "details summary a".split()
 )
-"""What our own markup is made of; nothing in it can fetch or run anything."""
+"""What our own markup is made of; nothing in it can fetch or run anything, and links lead to this page."""
 
 
 class Reader(HTMLParser):
@@ -46,6 +46,7 @@ class Reader(HTMLParser):
         self.tags: list[str] = []
         self.open: list[str] = []
         self.attributes: set[str] = set()
+        self.links: list[str] = []
         self.text = ""
         self.feed(markup)
         self.close()
@@ -53,6 +54,7 @@ class Reader(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
         self.attributes.update(name for name, _ in attrs)
+        self.links += [value or "" for name, value in attrs if name == "href"]
         if tag not in {"br", "hr"}:
             self.open.append(tag)
 
@@ -69,5 +71,6 @@ def read_own(markup: str) -> Reader:
     reader = Reader(markup)
     assert reader.open == []
     assert set(reader.tags) <= OWN_TAGS
-    assert reader.attributes <= {"class", "style", "role", "scope"}
+    assert reader.attributes <= {"class", "style", "role", "scope", "href"}
+    assert all(link.startswith("?library=") for link in reader.links)
     return reader

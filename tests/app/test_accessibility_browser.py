@@ -79,7 +79,7 @@ def show_result(page: Page, tab: str) -> None:
     """Show a result on the tab."""
     if tab == "Score":
         page.locator("#samples button").first.click()
-        expect(page.locator("#slider img").first).to_be_visible()
+        expect(page.locator("#viewer .pane img").first).to_be_visible()
     elif tab == "Library":
         page.locator("#entries label").first.click()
         expect(page.locator("#entry-rubric table")).to_be_visible()

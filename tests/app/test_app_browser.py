@@ -86,9 +86,9 @@ def test_from_upload_to_feedback_to_the_library(browser: BrowserContext, served:
     page.keyboard.press("Control+Enter")
     expect(page.locator("#verdict")).to_contain_text("People would most likely prefer B.")
     expect(page.locator("#scores")).to_contain_text("Instruction following")
-    expect(page.locator("#slider img").first).to_be_visible()
-    page.locator("#show").get_by_text("Where it changed").click()
-    expect(page.locator("#slider")).to_contain_text("candidate B, right: where it was changed")
+    expect(page.locator("#viewer .pane img").first).to_be_visible()
+    page.locator("#viewer").get_by_text("Mark what changed").click()
+    expect(page.locator("#viewer .pane.right figcaption")).to_have_text("Candidate B, changes marked")
     page.get_by_role("button", name="How the judge got there").click()
     expect(page.locator("#measured")).to_contain_text("Candidate B, tool by tool")
     page.locator("#look").get_by_text("A", exact=True).click()
@@ -175,9 +175,20 @@ def test_a_hostile_library_is_only_text(
     page.get_by_role("button", name="Notes").click()
     expect(page.locator("#consulted")).to_contain_text("evil-skill")
     assert page.evaluate("window.owned") is None
-    assert page.locator(".rh script, .rh img, .rh a, .rh iframe, .rh svg, .rh style, .katex").count() == 0
+    foreign = ":is(script, img, a, iframe, svg, style)"
+    assert page.locator(f".rh:not(.viewer) {foreign}, .katex").count() == 0
+    assert page.locator(f".viewer {foreign}:not(img[src^='gradio_api/file='], .pane img)").count() == 0
     assert seen.foreign == [] and seen.dialogs == []
     page.close()
+
+
+def test_an_address_compares_two_libraries(browser: BrowserContext, served: Served, hostile_library: Path) -> None:
+    with visit(browser, served.url) as page:
+        page.goto(f"{served.url}/?library={hostile_library}&before=builtin")
+        expect(page.locator("#differences")).to_be_visible()
+        expect(page.locator("#differences")).to_contain_text("From the built-in Library to the Library")
+        page.get_by_role("tab", name="Score", exact=True).click()
+        expect(page.get_by_role("button", name="Library: '<script>")).to_be_visible()
 
 
 def test_the_page_fits_and_has_its_picture_taken(browser: BrowserContext, served: Served) -> None:
@@ -186,7 +197,7 @@ def test_the_page_fits_and_has_its_picture_taken(browser: BrowserContext, served
     photograph(page, "1-empty")
     page.get_by_role("button", name="A red balloon").click()
     expect(page.locator("#verdict")).to_contain_text("People would most likely prefer B.")
-    expect(page.locator("#slider img").first).to_be_visible()
+    expect(page.locator("#viewer .pane img").first).to_be_visible()
     page.get_by_role("button", name="How the judge got there").click()
     page.get_by_role("button", name="Entries consulted").click()
     expect(page.locator("#tool-pictures img").first).to_be_visible()

@@ -96,7 +96,7 @@ def test_a_model_is_followed_step_by_step_to_its_verdict(
         expect(page.locator("#overall")).to_contain_text("Prefers candidate B.")
         expect(page.locator("#reasons")).to_contain_text("<script>window.owned=1</script>")
         expect(page.locator("#live")).not_to_contain_text("Calls")
-        expect(page.locator("#slider img").first).to_be_visible()
+        expect(page.locator("#viewer .pane img").first).to_be_visible()
         photograph(page, "6-judged")
         with page.expect_download() as download:
             page.locator("#download").click()

@@ -125,7 +125,7 @@ def test_names_of_buttons_differ_and_a_result_does_not_shift_the_page(
     assert len(names) == len(set(names)) == 9, names
     page.get_by_role("button", name="A red balloon").click()
     expect(page.locator("#verdict .verdict")).to_be_visible()
-    expect(page.locator("#slider img").first).to_be_visible()
+    expect(page.locator("#viewer .pane img").first).to_be_visible()
     page.get_by_role("button", name="How the judge got there").click()
     page.get_by_role("button", name="Judge:").click()
     expect(page.locator("#measured summary").first).to_be_visible()
@@ -164,8 +164,8 @@ def test_a_model_sees_the_references_that_were_added(
         for call in calls:
             places = [call.text.index(title) for title in titles]
             assert places == sorted(places)
-        page.locator("#show").get_by_text("Image 3").click()
-        expect(page.locator("#slider")).to_contain_text("Left: image 3, right: candidate B")
+        page.locator("#viewer .left").get_by_text("Image 3").click()
+        expect(page.locator("#viewer .pane.left figcaption")).to_have_text("Image 3")
         page.get_by_role("button", name="B is better").click()
         expect(page.locator("#thanks")).to_contain_text("B is better")
         [row] = [
@@ -179,3 +179,46 @@ def test_a_model_sees_the_references_that_were_added(
         page.locator("#reset").click()
         expect(page.locator("#reference-2")).to_have_count(0)
         expect(page.locator("#source")).to_contain_text("Source, before the edit")
+
+
+def test_two_images_are_shown_against_each_other(
+    browser: BrowserContext, served: Served, pictures: Pictures, tmp_path: Path
+) -> None:
+    with visit(browser, served.url) as page:
+        give(page, pictures, pictures.instruction)
+        page.locator("#compare").click()
+        viewer = page.locator("#viewer .viewer")
+        left, right = (viewer.locator(f".pane.{side} img") for side in ("left", "right"))
+        for image, path in ((left, pictures.source), (right, pictures.good)):
+            expect(image).to_be_visible()
+            response = page.request.get(image.evaluate("image => image.src"))
+            assert response.body() == path.read_bytes()  # as they were uploaded
+        divider, stage = page.get_by_label("Divider"), viewer.locator(".stage")
+        stage.scroll_into_view_if_needed()
+        box = stage.bounding_box()
+        assert box is not None
+        page.mouse.click(box["x"] + box["width"] / 4, box["y"] + 50)
+        assert float(divider.input_value()) == pytest.approx(25, abs=1)
+        divider.press("ArrowRight")
+        assert float(divider.input_value()) == pytest.approx(25.5, abs=1)
+        viewer.locator("fieldset.left").get_by_text("A", exact=True).click()
+        expect(left).to_have_attribute("alt", "Candidate A")
+        plain = left.evaluate("image => image.src")
+        viewer.get_by_text("Mark what changed").click()
+        expect(left).to_have_attribute("alt", "Candidate A, changes marked")
+        assert left.evaluate("image => image.src") != plain
+        viewer.get_by_text("Side by side").click()
+        boxes = [image.bounding_box() for image in (left, right)]
+        assert boxes[0] and boxes[1] and boxes[0]["x"] + boxes[0]["width"] <= boxes[1]["x"]
+        viewer.get_by_label("Zoom in").click()
+        expect(viewer.locator("output")).to_have_text("150%")
+        moved = "plane => plane.getBoundingClientRect().width / plane.parentElement.getBoundingClientRect().width"
+        for plane in viewer.locator(".plane").all():
+            assert plane.evaluate(moved) == pytest.approx(1.5, abs=0.01)
+        viewer.get_by_role("button", name="Fit").click()
+        expect(viewer.locator("output")).to_have_text("100%")
+        viewer.get_by_text("One at a time").click()
+        expect(left).to_be_hidden()
+        viewer.get_by_role("button", name="Show the other").click()
+        expect(left).to_be_visible()
+        expect(right).to_be_hidden()

@@ -1,11 +1,10 @@
 import io
 import json
-import re
 from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from hostile import HOSTILE, HOSTILE_DOCUMENT, OWN_TAGS, Reader, read_own
+from hostile import HOSTILE, HOSTILE_DOCUMENT, read_own
 from PIL import Image
 
 from app import chain_views, gallery_views, library_views, views, vote_views
@@ -50,7 +49,10 @@ PLAIN = Judgment(
         ChainStep("think", "B: weighed.", subject="B"),
         ChainStep("answer", "{}"),
     ),
-    reasons=("B leads A on color target: B: It is blue. A: It is red.", "Something else."),
+    reasons=(
+        "A lacks the color; B has it. Color target of B: It is blue. Color target of A: It is red.",
+        "Something else.",
+    ),
     notes=("A: turned upright.",),
     position_consistent=True,
     usage=Usage(seconds=1.25),
@@ -69,7 +71,7 @@ EVIL = replace(
         ChainStep("obs", HOSTILE, subject="A"),
         ChainStep("think", HOSTILE, subject="A"),
     ),
-    reasons=(HOSTILE, f"B leads A on {HOSTILE.replace(':', '')}: B: {HOSTILE} A: {HOSTILE}"),
+    reasons=(HOSTILE, f"{HOSTILE}. Noise of B: {HOSTILE} Noise of A: {HOSTILE}"),
     notes=(HOSTILE, f"No OCR {HOSTILE}", f"{HOSTILE} same image"),
 )
 
@@ -173,10 +175,12 @@ def test_the_score_table_is_best_first_and_says_what_was_not_measured() -> None:
     assert "not measured" in text and "0.71" in text and "Instruction following: whether the edit does" in text
 
 
-def test_reasons_are_set_out_side_by_side() -> None:
-    reader = read_own(views.reasons(PLAIN))
-    assert "Color target" in reader.text and "It is blue." in reader.text and "Something else." in reader.text
-    assert "leads" not in reader.text
+def test_reasons_are_in_plain_words_with_the_numbers_on_demand() -> None:
+    markup = views.reasons(PLAIN)
+    assert markup.index("A lacks the color") < markup.index("<details>") < markup.index("It is red")
+    text = read_own(markup).text
+    assert "It is blue." in text and "It is red." in text and "Something else." in text
+    assert "Color target of" not in text
 
 
 def test_the_steps_of_a_candidate_are_its_own() -> None:
@@ -338,7 +342,6 @@ def test_critiques_are_shown_by_candidate_as_text() -> None:
 
 
 def test_the_gallery_links_to_the_library_alone() -> None:
-    reader = Reader(gallery_views.gallery([FOREIGN], ""))
-    assert set(reader.tags) <= OWN_TAGS | {"a"} and reader.attributes <= {"class", "href"}
-    assert re.findall(r'href="([^"]*)"', gallery_views.gallery([FOREIGN], "")) == ["?library=ann/odd@v1.0.0"]
+    reader = read_own(gallery_views.gallery([FOREIGN], ""))
+    assert reader.links == ["?library=ann/odd@v1.0.0", "?library=ann/odd@v1.0.0&before=builtin"]
     assert HOSTILE.split()[0] in reader.text and "Claims 50% [20%, 80%], n 10" in reader.text

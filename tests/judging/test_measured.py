@@ -146,7 +146,9 @@ def test_the_record_names_its_grounds(pictures: dict[str, ImageInput], library: 
     kinds = [step["kind"] for step in record["steps"]]
     assert kinds[0] == "think" and kinds[-1] == "answer"
     assert kinds.count("tool") == kinds.count("obs") > 2
-    assert any("edit presence" in reason for reason in record["reasons"])
+    assert record["reasons"][0].startswith(
+        "B hardly changed anything; A visibly changed the image. Edit presence of A:"
+    )
     assert "B is the unchanged source." in record["notes"]
     assert any(entry["name"] == "color-and-material-changes" for entry in record["entries"])
 

@@ -222,7 +222,7 @@ def _draw_who(services: AppServices) -> tuple[Chooser, Released]:
         elem_id="benchmark-by",
     )
     with gr.Column(visible=start is None) as chosen:
-        chooser = make_chooser(services, "benchmark-library", "Library", address=False, aloud=False)
+        chooser = make_chooser(services, "benchmark-library", "Library", address="", aloud=False)
     with gr.Column(visible=start is not None) as fixed:
         release = gr.Textbox(
             (services.settings.release or "") if start is not None else "",

@@ -163,7 +163,7 @@ def draw_form(services: AppServices) -> RunForm:
             with gr.Column(scale=1, min_width=300):
                 data, place, columns, corrections = _draw_data(local)
             with gr.Column(scale=1, min_width=300, visible=local):
-                chooser = make_chooser(services, "evolve-library", "Library to start from", address=False, aloud=False)
+                chooser = make_chooser(services, "evolve-library", "Library to start from", address="", aloud=False)
         judge = draw_judge(services, "evolve-") if local else None
         who = _draw_proposer(local)
         how = _draw_budget(services)

@@ -52,12 +52,14 @@ def draw_versions(services: AppServices, current: gr.State) -> Versions:
             return updates
         try:
             version = next(item for item in services.evolve.versions(name) if item.number == number)
-            place = str(services.evolve.place(name, version.number)) if services.local else ""
+            local = services.local
+            place = str(services.evolve.place(name, version.number)) if local else ""
+            before = str(services.evolve.place(name, version.number - 1)) if local and version.number else ""
             library = services.evolve.library(name, version.number)
             report = services.evolve.report(name)
             audited = report is not None and report["library"]["final_id"] == library.id
             audit = report["audit"]["final"] if report is not None and audited else None
-            updates[use] = version_views.version(version, library, audit, place)
+            updates[use] = version_views.version(version, library, audit, place, before)
             if form is not None:
                 updates[form.bump] = gr.Dropdown(value=services.evolve.bump(name, version.number))
         except Exception as error:  # any error is shown, so that the page stays usable

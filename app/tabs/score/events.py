@@ -17,11 +17,9 @@ from app.services import AppServices, Comparison
 from app.tabs.guard import explain
 from app.tabs.parts import Updates
 from app.tabs.score.setup import Setup
+from app.viewer import marks, viewer
 from rewardharness.errors import HarnessError
 from rewardharness.schema import LABELS, TIE
-
-BEFORE_AFTER = "Before and after"
-CHANGE = "Where it changed"
 
 SOURCE, FIRST = "Source, before the edit", "Image 1: the source"
 """Label of the source image, alone and with references."""
@@ -98,13 +96,15 @@ class ScoreOutputs:
     scores: gr.Markdown
     reasons: gr.Markdown
     critiques: gr.Markdown
-    look: gr.Radio
-    show: gr.Radio
-    slider: gr.ImageSlider
+    viewer: gr.HTML
+    marks: gr.HTML
+    """Hidden; what changed in each candidate, for the viewer."""
     votes: tuple[gr.Button, ...]
     """One per candidate, then the one for a tie."""
     thanks: gr.Markdown
     chain: gr.Accordion
+    look: gr.Radio
+    """Candidate whose measurements are shown."""
     overall: gr.Markdown
     measured: gr.Markdown
     pictures: gr.Gallery
@@ -265,8 +265,9 @@ class ScoreEvents:
             outputs.scores: views.score_table(judgment),
             outputs.reasons: model_views.reasons(judgment, run) if run else views.reasons(judgment),
             outputs.critiques: views.critiques(judgment),
-            outputs.look: gr.Radio(list(labels), value=first),
-            outputs.show: gr.Radio([BEFORE_AFTER, CHANGE, *_views(comparison)], value=BEFORE_AFTER),
+            outputs.viewer: viewer(comparison.example, first),
+            outputs.marks: "",
+            outputs.look: gr.Radio(list(labels), value=first, visible=run is None),
             **{
                 vote: gr.Button(visible=label in offered, interactive=True)
                 for label, vote in zip((*LABELS, TIE), outputs.votes, strict=True)
@@ -277,7 +278,7 @@ class ScoreEvents:
             outputs.consulted: views.consulted(judgment),
             outputs.notes: views.notes(judgment, comparison.library),
             outputs.download: self._services.record_file(comparison),
-            **self.look_closer(comparison, first, BEFORE_AFTER),
+            **self.look_closer(comparison, first),
         }
 
     def _chain(self, comparison: Comparison) -> Updates:
@@ -292,27 +293,25 @@ class ScoreEvents:
             outputs.pictures: gr.Gallery(pictures, visible=bool(pictures)),
         }
 
-    def look_closer(self, comparison: Comparison | None, label: str, show: str) -> Updates:
-        """Show one candidate: the image next to the source, and its measurements."""
+    def look_closer(self, comparison: Comparison | None, label: str) -> Updates:
+        """Show the measurements of one candidate; a model has none."""
         outputs = self._outputs
         if comparison is None or label not in comparison.example.labels:  # a late click on an earlier result
-            return {outputs.slider: gr.skip()}
-        change, reference = show == CHANGE, _views(comparison).get(show)
-        try:
-            frames = self._services.frames(comparison, label, change=change, reference=reference)
-        except Exception as error:
-            return {outputs.verdict: explain(error), outputs.details: gr.Column(visible=False)}
-        sides = f"{'source' if reference is None else show.lower()}, right: candidate {label}"
-        sides = f"candidate {label}, right: where it was changed" if change else sides
-        slider = gr.ImageSlider(value=frames, label=f"Left: {sides}")
+            return {outputs.measured: gr.skip()}
         if comparison.model is not None:
-            return {outputs.slider: slider}
+            return {outputs.measured: ""}
         pictures = chain_views.pictures(comparison.judgment, label)
         return {
-            outputs.slider: slider,
             outputs.measured: chain_views.candidate_steps(comparison.judgment, label),
             outputs.pictures: gr.Gallery(pictures, visible=bool(pictures)),
         }
+
+    def mark(self, comparison: Comparison | None) -> str:
+        """Return what changed in each candidate, for the viewer; it comes after the verdict, since it takes longer."""
+        try:
+            return marks(self._services.overlays(comparison)) if comparison is not None else ""
+        except HarnessError:  # an upload was removed: the viewer shows the images without marks
+            return ""
 
     def check_current(self, comparison: Comparison | None, *given: Any) -> Updates:
         """Warn if a result is outdated because the inputs have changed, and disable voting on it.
@@ -427,8 +426,3 @@ class ScoreEvents:
             outputs.details: gr.Column(visible=False),
             outputs.thanks: "",
         }
-
-
-def _views(comparison: Comparison) -> dict[str, int]:
-    """Return the reference images by the names of their views."""
-    return {f"Image {number + 2}": number for number in range(len(comparison.example.references))}

@@ -120,11 +120,8 @@ def _draw_outputs(services: AppServices) -> ScoreOutputs:
                 reasons = markup(elem_id="reasons")
                 critiques = markup(elem_id="critiques")
             with gr.Column(scale=7, min_width=320):
-                look = gr.Radio([], label="Candidate", elem_id="look")
-                show = gr.Radio([], label="View", elem_id="show")
-                slider = gr.ImageSlider(
-                    type="numpy", format="png", interactive=False, max_height=460, elem_id="slider", buttons=[]
-                )
+                viewer = gr.HTML(elem_id="viewer", js_on_load=None)
+                marks = gr.HTML(elem_id="marks", js_on_load=None, visible="hidden")
         with gr.Column(elem_id="feedback"):
             place = str(services.settings.feedback)
             markup(views.feedback_hint(place, repo=services.feedback.repo, lasting=services.local))
@@ -135,6 +132,7 @@ def _draw_outputs(services: AppServices) -> ScoreOutputs:
                 )
             thanks = markup(elem_id="thanks")
         with gr.Accordion("How the judge got there", open=False, elem_id="chain") as chain:
+            look = gr.Radio([], label="Candidate", elem_id="look")
             overall = markup(elem_id="overall")
             measured = markup(elem_id="measured")
             pictures = gr.Gallery(
@@ -153,8 +151,8 @@ def _draw_outputs(services: AppServices) -> ScoreOutputs:
             notes = markup(elem_id="notes")
         download = gr.DownloadButton("Download as JSON", elem_id="download", size="md", scale=0, min_width=200)
     return ScoreOutputs(
-        comparison, queue, outdated, verdict, status, live, details, scores, reasons, critiques, look, show, slider,
-        votes, thanks, chain, overall, measured, pictures, consulted, notes, download,
+        comparison, queue, outdated, verdict, status, live, details, scores, reasons, critiques, viewer, marks,
+        votes, thanks, chain, look, overall, measured, pictures, consulted, notes, download,
     )  # fmt: skip
 
 
@@ -188,6 +186,7 @@ def _connect(
         move_key(inputs.setup, requested.then)
         judged = requested.then(partial(events.compare, trigger), **judging)
         judged.then(None, None, None, js=TO_VERDICT, **QUIET).then(**checking)
+        judged.then(events.mark, outputs.comparison, outputs.marks, **QUIET)
     gr.on(inputs.changes, trigger_mode="always_last", **checking)
     connect_uploads(services, events, inputs)
     gr.on(triggers, None, None, None, js=TO_VERDICT, **QUIET)
@@ -195,9 +194,8 @@ def _connect(
     inputs.reset.click(events.reset, outputs.queue, everything, queue=False, **QUIET)
     inputs.more.click(events.add_candidate, inputs.places, everything, queue=False, **QUIET)
     inputs.add_reference.click(events.add_reference, inputs.further, everything, queue=False, **QUIET)
-    closer = [outputs.comparison, outputs.look, outputs.show]
-    for radio in (outputs.look, outputs.show):
-        radio.input(events.look_closer, closer, everything, trigger_mode="always_last", **QUIET)
+    closer = [outputs.comparison, outputs.look]
+    outputs.look.input(events.look_closer, closer, everything, trigger_mode="always_last", **QUIET)
     for label, button in zip((*LABELS, TIE), outputs.votes, strict=True):
         button.click(
             _voting(events, label), checking["inputs"], outputs.thanks, preprocess=False, **VOTE_EVENTS, **QUIET

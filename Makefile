@@ -19,7 +19,7 @@ $(VENV)/.run: requirements.txt pyproject.toml | $(BIN)/python
 	touch $@
 
 $(VENV)/.test: $(VENV)/.run
-	$(BIN)/python -m pip install --quiet -e ".[data,serve,gemini,learned,dev]"
+	$(BIN)/python -m pip install --quiet -e ".[data,serve,gemini,learned,mcp,dev]"
 	touch $@
 
 run: $(VENV)/.run

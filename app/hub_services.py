@@ -9,6 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from rewardharness.errors import InputError, LibraryError, shown
+from rewardharness.hub.repository import Repo
 from rewardharness.library.gallery import ListedLibrary, search_libraries
 from rewardharness.library.hub import (
     Access,
@@ -132,6 +133,10 @@ class HubServices:
             step = "Enter org/name, org/name@v1.0.0 for a version, or the address of its page."
             raise InputError(f"{shown(spec)!r} is not the name of a Library on the Hub.", next_step=step)
         return Loaded(spec, pull(*found, access=self.access(visitor)))
+
+    def page(self, repo: str) -> str:
+        """Return the address of a Library's page on the Hub."""
+        return Repo(repo, self._usual).page
 
     def search(self, query: str, visitor: Visitor) -> tuple[ListedLibrary, ...]:
         """Return the Libraries on the Hub that the visitor may see."""

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from typing import get_args
 from urllib.parse import urlsplit
 
-from rewardharness.errors import InputError
+from rewardharness.errors import InputError, shown
 from rewardharness.judging.config import Protocol
 from rewardharness.judging.judge import Judge
 from rewardharness.judging.opening import MEASURED, JudgeOptions, open_judge
@@ -150,6 +150,25 @@ def subagent_settings(
         max_pixels=int(max_pixels) if max_pixels else None,
         evidence=evidence,
     )
+
+
+def judge_choice(spec: str) -> JudgeChoice:
+    """Return the choice that a spec of the command line means.
+
+    Args:
+        spec: `vllm:NAME@URL` or another server with its address, `hf:MODEL` or `gemini:MODEL`.
+
+    Raises:
+        InputError: If it is none of them.
+    """
+    server, _, rest = spec.partition(":")
+    name, at, url = rest.partition("@")
+    if server in {HUGGING_FACE, GEMINI} and rest:
+        return JudgeChoice(server, name=rest)
+    if server in SERVERS and name and at:
+        return JudgeChoice(ENDPOINT, server, url, name)
+    step = "Write measured, vllm:NAME@http://localhost:8000/v1, hf:MODEL or gemini:MODEL."
+    raise InputError(f"{shown(spec, 80)!r} is not a judge.", next_step=step)
 
 
 def place_of(kind: str, url: str) -> str:

@@ -5,6 +5,7 @@ import tempfile
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import gradio as gr
 from starlette.middleware import Middleware
@@ -61,6 +62,7 @@ def launch(
     inbrowser: bool = False,
     ready: Callable[[str], None] | None = None,
     places: Places = DEFAULT_PLACES,
+    mcp: bool = False,
 ) -> None:
     """Serve the app until it is interrupted.
 
@@ -71,6 +73,7 @@ def launch(
         inbrowser: Open the page in the browser.
         ready: Called with the address once the page can be opened. Without it Gradio prints the address.
         places: Addresses of the models of the release in the settings, if any.
+        mcp: Also serve the API as an MCP server, at `/gradio_api/mcp/`; needs the extra `mcp`.
 
     Raises:
         InputError: If the port is taken.
@@ -78,7 +81,8 @@ def launch(
     """
     with tempfile.TemporaryDirectory(prefix="rewardharness-app-") as scratch:
         quiet = ready is not None
-        blocks = serve(settings, Path(scratch), host=host, port=port, inbrowser=inbrowser, quiet=quiet, places=places)
+        options: dict[str, Any] = {"inbrowser": inbrowser, "quiet": quiet, "places": places, "mcp": mcp}
+        blocks = serve(settings, Path(scratch), host=host, port=port, **options)
         # SIGTERM ends the app as Ctrl-C does, so that the scratch folder is removed.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         if ready is not None:
@@ -95,6 +99,7 @@ def serve(
     inbrowser: bool = False,
     quiet: bool = True,
     places: Places = DEFAULT_PLACES,
+    mcp: bool = False,
 ) -> gr.Blocks:
     """Start serving the app and return. `close()` on the result stops it.
 
@@ -106,6 +111,7 @@ def serve(
         inbrowser: Open the page in the browser.
         quiet: Do not print the address.
         places: See `launch`.
+        mcp: See `launch`.
 
     Raises:
         InputError: If the port is taken.
@@ -129,6 +135,7 @@ def serve(
             show_error=False,
             enable_monitoring=False,
             run_history=False,
+            mcp_server=mcp,
             footer_links=["api"],
             allowed_paths=[],
             max_file_size="20mb",

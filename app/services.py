@@ -8,9 +8,9 @@ from pathlib import Path
 from app.benchmark_services import BenchmarkServices
 from app.evolve_services import EvolveServices
 from app.feedback import Feedback, Stored
-from app.hub_services import HubServices
-from app.judges import BY_MEASURING, JudgeChoice, Judges, Used
-from app.libraries import Choice, Libraries
+from app.hub_services import HubServices, Visitor
+from app.judges import BY_MEASURING, JudgeChoice, Judges, Used, judge_choice
+from app.libraries import BUILTIN, FOLDER, HUB, Choice, Libraries
 from app.lineage.services import LineageServices
 from app.releases import DEFAULT_PLACES, RELEASE, Fixed, Places
 from app.running import ModelRun, Running
@@ -206,6 +206,37 @@ class AppServices:
             self.fixed.check_api()
             return JudgeChoice(RELEASE)
         return JudgeChoice(self.judges.default) if self.local else BY_MEASURING
+
+    def api_choice(self, library: str, judge: str) -> tuple[Choice, JudgeChoice]:
+        """Return Library and judge of an API request.
+
+        Args:
+            library: `org/name[@revision]` on the Hub, `builtin`, on this computer also a folder; empty for the default.
+            judge: `measured`, on this computer also a model such as `vllm:NAME@URL`; empty for the default.
+
+        Raises:
+            HarnessError: If the Library cannot be loaded, or they cannot be chosen here.
+        """
+        library, judge = library.strip(), judge.strip()
+        if self.fixed is not None and (library or judge):
+            raise InputError("This app is fixed to a release.", next_step="Leave library and judge out.")
+        return self._api_library(library), self._api_judge(judge)
+
+    def _api_library(self, spec: str) -> Choice:
+        if spec in {"", BUILTIN}:
+            return Choice(spec or self.libraries.choices()[0][1])
+        if self.local and Path(spec).expanduser().is_dir():
+            return Choice(FOLDER, folder=spec)
+        return Choice(HUB, spec=spec, loaded=self.hub.load(spec, Visitor()))
+
+    def _api_judge(self, spec: str) -> JudgeChoice:
+        if not spec:
+            return self.api_judge()
+        if spec == MEASURED:
+            return BY_MEASURING
+        if not self.local:
+            raise InputError("Programs can ask only the measured judge here.", next_step="Run the app yourself.")
+        return judge_choice(spec)
 
     def overlays(self, comparison: Comparison) -> dict[str, Pixels]:
         """Return for each candidate the source with what the candidate changed, tinted.

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import gradio as gr
-from huggingface_hub.constants import ENDPOINT
 
 from app import hub_views, library_views
 from app.hub_services import Order, Preview, Visitor
@@ -227,7 +226,7 @@ def _draw_confirmation(
             if preview is None:
                 raise InputError("The preview has expired.", next_step="Preview again, then publish.")
             done = services.hub.publish(preview, visitor_of(token, profile))
-            shown = hub_views.published(done, f"{ENDPOINT}/{done.repo}")
+            shown = hub_views.published(done, services.hub.page(done.repo))
         except Exception as error:
             shown = _error(services, error)
         return {output: shown, confirm: gr.Button(visible=False), previewed: None}

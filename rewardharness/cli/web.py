@@ -29,6 +29,7 @@ def run(
     judge: str | None = None,
     release: str | None = None,
     router: str | None = None,
+    mcp: bool = False,
 ) -> int:
     """Start the web app and serve it until interrupted.
 
@@ -43,11 +44,14 @@ def run(
         judge: Judge that is selected at the start (default: RH_JUDGE); with --release, the URL of its model.
         release: Release file or deployed:NAME that fixes Library and judge of the Score tab (default: RH_RELEASE).
         router: URL of the release's router model.
+        mcp: Also be an MCP server with the tool `score`, for agents; needs the extra mcp.
     """
     from importlib.util import find_spec
 
     if find_spec("gradio") is None:
         raise MissingPackageError("gradio", "app", "the web app")
+    if mcp and find_spec("mcp") is None:
+        raise MissingPackageError("mcp", "mcp", "the MCP server")
     from app.main import launch
     from app.releases import Places
 
@@ -60,8 +64,10 @@ def run(
 
     def ready(address: str) -> None:
         output.say(f"RewardHarness is running at {address}  (press Ctrl-C to stop)")
+        if mcp:
+            output.say(f"MCP server: {address.rstrip('/')}/gradio_api/mcp/")
 
-    launch(settings, host=host, port=port, inbrowser=open_, ready=ready, places=Places(judge, router))
+    launch(settings, host=host, port=port, inbrowser=open_, ready=ready, places=Places(judge, router), mcp=mcp)
     return 0
 
 

@@ -24,11 +24,13 @@ from rewardharness.settings import Settings
 SERVICES.update(json.loads(os.environ.get("TEST_SERVICES", "{}")))
 PORTS.clear()
 PORTS.update(json.loads(os.environ.get("TEST_PORTS", "{}")))
-launch(Settings.from_env(), host="127.0.0.1", port=int(sys.argv[1]), ready=lambda url: print("at", url, flush=True))
+mcp = os.environ.get("TEST_MCP") == "1"
+ready = lambda url: print("at", url, flush=True)
+launch(Settings.from_env(), host="127.0.0.1", port=int(sys.argv[1]), ready=ready, mcp=mcp)
 """
 """Code that serves the app on the port given, and prints its address when it is there.
 
-Hosted services and local model servers are those of `TEST_SERVICES` and `TEST_PORTS`.
+Hosted services and local model servers are those of `TEST_SERVICES` and `TEST_PORTS`; `TEST_MCP` serves MCP.
 """
 
 
@@ -97,7 +99,9 @@ def running_app(folder: Path, settings: Mapping[str, str]) -> Iterator[Served]:
         # In a Space Gradio says something of its own first.
         place = next((line.split()[1] for line in process.stdout if line.startswith("at ")), None)
         assert place is not None, f"the app did not start: {log.read_text(encoding='utf-8')}"
-        yield Served(place.rstrip("/"), folder, folder / "home" / "feedback", log)
-        # Not an interrupt: where the tests run in the background, those are ignored by all that they start.
-        process.terminate()
-        process.communicate(timeout=300)
+        try:
+            yield Served(place.rstrip("/"), folder, folder / "home" / "feedback", log)
+        finally:
+            # Not an interrupt: where the tests run in the background, those are ignored by all that they start.
+            process.terminate()
+            process.communicate(timeout=300)

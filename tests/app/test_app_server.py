@@ -11,6 +11,7 @@ from typing import Any
 
 from app_parts import LAUNCH, ROOT, Pictures, Served
 
+from rewardharness.library.store import Library
 from rewardharness.schema import Json
 
 
@@ -41,7 +42,7 @@ def upload(served: Served, path: Path, name: str = "picture.png") -> Json:
 
 def score(served: Served, *given: Any) -> tuple[str, Any]:
     """Call the public endpoint; returns the last event and its data."""
-    data = [*given, *[None] * (9 - len(given))]
+    data = [*given, *[None] * (11 - len(given))]
     event = post(f"{served.url}/gradio_api/call/score", json.dumps({"data": data}).encode())["event_id"]
     with urllib.request.urlopen(f"{served.url}/gradio_api/call/score/{event}", timeout=100) as stream:
         lines = stream.read().decode().split("\n")
@@ -64,7 +65,17 @@ def test_scoring_is_the_one_public_endpoint(served: Served) -> None:
         url = f"{served.url}/gradio_api/call/{name}"
         assert status(url, b'{"data": []}', **{"Content-Type": "application/json"}) >= 400
     names = [each["parameter_name"] for each in api["named_endpoints"]["/score"]["parameters"]]
-    assert names == ["source", "candidate_a", "candidate_b", "candidate_c", "candidate_d", "instruction", *REFERENCES]
+    assert names == [
+        "source",
+        "candidate_a",
+        "candidate_b",
+        "candidate_c",
+        "candidate_d",
+        "instruction",
+        *REFERENCES,
+        "library",
+        "judge",
+    ]
 
 
 def test_a_program_can_score(served: Served, pictures: Pictures) -> None:
@@ -81,6 +92,19 @@ def test_a_program_can_give_references(served: Served, pictures: Pictures) -> No
     assert any("Reference images were not read" in note for note in answer["notes"])
     kind, error = score(served, *given[:3], None, None, pictures.instruction, None, given[3])
     assert kind == "error" and "Image 2 is missing" in str(error)
+
+
+def test_a_program_chooses_library_and_judge(served: Served, pictures: Pictures, tmp_path: Path) -> None:
+    given = [upload(served, path) for path in (pictures.source, pictures.bad, pictures.good)]
+    asked = (*given, None, None, pictures.instruction, None, None, None)
+    empty = tmp_path / "empty"
+    Library(()).save(empty)
+    kind, [answer] = score(served, *asked, str(empty), "measured")
+    assert kind == "complete" and answer["library_id"] == Library(()).id and answer["preference"] is None
+    kind, error = score(served, *asked, "", "vllm:judge@http://127.0.0.1:9/v1")
+    assert kind == "complete" and error[0]["failure"]["code"] == "unreachable"
+    kind, error = score(served, *asked, "builtin", "vllm:judge")
+    assert kind == "error" and "is not a judge" in json.dumps(error)
 
 
 def test_a_program_is_told_what_is_missing(served: Served, pictures: Pictures) -> None:

@@ -8,7 +8,6 @@ import gradio as gr
 
 from app import views
 from app.comparison_queue import ComparisonQueue
-from app.libraries import Choice
 from app.samples import Sample
 from app.services import AppServices
 from app.tabs.parts import KEPT, QUIET, VOTE_EVENTS, markup, waiting_at
@@ -223,6 +222,8 @@ def _publish(services: AppServices, inputs: ScoreInputs) -> None:
         image_2: str | None = None,
         image_3: str | None = None,
         image_4: str | None = None,
+        library: str = "",
+        judge: str = "",
     ) -> Json:
         """Judge which of two to four edits of an image people would prefer.
 
@@ -236,20 +237,22 @@ def _publish(services: AppServices, inputs: ScoreInputs) -> None:
             image_2: A reference image that the instruction mentions as image 2; optional.
             image_3: Another reference image; optional.
             image_4: Another reference image; optional.
+            library: A Library on the Hub as org/name or org/name@v1.0.0; empty for the one of this app.
+            judge: measured, or in an app on your own computer a model such as vllm:NAME@URL; empty for the default.
         """
         candidates, references = (candidate_a, candidate_b, candidate_c, candidate_d), (image_2, image_3, image_4)
-        choice = Choice(services.libraries.choices()[0][1])
         try:
-            judge = services.api_judge()
-            return services.record(services.compare(source, candidates, instruction, choice, judge, references))
+            chosen = services.api_choice(library or "", judge or "")
+            return services.record(services.compare(source, candidates, instruction, *chosen, references))
         except HarnessError as error:
             raise gr.Error(str(describe(error)), print_exception=False) from error
 
     trigger = gr.Button(visible=False)
     answer = gr.JSON(visible=False, label="Judgment")
+    library, judge = gr.Textbox("", visible=False, label="Library"), gr.Textbox("", visible=False, label="Judge")
     trigger.click(
         score,
-        [inputs.source, *inputs.candidates, inputs.instruction, *inputs.references],
+        [inputs.source, *inputs.candidates, inputs.instruction, *inputs.references, library, judge],
         answer,
         api_name="score",
         api_description="Judge which of two to four edits of an image people would prefer.",

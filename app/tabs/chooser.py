@@ -75,16 +75,7 @@ def make_chooser(
         elem_id=f"{name}-folder",
     )
     loaded = gr.State(None, time_to_live=KEPT)
-    with gr.Column(visible=False, elem_id=f"{name}-hub") as hub:
-        spec = gr.Textbox(
-            label="Library on the Hub",
-            placeholder="org/name@v1.0.0",
-            max_lines=1,
-            max_length=260,
-            elem_id=f"{name}-spec",
-        )
-        button = gr.Button("Load", elem_id=f"{name}-load", size="md", scale=0, min_width=120)
-        status = markup(hub_views.hub_hint(), elem_id=f"{name}-status")
+    hub, spec, button, status = _draw_hub(name)
 
     def show(chosen: str, path: str = "") -> Updates:
         value = {"value": path} if path else {}
@@ -125,3 +116,17 @@ def make_chooser(
     if address:
         events.append(gr.on(None, arrive, None, [kind, folder, hub, spec, loaded, status], **HUB_EVENTS))
     return Chooser(kind, folder, spec, loaded, tuple(events))
+
+
+def _draw_hub(name: str) -> tuple[gr.Column, gr.Textbox, gr.Button, gr.Markdown]:
+    with gr.Column(visible=False, elem_id=f"{name}-hub") as hub:
+        spec = gr.Textbox(
+            label="Library on the Hub",
+            placeholder="org/name@v1.0.0",
+            max_lines=1,
+            max_length=260,
+            elem_id=f"{name}-spec",
+        )
+        button = gr.Button("Load", elem_id=f"{name}-load", size="md", scale=0, min_width=120)
+        status = markup(hub_views.hub_hint(), elem_id=f"{name}-status")
+    return hub, spec, button, status

@@ -1,15 +1,14 @@
 """Status and results of benchmark runs, read from their folders."""
 
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 
-from app.following import RunReader, RunStatus, State, Tail, keep
+from app.counting import CountedStatus, CountingReader
+from app.following import State, Tail, keep
 from app.jobs import CommandError, Jobs
 from rewardharness.benchmark.numbers import AnswerSheet
 from rewardharness.benchmark.report import read_result
@@ -19,35 +18,20 @@ from rewardharness.benchmark.thresholds import RULES
 from rewardharness.errors import HarnessError
 from rewardharness.library.hub import split_spec
 from rewardharness.library.store import Library
-from rewardharness.runs.records import RECORD, read_record
-from rewardharness.runs.stop import STOP_FILE
-from rewardharness.runs.store import RESULTS, is_running
+from rewardharness.runs.store import RESULTS
 from rewardharness.schema import Json, Judgment
 
 MAX_OPENED = 3
 """Maximum number of runs whose results are cached."""
-SLOW_START = 5
-"""Judgments before the remaining time is estimated."""
 _NO_FILE = (0, 0, 0)
 """Stamp of a missing file."""
 
 
 @dataclass(frozen=True)
-class BenchmarkStatus(RunStatus):
+class BenchmarkStatus(CountedStatus):
     """Status of a benchmark at one moment."""
 
     entries: tuple[Json, ...] = ()
-    judged: int = 0
-    """Number of judgments, failures included."""
-    wanted: int = 0
-    """Number of judgments of the complete run; 0 while unknown."""
-    seconds_left: float | None = None
-    """Estimated remaining time at the speed of this session; None while unknown."""
-
-    @property
-    def mark(self) -> tuple[object, ...]:
-        """See `RunStatus.mark`."""
-        return self.name, self.state, self.judged, self.wanted
 
     @property
     def who(self) -> str:
@@ -56,7 +40,7 @@ class BenchmarkStatus(RunStatus):
         return f"{first['name']}, {first['library']}" if first else ""
 
 
-class BenchmarkReader(RunReader[BenchmarkStatus]):
+class BenchmarkReader(CountingReader[BenchmarkStatus]):
     """Incremental reader of one benchmark."""
 
     def __init__(self, name: str, jobs: Jobs) -> None:
@@ -66,7 +50,6 @@ class BenchmarkReader(RunReader[BenchmarkStatus]):
         self._items = 0
         self._stamps = _NO_FILE, _NO_FILE
         self._entries: tuple[Json, ...] = ()
-        self._pace: tuple[float, int] | None = None
 
     def without_manifest(self, state: State, error: CommandError | None = None) -> BenchmarkStatus:
         """See `RunReader.without_manifest`."""
@@ -78,18 +61,8 @@ class BenchmarkReader(RunReader[BenchmarkStatus]):
         keys = {entry["key"] for entry in self._entries}
         judged = sum(line_id.partition("/")[0] in keys for line_id in self._judged)
         wanted = self._items * len(self._entries)
-        state, reason = self._state(since, judged >= wanted > 0)
-        return BenchmarkStatus(
-            self.name,
-            self.folder,
-            state,
-            self._entries,
-            judged,
-            wanted,
-            self._left(judged, wanted, state),
-            manifest=manifest,
-            reason=reason,
-            error=self.jobs.error(self.name) if state in {"paused", "interrupted"} and not reason else None,
+        return self.count(
+            BenchmarkStatus(self.name, self.folder, "starting", self._entries), since, manifest, judged, wanted
         )
 
     def _read_files(self) -> None:
@@ -101,36 +74,6 @@ class BenchmarkReader(RunReader[BenchmarkStatus]):
         void, records = self._tail.read()
         self._judged = set() if void else self._judged
         self._judged.update(str(record["id"]) for record in records if "id" in record)
-
-    def _state(self, since: float | None, complete: bool) -> tuple[State, str]:
-        """Return the state, and the reason of a failure. `complete`: whether everything is judged."""
-        if is_running(self.folder):
-            return ("stopping" if (self.folder / STOP_FILE).exists() else "running"), ""
-        record = self.folder / RECORD
-        session = read_record(self.folder)["sessions"][-1] if record.is_file() else None
-        if since is not None:
-            began = datetime.fromisoformat(session["started"]).timestamp() if session else 0.0
-            return ("running" if began >= since else "starting"), ""  # it reads the data, or writes the report
-        if session is None:
-            return ("finished" if complete else "interrupted"), ""
-        condition = session["condition"]
-        if condition == "done" or (complete and condition == "stopped"):
-            return "finished", ""
-        if condition == "failed":
-            return "paused", str(session.get("reason") or "")
-        return ("stopped" if condition == "stopped" else "interrupted"), ""
-
-    def _left(self, judged: int, wanted: int, state: State) -> float | None:
-        now = time.monotonic()
-        if state != "running":
-            self._pace = None
-            return None
-        if self._pace is None or judged < self._pace[1]:
-            self._pace = now, judged
-        since, before = self._pace
-        if judged - before < SLOW_START:
-            return None
-        return (now - since) / (judged - before) * (wanted - judged)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from app.benchmark_services import sizes
 from app.markup import block, bullets, callout, escape, paragraph, plain, preformatted, table
 from app.new_jobs import PLACE, PROTOCOLS_OF_EXAMPLES, VISITOR_PAIRS
 from app.run_panel.service import Listed
-from app.run_panel.views import STATES, meter, problem, state_head
+from app.run_panel.views import STATES, problem, progress, state_head
 from rewardharness.benchmark.figures import figure, headline
 from rewardharness.benchmark.task import METRICS, PROTOCOLS, Task
 from rewardharness.data.opening import DEMO, DEMO_PAIRS, FEEDBACK
@@ -164,26 +164,8 @@ def expected(preview: Mapping[str, Any]) -> str:
 def run_status(run: BenchmarkStatus) -> str:
     """Return the status of a benchmark: state and progress."""
     head = state_head(str(run.manifest.get("task") or run.name), run.state)
-    parts = [paragraph(run.who), paragraph(STATES[run.state][1]), _progress(run), problem(run)]
+    parts = [paragraph(run.who), paragraph(STATES[run.state][1]), progress(run), problem(run)]
     return block(f'<section class="run">{head}{"".join(parts)}</section>')
-
-
-def _progress(run: BenchmarkStatus) -> str:
-    if not run.wanted or run.state == "finished":
-        return ""
-    text = f"{run.judged:,} of {run.wanted:,} judgments"
-    if run.state == "running" and run.judged >= run.wanted:
-        text += "; writing the report"
-    if run.seconds_left is not None:
-        text += f", about {_time(run.seconds_left)} left"
-    return meter(text, run.judged / run.wanted)
-
-
-def _time(seconds: float) -> str:
-    whole = round(seconds)
-    if whole < 120:
-        return f"{whole} s"
-    return f"{whole // 60} min" if whole < 7200 else f"{whole / 3600:.1f} h"
 
 
 def run_choices(listed: Sequence[Listed[BenchmarkStatus]]) -> list[tuple[str, str]]:

@@ -151,7 +151,8 @@ class Jobs:
                     self._tidy()
                 os.utime(locks[0])
                 file = config if isinstance(config, Path) else self._write(name, job, config)
-                words = [job, "--config", str(file.absolute()), "--run", str(self.folder(name)), "--yes", "--quiet"]
+                words = [job, "--config", str(file.absolute()), "--run", str(self.folder(name)), "--quiet"]
+                words += [] if job == "score" else ["--yes"]  # it asks nothing
                 self._spawn(name, words, (changes, where or self._somewhere()), locks)
             finally:
                 for lock in locks:

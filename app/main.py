@@ -14,6 +14,7 @@ from app.fairness import FairQueue
 from app.lineage.page import build_lineage_tab
 from app.releases import DEFAULT_PLACES, Places
 from app.services import AppServices, is_local
+from app.tabs.batch import build_batch_tab
 from app.tabs.benchmark.layout import build_benchmark_tab
 from app.tabs.evolve.layout import build_evolve_tab
 from app.tabs.library import build_library_tab
@@ -36,6 +37,8 @@ def build_app(services: AppServices) -> gr.Blocks:
         with gr.Tabs(elem_id="tabs"):
             with gr.Tab("Score", id="score", elem_id="score"):
                 build_score_tab(services)
+            with gr.Tab("Batch", id="batch", visible=services.local):
+                build_batch_tab(services)
             with gr.Tab("Vote", id="vote", elem_id="vote") as vote:
                 build_vote_tab(services, vote)
             with gr.Tab("Library", id="library"):
@@ -139,7 +142,10 @@ def serve(
             footer_links=["api"],
             allowed_paths=[],
             max_file_size="20mb",
-            app_kwargs={"middleware": [Middleware(HostMiddleware, HostCheck.listening(host, settings.hosts))]},
+            app_kwargs={
+                "middleware": [Middleware(HostMiddleware, HostCheck.listening(host, settings.hosts))],
+                "routes": services.kept.routes() if services.local else [],
+            },
             theme=make_theme(),
             css=_asset("style.css"),
             js=_script("keys.js", "viewer.js"),

@@ -11,6 +11,7 @@ from typing import Any
 from app.judges import BY_MEASURING, ENDPOINT, ENVIRONMENT, GEMINI, JudgeChoice, Judges, key_for, place_of
 from rewardharness.benchmark.config import BenchmarkConfig
 from rewardharness.benchmark.task import examples_task, list_tasks
+from rewardharness.bulk.config import ScoreConfig
 from rewardharness.codec import from_json, to_json
 from rewardharness.data.opening import DEMO, FEEDBACK
 from rewardharness.errors import InputError
@@ -51,6 +52,10 @@ NO_OWN_KEYS = {
 _ORCHESTRATOR_KEY = "RH_ORCHESTRATOR_API_KEY"
 
 
+NewConfig = EvolveConfig | BenchmarkConfig | ScoreConfig
+"""Configurations of jobs that the app starts."""
+
+
 class MissingError(InputError):
     """A required value is missing."""
 
@@ -72,7 +77,7 @@ NO_KEYS = Keys()
 class NewJob:
     """A job as a form describes it."""
 
-    config: EvolveConfig | BenchmarkConfig
+    config: NewConfig
     """The configuration. Unless it names a release, its judge is `judge`."""
     judge: JudgeChoice = BY_MEASURING
     orchestrator_key: str = field(default="", repr=False)
@@ -83,7 +88,7 @@ class NewJob:
 class PreparedJob:
     """A job that can be started."""
 
-    config: EvolveConfig | BenchmarkConfig
+    config: NewConfig
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Changes of the environment of its process: keys, and a judge whose address is hidden."""
 
@@ -117,8 +122,10 @@ def prepare(job: NewJob, judges: Judges, settings: Settings, *, local: bool) -> 
     return PreparedJob(config, {**hidden, **keys_of(config, keys, settings)})
 
 
-def _visitor_config(config: EvolveConfig | BenchmarkConfig, settings: Settings) -> EvolveConfig | BenchmarkConfig:
+def _visitor_config(config: NewConfig, settings: Settings) -> NewConfig:
     """Return the configuration of a visitor's job, whatever the page sent."""
+    if isinstance(config, ScoreConfig):
+        raise InputError("Batches run only on your own computer.", next_step="Install the app and start it there.")
     library = settings.library if config.library == settings.library else BUILTIN
     if isinstance(config, BenchmarkConfig):
         limit = VISITOR_PAIRS if config.limit is None else config.limit
@@ -148,9 +155,7 @@ def _visitor_config(config: EvolveConfig | BenchmarkConfig, settings: Settings) 
     )
 
 
-def _with_judge(
-    config: EvolveConfig | BenchmarkConfig, choice: JudgeChoice, judges: Judges
-) -> tuple[EvolveConfig | BenchmarkConfig, str]:
+def _with_judge(config: NewConfig, choice: JudgeChoice, judges: Judges) -> tuple[NewConfig, str]:
     """Return a configuration with a judge, and the key of the judge. A hidden judge is omitted."""
     if choice.kind == MEASURED:
         return replace(config, judge=MEASURED), ""
@@ -258,6 +263,22 @@ def examples_spec(kind: str, place: str) -> str:
     if not place:
         raise MissingError("No dataset is named.", next_step="Type it as org/name.")
     return place if place.startswith("hf:") else f"hf:{place}"
+
+
+def examples_spec_of(typed: str) -> str:
+    """Return the data of a batch: `demo`, `feedback`, an absolute path, or a dataset on the Hub.
+
+    Raises:
+        InputError: If nothing is typed.
+    """
+    place = typed.strip()
+    if not place:
+        raise MissingError("No data are named.", next_step="Choose a file, or type a folder, a table or org/name.")
+    if place in {DEMO, FEEDBACK} or place.startswith("hf:"):
+        return place
+    if Path(place).expanduser().exists() or place.startswith(("/", ".", "~")):
+        return absolute(place)
+    return f"hf:{place}"
 
 
 def task_and_source(name: str, place: str = "", source: str = "") -> tuple[str, Path | None]:

@@ -1,20 +1,26 @@
 """Services of the tabs: plain functions from input values to records."""
 
+import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from app import sharing
+from app.batch_services import BatchServices
 from app.benchmark_services import BenchmarkServices
+from app.comparisons import Comparison
 from app.evolve_services import EvolveServices
 from app.feedback import Feedback, Stored
 from app.hub_services import HubServices, Visitor
 from app.judges import BY_MEASURING, JudgeChoice, Judges, Used, judge_choice
+from app.kept import KeptPages
 from app.libraries import BUILTIN, FOLDER, HUB, Choice, Libraries
 from app.lineage.services import LineageServices
 from app.releases import DEFAULT_PLACES, RELEASE, Fixed, Places
-from app.running import ModelRun, Running
+from app.running import Running
 from app.samples import Sample, make_samples
+from app.visits import Draft
 from rewardharness import files
 from rewardharness.critique import NO_CRITIQUE
 from rewardharness.errors import DataError, HarnessError, InputError, MissingPackageError
@@ -38,24 +44,6 @@ class MissingInputError(InputError):
     title = "Missing input"
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """One comparison: its inputs and the judgment."""
-
-    example: Example
-    judgment: Judgment
-    library: str
-    """Name of the Library."""
-    model: ModelRun | None = None
-    """Steps and cost of a model; None for the measured judge."""
-    own_judge: bool = True
-    """Whether the visitor chose the judge, and so can correct its settings."""
-    release: str | None = None
-    """Id of the release that fixes Library and judge; None where they were chosen."""
-    asked: tuple[Choice, JudgeChoice] = (Choice(), BY_MEASURING)
-    """The chosen Library and judge."""
-
-
 class AppServices:
     """Services of the tabs. Holds no state of visitors.
 
@@ -77,10 +65,12 @@ class AppServices:
         self.libraries = Libraries(settings, self.fixed, local=local)
         self.judges = Judges(settings, local=local)
         self.feedback = Feedback(settings)
+        self.kept = KeptPages(settings.home / "comparisons")
         self.hub = HubServices(settings, scratch, local=local)
         self.lineage = LineageServices(settings, local=local)
         self.evolve = EvolveServices(settings, scratch, self.judges, local=local)
         self.benchmarks = BenchmarkServices(settings, scratch, self.judges, local=local)
+        self.batches = BatchServices(settings, scratch, self.judges, local=local)
 
     @property
     def judge_name(self) -> str:
@@ -164,6 +154,14 @@ class AppServices:
         except HarnessError:
             return False
         return same and (judge == by or judge.kind == by.kind == MEASURED)
+
+    def belongs(self, comparison: Comparison, draft: Draft) -> bool:
+        """Return whether a comparison has these images and this instruction."""
+        try:
+            example = _example(draft.source, draft.candidates, draft.instruction, draft.references)
+        except HarnessError:
+            return False
+        return example == comparison.example
 
     def check_picture(self, name: str, path: str) -> None:
         """Check that an image can be judged.
@@ -259,13 +257,37 @@ class AppServices:
         return judgment_json(comparison.judgment) | release
 
     def record_file(self, comparison: Comparison) -> Path:
-        """Write a judgment as a JSON file for download, named by its content id, and remove older files."""
-        record = self.record(comparison)
-        path = self._scratch / f"judgment-{files.content_id(record)[:12]}.json"
-        for old in sorted(self._scratch.glob("judgment-*.json"), key=lambda file: file.stat().st_mtime)[:-20]:
+        """Write a judgment as a JSON file for download, named by its content id."""
+        return self._download(comparison, "judgment", "json", json.dumps(self.record(comparison), indent=2).encode())
+
+    def shared_files(self, comparison: Comparison) -> tuple[Path, Path]:
+        """Write a result as a self-contained page and as a picture for download.
+
+        Raises:
+            HarnessError: If an image has been deleted.
+        """
+        page, picture = sharing.page(comparison).encode(), sharing.picture(comparison)
+        return self._download(comparison, "comparison", "html", page), self._download(
+            comparison, "comparison", "png", picture
+        )
+
+    def _download(self, comparison: Comparison, kind: str, ending: str, content: bytes) -> Path:
+        """Write a file for download, named by the content id of the judgment, and remove older ones."""
+        path = self._scratch / f"{kind}-{files.content_id(self.record(comparison))[:12]}.{ending}"
+        for old in sorted(self._scratch.glob(f"{kind}-*.{ending}"), key=lambda file: file.stat().st_mtime)[:-20]:
             old.unlink(missing_ok=True)
-        files.write_json(path, record)
+        files.write_bytes(path, content)
         return path
+
+    def keep(self, comparison: Comparison) -> str:
+        """Keep the page of a result on this computer, and return its address in the app.
+
+        Raises:
+            HarnessError: If an image has been deleted, or visitors do not use this computer.
+        """
+        if not self.local:
+            raise InputError("Links are kept only on your own computer.", next_step="Download the report instead.")
+        return self.kept.keep(files.content_id(self.record(comparison))[:32], sharing.page(comparison))
 
     def give_feedback(self, comparison: Comparison, preference: str, name: str = "") -> Stored:
         """Store a preference as a labeled example.

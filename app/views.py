@@ -5,9 +5,10 @@ All results are markup for `gr.Markdown`, see `app.markup`.
 
 from collections.abc import Sequence
 
+from app.comparisons import Comparison
 from app.failures import failure
 from app.feedback import Stored
-from app.markup import block, bullets, callout, escape, paragraph, table
+from app.markup import block, bullets, callout, escape, paragraph, plain, table
 from rewardharness.critique import NO_CRITIQUE
 from rewardharness.errors import Description, MissingPackageError
 from rewardharness.judging.calibration import confidence_words
@@ -308,6 +309,19 @@ def unusable(pictures: Sequence[tuple[str, Description]], left: int = 0) -> str:
         text = "A comparison has a source and at most four candidates. Remove an image first."
         messages.append(callout("warning", f"No free field for {left} more", paragraph(text)))
     return block("".join(messages)) if messages else ""
+
+
+def history_caption(comparison: Comparison) -> str:
+    """Return the caption of an earlier comparison, as plain text."""
+    judgment = comparison.judgment
+    result = "inconsistent" if judgment.inconsistent else "tie" if judgment.preference == TIE else judgment.preference
+    return f"{result}: {plain(comparison.example.instruction)[:60]}"
+
+
+def kept(address: str) -> str:
+    """Link to a result that was kept."""
+    link = f'<a href="{escape(address)}" target="_blank" rel="noopener">{escape(address)}</a>'
+    return block(callout("note good", "The link works on this computer while the app runs", f"<p>{link}</p>"))
 
 
 def session_expired() -> str:

@@ -95,7 +95,24 @@ class Steps:
     note: str = ""
 
 
-Block = Text | Table | Chart | Steps
+@dataclass(frozen=True)
+class Picture:
+    """An image with its name."""
+
+    name: str
+    webp: bytes
+    good: bool = False
+    """Whether it is framed as the better one."""
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """Images side by side. Only HTML shows them."""
+
+    items: tuple[Picture, ...]
+
+
+Block = Text | Table | Chart | Steps | Pictures
 
 
 @dataclass(frozen=True)

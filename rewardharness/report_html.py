@@ -3,9 +3,10 @@
 Text in a report comes from datasets, Libraries and models, and is always escaped.
 """
 
+from base64 import b64encode
 from html import escape
 
-from rewardharness.report import Block, Cell, Chart, Mark, Report, Steps, Table, Value
+from rewardharness.report import Block, Cell, Chart, Mark, Pictures, Report, Steps, Table, Value
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1d2330; --soft: #5b6475; --line: #d9dee8; --back: #fff; --good: #137a3f;
@@ -25,6 +26,9 @@ svg.chart { width: 24rem; } .chart path { fill: none; stroke: var(--line); } .ch
 .track { position: relative; display: block; height: 14px; min-width: 8rem; border-bottom: 1px solid var(--line); }
 .track span { position: absolute; } .track .range { top: 5px; height: 4px; background: var(--mark); opacity: .5; }
 .track .dot { top: 2px; width: 10px; height: 10px; margin-left: -5px; border-radius: 50%; background: var(--mark); }
+.pictures { display: grid; grid-template-columns: repeat(auto-fit, minmax(15rem, 1fr)); gap: 1rem; }
+figure { margin: 0; padding: 6px; border: 3px solid transparent; border-radius: 8px; } figure img { width: 100%; }
+figure.best { border-color: var(--good); } figcaption { color: var(--soft); }
 .track .chance { top: 0; height: 14px; border-left: 2px dashed var(--soft); }
 """
 
@@ -64,6 +68,8 @@ def _block(block: Block) -> str:
         return draw_chart(block)
     if isinstance(block, Steps):
         return _steps(block)
+    if isinstance(block, Pictures):
+        return _pictures(block)
     if block.kind == "list":
         return "<ul>" + "".join(f"<li>{text(line)}</li>" for line in block.lines) + "</ul>"
     if block.kind == "headline":
@@ -114,6 +120,16 @@ def draw_chart(chart: Chart) -> str:
         places.append(f"{x} {y}")
     body += f'<path class="curve" d="M{"L".join(places)}"/>' if len(places) > 1 else ""
     return f'<svg class="chart" viewBox="0 0 {SIDE} {SIDE}" role="img" aria-label="{text(chart.title)}">{body}</svg>'
+
+
+def _pictures(block: Pictures) -> str:
+    figures = "".join(
+        f'<figure class="{"best" if picture.good else ""}"><img alt="{text(picture.name)}" '
+        f'src="data:image/webp;base64,{b64encode(picture.webp).decode("ascii")}">'
+        f"<figcaption>{text(picture.name)}</figcaption></figure>"
+        for picture in block.items
+    )
+    return f'<div class="pictures">{figures}</div>'
 
 
 def _steps(block: Steps) -> str:

@@ -97,7 +97,11 @@ class JobForm(ABC):
             return {self.start.prepared: None} if prepared is None else self.start.without_preview()
 
         start = self.start
-        changes = [widget.input for widget in self.inputs if not isinstance(widget, gr.State)]
+        changes = [
+            widget.change if isinstance(widget, gr.File) else widget.input
+            for widget in self.inputs
+            if not isinstance(widget, gr.State)
+        ]
         gr.on(changes, outdated, start.prepared, [start.cost, start.start, start.prepared], queue=False, **QUIET)
         if self.judge is not None:
             connect_judge(services, self.judge)

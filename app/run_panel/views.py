@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from app.counting import CountedStatus
 from app.following import MOVING, RunStatus, State
 from app.markup import block, callout, escape, paragraph
 
@@ -66,3 +67,23 @@ def problem(status: RunStatus, next_step: str = "") -> str:
 def meter(text: str, share: float) -> str:
     """Return a progress bar below a text. `share`: in [0, 1]."""
     return f'{paragraph(text)}<span class="meter"><span style="width:{100 * share:.0f}%"></span></span>'
+
+
+def progress(run: CountedStatus) -> str:
+    """Return the progress of a run that is a known number of judgments; empty at the end."""
+    if not run.wanted or run.state == "finished":
+        return ""
+    text = f"{run.judged:,} of {run.wanted:,} judgments"
+    if run.state == "running" and run.judged >= run.wanted:
+        text += "; writing the report"
+    if run.seconds_left is not None:
+        text += f", about {time_left(run.seconds_left)} left"
+    return meter(text, run.judged / run.wanted)
+
+
+def time_left(seconds: float) -> str:
+    """Return a duration in words."""
+    whole = round(seconds)
+    if whole < 120:
+        return f"{whole} s"
+    return f"{whole // 60} min" if whole < 7200 else f"{whole / 3600:.1f} h"

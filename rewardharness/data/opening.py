@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from rewardharness.data.archive import unpack
 from rewardharness.data.columns import complete
 from rewardharness.data.fields import FieldMap, read_examples
 from rewardharness.data.folder import FEEDBACK_MARKER, read_folder
@@ -76,9 +77,9 @@ def open_data(
 
     Args:
         spec: `demo` for the demo dataset, or `attacks`, which are generated if missing; `feedback` for preferences
-            given in the app; a folder for `read_folder`; a JSON file for `read_prompts`; a local table or folder of
-            tables; or a dataset on the Hub, `org/name[@revision][:config/split]`, prefixed with `hf:` if a folder has
-            that name.
+            given in the app; a folder for `read_folder`, or such a folder as a zip archive; a JSON file for
+            `read_prompts`; a local table or folder of tables; or a dataset on the Hub,
+            `org/name[@revision][:config/split]`, prefixed with `hf:` if a folder has that name.
         settings: Data folder and Hub settings.
         fields: Field map of a table; omitted fields are inferred from the column names.
         token: A Hub token; None for the token stored on this computer, False for none.
@@ -110,6 +111,8 @@ def open_described(
     """Open a dataset like `open_data`, with its table and field map."""
     if spec == FEEDBACK and settings.feedback_repo:
         spec = f"{HUB}{settings.feedback_repo}"
+    if spec.lower().endswith(".zip") and Path(spec).expanduser().is_file():
+        spec = str(unpack(Path(spec).expanduser(), settings.home / "unpacked"))
     source = parse_spec(spec)
     if source is None and fields is not None and Path(spec).expanduser().is_dir():
         source = RowSource(path=Path(spec))  # a field map implies a table

@@ -13,6 +13,7 @@ from app_parts import Pictures
 from judging_model import judging
 from model_server import Call, Fault, ModelServer, refused_url
 
+from app.comparisons import Comparison
 from app.judges import (
     ATTEMPTS,
     BY_MEASURING,
@@ -29,7 +30,7 @@ from app.judges import (
 )
 from app.libraries import Choice
 from app.releases import RELEASE, Fixed, Places
-from app.services import AppServices, Comparison
+from app.services import AppServices
 from rewardharness.errors import HarnessError, InputError
 from rewardharness.judging.judge import Judge
 from rewardharness.judging.opening import MEASURED

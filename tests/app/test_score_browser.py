@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from hashlib import sha256
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from accessible import WATCH_SHIFTS
 from app_parts import Pictures, Served
 from judging_model import judging, shown_hashes
 from model_server import ModelServer
+from PIL import Image
 from playwright.sync_api import BrowserContext, Page, expect
 from visits import give, visit
 
@@ -222,3 +224,41 @@ def test_two_images_are_shown_against_each_other(
         viewer.get_by_role("button", name="Show the other").click()
         expect(left).to_be_visible()
         expect(right).to_be_hidden()
+
+
+def test_a_visit_survives_a_reload_and_is_shared(browser: BrowserContext, served: Served, pictures: Pictures) -> None:
+    with visit(browser, served.url) as page:
+        expect(page.locator("#history-section")).to_be_hidden()
+        give(page, pictures, pictures.instruction)
+        page.locator("#compare").click()
+        expect(page.locator("#verdict")).to_contain_text("People would most likely prefer B.")
+        page.get_by_role("button", name="Black and white").click()
+        expect(page.locator("#verdict")).to_contain_text("People would most likely prefer A.")
+        expect(page.get_by_role("button", name="Earlier comparisons (2)")).to_be_visible()
+        page.reload()
+        expect(page.locator("#verdict")).to_contain_text("People would most likely prefer A.")
+        shown(page, "source", "candidate-a", "candidate-b")
+        expect(page.locator("#instruction textarea, #instruction input")).to_have_value(re.compile("black and white"))
+        expect(page.locator("#outdated .rh")).to_have_count(0)
+        page.locator("#history button").last.click()
+        expect(page.locator("#verdict")).to_contain_text("People would most likely prefer B.")
+        expect(page.locator("#instruction textarea, #instruction input")).to_have_value(pictures.instruction)
+        expect(page.locator("#outdated .rh")).to_have_count(0)
+        with page.expect_download() as report:
+            page.locator("#share-report").click()
+        text = Path(report.value.path()).read_text(encoding="utf-8")
+        assert text.count("data:image/webp;base64,") == 3 and "<script" not in text and 'class="best"' in text
+        with page.expect_download() as card:
+            page.locator("#share-picture").click()
+        with Image.open(card.value.path()) as image:
+            assert image.format == "PNG" and image.width == 1200
+        page.locator("#share-keep").click()
+        link = page.locator("#share-kept a")
+        address = f"{served.url}{link.get_attribute('href')}"
+        answer = page.request.get(address)
+        assert answer.text() == text and "default-src 'none'" in answer.headers["content-security-policy"]
+        assert page.request.get(f"{served.url}/comparison/..%2f..%2fnote").status == 404
+        other = visit(browser, served.url)
+        expect(other.page.locator("#verdict")).to_contain_text("Results appear here")
+        expect(other.page.locator("#pictures img")).to_have_count(0)
+        other.page.close()

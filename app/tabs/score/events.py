@@ -10,14 +10,17 @@ import gradio as gr
 
 from app import chain_views, model_views, views
 from app.comparison_queue import ComparisonQueue, ComparisonRequest
+from app.comparisons import Comparison
 from app.failures import failure
 from app.running import ModelRun, Running
 from app.samples import Sample
-from app.services import AppServices, Comparison
+from app.services import AppServices
 from app.tabs.guard import explain
 from app.tabs.parts import Updates
 from app.tabs.score.setup import Setup
+from app.uploaded import uploaded
 from app.viewer import marks, viewer
+from app.visits import Draft
 from rewardharness.errors import HarnessError
 from rewardharness.schema import LABELS, TIE
 
@@ -313,6 +316,29 @@ class ScoreEvents:
         except HarnessError:  # an upload was removed: the viewer shows the images without marks
             return ""
 
+    def draft(self, given: Sequence[Any]) -> Draft:
+        """Return the inputs on the page.
+
+        Args:
+            given: Values of `ScoreInputs.inputs`; images as the page sends them, of which only uploads are taken.
+        """
+        count, first = len(self._inputs.pictures), 1 + len(self._inputs.candidates)
+        paths = [uploaded(image) for image in given[:count]]
+        return Draft(paths[0], tuple(paths[1:first]), tuple(paths[first:]), str(given[count] or ""))
+
+    def restore(self, draft: Draft, comparison: Comparison | None) -> Updates:
+        """Fill in inputs, and show the result that belongs to them."""
+        inputs = self._inputs
+        updates = self._given(draft.source, draft.candidates, draft.instruction)
+        used = max((number for number, path in enumerate(draft.references, 1) if path), default=0)
+        updates |= self.show_references(used)
+        for image, path in zip(inputs.references, draft.references, strict=False):
+            updates[image] = gr.Image(value=path, visible=path is not None)
+        updates[inputs.source] = gr.Image(value=draft.source, label=FIRST if used else SOURCE)
+        if comparison is None or not self._services.belongs(comparison, draft):
+            return {**updates, **self._cleared()}
+        return {**updates, **self._shown(comparison), self._outputs.marks: self.mark(comparison)}
+
     def check_current(self, comparison: Comparison | None, *given: Any) -> Updates:
         """Warn if a result is outdated because the inputs have changed, and disable voting on it.
 
@@ -399,9 +425,9 @@ class ScoreEvents:
         queue.forget()
         return {**self._given(None, (), ""), **self._cleared(), **self._ready()}
 
-    def _given(self, source: Path | None, candidates: Sequence[Path], instruction: str) -> Updates:
+    def _given(self, source: Path | str | None, candidates: Sequence[Path | str | None], instruction: str) -> Updates:
         inputs = self._inputs
-        places = max(2, len(candidates))
+        places = max(2, *(number for number, path in enumerate([None, *candidates]) if path or number <= 2))
         updates = self.show_places(places)
         updates |= {
             **self.show_references(0),

@@ -14,6 +14,7 @@ from app.tabs.parts import KEPT, QUIET, VOTE_EVENTS, markup, waiting_at
 from app.tabs.score.events import BUTTON, SOURCE, ScoreEvents, ScoreInputs, ScoreOutputs
 from app.tabs.score.setup import Setup, connect_setup, draw_head, draw_setup, move_key
 from app.tabs.score.uploads import connect_uploads
+from app.tabs.score.visit import VisitEvents, VisitParts, draw_history, draw_sharing
 from rewardharness.errors import HarnessError, describe
 from rewardharness.schema import LABELS, SOURCES, TIE, Json
 
@@ -43,9 +44,9 @@ def build_score_tab(services: AppServices) -> None:
     setup = draw_setup(services)
     tries = _draw_samples(samples)
     inputs = _draw_inputs(setup)
-    outputs = _draw_outputs(services)
+    visit, outputs = _draw_outputs(services)
     connect_setup(services, inputs.setup, head)
-    _connect(services, inputs, outputs, list(zip(tries, samples, strict=True)))
+    _connect(services, inputs, outputs, visit, list(zip(tries, samples, strict=True)))
 
 
 def _draw_samples(samples: list[Sample]) -> list[gr.Button]:
@@ -105,13 +106,14 @@ def _draw_inputs(setup: Setup) -> ScoreInputs:
     return ScoreInputs(*taken, more, add_reference, instruction, critique, setup, compare, stop, reset)
 
 
-def _draw_outputs(services: AppServices) -> ScoreOutputs:
+def _draw_outputs(services: AppServices) -> tuple[VisitParts, ScoreOutputs]:
     comparison = gr.State(None, time_to_live=KEPT)
     queue = gr.State(ComparisonQueue(), time_to_live=KEPT)
     outdated = markup(elem_id="outdated")
     verdict = markup(views.empty_result(), elem_id="verdict")
     status = markup(elem_id="status")
     live = markup(elem_id="live")
+    download = gr.DownloadButton("Download as JSON", elem_id="download", size="md", scale=0, render=False)
     with gr.Column(visible=False, elem_id="details") as details:
         with gr.Row(equal_height=False):
             with gr.Column(scale=6, min_width=320):
@@ -148,17 +150,23 @@ def _draw_outputs(services: AppServices) -> ScoreOutputs:
             consulted = markup(elem_id="consulted")
         with gr.Accordion("Notes", open=False):
             notes = markup(elem_id="notes")
-        download = gr.DownloadButton("Download as JSON", elem_id="download", size="md", scale=0, min_width=200)
-    return ScoreOutputs(
+        shared = draw_sharing(services, download)
+    visit = VisitParts(gr.Textbox("", visible=False), *shared, *draw_history())
+    return visit, ScoreOutputs(
         comparison, queue, outdated, verdict, status, live, details, scores, reasons, critiques, viewer, marks,
         votes, thanks, chain, look, overall, measured, pictures, consulted, notes, download,
     )  # fmt: skip
 
 
 def _connect(
-    services: AppServices, inputs: ScoreInputs, outputs: ScoreOutputs, tries: list[tuple[gr.Button, Sample]]
+    services: AppServices,
+    inputs: ScoreInputs,
+    outputs: ScoreOutputs,
+    visit: VisitParts,
+    tries: list[tuple[gr.Button, Sample]],
 ) -> None:
     events = ScoreEvents(services, inputs, outputs)
+    visits = VisitEvents(services, events, visit)
     everything = [*inputs.parts, *outputs.parts]
     judging: dict[str, Any] = {
         "inputs": [outputs.queue, *inputs.inputs],
@@ -181,12 +189,16 @@ def _connect(
         "preprocess": False,
         **QUIET,
     }
+    judgments = []
     for trigger, requested in requests:
         move_key(inputs.setup, requested.then)
         judged = requested.then(partial(events.compare, trigger), **judging)
         judged.then(None, None, None, js=TO_VERDICT, **QUIET).then(**checking)
-        judged.then(events.mark, outputs.comparison, outputs.marks, **QUIET)
+        judgments.append(judged.then(events.mark, outputs.comparison, outputs.marks, **QUIET))
+    visits.connect(outputs.comparison, [*everything, visit.token, *visit.parts], judgments)
     gr.on(inputs.changes, trigger_mode="always_last", **checking)
+    noting = {"inputs": [visit.token, *inputs.inputs], "outputs": None, "queue": False, "preprocess": False, **QUIET}
+    gr.on(inputs.changes, lambda token, *given: visits.note(token, given), trigger_mode="always_last", **noting)
     connect_uploads(services, events, inputs)
     gr.on(triggers, None, None, None, js=TO_VERDICT, **QUIET)
     inputs.stop.click(events.stop, outputs.queue, None, queue=False, **QUIET)

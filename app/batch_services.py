@@ -1,0 +1,278 @@
+"""Operations of the Batch tab: runs that judge a dataset, and their results."""
+
+import json
+import shutil
+from base64 import b64encode
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+
+from PIL import Image
+
+from app.benchmark_runs import library_name
+from app.counting import CountedStatus, CountingReader
+from app.following import State, Tail, keep
+from app.jobs import CommandError, Jobs
+from app.judges import Judges
+from app.run_panel.service import RunService
+from rewardharness.bulk.config import ScoreConfig
+from rewardharness.bulk.job import ScoreJob
+from rewardharness.data.export import Kind, write_lines, write_parquet
+from rewardharness.errors import HarnessError, ImageError, InputError
+from rewardharness.files import sha256_file
+from rewardharness.judging.report import make_report, report_json
+from rewardharness.judgments import judgment_from_json
+from rewardharness.measure.images import load_picture
+from rewardharness.runs.store import RESULTS
+from rewardharness.schema import TIE, Example, ImageInput, Json, Judgment
+from rewardharness.settings import Settings
+
+PAGE = 25
+"""Rows of a page of the table."""
+
+SIDE = 120
+"""Longest side of a thumbnail in pixels."""
+
+MAX_OPENED = 3
+"""Maximum number of runs whose data and results are cached."""
+
+FILTERS = {
+    "all": "All",
+    "against": "Judge and label disagree",
+    "close": "Close: a tie, or a margin below 0.1",
+    "failed": "Not judged",
+}
+"""Which rows are shown, by name."""
+
+ORDERS = {
+    "given": "As in the data",
+    "margin": "Largest margin first",
+    "close": "Smallest margin first",
+    "reward": "Highest reward first",
+    "low": "Lowest reward first",
+}
+"""Orders of the table, by name."""
+
+EXPORTS = ("jsonl", "csv", "parquet")
+"""Formats in which results can be saved."""
+
+COLUMNS: dict[str, Kind] = {
+    "id": "text",
+    "instruction": "text",
+    "preference": "text",
+    "judged_preference": "text",
+    "margin": "float",
+    "confidence": "float",
+    "rewards": "floats",
+    "reason": "text",
+    "failure": "text",
+    "judge": "text",
+    "protocol": "text",
+    "library_id": "text",
+}
+"""Columns of a saved table; `preference` is the label."""
+
+
+class BatchReader(CountingReader[CountedStatus]):
+    """Incremental reader of one run."""
+
+    def __init__(self, name: str, jobs: Jobs) -> None:
+        super().__init__(name, jobs)
+        self._tail = Tail(self.folder / RESULTS)
+        self.results: dict[str, Json] = {}
+        self.wanted = 0
+
+    def without_manifest(self, state: State, error: CommandError | None = None) -> CountedStatus:
+        """See `RunReader.without_manifest`."""
+        return CountedStatus(self.name, self.folder, state, error=error)
+
+    def read(self, since: float | None, manifest: Json) -> CountedStatus:
+        """See `RunReader.read`."""
+        void, records = self._tail.read()
+        self.results = {} if void else self.results
+        self.results.update((str(record["id"]), record) for record in records if "id" in record)
+        status = CountedStatus(self.name, self.folder, "starting")
+        return self.count(status, since, manifest, len(self.results), self.wanted)
+
+
+@dataclass(frozen=True)
+class Row:
+    """An example and its judgment."""
+
+    example: Example
+    judgment: Judgment
+
+    @property
+    def reward(self) -> float | None:
+        """The highest reward; None without one."""
+        rewards = [each.reward for each in self.judgment.scores.values() if each.reward is not None]
+        return max(rewards, default=None)
+
+    def fits(self, name: str) -> bool:
+        """Whether a filter of `FILTERS` shows it."""
+        judgment, label = self.judgment, self.example.preference
+        if name == "failed":
+            return not judgment.judged
+        if name == "against":
+            return judgment.judged and label is not None and label != judgment.preference
+        if name == "close":
+            return judgment.judged and (judgment.preference == TIE or (judgment.margin or 0.0) < 0.1)
+        return True
+
+    def place(self, order: str) -> float:
+        """Return the key of an order of `ORDERS`; rows without the value come last."""
+        value = self.judgment.margin if order in {"margin", "close"} else self.reward
+        if order == "given" or value is None:
+            return float("inf") if order != "given" else 0.0
+        return -value if order in {"margin", "reward"} else value
+
+
+class BatchServices(RunService[CountedStatus, BatchReader]):
+    """Batches and their results. Holds nothing of any visitor."""
+
+    job = "score"
+    kind = BatchReader
+
+    def __init__(self, settings: Settings, scratch: Path, judges: Judges, *, local: bool) -> None:
+        super().__init__(settings, scratch, judges, local=local)
+        self._examples: OrderedDict[str, tuple[Example, ...]] = OrderedDict()
+
+    def take_upload(self, path: Path) -> str:
+        """Copy an upload to where it stays as long as its run may be resumed, and return the new path."""
+        folder = self._settings.home / "uploads" / sha256_file(path)[:16]
+        target = folder / path.name
+        if not target.is_file():
+            folder.mkdir(parents=True, exist_ok=True)
+            part = target.with_suffix(".part")
+            shutil.copyfile(path, part)
+            part.replace(target)
+        return str(target)
+
+    def _preview(self, config: ScoreConfig, settings: Settings) -> Json:
+        job = ScoreJob.open(config, settings)
+        examples = job.dataset.examples
+        return {
+            "data": job.dataset.name,
+            "examples": len(examples),
+            "labeled": sum(each.preference is not None for each in examples),
+            "skipped": len(job.dataset.skipped),
+            "judge": job.judge.name,
+            "model": job.judge.uses_model,
+            "library": library_name(config.library or ""),
+        }
+
+    def look(self, name: str) -> CountedStatus:
+        """See `RunService.look`."""
+        self._check(name)
+        try:
+            self._readers[name].wanted = len(self._opened(name))
+        except (HarnessError, OSError):  # the run has not begun, or its data are gone
+            self._readers[name].wanted = 0
+        return super().look(name)
+
+    def _opened(self, name: str) -> tuple[Example, ...]:
+        found = self._examples.get(name)
+        if found is None:
+            config = self._jobs.config(name)[1]
+            if not isinstance(config, ScoreConfig):
+                raise InputError(f"{name} judges no dataset.", next_step="Choose another run.")
+            dataset, _ = ScoreJob.read(config, self._settings, None)
+            found = dataset.examples if isinstance(dataset.examples, tuple) else tuple(dataset.examples)
+        keep(self._examples, name, found, MAX_OPENED)
+        return found
+
+    def rows(self, name: str, chosen: str = "all", order: str = "given") -> list[Row]:
+        """Return the judged examples of a run.
+
+        Args:
+            name: The run.
+            chosen: One of `FILTERS`.
+            order: One of `ORDERS`.
+
+        Raises:
+            HarnessError: If the run or its data cannot be read.
+        """
+        self.look(name)
+        results = dict(self._readers[name].results)
+        rows = [
+            Row(example, judgment_from_json(results[example.id], steps=False))
+            for example in self._opened(name)
+            if example.id in results
+        ]
+        shown = [row for row in rows if row.fits(chosen)]
+        return sorted(shown, key=lambda row: row.place(order)) if order in ORDERS else shown
+
+    def report(self, name: str) -> Json:
+        """Return the agreement of the judgments so far with the labels, as `rh score --json` does."""
+        return report_json(make_report((row.example, row.judgment) for row in self.rows(name)))
+
+    def thumbnail(self, image: ImageInput) -> str:
+        """Return a small version of an image as a data URL; empty if it cannot be read."""
+        try:
+            small = Image.fromarray(load_picture(image).pixels)
+        except ImageError:
+            return ""
+        small.thumbnail((SIDE, SIDE))
+        out = BytesIO()
+        small.save(out, "WEBP", quality=70, method=0)
+        return f"data:image/webp;base64,{b64encode(out.getvalue()).decode('ascii')}"
+
+    def export(self, name: str, ending: str, rows: Sequence[Row]) -> Path:
+        """Write rows for download.
+
+        Args:
+            name: The run.
+            ending: One of `EXPORTS`.
+            rows: The rows.
+
+        Raises:
+            InputError: If the format is unknown.
+            MissingPackageError: If a package that writes Parquet is not installed.
+        """
+        if ending not in EXPORTS:
+            raise InputError("Unknown format.", next_step=f"Choose from: {', '.join(EXPORTS)}.")
+        path = self._scratch / "batches" / name / f"{name}.{ending}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if ending == "csv":
+            _write_csv(path, list(_records(rows)))
+        else:
+            (write_parquet if ending == "parquet" else write_lines)(path, COLUMNS, _records(rows))
+        return path
+
+
+def _records(rows: Sequence[Row]) -> Iterator[Json]:
+    for row in rows:
+        example, judgment = row.example, row.judgment
+        yield {
+            "id": example.id,
+            "instruction": example.instruction,
+            "preference": example.preference,
+            "judged_preference": judgment.preference,
+            "margin": judgment.margin,
+            "confidence": judgment.confidence,
+            "rewards": [judgment.scores[each].reward if each in judgment.scores else None for each in example.labels],
+            "reason": judgment.reasons[0] if judgment.reasons else None,
+            "failure": judgment.failure.code if judgment.failure else None,
+            "judge": judgment.judge,
+            "protocol": judgment.protocol,
+            "library_id": judgment.library_id,
+        }
+
+
+def _write_csv(path: Path, records: list[Json]) -> None:
+    import csv
+
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.DictWriter(stream, list(COLUMNS))
+        writer.writeheader()
+        for record in records:
+            writer.writerow({name: _csv_cell(value) for name, value in record.items()})
+
+
+def _csv_cell(value: object) -> object:
+    """Return a cell; a spreadsheet would run text that begins like a formula, so it gets an apostrophe."""
+    if isinstance(value, list):
+        return json.dumps(value)
+    return f"'{value}" if isinstance(value, str) and value[:1] in tuple("=+-@\t") else value

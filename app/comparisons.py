@@ -1,0 +1,26 @@
+"""One comparison of the app: its inputs and its result."""
+
+from dataclasses import dataclass
+
+from app.judges import BY_MEASURING, JudgeChoice
+from app.libraries import Choice
+from app.running import ModelRun
+from rewardharness.schema import Example, Judgment
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One comparison: its inputs and the judgment."""
+
+    example: Example
+    judgment: Judgment
+    library: str
+    """Name of the Library."""
+    model: ModelRun | None = None
+    """Steps and cost of a model; None for the measured judge."""
+    own_judge: bool = True
+    """Whether the visitor chose the judge, and so can correct its settings."""
+    release: str | None = None
+    """Id of the release that fixes Library and judge; None where they were chosen."""
+    asked: tuple[Choice, JudgeChoice] = (Choice(), BY_MEASURING)
+    """The chosen Library and judge."""

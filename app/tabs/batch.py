@@ -1,0 +1,249 @@
+"""The Batch tab: judge many edits in a run, and look at the results as a table."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+from app import batch_views
+from app.batch_services import EXPORTS, FILTERS, ORDERS, PAGE, BatchServices
+from app.counting import CountedStatus
+from app.following import MOVING
+from app.judges import BY_MEASURING
+from app.libraries import Choice
+from app.new_jobs import NewJob, examples_spec_of
+from app.run_panel.events import Known, RunEvents
+from app.run_panel.page import JobForm, RunPanel, draw_runs, draw_start
+from app.run_panel.service import Expected, Listed
+from app.services import AppServices
+from app.tabs.chooser import make_chooser
+from app.tabs.guard import explain
+from app.tabs.parts import KEPT, QUIET, Updates, markup
+from app.tabs.score.judge import draw_judge
+from rewardharness.bulk.config import ScoreConfig
+from rewardharness.errors import InputError
+
+STEPS = 20
+"""Number of times that the table of a running batch is updated."""
+
+
+@dataclass(frozen=True)
+class BatchForm(JobForm):
+    """The form of a new batch."""
+
+    place: gr.Textbox
+    upload: gr.File
+    limit: gr.Number
+    critique: gr.Checkbox
+
+    @property
+    def own(self) -> list[Any]:
+        """See `JobForm.own`."""
+        return [self.place, self.upload, self.limit, self.critique]
+
+    def read(self, services: AppServices, values: Sequence[Any]) -> NewJob:
+        """Read the job that the form describes.
+
+        Raises:
+            InputError: If a value is missing or out of range.
+        """
+        place, upload, limit, critique, *rest = values
+        spec = services.batches.take_upload(Path(upload)) if upload else examples_spec_of(place or "")
+        if limit and limit != int(limit):
+            raise InputError(f"{limit:g} examples are not possible.", next_step="Give a whole number.")
+        library = services.libraries.spelled(Choice(*rest[: len(self.chooser.parts)]))
+        config = ScoreConfig(
+            data=spec, library=library, limit=int(limit or 0) or None, critique=bool(critique), skip_bad_rows=True
+        )
+        judge = self.judge.read(rest[len(self.chooser.parts) :]) if self.judge is not None else BY_MEASURING
+        return NewJob(config, judge)
+
+
+@dataclass(frozen=True)
+class BatchView:
+    """The widgets that show a batch."""
+
+    summary: gr.Markdown
+    show: gr.Dropdown
+    order: gr.Dropdown
+    page: gr.State
+    before: gr.Button
+    after: gr.Button
+    table: gr.HTML
+    saves: tuple[gr.DownloadButton, ...]
+    told: gr.Markdown
+
+    @property
+    def parts(self) -> list[Any]:
+        """All widgets."""
+        return [
+            self.summary,
+            self.show,
+            self.order,
+            self.page,
+            self.before,
+            self.after,
+            self.table,
+            *self.saves,
+            self.told,
+        ]
+
+
+class BatchEvents(RunEvents[CountedStatus]):
+    """Handlers of the Batch tab. Holds nothing of any visitor."""
+
+    name, title, parameter = "batch", "Batch", "batch"
+
+    def __init__(self, services: AppServices, form: BatchForm, panel: RunPanel, view: BatchView) -> None:
+        super().__init__(services, services.batches, form, panel)
+        self.batches: BatchServices = services.batches
+        self.view = view
+        self.tick_inputs = [view.show, view.order, view.page]
+
+    @property
+    def details(self) -> list[Any]:
+        """See `RunEvents.details`."""
+        return self.view.parts
+
+    def preview_text(self, expected: Expected) -> str:
+        """See `RunEvents.preview_text`."""
+        return batch_views.expected(expected.preview)
+
+    def status_text(self, status: CountedStatus) -> str:
+        """See `RunEvents.status_text`."""
+        return batch_views.run_status(status)
+
+    def run_choices(self, listed: Sequence[Listed[CountedStatus]]) -> list[tuple[str, str]]:
+        """See `RunEvents.run_choices`."""
+        return batch_views.run_choices(listed)
+
+    def show_new(self, status: CountedStatus) -> Updates:
+        """See `RunEvents.show_new`."""
+        return {self.panel.area: gr.Column(visible=False), self.view.page: 0, self.view.told: ""}
+
+    def show_actions(self, status: CountedStatus) -> Updates:
+        """See `RunEvents.show_actions`."""
+        saves = self.view.saves
+        if status.state in MOVING or not status.judged:
+            return {button: gr.DownloadButton(value=None, interactive=False) for button in saves}
+        rows = self.batches.rows(status.name)
+        paths = [self.batches.export(status.name, ending, rows) for ending in EXPORTS]
+        return {
+            button: gr.DownloadButton(value=path, interactive=True) for button, path in zip(saves, paths, strict=True)
+        }
+
+    def show_details(
+        self, status: CountedStatus, known: Known | None, held: Sequence[str], *values: Any
+    ) -> tuple[Updates, Any]:
+        """See `RunEvents.show_details`. The value is the step of the shown table."""
+        step = STEPS * status.judged // status.wanted if status.wanted else status.judged
+        if not status.judged or (known is not None and known[1] == step and known[0][1] == status.state):
+            return {}, step
+        values = values or ("all", "given", 0)
+        return {
+            self.panel.area: gr.Column(visible=True),
+            **self._table(status.name, *values),
+            **self._summary(status),
+        }, step
+
+    def _summary(self, status: CountedStatus) -> Updates:
+        command = self.batches.command(status.name) if status.state not in MOVING else ""
+        return {self.view.summary: batch_views.summary(self.batches.report(status.name), command)}
+
+    def _table(self, name: str, chosen: str, order: str, page: int) -> Updates:
+        rows = self.batches.rows(name, chosen, order)
+        last = max(0, (len(rows) - 1) // PAGE)
+        page = min(max(0, page), last)
+        return {
+            self.view.page: page,
+            self.view.table: batch_views.rows_table(rows, page, self.batches.thumbnail),
+            self.view.before: gr.Button(interactive=page > 0),
+            self.view.after: gr.Button(interactive=page < last),
+        }
+
+    def turn(self, step: int) -> Callable[..., Updates]:
+        """Return a handler that shows another page: `step` further, or the first one for 0."""
+
+        def show(name: str, chosen: str, order: str, page: int) -> Updates:
+            if not name:
+                return {self.view.told: ""}
+            try:
+                return self._table(name, chosen, order, page + step if step else 0)
+            except Exception as error:
+                return {self.view.told: explain(error)}
+
+        return show
+
+    def connect(self) -> None:
+        """See `RunEvents.connect`."""
+        super().connect()
+        view, current, everything = self.view, self.panel.current, self.outputs
+        asked = [current, view.show, view.order]
+        table: dict[str, Any] = {"concurrency_limit": 4, "concurrency_id": "batches", **QUIET}
+        for widget in (view.show, view.order):
+            widget.input(self.turn(0), [*asked, view.page], everything, trigger_mode="always_last", **table)
+        for button, step in ((view.before, -1), (view.after, 1)):
+            button.click(self.turn(step), [*asked, view.page], everything, trigger_mode="once", **table)
+
+
+def build_batch_tab(services: AppServices) -> None:
+    """Draw the tab and connect its widgets."""
+    markup(batch_views.introduction(), elem_id="batch-introduction")
+    form = _draw_form(services)
+    with draw_runs(services, "batch") as panel:
+        view = _draw_view()
+    BatchEvents(services, form, panel, view).connect()
+
+
+def _draw_form(services: AppServices) -> BatchForm:
+    with gr.Accordion("New batch", open=True, elem_classes="slim", elem_id="batch-new") as section:
+        with gr.Row(equal_height=False):
+            with gr.Column(scale=1, min_width=300):
+                upload = gr.File(
+                    label="A zip archive or a table",
+                    file_types=[".zip", ".csv", ".tsv", ".jsonl", ".parquet"],
+                    type="filepath",
+                    height=140,
+                    elem_id="batch-upload",
+                )
+            with gr.Column(scale=1, min_width=300):
+                place = gr.Textbox(
+                    "",
+                    label="Or a folder, a table or a dataset",
+                    info="A path on this computer, or org/name on the Hub; demo for generated pairs.",
+                    placeholder="/home/me/edits",
+                    max_lines=1,
+                    max_length=1000,
+                    elem_id="batch-place",
+                )
+                limit = gr.Number(0, label="First examples", info="0: all.", minimum=0, elem_id="batch-limit")
+                critique = gr.Checkbox(label="Say what is wrong with each candidate", elem_id="batch-critique")
+        chooser = make_chooser(services, "batch-library", "Library", address="", aloud=False)
+        judge = draw_judge(services, "batch-")
+        start = draw_start("batch")
+    form = BatchForm(section, chooser, judge, start, place, upload, limit, critique)
+    form.connect(services)
+    return form
+
+
+def _draw_view() -> BatchView:
+    summary = markup(elem_id="batch-summary")
+    with gr.Row(elem_id="batch-choose"):
+        show = gr.Dropdown(
+            [(text, name) for name, text in FILTERS.items()], value="all", label="Show", elem_id="batch-show"
+        )
+        order = gr.Dropdown(
+            [(text, name) for name, text in ORDERS.items()], value="given", label="Order", elem_id="batch-order"
+        )
+    table = gr.HTML(elem_id="batch-table", js_on_load=None)
+    with gr.Row(elem_id="batch-pages"):
+        before = gr.Button("Earlier rows", size="md", scale=0, interactive=False, elem_id="batch-before")
+        after = gr.Button("Later rows", size="md", scale=0, interactive=False, elem_id="batch-after")
+        saves = tuple(
+            gr.DownloadButton(f"Save as {ending.upper()}", size="md", scale=0, elem_id=f"batch-{ending}")
+            for ending in EXPORTS
+        )
+    told = markup(elem_id="batch-told-table")
+    return BatchView(summary, show, order, gr.State(0, time_to_live=KEPT), before, after, table, saves, told)

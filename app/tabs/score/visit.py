@@ -1,0 +1,162 @@
+"""The visit on the Score tab: what survives a reload, earlier comparisons, and sharing a result."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import gradio as gr
+from gradio.context import Context
+
+from app import views
+from app.comparisons import Comparison
+from app.services import AppServices
+from app.tabs.guard import explain
+from app.tabs.parts import QUIET, Updates, markup
+from app.tabs.score.events import ScoreEvents
+from app.visits import Draft, Visits
+
+TOKEN = """() => {
+  let token = sessionStorage.getItem("rh-visit");
+  if (!token) {
+    token = [...crypto.getRandomValues(new Uint8Array(16))].map(each => each.toString(16).padStart(2, "0")).join("");
+    sessionStorage.setItem("rh-visit", token);
+  }
+  return [token];
+}"""
+"""Returns the name of the visit; the tab of the browser keeps it."""
+
+
+@dataclass(frozen=True)
+class VisitParts:
+    """The widgets."""
+
+    token: gr.Textbox
+    report: gr.DownloadButton
+    picture: gr.DownloadButton
+    keep: gr.Button
+    kept: gr.Markdown
+    section: gr.Accordion
+    history: gr.Gallery
+
+    @property
+    def parts(self) -> list[Any]:
+        """All widgets but the name of the visit."""
+        return [self.report, self.picture, self.keep, self.kept, self.section, self.history]
+
+
+def draw_sharing(
+    services: AppServices, download: gr.DownloadButton
+) -> tuple[gr.DownloadButton, gr.DownloadButton, gr.Button, gr.Markdown]:
+    """Draw the buttons that share a result, in a row with one that is there already."""
+    with gr.Row(elem_id="share"):
+        download.render()
+        report = gr.DownloadButton("Download a report (HTML)", elem_id="share-report", size="md", scale=0)
+        picture = gr.DownloadButton("Download a picture (PNG)", elem_id="share-picture", size="md", scale=0)
+        keep = gr.Button("Keep a link", elem_id="share-keep", size="md", scale=0, visible=services.local)
+    return report, picture, keep, markup(elem_id="share-kept")
+
+
+def draw_history() -> tuple[gr.Accordion, gr.Gallery]:
+    """Draw the earlier comparisons."""
+    with gr.Accordion("Earlier comparisons", visible=False, elem_id="history-section") as section:
+        history = gr.Gallery(
+            label="Earlier comparisons, newest first",
+            columns=6,
+            height="auto",
+            object_fit="contain",
+            format="webp",
+            interactive=False,
+            allow_preview=False,
+            buttons=[],
+            elem_id="history",
+        )
+    return section, history
+
+
+class VisitEvents:
+    """Handlers of the visit. Visits are named by a secret of the browser's tab."""
+
+    def __init__(self, services: AppServices, events: ScoreEvents, parts: VisitParts) -> None:
+        self._services = services
+        self._events = events
+        self._parts = parts
+        self.visits = Visits()
+
+    def arrive(self, token: str) -> Updates:
+        """Fill in what the visit had on the page before a reload."""
+        visit = self.visits.of(token)
+        updates: Updates = {self._parts.token: token, **self._history(visit.past)}
+        if visit.draft != Draft():
+            updates |= self._events.restore(visit.draft, visit.past[0].comparison if visit.past else None)
+        return updates
+
+    def note(self, token: str, given: Sequence[Any]) -> None:
+        """Keep the inputs.
+
+        Args:
+            token: Name of the visit.
+            given: Values of `ScoreInputs.inputs`, images as the page sends them.
+        """
+        self.visits.draft(token, self._events.draft(given))
+
+    def remember(self, token: str, comparison: Comparison | None) -> Updates:
+        """Keep a result, and prepare what shares it."""
+        parts = self._parts
+        if comparison is None:
+            return {parts.kept: ""}
+        try:
+            visit = self.visits.add(token, comparison)
+            return {**self._history(visit.past), **self._shared(comparison)}
+        except Exception as error:  # an upload was removed: the result stays as it is
+            return {parts.kept: explain(error)}
+
+    def _shared(self, comparison: Comparison) -> Updates:
+        report, picture = self._services.shared_files(comparison)
+        return {self._parts.report: report, self._parts.picture: picture, self._parts.kept: ""}
+
+    def _history(self, past: Sequence[Any]) -> Updates:
+        found = [(each.thumbnail, views.history_caption(each.comparison)) for each in past]
+        section = gr.Accordion(label=f"Earlier comparisons ({len(found)})", visible=len(found) > 1)
+        return {self._parts.section: section, self._parts.history: found}
+
+    def reopen(self, token: str, chosen: gr.SelectData) -> Updates:
+        """Show an earlier comparison with its inputs."""
+        past = self.visits.of(token).past
+        number = chosen.index if isinstance(chosen.index, int) else -1
+        if not 0 <= number < len(past):
+            return {self._parts.kept: ""}
+        comparison = past[number].comparison
+        example = comparison.example
+        paths = [str(image.path) for image in example.images]
+        count = len(example.sources)
+        draft = Draft(paths[0], tuple(paths[count:]), tuple(paths[1:count]), example.instruction)
+        try:
+            return {**self._events.restore(draft, comparison), **self._shared(comparison)}
+        except Exception as error:
+            return {self._parts.kept: explain(error)}
+
+    def keep(self, comparison: Comparison | None) -> str:
+        """Keep the report of a result under an address of this app."""
+        if comparison is None:
+            return views.session_expired()
+        try:
+            return views.kept(self._services.keep(comparison))
+        except Exception as error:
+            return explain(error)
+
+    def connect(self, comparison: gr.State, everything: list[Any], marking: Any) -> None:
+        """Connect the widgets.
+
+        Args:
+            comparison: The result on the page.
+            everything: All widgets of the tab.
+            marking: Events after which a new result is on the page.
+        """
+        parts, token = self._parts, self._parts.token
+        page = Context.root_block
+        assert page is not None
+        page.load(self.arrive, token, everything, js=TOKEN, **QUIET)
+        for event in marking:
+            event.then(self.remember, [token, comparison], everything, **QUIET)
+        parts.history.select(self.reopen, token, everything, **QUIET)
+        parts.keep.click(self.keep, comparison, parts.kept, **QUIET)

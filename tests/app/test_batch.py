@@ -1,0 +1,121 @@
+"""Batches: the services with a real process, the views, and the tab in a browser."""
+
+import csv
+import json
+import time
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from app_parts import Served
+from benchmark_parts import make_labelled
+from hostile import HOSTILE, OWN_TAGS, Reader
+from playwright.sync_api import BrowserContext, expect
+from visits import open_tab, visit
+
+from app import batch_views
+from app.batch_services import FILTERS, ORDERS, BatchServices
+from app.following import MOVING
+from app.judges import Judges
+from app.new_jobs import NewJob
+from rewardharness.bulk.config import ScoreConfig
+from rewardharness.errors import HarnessError, InputError
+from rewardharness.settings import Settings
+
+
+def make(tmp_path: Path, *, local: bool = True) -> BatchServices:
+    settings = Settings.from_env({"RH_HOME": str(tmp_path / "home"), "RH_WORKERS": "1"})
+    return BatchServices(settings, tmp_path / "scratch", Judges(settings, local=local), local=local)
+
+
+def finished(batches: BatchServices, data: Path | str) -> str:
+    expected = batches.expect(NewJob(ScoreConfig(data=str(data), skip_bad_rows=True)))
+    name = batches.start(expected)
+    while batches.look(name).state in MOVING:
+        time.sleep(0.01)
+    return name
+
+
+def test_a_batch_is_a_run_with_a_table_that_is_filtered_sorted_and_saved(tmp_path: Path) -> None:
+    batches, data = make(tmp_path), make_labelled(tmp_path / "pairs")
+    name = finished(batches, data)
+    status = batches.look(name)
+    assert status.state == "finished" and status.judged == status.wanted == len(batches.rows(name)) > 4
+    assert [each.status.name for each in batches.runs()] == [name]
+    rows = batches.rows(name)
+    shown = {chosen: batches.rows(name, chosen) for chosen in FILTERS}
+    assert shown["all"] == rows and 0 < len(shown["against"]) < len(rows)
+    assert all(row.example.preference != row.judgment.preference for row in shown["against"])
+    margins = [row.judgment.margin or 0.0 for row in batches.rows(name, order="margin")]
+    assert margins == sorted(margins, reverse=True)
+    assert margins[::-1] == [row.judgment.margin or 0.0 for row in batches.rows(name, order="close")]
+    for order in ORDERS:
+        assert len(batches.rows(name, order=order)) == len(rows)
+    lines = batches.export(name, "jsonl", rows).read_text(encoding="utf-8").splitlines()
+    records = [json.loads(line) for line in lines]
+    assert [record["id"] for record in records] == [row.example.id for row in rows]
+    with batches.export(name, "csv", rows).open(encoding="utf-8", newline="") as stream:
+        assert [line["id"] for line in csv.DictReader(stream)] == [record["id"] for record in records]
+    assert batches.export(name, "parquet", rows).read_bytes()[:4] == b"PAR1"
+    assert "Agreement with labels" in batch_views.summary(batches.report(name), "rh score")
+
+
+def test_visitors_run_no_batches(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="own computer"):
+        make(tmp_path, local=False).expect(NewJob(ScoreConfig(data="demo")))
+
+
+def test_data_that_cannot_be_read_are_named_before_the_start(tmp_path: Path) -> None:
+    with pytest.raises(HarnessError, match="nowhere"):
+        make(tmp_path).expect(NewJob(ScoreConfig(data=str(tmp_path / "nowhere"))))
+
+
+def test_an_upload_stays_for_as_long_as_its_run(tmp_path: Path) -> None:
+    batches, upload = make(tmp_path), tmp_path / "pairs.csv"
+    upload.write_text("id\n", encoding="utf-8")
+    place = Path(batches.take_upload(upload))
+    upload.unlink()
+    assert place.name == "pairs.csv" and place.is_relative_to(tmp_path / "home") and place.is_file()
+
+
+def test_foreign_text_stays_text_and_no_cell_is_a_formula(tmp_path: Path) -> None:
+    batches = make(tmp_path)
+    name = finished(batches, make_labelled(tmp_path / "pairs"))
+    [row, *_] = batches.rows(name)
+    evil = replace(
+        row,
+        example=replace(row.example, id=HOSTILE, instruction="=HYPERLINK(1)", preference=HOSTILE),
+        judgment=replace(row.judgment, reasons=(HOSTILE,), preference=HOSTILE),
+    )
+    reader = Reader(batch_views.rows_table([evil], 0, lambda image: "").replace("\n", ""))
+    assert set(reader.tags) <= OWN_TAGS | {"figure", "figcaption"} and reader.open == []
+    with batches.export(name, "csv", [evil]).open(encoding="utf-8", newline="") as stream:
+        [line] = csv.DictReader(stream)
+    assert line["instruction"] == "'=HYPERLINK(1)"
+
+
+@pytest.mark.browser
+def test_a_zip_is_uploaded_judged_and_looked_through(browser: BrowserContext, served: Served, tmp_path: Path) -> None:
+    folder, packed = make_labelled(tmp_path / "pairs"), tmp_path / "pairs.zip"
+    with zipfile.ZipFile(packed, "w") as archive:
+        for path in folder.iterdir():
+            archive.write(path, path.name)
+    with visit(browser, served.url) as page:
+        open_tab(page, "Batch")
+        page.locator("#batch-upload input[type=file]").set_input_files(packed)
+        expect(page.locator("#batch-upload")).to_contain_text("pairs")
+        page.locator("#batch-see").click()
+        expect(page.locator("#batch-cost")).to_contain_text("What to expect")
+        page.locator("#batch-start").click()
+        expect(page.locator("#batch-run")).to_contain_text("Finished")
+        table = page.locator("#batch-table")
+        expect(table.locator("img").first).to_be_visible()
+        everything = table.locator("tbody tr").count()
+        page.locator("#batch-show input").click()
+        page.get_by_role("option", name="Judge and label disagree").click()
+        expect(table.locator("tbody tr")).not_to_have_count(everything)
+        expect(table.locator("tbody .pill.warning").first).to_be_visible()
+        with page.expect_download() as download:
+            page.locator("#batch-csv").click()
+        assert Path(download.value.path()).read_text(encoding="utf-8").startswith("id,instruction,")

@@ -1,0 +1,60 @@
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from rewardharness.data import archive as archive_module
+from rewardharness.data.archive import unpack
+from rewardharness.data.opening import open_data
+from rewardharness.demo.dataset import make_demo
+from rewardharness.errors import DataError
+from rewardharness.settings import Settings
+
+
+def pack(path: Path, files: dict[str, bytes]) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
+        for name, content in files.items():
+            packed.writestr(name, content)
+    return path
+
+
+@pytest.mark.parametrize("top", ["", "pairs/"])
+def test_a_zip_of_a_folder_is_that_folder(tmp_path: Path, top: str) -> None:
+    folder = tmp_path / "pairs"
+    make_demo(folder, pairs=3, groups=0, workers=1, side=96)
+    files = {f"{top}{each.relative_to(folder)}": each.read_bytes() for each in folder.rglob("*") if each.is_file()}
+    path = pack(tmp_path / "pairs.zip", files | ({"__MACOSX/._x": b"x"} if top else {}))
+    settings = Settings.from_env({"RH_HOME": str(tmp_path / "home")})
+    once, again = (open_data(str(path), settings) for _ in range(2))
+    assert [each.id for each in once.examples] == [each.id for each in open_data(str(folder), settings).examples]
+    assert once.digest == again.digest == open_data(str(folder), settings).digest
+
+
+@pytest.mark.parametrize("name", ["../evil.png", "/evil.png", "a/../../evil.png", "..\\evil.png", "C:/evil.png"])
+def test_nothing_leaves_the_folder(tmp_path: Path, name: str) -> None:
+    path = pack(tmp_path / "evil.zip", {name: b"x"})
+    with pytest.raises(DataError, match="outside of its folder"):
+        unpack(path, tmp_path / "unpacked")
+    assert not list((tmp_path / "unpacked").iterdir()) and not list(tmp_path.rglob("evil.png"))
+
+
+def test_a_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(DataError, match="too large"):
+        unpack(pack(tmp_path / "bomb.zip", {"zeros": bytes(10 << 20)}), tmp_path / "unpacked")
+    monkeypatch.setattr(archive_module, "MAX_FILES", 2)
+    with pytest.raises(DataError, match="too large"):
+        unpack(pack(tmp_path / "many.zip", {str(number): b"x" for number in range(3)}), tmp_path / "unpacked")
+
+
+def test_what_is_no_zip_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.zip"
+    path.write_bytes(b"no zip at all")
+    with pytest.raises(DataError, match=r"pairs\.zip cannot be unpacked") as caught:
+        open_data(str(path), Settings.from_env({"RH_HOME": str(tmp_path)}))
+    assert caught.value.next_step
+    good = pack(path, {"a.png": b"picture" * 100}).read_bytes()
+    path.write_bytes(good.replace(b"picture", b"pixture"))
+    damaged = good[:40] + b"\x00\x00" + good[42:]
+    path.write_bytes(damaged)
+    with pytest.raises(DataError, match="cannot be unpacked"):
+        unpack(path, tmp_path / "unpacked")

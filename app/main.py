@@ -9,6 +9,7 @@ from typing import Any
 
 import gradio as gr
 from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
 
 from app.fairness import FairQueue
 from app.lineage.page import build_lineage_tab
@@ -143,7 +144,10 @@ def serve(
             allowed_paths=[],
             max_file_size="20mb",
             app_kwargs={
-                "middleware": [Middleware(HostMiddleware, HostCheck.listening(host, settings.hosts))],
+                "middleware": [
+                    Middleware(HostMiddleware, HostCheck.listening(host, settings.hosts)),
+                    Middleware(GZipMiddleware, minimum_size=1024, compresslevel=5),  # the page holds 700 KB of settings
+                ],
                 "routes": services.kept.routes() if services.local else [],
             },
             theme=make_theme(),

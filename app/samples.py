@@ -13,6 +13,9 @@ from rewardharness.demo.photos import photo
 
 Edit = Callable[[Image.Image], Image.Image]
 
+ICON = 64
+"""Longest side of the picture on a button, in pixels."""
+
 
 @dataclass(frozen=True)
 class Sample:
@@ -23,6 +26,8 @@ class Sample:
     instruction: str
     source: Path
     candidates: tuple[Path, ...]
+    icon: Path
+    """A small version of the source, for its button."""
 
 
 def make_samples(folder: Path) -> list[Sample]:
@@ -75,7 +80,13 @@ def _sample(folder: Path, name: str, title: str, instruction: str, edits: Sequen
         picture.save(buffer, "PNG", compress_level=1)
         paths.append(folder / f"{name}-{number}.png")
         files.write_bytes(paths[-1], buffer.getvalue())
-    return Sample(title, instruction, paths[0], tuple(paths[1:]))
+    small = source.copy()
+    small.thumbnail((ICON, ICON))
+    buffer = io.BytesIO()
+    small.save(buffer, "WEBP", quality=80)
+    icon = folder / f"{name}-icon.webp"
+    files.write_bytes(icon, buffer.getvalue())
+    return Sample(title, instruction, paths[0], tuple(paths[1:]), icon)
 
 
 def _same(source: Image.Image) -> Image.Image:

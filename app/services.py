@@ -1,10 +1,13 @@
 """Services of the tabs: plain functions from input values to records."""
 
 import json
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+
+from PIL import Image
 
 from app import sharing
 from app.batch_services import BatchServices
@@ -61,6 +64,7 @@ class AppServices:
         self.settings = settings
         self.local = local
         self._scratch = scratch
+        self._lock, self._warm = threading.Lock(), False
         self.fixed = Fixed(settings, places, local=local) if settings.release is not None else None
         self.libraries = Libraries(settings, self.fixed, local=local)
         self.judges = Judges(settings, local=local)
@@ -309,6 +313,33 @@ class AppServices:
             **({"release": comparison.release} if comparison.release is not None else {}),
         }
         return self.feedback.give(comparison.example, preference, name=name, context=context)
+
+    def warm_up(self) -> None:
+        """Start the worker processes of the measured judge and load text recognition, once and in the background.
+
+        The first verdict then takes as long as the others.
+        """
+        with self._lock:
+            begun, self._warm = self._warm, True
+        if not begun:
+            threading.Thread(target=self._judge_something, name="warm up", daemon=True).start()
+
+    def _judge_something(self) -> None:
+        paths = [self._scratch / f"warm-up-{shade}.png" for shade in (90, 150, 210)]
+        try:
+            for path, shade in zip(paths, (90, 150, 210), strict=True):
+                Image.new("RGB", (96, 96), (shade, 128, 128)).save(path)
+            source, *candidates = map(str, paths)
+            running = Running(
+                self.judges.open(BY_MEASURING),
+                self.libraries.open(Choice()),
+                _example(source, candidates, "Make it red.", ()),
+                None,
+            )
+            for _ in running.follow():
+                pass
+        except Exception:  # a comparison of the visitor will say what is wrong
+            return
 
     def samples(self) -> list[Sample]:
         """Return the sample comparisons; none if their photographs are not installed."""

@@ -28,6 +28,9 @@ from rewardharness.schema import Accuracy, Interval
 LIBRARY_TAG = "rh-library"
 """Tag of all Libraries on the Hub, by which they are found."""
 TAGS = ("rewardharness", LIBRARY_TAG, "image-editing", "reward-model")
+BAR = 40
+"""Length of a bar in letters."""
+
 MAX_ROWS = 200
 """Maximum number of rows in a table."""
 MAX_NOTES = 6
@@ -340,7 +343,22 @@ def _agreement(facts: Sequence[Facts]) -> str:
     )
     evolved_on = any(row.evolved_on for row in facts[:MAX_ROWS])
     warning = f"{caution('Where marked, the Library')}\n\n" if evolved_on else ""
-    return f"{table(headings, rows)}\n\n{warning}{explanation}"
+    return f"{table(headings, rows)}\n\n{_bars(facts)}{warning}{explanation}"
+
+
+def _bars(facts: Sequence[Facts]) -> str:
+    """Draw the accuracy without and with the Library as bars of text, which every reader of Markdown shows."""
+    lines = []
+    for number, row in enumerate(facts[:MAX_ROWS], 1):
+        before, after = row.without.value if row.without else None, row.accuracy.value
+        if before is not None and after is not None:
+            lines += [f"row {number}  without {_bar(before)}", f"       with    {_bar(after)}"]
+    return "```text\n" + "\n".join(lines) + "\n```\n\n" if lines else ""
+
+
+def _bar(share: float) -> str:
+    full = round(BAR * share)
+    return f"{'█' * full}{'░' * (BAR - full)} {share:.3f}"
 
 
 def _figure(accuracy: Accuracy, interval: Interval | None) -> str:

@@ -10,10 +10,14 @@ from lineage_parts import make_scene
 from playwright.sync_api import BrowserContext, Page, expect
 from visits import open_tab, visit
 
+from rewardharness.cli.main import main
+
 pytestmark = pytest.mark.browser
 
 LOADED = {
     "Score": "#samples button",
+    "Batch": "#batch-table img",
+    "Vote": "#vote-b img",
     "Library": "#entries label",
     "Evolve": "#evolve-edits label",
     "Benchmark": "#benchmark-table table",
@@ -65,6 +69,7 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("accessible")
     scene = make_scene(folder)
     judged(scene.home, on(make_labelled(folder / "pairs")), "judged")
+    assert main(["score", str(folder / "pairs"), "--run", str(scene.home / "runs" / "batch"), "--quiet"]) == 0
     with running_app(folder, {"HF_HUB_OFFLINE": "1"}) as served:
         yield served
 
@@ -80,6 +85,9 @@ def show_result(page: Page, tab: str) -> None:
     if tab == "Score":
         page.locator("#samples button").first.click()
         expect(page.locator("#viewer .pane img").first).to_be_visible()
+    elif tab == "Vote":
+        page.locator("#vote-is-a").click()
+        expect(page.locator("#vote-result .verdict, #vote-result .callout").first).to_be_visible()
     elif tab == "Library":
         page.locator("#entries label").first.click()
         expect(page.locator("#entry-rubric table")).to_be_visible()
@@ -120,11 +128,12 @@ def test_tabs_are_accessible(app: Served, browser: BrowserContext, size: str) ->
     with visit(browser, app.url, size) as page:
         shifts = {}
         page.evaluate(WATCH_SHIFTS)
-        for tab, sign in (LOADED | {"Evolve": "#evolve-see", "Benchmark": "#benchmark-see"}).items():
+        begun = {"Evolve": "#evolve-see", "Benchmark": "#benchmark-see", "Batch": "#batch-see"}
+        for tab, sign in (LOADED | begun).items():
             page.evaluate(CLICK_TAB, tab)
             page.locator(sign).first.wait_for()
             shifts[tab] = shift(page)
-        for address, tab in (("?run=evolution", "Evolve"), ("?benchmark=judged", "Benchmark")):
+        for address, tab in (("?run=evolution", "Evolve"), ("?benchmark=judged", "Benchmark"), ("?batch=batch", "Batch")):
             page.goto(f"{app.url}/{address}")
             page.locator(LOADED[tab]).first.wait_for()
             page.evaluate(WATCH_SHIFTS)

@@ -84,6 +84,7 @@ def test_facts_are_given_with_n_interval_protocol_and_the_judge_without_the_libr
     assert "0.803 (0.660 to 0.900 at 95%), 38 of 40 judged" in card
     assert "0.700 (0.550 to 0.830 at 95%), 40 of 40 judged" in card
     assert "pairs, both orders" in card
+    assert f"without {'█' * 28}{'░' * 12} 0.700" in card and f"with    {'█' * 32}{'░' * 8} 0.803" in card
     hub = pytest.importorskip("huggingface_hub")
     data = hub.ModelCard(card).data
     assert (data.base_model, data.datasets, data.pipeline_tag) == (["some/model"], ["org/data"], "image-text-to-text")
@@ -93,7 +94,7 @@ def test_facts_are_given_with_n_interval_protocol_and_the_judge_without_the_libr
     unknown = facts_about(library, without=None, accuracy=Accuracy(3, 0, 0), model="x y", dataset="", judge="<b>")
     card = make_card(CardSubject(library, "ann/library", facts=(unknown,)))
     assert "none of 3 judged" in card
-    assert "not measured" in card
+    assert "not measured" in card and "█" not in card
     assert "model-index" not in card
     assert "base_model" not in card
     with pytest.raises(LibraryError, match="The evaluated Library is"):

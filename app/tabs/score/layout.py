@@ -54,7 +54,7 @@ def _draw_samples(samples: list[Sample]) -> list[gr.Button]:
         return []
     with gr.Row(elem_id="samples"):
         markup("Try a sample:", elem_classes="samples-label")
-        return [gr.Button(sample.title, icon=sample.source, size="sm", min_width=60) for sample in samples]
+        return [gr.Button(sample.title, icon=sample.icon, size="sm", min_width=60) for sample in samples]
 
 
 def _draw_inputs(setup: Setup) -> ScoreInputs:
@@ -182,8 +182,8 @@ def _connect(
         filled = button.click(partial(events.fill, sample), outputs.queue, everything, queue=False, **QUIET)
         requests.append((sample.title, filled))
     checking: dict[str, Any] = {
-        "fn": events.check_current,
-        "inputs": [outputs.comparison, *inputs.inputs],
+        "fn": visits.check_current,  # one event for both, since two on the same changes trigger each other without end
+        "inputs": [visit.token, outputs.comparison, *inputs.inputs],
         "outputs": [outputs.outdated, *outputs.votes],
         "queue": False,
         "preprocess": False,
@@ -197,8 +197,6 @@ def _connect(
         judgments.append(judged.then(events.mark, outputs.comparison, outputs.marks, **QUIET))
     visits.connect(outputs.comparison, [*everything, visit.token, *visit.parts], judgments)
     gr.on(inputs.changes, trigger_mode="always_last", **checking)
-    noting = {"inputs": [visit.token, *inputs.inputs], "outputs": None, "queue": False, "preprocess": False, **QUIET}
-    gr.on(inputs.changes, lambda token, *given: visits.note(token, given), trigger_mode="always_last", **noting)
     connect_uploads(services, events, inputs)
     gr.on(triggers, None, None, None, js=TO_VERDICT, **QUIET)
     inputs.stop.click(events.stop, outputs.queue, None, queue=False, **QUIET)
@@ -209,7 +207,12 @@ def _connect(
     outputs.look.input(events.look_closer, closer, everything, trigger_mode="always_last", **QUIET)
     for label, button in zip((*LABELS, TIE), outputs.votes, strict=True):
         button.click(
-            _voting(events, label), checking["inputs"], outputs.thanks, preprocess=False, **VOTE_EVENTS, **QUIET
+            _voting(events, label),
+            [outputs.comparison, *inputs.inputs],
+            outputs.thanks,
+            preprocess=False,
+            **VOTE_EVENTS,
+            **QUIET,
         )
     _publish(services, inputs)
 

@@ -84,20 +84,17 @@ class VisitEvents:
 
     def arrive(self, token: str) -> Updates:
         """Fill in what the visit had on the page before a reload."""
+        self._services.warm_up()
         visit = self.visits.of(token)
         updates: Updates = {self._parts.token: token, **self._history(visit.past)}
         if visit.draft != Draft():
             updates |= self._events.restore(visit.draft, visit.past[0].comparison if visit.past else None)
         return updates
 
-    def note(self, token: str, given: Sequence[Any]) -> None:
-        """Keep the inputs.
-
-        Args:
-            token: Name of the visit.
-            given: Values of `ScoreInputs.inputs`, images as the page sends them.
-        """
+    def check_current(self, token: str, comparison: Comparison | None, *given: Any) -> Updates:
+        """Keep the inputs of the visit, and warn if the result is outdated; see `ScoreEvents.check_current`."""
         self.visits.draft(token, self._events.draft(given))
+        return self._events.check_current(comparison, *given)
 
     def remember(self, token: str, comparison: Comparison | None) -> Updates:
         """Keep a result, and prepare what shares it."""

@@ -133,7 +133,11 @@ def test_tabs_are_accessible(app: Served, browser: BrowserContext, size: str) ->
             page.evaluate(CLICK_TAB, tab)
             page.locator(sign).first.wait_for()
             shifts[tab] = shift(page)
-        for address, tab in (("?run=evolution", "Evolve"), ("?benchmark=judged", "Benchmark"), ("?batch=batch", "Batch")):
+        for address, tab in (
+            ("?run=evolution", "Evolve"),
+            ("?benchmark=judged", "Benchmark"),
+            ("?batch=batch", "Batch"),
+        ):
             page.goto(f"{app.url}/{address}")
             page.locator(LOADED[tab]).first.wait_for()
             page.evaluate(WATCH_SHIFTS)

@@ -3,6 +3,7 @@
 import base64
 import json
 import re
+import shutil
 from hashlib import sha256
 from pathlib import Path
 
@@ -176,6 +177,7 @@ def test_a_model_sees_the_references_that_were_added(
             if instruction in line
         ]
         assert len(row["references"]) == 2
+        shutil.rmtree(served.feedback)  # other tests of the app begin without feedback
         page.locator("#reference-3 button[aria-label*='Remove']").click()
         expect(page.locator("#outdated")).to_contain_text("This result is outdated")
         page.locator("#reset").click()

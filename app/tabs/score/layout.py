@@ -11,10 +11,11 @@ from app.comparison_queue import ComparisonQueue
 from app.samples import Sample
 from app.services import AppServices
 from app.tabs.parts import KEPT, QUIET, VOTE_EVENTS, markup, waiting_at
-from app.tabs.score.events import BUTTON, SOURCE, ScoreEvents, ScoreInputs, ScoreOutputs
+from app.tabs.score.events import ScoreEvents
 from app.tabs.score.setup import Setup, connect_setup, draw_head, draw_setup, move_key
 from app.tabs.score.uploads import connect_uploads
 from app.tabs.score.visit import VisitEvents, VisitParts, draw_history, draw_sharing
+from app.tabs.score.widgets import BUTTON, SOURCE, ScoreInputs, ScoreOutputs
 from rewardharness.errors import HarnessError, describe
 from rewardharness.schema import LABELS, SOURCES, TIE, Json
 

@@ -7,7 +7,8 @@ import gradio as gr
 from app import views
 from app.services import AppServices
 from app.tabs.parts import QUIET, Updates
-from app.tabs.score.events import FIRST, SOURCE, ScoreEvents, ScoreInputs
+from app.tabs.score.events import ScoreEvents
+from app.tabs.score.widgets import FIRST, SOURCE, ScoreInputs
 from rewardharness.errors import Description, describe, shown
 from rewardharness.schema import LABELS, Json
 

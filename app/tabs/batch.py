@@ -141,12 +141,9 @@ class BatchEvents(RunEvents[CountedStatus]):
         step = STEPS * status.judged // status.wanted if status.wanted else status.judged
         if not status.judged or (known is not None and known[1] == step and known[0][1] == status.state):
             return {}, step
-        values = values or ("all", "given", 0)
-        return {
-            self.panel.area: gr.Column(visible=True),
-            **self._table(status.name, *values),
-            **self._summary(status),
-        }, step
+        chosen, order, page = values
+        table = self._table(status.name, chosen or "all", order or "given", int(page or 0))
+        return {self.panel.area: gr.Column(visible=True), **table, **self._summary(status)}, step
 
     def _summary(self, status: CountedStatus) -> Updates:
         command = self.batches.command(status.name) if status.state not in MOVING else ""

@@ -57,10 +57,12 @@
   });
 
   // The buttons of all images have the same names, so each gets the name of its image as a prefix.
-  const name = () => zones.forEach((id, place) => {
+  const pictures = [...zones, "vote-source", "vote-a", "vote-b"];
+  const titles = [...names, "Source", "Edit A", "Edit B"];
+  const name = () => pictures.forEach((id, place) => {
     for (const button of document.querySelectorAll(`#${id} button`)) {
-      const label = button.getAttribute("aria-label") || button.title || button.innerText.trim();
-      if (!label.startsWith(names[place])) button.setAttribute("aria-label", `${names[place]}: ${label}`);
+      const label = button.getAttribute("aria-label") || button.title || button.innerText.trim() || "image";
+      if (!label.startsWith(titles[place])) button.setAttribute("aria-label", `${titles[place]}: ${label}`);
     }
   });
   let waiting = false;

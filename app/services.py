@@ -23,7 +23,7 @@ from app.lineage.services import LineageServices
 from app.releases import DEFAULT_PLACES, RELEASE, Fixed, Places
 from app.running import Running
 from app.samples import Sample, make_samples
-from app.visits import Draft
+from app.sessions import Draft
 from rewardharness import files
 from rewardharness.critique import NO_CRITIQUE
 from rewardharness.errors import DataError, HarnessError, InputError, MissingPackageError

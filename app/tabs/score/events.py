@@ -14,12 +14,12 @@ from app.failures import failure
 from app.running import ModelRun, Running
 from app.samples import Sample
 from app.services import AppServices
+from app.sessions import Draft
 from app.tabs.guard import explain
 from app.tabs.parts import Updates
 from app.tabs.score.widgets import BUTTON, FIRST, SOURCE, ScoreInputs, ScoreOutputs
 from app.uploaded import uploaded
 from app.viewer import marks, viewer
-from app.visits import Draft
 from rewardharness.errors import HarnessError
 from rewardharness.schema import LABELS, TIE
 

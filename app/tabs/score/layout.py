@@ -12,9 +12,9 @@ from app.samples import Sample
 from app.services import AppServices
 from app.tabs.parts import KEPT, QUIET, VOTE_EVENTS, markup, waiting_at
 from app.tabs.score.events import ScoreEvents
+from app.tabs.score.session import SessionEvents, SessionParts, draw_history, draw_sharing
 from app.tabs.score.setup import Setup, connect_setup, draw_head, draw_setup, move_key
 from app.tabs.score.uploads import connect_uploads
-from app.tabs.score.visit import VisitEvents, VisitParts, draw_history, draw_sharing
 from app.tabs.score.widgets import BUTTON, SOURCE, ScoreInputs, ScoreOutputs
 from rewardharness.errors import HarnessError, describe
 from rewardharness.schema import LABELS, SOURCES, TIE, Json
@@ -45,9 +45,9 @@ def build_score_tab(services: AppServices) -> None:
     setup = draw_setup(services)
     tries = _draw_samples(samples)
     inputs = _draw_inputs(setup)
-    visit, outputs = _draw_outputs(services)
+    session, outputs = _draw_outputs(services)
     connect_setup(services, inputs.setup, head)
-    _connect(services, inputs, outputs, visit, list(zip(tries, samples, strict=True)))
+    _connect(services, inputs, outputs, session, list(zip(tries, samples, strict=True)))
 
 
 def _draw_samples(samples: list[Sample]) -> list[gr.Button]:
@@ -107,7 +107,7 @@ def _draw_inputs(setup: Setup) -> ScoreInputs:
     return ScoreInputs(*taken, more, add_reference, instruction, critique, setup, compare, stop, reset)
 
 
-def _draw_outputs(services: AppServices) -> tuple[VisitParts, ScoreOutputs]:
+def _draw_outputs(services: AppServices) -> tuple[SessionParts, ScoreOutputs]:
     comparison = gr.State(None, time_to_live=KEPT)
     queue = gr.State(ComparisonQueue(), time_to_live=KEPT)
     outdated = markup(elem_id="outdated")
@@ -152,8 +152,8 @@ def _draw_outputs(services: AppServices) -> tuple[VisitParts, ScoreOutputs]:
         with gr.Accordion("Notes", open=False):
             notes = markup(elem_id="notes")
         shared = draw_sharing(services, download)
-    visit = VisitParts(gr.Textbox("", visible=False), *shared, *draw_history())
-    return visit, ScoreOutputs(
+    session = SessionParts(gr.Textbox("", visible=False), *shared, *draw_history())
+    return session, ScoreOutputs(
         comparison, queue, outdated, verdict, status, live, details, scores, reasons, critiques, viewer, marks,
         votes, thanks, chain, look, overall, measured, pictures, consulted, notes, download,
     )  # fmt: skip
@@ -163,11 +163,11 @@ def _connect(
     services: AppServices,
     inputs: ScoreInputs,
     outputs: ScoreOutputs,
-    visit: VisitParts,
+    session: SessionParts,
     tries: list[tuple[gr.Button, Sample]],
 ) -> None:
     events = ScoreEvents(services, inputs, outputs)
-    visits = VisitEvents(services, events, visit)
+    sessions = SessionEvents(services, events, session)
     everything = [*inputs.parts, *outputs.parts]
     judging: dict[str, Any] = {
         "inputs": [outputs.queue, *inputs.inputs],
@@ -183,8 +183,8 @@ def _connect(
         filled = button.click(partial(events.fill, sample), outputs.queue, everything, queue=False, **QUIET)
         requests.append((sample.title, filled))
     checking: dict[str, Any] = {
-        "fn": visits.check_current,  # one event for both, since two on the same changes trigger each other without end
-        "inputs": [visit.token, outputs.comparison, *inputs.inputs],
+        "fn": sessions.check_current,  # one event for both: two on the same changes trigger each other without end
+        "inputs": [session.token, outputs.comparison, *inputs.inputs],
         "outputs": [outputs.outdated, *outputs.votes],
         "queue": False,
         "preprocess": False,
@@ -196,7 +196,7 @@ def _connect(
         judged = requested.then(partial(events.compare, trigger), **judging)
         judged.then(None, None, None, js=TO_VERDICT, **QUIET).then(**checking)
         judgments.append(judged.then(events.mark, outputs.comparison, outputs.marks, **QUIET))
-    visits.connect(outputs.comparison, [*everything, visit.token, *visit.parts], judgments)
+    sessions.connect(outputs.comparison, [*everything, session.token, *session.parts], judgments)
     gr.on(inputs.changes, trigger_mode="always_last", **checking)
     connect_uploads(services, events, inputs)
     gr.on(triggers, None, None, None, js=TO_VERDICT, **QUIET)

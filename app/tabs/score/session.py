@@ -1,4 +1,4 @@
-"""The visit on the Score tab: what survives a reload, earlier comparisons, and sharing a result."""
+"""The session on the Score tab: what survives a reload, earlier comparisons, and sharing a result."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,24 +10,24 @@ from gradio.context import Context
 from app import views
 from app.comparisons import Comparison
 from app.services import AppServices
+from app.sessions import Draft, Sessions
 from app.tabs.guard import explain
 from app.tabs.parts import QUIET, Updates, markup
 from app.tabs.score.events import ScoreEvents
-from app.visits import Draft, Visits
 
 TOKEN = """() => {
-  let token = sessionStorage.getItem("rh-visit");
+  let token = sessionStorage.getItem("rh-session");
   if (!token) {
     token = [...crypto.getRandomValues(new Uint8Array(16))].map(each => each.toString(16).padStart(2, "0")).join("");
-    sessionStorage.setItem("rh-visit", token);
+    sessionStorage.setItem("rh-session", token);
   }
   return [token];
 }"""
-"""Returns the name of the visit; the tab of the browser keeps it."""
+"""Returns the name of the session; the tab of the browser keeps it."""
 
 
 @dataclass(frozen=True)
-class VisitParts:
+class SessionParts:
     """The widgets."""
 
     token: gr.Textbox
@@ -40,7 +40,7 @@ class VisitParts:
 
     @property
     def parts(self) -> list[Any]:
-        """All widgets but the name of the visit."""
+        """All widgets but the name of the session."""
         return [self.report, self.picture, self.keep, self.kept, self.section, self.history]
 
 
@@ -73,27 +73,27 @@ def draw_history() -> tuple[gr.Accordion, gr.Gallery]:
     return section, history
 
 
-class VisitEvents:
-    """Handlers of the visit. Visits are named by a secret of the browser's tab."""
+class SessionEvents:
+    """Handlers of the session. Sessions are named by a secret of the browser's tab."""
 
-    def __init__(self, services: AppServices, events: ScoreEvents, parts: VisitParts) -> None:
+    def __init__(self, services: AppServices, events: ScoreEvents, parts: SessionParts) -> None:
         self._services = services
         self._events = events
         self._parts = parts
-        self.visits = Visits()
+        self.sessions = Sessions()
 
     def arrive(self, token: str) -> Updates:
-        """Fill in what the visit had on the page before a reload."""
+        """Fill in what the session had on the page before a reload."""
         self._services.warm_up()
-        visit = self.visits.of(token)
-        updates: Updates = {self._parts.token: token, **self._history(visit.past)}
-        if visit.draft != Draft():
-            updates |= self._events.restore(visit.draft, visit.past[0].comparison if visit.past else None)
+        session = self.sessions.of(token)
+        updates: Updates = {self._parts.token: token, **self._history(session.past)}
+        if session.draft != Draft() and session.draft.is_there():
+            updates |= self._events.restore(session.draft, session.past[0].comparison if session.past else None)
         return updates
 
     def check_current(self, token: str, comparison: Comparison | None, *given: Any) -> Updates:
-        """Keep the inputs of the visit, and warn if the result is outdated; see `ScoreEvents.check_current`."""
-        self.visits.draft(token, self._events.draft(given))
+        """Keep the inputs of the session, and warn if the result is outdated; see `ScoreEvents.check_current`."""
+        self.sessions.draft(token, self._events.draft(given))
         return self._events.check_current(comparison, *given)
 
     def remember(self, token: str, comparison: Comparison | None) -> Updates:
@@ -102,8 +102,8 @@ class VisitEvents:
         if comparison is None:
             return {parts.kept: ""}
         try:
-            visit = self.visits.add(token, comparison)
-            return {**self._history(visit.past), **self._shared(comparison)}
+            session = self.sessions.add(token, comparison)
+            return {**self._history(session.past), **self._shared(comparison)}
         except Exception as error:  # an upload was removed: the result stays as it is
             return {parts.kept: explain(error)}
 
@@ -118,7 +118,7 @@ class VisitEvents:
 
     def reopen(self, token: str, chosen: gr.SelectData) -> Updates:
         """Show an earlier comparison with its inputs."""
-        past = self.visits.of(token).past
+        past = self.sessions.of(token).past
         number = chosen.index if isinstance(chosen.index, int) else -1
         if not 0 <= number < len(past):
             return {self._parts.kept: ""}

@@ -4,12 +4,12 @@ from pathlib import Path
 import pytest
 from app_parts import Pictures
 
-from app import visits as visits_module
+from app import sessions as sessions_module
 from app.comparisons import Comparison
 from app.libraries import Choice
 from app.services import AppServices
+from app.sessions import SHOWN, Draft, Session, Sessions
 from app.uploaded import uploaded
-from app.visits import SHOWN, Draft, Visit, Visits
 from rewardharness.errors import InputError
 from rewardharness.settings import Settings
 
@@ -29,29 +29,29 @@ def done(services: AppServices, pictures: Pictures) -> Comparison:
 
 
 def test_a_visit_is_kept_under_its_name_alone(done: Comparison) -> None:
-    visits = Visits()
-    visits.draft(ME, Draft(instruction="Make it red."))
-    assert [each.comparison for each in visits.add(ME, done).past] == [done]
-    assert visits.of(ME).draft.instruction == "Make it red." and visits.of(YOU) == Visit()
-    assert visits.add("../evil", done) == Visit() == visits.of("../evil")
+    sessions = Sessions()
+    sessions.draft(ME, Draft(instruction="Make it red."))
+    assert [each.comparison for each in sessions.add(ME, done).past] == [done]
+    assert sessions.of(ME).draft.instruction == "Make it red." and sessions.of(YOU) == Session()
+    assert sessions.add("../evil", done) == Session() == sessions.of("../evil")
 
 
 def test_the_newest_comes_first_and_the_same_counts_once(done: Comparison) -> None:
-    visits, other = Visits(), replace(done, library="another")
+    sessions, other = Sessions(), replace(done, library="another")
     for each in (done, other, done):
-        past = visits.add(ME, each).past
+        past = sessions.add(ME, each).past
     assert [each.comparison for each in past] == [done, other]
     for number in range(2 * SHOWN):
-        past = visits.add(ME, replace(done, library=str(number))).past
+        past = sessions.add(ME, replace(done, library=str(number))).past
     assert len(past) == SHOWN and past[0].comparison.library == str(2 * SHOWN - 1)
 
 
-def test_the_oldest_visits_go_first(done: Comparison, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(visits_module, "MAX_KEPT", 4)
-    visits = Visits()
+def test_the_oldest_sessions_go_first(done: Comparison, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions_module, "MAX_KEPT", 4)
+    sessions = Sessions()
     for number in range(4):
-        visits.add(f"{number:032x}", done)
-    assert [len(visits.of(f"{number:032x}").past) for number in range(4)] == [0, 0, 1, 1]
+        sessions.add(f"{number:032x}", done)
+    assert [len(sessions.of(f"{number:032x}").past) for number in range(4)] == [0, 0, 1, 1]
 
 
 def test_only_uploads_are_taken_from_the_page(
@@ -70,3 +70,9 @@ def test_only_uploads_are_taken_from_the_page(
 def test_a_public_app_keeps_no_pages(services: AppServices, done: Comparison) -> None:
     with pytest.raises(InputError, match="own computer"):
         services.keep(done)
+
+
+def test_a_removed_upload_is_not_restored(tmp_path: Path, pictures: Pictures) -> None:
+    there = Draft(str(pictures.source), (str(pictures.good), None))
+    assert there.is_there() and Draft().is_there()
+    assert not replace(there, references=(str(tmp_path / "gone.png"),)).is_there()

@@ -122,6 +122,7 @@ def found(page: Page, view: str) -> dict[str, list[str]]:
     return {name: wrong for name, wrong in views.items() if wrong}
 
 
+@pytest.mark.timeout(900)  # two minutes where three processes share two cores, and more where the disk is slow
 @pytest.mark.parametrize("size", ["wide", "narrow"])
 def test_tabs_are_accessible(app: Served, browser: BrowserContext, size: str) -> None:
     wrong: dict[str, list[str]] = {}

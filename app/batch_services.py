@@ -1,11 +1,13 @@
 """Operations of the Batch tab: runs that judge a dataset, and their results."""
 
+import csv
 import json
 import shutil
 from base64 import b64encode
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
 
@@ -16,11 +18,11 @@ from app.counting import CountedStatus, CountingReader
 from app.following import State, Tail, keep
 from app.jobs import CommandError, Jobs
 from app.judges import Judges
-from app.run_panel.service import RunService
+from app.run_panel.service import Expected, RunService
 from rewardharness.bulk.config import ScoreConfig
 from rewardharness.bulk.job import ScoreJob
 from rewardharness.data.export import Kind, write_lines, write_parquet
-from rewardharness.errors import HarnessError, ImageError, InputError
+from rewardharness.errors import ImageError, InputError
 from rewardharness.files import sha256_file
 from rewardharness.judging.report import make_report, report_json
 from rewardharness.judgments import judgment_from_json
@@ -164,13 +166,17 @@ class BatchServices(RunService[CountedStatus, BatchReader]):
         }
 
     def look(self, name: str) -> CountedStatus:
-        """See `RunService.look`."""
+        """See `RunService.look`. The number of examples is known once the run was started or shown here."""
         self._check(name)
-        try:
-            self._readers[name].wanted = len(self._opened(name))
-        except (HarnessError, OSError):  # the run has not begun, or its data are gone
-            self._readers[name].wanted = 0
+        if name in self._examples:
+            self._readers[name].wanted = len(self._examples[name])
         return super().look(name)
+
+    def start(self, expected: Expected) -> str:
+        """See `RunService.start`."""
+        name = super().start(expected)
+        self._readers[name].wanted = int(expected.preview["examples"])
+        return name
 
     def _opened(self, name: str) -> tuple[Example, ...]:
         found = self._examples.get(name)
@@ -208,17 +214,6 @@ class BatchServices(RunService[CountedStatus, BatchReader]):
         """Return the agreement of the judgments so far with the labels, as `rh score --json` does."""
         return report_json(make_report((row.example, row.judgment) for row in self.rows(name)))
 
-    def thumbnail(self, image: ImageInput) -> str:
-        """Return a small version of an image as a data URL; empty if it cannot be read."""
-        try:
-            small = Image.fromarray(load_picture(image).pixels)
-        except ImageError:
-            return ""
-        small.thumbnail((SIDE, SIDE))
-        out = BytesIO()
-        small.save(out, "WEBP", quality=70, method=0)
-        return f"data:image/webp;base64,{b64encode(out.getvalue()).decode('ascii')}"
-
     def export(self, name: str, ending: str, rows: Sequence[Row]) -> Path:
         """Write rows for download.
 
@@ -242,6 +237,19 @@ class BatchServices(RunService[CountedStatus, BatchReader]):
         return path
 
 
+@lru_cache(maxsize=2000)
+def thumbnail(image: ImageInput) -> str:
+    """Return a small version of an image as a data URL; empty if it cannot be read."""
+    try:
+        small = Image.fromarray(load_picture(image).pixels)
+    except ImageError:
+        return ""
+    small.thumbnail((SIDE, SIDE))
+    out = BytesIO()
+    small.save(out, "WEBP", quality=70, method=0)
+    return f"data:image/webp;base64,{b64encode(out.getvalue()).decode('ascii')}"
+
+
 def _records(rows: Sequence[Row]) -> Iterator[Json]:
     for row in rows:
         example, judgment = row.example, row.judgment
@@ -262,8 +270,6 @@ def _records(rows: Sequence[Row]) -> Iterator[Json]:
 
 
 def _write_csv(path: Path, records: list[Json]) -> None:
-    import csv
-
     with path.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.DictWriter(stream, list(COLUMNS))
         writer.writeheader()

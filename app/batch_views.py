@@ -45,7 +45,7 @@ def run_choices(listed: Sequence[Listed[CountedStatus]]) -> list[tuple[str, str]
     for item in listed:
         run = item.status
         state = "Cannot be read" if item.error else STATES[run.state][0]
-        count = f"{run.judged:,} of {run.wanted:,} judged" if run.wanted else ""
+        count = f"{run.judged:,} of {run.wanted:,} judged" if run.wanted else f"{run.judged:,} judged"
         lines = [run.name, " · ".join(part for part in (state, str(run.manifest.get("judge") or ""), count) if part)]
         choices.append(("\n".join(plain(line) for line in (*lines, item.error) if line), run.name))
     return choices

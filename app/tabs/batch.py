@@ -8,7 +8,7 @@ from typing import Any
 import gradio as gr
 
 from app import batch_views
-from app.batch_services import EXPORTS, FILTERS, ORDERS, PAGE, BatchServices
+from app.batch_services import EXPORTS, FILTERS, ORDERS, PAGE, BatchServices, thumbnail
 from app.counting import CountedStatus
 from app.following import MOVING
 from app.judges import BY_MEASURING
@@ -155,7 +155,7 @@ class BatchEvents(RunEvents[CountedStatus]):
         page = min(max(0, page), last)
         return {
             self.view.page: page,
-            self.view.table: batch_views.rows_table(rows, page, self.batches.thumbnail),
+            self.view.table: batch_views.rows_table(rows, page, thumbnail),
             self.view.before: gr.Button(interactive=page > 0),
             self.view.after: gr.Button(interactive=page < last),
         }

@@ -29,13 +29,9 @@ class KeptPages:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def keep(self, name: str, page: str) -> str:
-        """Keep a page, and return its address.
-
-        Args:
-            name: 32 hexadecimal digits.
-            page: The page.
-        """
+    def keep(self, page: str) -> str:
+        """Keep a page, and return its address, which follows from its content."""
+        name = files.sha256(page.encode())[:32]
         files.write_text(self._folder / f"{name}.html", page)
         return ADDRESS.format(name=name)
 

@@ -265,15 +265,15 @@ def examples_spec(kind: str, place: str) -> str:
     return place if place.startswith("hf:") else f"hf:{place}"
 
 
-def examples_spec_of(typed: str) -> str:
-    """Return the data of a batch: `demo`, `feedback`, an absolute path, or a dataset on the Hub.
+def data_spec(typed: str) -> str:
+    """Return the data that a user of this computer names: `demo`, `feedback`, an absolute path, or a dataset on the Hub.
 
     Raises:
         InputError: If nothing is typed.
     """
     place = typed.strip()
     if not place:
-        raise MissingError("No data are named.", next_step="Choose a file, or type a folder, a table or org/name.")
+        raise MissingError("No data are named.", next_step="Type a folder, a table, a file or org/name.")
     if place in {DEMO, FEEDBACK} or place.startswith("hf:"):
         return place
     if Path(place).expanduser().exists() or place.startswith(("/", ".", "~")):
@@ -297,11 +297,7 @@ def task_and_source(name: str, place: str = "", source: str = "") -> tuple[str, 
         return name, None
     copy = Path(absolute(source)) if source else None
     if name == PLACE:
-        if not place:
-            raise MissingError("No data are named.", next_step="Type a folder, a table, a task file or org/name.")
-        if Path(place).expanduser().exists() or place.startswith(("/", ".", "~")):
-            return absolute(place), copy
-        return place if place.startswith("hf:") else f"hf:{place}", copy
+        return data_spec(place), copy
     task = next((task for task in list_tasks() if task.name == name), None)
     if task is None:
         raise InputError("There is no such task.", next_step="Choose one of the list.")

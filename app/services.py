@@ -291,7 +291,7 @@ class AppServices:
         """
         if not self.local:
             raise InputError("Links are kept only on your own computer.", next_step="Download the report instead.")
-        return self.kept.keep(files.content_id(self.record(comparison))[:32], sharing.page(comparison))
+        return self.kept.keep(sharing.page(comparison))
 
     def give_feedback(self, comparison: Comparison, preference: str, name: str = "") -> Stored:
         """Store a preference as a labeled example.
@@ -319,6 +319,8 @@ class AppServices:
 
         The first verdict then takes as long as the others.
         """
+        if self.fixed is not None or self.judges.default != MEASURED:
+            return
         with self._lock:
             begun, self._warm = self._warm, True
         if not begun:

@@ -6,6 +6,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from app.comparisons import Comparison
 from app.markup import plain
+from app.views import OCR_NOTE
 from rewardharness.judging.calibration import confidence_words
 from rewardharness.judging.measured_reasons import split_reason
 from rewardharness.measure.images import load_picture
@@ -48,7 +49,7 @@ def page(comparison: Comparison) -> str:
     )
     reasons = [split_reason(reason) for reason in judgment.reasons]
     numbers = tuple(f"{label}: {text}" for _, found in reasons for label, text in found.items())
-    notes = tuple(note for note in judgment.notes if not note.startswith("No OCR"))
+    notes = tuple(note for note in judgment.notes if not note.startswith(OCR_NOTE))
     about = f"Judge: {judgment.judge}, with {comparison.library} (id {judgment.library_id[:12]}), {judgment.protocol}."
     sure = [confidence_words(judgment)] if judgment.calibration is not None else []
     sections = (

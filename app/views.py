@@ -225,12 +225,12 @@ def critiques(judgment: Judgment) -> str:
 
 def _reason(reason: str) -> str:
     """Format a reason: plain words, and the numbers on demand."""
-    plain, numbers = split_reason(reason)
+    words, numbers = split_reason(reason)
     lines = "".join(
         f'<div class="side"><span class="letter">{escape(label)}</span><span>{escape(text)}</span></div>'
         for label, text in numbers.items()
     )
-    return escape(plain) + (f"<details><summary>Numbers</summary>{lines}</details>" if lines else "")
+    return escape(words) + (f"<details><summary>Numbers</summary>{lines}</details>" if lines else "")
 
 
 def consulted(judgment: Judgment) -> str:

@@ -13,7 +13,7 @@ from app.counting import CountedStatus
 from app.following import MOVING
 from app.judges import BY_MEASURING
 from app.libraries import Choice
-from app.new_jobs import NewJob, examples_spec_of
+from app.new_jobs import NewJob, data_spec
 from app.run_panel.events import Known, RunEvents
 from app.run_panel.page import JobForm, RunPanel, draw_runs, draw_start
 from app.run_panel.service import Expected, Listed
@@ -50,7 +50,7 @@ class BatchForm(JobForm):
             InputError: If a value is missing or out of range.
         """
         place, upload, limit, critique, *rest = values
-        spec = services.batches.take_upload(Path(upload)) if upload else examples_spec_of(place or "")
+        spec = services.batches.take_upload(Path(upload)) if upload else data_spec(place or "")
         if limit and limit != int(limit):
             raise InputError(f"{limit:g} examples are not possible.", next_step="Give a whole number.")
         library = services.libraries.spelled(Choice(*rest[: len(self.chooser.parts)]))

@@ -61,11 +61,16 @@ def marks(overlays: Mapping[str, Pixels]) -> str:
 def _choice(name: str, legend: str, choices: Mapping[str, str], chosen: str) -> str:
     chips = "".join(
         f'<label class="chip"><input type="radio" name="viewer-{name}" value="{escape(value)}"'
-        f"{' aria-label=' + chr(34) + 'Candidate ' + value + chr(34) if len(value) == 1 else ''}"
+        f"{_label(value)}"
         f"{' checked' if value == chosen else ''}><span>{escape(text)}</span></label>"
         for value, text in choices.items()
     )
     return f'<fieldset class="{name}"><legend>{legend}</legend>{chips}</fieldset>'
+
+
+def _label(value: str) -> str:
+    """Return the attribute that names a candidate for a screen reader; its chip shows the letter alone."""
+    return f' aria-label="Candidate {escape(value)}"' if len(value) == 1 else ""
 
 
 def _data_url(pixels: Pixels) -> str:

@@ -266,7 +266,7 @@ def examples_spec(kind: str, place: str) -> str:
 
 
 def data_spec(typed: str) -> str:
-    """Return the data that a user of this computer names: `demo`, `feedback`, an absolute path, or a dataset on the Hub.
+    """Return the data that is typed: `demo`, `feedback`, an absolute path, or a dataset on the Hub.
 
     Raises:
         InputError: If nothing is typed.

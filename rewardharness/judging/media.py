@@ -4,14 +4,20 @@ An image is one part. Of a video, at most `FRAMES` evenly spaced frames are sent
 delimited: it is untrusted, and the prompts say so.
 """
 
+import asyncio
+import os
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from rewardharness.files import sha256
 from rewardharness.judging.chain import neutral
 from rewardharness.judging.context import Parts, Shown
 from rewardharness.judging.instruction import read_instruction
-from rewardharness.measure.encoded import bytes_to_read, encode_for_model
+from rewardharness.measure.bounds import MAX_BYTES
+from rewardharness.measure.encoded import NotPlainError, encode_for_model
 from rewardharness.models.base import ImagePart, TextPart
 from rewardharness.prompts import load
 from rewardharness.schema import Candidate, EditRequest, Example, FramesInput, ImageInput, TextInput
@@ -19,6 +25,12 @@ from rewardharness.task import IMAGE_EDIT, TEXT, Task, task_of
 
 FRAMES = 8
 """Maximum number of frames of a video that a model sees."""
+_SMALL = 128 << 10
+"""Maximum size of the images of an example that are prepared on the event loop, in bytes."""
+_QUICK = 0.005
+"""Seconds above which preparing small images counts as slow, as on a network drive."""
+_PATIENCE = 20
+"""Number of examples that are prepared in threads after a slow one."""
 
 
 @dataclass(frozen=True)
@@ -44,17 +56,72 @@ def request_of(example: Example) -> EditRequest:
     return read_instruction(example.instruction)
 
 
-def size_of(example: Example) -> int:
-    """Return how many bytes reading an example adds to memory."""
-    return sum(bytes_to_read(image) for media in (*example.sources, *example.candidates) for _, image in _seen(media))
+@dataclass(frozen=True)
+class ImageFiles:
+    """Files of the images of an example that a model sees."""
+
+    found: Mapping[Path, os.stat_result] = field(default_factory=dict)
+    """Their status; files that cannot be read are missing."""
+    loaded: int = 0
+    """Bytes of the images that are in memory."""
+
+    @classmethod
+    def of(cls, example: Example) -> "ImageFiles":
+        """Look up the files of an example."""
+        found: dict[Path, os.stat_result] = {}
+        loaded = 0
+        for media in (*example.sources, *example.candidates):
+            for _, image in _seen(media):
+                if image.data is not None:
+                    loaded += len(image.data)
+                elif image.path is not None and image.path not in found:
+                    with suppress(OSError, ValueError):
+                        found[image.path] = os.stat(image.path)
+        return cls(found, loaded)
+
+    @property
+    def size(self) -> int:
+        """Bytes that reading them adds to memory."""
+        return sum(min(each.st_size, MAX_BYTES) for each in self.found.values())
 
 
-def prepare(example: Example, max_pixels: int | None) -> Media:
+class Preparation:
+    """Prepares examples: small images that are sent as they are at once, others in a thread."""
+
+    def __init__(self) -> None:
+        self._in_threads = 0
+
+    async def prepare(self, example: Example, max_pixels: int | None, files: ImageFiles) -> Media:
+        """Encode the sources and candidates of an example; see `prepare`."""
+        if self._in_threads:
+            self._in_threads -= 1
+        elif files.size + files.loaded <= _SMALL:
+            began = time.perf_counter()
+            try:
+                return prepare(example, max_pixels, files, decode=False)
+            except NotPlainError:
+                pass
+            finally:
+                if time.perf_counter() - began > _QUICK:
+                    self._in_threads = _PATIENCE
+        return await asyncio.to_thread(prepare, example, max_pixels, files)
+
+
+def prepare(
+    example: Example, max_pixels: int | None, files: ImageFiles = ImageFiles(), *, decode: bool = True
+) -> Media:
     """Encode the sources and candidates of an example.
+
+    Args:
+        example: The example.
+        max_pixels: As in `encode_for_model`.
+        files: Its files, as far as they are known.
+        decode: As in `encode_for_model`.
 
     Raises:
         ImageError: If an image cannot be used.
         InputError: If the example belongs to no task.
+        NotPlainError: If an image has to be decoded and `decode` is false.
     """
     task = task_of(example)
     notes: list[str] = []
@@ -68,7 +135,8 @@ def prepare(example: Example, max_pixels: int | None) -> Media:
         found: list[TextPart | ImagePart] = []
         seen = _seen(media)
         for number, image in seen:
-            encoded = encode_for_model(image, max_pixels)
+            found_file = files.found.get(image.path) if image.path is not None else None
+            encoded = encode_for_model(image, max_pixels, found=found_file, decode=decode)
             notes.extend(f"{name}: {note}" for note in encoded.notes if f"{name}: {note}" not in notes)
             found += [TextPart(f"Frame {number}:")] if isinstance(media, FramesInput) else []
             found.append(ImagePart(encoded.data, encoded.mime))

@@ -24,7 +24,7 @@ from rewardharness.judging.evidence import EvidenceTaker
 from rewardharness.judging.groups import rank
 from rewardharness.judging.judge import Judge, failure_of, refuse, unjudged
 from rewardharness.judging.llm_router import LLMRouter
-from rewardharness.judging.media import Media, content_ids, key_of, prepare, request_of, size_of
+from rewardharness.judging.media import ImageFiles, Media, Preparation, content_ids, key_of, request_of
 from rewardharness.judging.model_wrappers import ReportingModel, ServerProbes, WarmUpModel
 from rewardharness.judging.presentation import PresentationResult, aggregate_margins, margin_of, mean_scores
 from rewardharness.judging.protocols import Asking, ask_digits, ask_direct, ask_letter, ask_rubric, ask_scores
@@ -93,6 +93,7 @@ class SubAgent(Judge):
     calibration: ConfidenceCalibration | None = None
     concurrency: int = 32
     _servers: ServerProbes = field(default_factory=ServerProbes, repr=False, compare=False)
+    _preparation: Preparation = field(default_factory=Preparation, repr=False, compare=False)
     room: ByteBudget = field(default_factory=lambda: ByteBudget(_room()), repr=False, compare=False)
     uses_model = True
     writes_critiques = True
@@ -184,23 +185,22 @@ class SubAgent(Judge):
             failure = Failure("input", "The logprob protocol has no ties; use another protocol or no ties.")
         if failure is not None:
             return unjudged(example, self, library, failure)
-        size = size_of(example)
+        files = ImageFiles.of(example)
+        size = files.size
         await self.room.acquire(size)
         try:
             with in_language(self.settings.language):
-                return await self._judge(example, library)
+                return await self._judge(example, library, files)
         finally:
             self.room.release(size)
 
-    async def _judge(self, example: Example, library: Library) -> Judgment:
+    async def _judge(self, example: Example, library: Library, files: ImageFiles) -> Judgment:
         started = time.perf_counter()
         try:
             async with asyncio.timeout(self.settings.deadline):
-                case = await self._prepare(example, library)
-                async with asyncio.TaskGroup() as group:
-                    units = self.presentations(example.labels)
-                    tasks = [group.create_task(self._judge_order(unit, case)) for unit in units]
-            judgment = self._conclude(example, library, case, [task.result() for task in tasks])
+                case = await self._prepare(example, library, files)
+                results = await self._judge_orders(self.presentations(example.labels), case)
+            judgment = self._conclude(example, library, case, results)
             if self.critiques and judgment.failure is None:
                 judgment = await self._add_critiques(judgment, case)
         except HarnessError as error:
@@ -221,8 +221,8 @@ class SubAgent(Judge):
         if self.router is not None:
             await self.router.model.close()
 
-    async def _prepare(self, example: Example, library: Library) -> _PreparedExample:
-        media = await asyncio.to_thread(prepare, example, self.settings.max_pixels)  # hashes, so it is off the loop
+    async def _prepare(self, example: Example, library: Library, files: ImageFiles) -> _PreparedExample:
+        media = await self._preparation.prepare(example, self.settings.max_pixels, files)
         instruction = example.instruction
         chosen = await self.router.route(library, instruction) if self.router else route(library, instruction)
         model = WarmUpModel(self.model, partial(self._servers.remember, self.find_out))
@@ -265,6 +265,16 @@ class SubAgent(Judge):
         shown = sum(len(unit.labels) for unit in self.presentations(example.labels))
         shown += len(example.labels) if self.critiques else 0
         return 2 * MAX_CROPS * shown if self.settings.evidence else 0
+
+    async def _judge_orders(
+        self, units: Sequence[PresentationOrder], case: _PreparedExample
+    ) -> list[PresentationResult]:
+        """Judge all presentation orders concurrently; a single one without a task of its own."""
+        if len(units) == 1:
+            return [await self._judge_order(units[0], case)]
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._judge_order(unit, case)) for unit in units]
+        return [task.result() for task in tasks]
 
     async def _judge_order(self, unit: PresentationOrder, case: _PreparedExample) -> PresentationResult:
         if self.cache is None:

@@ -7,13 +7,14 @@ with a note.
 
 import io
 import math
+import os
 from dataclasses import dataclass, field
 
 import cv2
 import numpy as np
 from PIL import Image
 
-from rewardharness.measure.bounds import MAX_BYTES, open_bounded, quiet
+from rewardharness.measure.bounds import open_bounded, quiet
 from rewardharness.measure.images import load_picture, read_bytes, sniff
 from rewardharness.schema import ImageInput
 
@@ -23,6 +24,8 @@ PASSED = {"PNG": "image/png", "JPEG": "image/jpeg", "WEBP": "image/webp"}
 _PNG_START = b"\x89PNG\r\n\x1a\n"
 _PNG_WORDS = frozenset({b"tEXt", b"zTXt", b"iTXt", b"tIME"})
 """PNG chunks with text metadata, where image generators leave signatures."""
+_RAW_EXIF = b"Raw profile type exif"
+"""Keyword of EXIF data in a text chunk, which may say how the image is turned."""
 
 
 @dataclass(frozen=True)
@@ -37,32 +40,33 @@ class EncodedImage:
     """Conversions that were applied; empty if the pixels are unchanged."""
 
 
-def bytes_to_read(image: ImageInput) -> int:
-    """Return how many bytes reading an image adds to memory; 0 if it is loaded or cannot be read."""
-    if image.data is not None or image.path is None:
-        return 0
-    try:
-        return min(image.path.stat().st_size, MAX_BYTES)
-    except (OSError, ValueError):
-        return 0
+class NotPlainError(Exception):
+    """An image cannot be sent as it is."""
 
 
-def encode_for_model(image: ImageInput, max_pixels: int | None = None) -> EncodedImage:
+def encode_for_model(
+    image: ImageInput, max_pixels: int | None = None, *, found: os.stat_result | None = None, decode: bool = True
+) -> EncodedImage:
     """Prepare an image for a model.
 
     Args:
         image: A file or bytes, as `load_picture` takes them.
         max_pixels: Maximum number of pixels that the model processes. Larger images are scaled down by area
             averaging, the same way for all candidates. None sends full size.
+        found: Status of its file if it is known.
+        decode: Whether to decode an image that cannot be sent as it is, which takes up to two seconds.
 
     Raises:
         ImageError: If the image cannot be used.
+        NotPlainError: If it has to be decoded and `decode` is false.
     """
-    data = read_bytes(image)
+    data = read_bytes(image, found)
     kind = sniff(image.name, data)
     passed = _pass_through(image.name, data, kind, max_pixels)
     if passed is not None:
         return passed
+    if not decode:
+        raise NotPlainError
     picture = load_picture(ImageInput(image.name, data=data))
     pixels, notes = picture.pixels, list(picture.notes)
     height, width = pixels.shape[:2]
@@ -94,7 +98,6 @@ def _pass_through(name: str, data: bytes, kind: str, max_pixels: int | None) -> 
                 and not getattr(image, "is_animated", False)
                 and not image.info.get("icc_profile")
                 and not image.info.get("exif")
-                and b"Raw profile type exif" not in data
                 and not image.info.get("xmp")
             )
     except Exception:
@@ -106,20 +109,24 @@ def _pass_through(name: str, data: bytes, kind: str, max_pixels: int | None) -> 
 
 
 def _without_words(data: bytes) -> bytes:
-    """Return a PNG without the chunks of `_PNG_WORDS` and without trailing data.
+    """Return a PNG without the chunks of `_PNG_WORDS` and without trailing data; the same object if it has neither.
 
     Raises:
-        ValueError: If its chunks are inconsistent.
+        ValueError: If its chunks are inconsistent, or one of them contains EXIF data as text.
     """
     if not data.startswith(_PNG_START):
         raise ValueError("not a PNG")
-    kept, at = [_PNG_START], len(_PNG_START)
+    pieces: list[bytes] = []
+    kept, at = 0, len(_PNG_START)
     while True:
         name, end = data[at + 4 : at + 8], at + 12 + int.from_bytes(data[at : at + 4], "big")
         if len(name) < 4 or end > len(data):
             raise ValueError("a chunk is truncated")
-        if name not in _PNG_WORDS:
-            kept.append(data[at:end])
+        if name in _PNG_WORDS:
+            if data.find(_RAW_EXIF, at, end) >= 0:
+                raise ValueError("a text chunk contains EXIF data")
+            pieces.append(data[kept:at])
+            kept = end
         if name == b"IEND":
-            return b"".join(kept)
+            return b"".join([*pieces, data[kept:end]]) if pieces or end < len(data) else data
         at = end

@@ -6,6 +6,7 @@ profiles are applied, and transparency is rendered on white, so that a judge see
 """
 
 import io
+import os
 import stat
 import struct
 from collections.abc import Callable, Mapping
@@ -106,14 +107,19 @@ def encode_png(pixels: Pixels) -> bytes:
     return buffer.getvalue()
 
 
-def read_bytes(image: ImageInput) -> bytes:
-    """Return the encoded bytes after checking their size."""
+def read_bytes(image: ImageInput, found: os.stat_result | None = None) -> bytes:
+    """Return the encoded bytes after checking their size.
+
+    Args:
+        image: The image.
+        found: Status of its file if it is known, which saves a system call.
+    """
     remedy = f"Use an image of at most {MAX_BYTES // 1_000_000} MB."
     if image.data is not None:
         data = image.data
     else:
         assert image.path is not None, "an ImageInput has data or a path"
-        data = _read_file(image.name, image.path)
+        data = _read_file(image.name, image.path, found)
     if len(data) > MAX_BYTES:
         raise ImageError(f"{image.name} is larger than {MAX_BYTES // 1_000_000} MB.", next_step=remedy)
     if not data:
@@ -121,16 +127,25 @@ def read_bytes(image: ImageInput) -> bytes:
     return data
 
 
-def _read_file(name: str, path: Path) -> bytes:
+def _read_file(name: str, path: Path, found: os.stat_result | None) -> bytes:
     """Read a regular file, at most one byte beyond the limit; pipes and devices are not opened."""
     try:
-        found = path.stat()
+        found = os.stat(path) if found is None else found
         if not stat.S_ISREG(found.st_mode):
             raise ImageError(f"{name} is not a regular file.", next_step="Give the path of an image file.")
-        with path.open("rb") as stream:
-            # Reading the reported size avoids a buffer of the maximum size; the file may have grown since.
-            data = stream.read(min(found.st_size, MAX_BYTES) + 1)
-            return data if len(data) <= found.st_size else data + stream.read(MAX_BYTES + 1 - len(data))
+        # A file object makes further system calls. Without blocking, in case a pipe has taken the place of the file.
+        opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            # Reading the reported size avoids a buffer of the maximum size; the file may have changed since.
+            data = os.read(opened, min(found.st_size, MAX_BYTES) + 1)
+            while len(data) != found.st_size and len(data) <= MAX_BYTES:
+                more = os.read(opened, MAX_BYTES + 1 - len(data))
+                if not more:
+                    break
+                data += more
+            return data
+        finally:
+            os.close(opened)
     except FileNotFoundError:
         raise ImageError(f"{name} does not exist.", next_step="Check the path.") from None
     except (OSError, ValueError) as error:

@@ -68,11 +68,18 @@ def version(*names: str) -> str:
 
 
 def _fill(name: str, text: str, wording: Mapping[str, str], values: Mapping[str, str]) -> str:
-    wanted = set(_PLACEHOLDER.findall(text))
-    values = {**{key: phrase for key, phrase in wording.items() if key in wanted}, **values}
-    if wanted != set(values):
+    pieces, wanted = _split(text)
+    values = {**{key: wording[key] for key in wanted if key in wording}, **values}
+    if wanted != values.keys():
         raise ValueError(f"prompt {name!r} takes {sorted(wanted)}, got {sorted(values)}")
-    return _PLACEHOLDER.sub(lambda match: values[match.group(1)], text)
+    return "".join([values[piece] if number % 2 else piece for number, piece in enumerate(pieces)])
+
+
+@cache
+def _split(text: str) -> tuple[tuple[str, ...], frozenset[str]]:
+    """Split a prompt into text and, at odd places, the names of placeholders; return these names as well."""
+    pieces = tuple(_PLACEHOLDER.split(text))
+    return pieces, frozenset(pieces[1::2])
 
 
 def _text(name: str) -> str:

@@ -29,8 +29,10 @@ _SMALL = 128 << 10
 """Maximum size of the images of an example that are prepared on the event loop, in bytes."""
 _QUICK = 0.005
 """Seconds above which preparing small images counts as slow, as on a network drive."""
+_SLOW_ONES = 3
+"""Number of slow examples in a row after which examples are prepared in threads."""
 _PATIENCE = 20
-"""Number of examples that are prepared in threads after a slow one."""
+"""Number of examples that are prepared in threads before one is tried on the event loop again."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,7 @@ class Preparation:
     """Prepares examples: small images that are sent as they are at once, others in a thread."""
 
     def __init__(self) -> None:
+        self._slow = 0
         self._in_threads = 0
 
     async def prepare(self, example: Example, max_pixels: int | None, files: ImageFiles) -> Media:
@@ -102,8 +105,8 @@ class Preparation:
             except NotPlainError:
                 pass
             finally:
-                if time.perf_counter() - began > _QUICK:
-                    self._in_threads = _PATIENCE
+                self._slow = self._slow + 1 if time.perf_counter() - began > _QUICK else 0
+                self._in_threads = _PATIENCE if self._slow >= _SLOW_ONES else 0
         return await asyncio.to_thread(prepare, example, max_pixels, files)
 
 

@@ -364,21 +364,27 @@ class SubAgent(Judge):
         )
         notes = (*case.media.notes, *dict.fromkeys(note for result in results for note in result.notes))
         failed = next((result.failure for result in results if result.failure), None)
-        blank = replace(unjudged(example, self, library, Failure("", "")), entries=case.route.reasons, steps=steps)
-        blank = replace(blank, notes=notes, usage=usage, ties_offered=self.settings.ties)
-        blank = replace(blank, protocol=self.settings.name_for(len(example.candidates)))
+        blank = replace(
+            unjudged(example, self, library, Failure("", "")),
+            protocol=self.settings.name_for(len(example.candidates)),
+            ties_offered=self.settings.ties,
+            entries=case.route.reasons,
+            steps=steps,
+            notes=notes,
+            usage=usage,
+            failure=failed,
+        )
         if failed is not None:
-            return replace(blank, failure=failed)
+            return blank
         scores = mean_scores(results, repeated=self.settings.samples > 1)
         if len(example.candidates) == 1:
-            return replace(blank, failure=None, ranking=(example.labels,), scores=scores)
+            return replace(blank, ranking=(example.labels,), scores=scores)
         margins, consistent = aggregate_margins(example.labels, results, scores)
         ranking = rank(example.labels, margins)
         level = len(ranking[0]) > 1
         margin = 0.0 if level else margin_of(margins, ranking[0][0], ranking[1][0])
         return replace(
             blank,
-            failure=None,
             preference=TIE if level else ranking[0][0],
             ranking=ranking,
             margin=abs(margin),

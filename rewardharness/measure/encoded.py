@@ -8,13 +8,15 @@ with a note.
 import io
 import math
 import os
+import struct
+import zlib
 from dataclasses import dataclass, field
 
 import cv2
 import numpy as np
 from PIL import Image
 
-from rewardharness.measure.bounds import open_bounded, quiet
+from rewardharness.measure.bounds import MAX_CHUNKS, MAX_PIXELS, MAX_SIDE, MIN_SIDE, open_bounded, quiet
 from rewardharness.measure.images import load_picture, read_bytes, sniff
 from rewardharness.schema import ImageInput
 
@@ -87,7 +89,12 @@ def _pass_through(name: str, data: bytes, kind: str, max_pixels: int | None) -> 
     if kind not in PASSED:
         return None
     try:
-        opened = open_bounded(name, _without_words(data) if kind == "PNG" else data, kind)
+        if kind == "PNG":
+            data, names = _without_words(data)
+            size = _plain_size(data, names)
+            if size is not None:
+                return EncodedImage(data, PASSED[kind], size) if _fits(size, max_pixels) else None
+        opened = open_bounded(name, data, kind)
         with quiet(), opened.image as image:
             size = image.size
             plain = (
@@ -103,13 +110,36 @@ def _pass_through(name: str, data: bytes, kind: str, max_pixels: int | None) -> 
     except Exception:
         # The loader finds and reports the same problem.
         return None
-    if not plain or (max_pixels is not None and size[0] * size[1] > max_pixels):
+    return EncodedImage(opened.data, PASSED[kind], size) if plain and _fits(size, max_pixels) else None
+
+
+def _fits(size: tuple[int, int], max_pixels: int | None) -> bool:
+    return max_pixels is None or size[0] * size[1] <= max_pixels
+
+
+def _plain_size(data: bytes, names: list[bytes]) -> tuple[int, int] | None:
+    """Return the size of a PNG that consists of a header and pixels of 8 bits, without opening it.
+
+    Most PNG files are of this form. All others, and those that `open_bounded` refuses or scales, give None.
+
+    Args:
+        data: The PNG.
+        names: Its chunks.
+    """
+    if names[0] != b"IHDR" or set(names[1:-1]) != {b"IDAT"} or len(names) > MAX_CHUNKS:
         return None
-    return EncodedImage(opened.data, PASSED[kind], size)
+    length, _, width, height, *coding, check = struct.unpack(">I4sIIBBBBBI", data[8:33])
+    # 8 bits of gray or RGB, the only methods of compression and filtering, with or without interlacing.
+    if length != 13 or coding[:2] not in ([8, 0], [8, 2]) or any(coding[2:4]) or check != zlib.crc32(data[12:29]):
+        return None
+    within = min(width, height) >= MIN_SIDE and max(width, height) <= MAX_SIDE and width * height <= MAX_PIXELS
+    return (width, height) if within else None
 
 
-def _without_words(data: bytes) -> bytes:
-    """Return a PNG without the chunks of `_PNG_WORDS` and without trailing data; the same object if it has neither.
+def _without_words(data: bytes) -> tuple[bytes, list[bytes]]:
+    """Return a PNG without the chunks of `_PNG_WORDS` and trailing data, and the names of its other chunks.
+
+    A PNG that has neither is returned as the same object.
 
     Raises:
         ValueError: If its chunks are inconsistent, or one of them contains EXIF data as text.
@@ -117,6 +147,7 @@ def _without_words(data: bytes) -> bytes:
     if not data.startswith(_PNG_START):
         raise ValueError("not a PNG")
     pieces: list[bytes] = []
+    names: list[bytes] = []
     kept, at = 0, len(_PNG_START)
     while True:
         name, end = data[at + 4 : at + 8], at + 12 + int.from_bytes(data[at : at + 4], "big")
@@ -127,6 +158,8 @@ def _without_words(data: bytes) -> bytes:
                 raise ValueError("a text chunk contains EXIF data")
             pieces.append(data[kept:at])
             kept = end
+        else:
+            names.append(name)
         if name == b"IEND":
-            return b"".join([*pieces, data[kept:end]]) if pieces or end < len(data) else data
+            return (b"".join([*pieces, data[kept:end]]) if pieces or end < len(data) else data), names
         at = end

@@ -7,6 +7,7 @@ these `| None`. Reading rejects unknown keys, missing keys and values of another
 import math
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -15,6 +16,8 @@ import msgspec
 from rewardharness.errors import InputError
 
 T = TypeVar("T")
+
+_LEAVES = frozenset({str, int, float, bool, type(None)})
 
 Text = Annotated[str, msgspec.Meta(pattern=r"\S")]
 """A string that is not blank."""
@@ -87,16 +90,26 @@ def finite(value: object) -> float | None:
 
 def _set_defaults(value: Any) -> None:
     """Set omitted fields of dataclasses in their instances: msgspec leaves them to the class, and then omits them."""
-    if is_dataclass(value):
-        for field in fields(value):
-            object.__setattr__(value, field.name, getattr(value, field.name))
-            _set_defaults(getattr(value, field.name))
+    kind: Any = type(value)
+    if kind in _LEAVES:
+        return
+    if names := _field_names(kind):
+        for name in names:
+            item = getattr(value, name)
+            object.__setattr__(value, name, item)
+            _set_defaults(item)
     elif isinstance(value, Mapping):
         for item in value.values():
             _set_defaults(item)
     elif isinstance(value, list | tuple):
         for item in value:
             _set_defaults(item)
+
+
+@lru_cache(maxsize=1024)
+def _field_names(kind: Any) -> tuple[str, ...]:
+    """Return the fields of a dataclass; none of another type."""
+    return tuple(field.name for field in fields(kind)) if is_dataclass(kind) else ()
 
 
 def _encode(value: Any) -> Any:
@@ -125,6 +138,8 @@ def _unknown_key(given: Any, known: Any, place: str = "") -> str:
     """Return the first key that the result of reading does not have; empty if there is none."""
     if isinstance(given, Mapping) and isinstance(known, Mapping):
         for key, value in given.items():
+            if key in known and value == known[key]:
+                continue
             here = f"{place}.{key}".lstrip(".")
             if key not in known:
                 return here if here.isprintable() and len(here) <= 200 else ascii(here[:200])
@@ -132,6 +147,6 @@ def _unknown_key(given: Any, known: Any, place: str = "") -> str:
                 return found
     elif isinstance(given, list | tuple) and isinstance(known, list | tuple):
         for number, (value, other) in enumerate(zip(given, known, strict=False)):
-            if found := _unknown_key(value, other, f"{place}[{number}]"):
+            if value != other and (found := _unknown_key(value, other, f"{place}[{number}]")):
                 return found
     return ""

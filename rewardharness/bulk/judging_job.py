@@ -166,7 +166,8 @@ class JudgingJob(ABC, Generic[C]):
             def keep(tag: str, example: Example, judgment: Judgment) -> None:
                 nonlocal done
                 done += 1
-                run.append({**result_line(judgment), "id": example.id + tag})
+                line = known[example.id + tag] = {**result_line(judgment), "id": example.id + tag}
+                run.append(line)
                 report(JUDGING, done, total)
 
             report = progress or (lambda activity, done, total: None)
@@ -175,7 +176,7 @@ class JudgingJob(ABC, Generic[C]):
                 concurrency = self.config.concurrency or judge.concurrency
                 library, on_judgment = self.opened.library, partial(keep, tag)
                 evaluate(judge, library, left[tag], concurrency=concurrency, on_judgment=on_judgment)
-            return run.results()
+            return known
 
     def save_outcome(self, outcome: Mapping[str, Any]) -> None:
         """Write the decisions, without the numbers of judgments, for replays."""

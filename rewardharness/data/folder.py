@@ -17,10 +17,13 @@ is judged. Invalid rows raise an error that lists all of them, unless the caller
 import csv
 import io
 import json
+import os
+import re
+import stat
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path, PureWindowsPath
+from pathlib import Path
 from typing import Any
 
 from rewardharness import files
@@ -42,6 +45,9 @@ _REFERENCES = tuple(f"reference_{number}" for number in range(2, SOURCES + 1))
 _CSV_COLUMNS = {*_CSV_REQUIRED, *_CANDIDATES, *_REFERENCES, "id", "preference", "label_kind", "category", "source_id"}
 _SHOWN = 5
 _DRAW_AGAIN = "Run the same `rh data demo` command again to complete it."
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_ABSOLUTE = re.compile(r"/|[A-Za-z]:")
 _FIX_ROWS = "Correct these rows."
 _FIX_PATHS = "Move the images into the folder and use relative paths with forward slashes."
 
@@ -55,10 +61,44 @@ class _RowError(Exception):
 
 
 @dataclass
+class BaseFolder:
+    """A folder that paths must not leave. Their folders are resolved once, and a file only if it is a link."""
+
+    root: Path
+    """The folder, resolved."""
+    _inside: dict[str, bool] = field(default_factory=dict)
+    """Whether a folder is inside, by its path below the root."""
+
+    def contains(self, name: str) -> bool:
+        """Return whether a file is inside the folder, following links. The file need not exist.
+
+        Args:
+            name: Its path below the root, with forward slashes and without `..`.
+
+        Raises:
+            OSError: If links form a cycle (or `RuntimeError`).
+        """
+        parent = name.rpartition("/")[0]
+        inside = self._inside.get(parent)
+        if inside is None:
+            inside = self._inside[parent] = self._resolves_inside(parent)
+        if not inside:
+            return False
+        try:
+            is_link = stat.S_ISLNK(os.lstat(os.path.join(self.root, name)).st_mode)
+        except OSError:  # such as a missing file
+            is_link = False
+        return self._resolves_inside(name) if is_link else True
+
+    def _resolves_inside(self, name: str) -> bool:
+        return (self.root / name).resolve().is_relative_to(self.root)
+
+
+@dataclass
 class _Reading:
     """The examples and errors read so far."""
 
-    root: Path
+    folder: BaseFolder
     examples: dict[str, Example] = field(default_factory=dict)
     lines: dict[str, str] = field(default_factory=dict)
     errors: list[BadRow] = field(default_factory=list)
@@ -71,7 +111,7 @@ class _Reading:
     def add(self, file: Path, line: int, row: Mapping[str, Any]) -> None:
         """Convert one row."""
         try:
-            example = _example(row, self.root)
+            example = _example(row, self.folder)
             if not example.id:
                 example = self._with_id(example)
             before = self.examples.get(example.id)
@@ -112,7 +152,7 @@ def read_folder(path: Path, *, skip_bad_rows: bool = False) -> Dataset:
         raise DataError(f"{path} {problem}.", next_step="Choose the folder of a dataset.")
     if (path / DEMO_UNFINISHED).is_file():
         raise DataError(f"{path} contains an incomplete demo dataset.", next_step=_DRAW_AGAIN)
-    reading = _Reading(path.resolve())
+    reading = _Reading(BaseFolder(path.resolve()))
     tables = sorted(each for each in path.iterdir() if each.suffix.lower() in {".csv", ".tsv"} and each.is_file())
     lines = [each for each in (path / PAIRS, path / GROUPS) if each.is_file()]
     if lines:
@@ -227,7 +267,7 @@ def csv_rows(file: Path, text: str, delimiter: str) -> Iterator[tuple[int, list[
             yield begin, cells
 
 
-def _example(row: Mapping[str, Any], root: Path) -> Example:
+def _example(row: Mapping[str, Any], folder: BaseFolder) -> Example:
     instruction = _string(row, "instruction")
     if not instruction.strip():
         raise _RowError("the instruction is empty")
@@ -236,13 +276,15 @@ def _example(row: Mapping[str, Any], root: Path) -> Example:
     return Example(
         id=_string(row, "id").strip(),
         instruction=instruction.strip(),
-        source=_image(source, "source", root),
-        candidates=tuple(_image(name, f"candidate {label}", root) for name, label in zip(names, LABELS, strict=False)),
+        source=_image(source, "source", folder),
+        candidates=tuple(
+            _image(name, f"candidate {label}", folder) for name, label in zip(names, LABELS, strict=False)
+        ),
         preference=_preference(row, len(names)) if row.get("best") is None else _best(row["best"], len(names)),
         label_kind=_string(row, "label_kind").strip(),
         category=_string(row, "category").strip(),
         source_id=_string(row, "source_id").strip(),
-        references=tuple(_image(name, f"image {number}", root) for number, name in enumerate(references, 2)),
+        references=tuple(_image(name, f"image {number}", folder) for number, name in enumerate(references, 2)),
     )
 
 
@@ -312,27 +354,26 @@ def _string(row: Mapping[str, Any], key: str) -> str:
         return ""
     if not isinstance(value, str):
         raise _RowError(f"`{key}` is not a text")
-    if any("\ud800" <= letter <= "\udfff" for letter in value):
+    if _SURROGATE.search(value):
         raise _RowError(f"`{key}` contains an unpaired surrogate")
     return value
 
 
-def _image(name: str, role: str, root: Path) -> ImageInput:
+def _image(name: str, role: str, folder: BaseFolder) -> ImageInput:
     """Return an image after checking that its path stays inside the folder, following symbolic links."""
     name = name.strip()
     if not name:
         raise _RowError(f"the {role} is empty")
-    if any(letter < " " or letter == "\x7f" for letter in name):
+    if _CONTROL.search(name):
         raise _RowError(f"the {role} {name[:80]!r} contains a control character")
-    if PureWindowsPath(name).drive or name.startswith("/") or "\\" in name:
+    if _ABSOLUTE.match(name) or "\\" in name:
         raise _RowError(f"the {role} {name[:80]!r} is not a relative path with forward slashes", _FIX_PATHS)
     if ".." in name.split("/"):
         raise _RowError(f"the {role} {name[:80]!r} is outside the folder", _FIX_PATHS)
-    path = root / name
     try:
-        inside = path.resolve().is_relative_to(root)
+        inside = folder.contains(name)
     except (OSError, RuntimeError):
         raise _RowError(f"the {role} {name[:80]!r} cannot be resolved", _FIX_PATHS) from None
     if not inside:
         raise _RowError(f"the {role} {name[:80]!r} is a link to a file outside the folder", _FIX_PATHS)
-    return ImageInput(name=name, path=path)
+    return ImageInput(name=name, path=folder.root / name)

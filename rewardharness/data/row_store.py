@@ -19,6 +19,7 @@ from typing import Any
 
 from rewardharness import files
 from rewardharness.data.feedback import extension
+from rewardharness.data.folder import BaseFolder
 from rewardharness.data.tables import IMAGE, SHAPES, Shape, TableFile, is_inside
 from rewardharness.errors import DataError
 from rewardharness.files import check_space
@@ -168,7 +169,7 @@ class _ImageStore:
 
     def __init__(self, folder: Path, beside: Path, fetch: Fetch | None) -> None:
         self.sizes: dict[str, int] = {}
-        self._folder, self._beside, self._fetch = folder, beside.resolve(), fetch
+        self._folder, self._beside, self._fetch = folder, BaseFolder(beside.resolve()), fetch
         self._fetched: Mapping[str, Path] = {}
         self._named: set[str] = set()
         self._outside: dict[str, None] = {}
@@ -197,7 +198,7 @@ class _ImageStore:
         if not name or not name.strip():
             return None if value is None or isinstance(value, (str, bytes, Mapping)) else str(value)
         inside = _joined(folder, name) if is_inside(name) else ""
-        if not inside or (self._fetch is None and not (self._beside / inside).resolve().is_relative_to(self._beside)):
+        if not inside or (self._fetch is None and not self._beside.contains(inside)):
             self._outside[name] = None
             return name
         if inside in self._fetched:

@@ -11,6 +11,7 @@ from functools import lru_cache
 from rewardharness.files import content_id
 from rewardharness.judging.appeals import without_appeals
 from rewardharness.library.entry import Entry
+from rewardharness.library.registry import MAX_ENTRIES
 from rewardharness.library.store import Library
 from rewardharness.schema import RoutedEntry
 
@@ -97,11 +98,21 @@ def lexical_score(entry: Entry, instruction: str) -> float:
 
     Words are compared by their first five letters, which equates most inflections of one English word.
     """
-    wanted = _stems(f"{entry.name.replace('-', ' ').replace('_', ' ')} {entry.description}")
+    wanted = _descriptive_stems(entry.name, entry.description)
     if not wanted:
         return 0.0
-    return len(wanted & _stems(instruction)) / len(wanted)
+    return len(wanted & _instruction_stems(instruction)) / len(wanted)
 
 
-def _stems(text: str) -> set[str]:
-    return {word[:5] for word in _WORD.findall(text.lower()) if word not in _STOP}
+@lru_cache(maxsize=2 * MAX_ENTRIES)
+def _descriptive_stems(name: str, description: str) -> frozenset[str]:
+    return _stems(f"{name.replace('-', ' ').replace('_', ' ')} {description}")
+
+
+@lru_cache(maxsize=64)
+def _instruction_stems(instruction: str) -> frozenset[str]:
+    return _stems(instruction)
+
+
+def _stems(text: str) -> frozenset[str]:
+    return frozenset(word[:5] for word in _WORD.findall(text.lower()) if word not in _STOP)

@@ -98,7 +98,7 @@ class Folder:
         if status.st_size > limit:
             _refuse(where, f"The file has {status.st_size} bytes; the limit is {limit}.", "Shorten it.")
         allowed = min(limit, MAX_TOTAL - self.total)
-        with os.fdopen(os.dup(handle), "rb") as stream:
+        with os.fdopen(handle, "rb", closefd=False) as stream:
             data = stream.read(allowed + 1)
         if len(data) > allowed:
             _refuse(where, f"The Library is larger than {MAX_TOTAL} bytes.", "Reduce the size of the Library.")

@@ -13,7 +13,7 @@ and patterns that could take very long to match (nested repeats, too many unboun
 import re
 import unicodedata
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from re import _constants as sre  # type: ignore[attr-defined]
 from re import _parser  # type: ignore[attr-defined]
 from typing import Any, Literal
@@ -74,10 +74,10 @@ class Trigger:
         """
         if self.always:
             return "always"
-        text = _plain(instruction)
+        text, lower = _searched(instruction)
         if self.kind == "pattern":
             text = text[:MAX_SEARCHED]
-        elif not all(root in text.lower() for root in self._roots):
+        elif not all(root in lower for root in self._roots):
             return None
         match = self._regex.search(text)
         return None if match is None else match.group()
@@ -161,6 +161,13 @@ def _trigger(item: str) -> Trigger:
     if not any(char.isalnum() for char in words):
         raise TriggerError(f"{shown(item, 40)} contains no word.")
     return Trigger("words", words)
+
+
+@lru_cache(maxsize=64)
+def _searched(instruction: str) -> tuple[str, str]:
+    """Return an instruction as it is matched, and in lower case. A Library matches it against all its triggers."""
+    text = _plain(instruction)
+    return text, text.lower()
 
 
 def _plain(text: str) -> str:

@@ -1,10 +1,11 @@
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rewardharness.errors import LibraryError
+from rewardharness.library import yamlsafe
 from rewardharness.library.problems import FormatError
 from rewardharness.library.yamlsafe import MAX_DEPTH, MAX_NODES, print_yaml, read_yaml
 
@@ -45,6 +46,34 @@ def test_any_text_is_read_or_refused_with_one_kind_of_error(text: str) -> None:
         assert error.problem.where == "a.yaml"
     else:
         assert isinstance(document.value, dict)
+
+
+PARTS = [
+    *"a|key|: |:|\n|\n  |\n- |\n    | |- |, |[|]|{|}|'|\"|#| #|>|>-|--|---|...|?|? |1|1.5|null|~|é|猫|’|\n\n".split(
+        "|"
+    ),
+    *"=|<<|@|`|&|*|!|%|''|\\|\na: |\n  b: |x y|a: >\n  |[a, b]|[1, 2]|- a\n- b|\t|\r".split("|"),
+    *("|", "|-", "a: |\n  ", "a: |2\n   x"),
+]
+
+
+@settings(max_examples=300)
+@given(st.lists(st.sampled_from(PARTS), max_size=14).map("".join))
+@example("a: |#x\n  y")
+@example("- " * 100_000 + "a")
+@example("a: " + "[" * 100_000)
+@example("a: " + "{b: " * 100_000)
+def test_the_fast_parser_reads_a_text_like_the_other_or_leaves_it(text: str) -> None:
+    def read(fast: Any) -> tuple[Any, ...]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(yamlsafe, "_FastEvents", fast)
+            try:
+                document = read_yaml(text, where="a.yaml")
+            except FormatError as error:
+                return (error.problem,)
+        return repr(document.value), document.places
+
+    assert read(yamlsafe._FastEvents) == read(None)
 
 
 @pytest.mark.parametrize(

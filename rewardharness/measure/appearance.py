@@ -6,15 +6,15 @@ spread on 320 pairs of renderings of materials, so that a regularized fit treats
 """
 
 from dataclasses import dataclass
-from weakref import WeakKeyDictionary
 
 import cv2
 import numpy as np
 
 from rewardharness.measure.curves import fall
+from rewardharness.measure.planes import Plane, Planes, once
 from rewardharness.measure.reading import Quantity, Reading
 from rewardharness.measure.similarity import ssim
-from rewardharness.measure.view import EditView, Plane
+from rewardharness.measure.view import EditView
 from rewardharness.schema import EditRequest
 
 _SIDE = 256
@@ -100,17 +100,13 @@ def detail_similarity(view: EditView, request: EditRequest) -> Reading:
     return Reading({"change": Quantity(change, "octaves", -20.0, 20.0)}, fall(abs(change), DETAIL_SCALE), sentence)
 
 
-_known_looks: "WeakKeyDictionary[EditView, tuple[_Look, _Look]]" = WeakKeyDictionary()
-
-
 def _looks(view: EditView) -> tuple[_Look, _Look]:
-    looks = _known_looks.get(view)
-    if looks is None:
-        looks = _known_looks[view] = (_look(view.lab_source), _look(view.lab_candidate))
-    return looks
+    return _look(view.before), _look(view.after)
 
 
-def _look(lab: Plane) -> _Look:
+@once
+def _look(image: Planes) -> _Look:
+    lab = image.lab
     height, width = lab.shape[:2]
     factor = min(1.0, _SIDE / max(height, width))
     size = max(2, round(width * factor)), max(2, round(height * factor))

@@ -2,14 +2,16 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache, partial
 
 import cv2
 import numpy as np
 
 from rewardharness.measure.color_names import BASIC_COLORS, ColorTarget, color_distance, color_named
 from rewardharness.measure.curves import excess, fall, magnitude, rise, step, weighted_mean
+from rewardharness.measure.planes import Plane, Planes, once
 from rewardharness.measure.reading import Pixels, Quantity, Reading
-from rewardharness.measure.view import EditView, Plane
+from rewardharness.measure.view import EditView
 from rewardharness.schema import EditRequest
 
 _RIVAL = (-1.65, 0.12)
@@ -35,12 +37,12 @@ def color_target(view: EditView, request: EditRequest) -> Reading:
     about 0.1 without change and for another color that is clearly nearer, and approaches 0 for movement away from the
     color.
     """
-    targets = [target for target in map(color_named, _asked_colors(request)) if target]
+    targets = tuple(target for target in map(color_named, _asked_colors(request)) if target)
     if not targets or request.kinds[0] in {"remove", "keep"}:
         reason = "The instruction does not ask for a known color."
         return Reading({}, None, reason)
-    before, after = (_nearest(lab, targets) for lab in (view.lab_source, view.lab_candidate))
-    member_before, member_after = (np.exp(-((distance / _MEMBER) ** 2)) for distance in (before, after))
+    before, after = (_nearest(image, targets) for image in (view.before, view.after))
+    member_before, member_after = (_member(image, targets) for image in (view.before, view.after))
     weight = np.where(view.valid, view.change, np.float32(0.0)) ** 2
     area = float(weight.mean())
     distance_before, distance_after = weighted_mean(before, weight), weighted_mean(after, weight)
@@ -51,7 +53,7 @@ def color_target(view: EditView, request: EditRequest) -> Reading:
         # A new object may replace a background of the same color; then only its final color counts.
         progress = 0.5 * progress + 0.5 * share_after
     progress *= area / (area + 0.003)
-    rival, distance_rival = _rival(view.lab_candidate, weight, targets)
+    rival, distance_rival = _rival(view.after, weight, targets)
     if progress > 0.0 and request.kinds[0] == "color":
         progress *= step(-distance_after / (distance_rival + 5.0), *_RIVAL)
     names = " or ".join(target.name for target in targets)
@@ -68,7 +70,8 @@ def color_target(view: EditView, request: EditRequest) -> Reading:
         "share_after": Quantity(share_after, "share", 0.0, 1.0),
     }
     # Shadows and highlights limit the progress of correct edits: drawn ones reach 0.55, half-finished ones 0.3.
-    return Reading(quantities, step(progress, 0.25, 0.12), sentence, _mark(view.small_candidate, member_after, weight))
+    overlay = partial(_mark, view.small_candidate, member_after, weight)
+    return Reading(quantities, step(progress, 0.25, 0.12), sentence, overlay)
 
 
 def object_color(view: EditView, request: EditRequest) -> Reading:
@@ -77,11 +80,11 @@ def object_color(view: EditView, request: EditRequest) -> Reading:
     The object is the part of the source with the named color, wherever the candidate changed. The grade is low if the
     object keeps its color, and where the requested color appears beside the object instead.
     """
-    targets = [target for target in map(color_named, _asked_colors(request)) if target]
-    named = [target for target in map(color_named, _named_colors(request)) if target]
+    targets = tuple(target for target in map(color_named, _asked_colors(request)) if target)
+    named = tuple(target for target in map(color_named, _named_colors(request)) if target)
     if not targets or not named or request.kinds[0] != "color":
         return Reading({}, None, "The instruction does not name an object by its color and ask for another color.")
-    member = np.exp(-((_nearest(view.lab_source, named) / _MEMBER) ** 2))
+    member = _member(view.before, named)
     region = np.where(view.valid & (member > _OBJECT_MEMBER), member, np.float32(0.0))
     area = float(region.mean())
     old, new = (" or ".join(target.name for target in group) for group in (named, targets))
@@ -89,9 +92,7 @@ def object_color(view: EditView, request: EditRequest) -> Reading:
         return Reading(
             {"area": Quantity(area, "share", 0.0, 1.0)}, None, f"Only {area:.1%} of the source is {old}, too little."
         )
-    before, after = (
-        np.exp(-((_nearest(lab, targets) / _MEMBER) ** 2)) for lab in (view.lab_source, view.lab_candidate)
-    )
+    before, after = (_member(image, targets) for image in (view.before, view.after))
     gain = np.asarray(np.maximum(after - before, 0.0), np.float32)
     reached = weighted_mean(gain, region)
     outside = weighted_mean(np.asarray(region == 0.0, np.float32), gain * view.valid)
@@ -104,7 +105,7 @@ def object_color(view: EditView, request: EditRequest) -> Reading:
         f"{reached:.0%} of what was {old} in the source became {new}; {outside:.0%} of the new {new} is elsewhere."
     )
     grade = step(reached, 0.25, 0.12) * (1.0 - 0.5 * outside)
-    return Reading(quantities, grade, sentence, _mark(view.small_candidate, after, region))
+    return Reading(quantities, grade, sentence, partial(_mark, view.small_candidate, after, region))
 
 
 def _named_colors(request: EditRequest) -> tuple[str, ...]:
@@ -114,19 +115,20 @@ def _named_colors(request: EditRequest) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in found if name not in asked))
 
 
-def _rival(lab: Plane, weight: Plane, targets: Sequence[ColorTarget]) -> tuple[str, float]:
+def _rival(image: Planes, weight: Plane, targets: Sequence[ColorTarget]) -> tuple[str, float]:
     """Return the basic color that is nearest to the edited region and unlike the targets, and its mean distance."""
     chosen = weight > 0.01 * float(weight.max(initial=0.0))
-    pixels, weights = lab[chosen][:, None], weight[chosen][:, None]
+    *pixels, chroma, weights = (plane[chosen] for plane in (*image.channels, image.chroma, weight))
     found = []
     for name in BASIC_COLORS:
         rival = color_named(name)
         if rival and all(_is_rival(rival, each) for each in targets):
-            found.append((weighted_mean(color_distance(pixels, rival), weights), name))
+            found.append((weighted_mean(color_distance(pixels, rival, chroma), weights), name))
     distance, name = min(found, default=(200.0, "another color"))
     return name, distance
 
 
+@cache
 def _is_rival(color: ColorTarget, target: ColorTarget) -> bool:
     """Return whether a color is clearly another one. Black, white and gray depend on the light."""
     neutral = color.chroma == 0.0 and target.chroma == 0.0
@@ -214,8 +216,16 @@ def _asked_colors(request: EditRequest) -> tuple[str, ...]:
     return tuple(reversed(kept))
 
 
-def _nearest(lab: Plane, targets: Sequence[ColorTarget]) -> Plane:
-    return np.asarray(np.minimum.reduce([color_distance(lab, target) for target in targets]), np.float32)
+@once
+def _nearest(image: Planes, targets: tuple[ColorTarget, ...]) -> Plane:
+    distances = [color_distance(image.channels, target, image.chroma) for target in targets]
+    return np.asarray(np.minimum.reduce(distances), np.float32)
+
+
+@once
+def _member(image: Planes, targets: tuple[ColorTarget, ...]) -> Plane:
+    """Return the membership of each pixel in a color, 0 to 1."""
+    return np.asarray(np.exp(-((_nearest(image, targets) / _MEMBER) ** 2)), np.float32)
 
 
 def _mark(pixels: Pixels, member: Plane, weight: Plane) -> Pixels:

@@ -1,13 +1,14 @@
 """English color names: CIELAB prototypes and the distance of pixels from them."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import cv2
 import numpy as np
 
-from rewardharness.measure.view import Plane
+from rewardharness.measure.planes import Plane
 
 _RGB: Mapping[str, str] = {
     "red": "d81e1e",
@@ -105,11 +106,11 @@ class ColorTarget:
 
     @property
     def lab(self) -> Plane:
-        """The color as a picture of one pixel in CIELAB."""
-        a, b = self.chroma * np.cos(self.hue), self.chroma * np.sin(self.hue)
-        return np.array([[[self.lightness, a, b]]], np.float32)
+        """L, a and b."""
+        return np.array([self.lightness, self.chroma * np.cos(self.hue), self.chroma * np.sin(self.hue)], np.float32)
 
 
+@cache
 def color_named(name: str) -> ColorTarget | None:
     """Return the color for an English name.
 
@@ -141,7 +142,7 @@ def color_named(name: str) -> ColorTarget | None:
     return replace(target, name=" ".join(words))
 
 
-def color_distance(lab: Plane, target: ColorTarget) -> Plane:
+def color_distance(lab: Iterable[Plane], target: ColorTarget, chroma: Plane | None = None) -> Plane:
     """Return the distance of each pixel from a named color.
 
     For colors with a hue the distance weighs the hue difference dH = 2 sqrt(C C') sin(dh / 2) of CIE 1976 most,
@@ -149,14 +150,15 @@ def color_distance(lab: Plane, target: ColorTarget) -> Plane:
     black, white and gray it weighs lightness and any chroma.
 
     Args:
-        lab: CIELAB picture, height x width x 3.
+        lab: L, a and b.
         target: The color.
+        chroma: Their chroma, if it is known.
 
     Returns:
-        Distances in weighted CIELAB units, 0 or more, height x width.
+        Distances in weighted CIELAB units, 0 or more.
     """
-    lightness, a, b = lab[..., 0], lab[..., 1], lab[..., 2]
-    chroma = np.hypot(a, b)
+    lightness, a, b = lab
+    chroma = np.hypot(a, b) if chroma is None else chroma
     if target.chroma == 0.0:
         difference = lightness - np.float32(target.lightness)
         if target.lightness > 90.0:

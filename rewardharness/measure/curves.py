@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from rewardharness.measure.view import Plane
+from rewardharness.measure.planes import Plane
 
 
 def rise(value: float, scale: float) -> float:

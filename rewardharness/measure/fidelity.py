@@ -11,8 +11,9 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
+from rewardharness.measure.planes import Plane
 from rewardharness.measure.reading import Quantity, Reading
-from rewardharness.measure.view import EditView, Plane
+from rewardharness.measure.view import EditView
 from rewardharness.schema import EditRequest
 
 SIDE = 256
@@ -201,7 +202,9 @@ def _edge_distance(first: _Look, second: _Look) -> float:
 
 def _patch_distance(first: Array, second: Array) -> float:
     """Return the mean distance of each patch to its nearest patch in the other image, both ways (Chamfer distance)."""
-    squared = (first**2).sum(axis=1)[:, None] + (second**2).sum(axis=1)[None] - 2.0 * first @ second.T
+    # Without BLAS, whose threads would wait in a loop and take processors from other judgments.
+    products = np.einsum("if,jf->ij", first, second)
+    squared = (first**2).sum(axis=1)[:, None] + (second**2).sum(axis=1)[None] - 2.0 * products
     distance = np.sqrt(np.maximum(squared, 0.0))
     return float(distance.min(axis=0).mean() + distance.min(axis=1).mean()) / 2.0
 

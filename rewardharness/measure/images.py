@@ -12,6 +12,7 @@ import struct
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,8 @@ import numpy as np
 from PIL import Image, ImageCms
 
 from rewardharness.errors import ImageError
-from rewardharness.files import sha256
 from rewardharness.measure.bounds import MAX_BYTES, OpenedImage, damaged, directory, open_bounded, quiet
+from rewardharness.measure.planes import Planes
 from rewardharness.measure.reading import Pixels
 from rewardharness.schema import ImageInput
 
@@ -65,12 +66,15 @@ class Picture:
     """Name used in messages."""
     pixels: Pixels = field(repr=False, compare=False)
     """sRGB, height x width x 3; read-only."""
-    sha256: str
-    """Hash of the encoded bytes."""
     format: str
     """Name of the file format: `PNG`, `JPEG`, `WEBP`, `GIF`, `BMP`, `TIFF` or `PPM`."""
     notes: tuple[str, ...] = ()
     """Conversions that were applied: rotated, rendered on white, first of several frames, ..."""
+
+    @cached_property
+    def planes(self) -> Planes:
+        """The planes of the image, shared by all candidates that are compared with it."""
+        return Planes(self.pixels)
 
 
 def load_picture(image: ImageInput) -> Picture:
@@ -97,7 +101,7 @@ def load_picture(image: ImageInput) -> Picture:
         reason = "the file is truncated" if "truncated" in str(error).lower() else f"its {kind} data cannot be decoded"
         raise damaged(image.name, reason) from error
     pixels.setflags(write=False)
-    return Picture(image.name, pixels, sha256(data), kind, notes)
+    return Picture(image.name, pixels, kind, notes)
 
 
 def encode_png(pixels: Pixels) -> bytes:

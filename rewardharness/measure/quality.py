@@ -5,70 +5,57 @@ the same frame, so that a soft or noisy source does not lower the grade.
 """
 
 import re
-from functools import cached_property
-from weakref import WeakKeyDictionary
+from functools import partial
 
 import cv2
 import numpy as np
 
 from rewardharness.measure.curves import excess, fall, magnitude, weighted_mean
+from rewardharness.measure.planes import Plane, Planes, once
 from rewardharness.measure.reading import Pixels, Quantity, Reading
-from rewardharness.measure.view import EditView, Plane
+from rewardharness.measure.view import EditView, Mask
 from rewardharness.schema import EditRequest
+
+Color = tuple[int, int, int]
 
 _TILE = 16
 """Side of the tiles over which full-resolution energies are averaged, in pixels of the source."""
 
 
-class _FullSize:
-    """Full-resolution intermediate results that several measures share, each computed once."""
-
-    def __init__(self, view: EditView) -> None:
-        height, width = view.source.shape[:2]
-        self._grays = tuple(_luma(pixels) for pixels in (view.source, view.candidate))
-        self.grid = (max(1, width // _TILE), max(1, height // _TILE))
-        covered = cv2.resize(view.valid.astype(np.float32), self.grid, interpolation=cv2.INTER_AREA)
-        self.edited: Plane = cv2.resize(view.change * view.valid, self.grid, interpolation=cv2.INTER_AREA)
-        """Share of each tile that was edited."""
-        self.kept: Plane = np.maximum(covered - self.edited, 0.0)
-        """Share of each tile that was not edited."""
-
-    @cached_property
-    def fine(self) -> tuple[Plane, Plane]:
-        """Energy of the finest detail per tile: mean absolute Laplacian of the source and of the candidate."""
-        first, second = (self._tiles(_laplacian(gray)) for gray in self._grays)
-        return first, second
-
-    @cached_property
-    def coarse(self) -> tuple[Plane, Plane]:
-        """The same at a quarter of the size, which only strong blur affects."""
-        first, second = (self._tiles(_laplacian(_quarter(gray))) for gray in self._grays)
-        return first, second
-
-    @cached_property
-    def noise(self) -> tuple[Plane, Plane]:
-        """Noise estimate per tile in gray levels: mean absolute diagonal Haar coefficient, scaled to a normal sigma."""
-        first, second = (self._tiles(_diagonal(gray)) * np.float32(1.2533) for gray in self._grays)
-        return first, second
-
-    @property
-    def grays(self) -> tuple[Pixels, Pixels]:
-        """Luma of the source and of the candidate at full size."""
-        first, second = self._grays
-        return first, second
-
-    def _tiles(self, plane: Plane) -> Plane:
-        return np.asarray(cv2.resize(plane, self.grid, interpolation=cv2.INTER_AREA), np.float32)
+@once
+def _edited_and_kept(view: EditView) -> tuple[Plane, Plane]:
+    """Return the share of each tile that was edited, and the share that was not."""
+    grid = _grid(view.before)
+    covered = cv2.resize(view.valid.astype(np.float32), grid, interpolation=cv2.INTER_AREA)
+    edited = np.asarray(cv2.resize(view.change * view.valid, grid, interpolation=cv2.INTER_AREA), np.float32)
+    return edited, np.maximum(covered - edited, 0.0)
 
 
-_full_sizes: "WeakKeyDictionary[EditView, _FullSize]" = WeakKeyDictionary()
+@once
+def _fine(image: Planes) -> Plane:
+    """Return the energy of the finest detail per tile: the mean absolute Laplacian."""
+    return _tiles(image, _laplacian(image.luma))
 
 
-def _full_size(view: EditView) -> _FullSize:
-    full = _full_sizes.get(view)
-    if full is None:
-        full = _full_sizes[view] = _FullSize(view)
-    return full
+@once
+def _coarse(image: Planes) -> Plane:
+    """Return the same at a quarter of the size, which only strong blur affects."""
+    return _tiles(image, _laplacian(_quarter(image.luma)))
+
+
+@once
+def _noise(image: Planes) -> Plane:
+    """Estimate the noise per tile in gray levels: mean absolute diagonal Haar coefficient, scaled to a normal sigma."""
+    return _tiles(image, _diagonal(image.luma)) * np.float32(1.2533)
+
+
+def _grid(image: Planes) -> tuple[int, int]:
+    height, width = image.pixels.shape[:2]
+    return max(1, width // _TILE), max(1, height // _TILE)
+
+
+def _tiles(image: Planes, plane: Plane) -> Plane:
+    return np.asarray(cv2.resize(plane, _grid(image), interpolation=cv2.INTER_AREA), np.float32)
 
 
 def sharpness(view: EditView, request: EditRequest) -> Reading:
@@ -78,22 +65,22 @@ def sharpness(view: EditView, request: EditRequest) -> Reading:
     fine to coarse detail is compared with that of the whole source and of the same region, whichever is nearer. Blur
     costs twice as much as over-sharpening.
     """
-    full = _full_size(view)
-    fine_source, fine_candidate = full.fine
-    coarse_source, coarse_candidate = full.coarse
+    edited_here, kept = _edited_and_kept(view)
+    fine_source, fine_candidate = _fine(view.before), _fine(view.after)
+    coarse_source, coarse_candidate = _coarse(view.before), _coarse(view.after)
     outside = weighted_mean(
-        np.log2((fine_candidate + 2.0) / (fine_source + 2.0)), full.kept * fine_source / (fine_source + 4.0)
+        np.log2((fine_candidate + 2.0) / (fine_source + 2.0)), kept * fine_source / (fine_source + 4.0)
     )
     index_source, index_candidate = (
         np.log2((fine + 0.5) / (coarse + 0.5))
         for fine, coarse in ((fine_source, coarse_source), (fine_candidate, coarse_candidate))
     )
     usual = weighted_mean(index_source, coarse_source)
-    usual_here = weighted_mean(index_source, full.edited * coarse_source, usual)
-    index = weighted_mean(index_candidate, full.edited * coarse_candidate, usual)
+    usual_here = weighted_mean(index_source, edited_here * coarse_source, usual)
+    index = weighted_mean(index_candidate, edited_here * coarse_candidate, usual)
     # The edit may be as sharp as the image or as soft as the region was before.
     inside = min(index - usual, index - usual_here, key=abs)
-    edited = float(full.edited.mean()) ** 0.5
+    edited = float(edited_here.mean()) ** 0.5
     quantities = {
         "outside": Quantity(outside, "octaves", -10.0, 10.0),
         "inside": Quantity(inside, "octaves", -10.0, 10.0),
@@ -118,14 +105,14 @@ def noise(view: EditView, request: EditRequest) -> Reading:
     Outside the edit the smoothest areas of the source are compared locally. Inside, the smoothest quarter of the edited
     area is compared with the smoothest quarter of the source, there or anywhere, whichever is noisier.
     """
-    full = _full_size(view)
-    before, after = full.noise
-    calm = full.kept / (1.0 + (before / 1.5) ** 2)
+    edited_here, kept = _edited_and_kept(view)
+    before, after = _noise(view.before), _noise(view.after)
+    calm = kept / (1.0 + (before / 1.5) ** 2)
     outside = weighted_mean(after**2 - before**2, calm)
     level_before, level_after = (_calm_level(level, np.ones_like(level)) for level in (before, after))
-    usual = max(level_before, _calm_level(before, full.edited))
-    inside = _calm_level(after, full.edited) ** 2 - usual**2
-    edited = float(full.edited.mean())
+    usual = max(level_before, _calm_level(before, edited_here))
+    inside = _calm_level(after, edited_here) ** 2 - usual**2
+    edited = float(edited_here.mean())
     added = float(np.sqrt(excess((1.0 - edited) * outside + edited * inside, 0.5)))
     quantities = {
         "sigma_source": Quantity(level_before, "gray levels", 0.0, 255.0),
@@ -146,7 +133,7 @@ def blockiness(view: EditView, request: EditRequest) -> Reading:
     block edges over the median position. A candidate of a different size than the source is resampled, which hides
     its blocks.
     """
-    before, after = (_grid_strength(gray) for gray in _full_size(view).grays)
+    before, after = _grid_strength(view.before), _grid_strength(view.after)
     quantities = {
         "strength_source": Quantity(before, "ratio", 0.0, 100.0),
         "strength_candidate": Quantity(after, "ratio", 0.0, 100.0),
@@ -163,7 +150,7 @@ def clipping(view: EditView, request: EditRequest) -> Reading:
     Clipping within the edit counts half, because a new object may be black or white. It does not count if the
     instruction asks for black or white.
     """
-    before, after = (_clipped(pixels) for pixels in (view.small_source, view.small_candidate))
+    before, after = _clipped(view.before), _clipped(view.after)
     highlights, shadows = (np.maximum(new - old, 0.0) * view.valid for old, new in zip(before, after, strict=True))
     asked = {word for name in request.colors for word in name.split()}
     weight = 1.0 - (1.0 if asked & {"white", "black"} else 0.5) * view.change
@@ -173,9 +160,7 @@ def clipping(view: EditView, request: EditRequest) -> Reading:
         "shadows": Quantity(float(shadows.mean()), "share", 0.0, 1.0),
     }
     sentence = f"Newly clipped: {highlights.mean():.1%} of the image to white and {shadows.mean():.1%} to black."
-    overlay = view.small_candidate.copy()
-    overlay[highlights > 0.5] = (255, 0, 0)
-    overlay[shadows > 0.5] = (0, 0, 255)
+    overlay = partial(_painted, view.small_candidate, highlights > 0.5, (255, 0, 0), shadows > 0.5, (0, 0, 255))
     return Reading(quantities, fall(cost, 0.08), sentence, overlay)
 
 
@@ -191,14 +176,13 @@ def seam(view: EditView, request: EditRequest) -> Reading:
         return Reading({}, None, "There is no edited region with a boundary.")
     long_side = max(view.valid.shape)
     length = max(9, long_side // 16)
-    lightness = [np.ascontiguousarray(lab[..., 0]) for lab in (view.lab_source, view.lab_candidate)]
-    lines = _straight_edges(lightness[0], lightness[1], length)
-    lines += _straight_edges(lightness[0].T, lightness[1].T, length).T
+    lines = _straight_edges(view, length, False)
+    lines += _straight_edges(view, length, True).T
     near = cv2.dilate(rim_band.astype(np.uint8), np.ones((5, 5), np.uint8)) > 0
     lines *= near
     # The band of the boundary is five pixels wide, a straight edge one or two.
     straight = 5.0 * float(lines.sum()) / float(rim_band.sum())
-    before, after = (_gradient(lab) for lab in lightness)
+    before, after = _gradient(view.before), _gradient(view.after)
     usual = float(np.percentile(after[inside], 75)) if inside.any() else 0.0
     expected = np.maximum(cv2.dilate(before, np.ones((5, 5), np.uint8)), usual)
     rim = float(np.maximum(after - expected, 0.0)[rim_band].mean())
@@ -210,9 +194,7 @@ def seam(view: EditView, request: EditRequest) -> Reading:
         f"Along the boundary of the edit, new straight edges have a mean height of {straight:.1f} L, and the boundary"
         f" is {rim:.1f} L harder than its surroundings."
     )
-    overlay = view.small_candidate.copy()
-    overlay[rim_band] = (255, 200, 0)
-    overlay[lines > 3.0] = (255, 0, 0)
+    overlay = partial(_painted, view.small_candidate, rim_band, (255, 200, 0), lines > 3.0, (255, 0, 0))
     return Reading(quantities, fall(straight / 12.0 + rim / 15.0, 1.0), sentence, overlay)
 
 
@@ -224,7 +206,8 @@ def frame_match(view: EditView, request: EditRequest) -> Reading:
     rows, columns = (np.flatnonzero(view.valid.any(axis=axis)) for axis in (1, 0))
     # Letterbox margins from alignment are not bars of the candidate; the aspect ratio accounts for them.
     covered = (slice(rows[0], rows[-1] + 1), slice(columns[0], columns[-1] + 1)) if rows.size and columns.size else ()
-    bars = max(0.0, _bars(view.small_candidate[covered]) - _bars(view.small_source[covered]))
+    bars = _bars(view.small_candidate[covered])
+    bars = max(0.0, bars - _bars(view.small_source[covered])) if bars else 0.0
     quantities = {
         "aspect_error": Quantity(alignment.aspect_error, "ratio", 0.0, 100.0),
         "scale": Quantity(scale, "octaves", -20.0, 20.0),
@@ -274,14 +257,16 @@ def _calm_level(levels: Plane, weights: Plane) -> float:
     return float((sorted_levels * left).sum() / left.sum())
 
 
-def _grid_strength(gray: Pixels) -> float:
+@once
+def _grid_strength(image: Planes) -> float:
     strengths = []
-    for plane in (gray, gray.T):
-        if min(plane.shape) < 32:
-            return 0.0
+    gray = image.luma
+    if min(gray.shape) < 32:
+        return 0.0
+    for axis, neighbors in enumerate(((gray[:, 1:], gray[:, :-1]), (gray[1:], gray[:-1]))):
         # Clip strong content edges, which would hide the grid; the grid itself is a step of a few levels.
-        steps = np.minimum(cv2.absdiff(plane[:, 1:], plane[:, :-1]), 12)
-        columns = steps.mean(axis=0)
+        steps = np.minimum(cv2.absdiff(*neighbors), 12)
+        columns = cv2.reduce(steps, axis, cv2.REDUCE_SUM, dtype=cv2.CV_32S).ravel() / steps.shape[axis]
         places = np.sort([float(columns[place::8].mean()) for place in range(8)])
         usual = float(places[3:5].mean())
         # The second highest position is the chance level.
@@ -289,9 +274,10 @@ def _grid_strength(gray: Pixels) -> float:
     return sum(strengths) / 2.0
 
 
-def _clipped(pixels: Pixels) -> tuple[Plane, Plane]:
+@once
+def _clipped(image: Planes) -> tuple[Plane, Plane]:
     """Return the degree to which each pixel is clipped to white and to black, with soft thresholds at 248 and 7."""
-    red, green, blue = cv2.split(pixels)
+    red, green, blue = cv2.split(image.small)
     darkest, lightest = cv2.min(cv2.min(red, green), blue), cv2.max(cv2.max(red, green), blue)
     high = np.clip((darkest.astype(np.float32) - 246.0) / 8.0, 0.0, 1.0)
     low = np.clip((9.0 - lightest.astype(np.float32)) / 8.0, 0.0, 1.0)
@@ -306,20 +292,36 @@ def _boundary(view: EditView) -> tuple[np.ndarray, np.ndarray]:
     return outer & ~inner & view.valid, inner
 
 
-def _straight_edges(before: Plane, after: Plane, length: int) -> Plane:
-    """Return the excess of new edges along columns over their surroundings, averaged over a run of rows."""
-    heights = []
-    for plane in (before, after):
-        steps = np.zeros_like(plane)
-        steps[:, 1:] = np.abs(plane[:, 1:] - plane[:, :-1])
-        runs = cv2.boxFilter(steps, cv2.CV_32F, (1, length))
-        around = 0.5 * (np.roll(runs, 3, axis=1) + np.roll(runs, -3, axis=1))
-        heights.append(np.maximum(runs - around, 0.0))
-    known = cv2.dilate(heights[0], np.ones((1, 5), np.uint8))
-    return np.asarray(np.maximum(heights[1] - known - 0.7, 0.0), np.float32)
+def _straight_edges(view: EditView, length: int, turned: bool) -> Plane:
+    """Return the new edges along columns, or along rows as a turned plane."""
+    before, after = (_edge_runs(image, length, turned) for image in (view.before, view.after))
+    known = cv2.dilate(before, np.ones((1, 5), np.uint8))
+    return np.asarray(np.maximum(after - known - np.float32(0.7), 0.0), np.float32)
 
 
-def _gradient(plane: Plane) -> Plane:
+@once
+def _edge_runs(image: Planes, length: int, turned: bool) -> Plane:
+    """Return the excess of edges along columns over their surroundings, averaged over a run of rows."""
+    plane = image.channels[0]
+    plane = np.ascontiguousarray(plane.T) if turned else plane
+    steps = np.zeros_like(plane)
+    steps[:, 1:] = np.abs(plane[:, 1:] - plane[:, :-1])
+    runs = cv2.boxFilter(steps, cv2.CV_32F, (1, length))
+    around = 0.5 * (np.roll(runs, 3, axis=1) + np.roll(runs, -3, axis=1))
+    return np.asarray(np.maximum(runs - around, 0.0), np.float32)
+
+
+def _painted(pixels: Pixels, first: Mask, color: Color, second: Mask, other: Color) -> Pixels:
+    """Paint two parts of an image."""
+    painted = pixels.copy()
+    painted[first] = color
+    painted[second] = other
+    return painted
+
+
+@once
+def _gradient(image: Planes) -> Plane:
+    plane = image.channels[0]
     across, down = cv2.Scharr(plane, cv2.CV_32F, 1, 0), cv2.Scharr(plane, cv2.CV_32F, 0, 1)
     return magnitude(across, down) / np.float32(16.0)
 

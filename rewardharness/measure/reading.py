@@ -1,8 +1,9 @@
 """Result types of measures: named quantities, a grade, a sentence and an overlay."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -47,12 +48,17 @@ class Reading:
     """Quality with regard to the instruction, 0 to 1; None if the measure does not apply to the request."""
     sentence: str
     """One sentence that states the numbers."""
-    overlay: Pixels | None = field(default=None, compare=False, repr=False)
-    """Visualization at working size."""
+    draw: Callable[[], Pixels] | None = field(default=None, compare=False, repr=False)
+    """Draws the overlay."""
 
     def __post_init__(self) -> None:
         if self.grade is not None and not 0.0 <= self.grade <= 1.0:
             raise ValueError(f"a grade must be in [0, 1], got {self.grade}")
+
+    @cached_property
+    def overlay(self) -> Pixels | None:
+        """Visualization at working size, drawn on first access; None if there is none."""
+        return None if self.draw is None else self.draw()
 
     def to_json(self) -> dict[str, Any]:
         """Return the grade and all quantities as JSON numbers, rounded to four decimals."""

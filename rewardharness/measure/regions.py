@@ -5,14 +5,16 @@ All four measures use the change map of `EditView` and compare one candidate wit
 
 import re
 from dataclasses import dataclass
+from functools import partial
 
 import cv2
 import numpy as np
 import numpy.typing as npt
 
+from rewardharness.measure.planes import Plane, Planes, once
 from rewardharness.measure.reading import Pixels, Quantity, Reading
 from rewardharness.measure.structure import shape_change
-from rewardharness.measure.view import EditView, Mask, Plane
+from rewardharness.measure.view import EditView, Mask
 from rewardharness.schema import EditRequest
 
 PRESENCE_LOCAL = 0.002
@@ -127,7 +129,7 @@ def change_map(view: EditView, request: EditRequest) -> Reading:
         },
         None,
         sentence,
-        _overlay(view),
+        partial(_overlay, view),
     )
 
 
@@ -186,8 +188,7 @@ def _only_filter(view: EditView) -> bool:
         return False
     before, after = (_coarse(picture) for picture in (view.small_source, view.small_candidate))
     terms = _color_terms(before)
-    found, *_ = np.linalg.lstsq(terms, after, rcond=None)
-    left = np.abs(terms @ found - after).max(axis=1) * 255.0
+    left = np.abs(_product(terms, _fitted(terms, after)) - after).max(axis=1) * 255.0
     return float((left > UNEXPLAINED).mean()) < UNEXPLAINED_SHARE * view.changed_share
 
 
@@ -197,10 +198,28 @@ def _only_retouched(view: EditView) -> bool:
     details = (before - cv2.GaussianBlur(before, (0, 0), sigma) for sigma in (1.0, 3.0))
     flat = before.reshape(-1, 3)
     terms = np.concatenate([_color_terms(flat), *(each.reshape(-1, 3) for each in details)], axis=1)
-    found, *_ = np.linalg.lstsq(terms[::7], after.reshape(-1, 3)[::7], rcond=None)
-    expected = np.clip(terms @ found, 0.0, 1.0).reshape(after.shape)
+    found = _fitted(terms[::7], after.reshape(-1, 3)[::7])
+    expected = np.clip(_product(terms, found), 0.0, 1.0).reshape(after.shape)
     left, shown = (_fine(each) for each in (after - expected, after))
     return _mean(left**2, view.valid) <= RETOUCHED * _mean(shown**2, view.valid)
+
+
+def _fitted(terms: Plane, values: Plane) -> Plane:
+    """Return the least-squares coefficients, terms x 3.
+
+    This and `_product` do without BLAS, whose threads would wait in a loop and take processors from other judgments.
+    """
+    wide = terms.astype(np.float64)
+    powers, axes = np.linalg.eigh(np.einsum("ni,nj->ij", wide, wide))
+    # Singular values below the rounding error of the terms are left out, as by `np.linalg.lstsq`.
+    sure = powers > powers[-1] * (np.finfo(terms.dtype).eps * max(terms.shape)) ** 2
+    axes = axes[:, sure]
+    moments = np.einsum("ni,nc->ic", wide, values.astype(np.float64))
+    return np.asarray(axes @ ((axes.T @ moments) / powers[sure, None]), np.float32)
+
+
+def _product(terms: Plane, coefficients: Plane) -> Plane:
+    return np.asarray(np.einsum("ni,ic->nc", terms, coefficients), np.float32)
 
 
 def _fine(picture: Plane) -> Plane:
@@ -226,27 +245,33 @@ def _coarse(picture: Pixels) -> Plane:
 
 def _only_lettering(view: EditView) -> bool:
     """Return whether everything that changed clearly is thin strokes of one color, with or without a rim."""
-    difference = cv2.absdiff(view.small_source, view.small_candidate).max(axis=2)
-    changed = (difference > INK_CHANGE) & view.valid
-    count = int(changed.sum())
+    red, green, blue = cv2.split(cv2.absdiff(view.small_source, view.small_candidate))
+    changed = (cv2.max(cv2.max(red, green), blue) > INK_CHANGE) & view.valid
+    count = int(np.count_nonzero(changed))
     if not INK_PIXELS <= count <= INK_SHARE * changed.size:
         return False
     colors = view.small_candidate[changed].astype(np.int32)
     coarse = (colors // 32) @ np.array((64, 8, 1))
     frequent = np.argsort(-np.bincount(coarse), kind="stable")[:INKS]
     inks = (colors[coarse == code].mean(axis=0) for code in frequent if (coarse == code).any())
-    return any(_is_ink(ink.astype(np.float32), view.small_candidate, changed) for ink in inks)
+    return any(_is_ink(ink.astype(np.float32), colors.astype(np.float32), changed) for ink in inks)
 
 
-def _is_ink(ink: Plane, picture: Pixels, changed: Mask) -> bool:
-    """Return whether everything that changed is thin strokes of a color, or at most three pixels from one."""
-    apart = np.abs(picture.astype(np.float32) - ink).max(axis=2)
-    strokes = (changed & (apart < INK_CHANGE)).astype(np.uint8)
+def _is_ink(ink: Plane, colors: Plane, changed: Mask) -> bool:
+    """Return whether everything that changed is thin strokes of a color, or at most three pixels from one.
+
+    Args:
+        ink: The color.
+        colors: Colors of the changed pixels.
+        changed: Where they are.
+    """
+    strokes = np.zeros(changed.shape, np.uint8)
+    strokes[changed] = np.abs(colors - ink).max(axis=1) < INK_CHANGE
     rim = cv2.dilate(strokes, np.ones((7, 7), np.uint8)).astype(bool)
     if (rim & changed).sum() < INK_EXPLAINED * changed.sum():
         return False
     distance = cv2.distanceTransform(strokes, cv2.DIST_L2, 5)
-    side = max(strokes.shape)
+    side = max(changed.shape)
     # Across a stroke of width w the distances to its edge average w / 4 and reach w / 2.
     if 4.0 * float(distance[strokes > 0].mean()) > INK_WIDTH * side or 2.0 * float(distance.max()) > INK_WIDEST * side:
         return False
@@ -264,7 +289,7 @@ def edit_extent(view: EditView, request: EditRequest) -> Reading:
     Returns:
         `changed_share`, `mean_change`, `amount` and `extent`. A grade for local edits only.
     """
-    distance = _color_distance(view)
+    distance = view.color_distance
     soft = _mean(view.change, view.valid)
     amount = _mean(distance / (distance + 20.0), view.valid)
     extent = float(np.clip(0.5 * view.changed_share + 0.4 * soft + 0.1 * amount, 0.0, 1.0))
@@ -304,7 +329,7 @@ def preservation(view: EditView, request: EditRequest) -> Reading:
         distance, structure, grade = 100.0, 0.0, 0.0
         sentence = "The edit affects the whole image; nothing is unchanged."
     else:
-        distance = min(100.0, _mean(_color_distance(view), kept))
+        distance = min(100.0, _mean(view.color_distance, kept))
         structure = float(np.clip(_mean(_similarity(view), kept), 0.0, 1.0))
         grade = float(np.sqrt(np.exp(-distance / OUTSIDE_COLOR) * structure))
         sentence = (
@@ -324,28 +349,31 @@ def preservation(view: EditView, request: EditRequest) -> Reading:
 
 def _mean(plane: Plane, where: Mask) -> float:
     """Return the mean over the masked pixels, 0 for an empty mask."""
-    return float(plane[where].mean(dtype=np.float64)) if where.any() else 0.0
-
-
-def _color_distance(view: EditView) -> Plane:
-    """Return the CIE 1976 color difference at each working pixel."""
-    return np.asarray(np.linalg.norm(view.lab_source - view.lab_candidate, axis=2), np.float32)
+    chosen = plane.ravel() if where.all() else plane[where]
+    return float(chosen.mean(dtype=np.float64)) if chosen.size else 0.0
 
 
 def _similarity(view: EditView) -> Plane:
     """Return the structural similarity (contrast and structure terms) of lightness at each working pixel."""
-    first, second = view.lab_source[..., 0], view.lab_candidate[..., 0]
-
-    def mean(plane: Plane) -> Plane:
-        return np.asarray(cv2.GaussianBlur(plane, (0, 0), 1.5), np.float32)
-
-    mean_first, mean_second = mean(first), mean(second)
-    both = mean(first * second) - mean_first * mean_second
-    each = mean(first * first) - mean_first**2 + mean(second * second) - mean_second**2
+    (mean_first, square_first), (mean_second, square_second) = _moments(view.before), _moments(view.after)
+    both = _window(view.before.channels[0] * view.after.channels[0]) - mean_first * mean_second
+    each = square_first - mean_first**2 + square_second - mean_second**2
     # (0.03 x 100)^2 as in the paper: lightness runs to 100.
     return np.asarray((2.0 * both + 9.0) / (np.maximum(each, 0.0) + 9.0), np.float32)
 
 
+@once
+def _moments(image: Planes) -> tuple[Plane, Plane]:
+    """Return the local mean of lightness and of its square."""
+    lightness = image.channels[0]
+    return _window(lightness), _window(lightness * lightness)
+
+
+def _window(plane: Plane) -> Plane:
+    return np.asarray(cv2.GaussianBlur(plane, (0, 0), 1.5), np.float32)
+
+
+@once
 def find_regions(view: EditView) -> tuple[Labels, list[Region]]:
     """Return the label image and the connected edited regions, largest first."""
     height, width = view.changed.shape

@@ -1,14 +1,17 @@
 """Measure structure: which shapes of the source are preserved, added, removed or replaced."""
 
 import re
+from dataclasses import dataclass
+from functools import partial
 
 import cv2
 import numpy as np
 
 from rewardharness.measure.color import layout_kept
 from rewardharness.measure.curves import excess, fall, magnitude, rise, step, weighted_mean
+from rewardharness.measure.planes import Plane, Planes, once
 from rewardharness.measure.reading import Pixels, Quantity, Reading
-from rewardharness.measure.view import EditView, Mask, Plane
+from rewardharness.measure.view import EditView, Mask
 from rewardharness.schema import EditRequest
 
 UNRELATED, SAME = 0.2, 0.27
@@ -38,10 +41,9 @@ def structure_kept(view: EditView, request: EditRequest) -> Reading:
     weight = view.valid.astype(np.float32)
     of_subject = _asks_background(request)
     if of_subject:
-        weight = weight * subject_likeness(view) ** 2
-    agreement = _Agreement(view.gray_source, view.gray_candidate)
-    fine = agreement.mean(weight)
-    coarse = _Agreement(_shrunk(view.gray_source, 4), _shrunk(view.gray_candidate, 4)).mean(_shrunk(weight, 4))
+        weight = weight * subject_likeness(view.before) ** 2
+    fine = _agreement(view).mean(weight)
+    coarse = _coarse_agreement(view).mean(_shrunk(weight, 4))
     kept = 0.5 * fine + 0.5 * coarse
     quantities = {
         "fine": Quantity(fine, "cosine", -1.0, 1.0),
@@ -49,7 +51,10 @@ def structure_kept(view: EditView, request: EditRequest) -> Reading:
     }
     what = "the likely subject" if of_subject else "the source"
     sentence = f"Edges of {what} are preserved to {fine:.0%} in detail and {coarse:.0%} in layout."
-    overlay = _heat(view.small_candidate, agreement.lost())
+
+    def overlay() -> Pixels:
+        return _heat(view.small_candidate, _agreement(view).lost())
+
     if not of_subject and request.kinds[0] not in {"color", "material", "tone", "style", "text"}:
         return Reading(quantities, None, sentence, overlay)
     # A new style redraws every line, so the layout counts most.
@@ -77,8 +82,8 @@ def scene_kept(view: EditView) -> float:
         return 1.0
     if view.valid.any() and float(candidate[view.valid].std()) < BLANK <= float(source[view.valid].std()):
         return max(0.0, untouched)
-    fine = _Agreement(source, candidate).mean(weight)
-    coarse = _Agreement(_shrunk(source, 4), _shrunk(candidate, 4)).mean(_shrunk(weight, 4))
+    fine = _agreement(view).mean(weight)
+    coarse = _coarse_agreement(view).mean(_shrunk(weight, 4))
     agreement = ((fine + coarse + layout_kept(view)) / 3.0 - UNRELATED) / (SAME - UNRELATED)
     if agreement >= 1.0:
         return 1.0
@@ -105,8 +110,8 @@ def _matches(source: Plane, candidate: Plane) -> int:
 
 def shape_change(view: EditView) -> Plane:
     """Return where lines of the source are gone or new ones have appeared, 0 to 1, whatever the colors."""
-    before, after = view.gray_source, view.gray_candidate
-    return np.maximum(_Agreement(before, after).lost(), _Agreement(after, before).lost())
+    back = _Agreement(_edges(view.after), _edges(view.before))
+    return np.maximum(_agreement(view).lost(), back.lost())
 
 
 def added_structure(view: EditView, request: EditRequest) -> Reading:
@@ -117,10 +122,10 @@ def added_structure(view: EditView, request: EditRequest) -> Reading:
     """
     heat = view.change
     area = float(heat.mean())
-    before, after = (_gradient(lab) for lab in (view.lab_source, view.lab_candidate))
-    known = cv2.dilate(before, np.ones((5, 5), np.uint8))
-    edges = weighted_mean(np.maximum(after - known, 0.0), heat)
-    distance = weighted_mean(np.linalg.norm(view.lab_candidate - view.lab_source, axis=2), heat)
+    known = cv2.dilate(_gradient(view.before), np.ones((5, 5), np.uint8))
+    new = np.maximum(_gradient(view.after) - known, 0.0)
+    edges = weighted_mean(new, heat)
+    distance = weighted_mean(view.color_distance, heat)
     compact = _compactness(heat)
     quantities = {
         "new_edges": Quantity(edges, "dE per px", 0.0, 200.0),
@@ -132,7 +137,10 @@ def added_structure(view: EditView, request: EditRequest) -> Reading:
         f"The edited {area:.1%} of the image has new edges of {edges:.1f} dE per pixel and colors"
         f" {distance:.0f} dE from the source; the change is {compact:.0%} compact."
     )
-    overlay = _heat(view.small_candidate, np.clip(np.maximum(after - known, 0.0) * heat / 8.0, 0.0, 1.0))
+
+    def overlay() -> Pixels:
+        return _heat(view.small_candidate, np.clip(new * heat / 8.0, 0.0, 1.0))
+
     if not {"add", "replace", "count"} & set(request.kinds[:2]):
         return Reading(quantities, None, sentence, overlay)
     visible = rise(0.5 * edges / 1.5 + 0.5 * distance / 20.0, 1.0) * area / (area + 0.004)
@@ -150,7 +158,7 @@ def removal_fill(view: EditView, request: EditRequest) -> Reading:
         quantities = {"area": Quantity(float(inside.mean()), "share", 0.0, 1.0)}
         grade = 0.05 * rise(float(view.change.mean()), 0.01) if _asks_removal(request) else None
         return Reading(quantities, grade, "There is no edited region with surroundings, so nothing was removed.")
-    before, after = (_apart(lab, inside, ring) for lab in (view.lab_source, view.lab_candidate))
+    before, after = (_apart(image, inside, ring) for image in (view.before, view.after))
     ghost = _ghost(view, inside)
     area = float(inside.mean())
     quantities = {
@@ -163,7 +171,7 @@ def removal_fill(view: EditView, request: EditRequest) -> Reading:
         f"The edited region differed from its surroundings by {before:.1f} dE and now differs by {after:.1f} dE;"
         f" {ghost:.0%} of its former edges are still visible."
     )
-    overlay = _outlined(view.small_candidate, inside, ring)
+    overlay = partial(_outlined, view.small_candidate, inside, ring)
     if not _asks_removal(request):
         return Reading(quantities, None, sentence, overlay)
     gone = step((before - after) / (before + after + 4.0), 0.33, 0.12)
@@ -178,9 +186,9 @@ def background_change(view: EditView, request: EditRequest) -> Reading:
     The subject is estimated from the source alone: central, and different from the border of the image. Graded if the
     instruction changes the background.
     """
-    subject = subject_likeness(view) * view.valid
+    subject = subject_likeness(view.before) * view.valid
     ground = (1.0 - subject) * view.valid
-    agreement = _Agreement(view.gray_source, view.gray_candidate)
+    agreement = _agreement(view)
     # A tint preserves every edge of the background, so it counts as half a change at most.
     redrawn = 0.5 + 0.5 * (1.0 - max(0.0, agreement.mean(ground**2)))
     changed = redrawn * weighted_mean(np.minimum(view.change / 0.6, 1.0), ground**2)
@@ -190,19 +198,23 @@ def background_change(view: EditView, request: EditRequest) -> Reading:
         "subject_kept": Quantity(kept, "share", 0.0, 1.0),
     }
     sentence = f"{changed:.0%} of the likely background changed, and {kept:.0%} of the likely subject is preserved."
-    overlay = _heat(view.small_candidate, view.change * ground)
+
+    def overlay() -> Pixels:
+        return _heat(view.small_candidate, view.change * ground)
+
     if not _asks_background(request):
         return Reading(quantities, None, sentence, overlay)
     return Reading(quantities, min(1.0, (changed * kept) ** 0.6), sentence, overlay)
 
 
-def subject_likeness(view: EditView) -> Plane:
+@once
+def subject_likeness(source: Planes) -> Plane:
     """Estimate from the source alone how likely each working pixel belongs to the subject.
 
     Returns:
         Values from 0 to 1: a wide Gaussian around the center times the color distance to the image border.
     """
-    lab = view.lab_source
+    lab = source.lab
     height, width = lab.shape[:2]
     down, across = np.linspace(-1.0, 1.0, height)[:, None], np.linspace(-1.0, 1.0, width)[None, :]
     bell = np.exp(-((across / 0.75) ** 2) - (down / 0.9) ** 2)
@@ -232,22 +244,31 @@ def _asks_background(request: EditRequest) -> bool:
     return "background" in request.kinds[:2] and not as_place
 
 
+@dataclass(frozen=True)
+class _Edges:
+    """Smoothed structure tensor of a gray image: double-angle direction, and strength."""
+
+    across: Plane
+    down: Plane
+    strength: Plane
+
+
 class _Agreement:
     """Local agreement of the structure directions of two gray images.
 
     Args:
-        before: Gray image with the reference structure.
-        after: Gray image of the same size to compare.
+        before: Edges of the image with the reference structure.
+        after: Edges of an image of the same size to compare.
     """
 
-    def __init__(self, before: Plane, after: Plane) -> None:
-        first, second = _structure_tensor(before), _structure_tensor(after)
-        strength, strength_after = magnitude(*first), magnitude(*second)
-        cosine = (first[0] * second[0] + first[1] * second[1]) / (strength * strength_after + np.float32(1e-6))
+    def __init__(self, before: _Edges, after: _Edges) -> None:
+        cosine = (before.across * after.across + before.down * after.down) / (
+            before.strength * after.strength + np.float32(1e-6)
+        )
         # An edge that has almost vanished does not agree, regardless of its direction.
-        left = strength_after / (strength + np.float32(0.2))
+        left = after.strength / (before.strength + np.float32(0.2))
         self._cosine = cosine * np.minimum(1.03 * left / (left + np.float32(0.03)), 1.0)
-        self._salience = np.maximum(np.sqrt(strength) - np.float32(1.0), 0.0)
+        self._salience = np.maximum(np.sqrt(before.strength) - np.float32(1.0), 0.0)
 
     def mean(self, weight: Plane) -> float:
         """Return the weighted mean where the first image has structure; 1 if it has none."""
@@ -259,13 +280,32 @@ class _Agreement:
         return np.asarray(here * (1.0 - np.clip(self._cosine, 0.0, 1.0)), np.float32)
 
 
-def _structure_tensor(gray: Plane) -> tuple[Plane, Plane]:
+@once
+def _agreement(view: EditView) -> _Agreement:
+    return _Agreement(_edges(view.before), _edges(view.after))
+
+
+@once
+def _coarse_agreement(view: EditView) -> _Agreement:
+    return _Agreement(_coarse_edges(view.before), _coarse_edges(view.after))
+
+
+@once
+def _edges(image: Planes) -> _Edges:
+    return _structure_tensor(image.gray)
+
+
+@once
+def _coarse_edges(image: Planes) -> _Edges:
+    return _structure_tensor(_shrunk(image.gray, 4))
+
+
+def _structure_tensor(gray: Plane) -> _Edges:
     smooth = cv2.GaussianBlur(gray, (0, 0), 1.0)
     across, down = cv2.Sobel(smooth, cv2.CV_32F, 1, 0, scale=0.25), cv2.Sobel(smooth, cv2.CV_32F, 0, 1, scale=0.25)
-    return (
-        cv2.GaussianBlur(across * across - down * down, (0, 0), 2.0),
-        cv2.GaussianBlur(2.0 * across * down, (0, 0), 2.0),
-    )
+    first = np.asarray(cv2.GaussianBlur(across * across - down * down, (0, 0), 2.0), np.float32)
+    second = np.asarray(cv2.GaussianBlur(2.0 * across * down, (0, 0), 2.0), np.float32)
+    return _Edges(first, second, magnitude(first, second))
 
 
 def _shrunk(plane: Plane, factor: int) -> Plane:
@@ -273,10 +313,11 @@ def _shrunk(plane: Plane, factor: int) -> Plane:
     return np.asarray(cv2.resize(plane, size, interpolation=cv2.INTER_AREA), np.float32)
 
 
-def _gradient(lab: Plane) -> Plane:
-    """Return the gradient over all three axes, in dE per pixel."""
-    squared = np.zeros(lab.shape[:2], np.float32)
-    for plane in cv2.split(cv2.GaussianBlur(lab, (0, 0), 0.8)):
+@once
+def _gradient(image: Planes) -> Plane:
+    """Return the gradient over all three axes of CIELAB, in dE per pixel."""
+    squared = np.zeros(image.gray.shape, np.float32)
+    for plane in cv2.split(cv2.GaussianBlur(image.lab, (0, 0), 0.8)):
         across, down = cv2.Sobel(plane, cv2.CV_32F, 1, 0, scale=0.125), cv2.Sobel(plane, cv2.CV_32F, 0, 1, scale=0.125)
         squared += across * across + down * down
     return np.asarray(np.sqrt(squared), np.float32)
@@ -306,7 +347,7 @@ def _region_and_ring(view: EditView) -> tuple[Mask, Mask]:
     return changed, near & ~close & view.valid
 
 
-def _apart(lab: Plane, inside: Mask, ring: Mask) -> float:
+def _apart(image: Planes, inside: Mask, ring: Mask) -> float:
     """Return the difference of a region from its surroundings, in dE.
 
     Each point of the region is matched to the most similar point of the ring by color, roughness and position; the
@@ -314,9 +355,9 @@ def _apart(lab: Plane, inside: Mask, ring: Mask) -> float:
     object does not.
     """
     size = (_GRID, _GRID)
-    rough = cv2.GaussianBlur(cv2.resize(_gradient(lab), size, interpolation=cv2.INTER_AREA), (0, 0), 0.7)
+    rough = cv2.GaussianBlur(cv2.resize(_gradient(image), size, interpolation=cv2.INTER_AREA), (0, 0), 0.7)
     rough = np.log2(1.0 + rough) * np.float32(5.0)
-    features = np.dstack([cv2.resize(lab, size, interpolation=cv2.INTER_AREA), rough])
+    features = np.dstack([cv2.resize(image.lab, size, interpolation=cv2.INTER_AREA), rough])
     down, across = np.mgrid[0:_GRID, 0:_GRID].astype(np.float32) * np.float32(0.4)
     features = np.dstack([features, down, across])
     chosen = []
@@ -345,7 +386,7 @@ def _ghost(view: EditView, inside: Mask) -> float:
     # The rim of the region overlaps with preserved content.
     core = cv2.erode(inside.astype(np.uint8), np.ones((9, 9), np.uint8), borderType=cv2.BORDER_REPLICATE)
     weight = core if core.any() else inside
-    left = _Agreement(view.gray_source, view.gray_candidate).mean(weight.astype(np.float32))
+    left = _agreement(view).mean(weight.astype(np.float32))
     return min(1.0, max(0.0, left))
 
 

@@ -5,13 +5,14 @@ it the measures report that text was not read and return no grade.
 """
 
 import importlib.util
+import os
 import re
 import threading
 import unicodedata
-import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import cv2
 import numpy as np
 
 from rewardharness.measure.curves import fall
+from rewardharness.measure.planes import Planes, once
 from rewardharness.measure.reading import Pixels, Quantity, Reading
 from rewardharness.measure.view import EditView
 from rewardharness.schema import EditRequest
@@ -65,18 +67,30 @@ def ocr_available() -> bool:
     return _model_files() is not None and importlib.util.find_spec("onnxruntime") is not None
 
 
-def read_lines(pixels: Pixels) -> tuple[TextLine, ...]:
+@once
+def read_lines(image: Planes) -> tuple[TextLine, ...]:
     """Return the text lines of an image from top to bottom.
 
-    The result is cached for the lifetime of the array, so that a source shared by several candidates is read once.
+    Reading takes longer than all other measures together, so it is done once per image, and only where it matters.
     """
-    key = id(pixels)
-    with _reading:
-        lines = _read.get(key)
-        if lines is None:
-            lines = _read[key] = _run_engine(pixels)
-            weakref.finalize(pixels, _read.pop, key, None)
-        return lines
+    pixels = image.pixels
+    height, width = pixels.shape[:2]
+    scale = min(1.0, _LONGEST_SIDE / max(height, width))
+    if scale < 1.0:
+        size = (max(1, round(width * scale)), max(1, round(height * scale)))
+        pixels = np.asarray(cv2.resize(pixels, size, interpolation=cv2.INTER_AREA), np.uint8)
+    with _engines.use() as engine:
+        result = engine(cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR))
+    if result.txts is None or result.boxes is None:
+        return ()
+    lines = []
+    for text, confidence, corners in zip(result.txts, result.scores, result.boxes, strict=True):
+        if float(confidence) >= _SURE and _plain(text):
+            corners = np.asarray(corners) / scale
+            (left, top), (right, bottom) = corners.min(axis=0), corners.max(axis=0)
+            box = (int(left), int(top), int(np.ceil(right)), int(np.ceil(bottom)))
+            lines.append(TextLine(text, float(confidence), box))
+    return tuple(lines)
 
 
 def text_match(view: EditView, request: EditRequest) -> Reading:
@@ -90,10 +104,11 @@ def text_match(view: EditView, request: EditRequest) -> Reading:
         return Reading({}, None, "The instruction does not ask for text.")
     if not ocr_available():
         return Reading({}, None, _MISSING)
-    before, after = _lines(view)
+    after = read_lines(view.aligned)
     if not (request.texts or request.removed_texts):
-        return _text_changed(before, after)
-    old, new = _joined(before), _joined(after)
+        return _text_changed(read_lines(view.before), after)
+    new = _joined(after)
+    old = _joined(read_lines(view.before)) if request.removed_texts else ""
     grades, parts, wanted_found, gone_left = [], [], [], []
     for text in request.texts:
         wanted_found.append(similarity(text, new))
@@ -114,7 +129,7 @@ def text_match(view: EditView, request: EditRequest) -> Reading:
         quantities["left"] = Quantity(max(gone_left), "share", 0.0, 1.0)
     sentence = f"In the candidate {'; '.join(parts)}. Recognized text: {_quoted(after)}."
     grade = min(1.0, 0.5 * min(grades) + 0.5 * sum(grades) / len(grades)) if grades else None
-    return Reading(quantities, grade, sentence, _boxed(view, after, ()))
+    return Reading(quantities, grade, sentence, partial(_boxed, view, after, ()))
 
 
 def unasked_text(view: EditView, request: EditRequest) -> Reading:
@@ -127,9 +142,10 @@ def unasked_text(view: EditView, request: EditRequest) -> Reading:
         return Reading({}, None, _MISSING)
     new: tuple[TextLine, ...] = ()
     if not view.identical:
-        before, after = _lines(view)
-        expected = " ".join((_joined(before), *request.texts, request.instruction))
-        new = tuple(line for line in after if len(_plain(line.text)) > 1 and similarity(line.text, expected) < _KNOWN)
+        new = tuple(line for line in read_lines(view.aligned) if len(_plain(line.text)) > 1)
+    if new:  # otherwise the text of the source does not matter
+        expected = " ".join((_joined(read_lines(view.before)), *request.texts, request.instruction))
+        new = tuple(line for line in new if similarity(line.text, expected) < _KNOWN)
     directed = tuple(line for line in new if to_the_judge(line.text))
     if not directed and to_the_judge(_joined(new)):
         directed = new  # The phrase spans several lines.
@@ -148,7 +164,7 @@ def unasked_text(view: EditView, request: EditRequest) -> Reading:
         sentence = f"{len(new)} unrequested line{'s' * (len(new) > 1)} of text appeared: {_quoted(new)}."
     else:
         sentence = "No unrequested text appeared (0 new lines)."
-    return Reading(quantities, grade, sentence, _boxed(view, new, directed))
+    return Reading(quantities, grade, sentence, partial(_boxed, view, new, directed))
 
 
 def similarity(wanted: str, text: str) -> float:
@@ -171,10 +187,29 @@ def to_the_judge(text: str) -> bool:
 
 _MISSING = "Text was not read: the package rapidocr with its models, or onnxruntime, is not installed (extra `ocr`)."
 
-_reading = threading.RLock()
-"""Serializes OCR, because the engine is stateful."""
-_read: dict[int, tuple[TextLine, ...]] = {}
-"""Lines by array identity; an entry is removed when its array is freed."""
+
+class _Engines:
+    """Engines for reading text, at most one per processor. An engine keeps state, so only one thread may use it."""
+
+    def __init__(self) -> None:
+        self._free: list[Any] = []
+        self._places = threading.BoundedSemaphore(os.cpu_count() or 1)
+
+    @contextmanager
+    def use(self) -> Iterator[Any]:
+        """Wait for an engine that no other thread uses; opened on first use, which takes about a second."""
+        with self._places:
+            try:
+                engine = self._free.pop()
+            except IndexError:
+                engine = _open_engine()
+            try:
+                yield engine
+            finally:
+                self._free.append(engine)
+
+
+_engines = _Engines()
 
 
 def _model_files() -> tuple[Path, Path] | None:
@@ -187,8 +222,7 @@ def _model_files() -> tuple[Path, Path] | None:
     return (detection[0], recognition[0]) if detection and recognition else None
 
 
-@lru_cache(maxsize=1)
-def _engine() -> Any:
+def _open_engine() -> Any:
     from rapidocr import RapidOCR
 
     files = _model_files()
@@ -207,32 +241,10 @@ def _engine() -> Any:
             "Det.limit_side_len": _FIND_SIDE,
             "EngineConfig.onnxruntime.intra_op_num_threads": 1,
             "EngineConfig.onnxruntime.inter_op_num_threads": 1,
+            # A quarter less time: without it every layer gets its memory from the system anew.
+            "EngineConfig.onnxruntime.enable_cpu_mem_arena": True,
         }
     )
-
-
-def _run_engine(pixels: Pixels) -> tuple[TextLine, ...]:
-    height, width = pixels.shape[:2]
-    scale = min(1.0, _LONGEST_SIDE / max(height, width))
-    if scale < 1.0:
-        size = (max(1, round(width * scale)), max(1, round(height * scale)))
-        pixels = np.asarray(cv2.resize(pixels, size, interpolation=cv2.INTER_AREA), np.uint8)
-    result = _engine()(cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR))
-    if result.txts is None or result.boxes is None:
-        return ()
-    lines = []
-    for text, confidence, corners in zip(result.txts, result.scores, result.boxes, strict=True):
-        if float(confidence) >= _SURE and _plain(text):
-            corners = np.asarray(corners) / scale
-            (left, top), (right, bottom) = corners.min(axis=0), corners.max(axis=0)
-            box = (int(left), int(top), int(np.ceil(right)), int(np.ceil(bottom)))
-            lines.append(TextLine(text, float(confidence), box))
-    return tuple(lines)
-
-
-def _lines(view: EditView) -> tuple[tuple[TextLine, ...], tuple[TextLine, ...]]:
-    before = read_lines(view.source)
-    return before, before if view.identical else read_lines(view.candidate)
 
 
 def _plain(text: str, *, keep_spaces: bool = False) -> str:

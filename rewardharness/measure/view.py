@@ -12,15 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from rewardharness.measure.images import Picture
+from rewardharness.measure.planes import Plane, Planes, once, resize
 from rewardharness.measure.reading import Pixels
 
-Plane = npt.NDArray[np.float32]
-"""Float image: height x width, or height x width x 3."""
 Mask = npt.NDArray[np.bool_]
 """Boolean mask, height x width."""
 
-WORKING_SIDE = 512
-"""Long side of the images that are measured, in pixels. Smaller images keep their size."""
 ASPECT_TOLERANCE = 0.03
 """Largest relative aspect-ratio difference that counts as the same frame (editors round sizes to multiples of 8 to
 64)."""
@@ -67,49 +64,66 @@ class EditView:
     """
 
     def __init__(self, source: Picture, candidate: Picture) -> None:
-        self._given_source = source.pixels
+        self.before = source.planes
+        """The source and its planes, which the views of other candidates share."""
         self._given_candidate = candidate.pixels
+        self.results: dict[Any, Any] = {}
+        """Results of functions that are decorated with `once`."""
 
     @cached_property
     def identical(self) -> bool:
         """Whether the candidate has exactly the pixels of the source, before any alignment."""
-        return bool(np.array_equal(self._given_source, self._given_candidate))
+        return bool(np.array_equal(self.source, self._given_candidate))
 
     @property
     def source(self) -> Pixels:
         """The source at its own size."""
-        return self._given_source
+        return self.before.pixels
 
-    @cached_property
+    @property
     def candidate(self) -> Pixels:
         """The candidate in the frame and at the size of the source; `UNCOVERED` where it has no pixels."""
+        return self.aligned.pixels
+
+    @cached_property
+    def aligned(self) -> Planes:
+        """The candidate in the frame of the source, before any correction of a shift."""
+        if self.identical:
+            return self.before
         if self._how == "none":
-            return self._given_candidate
+            return Planes(self._given_candidate)
         left, top, width, height = self._box
-        fitted = _resize(self._given_candidate, width, height)
+        fitted = resize(self._given_candidate, width, height)
         if self._how == "resized":
-            return fitted
+            return Planes(fitted)
         frame = np.full_like(self.source, UNCOVERED)
         frame[top : top + height, left : left + width] = fitted
-        return frame
+        return Planes(frame)
+
+    @cached_property
+    def after(self) -> Planes:
+        """The candidate and its planes, corrected for a small global shift at working size."""
+        if self._shift == (0.0, 0.0):
+            return self.aligned
+        return Planes(self.candidate, _move(self.aligned.small, self._shift))
 
     @cached_property
     def _aspect_error(self) -> float:
-        height, width = self._given_source.shape[:2]
+        height, width = self.source.shape[:2]
         own_height, own_width = self._given_candidate.shape[:2]
         ratio = (own_width * height) / (own_height * width)
         return float(max(ratio, 1.0 / ratio) - 1.0)
 
     @cached_property
     def _how(self) -> Literal["none", "resized", "letterboxed"]:
-        if self._given_source.shape == self._given_candidate.shape:
+        if self.source.shape == self._given_candidate.shape:
             return "none"
         return "resized" if self._aspect_error <= ASPECT_TOLERANCE else "letterboxed"
 
     @cached_property
     def _box(self) -> tuple[int, int, int, int]:
         """Left, top, width and height of the candidate within the frame of the source."""
-        height, width = self._given_source.shape[:2]
+        height, width = self.source.shape[:2]
         if self._how != "letterboxed":
             return 0, 0, width, height
         own_height, own_width = self._given_candidate.shape[:2]
@@ -120,7 +134,7 @@ class EditView:
     @cached_property
     def alignment(self) -> Alignment:
         """How the candidate was aligned with the frame of the source."""
-        height, width = self._given_source.shape[:2]
+        height, width = self.source.shape[:2]
         own_height, own_width = self._given_candidate.shape[:2]
         notes = []
         if self._how == "resized":
@@ -145,44 +159,40 @@ class EditView:
         )
 
     @cached_property
-    def small_source(self) -> Pixels:
-        """The source at working size: long side at most `WORKING_SIDE`."""
-        return _shrink(self.source)
-
-    @cached_property
-    def _unmoved_candidate(self) -> Pixels:
-        return _shrink(self.candidate)
-
-    @cached_property
     def _shift(self) -> tuple[float, float]:
         if self.identical:
             return 0.0, 0.0
-        return _translation(self.gray_source, _gray(self._unmoved_candidate))
+        return _translation(self.before.gray, self.aligned.gray)
 
-    @cached_property
+    @property
+    def small_source(self) -> Pixels:
+        """The source at working size: long side at most `WORKING_SIDE`."""
+        return self.before.small
+
+    @property
     def small_candidate(self) -> Pixels:
         """The candidate at working size, corrected for a small global shift."""
-        return _move(self._unmoved_candidate, self._shift)
+        return self.after.small
 
-    @cached_property
+    @property
     def lab_source(self) -> Plane:
         """The source in CIELAB (D65; L from 0 to 100) at working size."""
-        return _lab(self.small_source)
+        return self.before.lab
 
-    @cached_property
+    @property
     def lab_candidate(self) -> Plane:
         """The candidate in CIELAB at working size."""
-        return _lab(self.small_candidate)
+        return self.after.lab
 
-    @cached_property
+    @property
     def gray_source(self) -> Plane:
         """Luma (BT.601) of the source, 0 to 255, at working size."""
-        return _gray(self.small_source)
+        return self.before.gray
 
-    @cached_property
+    @property
     def gray_candidate(self) -> Plane:
         """Luma of the candidate, 0 to 255, at working size."""
-        return _gray(self.small_candidate)
+        return self.after.gray
 
     @cached_property
     def valid(self) -> Mask:
@@ -199,6 +209,14 @@ class EditView:
         return covered
 
     @cached_property
+    def color_distance(self) -> Plane:
+        """CIE 1976 color difference at each working pixel."""
+        lightness, a, b = (
+            after - before for before, after in zip(self.before.channels, self.after.channels, strict=True)
+        )
+        return np.asarray(np.sqrt(lightness * lightness + a * a + b * b), np.float32)
+
+    @cached_property
     def change(self) -> Plane:
         """Confidence that each working pixel was edited, 0 to 1; 0 where not valid.
 
@@ -207,12 +225,14 @@ class EditView:
         """
         if self.identical:
             return np.zeros(self.small_source.shape[:2], np.float32)
-        source = self.lab_source
-        # Uncovered pixels count as unchanged; this also keeps the border from bleeding into the image.
-        candidate = np.where(self.valid[..., None], self.lab_candidate, source)
-        height, width = source.shape[:2]
-        color = cv2.resize(_color_change(source, candidate, self.valid), (width, height))
-        structure = _structure_change(source[..., 0], candidate[..., 0], self.valid)
+        lab, lightness = self.after.lab, self.after.channels[0]
+        if not self.valid.all():
+            # Uncovered pixels count as unchanged; this also keeps the border from bleeding into the image.
+            lab = np.where(self.valid[..., None], lab, self.before.lab)
+            lightness = np.ascontiguousarray(lab[..., 0])
+        height, width = self.valid.shape
+        color = cv2.resize(_color_change(self.before, lab, self.valid), (width, height))
+        structure = _structure_change(self.before, lightness, self.valid)
         heat = 1.0 - np.exp(-np.log(2.0) * (color**2 + structure**2))
         return np.asarray(np.where(self.valid, heat, 0.0), np.float32)
 
@@ -225,30 +245,6 @@ class EditView:
     def changed_share(self) -> float:
         """Fraction of the valid working pixels that were edited."""
         return float(self.changed.sum() / max(1, int(self.valid.sum())))
-
-
-def _resize(pixels: Pixels, width: int, height: int) -> Pixels:
-    """Resize with area averaging when shrinking and bicubic interpolation when enlarging."""
-    if pixels.shape[:2] == (height, width):
-        return pixels
-    smaller = width * height < pixels.shape[0] * pixels.shape[1]
-    how = cv2.INTER_AREA if smaller else cv2.INTER_CUBIC
-    return np.asarray(cv2.resize(pixels, (width, height), interpolation=how), np.uint8)
-
-
-def _shrink(pixels: Pixels) -> Pixels:
-    """Shrink an image to working size."""
-    height, width = pixels.shape[:2]
-    scale = min(1.0, WORKING_SIDE / max(height, width))
-    return _resize(pixels, max(1, round(width * scale)), max(1, round(height * scale)))
-
-
-def _lab(pixels: Pixels) -> Plane:
-    return np.asarray(cv2.cvtColor(pixels.astype(np.float32) / 255.0, cv2.COLOR_RGB2Lab), np.float32)
-
-
-def _gray(pixels: Pixels) -> Plane:
-    return np.asarray(cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY), np.float32)
 
 
 def _move(plane: npt.NDArray[Any], shift: tuple[float, float]) -> npt.NDArray[Any]:
@@ -295,11 +291,17 @@ def _refined(source: Plane, candidate: Plane, shift: tuple[float, float]) -> tup
     agree = np.abs(error) < 24.0
     across = (cv2.Sobel(moved, cv2.CV_32F, 1, 0) / 8.0)[agree].astype(np.float64)
     down = (cv2.Sobel(moved, cv2.CV_32F, 0, 1) / 8.0)[agree].astype(np.float64)
-    matrix = np.array([[across @ across, across @ down], [across @ down, down @ down]])
+    matrix = np.array([[_dot(across, across), _dot(across, down)], [_dot(across, down), _dot(down, down)]])
     if np.linalg.det(matrix) <= 1e-6 * matrix.trace() ** 2:
         return shift
-    step = np.linalg.solve(matrix, np.array([across @ error[agree], down @ error[agree]]))
+    left = error[agree].astype(np.float64)
+    step = np.linalg.solve(matrix, np.array([_dot(across, left), _dot(down, left)]))
     return shift[0] - float(step[0]), shift[1] - float(step[1])
+
+
+def _dot(first: npt.NDArray[np.float64], second: npt.NDArray[np.float64]) -> float:
+    """Return the scalar product without BLAS, whose threads would wait in a loop and take processors from others."""
+    return float(np.einsum("i,i->", first, second))
 
 
 def _blur(plane: Plane, sigma: float) -> Plane:
@@ -313,7 +315,21 @@ def _neighbors(plane: Plane) -> list[Plane]:
     return [padded[y : y + height, x : x + width] for y in range(3) for x in range(3)]
 
 
-def _color_change(source: Plane, candidate: Plane, valid: Mask) -> Plane:
+def _soft_colors(lab: Plane) -> list[Plane]:
+    """Average L, a and b at half the working size, a and b over a wider area."""
+    height, width = lab.shape[:2]
+    size = (max(1, width // 2), max(1, height // 2))
+    soft = _blur(np.asarray(cv2.resize(lab, size, interpolation=cv2.INTER_AREA), np.float32), 1.0)
+    chroma = _blur(np.ascontiguousarray(soft[..., 1:]), 1.0)
+    return [np.ascontiguousarray(plane) for plane in (soft[..., 0], chroma[..., 0], chroma[..., 1])]
+
+
+@once
+def _soft_source(source: Planes) -> list[Plane]:
+    return _soft_colors(source.lab)
+
+
+def _color_change(source: Planes, candidate: Plane, valid: Mask) -> Plane:
     """Measure the local color change at half the working size; 1 is just visible.
 
     Chroma is averaged over a wider area than lightness, as in human vision and image codecs, and weighs less in
@@ -321,43 +337,58 @@ def _color_change(source: Plane, candidate: Plane, valid: Mask) -> Plane:
     threshold is estimated from the pair: the median difference is attributed to re-encoding, within fixed limits so
     that a global edit stays visible.
     """
-    size = (max(1, source.shape[1] // 2), max(1, source.shape[0] // 2))
-    planes = []
-    for lab in (source, candidate):
-        smooth = _blur(np.asarray(cv2.resize(lab, size, interpolation=cv2.INTER_AREA), np.float32), 1.0)
-        smooth[..., 1:] = _blur(np.ascontiguousarray(smooth[..., 1:]), 1.0)
-        planes.append(smooth)
-    first, second = planes
+    first, second = _soft_source(source), _soft_colors(candidate)
+    size = first[0].shape[::-1]
     inside = cv2.resize(valid.astype(np.uint8), size, interpolation=cv2.INTER_NEAREST).astype(bool)
     if not inside.any():
         return np.zeros(inside.shape, np.float32)
-    offset = np.median((second - first)[inside][::7], axis=0)
-    second = second - np.clip(offset, -np.array(COLOR_OFFSET), COLOR_OFFSET).astype(np.float32)
-    chroma = np.minimum(np.hypot(first[..., 1], first[..., 2]), np.hypot(second[..., 1], second[..., 2]))
+    for axis, (before, after, limit) in enumerate(zip(first, second, COLOR_OFFSET, strict=True)):
+        offset = np.median((after - before)[inside][::7])
+        second[axis] = after - np.float32(np.clip(offset, -limit, limit))
+    chroma = np.minimum(np.hypot(*first[1:]), np.hypot(*second[1:]))
     weight = (1.0 / (1.0 + 0.03 * chroma)) ** 2
     least = np.full(inside.shape, np.inf, np.float32)
-    for moved in _neighbors(second):
-        step = first - moved
+    step, squared, other = (np.empty_like(least) for _ in range(3))
+    for lightness, a, b in zip(*map(_neighbors, second), strict=True):
+        np.subtract(first[1], a, out=squared)
+        squared *= squared
+        np.subtract(first[2], b, out=other)
+        other *= other
+        squared += other
+        squared *= weight
+        np.subtract(first[0], lightness, out=step)
         step *= step
-        np.minimum(least, step[..., 0] + (step[..., 1] + step[..., 2]) * weight, out=least)
+        step += squared
+        np.minimum(least, step, out=least)
     distance = np.sqrt(least)
     noise = float(np.median(distance[inside][::4]))
     return np.asarray(distance / np.clip(0.9 + 3.0 * noise, COLOR_FLOOR, COLOR_CEILING), np.float32)
 
 
-def _structure_change(source: Plane, candidate: Plane, valid: Mask) -> Plane:
+@once
+def _source_structure(source: Planes) -> tuple[Plane, Plane]:
+    return _structure(source.channels[0])
+
+
+def _structure(lightness: Plane) -> tuple[Plane, Plane]:
+    """Return slightly smoothed lightness and its local contrast."""
+    smooth = _blur(lightness, 0.7)
+    return smooth, np.sqrt(np.maximum(_variance(smooth, 2.2), 0.0))
+
+
+def _structure_change(source: Planes, candidate: Plane, valid: Mask) -> Plane:
     """Measure the local change of structure in lightness; 1 is just visible.
 
     The measure is the local standard deviation of the difference, the smallest over one-pixel displacements, relative
     to what the local contrast masks (Weber's law). The lower contrast of the two images is used, so that new or lost
     texture does not mask itself.
     """
-    first, second = _blur(np.ascontiguousarray(source), 0.7), _blur(np.ascontiguousarray(candidate), 0.7)
-    contrast = np.minimum(_deviation(first, 2.2), _deviation(second, 2.2))
+    (first, contrast), (second, other) = _source_structure(source), _structure(candidate)
+    contrast = np.minimum(contrast, other)
     least = np.full(first.shape, np.inf, np.float32)
     for moved in _neighbors(second):
         np.minimum(least, _variance(first - moved, 1.5), out=least)
-    difference = np.sqrt(least)
+    difference = np.sqrt(np.maximum(least, 0.0))
     if not valid.any():
         return difference
     noise = min(1.0, float(np.quantile(difference[valid][::9], 0.4)) / 0.7)
@@ -369,12 +400,12 @@ def _structure_change(source: Plane, candidate: Plane, valid: Mask) -> Plane:
 
 
 def _variance(plane: Plane, sigma: float) -> Plane:
+    """Return the local variance; rounding may make it slightly negative."""
     mean = _blur(plane, sigma)
-    return np.asarray(np.maximum(_blur(plane * plane, sigma) - mean * mean, 0.0), np.float32)
-
-
-def _deviation(plane: Plane, sigma: float) -> Plane:
-    return np.asarray(np.sqrt(_variance(plane, sigma)), np.float32)
+    mean *= mean
+    variance = _blur(plane * plane, sigma)
+    variance -= mean
+    return variance
 
 
 def _regions(heat: Plane) -> Mask:

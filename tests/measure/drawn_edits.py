@@ -26,7 +26,7 @@ def photo(name: str, width: int = 480, height: int = 320) -> Pixels:
 
 def view(source: np.ndarray, candidate: np.ndarray) -> EditView:
     """Put two pictures side by side."""
-    return EditView(*(Picture("test", np.ascontiguousarray(_bytes(each)), "0", "PNG") for each in (source, candidate)))
+    return EditView(*(Picture("test", np.ascontiguousarray(_bytes(each)), "PNG") for each in (source, candidate)))
 
 
 def grade(measure: Function, source: np.ndarray, candidate: np.ndarray, asked: EditRequest) -> float:

@@ -133,7 +133,7 @@ def test_names_know_modifiers_and_spellings() -> None:
 
 @given(st.sampled_from(sorted(PAINT)), st.sampled_from(["", "light ", "dark ", "bright "]))
 def test_every_prototype_is_nearer_to_its_own_name_than_to_an_opposite(name: str, modifier: str) -> None:
-    lab = cv2.cvtColor(np.float32([[PAINT[name]]]) / 255, cv2.COLOR_RGB2Lab)
+    lab = cv2.split(cv2.cvtColor(np.float32([[PAINT[name]]]) / 255, cv2.COLOR_RGB2Lab))
     own = color_named(modifier + name)
     opposites = {"red": "green", "green": "red", "blue": "yellow", "yellow": "blue", "white": "black", "black": "white"}
     other = color_named(opposites.get(name, "cyan"))

@@ -125,7 +125,7 @@ def test_a_thing_in_the_background_is_not_the_background(cat: np.ndarray, coffee
 def test_the_subject_is_what_is_central_and_unlike_the_border() -> None:
     scene = np.full((200, 300, 3), (90, 120, 160), np.uint8)
     mask = disc(200, 300, (0.5, 0.55), 0.3)
-    likeness = subject_likeness(view(blend(scene, np.full_like(scene, (200, 60, 40)), mask), scene))
+    likeness = subject_likeness(view(blend(scene, np.full_like(scene, (200, 60, 40)), mask), scene).before)
     assert likeness[mask > 0.9].mean() > 3 * likeness[mask < 0.1].mean()
 
 

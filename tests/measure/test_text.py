@@ -1,6 +1,8 @@
-import gc
+import os
 import sys
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rewardharness.measure import text
+from rewardharness.measure.planes import Planes
 from rewardharness.measure.text import ocr_available, read_lines, similarity, text_match, to_the_judge, unasked_text
 from rewardharness.schema import EditRequest
 
@@ -78,7 +81,7 @@ def test_words_to_the_judge_may_stand_on_several_lines(cat: np.ndarray) -> None:
 
 @reads
 def test_boxes_lie_where_the_text_is(cat: np.ndarray) -> None:
-    (line,) = read_lines(written(cat, "HELLO", (200, 160)))
+    (line,) = read_lines(Planes(written(cat, "HELLO", (200, 160))))
     left, top, right, bottom = line.box
     assert line.text == "HELLO"
     assert 180 < left < 215 < 280 < right < 350
@@ -86,17 +89,42 @@ def test_boxes_lie_where_the_text_is(cat: np.ndarray) -> None:
 
 
 @reads
-def test_threads_read_the_same_and_results_go_with_their_picture(cat: np.ndarray) -> None:
-    pictures = [written(cat, word) for word in ("ALPHA", "BRAVO", "ALPHA", "BRAVO")]
-    gc.collect()  # pictures of other tests that are gone, and known until they are cleared away
-    known = len(text._read)
+def test_threads_read_the_same_with_engines_of_their_own(cat: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text, "_engines", text._Engines())
+    pictures = [Planes(written(cat, word)) for word in ("ALPHA", "BRAVO", "ALPHA", "BRAVO")]
     with ThreadPoolExecutor(4) as pool:
         found = [[line.text for line in lines] for lines in pool.map(read_lines, pictures)]
     assert found == [["ALPHA"], ["BRAVO"], ["ALPHA"], ["BRAVO"]]
-    assert len(text._read) == known + 4
-    pictures.clear()
-    gc.collect()
-    assert len(text._read) == known
+    assert 1 <= len(text._engines._free) <= (os.cpu_count() or 1)
+
+
+@reads
+def test_each_picture_is_read_once_and_the_source_only_where_its_text_matters(
+    cat: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+
+    class Counted(text._Engines):
+        @contextmanager
+        def use(self) -> Iterator[Callable[[np.ndarray], object]]:
+            with super().use() as engine:
+                read.append(1)
+                yield engine
+
+    monkeypatch.setattr(text, "_engines", Counted())
+    sign, plain = written(cat, "OPEN"), cat // 2
+    for source, candidate, request, count in (
+        (cat, plain, ADD, 1),  # no text appeared, whatever stood in the source
+        (cat, sign, ADD, 2),
+        (cat, sign, write("OPEN"), 2),
+        (sign, plain, write(removed=("OPEN",)), 2),
+        (cat, cat.copy(), ADD, 0),
+    ):
+        read.clear()
+        edit = view(source, candidate)
+        readings = [measure(edit, request) for measure in (text_match, unasked_text)]
+        assert len(read) == count, request
+        assert all(reading.grade is not None for reading in readings[request is ADD :])
 
 
 def test_without_the_package_nothing_is_graded(cat: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:

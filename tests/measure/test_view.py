@@ -7,7 +7,8 @@ from drawn_edits import blend, disc, jpeg, photo, recolored, view
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rewardharness.measure.view import UNCOVERED, WORKING_SIDE
+from rewardharness.measure.planes import WORKING_SIDE
+from rewardharness.measure.view import UNCOVERED
 
 PHOTOS = ("astronaut", "coffee", "chelsea")
 

@@ -53,6 +53,9 @@ def build_app(services: AppServices) -> gr.Blocks:
     for event in blocks.fns.values():
         if event.api_visibility == "private":
             event.api_name = None  # Gradio serves names such as `partial_7`, hidden or not
+        if event.show_progress == "hidden":
+            # Otherwise each message of an event updates all outputs of all events so far, hidden progress or not.
+            event.show_progress_on = []
     blocks.queue(api_open=False)
     blocks._queue = FairQueue(blocks, local=services.local, proxied=services.settings.space)
     return blocks

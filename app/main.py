@@ -151,7 +151,7 @@ def serve(
                     Middleware(HostMiddleware, HostCheck.listening(host, settings.hosts)),
                     Middleware(GZipMiddleware, minimum_size=1024, compresslevel=5),  # the page holds 700 KB of settings
                 ],
-                "routes": services.kept.routes() if services.local else [],
+                "routes": [*services.results.routes(), *(services.kept.routes() if services.local else [])],
             },
             theme=make_theme(),
             css=_asset("style.css"),

@@ -267,9 +267,9 @@ class AppServices:
         return self.feedback.give(comparison.example, preference, name=name, context=context)
 
     def warm_up(self) -> None:
-        """Start the worker processes of the measured judge and load text recognition, once and in the background.
+        """Start the worker processes of the measured judge, load text recognition and draw the samples, once.
 
-        The first verdict then takes as long as the others.
+        It happens in the background. The first verdict then takes as long as the others.
         """
         if self.fixed is not None or self.judges.default != MEASURED:
             return
@@ -292,6 +292,8 @@ class AppServices:
             )
             for _ in running.follow():
                 pass
+            for sample in self.samples():
+                assert sample.images
         except Exception:  # a comparison of the visitor will say what is wrong
             return
 

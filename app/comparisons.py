@@ -1,6 +1,8 @@
 """One comparison of the app: its inputs and its result."""
 
-from dataclasses import dataclass
+import secrets
+from dataclasses import dataclass, field
+from functools import partial
 
 from app.judges import BY_MEASURING, JudgeChoice
 from app.libraries import Choice
@@ -24,3 +26,5 @@ class Comparison:
     """Id of the release that fixes Library and judge; None where they were chosen."""
     asked: tuple[Choice, JudgeChoice] = (Choice(), BY_MEASURING)
     """The chosen Library and judge."""
+    name: str = field(default_factory=partial(secrets.token_hex, 16), compare=False)
+    """Random name, which the addresses of its files hold."""

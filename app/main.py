@@ -11,10 +11,12 @@ import gradio as gr
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 
-from app.fairness import FairQueue
+from app.caching import CacheMiddleware
 from app.lineage.page import build_lineage_tab
+from app.page import Page
 from app.releases import DEFAULT_PLACES, Places
 from app.services import AppServices, is_local
+from app.starting import started
 from app.tabs.batch import build_batch_tab
 from app.tabs.benchmark.layout import build_benchmark_tab
 from app.tabs.evolve.layout import build_evolve_tab
@@ -31,9 +33,8 @@ HOUR = 3600
 
 def build_app(services: AppServices) -> gr.Blocks:
     """Build the page."""
-    with gr.Blocks(
-        title="RewardHarness", analytics_enabled=False, delete_cache=(HOUR, 24 * HOUR), fill_width=False
-    ) as blocks:
+    proxied = services.settings.space
+    with Page("RewardHarness", (HOUR, 24 * HOUR), local=services.local, proxied=proxied) as blocks:
         gr.Markdown("# RewardHarness\nWhich edit of an image would people prefer?", elem_id="title")
         with gr.Tabs(elem_id="tabs"):
             with gr.Tab("Score", id="score", elem_id="score"):
@@ -53,8 +54,9 @@ def build_app(services: AppServices) -> gr.Blocks:
     for event in blocks.fns.values():
         if event.api_visibility == "private":
             event.api_name = None  # Gradio serves names such as `partial_7`, hidden or not
-    blocks.queue(api_open=False)
-    blocks._queue = FairQueue(blocks, local=services.local, proxied=services.settings.space)
+        if event.show_progress == "hidden":
+            # Otherwise each message of an event updates all outputs of all events so far, hidden progress or not.
+            event.show_progress_on = []
     return blocks
 
 
@@ -89,6 +91,7 @@ def launch(
         blocks = serve(settings, Path(scratch), host=host, port=port, **options)
         # SIGTERM ends the app as Ctrl-C does, so that the scratch folder is removed.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
+        started()
         if ready is not None:
             ready(str(blocks.local_url))
         blocks.block_thread()
@@ -146,9 +149,10 @@ def serve(
             app_kwargs={
                 "middleware": [
                     Middleware(HostMiddleware, HostCheck.listening(host, settings.hosts)),
-                    Middleware(GZipMiddleware, minimum_size=1024, compresslevel=5),  # the page holds 700 KB of settings
+                    Middleware(GZipMiddleware, minimum_size=1024, compresslevel=6),  # the page holds 400 KB of settings
+                    Middleware(CacheMiddleware),
                 ],
-                "routes": services.kept.routes() if services.local else [],
+                "routes": [*services.results.routes(), *(services.kept.routes() if services.local else [])],
             },
             theme=make_theme(),
             css=_asset("style.css"),

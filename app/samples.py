@@ -1,8 +1,9 @@
-"""A few comparisons to try, made when the app starts: photographs that come with scikit-image, edited by code."""
+"""A few comparisons to try: photographs that come with scikit-image, edited by code when they are first looked at."""
 
 import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -24,14 +25,39 @@ class Sample:
     title: str
     """A few words for its button."""
     instruction: str
-    source: Path
-    candidates: tuple[Path, ...]
+    photograph: str
+    """One of `rewardharness.demo.photos.PHOTOS`."""
+    edits: tuple[Edit, ...]
+    folder: Path
+    """Where its pictures are written."""
     icon: Path
     """A small version of the source, for its button."""
 
+    @cached_property
+    def images(self) -> tuple[Path, ...]:
+        """The source and the candidates, drawn once."""
+        source = Image.fromarray(photo(self.photograph))
+        paths = [self.folder / f"{self.photograph}-{number}.png" for number in range(1 + len(self.edits))]
+        for path, edit in zip(paths, (_same, *self.edits), strict=True):
+            if not path.is_file():
+                buffer = io.BytesIO()
+                edit(source).save(buffer, "PNG", compress_level=1)
+                files.write_bytes(path, buffer.getvalue())
+        return tuple(paths)
+
+    @property
+    def source(self) -> Path:
+        """The photograph."""
+        return self.images[0]
+
+    @property
+    def candidates(self) -> tuple[Path, ...]:
+        """The edits."""
+        return self.images[1:]
+
 
 def make_samples(folder: Path) -> list[Sample]:
-    """Draw the samples.
+    """Return the samples, of which only the icons are drawn.
 
     Args:
         folder: Where their pictures are written.
@@ -73,20 +99,13 @@ def make_samples(folder: Path) -> list[Sample]:
 
 
 def _sample(folder: Path, name: str, title: str, instruction: str, edits: Sequence[Edit]) -> Sample:
-    source = Image.fromarray(photo(name))
-    paths = []
-    for number, picture in enumerate((source, *(edit(source) for edit in edits))):
-        buffer = io.BytesIO()
-        picture.save(buffer, "PNG", compress_level=1)
-        paths.append(folder / f"{name}-{number}.png")
-        files.write_bytes(paths[-1], buffer.getvalue())
-    small = source.copy()
+    small = Image.fromarray(photo(name))
     small.thumbnail((ICON, ICON))
     buffer = io.BytesIO()
     small.save(buffer, "WEBP", quality=80)
     icon = folder / f"{name}-icon.webp"
     files.write_bytes(icon, buffer.getvalue())
-    return Sample(title, instruction, paths[0], tuple(paths[1:]), icon)
+    return Sample(title, instruction, name, tuple(edits), folder, icon)
 
 
 def _same(source: Image.Image) -> Image.Image:

@@ -1,6 +1,5 @@
 """Services of the tabs: plain functions from input values to records."""
 
-import json
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -21,22 +20,17 @@ from app.kept import KeptPages
 from app.libraries import BUILTIN, FOLDER, HUB, Choice, Libraries
 from app.lineage.services import LineageServices
 from app.releases import DEFAULT_PLACES, RELEASE, Fixed, Places
+from app.results import Results
 from app.running import Running
 from app.samples import Sample, make_samples
 from app.sessions import Draft
-from rewardharness import files
 from rewardharness.critique import NO_CRITIQUE
 from rewardharness.errors import DataError, HarnessError, InputError, MissingPackageError
-from rewardharness.judging.instruction import read_instruction
 from rewardharness.judging.measured import NAME
 from rewardharness.judging.opening import MEASURED
-from rewardharness.judgments import judgment_json
 from rewardharness.measure.images import load_picture
-from rewardharness.measure.reading import Pixels
-from rewardharness.measure.regions import change_map
 from rewardharness.measure.text import ocr_available
-from rewardharness.measure.view import EditView
-from rewardharness.schema import LABELS, Example, Failure, ImageInput, Json, Judgment
+from rewardharness.schema import LABELS, Example, Failure, ImageInput, Judgment
 from rewardharness.serving.hosts import is_loopback
 from rewardharness.settings import Settings
 
@@ -70,6 +64,7 @@ class AppServices:
         self.judges = Judges(settings, local=local)
         self.feedback = Feedback(settings)
         self.kept = KeptPages(settings.home / "comparisons")
+        self.results = Results(scratch / "results")
         self.hub = HubServices(settings, scratch, local=local)
         self.lineage = LineageServices(settings, local=local)
         self.evolve = EvolveServices(settings, scratch, self.judges, local=local)
@@ -240,49 +235,6 @@ class AppServices:
             raise InputError("Programs can ask only the measured judge here.", next_step="Run the app yourself.")
         return judge_choice(spec)
 
-    def overlays(self, comparison: Comparison) -> dict[str, Pixels]:
-        """Return for each candidate the source with what the candidate changed, tinted.
-
-        Raises:
-            HarnessError: If an image has been deleted.
-        """
-        example = comparison.example
-        source, request = load_picture(example.source_image), read_instruction(example.instruction)
-        overlays = {}
-        for label, image in zip(example.labels, example.candidate_images, strict=True):
-            overlay = change_map(EditView(source, load_picture(image)), request).overlay
-            assert overlay is not None
-            overlays[label] = overlay
-        return overlays
-
-    def record(self, comparison: Comparison) -> Json:
-        """Return a judgment as JSON, as `rh score --json` prints it."""
-        release = {"release": comparison.release} if comparison.release is not None else {}
-        return judgment_json(comparison.judgment) | release
-
-    def record_file(self, comparison: Comparison) -> Path:
-        """Write a judgment as a JSON file for download, named by its content id."""
-        return self._download(comparison, "judgment", "json", json.dumps(self.record(comparison), indent=2).encode())
-
-    def shared_files(self, comparison: Comparison) -> tuple[Path, Path]:
-        """Write a result as a self-contained page and as a picture for download.
-
-        Raises:
-            HarnessError: If an image has been deleted.
-        """
-        page, picture = sharing.page(comparison).encode(), sharing.picture(comparison)
-        return self._download(comparison, "comparison", "html", page), self._download(
-            comparison, "comparison", "png", picture
-        )
-
-    def _download(self, comparison: Comparison, kind: str, ending: str, content: bytes) -> Path:
-        """Write a file for download, named by the content id of the judgment, and remove older ones."""
-        path = self._scratch / f"{kind}-{files.content_id(self.record(comparison))[:12]}.{ending}"
-        for old in sorted(self._scratch.glob(f"{kind}-*.{ending}"), key=lambda file: file.stat().st_mtime)[:-20]:
-            old.unlink(missing_ok=True)
-        files.write_bytes(path, content)
-        return path
-
     def keep(self, comparison: Comparison) -> str:
         """Keep the page of a result on this computer, and return its address in the app.
 
@@ -315,9 +267,9 @@ class AppServices:
         return self.feedback.give(comparison.example, preference, name=name, context=context)
 
     def warm_up(self) -> None:
-        """Start the worker processes of the measured judge and load text recognition, once and in the background.
+        """Start the worker processes of the measured judge, load text recognition and draw the samples, once.
 
-        The first verdict then takes as long as the others.
+        It happens in the background. The first verdict then takes as long as the others.
         """
         if self.fixed is not None or self.judges.default != MEASURED:
             return
@@ -340,6 +292,8 @@ class AppServices:
             )
             for _ in running.follow():
                 pass
+            for sample in self.samples():
+                assert sample.images
         except Exception:  # a comparison of the visitor will say what is wrong
             return
 

@@ -1,4 +1,4 @@
-"""A comparison to show to others: a self-contained page, and a picture."""
+"""A comparison to show to others: its record, a self-contained page, and a picture."""
 
 from io import BytesIO
 
@@ -9,10 +9,11 @@ from app.markup import plain
 from app.views import OCR_NOTE
 from rewardharness.judging.calibration import confidence_words
 from rewardharness.judging.measured_reasons import split_reason
+from rewardharness.judgments import judgment_json
 from rewardharness.measure.images import load_picture
 from rewardharness.report import Picture, Pictures, Report, Section, Table, Text
 from rewardharness.report_html import render_html
-from rewardharness.schema import TIE, Judgment
+from rewardharness.schema import TIE, Json, Judgment
 
 SIDE = 1024
 """Longest side of an image in the page, in pixels."""
@@ -21,6 +22,12 @@ WIDTH, EDGE, ROW = 1200, 40, 420
 """Width of the picture, its margins, and the height of the images in it, in pixels."""
 
 INK, SOFT, BACK, FRAME = "#1d2330", "#5b6475", "#ffffff", "#0f766e"
+
+
+def record(comparison: Comparison) -> Json:
+    """Return a judgment as JSON, as `rh score --json` prints it."""
+    release = {"release": comparison.release} if comparison.release is not None else {}
+    return judgment_json(comparison.judgment) | release
 
 
 def headline(judgment: Judgment) -> str:

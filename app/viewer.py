@@ -3,33 +3,32 @@
 `assets/viewer.js` makes it move: a divider, images side by side or in turn, a zoom that both share, marked changes.
 """
 
-from base64 import b64encode
 from collections.abc import Mapping
-from io import BytesIO
 from urllib.parse import quote
 
-from PIL import Image
-
+from app.comparisons import Comparison
 from app.markup import escape
-from rewardharness.measure.reading import Pixels
-from rewardharness.schema import Example
+from app.results import MARKS, address
 
 MODES = {"slider": "Slider", "sides": "Side by side", "flip": "One at a time"}
 """How two images are shown, by name."""
 
 
-def viewer(example: Example, right: str) -> str:
+def viewer(comparison: Comparison, right: str) -> str:
     """Return the viewer with the source on the left.
 
     Args:
-        example: The example. Its files must be in the folder of uploads, from which they are served as they are.
+        comparison: The result. Its images must be in the folder of uploads, from which they are served as they are.
         right: Label of the candidate on the right.
     """
+    example = comparison.example
     sources = ["Source", *(f"Image {number}" for number in range(2, 2 + len(example.references)))]
     names = [*sources, *example.labels]
     images = (example.source_image, *example.references, *example.candidate_images)
+    marked = {label: f' data-marked="{address(comparison, label + MARKS)}"' for label in example.labels}
     files = "".join(
-        f'<img data-name="{escape(name)}" src="gradio_api/file={escape(quote(str(image.path)))}" alt="" hidden>'
+        f'<img data-name="{escape(name)}" src="gradio_api/file={escape(quote(str(image.path)))}" alt="" hidden'
+        f"{marked.get(name, '')}>"
         for name, image in zip(names, images, strict=True)
     )
     left = _choice("left", "Left", {name: name for name in names}, "Source")
@@ -50,14 +49,6 @@ def viewer(example: Example, right: str) -> str:
     )
 
 
-def marks(overlays: Mapping[str, Pixels]) -> str:
-    """Return the pictures that mark what changed in each candidate, for the viewer to take."""
-    return "".join(
-        f'<img data-name="{escape(label)}" src="{_data_url(overlay)}" alt="" hidden>'
-        for label, overlay in overlays.items()
-    )
-
-
 def _choice(name: str, legend: str, choices: Mapping[str, str], chosen: str) -> str:
     chips = "".join(
         f'<label class="chip"><input type="radio" name="viewer-{name}" value="{escape(value)}"'
@@ -71,9 +62,3 @@ def _choice(name: str, legend: str, choices: Mapping[str, str], chosen: str) -> 
 def _label(value: str) -> str:
     """Return the attribute that names a candidate for a screen reader; its chip shows the letter alone."""
     return f' aria-label="Candidate {escape(value)}"' if len(value) == 1 else ""
-
-
-def _data_url(pixels: Pixels) -> str:
-    out = BytesIO()
-    Image.fromarray(pixels).save(out, "WEBP", quality=85, method=2)
-    return f"data:image/webp;base64,{b64encode(out.getvalue()).decode('ascii')}"

@@ -9,9 +9,9 @@
   const titleOf = (name) => (name.length > 1 ? name : `Candidate ${name}`);
 
   const source = (viewer, name) => {
-    const marked = viewer.querySelector("input[name=marks]").checked;
-    const mark = marked && document.querySelector(`#marks img[data-name="${name}"]`);
-    return [(mark || viewer.querySelector(`.files img[data-name="${name}"]`)).src, mark ? ", changes marked" : ""];
+    const image = viewer.querySelector(`.files img[data-name="${name}"]`);
+    const marked = viewer.querySelector("input[name=marks]").checked && image.dataset.marked;
+    return [marked || image.src, marked ? ", changes marked" : ""];
   };
 
   const draw = (viewer) => {
@@ -59,6 +59,12 @@
     return pane && { x: event.clientX - pane.x, y: event.clientY - pane.y, width: pane.width };
   };
   const viewerOf = (event) => event.target.closest?.(".viewer");
+
+  // The marks of an image that was removed from the app cannot be drawn.
+  document.addEventListener("error", (event) => {
+    const box = viewerOf(event)?.querySelector("input[name=marks]:checked");
+    if (box) { box.checked = false; draw(viewerOf(event)); }
+  }, true);
 
   document.addEventListener("input", (event) => viewerOf(event) && draw(viewerOf(event)));
   document.addEventListener("click", (event) => {

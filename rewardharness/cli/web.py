@@ -52,8 +52,11 @@ def run(
         raise MissingPackageError("gradio", "app", "the web app")
     if mcp and find_spec("mcp") is None:
         raise MissingPackageError("mcp", "mcp", "the MCP server")
-    from app.main import launch
-    from app.releases import Places
+    from app.starting import quick_imports
+
+    with quick_imports():
+        from app.main import launch
+        from app.releases import Places
 
     settings = Settings.from_env()
     settings = replace(settings, release=release or settings.release, hosts=(*settings.hosts, *allow_host))

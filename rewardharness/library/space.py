@@ -42,8 +42,11 @@ _START = '''{mark}; change the settings below with it, or by variables of the Sp
 
 from os import environ
 
-from app.main import launch
+from app.starting import quick_imports
 from rewardharness.settings import Settings
+
+with quick_imports():
+    from app.main import launch
 
 SETTINGS = {{"RH_LIBRARY": {library!r}, "RH_JUDGE": {judge!r}}}
 

@@ -1,6 +1,8 @@
 """The running app without a browser: what it offers to programs, and what it keeps to itself."""
 
+import gzip
 import json
+import re
 import subprocess
 import sys
 import urllib.error
@@ -11,6 +13,7 @@ from typing import Any
 
 from app_parts import LAUNCH, ROOT, Pictures, Served
 
+from app import caching
 from rewardharness.library.store import Library
 from rewardharness.schema import Json
 
@@ -173,3 +176,23 @@ def test_a_taken_port_is_said_plainly(served: Served) -> None:
         [sys.executable, "-c", LAUNCH, port], cwd=ROOT, capture_output=True, text=True, timeout=500, check=False
     )
     assert done.returncode != 0 and f"Port {port} on 127.0.0.1 is not available" in done.stderr
+
+
+def test_the_page_is_small_and_what_its_name_tells_apart_stays_in_the_browser(
+    served: Served, pictures: Pictures
+) -> None:
+    request = urllib.request.Request(served.url, headers={"Accept-Encoding": "gzip"})
+    with urllib.request.urlopen(request, timeout=100) as answer:
+        sent = answer.read()
+        assert answer.headers["Content-Encoding"] == "gzip" and len(sent) < 60_000
+        assert "immutable" not in answer.headers.get("Cache-Control", "")
+    [script] = set(re.findall(rb"assets/index-[\w-]{8}\.js", gzip.decompress(sent)))
+    places = {
+        f"/{script.decode()}": caching.PUBLIC,
+        f"/gradio_api/file={urllib.parse.quote(upload(served, pictures.good)['path'])}": caching.PRIVATE,
+        "/config": None,
+    }
+    for place, wanted in places.items():
+        with urllib.request.urlopen(f"{served.url}{place}", timeout=100) as answer:
+            assert answer.headers.get("Cache-Control") == wanted, place
+    assert caching.policy("/assets/index.js") is None and caching.policy("/gradio_api/queue/data") is None

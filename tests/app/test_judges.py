@@ -31,6 +31,7 @@ from app.judges import (
 from app.libraries import Choice
 from app.releases import RELEASE, Fixed, Places
 from app.services import AppServices
+from app.sharing import record
 from rewardharness.errors import HarnessError, InputError
 from rewardharness.judging.judge import Judge
 from rewardharness.judging.opening import MEASURED
@@ -154,7 +155,7 @@ def test_a_key_goes_where_it_was_typed_for_and_nowhere_else(
         elsewhere = dataclasses.replace(good, key=Key(place_of(ENDPOINT, "https://other.example/v1"), CANARY))
         failed = compare(services, pictures, dataclasses.replace(elsewhere, remember=False))
         assert failed.judgment.failure is not None and failed.judgment.failure.code == "unauthorized"
-        said = json.dumps(services.record(failed)) + repr(failed) + repr(good) + caplog.text
+        said = json.dumps(record(failed)) + repr(failed) + repr(good) + caplog.text
     assert CANARY not in said
     assert not any(CANARY.encode() in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
 

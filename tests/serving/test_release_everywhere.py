@@ -19,6 +19,7 @@ from app.judges import JudgeChoice
 from app.libraries import BUILTIN, Choice
 from app.releases import DEFAULT_PLACES, RELEASE, Places
 from app.services import AppServices
+from app.sharing import record
 from rewardharness.cli.main import main
 from rewardharness.errors import HarnessError, InputError
 from rewardharness.judging.config import Protocol
@@ -104,7 +105,7 @@ def on_the_page(services: AppServices, folder: Path) -> dict[str, Any]:
     """Compare with whatever a visitor may have chosen, and as the download says it."""
     paths = [str(folder / f"{name}.png") for name in NAMES]
     done = services.compare(str(folder / "source.png"), paths, TEXT, Choice(BUILTIN), JudgeChoice("measured"))
-    return dict(services.record(done))
+    return dict(record(done))
 
 
 CASES: list[tuple[str, Protocol]] = [("measured", "chain"), ("vllm:judge", "direct"), ("vllm:judge", "pointwise")]

@@ -6,11 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import gradio as gr
+from gradio.processing_utils import save_file_to_cache
+from gradio.utils import get_upload_folder
 
 from app import chain_views, model_views, views
 from app.comparison_queue import ComparisonQueue, ComparisonRequest
 from app.comparisons import Comparison
 from app.failures import failure
+from app.results import PICTURE, RECORD, REPORT, address
 from app.running import ModelRun, Running
 from app.samples import Sample
 from app.services import AppServices
@@ -19,7 +22,7 @@ from app.tabs.guard import explain
 from app.tabs.parts import Updates
 from app.tabs.score.widgets import BUTTON, FIRST, SOURCE, ScoreInputs, ScoreOutputs
 from app.uploaded import uploaded
-from app.viewer import marks, viewer
+from app.viewer import viewer
 from rewardharness.errors import HarnessError
 from rewardharness.schema import LABELS, TIE
 
@@ -42,32 +45,43 @@ class ScoreEvents:
         """Register the request at once, so that Start over can withdraw it before it starts."""
         queue.ask(BUTTON)
 
-    def compare(
-        self,
-        trigger: str,
-        queue: ComparisonQueue,
-        source: str | None,
-        a: str | None,
-        b: str | None,
-        c: str | None,
-        d: str | None,
-        *others: Any,
+    def ask_sample(self, sample: Sample, queue: ComparisonQueue) -> None:
+        """Request the comparison of a sample, in place of a running one."""
+        queue.replace(sample.title)
+
+    def compare(self, queue: ComparisonQueue, *given: Any) -> Iterator[Updates]:
+        """Judge the inputs; see `_compare`.
+
+        Args:
+            queue: The visitor's comparisons.
+            *given: The values of `ScoreInputs.inputs`; images as paths.
+        """
+        count, first = len(self._inputs.pictures), 1 + len(self._inputs.candidates)
+        draft = Draft(given[0], tuple(given[1:first]), tuple(given[first:count]), str(given[count] or ""))
+        yield from self._compare(BUTTON, queue, draft, given[count + 1 :], {})
+
+    def compare_sample(self, sample: Sample, queue: ComparisonQueue, *options: Any) -> Iterator[Updates]:
+        """Fill in a sample and judge it; see `_compare`.
+
+        The judge starts while the page is still drawing the images.
+
+        Args:
+            sample: The sample.
+            queue: The visitor's comparisons.
+            *options: The values of `ScoreInputs.options`.
+        """
+        paths = [save_file_to_cache(path, get_upload_folder()) for path in (sample.source, *sample.candidates)]
+        draft = Draft(paths[0], tuple(paths[1:]), (), sample.instruction)
+        filled = self._given(draft.source, draft.candidates, draft.instruction)
+        yield from self._compare(sample.title, queue, draft, options, filled)
+
+    def _compare(
+        self, trigger: str, queue: ComparisonQueue, draft: Draft, options: Sequence[Any], filled: Updates
     ) -> Iterator[Updates]:
-        """Judge the inputs: yield a progress message, then each step, then the result.
+        """Yield a progress message, the steps of a model, the verdict, and then what else there is to see.
 
         Each update contains the earlier ones, because Gradio sends differences, and a slow page drops from an update
         that it has not applied yet what the next one leaves out: a Stop button never appeared.
-
-        Args:
-            trigger: `BUTTON`, or the title of a sample.
-            queue: The visitor's comparisons.
-            source: Path of the source image.
-            a: Paths of the candidates.
-            b: See a.
-            c: See a.
-            d: See a.
-            *others: Paths of the references, the instruction, whether critiques are requested, and Library and judge,
-                as `Setup.read` takes them.
         """
         unchanged: Updates = {self._outputs.verdict: gr.skip()}
         request = queue.take(trigger)
@@ -75,7 +89,7 @@ class ScoreEvents:
             yield unchanged
             return
         try:
-            with closing(self._judge(request, source, (a, b, c, d), others)) as judged:
+            with closing(self._judge(request, draft, options, filled)) as judged:
                 for updates in judged:
                     if request.replaced:
                         break
@@ -87,31 +101,29 @@ class ScoreEvents:
             request.end()
 
     def _judge(
-        self,
-        request: ComparisonRequest,
-        source: str | None,
-        candidates: Sequence[str | None],
-        others: Sequence[Any],
+        self, request: ComparisonRequest, draft: Draft, options: Sequence[Any], filled: Updates
     ) -> Generator[Updates, None, None]:
         inputs, outputs = self._inputs, self._outputs
-        count = len(inputs.references)
-        references, instruction, critique, choices = others[:count], *others[count : count + 2], others[count + 2 :]
-        used, *_ = choices
-        updates: Updates = {inputs.setup.used: None, **self._begun(candidates)}
-        yield dict(updates)
+        critique, *choices = options
+        updates: Updates = {**filled, **inputs.setup.put_away(choices), inputs.setup.used: None, **self._begun(draft)}
         try:
             library, judge = inputs.setup.read(choices)
-            given = (source, candidates, instruction, library, judge, used, references)
-            started = self._services.start(*given, critique=critique)
-            running = request.begin(started)
+            given = (draft.source, draft.candidates, draft.instruction, library, judge, choices[0], draft.references)
+            running = request.begin(self._services.start(*given, critique=critique))
             updates |= {inputs.stop: gr.Button(visible=True), **self._asking(running)}
             yield dict(updates)
             for news in running.follow():
-                updates |= self._news(running.model, news)
-                yield dict(updates)
+                if running.model is not None:
+                    updates |= self._news(running.model, news)
+                    yield dict(updates)
             comparison = self._services.finish(running, library, judge)
-            updates |= self._shown(comparison) if comparison is not None else self._stopped(running)
             updates |= {inputs.setup.used: running.used(judge)}
+            if comparison is None:
+                updates |= self._stopped(running)
+            elif not request.forgotten:
+                updates |= {outputs.verdict: self._verdict(comparison)}
+                yield dict(updates)
+                updates |= self._shown(comparison)
         except Exception as error:  # every error is shown, so that the page stays usable
             updates |= {outputs.verdict: explain(error), outputs.comparison: None}
         if request.forgotten:
@@ -119,10 +131,10 @@ class ScoreEvents:
         request.conclude()
         yield {**updates, **self._ready()}
 
-    def _begun(self, candidates: Sequence[str | None]) -> Updates:
+    def _begun(self, draft: Draft) -> Updates:
         outputs = self._outputs
         return {
-            outputs.verdict: views.working(sum(path is not None for path in candidates)),
+            outputs.verdict: views.working(sum(path is not None for path in draft.candidates)),
             outputs.outdated: "",
             outputs.details: gr.Column(visible=False),
             self._inputs.compare: gr.Button(interactive=False),
@@ -154,25 +166,29 @@ class ScoreEvents:
             outputs.live: "",
         }
 
+    def _verdict(self, comparison: Comparison) -> str:
+        judgment, run = comparison.judgment, comparison.model
+        if judgment.failure is not None:
+            return failure(judgment.failure, own_judge=comparison.own_judge, fixed=comparison.release is not None)
+        return model_views.verdict(judgment, run) if run else views.verdict(judgment)
+
     def _shown(self, comparison: Comparison) -> Updates:
         """Show the result of a comparison."""
         outputs, judgment, run = self._outputs, comparison.judgment, comparison.model
         if judgment.failure is not None:
-            fixed = comparison.release is not None
-            message = failure(judgment.failure, own_judge=comparison.own_judge, fixed=fixed)
-            return {outputs.verdict: message, outputs.comparison: None}
+            return {outputs.verdict: self._verdict(comparison), outputs.comparison: None}
+        self._services.results.add(comparison)
         labels = comparison.example.labels
         first = judgment.preference if judgment.preference in labels else labels[0]
         offered = (*labels, TIE) if len(labels) == 2 else labels
         return {
             outputs.comparison: comparison,
-            outputs.verdict: model_views.verdict(judgment, run) if run else views.verdict(judgment),
+            outputs.verdict: self._verdict(comparison),
             outputs.details: gr.Column(visible=True),
             outputs.scores: views.score_table(judgment),
             outputs.reasons: model_views.reasons(judgment, run) if run else views.reasons(judgment),
             outputs.critiques: views.critiques(judgment),
-            outputs.viewer: viewer(comparison.example, first),
-            outputs.marks: "",
+            outputs.viewer: viewer(comparison, first),
             outputs.look: gr.Radio(list(labels), value=first, visible=run is None),
             **{
                 vote: gr.Button(visible=label in offered, interactive=True)
@@ -183,18 +199,22 @@ class ScoreEvents:
             **self._chain(comparison),
             outputs.consulted: views.consulted(judgment),
             outputs.notes: views.notes(judgment, comparison.library),
-            outputs.download: self._services.record_file(comparison),
-            **self.look_closer(comparison, first),
+            **{
+                button: gr.Button(link=address(comparison, file))
+                for button, file in zip(outputs.downloads, (RECORD, REPORT, PICTURE), strict=True)
+            },
         }
 
     def _chain(self, comparison: Comparison) -> Updates:
-        """Show the reasoning; measurements of one candidate come with `look_closer`."""
+        """Show the reasoning; measurements of one candidate come with `look_closer`, once the section is open."""
         outputs, run = self._outputs, comparison.model
-        if run is None:
-            return {outputs.overall: chain_views.overall_steps(comparison.judgment)}
-        pictures = chain_views.model_pictures(run.showings)
+        pictures = chain_views.model_pictures(run.showings) if run is not None else []
+        if run is not None:
+            steps = chain_views.showings(run.showings, live=False)
+        else:
+            steps = chain_views.overall_steps(comparison.judgment)
         return {
-            outputs.overall: chain_views.showings(run.showings, live=False),
+            outputs.overall: steps,
             outputs.measured: "",
             outputs.pictures: gr.Gallery(pictures, visible=bool(pictures)),
         }
@@ -211,13 +231,6 @@ class ScoreEvents:
             outputs.measured: chain_views.candidate_steps(comparison.judgment, label),
             outputs.pictures: gr.Gallery(pictures, visible=bool(pictures)),
         }
-
-    def mark(self, comparison: Comparison | None) -> str:
-        """Return what changed in each candidate, for the viewer; it comes after the verdict, since it takes longer."""
-        try:
-            return marks(self._services.overlays(comparison)) if comparison is not None else ""
-        except HarnessError:  # an upload was removed: the viewer shows the images without marks
-            return ""
 
     def draft(self, given: Sequence[Any]) -> Draft:
         """Return the inputs on the page.
@@ -240,7 +253,7 @@ class ScoreEvents:
         updates[inputs.source] = gr.Image(value=draft.source, label=FIRST if used else SOURCE)
         if comparison is None or not self._services.belongs(comparison, draft):
             return {**updates, **self._cleared()}
-        return {**updates, **self._shown(comparison), self._outputs.marks: self.mark(comparison)}
+        return {**updates, **self._shown(comparison)}
 
     def check_current(self, comparison: Comparison | None, *given: Any) -> Updates:
         """Warn if a result is outdated because the inputs have changed, and disable voting on it.
@@ -314,11 +327,6 @@ class ScoreEvents:
         button = gr.Button(visible=further < len(inputs.references))
         source = gr.Image(label=FIRST if further else SOURCE)
         return {inputs.further: further, inputs.add_reference: button, inputs.source: source, **images}
-
-    def fill(self, sample: Sample, queue: ComparisonQueue) -> Updates:
-        """Fill in a sample and request its comparison, in place of a running one."""
-        queue.replace(sample.title)
-        return {**self._given(sample.source, sample.candidates, sample.instruction), **self._cleared()}
 
     def reset(self, queue: ComparisonQueue) -> Updates:
         """Clear the inputs and the result, but keep Library and judge.

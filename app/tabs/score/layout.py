@@ -10,12 +10,13 @@ from app import views
 from app.comparison_queue import ComparisonQueue
 from app.samples import Sample
 from app.services import AppServices
+from app.sharing import record
 from app.tabs.parts import KEPT, QUIET, VOTE_EVENTS, markup, waiting_at
 from app.tabs.score.events import ScoreEvents
 from app.tabs.score.session import SessionEvents, SessionParts, draw_history, draw_sharing
-from app.tabs.score.setup import Setup, connect_setup, draw_head, draw_setup, move_key
+from app.tabs.score.setup import Setup, connect_setup, draw_head, draw_setup
 from app.tabs.score.uploads import connect_uploads
-from app.tabs.score.widgets import BUTTON, SOURCE, ScoreInputs, ScoreOutputs
+from app.tabs.score.widgets import SOURCE, ScoreInputs, ScoreOutputs
 from rewardharness.errors import HarnessError, describe
 from rewardharness.schema import LABELS, SOURCES, TIE, Json
 
@@ -114,7 +115,6 @@ def _draw_outputs(services: AppServices) -> tuple[SessionParts, ScoreOutputs]:
     verdict = markup(views.empty_result(), elem_id="verdict")
     status = markup(elem_id="status")
     live = markup(elem_id="live")
-    download = gr.DownloadButton("Download as JSON", elem_id="download", size="md", scale=0, render=False)
     with gr.Column(visible=False, elem_id="details") as details:
         with gr.Row(equal_height=False):
             with gr.Column(scale=6, min_width=320):
@@ -123,7 +123,6 @@ def _draw_outputs(services: AppServices) -> tuple[SessionParts, ScoreOutputs]:
                 critiques = markup(elem_id="critiques")
             with gr.Column(scale=7, min_width=320):
                 viewer = gr.HTML(elem_id="viewer", js_on_load=None)
-                marks = gr.HTML(elem_id="marks", js_on_load=None, visible="hidden")
         with gr.Column(elem_id="feedback"):
             place = str(services.settings.feedback)
             markup(views.feedback_hint(place, repo=services.feedback.repo, lasting=services.local))
@@ -151,11 +150,11 @@ def _draw_outputs(services: AppServices) -> tuple[SessionParts, ScoreOutputs]:
             consulted = markup(elem_id="consulted")
         with gr.Accordion("Notes", open=False):
             notes = markup(elem_id="notes")
-        shared = draw_sharing(services, download)
-    session = SessionParts(gr.Textbox("", visible=False), *shared, *draw_history())
+        downloads, keep, kept = draw_sharing(services)
+    session = SessionParts(gr.Textbox("", visible=False), keep, kept, *draw_history())
     return session, ScoreOutputs(
-        comparison, queue, outdated, verdict, status, live, details, scores, reasons, critiques, viewer, marks,
-        votes, thanks, chain, look, overall, measured, pictures, consulted, notes, download,
+        comparison, queue, outdated, verdict, status, live, details, scores, reasons, critiques, viewer,
+        votes, thanks, chain, look, overall, measured, pictures, consulted, notes, downloads,
     )  # fmt: skip
 
 
@@ -170,7 +169,6 @@ def _connect(
     sessions = SessionEvents(services, events, session)
     everything = [*inputs.parts, *outputs.parts]
     judging: dict[str, Any] = {
-        "inputs": [outputs.queue, *inputs.inputs],
         "outputs": everything,
         "trigger_mode": "multiple",  # the visitor's queue decides which of them counts
         "concurrency_limit": CONCURRENCY,
@@ -178,10 +176,12 @@ def _connect(
         **waiting_at(outputs.verdict),
     }
     triggers = [inputs.compare.click, inputs.instruction.submit]
-    requests = [(BUTTON, gr.on(triggers, events.ask, outputs.queue, None, queue=False, **QUIET))]
+    asked = gr.on(triggers, events.ask, outputs.queue, None, queue=False, **QUIET)
+    judgments = [asked.then(events.compare, [outputs.queue, *inputs.inputs], **judging)]
     for button, sample in tries:
-        filled = button.click(partial(events.fill, sample), outputs.queue, everything, queue=False, **QUIET)
-        requests.append((sample.title, filled))
+        asked = button.click(partial(events.ask_sample, sample), outputs.queue, None, queue=False, **QUIET)
+        judge = partial(events.compare_sample, sample)
+        judgments.append(asked.then(judge, [outputs.queue, *inputs.options], **judging))
     checking: dict[str, Any] = {
         "fn": sessions.check_current,  # one event for both: two on the same changes trigger each other without end
         "inputs": [session.token, outputs.comparison, *inputs.inputs],
@@ -190,13 +190,11 @@ def _connect(
         "preprocess": False,
         **QUIET,
     }
-    judgments = []
-    for trigger, requested in requests:
-        move_key(inputs.setup, requested.then)
-        judged = requested.then(partial(events.compare, trigger), **judging)
-        judged.then(None, None, None, js=TO_VERDICT, **QUIET).then(**checking)
-        judgments.append(judged.then(events.mark, outputs.comparison, outputs.marks, **QUIET))
-    sessions.connect(outputs.comparison, [*everything, session.token, *session.parts], judgments)
+    sessions.connect(outputs.comparison, everything)
+    outcome = [*checking["outputs"], *session.parts]
+    for judged in judgments:
+        judged.then(None, None, None, js=TO_VERDICT, **QUIET)
+        judged.then(sessions.remember, checking["inputs"], outcome, preprocess=False, **QUIET)
     gr.on(inputs.changes, trigger_mode="always_last", **checking)
     connect_uploads(services, events, inputs)
     gr.on(triggers, None, None, None, js=TO_VERDICT, **QUIET)
@@ -204,8 +202,13 @@ def _connect(
     inputs.reset.click(events.reset, outputs.queue, everything, queue=False, **QUIET)
     inputs.more.click(events.add_candidate, inputs.places, everything, queue=False, **QUIET)
     inputs.add_reference.click(events.add_reference, inputs.further, everything, queue=False, **QUIET)
-    closer = [outputs.comparison, outputs.look]
-    outputs.look.input(events.look_closer, closer, everything, trigger_mode="always_last", **QUIET)
+    closer: dict[str, Any] = {
+        "fn": events.look_closer,
+        "inputs": [outputs.comparison, outputs.look],
+        "outputs": [outputs.measured, outputs.pictures],
+        "trigger_mode": "always_last",
+    }
+    gr.on([outputs.look.input, outputs.chain.expand], **closer, **QUIET)
     for label, button in zip((*LABELS, TIE), outputs.votes, strict=True):
         button.click(
             _voting(events, label),
@@ -259,7 +262,7 @@ def _publish(services: AppServices, inputs: ScoreInputs) -> None:
         candidates, references = (candidate_a, candidate_b, candidate_c, candidate_d), (image_2, image_3, image_4)
         try:
             chosen = services.api_choice(library or "", judge or "")
-            return services.record(services.compare(source, candidates, instruction, *chosen, references))
+            return record(services.compare(source, candidates, instruction, *chosen, references))
         except HarnessError as error:
             raise gr.Error(str(describe(error)), print_exception=False) from error
 

@@ -31,8 +31,6 @@ class SessionParts:
     """The widgets."""
 
     token: gr.Textbox
-    report: gr.DownloadButton
-    picture: gr.DownloadButton
     keep: gr.Button
     kept: gr.Markdown
     section: gr.Accordion
@@ -41,19 +39,20 @@ class SessionParts:
     @property
     def parts(self) -> list[Any]:
         """All widgets but the name of the session."""
-        return [self.report, self.picture, self.keep, self.kept, self.section, self.history]
+        return [self.keep, self.kept, self.section, self.history]
 
 
-def draw_sharing(
-    services: AppServices, download: gr.DownloadButton
-) -> tuple[gr.DownloadButton, gr.DownloadButton, gr.Button, gr.Markdown]:
-    """Draw the buttons that share a result, in a row with one that is there already."""
+def draw_sharing(services: AppServices) -> tuple[tuple[gr.Button, ...], gr.Button, gr.Markdown]:
+    """Draw the buttons that share a result: links to its record, report and picture, and one that keeps a link."""
+    titles = {
+        "download": "Download as JSON",
+        "share-report": "Download a report (HTML)",
+        "share-picture": "Download a picture (PNG)",
+    }
     with gr.Row(elem_id="share"):
-        download.render()
-        report = gr.DownloadButton("Download a report (HTML)", elem_id="share-report", size="md", scale=0)
-        picture = gr.DownloadButton("Download a picture (PNG)", elem_id="share-picture", size="md", scale=0)
+        downloads = tuple(gr.Button(title, elem_id=name, size="md", scale=0) for name, title in titles.items())
         keep = gr.Button("Keep a link", elem_id="share-keep", size="md", scale=0, visible=services.local)
-    return report, picture, keep, markup(elem_id="share-kept")
+    return downloads, keep, markup(elem_id="share-kept")
 
 
 def draw_history() -> tuple[gr.Accordion, gr.Gallery]:
@@ -96,20 +95,16 @@ class SessionEvents:
         self.sessions.draft(token, self._events.draft(given))
         return self._events.check_current(comparison, *given)
 
-    def remember(self, token: str, comparison: Comparison | None) -> Updates:
-        """Keep a result, and prepare what shares it."""
+    def remember(self, token: str, comparison: Comparison | None, *given: Any) -> Updates:
+        """Keep a result, and check that it is current; see `ScoreEvents.check_current`."""
         parts = self._parts
+        updates = {**self.check_current(token, comparison, *given), parts.kept: ""}
         if comparison is None:
-            return {parts.kept: ""}
+            return updates
         try:
-            session = self.sessions.add(token, comparison)
-            return {**self._history(session.past), **self._shared(comparison)}
+            return updates | self._history(self.sessions.add(token, comparison).past)
         except Exception as error:  # an upload was removed: the result stays as it is
-            return {parts.kept: explain(error)}
-
-    def _shared(self, comparison: Comparison) -> Updates:
-        report, picture = self._services.shared_files(comparison)
-        return {self._parts.report: report, self._parts.picture: picture, self._parts.kept: ""}
+            return updates | {parts.kept: explain(error)}
 
     def _history(self, past: Sequence[Any]) -> Updates:
         found = [(each.thumbnail, views.history_caption(each.comparison)) for each in past]
@@ -128,7 +123,7 @@ class SessionEvents:
         count = len(example.sources)
         draft = Draft(paths[0], tuple(paths[count:]), tuple(paths[1:count]), example.instruction)
         try:
-            return {**self._events.restore(draft, comparison), **self._shared(comparison)}
+            return {**self._events.restore(draft, comparison), self._parts.kept: ""}
         except Exception as error:
             return {self._parts.kept: explain(error)}
 
@@ -141,19 +136,17 @@ class SessionEvents:
         except Exception as error:
             return explain(error)
 
-    def connect(self, comparison: gr.State, everything: list[Any], marking: Any) -> None:
+    def connect(self, comparison: gr.State, others: list[Any]) -> None:
         """Connect the widgets.
 
         Args:
             comparison: The result on the page.
-            everything: All widgets of the tab.
-            marking: Events after which a new result is on the page.
+            others: All other widgets of the tab.
         """
         parts, token = self._parts, self._parts.token
+        everything = [*others, token, *parts.parts]
         page = Context.root_block
         assert page is not None
         page.load(self.arrive, token, everything, js=TOKEN, **QUIET)
-        for event in marking:
-            event.then(self.remember, [token, comparison], everything, **QUIET)
         parts.history.select(self.reopen, token, everything, **QUIET)
         parts.keep.click(self.keep, comparison, parts.kept, **QUIET)

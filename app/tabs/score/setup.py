@@ -1,6 +1,6 @@
 """Choice of judge and Library on the Score tab, unless a release fixes them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from app.release_views import about_release, fixed_line
 from app.releases import RELEASE
 from app.services import AppServices
 from app.tabs.chooser import Chooser, make_chooser
-from app.tabs.parts import KEPT, QUIET, markup
+from app.tabs.parts import KEPT, QUIET, Updates, markup
 from app.tabs.score.judge import JudgeForm, connect_judge, draw_judge, judge_line
 from rewardharness.judging.opening import MEASURED
 
@@ -60,6 +60,12 @@ class Setup:
         count = 1 + len(self.chooser.parts)
         return Choice(*values[1:count]), self.form.read(values[count:])
 
+    def put_away(self, values: Sequence[Any]) -> Updates:
+        """Move a typed key from the page to the server as soon as it is used; see `read` for the argument."""
+        if self.chooser is None or self.form is None:
+            return {}
+        return self.form.put_away(values[1 + len(self.chooser.parts) :])
+
 
 @dataclass(frozen=True)
 class Head:
@@ -99,24 +105,6 @@ def draw_setup(services: AppServices) -> Setup:
 
 def _library_label(services: AppServices, *values: Any) -> str:
     return f"Library: {services.libraries.label(Choice(*values))}"
-
-
-def move_key(setup: Setup, listen: Callable[..., Any]) -> None:
-    """Move a typed key from the page to the server as soon as it is used.
-
-    Args:
-        setup: The parts.
-        listen: Connects a function to the event that uses the key, as `gr.on` with its triggers does.
-    """
-    form = setup.form
-    if form is not None:
-        listen(
-            fn=lambda *values: form.put_away(values),
-            inputs=form.inputs,
-            outputs=[form.key, form.kept, form.forget],
-            queue=False,
-            **QUIET,
-        )
 
 
 def connect_setup(services: AppServices, setup: Setup, head: Head) -> None:

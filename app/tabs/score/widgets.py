@@ -43,8 +43,13 @@ class ScoreInputs:
 
     @property
     def inputs(self) -> list[Any]:
-        """The inputs of a comparison, in the order of the arguments of `ScoreEvents.compare`."""
-        return [*self.pictures, self.instruction, self.critique, *self.setup.inputs]
+        """The inputs of a comparison, as `ScoreEvents.compare` takes them."""
+        return [*self.pictures, self.instruction, *self.options]
+
+    @property
+    def options(self) -> list[Any]:
+        """The inputs beside images and instruction."""
+        return [self.critique, *self.setup.inputs]
 
     @property
     def parts(self) -> list[Any]:
@@ -83,8 +88,6 @@ class ScoreOutputs:
     reasons: gr.Markdown
     critiques: gr.Markdown
     viewer: gr.HTML
-    marks: gr.HTML
-    """Hidden; what changed in each candidate, for the viewer."""
     votes: tuple[gr.Button, ...]
     """One per candidate, then the one for a tie."""
     thanks: gr.Markdown
@@ -96,7 +99,8 @@ class ScoreOutputs:
     pictures: gr.Gallery
     consulted: gr.Markdown
     notes: gr.Markdown
-    download: gr.DownloadButton
+    downloads: tuple[gr.Button, ...]
+    """Links to the record, the report and the picture."""
 
     @property
     def parts(self) -> list[Any]:

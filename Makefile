@@ -5,10 +5,11 @@ VLLM_VENV ?= .venv-vllm
 TRL_VENV ?= .venv-trl
 VERL_VENV ?= .venv-verl
 RAY_VENV ?= .venv-ray
+OPENRLHF_VENV ?= .venv-openrlhf
 BIN := $(VENV)/bin
 PORT ?= 7860
 
-.PHONY: run test test-vllm test-trl test-verl test-ray check format bench docs site screenshots clean
+.PHONY: run test test-vllm test-trl test-verl test-openrlhf test-ray check format bench docs site screenshots clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -56,6 +57,16 @@ $(VERL_VENV)/.installed: pyproject.toml
 test-verl: $(VENV)/.test $(VERL_VENV)/.installed
 	RH_TEST_VERL_PYTHON=$(abspath $(VERL_VENV))/bin/python $(BIN)/python -m pytest -m verl
 
+# The module of OpenRLHF that loads reward functions, without the GPU libraries that the rest of it needs.
+$(OPENRLHF_VENV)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(OPENRLHF_VENV)
+	$(OPENRLHF_VENV)/bin/python -m pip install --quiet --no-deps "openrlhf>=0.11,<0.12"
+	$(OPENRLHF_VENV)/bin/python -m pip install --quiet aiohttp -e ".[serve]"
+	touch $@
+
+test-openrlhf: $(VENV)/.test $(OPENRLHF_VENV)/.installed
+	RH_TEST_OPENRLHF_PYTHON=$(abspath $(OPENRLHF_VENV))/bin/python $(BIN)/python -m pytest -m openrlhf
+
 # A real Ray, on this machine.
 $(RAY_VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(RAY_VENV)
@@ -96,4 +107,4 @@ docs: $(VENV)/.run
 	$(BIN)/python docs/make_api.py
 
 clean:
-	rm -rf $(VENV) $(VLLM_VENV) $(TRL_VENV) $(VERL_VENV) $(RAY_VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VLLM_VENV) $(TRL_VENV) $(VERL_VENV) $(OPENRLHF_VENV) $(RAY_VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import psutil
 import pytest
-from served import Server
+from served import ROOT, TOKEN, Server
 from serving_parts import PATIENCE, b64
 
 from rewardharness.demo.dataset import make_demo
@@ -112,3 +113,13 @@ def test_a_replica_that_dies_is_replaced(both: tuple[Server, Server], folder: Pa
         assert ray.ask("/readyz")[0] in {200, 500, 503}
     assert kept in now and victim not in now
     assert [item["reward"] for item in ray.post("/batch_score", batch)["results"]] == before
+
+
+def test_ray_builds_what_the_example_for_kubernetes_names(folder: Path) -> None:
+    program, example = Path(__file__).with_name("build_with_ray.py"), ROOT / "examples" / "kuberay" / "rayservice.yaml"
+    environment = {**os.environ, "RH_HOME": str(folder / "c"), "PYTHONPATH": str(ROOT)}
+    for token, said in ((TOKEN, "Rewards ['Rewards']"), ("", "no token for callers")):
+        words = [PYTHON, str(program), str(example), str(folder / "release.json")]
+        variables = {**environment, "RH_SERVER_TOKEN": token}
+        done = subprocess.run(words, env=variables, capture_output=True, text=True, timeout=200, check=False)
+        assert said in done.stdout + done.stderr and (done.returncode == 0) == bool(token)

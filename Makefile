@@ -4,10 +4,12 @@ VENV ?= .venv
 VLLM_VENV ?= .venv-vllm
 TRL_VENV ?= .venv-trl
 VERL_VENV ?= .venv-verl
+RAY_VENV ?= .venv-ray
+OPENRLHF_VENV ?= .venv-openrlhf
 BIN := $(VENV)/bin
 PORT ?= 7860
 
-.PHONY: run test test-vllm test-trl test-verl check format bench docs site screenshots clean
+.PHONY: run test test-vllm test-trl test-verl test-openrlhf test-ray check format bench docs site screenshots clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -55,6 +57,25 @@ $(VERL_VENV)/.installed: pyproject.toml
 test-verl: $(VENV)/.test $(VERL_VENV)/.installed
 	RH_TEST_VERL_PYTHON=$(abspath $(VERL_VENV))/bin/python $(BIN)/python -m pytest -m verl
 
+# The module of OpenRLHF that loads reward functions, without the GPU libraries that the rest of it needs.
+$(OPENRLHF_VENV)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(OPENRLHF_VENV)
+	$(OPENRLHF_VENV)/bin/python -m pip install --quiet --no-deps "openrlhf>=0.11,<0.12"
+	$(OPENRLHF_VENV)/bin/python -m pip install --quiet aiohttp -e ".[serve]"
+	touch $@
+
+test-openrlhf: $(VENV)/.test $(OPENRLHF_VENV)/.installed
+	RH_TEST_OPENRLHF_PYTHON=$(abspath $(OPENRLHF_VENV))/bin/python $(BIN)/python -m pytest -m openrlhf
+
+# A real Ray, on this machine.
+$(RAY_VENV)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(RAY_VENV)
+	$(RAY_VENV)/bin/python -m pip install --quiet -e ".[data,serve,ray]"
+	touch $@
+
+test-ray: $(VENV)/.test $(RAY_VENV)/.installed
+	RH_TEST_RAY_PYTHON=$(abspath $(RAY_VENV))/bin/python $(BIN)/python -m pytest -m ray
+
 # The documentation as a site in build/site/site, with every link checked.
 site: $(VENV)/.run
 	$(BIN)/python -m pip install --quiet -e ".[docs]"
@@ -86,4 +107,4 @@ docs: $(VENV)/.run
 	$(BIN)/python docs/make_api.py
 
 clean:
-	rm -rf $(VENV) $(VLLM_VENV) $(TRL_VENV) $(VERL_VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VLLM_VENV) $(TRL_VENV) $(VERL_VENV) $(OPENRLHF_VENV) $(RAY_VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

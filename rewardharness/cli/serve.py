@@ -1,10 +1,11 @@
 """`rh serve`: the reward server."""
 
+import asyncio
 import signal
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -14,11 +15,13 @@ from rewardharness.cli.command import WRONG_USE, make_app
 from rewardharness.cli.vllm import serve_model
 from rewardharness.errors import InputError, MissingPackageError, describe
 from rewardharness.judging.config import DEFAULT_JUDGE, JudgeConfig, RewardConfig
+from rewardharness.serving.replicas import Replicas
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
-    from rewardharness.judging.judge import Judge
+    from rewardharness.judging.identity import JudgeIdentity
     from rewardharness.serving.limits import Limits
+    from rewardharness.serving.security import Guard
 
 PORT = 8100
 """Default port; vLLM's is 8000."""
@@ -64,12 +67,28 @@ class LimitOptions:
     """Seconds to finish open requests after SIGTERM."""
 
 
-_NETWORK, _LIMITS = NetworkOptions(), LimitOptions()
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class EngineOptions(Replicas):
+    """Ray Serve."""
+
+    engine: Literal["local", "ray"] = "local"
+    """One process, or replicas with Ray Serve."""
+    address: str | None = None
+    """Ray cluster: auto or HOST:PORT (default: Ray on this machine only)."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.engine == "local" and any(getattr(self, field.name) != field.default for field in fields(self)):
+            raise InputError("Replicas need Ray Serve.", next_step="Give --engine ray.")
+
+
+_NETWORK, _LIMITS, _ENGINE = NetworkOptions(), LimitOptions(), EngineOptions()
 
 app = make_app(
     "serve",
     "Serve rewards over HTTP; `rh serve judge` serves a model with vLLM.",
-    {"Judge": JudgeConfig, "Network": NetworkOptions, "Limits": LimitOptions},
+    {"Judge": JudgeConfig, "Network": NetworkOptions, "Limits": LimitOptions, "Ray": EngineOptions},
 )
 app.command(serve_model, name="judge")
 
@@ -80,6 +99,7 @@ def serve(
     config: Annotated[RewardConfig, Parameter(name="*")] = DEFAULT_JUDGE,
     network: NetworkOptions = _NETWORK,
     bounds: LimitOptions = _LIMITS,
+    engine: EngineOptions = _ENGINE,
 ) -> int:
     """Serve rewards for edits over HTTP until SIGTERM or Ctrl-C; open requests are finished first.
 
@@ -87,73 +107,76 @@ def serve(
     """
     from importlib.util import find_spec
 
-    for package in ("fastapi", "uvicorn"):
+    packages = {"fastapi": "serve", "uvicorn": "serve", **({"ray": "ray"} if engine.engine == "ray" else {})}
+    for package, extra in packages.items():
         if find_spec(package) is None:
-            raise MissingPackageError(package, "serve", "the reward server")
-    import asyncio
+            raise MissingPackageError(package, extra, "the reward server")
 
-    from rewardharness.serving import server
-    from rewardharness.serving.api import make_app
+    from rewardharness.judging.identity import JudgeIdentity
+    from rewardharness.serving import ray_engine, server
+    from rewardharness.serving.config import ServerConfig, usual_limits
     from rewardharness.serving.hosts import is_loopback
-    from rewardharness.serving.request_log import RequestLog
     from rewardharness.serving.security import Guard, read_token
-    from rewardharness.serving.service import Service
 
     settings = Settings.from_env()
-    token = read_token(settings.server_token, network.token_file)
-    local = is_loopback(network.host)
-    if not local and token is None and not network.insecure_no_auth:
-        step = "Set RH_SERVER_TOKEN or give --token-file; or, on a network that you trust, --insecure-no-auth."
-        output.fail(
-            describe(
-                InputError(f"{network.host} is reachable from other machines; no auth token is set.", next_step=step)
-            )
-        )
-        return WRONG_USE
-    if network.allow_pickle and not local:
-        step = "Listen on 127.0.0.1, or leave out --allow-pickle."
-        output.fail(describe(InputError("--allow-pickle accepts connections from this machine only.", next_step=step)))
+    if engine.engine == "ray":
+        settings = replace(settings, workers=engine.replica_cpus)
+    guard = Guard(read_token(settings.server_token, network.token_file), is_loopback(network.host))
+    problem = _problem(network, guard)
+    if problem is not None:
+        output.fail(describe(problem))
         return WRONG_USE
     judge, library, release = config.open(settings)
-    limits = _limits(config, bounds, settings, judge)
+    plan = ServerConfig(
+        config=config,
+        library=library,
+        release=release,
+        settings=settings,
+        limits=_limits(usual_limits(judge, cache=not config.no_cache), bounds),
+        guard=guard,
+        pickles=network.allow_pickle,
+        request_log=None if network.request_log is None else network.request_log.resolve(),
+    )
     opened = server.listen(network.host, network.port)
-    service = Service(judge, library, limits, release=None if release is None else release.id)
-    if network.request_log is not None:
-        service.log = RequestLog(network.request_log, lambda: service.metrics.log_dropped.add())
-    app = make_app(service, Guard(token, local), pickles=network.allow_pickle)
-
-    def ready(_: Callable[[], None]) -> None:
-        who = service.identity
-        host = f"[{network.host}]" if ":" in network.host else network.host
-        output.note(f"Rewards at http://{host}:{opened.getsockname()[1]}  (press Ctrl-C to stop)")
-        output.note(
-            f"Judge {who.judge}, {who.protocol}; Library {who.library_id[:12]}; release {who.release or 'none'}."
-        )
-        if token is None:
-            who_may = "only local connections are accepted" if local else "ALL connections are accepted"
-            output.note(f"No auth token set; {who_may}.")
-
-    ended_by = asyncio.run(server.serve(app, service, opened, ready))
+    place = network.host, opened.getsockname()[1]
+    ready = partial(_announce, place, JudgeIdentity.of(judge, library, None if release is None else release.id), guard)
+    if engine.engine == "ray":
+        opened.close()  # the address is free; Ray's proxies listen on it
+        asyncio.run(judge.close())  # each replica opens its own
+        ended_by = ray_engine.serve(plan, engine, place, engine.address, ready)
+    else:
+        front = plan.open(judge)
+        ended_by = asyncio.run(server.serve(front, front.service, opened, lambda _: ready()))
     return 130 if ended_by == signal.SIGINT else 0
 
 
-def _limits(config: RewardConfig, bounds: LimitOptions, settings: Settings, judge: "Judge") -> "Limits":
+def _problem(network: NetworkOptions, guard: "Guard") -> InputError | None:
+    """Return why nobody may listen there; None if all is well."""
+    if not guard.local and guard.token is None and not network.insecure_no_auth:
+        step = "Set RH_SERVER_TOKEN or give --token-file; or, on a network that you trust, --insecure-no-auth."
+        return InputError(f"{network.host} is reachable from other machines; no auth token is set.", next_step=step)
+    if network.allow_pickle and not guard.local:
+        step = "Listen on 127.0.0.1, or leave out --allow-pickle."
+        return InputError("--allow-pickle accepts connections from this machine only.", next_step=step)
+    return None
+
+
+def _announce(place: tuple[str, int], who: "JudgeIdentity", guard: "Guard") -> None:
+    """Say where the server is, and who judges."""
+    host = f"[{place[0]}]" if ":" in place[0] else place[0]
+    output.note(f"Rewards at http://{host}:{place[1]}  (press Ctrl-C to stop)")
+    output.note(f"Judge {who.judge}, {who.protocol}; Library {who.library_id[:12]}; release {who.release or 'none'}.")
+    if guard.token is None:
+        who_may = "only local connections are accepted" if guard.local else "ALL connections are accepted"
+        output.note(f"No auth token set; {who_may}.")
+
+
+def _limits(usual: "Limits", bounds: LimitOptions) -> "Limits":
     """Return the limits of the server.
 
     Raises:
-        InputError: If one of them is out of range, or this judge cannot be served.
+        InputError: If one of them is out of range.
     """
-    from rewardharness.serving.limits import Limits
-
-    if judge.needs_ids:
-        step = "Serve measured, a model or a release."
-        raise InputError(
-            "Scores in a file belong to examples by their id; a server's callers have none.", next_step=step
-        )
-    usual = Limits(
-        concurrency=Limits.concurrency if judge.uses_model else judge.concurrency,
-        remembered=0 if config.no_cache else Limits.remembered,
-    )
     given = {
         "concurrency": bounds.concurrency,
         "queue": bounds.queue,

@@ -252,13 +252,18 @@ class RewardConfig(ReleaseConfig):
             ReleaseError: If the release was changed, or this version cannot reproduce it.
             LibraryError: If the Library cannot be opened.
         """
-        options = {"allow_ungradable": self.allow_ungradable, **options}
         release = self.find_release(settings, ties=self.ties)
+        if release is not None and self.calibration is not None:
+            raise InputError("A release has its own calibration.", next_step="Leave out --calibration.")
+        library = self.open_library(settings) if release is None else release.library
+        return OpenedJudge(self.open_for(library, release, settings, **options), library, release)
+
+    def open_for(self, library: "Library", release: "Release | None", settings: Settings, **options: Any) -> "Judge":
+        """Open the judge for a Library, or for the release that it comes from; see `open`."""
+        options = {"allow_ungradable": self.allow_ungradable, **options}
         if release is not None:
-            if self.calibration is not None:
-                raise InputError("A release has its own calibration.", next_step="Leave out --calibration.")
-            return OpenedJudge(self.open_release(release, settings, **options), release.library, release)
-        judge, library = self.open_judge(settings, ties=self.ties, **options), self.open_library(settings)
+            return self.open_release(release, settings, **options)
+        judge = self.open_judge(settings, ties=self.ties, **options)
         if self.calibration is not None:
             from rewardharness.judging.calibration import load_calibration
             from rewardharness.judging.identity import JudgeIdentity
@@ -266,7 +271,7 @@ class RewardConfig(ReleaseConfig):
             calibration = load_calibration(self.calibration)
             calibration.check(JudgeIdentity.of(judge, library))
             judge = judge.with_calibration(calibration)
-        return OpenedJudge(judge, library, None)
+        return judge
 
 
 DEFAULT_JUDGE = RewardConfig()

@@ -40,7 +40,7 @@ class Front:
 
     def __init__(self, app: Application, service: Service, guard: Guard) -> None:
         self._app = app
-        self._service = service
+        self.service = service
         self._guard = guard
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -81,13 +81,13 @@ class Front:
             self._note(context, scope["method"], status)
 
     def _note(self, context: RequestContext, method: str, status: int) -> None:
-        metrics = self._service.metrics
+        metrics = self.service.metrics
         metrics.requests.add(route=context.route, code=str(status))
         metrics.request_seconds.observe(time.perf_counter() - context.began)
         if context.fault is not None:
             metrics.refused.add(code=context.fault)
-        if self._service.log is not None and context.route not in _QUIET:
-            self._service.log.put(self._service.record(context, method, status))
+        if self.service.log is not None and context.route not in _QUIET:
+            self.service.log.put(self.service.record(context, method, status))
 
 
 _QUIET = frozenset({"/healthz", "/readyz", "/metrics"})

@@ -6,6 +6,8 @@
     -> {"results": [{"rewardharness": {"reward": 0.62, "instruction_following": 3.0, "visual_quality": 2.0}}],
         "errors": [{}]}
 
+`GET /unirl/health` lists the reward, for which UniRL looks before it trains.
+
 An edit is a conversation of two turns; its reference images are a list of base64 in `metadata.references`. What was
 not judged is missing in `results` and told in `errors`; a number is never made up for it. Sub-metrics that nothing
 spoke to are left out.

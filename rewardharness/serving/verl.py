@@ -25,6 +25,7 @@ from rewardharness.serving.client import Ask, AsyncRewardClient, Reward, RewardC
 from rewardharness.settings import Settings
 
 _KEYS = ("source", "edited", "instruction")
+_SOURCES = ("source", "source_image", "source_img")
 
 
 def compute_score(
@@ -79,9 +80,10 @@ async def compute_edit_score(
 
     Args:
         data_source: Name of the dataset; not used.
-        solution_image: The edited image: a tensor CHW of floats in [0, 1] or uint8.
+        solution_image: The edited image: a tensor CHW of floats in [0, 1] or uint8, or a batch of one.
         ground_truth: The instruction, where `extra_info` has none.
-        extra_info: `source` (or `source_image`): the image before; `instruction`; and optionally `references`.
+        extra_info: `source` (or `source_image`, `source_img`): the image before; `instruction`; and optionally
+            `references`. An image may be a mapping with `bytes` or `path`, as in Parquet files.
         url: Address of the reward server.
         release: Hash of the release that must be served.
         token: What the server asks its callers for; None for RH_SERVER_TOKEN, which no configuration shows.
@@ -95,7 +97,9 @@ async def compute_edit_score(
         RewardServerError: If it was not judged.
     """
     info = dict(extra_info or {})
-    source = info.get("source", info.get("source_image"))
+    source = next((info[name] for name in _SOURCES if info.get(name) is not None), None)
+    if getattr(solution_image, "ndim", 3) == 4:
+        solution_image = solution_image[0]
     instruction, references = info.get("instruction", ground_truth), info.get("references")
     ask = await asyncio.to_thread(_ask, instruction, source, solution_image, references)
     client = _async_client(url, release, _shown(token), asyncio.get_running_loop())
@@ -121,6 +125,8 @@ def _ask(instruction: Any, source: Any, edited: Any, references: Any) -> Ask:
 
 
 def _image(given: Any, name: str) -> Any:
+    if isinstance(given, Mapping):
+        given = given.get("bytes") or given.get("path")
     return given if isinstance(given, (str, os.PathLike)) else picture(given, name)
 
 

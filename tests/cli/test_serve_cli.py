@@ -2,13 +2,10 @@
 
 import base64
 import json
-import os
 import re
 import signal
 import socket
 import subprocess
-import sys
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -17,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from served import TOKEN, Server
 
 from app.libraries import FOLDER, Choice
 from app.services import AppServices
@@ -28,7 +26,6 @@ from rewardharness.library.store import EMPTY, Library
 from rewardharness.serving.client import Ask, IdentityError, RewardClient
 from rewardharness.settings import Settings
 
-TOKEN = "0123456789abcdef0123456789abcdef"
 TEXT = "make the box red"
 NAMES = ("source", "red", "pale", "same")
 
@@ -51,36 +48,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def release(folder: Path) -> Release:
     return make_release("measured", open_library(str(folder / "library")))
-
-
-class Server:
-    """`rh serve` in a process of its own."""
-
-    def __init__(self, folder: Path, *words: str, home: Path) -> None:
-        command = [sys.executable, "-m", "rewardharness", "serve", "--port", "0", *words]
-        environment = {**os.environ, "RH_HOME": str(home), "RH_SERVER_TOKEN": TOKEN}
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment, cwd=folder)
-        assert self.process.stderr is not None
-        said = self.process.stderr.readline()
-        assert said.startswith("Rewards at http://"), said + self.process.stderr.read()
-        self.url = said.split()[2]
-        self.judge = self.process.stderr.readline()
-
-    def post(self, path: str, value: dict[str, Any]) -> Any:
-        headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
-        request = urllib.request.Request(self.url + path, json.dumps(value).encode(), headers)
-        with urllib.request.urlopen(request, timeout=100) as reply:
-            return json.load(reply)
-
-    def end(self, number: signal.Signals) -> int:
-        assert self.process.stderr is not None
-        try:
-            self.process.send_signal(number)
-            return self.process.wait(100)
-        finally:
-            self.process.kill()
-            self.process.wait()
-            self.process.stderr.close()
 
 
 @pytest.fixture(scope="module")
@@ -194,6 +161,20 @@ def test_what_cannot_be_served_is_one_error_with_a_remedy(
     with socket.create_server(("127.0.0.1", 0)) as taken:
         assert "listen" in refused(capsys, "--port", str(taken.getsockname()[1]))
     assert "listen" in refused(capsys, "--host", "x" * 300, "--insecure-no-auth")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--replicas 2", "--engine ray"),
+        ("--engine ray --replicas 0", "out of range"),
+        ("--engine ray --min-replicas 2", "--max-replicas"),
+        ("--engine ray --replicas 2 --max-replicas 3", "fixed"),
+        ("--engine ray --min-replicas 3 --max-replicas 2", "below"),
+    ],
+)
+def test_replicas_need_ray_and_numbers_that_fit(capsys: pytest.CaptureFixture[str], words: str, said: str) -> None:
+    assert said in refused(capsys, *words.split(), status=2)
 
 
 def test_without_the_extra_it_says_what_to_install(

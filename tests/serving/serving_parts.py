@@ -17,7 +17,7 @@ from clocks import PutOnLoop
 
 from rewardharness.judging.judge import Judge, unjudged
 from rewardharness.library.store import EMPTY, Library
-from rewardharness.schema import Example, Failure, Judgment, Scores, Usage
+from rewardharness.schema import Example, Failure, Judgment, Scores, TextInput, Usage
 from rewardharness.serving.api import make_app
 from rewardharness.serving.limits import Limits
 from rewardharness.serving.security import Guard
@@ -75,7 +75,8 @@ class ReadyJudge(Judge):
 
     def answer(self, example: Example, library: Library) -> Judgment:
         rewards = {
-            label: reward_of(image.data or b"") for label, image in zip(example.labels, example.candidates, strict=True)
+            label: reward_of(each.text.encode() if isinstance(each, TextInput) else getattr(each, "data", None) or b"")
+            for label, each in zip(example.labels, example.candidates, strict=True)
         }
         scores = {label: Scores(1 + 3 * reward, 1 + 3 * reward, reward) for label, reward in rewards.items()}
         order = sorted(rewards, key=lambda label: -rewards[label])

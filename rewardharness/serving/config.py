@@ -1,0 +1,63 @@
+"""What a process that serves rewards is made from: `rh serve` makes one server of it, Ray Serve one per replica."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rewardharness.errors import InputError
+from rewardharness.judging.config import RewardConfig
+from rewardharness.judging.judge import Judge
+from rewardharness.judging.release import Release
+from rewardharness.library.store import Library
+from rewardharness.serving.api import make_app
+from rewardharness.serving.front import Front
+from rewardharness.serving.limits import Limits
+from rewardharness.serving.request_log import RequestLog
+from rewardharness.serving.security import Guard
+from rewardharness.serving.service import Service
+from rewardharness.settings import Settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerConfig:
+    """Judge, Library, limits and access control of a server. It can be pickled."""
+
+    config: RewardConfig
+    library: Library = field(repr=False)
+    release: Release | None = field(repr=False)
+    settings: Settings = field(repr=False)
+    limits: Limits
+    guard: Guard
+    pickles: bool = False
+    """Whether to accept the pickle formats of older reward servers."""
+    request_log: Path | None = None
+
+    def open(self, judge: Judge | None = None) -> Front:
+        """Make the application.
+
+        Args:
+            judge: The judge, if it is open already.
+
+        Raises:
+            InputError: If the judge cannot be opened.
+            ReleaseError: If this installation cannot reproduce the release.
+        """
+        judge = judge or self.config.open_for(self.library, self.release, self.settings)
+        service = Service(judge, self.library, self.limits, release=None if self.release is None else self.release.id)
+        if self.request_log is not None:
+            service.log = RequestLog(self.request_log, lambda: service.metrics.log_dropped.add())
+        return make_app(service, self.guard, pickles=self.pickles)
+
+
+def usual_limits(judge: Judge, *, cache: bool = True) -> Limits:
+    """Return the default limits of a server with a judge.
+
+    Raises:
+        InputError: If this judge cannot be served.
+    """
+    if judge.needs_ids:
+        step = "Serve measured, a model or a release."
+        raise InputError(
+            "Scores in a file belong to examples by their id; a server's callers have none.", next_step=step
+        )
+    concurrency = Limits.concurrency if judge.uses_model else judge.concurrency
+    return Limits(concurrency=concurrency, remembered=Limits.remembered if cache else 0)

@@ -23,6 +23,7 @@ LAYERS = {
     "report_html": 0.4,
     "prompts": 0.4,
     "task": 0.45,
+    "telemetry": 0.45,
     "hub": 0.5,
     "demo": 0.5,
     "library": 1,
@@ -58,6 +59,9 @@ OWNERS = {
     "onnxruntime": ("rewardharness/measure/encoders.py",),
     "tokenizers": ("rewardharness/measure/encoders.py",),
     "rapidocr": ("rewardharness/measure/text.py",),
+    "trackio": ("rewardharness/tracking/",),
+    "wandb": ("rewardharness/tracking/",),
+    "tensorboardX": ("rewardharness/tracking/",),
     "cv2": (
         "rewardharness/measure/",
         "rewardharness/demo/",

@@ -24,6 +24,7 @@ from rewardharness.judging.identity import JudgeIdentity
 from rewardharness.judging.instruction import read_instruction
 from rewardharness.schema import TIE, Example, Interval, Json, Judgment
 from rewardharness.task import IMAGE_EDIT, task_of
+from rewardharness.telemetry import judgment_span, record_judgment
 
 if TYPE_CHECKING:
     from rewardharness.judging.judge import Judge
@@ -187,7 +188,9 @@ def edit_kind(example: Example, judgment: Judgment) -> str:
 
 async def judge_calibrated(judge: "Judge", example: Example, library: "Library") -> Judgment:
     """Judge one example, and calibrate the confidence if the judge has a calibration for what it did."""
-    judgment = await judge.judge(example, library)
+    with judgment_span(judge.name, library.id) as span:
+        judgment = await judge.judge(example, library)
+        record_judgment(span, judgment)
     if judge.calibration is None:
         return judgment
     return judge.calibration.apply(judgment, edit_kind(example, judgment), judge.revision)

@@ -21,6 +21,7 @@ from typing import Generic, TypeVar
 
 from rewardharness.models.base import ErrorCode, ModelError
 from rewardharness.models.limits import AdaptiveLimit
+from rewardharness.telemetry import chat_span, record_reply
 
 T = TypeVar("T")
 
@@ -58,6 +59,8 @@ class PoolSettings:
     backoff: float = 0.5
     """Upper bound of the first random pause before a retry, in seconds; doubled each time."""
     longest_backoff: float = 20.0
+    model: str = ""
+    """Id of the model, for spans."""
 
 
 @dataclass(frozen=True)
@@ -193,7 +196,14 @@ class EndpointPool:
         Raises:
             ModelError: The last failure, if no attempt succeeded.
         """
-        course = _Course(affinity)
+        with chat_span(self._settings.model) as span:
+            result = await self._run(call, _Course(affinity), timeout)
+            record_reply(span, result.value, result.endpoint, result.attempts)
+            return result
+
+    async def _run(
+        self, call: Callable[[Endpoint], Awaitable[T]], course: _Course, timeout: float | None
+    ) -> PoolResult[T]:
         began = self._clock()
         ends = None if timeout is None else asyncio.get_running_loop().time() + timeout
         try:

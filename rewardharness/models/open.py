@@ -106,7 +106,9 @@ def open_model(spec: str, settings: ModelSettings = ModelSettings()) -> Model:
         project = None if settings.gemini_key else settings.project
         return GeminiModel(
             rest,
-            GeminiSettings(settings.gemini_key, project, settings.location, pool=_pool(settings, start=4, most=64)),
+            GeminiSettings(
+                settings.gemini_key, project, settings.location, pool=_pool(settings, spec, start=4, most=64)
+            ),
         )
     from rewardharness.models.openai_compatible import EndpointSettings, OpenAICompatibleModel
 
@@ -117,7 +119,7 @@ def open_model(spec: str, settings: ModelSettings = ModelSettings()) -> Model:
         raise InputError(f"{_shown(spec)} {problem}.", next_step=_SPELLINGS)
     client = EndpointSettings(
         settings.api_key if given else _service_key(kind, spec, settings),
-        _pool(settings, start=8, most=256),
+        _pool(settings, f"{kind}:{name}", start=8, most=256),
         send_once=settings.send_once,
         public_only=settings.public_only,
     )
@@ -139,10 +141,14 @@ def _service_key(kind: str, spec: str, settings: ModelSettings) -> str:
     return key
 
 
-def _pool(settings: ModelSettings, start: int, most: int) -> PoolSettings:
+def _pool(settings: ModelSettings, model: str, start: int, most: int) -> PoolSettings:
     most = most if settings.most_in_flight is None else settings.most_in_flight
     return PoolSettings(
-        attempts=settings.attempts, start=start, most_in_flight=most, attempt_timeout=settings.attempt_timeout
+        attempts=settings.attempts,
+        start=start,
+        most_in_flight=most,
+        attempt_timeout=settings.attempt_timeout,
+        model=model,
     )
 
 

@@ -57,6 +57,7 @@ OWNERS = {
     "skimage": ("rewardharness/demo/",),
     "onnxruntime": ("rewardharness/measure/encoders.py",),
     "tokenizers": ("rewardharness/measure/encoders.py",),
+    "ray": ("rewardharness/bulk/ray_engine.py",),
     "rapidocr": ("rewardharness/measure/text.py",),
     "cv2": (
         "rewardharness/measure/",

@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from fnmatch import fnmatch
@@ -11,7 +11,7 @@ from functools import cached_property
 from glob import escape
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import IO, TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote
 
 from rewardharness import __version__
@@ -30,6 +30,7 @@ MAX_FILES: Mapping[Kind, int] = {"model": 20_000, "space": 20_000, "dataset": 20
 MAX_IGNORED = 100
 """Maximum number of files that match the patterns of a download and are not wanted."""
 
+_STREAM_BLOCK = 4 << 20  # bytes that are requested at a time from a file that is not stored
 CLIENT: Mapping[str, Any] = {"library_name": "rewardharness", "library_version": __version__}
 _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,94}[A-Za-z0-9_])?"
 _REPO = re.compile(rf"(?=.{{3,96}}$)(?!.*(?:--|\.\.|\.git$)){_NAME}/{_NAME}")
@@ -186,8 +187,11 @@ class Repo:
     @property
     def page(self) -> str:
         """URL of the repository's page."""
-        folder = "" if self.kind == "model" else f"{self.kind}s/"
-        return f"{self.endpoint or 'https://huggingface.co'}/{folder}{self.name}"
+        return f"{self.endpoint or 'https://huggingface.co'}/{self._folder}{self.name}"
+
+    @property
+    def _folder(self) -> str:
+        return "" if self.kind == "model" else f"{self.kind}s/"
 
     def head(self, revision: str = MAIN) -> Head:
         """Return the commit of a revision."""
@@ -345,6 +349,16 @@ class Repo:
                 raise UnreachableError(message, next_step="Run the same command again to download it again.")
         report(total, total)
         return {path: file for path, file in local.items() if file is not None}
+
+    @contextmanager
+    def streamed(self, commit: str, path: str) -> Iterator[IO[bytes]]:
+        """Open a file of a commit for reading parts of it; nothing is stored on disk."""
+        with self._request(f"read {path} of {self.name}", commit):
+            from huggingface_hub import HfFileSystem
+
+            system = HfFileSystem(endpoint=self.endpoint, token=self._token)
+            with system.open(f"{self._folder}{self.name}@{commit}/{path}", "rb", block_size=_STREAM_BLOCK) as stream:
+                yield stream
 
     def create(self, *, private: bool) -> None:
         """Create the repository, unless it exists."""

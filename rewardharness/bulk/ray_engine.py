@@ -112,8 +112,6 @@ def judge_on_ray(
             batch_size=1,
             num_cpus=_CPUS,
             compute=ray.data.ActorPoolStrategy(min_size=1, max_size=min(actors, len(parts))),
-            max_restarts=-1,
-            max_task_retries=-1,
         )
         for row in judged.iter_rows():
             result = _unpacked(row["result"])
@@ -127,7 +125,7 @@ def judge_on_ray(
 
 
 def _connect(ray: Any, address: str | None) -> None:
-    quiet = logging.ERROR
+    quiet = logging.CRITICAL
     logging.getLogger("ray").setLevel(quiet)
     logging.getLogger("ray.data").setLevel(quiet)
     local = {} if address else {"include_dashboard": False}

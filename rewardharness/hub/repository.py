@@ -30,7 +30,6 @@ MAX_FILES: Mapping[Kind, int] = {"model": 20_000, "space": 20_000, "dataset": 20
 MAX_IGNORED = 100
 """Maximum number of files that match the patterns of a download and are not wanted."""
 
-_STREAM_BLOCK = 4 << 20  # bytes that are requested at a time from a file that is not stored
 CLIENT: Mapping[str, Any] = {"library_name": "rewardharness", "library_version": __version__}
 _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,94}[A-Za-z0-9_])?"
 _REPO = re.compile(rf"(?=.{{3,96}}$)(?!.*(?:--|\.\.|\.git$)){_NAME}/{_NAME}")
@@ -187,11 +186,8 @@ class Repo:
     @property
     def page(self) -> str:
         """URL of the repository's page."""
-        return f"{self.endpoint or 'https://huggingface.co'}/{self._folder}{self.name}"
-
-    @property
-    def _folder(self) -> str:
-        return "" if self.kind == "model" else f"{self.kind}s/"
+        folder = "" if self.kind == "model" else f"{self.kind}s/"
+        return f"{self.endpoint or 'https://huggingface.co'}/{folder}{self.name}"
 
     def head(self, revision: str = MAIN) -> Head:
         """Return the commit of a revision."""
@@ -352,12 +348,13 @@ class Repo:
 
     @contextmanager
     def streamed(self, commit: str, path: str) -> Iterator[IO[bytes]]:
-        """Open a file of a commit for reading parts of it; nothing is stored on disk."""
+        """Open a file of a dataset at a commit for reading parts of it; nothing is stored on disk."""
         with self._request(f"read {path} of {self.name}", commit):
-            from huggingface_hub import HfFileSystem
+            from huggingface_hub import HfFileSystem as Files
 
-            system = HfFileSystem(endpoint=self.endpoint, token=self._token)
-            with system.open(f"{self._folder}{self.name}@{commit}/{path}", "rb", block_size=_STREAM_BLOCK) as stream:
+            with Files(endpoint=self.endpoint, token=self._token).open(
+                f"datasets/{self.name}@{commit}/{path}", "rb"
+            ) as stream:
                 yield stream
 
     def create(self, *, private: bool) -> None:

@@ -115,7 +115,9 @@ def _table(stream: Stream, settings: Settings) -> TableHead:
         with _opened(stream, file, settings) as place:
             shapes, groups = parquet_groups(place, file)
         with _opened(stream, file, settings) as place:
-            rows = list(islice(parquet_rows(place, file, range(len(groups))), _PEEK if not stream.hub else 1))
+            rows = list(islice(parquet_rows(place, file, range(len(groups))), 1 if stream.hub else _PEEK))
+        if not stream.hub:  # paths of images beside the table
+            shapes = {name: shape or column_shape(row[name] for row in rows) for name, shape in shapes.items()}
         return _head(stream, shapes, rows)
     if stream.format == "tar":
         samples = list(islice(read_samples(_fetched(stream, file, settings), TarSamples(0, _PEEK)), _PEEK))
@@ -158,13 +160,21 @@ def _divided(stream: Stream, file: str, rows: int, settings: Settings) -> Iterat
     elif stream.format == "parquet":
         with _opened(stream, file, settings) as place:
             _, counts = parquet_groups(place, file)
-        yield from _divided_groups(counts, rows)
+        yield from divided_groups(counts, rows)
     else:
         yield from ((start, count, 0, 0) for start, count in index_lines(stream.root / file, rows))
 
 
-def _divided_groups(counts: Sequence[int], rows: int) -> Iterator[tuple[int, int, int, int]]:
-    """Collect small row groups up to a number of rows, and divide larger ones."""
+def divided_groups(counts: Sequence[int], rows: int) -> Iterator[tuple[int, int, int, int]]:
+    """Collect small row groups up to a number of rows, and divide larger ones.
+
+    Args:
+        counts: Rows of each row group of a file.
+        rows: Maximum number of rows of a part.
+
+    Yields:
+        First row group, number of rows, number of row groups, and rows of the first one to skip.
+    """
     start = held = 0
     for group, count in enumerate(counts):
         if held and held + count > rows:

@@ -57,7 +57,8 @@ class ScoreArguments(ShardsConfig):
             raise InputError(f"Missing: {', '.join(missing)}.", next_step=ONE_EDIT)
         if edit and (extra := _given(self, DATASET)):
             raise InputError(f"{extra[0]} is for a dataset.", next_step="Leave it out.")
-        if self.output is None and (extra := _given(self, SHARDS)):
+        ray = ["--engine"] if self.engine != "local" else []
+        if self.output is None and (extra := [*_given(self, SHARDS), *ray]):
             step = "Add --output DIR, or leave it out."
             raise InputError(f"{extra[0]} is for the output folder of a dataset.", next_step=step)
 

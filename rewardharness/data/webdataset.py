@@ -112,6 +112,9 @@ def _members(stream: IO[bytes], path: Path) -> Iterator[tarfile.TarInfo]:
                 archive.members.clear()  # type: ignore[attr-defined]
                 if member.isreg():
                     yield member
+            stream.seek(archive.offset)  # type: ignore[attr-defined]
+            if (block := stream.read(tarfile.BLOCKSIZE)).strip(b"\0") or len(block) % tarfile.BLOCKSIZE:
+                raise tarfile.ReadError("it ends in the middle of a member, or has other data")
     except (tarfile.TarError, EOFError) as error:
         step = f"Write it again as an uncompressed {ENDING} file."
         raise DataError(f"{path} cannot be read as a tar archive: {error}.", next_step=step) from None
@@ -131,6 +134,8 @@ def _cells(stream: IO[bytes], member: tarfile.TarInfo, column: str, path: Path) 
         raise DataError(message, next_step=f"Members have at most {megabytes(MAX_MEMBER)} MB.")
     stream.seek(member.offset_data)
     data = stream.read(member.size)
+    if len(data) < member.size:
+        raise DataError(f"{path} is truncated.", next_step="Download or write it again.")
     name, _, ending = column.rpartition(".")
     if f".{ending}" in ENDINGS:
         return {name or "image": _Picture(bytes=data, path=PurePosixPath(member.name).name)}

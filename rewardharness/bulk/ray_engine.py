@@ -8,6 +8,7 @@ be. Ray's own HTTP processor is not used: it has four requests in flight and tak
 import asyncio
 import json
 import logging
+import socket
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -129,7 +130,10 @@ def _connect(ray: Any, address: str | None) -> None:
     logging.getLogger("ray").setLevel(quiet)
     logging.getLogger("ray.data").setLevel(quiet)
     local = {} if address else {"include_dashboard": False}
+    host, _, port = (address or "").rpartition(":")
     try:
+        if host and port.isdigit() and "/" not in host:  # Ray itself tries for five minutes
+            socket.create_connection((host, int(port)), timeout=10).close()
         ray.init(address=address, log_to_driver=False, logging_level=quiet, **local)
         ray.data.DataContext.get_current().enable_progress_bars = False
     except (ConnectionError, ValueError, RuntimeError, OSError) as error:

@@ -112,7 +112,7 @@ def _members(stream: IO[bytes], path: Path) -> Iterator[tarfile.TarInfo]:
                 archive.members.clear()  # type: ignore[attr-defined]
                 if member.isreg():
                     yield member
-            stream.seek(archive.offset)  # type: ignore[attr-defined]
+            stream.seek(archive.offset)
             if (block := stream.read(tarfile.BLOCKSIZE)).strip(b"\0") or len(block) % tarfile.BLOCKSIZE:
                 raise tarfile.ReadError("it ends in the middle of a member, or has other data")
     except (tarfile.TarError, EOFError) as error:

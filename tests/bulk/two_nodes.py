@@ -20,9 +20,11 @@ def main(data: str, output: Path, judge: str, parts: int) -> int:
     words = ["score", data, "--output", str(output), "--judge", judge, "--part-rows", "4", "--no-cache"]
     words += ["--protocol", "direct", "--engine", "ray", "--address", cluster.address, "--workers", "4", "--quiet"]
     run = subprocess.Popen([sys.executable, "-m", "rewardharness", *words], stdout=subprocess.DEVNULL)
-    while run.poll() is None and len(list(output.glob("done/*.json"))) < parts:
+    done = 0
+    while run.poll() is None and done < parts:
         time.sleep(0.05)
-    print(len(list(output.glob("done/*.json"))), flush=True)
+        done = len(list(output.glob("done/*.json")))
+    sys.stdout.write(f"{done}\n")
     cluster.remove_node(second, allow_graceful=False)
     status = run.wait()
     cluster.shutdown()

@@ -242,7 +242,7 @@ class HubServer:
         found = self.store.find(kind, name, request.user).history(revision)
         return self._paged(request, [_commit(each) for each in found])
 
-    def tree(self, request: Request, kind: str, name: str, revision: str) -> Answer:
+    def tree(self, request: Request, kind: str, name: str, revision: str, folder: str = "") -> Answer:
         repo = self.store.find(kind, name, request.user)
         items: list[dict[str, Any]] = []
         folders = set()
@@ -250,6 +250,8 @@ class HubServer:
             folders |= {path.rsplit("/", depth)[0] for depth in range(1, path.count("/") + 1)}
             items.append({"type": "file", "oid": git_id(data), "size": repo.sizes.get(path, len(data)), "path": path})
         items += [{"type": "directory", "oid": "0" * 40, "size": 0, "path": path} for path in sorted(folders)]
+        if folder or request.query.get("recursive") == ["false"]:
+            items = [item for item in items if item["path"].rpartition("/")[0] == folder]
         return self._paged(request, items)
 
     def _paged(self, request: Request, items: list[dict[str, Any]]) -> Answer:
@@ -327,12 +329,12 @@ class HubServer:
         if data is None:
             return _json({"error": "Entry not found"}, 404, {**headers, "X-Error-Code": "EntryNotFound"})
         headers |= {"ETag": f'"{git_id(data)}"', "Content-Type": "text/plain"}
-        found = re.fullmatch(r"bytes=(\d+)-", request.range or "")
+        found = re.fullmatch(r"bytes=(\d+)-(\d*)", request.range or "")
         if found:
             self.ranges.append(found[0])
-            start = int(found[1])
-            headers["Content-Range"] = f"bytes {start}-{len(data) - 1}/{len(data)}"
-            return Answer(206, data[start:], headers)
+            start, end = int(found[1]), min(int(found[2] or len(data)), len(data) - 1)
+            headers["Content-Range"] = f"bytes {start}-{end}/{len(data)}"
+            return Answer(206, data[start : end + 1], headers)
         return Answer(200, data, headers)
 
 
@@ -381,6 +383,7 @@ _ROUTES: tuple[tuple[str, str, Callable[..., Answer]], ...] = (
     ("GET", rf"{_ANY}/refs", HubServer.refs),
     ("GET", rf"{_ANY}/commits/([^/]+)", HubServer.commits),
     ("GET", rf"{_ANY}/tree/([^/]+)", HubServer.tree),
+    ("GET", rf"{_ANY}/tree/([^/]+)/(.+)", HubServer.tree),
     ("POST", rf"{_ANY}/preupload/([^/]+)", HubServer.preupload),
     ("POST", rf"{_ANY}/commit/([^/]+)", HubServer.commit),
     ("POST", rf"{_ANY}/super-squash/([^/]+)", HubServer.squash),

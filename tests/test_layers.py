@@ -58,6 +58,7 @@ OWNERS = {
     "skimage": ("rewardharness/demo/",),
     "onnxruntime": ("rewardharness/measure/encoders.py",),
     "tokenizers": ("rewardharness/measure/encoders.py",),
+    "ray": ("rewardharness/bulk/ray_engine.py", "rewardharness/serving/"),
     "rapidocr": ("rewardharness/measure/text.py",),
     "trackio": ("rewardharness/tracking/",),
     "wandb": ("rewardharness/tracking/",),

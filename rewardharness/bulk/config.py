@@ -1,10 +1,12 @@
 """Configurations of the jobs that judge many edits."""
 
+import re
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from rewardharness.data.config import DataConfig
+from rewardharness.errors import InputError
 from rewardharness.judging.config import JudgeConfig, OpenedJudge, RewardConfig
 from rewardharness.settings import Settings
 
@@ -33,6 +35,46 @@ class ScoreConfig(ExamplesConfig):
     def open(self, settings: Settings, **options: Any) -> OpenedJudge:
         """Open judge and Library; see `RewardConfig.open`."""
         return super().open(settings, critique=self.critique, **options)
+
+
+@dataclass(frozen=True)
+class ShardsConfig(ScoreConfig):
+    """Configuration of judging a dataset of any size into an output folder.
+
+    The data may also be WebDataset archives (`.tar`). Parquet files of a dataset on the Hub are streamed.
+    """
+
+    _: KW_ONLY
+    output: Path | None = None
+    """Folder for the results of a dataset of any size; the same command continues it (docs/scaling.md)."""
+    part_rows: int = 1000
+    """Rows of a part, the unit that is written and resumed."""
+    shard: str | None = None
+    """I/N: judge this share of the parts, as one of N processes with the same output folder."""
+    engine: Literal["local", "ray"] = "local"
+    """Judge in this process, or on a Ray cluster."""
+    address: str | None = None
+    """Address of the Ray cluster, or auto; by default Ray starts on this machine."""
+    workers: int | None = None
+    """Worker processes on the Ray cluster (default: 2 per node, 1 without a model)."""
+
+    lowest: ClassVar = {**ExamplesConfig.lowest, "part_rows": 1, "workers": 1}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        assert self.share
+        if self.engine == "local" and (self.address or self.workers):
+            name = "--address" if self.address else "--workers"
+            raise InputError(f"{name} is for a Ray cluster.", next_step="Add --engine ray, or leave it out.")
+
+    @property
+    def share(self) -> tuple[int, int]:
+        """Index, from 1, and number of the shares."""
+        found = re.fullmatch(r"([1-9]\d{0,5})/([1-9]\d{0,5})", self.shard or "1/1")
+        if found is None or int(found[1]) > int(found[2]):
+            step = "Write the number of this process and of all, as in --shard 1/4."
+            raise InputError(f"--shard {self.shard} cannot be read.", next_step=step)
+        return int(found[1]), int(found[2])
 
 
 @dataclass(frozen=True)

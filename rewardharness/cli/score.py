@@ -2,14 +2,15 @@
 
 from dataclasses import KW_ONLY, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from rewardharness.bulk.config import ScoreConfig
+from rewardharness.bulk.config import ScoreConfig, ShardsConfig
 from rewardharness.cli import output
 from rewardharness.cli.command import UsageError, make_app
 from rewardharness.cli.options import NO_OPTIONS, RunOptions
+from rewardharness.cli.reports import print_report
 from rewardharness.cli.work import judging, open_job, print_plan
 from rewardharness.data.config import DataConfig
 from rewardharness.errors import InputError
@@ -24,7 +25,7 @@ NOT_JUDGED = 3
 
 
 @dataclass(frozen=True)
-class ScoreArguments(ScoreConfig):
+class ScoreArguments(ShardsConfig):
     """Arguments of `rh score`: a dataset, or one edit."""
 
     data: str = ""
@@ -42,6 +43,8 @@ class ScoreArguments(ScoreConfig):
     """Print the reasoning chain."""
     save_overlays: Path | None = None
     """Folder in which overlay images of the observations are saved as PNG."""
+    retry_failed: bool = False
+    """With --output: judge rows that failed before again, too."""
 
     def __post_init__(self) -> None:
         """Check that the arguments describe a dataset or one edit, and not both."""
@@ -54,16 +57,26 @@ class ScoreArguments(ScoreConfig):
             raise InputError(f"Missing: {', '.join(missing)}.", next_step=ONE_EDIT)
         if edit and (extra := _given(self, DATASET)):
             raise InputError(f"{extra[0]} is for a dataset.", next_step="Leave it out.")
+        ray = ["--engine"] if self.engine != "local" else []
+        if self.output is None and (extra := [*_given(self, SHARDS), *ray]):
+            step = "Add --output DIR, or leave it out."
+            raise InputError(f"{extra[0]} is for the output folder of a dataset.", next_step=step)
 
     @property
     def job(self) -> ScoreConfig:
         """The configuration of judging the dataset."""
         return ScoreConfig(**{field.name: getattr(self, field.name) for field in fields(ScoreConfig)})
 
+    @property
+    def shards(self) -> ShardsConfig:
+        """The configuration of judging the dataset into an output folder."""
+        return ShardsConfig(**{field.name: getattr(self, field.name) for field in fields(ShardsConfig)})
+
 
 ONE_EDIT = "Name a dataset, or give --source, --candidate and --instruction."
 EDIT = ("source", "reference", "candidate", "instruction", "show_chain", "save_overlays")
-DATASET = ("fields", "field", "skip_bad_rows", "limit", "concurrency")
+DATASET = ("fields", "field", "skip_bad_rows", "limit", "concurrency", "output")
+SHARDS = ("shard", "address", "workers", "retry_failed")
 
 
 def _given(arguments: ScoreArguments, names: tuple[str, ...]) -> list[str]:
@@ -76,6 +89,12 @@ app = make_app(
     {"Judge": JudgeConfig, "Data": DataConfig, "Run": RunOptions},
     job="score",
 )
+for _name, _help in (
+    ("status", "Show how far an output folder is."),
+    ("merge", "Write the rows of an output folder to one file."),
+    ("verify", "Check that an output folder has every row once."),
+):
+    app.command(f"rewardharness.cli.shards:{_name}", name=_name, help=_help)
 
 
 _NOTHING = ScoreArguments()
@@ -93,9 +112,15 @@ def score(
     Example: `rh score --source in.png --candidate a.png --candidate b.png --instruction "make the car red"`
 
     Example: `rh score demo --limit 20`
+
+    Example: `rh score org/edits --output scores/ --judge vllm:NAME@URL`
     """
     if not config.data and config.source is None:
         raise UsageError("Missing: a dataset or one edit.", next_step=ONE_EDIT)
+    if config.output is not None:
+        from rewardharness.cli.shards import run_shards
+
+        return run_shards(config.shards, options, Settings.from_env(), retry_failed=config.retry_failed)
     return run_folder(config.job, options, Settings.from_env()) if config.data else _score_edit(config, options)
 
 
@@ -141,7 +166,7 @@ def run_folder(config: ScoreConfig, options: RunOptions, settings: Settings) -> 
     if options.json:
         output.emit(job.to_json(result))
     else:
-        _print_report(job.to_json(result))
+        print_report(job.to_json(result))
         if job.caution:
             output.say(job.caution)
         failure = next((judgment for _, judgment in result.judged if judgment.failure), None)
@@ -211,26 +236,3 @@ def _print_judgment(judgment: "Judgment", show_chain: bool) -> None:
 
 def _score(value: float | None, digits: int = 2) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
-
-
-def _print_report(report: dict[str, Any]) -> None:
-    rows = [
-        (kind, str(each["n"]), str(each["judged"]), output.share(each["accuracy"], each["interval"]))
-        for kind, each in report["by_label_kind"].items()
-    ]
-    groups = report["groups"]
-    if groups["n"]:
-        best = output.share(groups["best_accuracy"], groups["interval"])
-        rows.append(("groups of 3 and 4: best found", str(groups["n"]), str(groups["judged"]), best))
-    if rows:
-        output.table(("label kind", "n", "judged", "accuracy [95% CI]"), rows)
-    output.say(
-        f"{report['judged']} of {report['n']} judged (coverage {output.share(report['coverage'])}); "
-        f"same answer in both orders: {output.share(report['position_consistency'])}"
-    )
-    if report["ties_left_out"]:
-        count = report["ties_left_out"]
-        examples = "1 example labeled tie is" if count == 1 else f"{count} examples labeled tie are"
-        output.say(f"{examples} excluded from accuracy: tie was not an allowed answer. To allow it, add --ties.")
-    if report["failures"]:
-        output.say("Not judged: " + ", ".join(f"{code} {count}" for code, count in report["failures"].items()))

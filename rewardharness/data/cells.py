@@ -62,7 +62,7 @@ def _cells(row: Mapping[str, Any], columns: Sequence[str], role: str) -> tuple[I
     return tuple(cell for _, cell in cells)
 
 
-def media_of(row: Mapping[str, Any], columns: Sequence[str]) -> tuple[Candidate, ...]:
+def media_of(row: Mapping[str, Any], columns: Sequence[str], least: int = 2) -> tuple[Candidate, ...]:
     """Return the candidates of a row: images, or videos as lists of images in several columns or in a list of lists.
 
     Raises:
@@ -73,8 +73,8 @@ def media_of(row: Mapping[str, Any], columns: Sequence[str]) -> tuple[Candidate,
         values.pop()
     videos = values[0] if len(values) == 1 and isinstance(values[0], list) else values
     if len(videos) > 1 and all(isinstance(value, tuple) and value for value in videos):
-        return _checked(tuple(_frames(value, columns[0], "candidate") for value in videos), columns)
-    return _checked(_cells(row, columns, "candidate"), columns)
+        return _checked(tuple(_frames(value, columns[0], "candidate") for value in videos), columns, least)
+    return _checked(_cells(row, columns, "candidate"), columns, least)
 
 
 def _frames(value: Sequence[Any], column: str, role: str) -> FramesInput:
@@ -87,7 +87,7 @@ def _frames(value: Sequence[Any], column: str, role: str) -> FramesInput:
         raise BadCellError(f"the column {column!r}: {error.message.rstrip('.')}", error.next_step) from None
 
 
-def texts_of(row: Mapping[str, Any], columns: Sequence[str]) -> tuple[Candidate, ...]:
+def texts_of(row: Mapping[str, Any], columns: Sequence[str], least: int = 2) -> tuple[Candidate, ...]:
     """Return the text responses of a row, in several columns or in a list.
 
     Raises:
@@ -107,16 +107,16 @@ def texts_of(row: Mapping[str, Any], columns: Sequence[str]) -> tuple[Candidate,
                 cells.append(TextInput(column, text))
             except InputError as error:
                 raise BadCellError(error.message.rstrip("."), error.next_step) from None
-    return _checked(tuple(cells), columns)
+    return _checked(tuple(cells), columns, least)
 
 
-def _checked(cells: tuple[Candidate, ...], columns: Sequence[str]) -> tuple[Candidate, ...]:
-    if not 2 <= len(cells) <= len(LABELS):
+def _checked(cells: tuple[Candidate, ...], columns: Sequence[str], least: int) -> tuple[Candidate, ...]:
+    if not least <= len(cells) <= len(LABELS):
         noun = "text" if cells and isinstance(cells[0], TextInput) else "image"
         counted = f"{len(cells)} {noun}{'s' * (len(cells) != 1)}"
         where = ", ".join(map(repr, columns))
         problem = f"{counted} in the column{'s' * (len(columns) != 1)} {where} (candidates)"
-        raise BadCellError(problem, f"A row needs 2 to {len(LABELS)} candidates.")
+        raise BadCellError(problem, f"A row needs {least} to {len(LABELS)} candidates.")
     return cells
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from rewardharness.data.fields import FieldMap
-from rewardharness.data.row_store import Rows
+from rewardharness.data.row_store import Table
 from rewardharness.data.tables import IMAGE
 from rewardharness.schema import LABELS, SOURCES, TIE
 
@@ -76,7 +76,7 @@ class InferredFields:
     """Whether fields were inferred from column names, so that the user should check them."""
 
 
-def complete(rows: Rows, given: FieldMap, repo: str = "") -> InferredFields:
+def complete(rows: Table, given: FieldMap, repo: str = "") -> InferredFields:
     """Complete a field map from the built-in mapping of a dataset, or from its column names.
 
     Args:
@@ -102,7 +102,7 @@ def complete(rows: Rows, given: FieldMap, repo: str = "") -> InferredFields:
     return InferredFields(whole, f"Inferred from column names: {mapping}.{label}", guessed=True)
 
 
-def _infer(rows: Rows, given: FieldMap) -> FieldMap:
+def _infer(rows: Table, given: FieldMap) -> FieldMap:
     plain = {name.lower().replace("-", "_").replace(" ", "_"): name for name in reversed(rows.columns)}
     images = {name: column for name, column in plain.items() if column in rows.images}
     texts = {name: column for name, column in plain.items() if column not in rows.images}
@@ -140,7 +140,7 @@ def _infer(rows: Rows, given: FieldMap) -> FieldMap:
     )
 
 
-def _ours(rows: Rows) -> FieldMap | None:
+def _ours(rows: Table) -> FieldMap | None:
     """Return the fields of a `groups.jsonl`, optionally with a `pairs.jsonl` (see `folder`): `best` counts from 0."""
     if "candidates" not in rows.images or not {"source", "instruction", "best"} <= set(rows.columns):
         return None
@@ -176,7 +176,7 @@ def _references(images: dict[str, str]) -> tuple[str, ...]:
     return ()
 
 
-def _candidates(rows: Rows, media: dict[str, str], given: FieldMap) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _candidates(rows: Table, media: dict[str, str], given: FieldMap) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the candidate columns and their distinguishing suffixes, such as `left` and `right`."""
     if given.candidates:
         return given.candidates, _ends(given.candidates)

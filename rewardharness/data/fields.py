@@ -29,7 +29,7 @@ from rewardharness import files
 from rewardharness.data.bad_rows import BadRow, settle
 from rewardharness.data.cells import BadCellError, identity_of, media_of, names_image, sources_of, texts_of
 from rewardharness.data.labels import UnknownLabelError, Values, best_by_score, read_label, read_values
-from rewardharness.data.row_store import Rows
+from rewardharness.data.row_store import Rows, Table
 from rewardharness.data.source import Dataset
 from rewardharness.data.tables import is_image_name
 from rewardharness.errors import DataError, InputError
@@ -187,7 +187,7 @@ def read_examples(
             next step.
     """
     check_columns(rows, given)
-    reading = _Reading(given, holds_text(rows, given))
+    reading = ExampleReader(given, holds_text(rows, given))
     for number, row in enumerate(rows, 1):
         reading.add(number, row)
     skipped = settle(name, reading.bad, usable=len(reading.examples), skip=skip_bad_rows)
@@ -198,7 +198,7 @@ def read_examples(
     return Dataset.of(name, reading.examples.values(), problems=problems, skipped=skipped)
 
 
-def check_columns(rows: Rows, given: FieldMap) -> None:
+def check_columns(rows: Table, given: FieldMap) -> None:
     """Check that the mapped columns exist and that image columns contain images.
 
     Raises:
@@ -221,14 +221,14 @@ def check_columns(rows: Rows, given: FieldMap) -> None:
         raise DataError(f"{rows.name}: no column for the field {lacking[0]!r} was found.", next_step=step)
 
 
-def holds_text(rows: Rows, given: FieldMap) -> bool:
+def holds_text(rows: Table, given: FieldMap) -> bool:
     """Return whether the candidates of a table are texts: there is no source, and no candidate names an image."""
     if given.source or not given.candidates or any(column in rows.images for column in given.candidates):
         return False
     return not any(names_image(row.get(column)) for row in islice(rows, _PEEK) for column in given.candidates)
 
 
-def _no_images(rows: Rows, name: str, column: str) -> DataError:
+def _no_images(rows: Table, name: str, column: str) -> DataError:
     given = [row[column] for row in rows if row[column] not in (None, "", [])]
     value = next((value for value in given if not is_image_name(value)), given[0] if given else None)
     content = "It is empty." if value is None else f"It contains {str(value)[:80]!r}."
@@ -236,12 +236,19 @@ def _no_images(rows: Rows, name: str, column: str) -> DataError:
     return DataError(f"{rows.name}: the column {column!r} ({name}) has no images. {content}", next_step=step)
 
 
-class _Reading:
-    """The examples and invalid rows read so far."""
+class ExampleReader:
+    """Converts rows to examples, and keeps the examples and invalid rows that were added.
 
-    def __init__(self, given: FieldMap, text: bool) -> None:
+    Args:
+        given: The complete field map.
+        text: Whether the candidates are texts.
+        least: Minimum number of candidates of a row.
+    """
+
+    def __init__(self, given: FieldMap, text: bool, least: int = 2) -> None:
         self._given = given
         self._text = text
+        self._least = least
         self.examples: dict[str, Example] = {}
         self.bad: list[BadRow] = []
         self._again: dict[str, list[int]] = defaultdict(list)
@@ -250,15 +257,20 @@ class _Reading:
     def add(self, number: int, row: Mapping[str, Any]) -> None:
         """Convert one row."""
         try:
-            example = self._example(row, number)
+            example = self.example(row, number)
         except BadCellError as error:
             self.bad.append(BadRow(number, str(error), error.remedy, len(self.examples)))
             return
         self.examples[example.id] = example
 
-    def _example(self, row: Mapping[str, Any], number: int) -> Example:
+    def example(self, row: Mapping[str, Any], number: int) -> Example:
+        """Convert one row without keeping the example.
+
+        Raises:
+            BadCellError: If the row is invalid.
+        """
         given = self._given
-        candidates = (texts_of if self._text else media_of)(row, given.candidates)
+        candidates = (texts_of if self._text else media_of)(row, given.candidates, self._least)
         videos = any(isinstance(each, FramesInput) for each in candidates)
         source, references = (None, ()) if self._text else sources_of(row, given.source, given.references, video=videos)
         instruction = _text(row[given.instruction])

@@ -52,7 +52,7 @@ _FIX_ROWS = "Correct these rows."
 _FIX_PATHS = "Move the images into the folder and use relative paths with forward slashes."
 
 
-class _RowError(Exception):
+class RowError(Exception):
     """An invalid row; reported in one DataError for all rows."""
 
     def __init__(self, problem: str, remedy: str = _FIX_ROWS) -> None:
@@ -104,20 +104,20 @@ class _Reading:
     errors: list[BadRow] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
-    def refuse(self, file: Path, line: int, error: _RowError) -> None:
+    def refuse(self, file: Path, line: int, error: RowError) -> None:
         """Record an invalid row."""
         self.errors.append(BadRow(line, str(error), error.remedy, len(self.examples), file.name))
 
     def add(self, file: Path, line: int, row: Mapping[str, Any]) -> None:
         """Convert one row."""
         try:
-            example = _example(row, self.folder)
+            example = row_example(row, self.folder)
             if not example.id:
                 example = self._with_id(example)
             before = self.examples.get(example.id)
             if before is not None and not before.label_kind == example.label_kind == FEEDBACK:
-                raise _RowError(f"the id {example.id!r} occurs twice, first in {self.lines[example.id]}")
-        except _RowError as error:
+                raise RowError(f"the id {example.id!r} occurs twice, first in {self.lines[example.id]}")
+        except RowError as error:
             self.refuse(file, line, error)
             return
         self.examples[example.id] = example
@@ -197,10 +197,10 @@ def _read_lines(file: Path, reading: _Reading, tolerant: bool) -> None:
                 torn += 1
                 continue
             what = error.msg if isinstance(error, json.JSONDecodeError) else "too deep or too large"
-            reading.refuse(file, number, _RowError(f"not valid JSON ({what})"))
+            reading.refuse(file, number, RowError(f"not valid JSON ({what})"))
             continue
         if not isinstance(row, dict):
-            reading.refuse(file, number, _RowError("not a JSON object"))
+            reading.refuse(file, number, RowError("not a JSON object"))
             continue
         reading.add(file, number, row)
     if torn:
@@ -228,7 +228,7 @@ def _read_table(file: Path, reading: _Reading) -> None:
     for number, cells in rows:
         if len(cells) > len(header):
             problem = f"{len(cells)} cells, but the header has {len(header)} (is an instruction not quoted?)"
-            reading.refuse(file, number, _RowError(problem))
+            reading.refuse(file, number, RowError(problem))
             continue
         reading.add(file, number, dict(zip(header, cells, strict=False)))
 
@@ -267,10 +267,15 @@ def csv_rows(file: Path, text: str, delimiter: str) -> Iterator[tuple[int, list[
             yield begin, cells
 
 
-def _example(row: Mapping[str, Any], folder: BaseFolder) -> Example:
+def row_example(row: Mapping[str, Any], folder: BaseFolder) -> Example:
+    """Convert one row of `pairs.jsonl` or `groups.jsonl`; its id is empty if the row has none.
+
+    Raises:
+        RowError: If the row is invalid.
+    """
     instruction = _string(row, "instruction")
     if not instruction.strip():
-        raise _RowError("the instruction is empty")
+        raise RowError("the instruction is empty")
     names = _candidate_names(row)
     source, references = _source_names(row)
     return Example(
@@ -297,10 +302,10 @@ def _source_names(row: Mapping[str, Any]) -> tuple[str, list[str]]:
     named = [name for name in cells if name.strip()]
     if named != cells[: len(named)]:
         last = max(name for name, cell in zip(_REFERENCES, cells, strict=True) if cell.strip())
-        raise _RowError(f"{last} is set, but an earlier reference is empty")
+        raise RowError(f"{last} is set, but an earlier reference is empty")
     further += named
     if len(further) >= SOURCES:
-        raise _RowError(f"{len(further) + 1} source and reference images; at most {SOURCES} are possible")
+        raise RowError(f"{len(further) + 1} source and reference images; at most {SOURCES} are possible")
     return source, further
 
 
@@ -311,7 +316,7 @@ def _names(row: Mapping[str, Any], key: str) -> list[str]:
         or not all(isinstance(name, str) for name in given)
         or (key == "source" and not given)
     ):
-        raise _RowError(f"`{key}` is not a list of file names")
+        raise RowError(f"`{key}` is not a list of file names")
     return list(given)
 
 
@@ -320,13 +325,13 @@ def _candidate_names(row: Mapping[str, Any]) -> list[str]:
         names = _names(row, "candidates")
     else:
         if "candidate_e" in row:
-            raise _RowError("more than 4 candidates")
+            raise RowError("more than 4 candidates")
         cells = [_string(row, key) for key in _CANDIDATES]
         names = [name for name in cells if name.strip()]
         if names != cells[: len(names)]:
-            raise _RowError(f"{_CANDIDATES[len(names) - 1]} is set, but an earlier candidate is empty")
+            raise RowError(f"{_CANDIDATES[len(names) - 1]} is set, but an earlier candidate is empty")
     if not 2 <= len(names) <= len(LABELS):
-        raise _RowError(f"{len(names)} candidate{'s' * (len(names) != 1)}; 2 to {len(LABELS)} are required")
+        raise RowError(f"{len(names)} candidate{'s' * (len(names) != 1)}; 2 to {len(LABELS)} are required")
     return names
 
 
@@ -337,13 +342,13 @@ def _preference(row: Mapping[str, Any], count: int) -> str | None:
         if given.casefold() == name.casefold():
             return name
     if given:
-        raise _RowError(f"the preference {given[:40]!r} is not one of {', '.join(allowed)}")
+        raise RowError(f"the preference {given[:40]!r} is not one of {', '.join(allowed)}")
     return None
 
 
 def _best(best: object, count: int) -> str:
     if isinstance(best, bool) or not isinstance(best, int) or not 0 <= best < count:
-        raise _RowError(f"`best` is {str(best)[:40]!r}, not an index from 0 to {count - 1}")
+        raise RowError(f"`best` is {str(best)[:40]!r}, not an index from 0 to {count - 1}")
     return LABELS[best]
 
 
@@ -353,9 +358,9 @@ def _string(row: Mapping[str, Any], key: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise _RowError(f"`{key}` is not a text")
+        raise RowError(f"`{key}` is not a text")
     if _SURROGATE.search(value):
-        raise _RowError(f"`{key}` contains an unpaired surrogate")
+        raise RowError(f"`{key}` contains an unpaired surrogate")
     return value
 
 
@@ -363,17 +368,17 @@ def _image(name: str, role: str, folder: BaseFolder) -> ImageInput:
     """Return an image after checking that its path stays inside the folder, following symbolic links."""
     name = name.strip()
     if not name:
-        raise _RowError(f"the {role} is empty")
+        raise RowError(f"the {role} is empty")
     if _CONTROL.search(name):
-        raise _RowError(f"the {role} {name[:80]!r} contains a control character")
+        raise RowError(f"the {role} {name[:80]!r} contains a control character")
     if _ABSOLUTE.match(name) or "\\" in name:
-        raise _RowError(f"the {role} {name[:80]!r} is not a relative path with forward slashes", _FIX_PATHS)
+        raise RowError(f"the {role} {name[:80]!r} is not a relative path with forward slashes", _FIX_PATHS)
     if ".." in name.split("/"):
-        raise _RowError(f"the {role} {name[:80]!r} is outside the folder", _FIX_PATHS)
+        raise RowError(f"the {role} {name[:80]!r} is outside the folder", _FIX_PATHS)
     try:
         inside = folder.contains(name)
     except (OSError, RuntimeError):
-        raise _RowError(f"the {role} {name[:80]!r} cannot be resolved", _FIX_PATHS) from None
+        raise RowError(f"the {role} {name[:80]!r} cannot be resolved", _FIX_PATHS) from None
     if not inside:
-        raise _RowError(f"the {role} {name[:80]!r} is a link to a file outside the folder", _FIX_PATHS)
+        raise RowError(f"the {role} {name[:80]!r} is a link to a file outside the folder", _FIX_PATHS)
     return ImageInput(name=name, path=folder.root / name)

@@ -6,7 +6,7 @@ config, copy it to Arrow, and read the Hub address from the environment only. Da
 """
 
 import uuid
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -210,7 +210,7 @@ def _packages() -> Iterator[None]:
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[None]:
+def _reading(path: Path | str) -> Iterator[None]:
     """Convert exceptions of damaged tables to DataError."""
     from pyarrow import ArrowException
 
@@ -228,22 +228,53 @@ def _reading(path: Path) -> Iterator[None]:
 
 
 def _read_parquet(path: Path) -> TableFile:
-    import pyarrow.parquet as parquet
+    shapes, groups = parquet_groups(path, str(path))
+    return TableFile(shapes, sum(groups), lambda: parquet_rows(path, str(path), range(len(groups))))
 
-    with parquet.ParquetFile(path) as opened:
-        shapes, count = _shapes(opened.schema_arrow), opened.metadata.num_rows
-        groups = [opened.metadata.row_group(number).total_byte_size for number in range(opened.num_row_groups)]
-    if groups and max(groups) > MAX_GROUP:
-        message = f"{path} has a row group of {megabytes(max(groups))} MB, which would have to fit in memory."
+
+def parquet_groups(file: Any, name: str) -> tuple[dict[str, Shape], list[int]]:
+    """Read the columns of a Parquet file, and the number of rows of each row group.
+
+    Args:
+        file: Its path, or a file object.
+        name: Name in messages.
+
+    Raises:
+        DataError: If it is damaged, or a row group is too large.
+        MissingPackageError: If `datasets` is not installed.
+    """
+    with _packages(), _reading(name):
+        import pyarrow.parquet as parquet
+
+        with parquet.ParquetFile(file) as opened:
+            shapes, footer = _shapes(opened.schema_arrow), opened.metadata
+            groups = [footer.row_group(number) for number in range(opened.num_row_groups)]
+            largest, counts = max((group.total_byte_size for group in groups), default=0), [g.num_rows for g in groups]
+    if largest > MAX_GROUP:
+        message = f"{name} has a row group of {megabytes(largest)} MB, which would have to fit in memory."
         raise DataError(message, next_step="Write it again with a smaller row_group_size.")
+    return shapes, counts
 
-    def rows() -> Iterator[Mapping[str, Any]]:
+
+def parquet_rows(file: Any, name: str, groups: Sequence[int]) -> Iterator[Mapping[str, Any]]:
+    """Yield the rows of some row groups of a Parquet file. One row group is in memory at a time.
+
+    Args:
+        file: Its path, or a file object.
+        name: Name in messages.
+        groups: Numbers of the row groups.
+
+    Raises:
+        DataError: If it is damaged.
+    """
+    with _packages(), _reading(name):
+        import pyarrow.parquet as parquet
+
         # Buffered and without threads, only one row group is in memory.
-        with _reading(path), parquet.ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False) as table:
-            for batch in table.iter_batches(_BATCH, columns=list(shapes), use_threads=False):
+        with parquet.ParquetFile(file, buffer_size=_BUFFER, pre_buffer=False) as table:
+            columns = list(_shapes(table.schema_arrow))
+            for batch in table.iter_batches(_BATCH, row_groups=list(groups), columns=columns, use_threads=False):
                 yield from batch.to_pylist()
-
-    return TableFile(shapes, count, rows)
 
 
 def _read_arrow(path: Path) -> TableFile:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Protocol
 
 from rewardharness import files
 from rewardharness.data.feedback import extension
@@ -31,6 +31,29 @@ FORMAT = 2
 _CHUNK = 32
 _LEAST = 1 << 20
 _SHOWN = 5
+
+
+class Table(Protocol):
+    """A table as far as its columns are concerned."""
+
+    @property
+    def name(self) -> str:
+        """Display name."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns."""
+
+    @property
+    def shapes(self) -> Mapping[str, Shape]:
+        """Shape of each column."""
+
+    @property
+    def images(self) -> frozenset[str]:
+        """The columns with images."""
+
+    def __iter__(self) -> Iterator[Mapping[str, Any]]:
+        """Iterate over the rows, or the first of them."""
 
 
 @dataclass(frozen=True)
@@ -181,7 +204,7 @@ class _ImageStore:
         wanted: dict[str, None] = {}
 
         def note(value: Any) -> None:
-            content, name = _content(value)
+            content, name = image_content(value)
             if name and not content and is_inside(name):
                 wanted[_joined(part.folder, name)] = None
 
@@ -192,7 +215,7 @@ class _ImageStore:
 
     def cell(self, value: Any, folder: str) -> list[str | int] | str | None:
         """Store one image and return its reference; text if it is not an image; None if it is empty."""
-        content, name = _content(value)
+        content, name = image_content(value)
         if content:
             return self._keep(content)
         if not name or not name.strip():
@@ -235,7 +258,7 @@ def _joined(folder: str, name: str) -> str:
     return str(PurePosixPath(folder) / name.strip())
 
 
-def _content(value: Any) -> tuple[bytes | None, str | None]:
+def image_content(value: Any) -> tuple[bytes | None, str | None]:
     """Return the bytes of an image, or its name."""
     if isinstance(value, Mapping):
         content, name = value.get("bytes"), value.get("path")
@@ -247,6 +270,17 @@ def _image(cell: list[Any], folder: Path, beside: Path) -> ImageInput:
     """Return the image of a cell: a stored file if it has a size, otherwise one next to the table."""
     name = str(cell[0])
     return ImageInput(name, (folder if len(cell) == 2 else beside) / name)
+
+
+def plain_row(row: Mapping[str, Any], shapes: Mapping[str, Shape], image: Callable[[Any], Any]) -> dict[str, Any]:
+    """Return a row of a table file in the form of `Rows`, without storing it.
+
+    Args:
+        row: The raw values.
+        shapes: Shape of each column.
+        image: Converts an image cell to an `ImageInput`, to text if it is none, or to None if it is empty.
+    """
+    return {name: _decoded(_encoded(row.get(name), shape, image), shape, image) for name, shape in shapes.items()}
 
 
 def _encoded(value: Any, shape: Shape, keep: Callable[[Any], Any]) -> Any:

@@ -16,7 +16,16 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 
 from rewardharness import files
-from rewardharness.data.hf_datasets import CARD, DISK_STATE, TABLES, Layout, disk_layout, find_layout, read_table
+from rewardharness.data.hf_datasets import (
+    ARROW_TABLES,
+    CARD,
+    DISK_STATE,
+    TABLES,
+    Layout,
+    disk_layout,
+    find_layout,
+    read_table,
+)
 from rewardharness.data.row_store import Part, Rows, open_stored, store
 from rewardharness.errors import DataError, InputError
 from rewardharness.files import check_space, megabytes
@@ -104,6 +113,32 @@ def _open_remote(source: RowSource, repo: Repo, settings: Settings, progress: Pr
         rows = open_stored(folder, key, name=name, revision=commit, beside=folder)
     assert rows is not None
     return replace(rows, notes=(*notes, *rows.notes))
+
+
+def locate_remote(source: RowSource, repo: Repo, settings: Settings) -> tuple[str, str, tuple[str, ...]]:
+    """Find the files of a dataset on the Hub without downloading them.
+
+    Args:
+        source: Repository, config, split and revision.
+        repo: The repository.
+        settings: Where the layouts of commits are stored.
+
+    Returns:
+        Display name, commit, and the paths of its tables; of a repository without tables those of its tar files.
+
+    Raises:
+        DataError: If config or split do not exist or are ambiguous, or there are no such files.
+    """
+    home = settings.home / "data" / "hub"
+    commit, _ = _commit(source, repo, home)
+    folder = home / f"{_slug(repo.name)}@{commit}"
+    tree = _tree(repo, commit, folder)
+    archives = tuple(sorted(path for path in tree if path.lower().endswith(".tar")))
+    if archives and not any(PurePosixPath(path).suffix.lower() in ARROW_TABLES for path in tree):
+        return repo.name, commit, archives
+    layout = _layout(repo, commit, folder)
+    config, split = _choose(layout, source, repo.name)
+    return _name(repo.name, layout, config, split), commit, layout.configs[config][split]
 
 
 def _commit(source: RowSource, repo: Repo, home: Path) -> tuple[str, list[str]]:

@@ -10,6 +10,7 @@ Rows contain raw values. The shape of a column defines their meaning and the loc
     {"keys": {...}}      a mapping with a shape per key
 """
 
+import codecs
 import csv
 import io
 import json
@@ -76,11 +77,11 @@ def read_text_table(path: Path) -> TableFile:
     else:
         rows = _read_json(path) if ending == ".json" else _read_lines(path)
     columns = dict.fromkeys(key for row in rows for key in row)
-    shapes = {name: _shape(row.get(name) for row in rows) for name in columns}
+    shapes = {name: column_shape(row.get(name) for row in rows) for name in columns}
     return TableFile(shapes, len(rows), lambda: iter(rows))
 
 
-def _shape(values: Iterable[Any]) -> Shape:
+def column_shape(values: Iterable[Any]) -> Shape:
     """Return the image shape if most values are image names, lists of them, or lists of videos as lists of them."""
     given = [value for value in values if value not in (None, "", [])]
     if 2 * sum(is_image_name(value) for value in given) > len(given):
@@ -105,6 +106,46 @@ def is_inside(name: str) -> bool:
     if any(letter < " " or letter == "\x7f" for letter in name) or "\\" in name or "://" in name:
         return False
     return not (PureWindowsPath(name).drive or name.startswith(("/", "~")) or ".." in name.split("/"))
+
+
+def index_lines(path: Path, rows: int) -> Iterator[tuple[int, int]]:
+    """Yield the position in bytes and the number of rows of consecutive groups of the rows of JSON Lines.
+
+    Args:
+        path: The file. Blank lines are no rows.
+        rows: Number of rows of each group; the last one may have fewer.
+    """
+    start = count = place = 0
+    with path.open("rb") as stream:
+        for line in stream:
+            place += len(line)
+            if not line.strip():
+                continue
+            count += 1
+            if count == rows:
+                yield start, count
+                start, count = place, 0
+    if count:
+        yield start, count
+
+
+def lines_from(path: Path, position: int) -> Iterator[dict[str, Any] | str]:
+    """Yield the rows of JSON Lines from a position in bytes; of an invalid row its problem, as text."""
+    with path.open("rb") as stream:
+        stream.seek(position)
+        for line in stream:
+            if line.strip():
+                yield _parsed(line)
+
+
+def _parsed(line: bytes) -> dict[str, Any] | str:
+    try:
+        row = json.loads(line.removeprefix(codecs.BOM_UTF8))
+    except UnicodeDecodeError:
+        return "not UTF-8 text"
+    except (ValueError, RecursionError) as error:
+        return f"not valid JSON ({error.msg if isinstance(error, json.JSONDecodeError) else 'too deep or too large'})"
+    return row if isinstance(row, dict) else "not a JSON object"
 
 
 def _read_lines(path: Path) -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from fnmatch import fnmatch
@@ -11,7 +11,7 @@ from functools import cached_property
 from glob import escape
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import IO, TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote
 
 from rewardharness import __version__
@@ -345,6 +345,17 @@ class Repo:
                 raise UnreachableError(message, next_step="Run the same command again to download it again.")
         report(total, total)
         return {path: file for path, file in local.items() if file is not None}
+
+    @contextmanager
+    def streamed(self, commit: str, path: str) -> Iterator[IO[bytes]]:
+        """Open a file of a dataset at a commit for reading parts of it; nothing is stored on disk."""
+        with self._request(f"read {path} of {self.name}", commit):
+            from huggingface_hub import HfFileSystem as Files
+
+            with Files(endpoint=self.endpoint, token=self._token).open(
+                f"datasets/{self.name}@{commit}/{path}", "rb"
+            ) as stream:
+                yield stream
 
     def create(self, *, private: bool) -> None:
         """Create the repository, unless it exists."""

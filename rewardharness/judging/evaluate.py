@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Any, TypeVar
@@ -15,6 +15,7 @@ from rewardharness.schema import Example, Failure, Judgment
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
+K = TypeVar("K")
 
 
 def run_to_end(work: Coroutine[Any, Any, T]) -> T:
@@ -95,24 +96,58 @@ def evaluate(
     Returns:
         Examples and judgments, in the order of `examples`.
     """
-    cancel = cancel or Cancel()
-    work = _evaluate(judge, library, iter(examples), max(1, concurrency), on_judgment, should_stop, cancel)
-    return run_to_end(work)
+    done: dict[int, tuple[Example, Judgment]] = {}
+
+    def keep(number: int, example: Example, judgment: Judgment) -> None:
+        done[number] = (example, judgment)
+        if on_judgment:
+            on_judgment(example, judgment)
+
+    async def work() -> None:
+        try:
+            await judge_each(
+                judge,
+                library,
+                enumerate(examples),
+                keep,
+                concurrency=concurrency,
+                should_stop=should_stop,
+                cancel=cancel,
+            )
+        finally:
+            await judge.close()
+
+    run_to_end(work())
+    return [done[number] for number in sorted(done)]
 
 
-async def _evaluate(
+async def judge_each(
     judge: Judge,
     library: Library,
-    examples: Iterator[Example],
+    items: Iterable[tuple[K, Example]],
+    on_judgment: Callable[[K, Example, Judgment], None],
+    *,
     concurrency: int,
-    on_judgment: Callable[[Example, Judgment], None] | None,
-    should_stop: Callable[[], bool] | None,
-    cancel: Cancel,
-) -> list[tuple[Example, Judgment]]:
-    numbered = enumerate(examples)
-    done: dict[int, tuple[Example, Judgment]] = {}
+    should_stop: Callable[[], bool] | None = None,
+    cancel: Cancel | None = None,
+    blocking: bool = False,
+) -> None:
+    """Judge examples concurrently without keeping them. The judge is not closed.
+
+    Args:
+        judge: The judge.
+        library: Its Library.
+        items: Keys and examples, read lazily; at most `concurrency` are in memory.
+        on_judgment: Called with the key, the example and each judgment when it is complete, one at a time.
+        concurrency: Maximum number of concurrent examples, at least 1.
+        should_stop: Called before each example; True stops before it.
+        cancel: Cancels everything at once when called.
+        blocking: Whether reading an item takes long enough that it must not run on the event loop.
+    """
+    iterator, end, turn = iter(items), object(), asyncio.Lock()
     workers: list[asyncio.Task[None]] = []
     loop = asyncio.get_running_loop()
+    cancel = cancel or Cancel()
 
     def cancel_workers() -> None:
         for worker in workers:
@@ -121,27 +156,28 @@ async def _evaluate(
     def give_up() -> None:
         loop.call_soon_threadsafe(cancel_workers)
 
+    async def take() -> Any:
+        if not blocking:
+            return next(iterator, end)
+        async with turn:
+            return await asyncio.to_thread(next, iterator, end)
+
     async def work() -> None:
         while not cancel.requested and not (should_stop and should_stop()):
-            try:
-                number, example = next(numbered)
-            except StopIteration:
+            item = await take()
+            if item is end:
                 return
-            judgment = await _guarded(judge, library, example)
-            done[number] = (example, judgment)
-            if on_judgment:
-                on_judgment(example, judgment)
+            key, example = item
+            on_judgment(key, example, await _guarded(judge, library, example))
 
     cancel.bind(give_up)
     try:
         async with asyncio.TaskGroup() as group:
-            workers += [group.create_task(work()) for _ in range(concurrency)]
+            workers += [group.create_task(work()) for _ in range(max(1, concurrency))]
     except ExceptionGroup as errors:  # raised by `on_judgment`, such as a full disk; the first one is reported
         raise errors.exceptions[0] from None
     finally:
         cancel.bind(None)
-        await judge.close()
-    return [done[number] for number in sorted(done)]
 
 
 async def _guarded(judge: Judge, library: Library, example: Example) -> Judgment:

@@ -98,6 +98,27 @@ def make_report(judged: Iterable[tuple[Example, Judgment]], *, skipped: int = 0)
     )
 
 
+def add_reports(one: Report, other: Report) -> Report:
+    """Return the report of the examples of both reports."""
+    kinds = sorted({*one.by_label_kind, *other.by_label_kind})
+    same, tried = (sum(pair) for pair in zip(one.position_consistent, other.position_consistent, strict=True))
+    return Report(
+        n=one.n + other.n,
+        judged=one.judged + other.judged,
+        by_label_kind={kind: _sum(one.by_label_kind.get(kind), other.by_label_kind.get(kind)) for kind in kinds},
+        groups=_sum(one.groups, other.groups) if one.groups or other.groups else None,
+        position_consistent=(same, tried),
+        failures=dict(sorted((Counter(one.failures) + Counter(other.failures)).items())),
+        usage=one.usage + other.usage,
+        ties_left_out=one.ties_left_out + other.ties_left_out,
+    )
+
+
+def _sum(one: Accuracy | None, other: Accuracy | None) -> Accuracy:
+    a, b = one or Accuracy(0, 0, 0), other or Accuracy(0, 0, 0)
+    return Accuracy(a.n + b.n, a.judged + b.judged, a.correct + b.correct)
+
+
 def report_json(report: Report) -> dict[str, Any]:
     """Convert a report to JSON. Shares are in [0, 1], or None if undefined."""
     same, tried = report.position_consistent

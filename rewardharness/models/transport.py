@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any, cast
 
 from rewardharness.models.public import is_public
 
@@ -145,14 +146,12 @@ class HttpClient:
 
     async def _connect_to(self, origin: ServerAddress, host: str) -> "_Connection":
         """Connect to a name or address; TLS verifies the host of the origin."""
-        _, connection = await asyncio.get_running_loop().create_connection(
-            lambda: _Connection(self._largest, self._open),
-            host,
-            origin.port,
-            ssl=self._tls if origin.secure else None,
-            server_hostname=origin.host if origin.secure else None,
-            happy_eyeballs_delay=0.25,
-        )
+        loop: Any = asyncio.get_running_loop()
+        # uvloop, which servers and Ray may run, has no such parameter.
+        delay = {"happy_eyeballs_delay": 0.25} if isinstance(loop, asyncio.BaseEventLoop) else {}
+        tls, name = (self._tls, origin.host) if origin.secure else (None, None)
+        connection = _Connection(self._largest, self._open)
+        await loop.create_connection(lambda: connection, host, origin.port, ssl=tls, server_hostname=name, **delay)
         return connection
 
 
@@ -224,8 +223,7 @@ class _Connection(asyncio.Protocol):
         return await self._reply
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is of no class of asyncio
         self._open.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -1,0 +1,298 @@
+"""The output folder of a dataset of any size: one Parquet file per part, each complete or absent.
+
+    manifest.json                 data, judge and parts; written once
+    judged/part-000012.parquet    the judged rows, by row number
+    failed/part-000012.parquet    rows that were not judged, with their reasons; only if there are any
+    done/part-000012.json         counts and checksums; written last, so a part without it is judged again
+    running/1-of-4.lock           locked while a process judges this share of the parts
+
+The rows depend on data and judge only, so judging a part twice, here or on another machine, writes the same bytes.
+"""
+
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+from rewardharness.codec import from_json, to_json
+from rewardharness.data.export import Kind, write_parquet
+from rewardharness.data.hf_datasets import parquet_groups, parquet_rows
+from rewardharness.errors import DataError, RunError
+from rewardharness.files import hold, is_held, read_json, sha256_file, write_json
+from rewardharness.judging.report import add_reports, make_report
+from rewardharness.schema import Example, Json, Judgment, Report
+
+JUDGED: Mapping[str, Kind] = {
+    "row": "int",
+    "id": "text",
+    "preference": "text",
+    "label": "text",
+    "label_kind": "text",
+    "category": "text",
+    "margin": "float",
+    "confidence": "float",
+    "rewards": "floats",
+    "instruction_scores": "floats",
+    "quality_scores": "floats",
+    "inconsistent": "bool",
+    "position_consistent": "bool",
+    "reasons": "texts",
+    "judge": "text",
+    "protocol": "text",
+    "library_id": "text",
+}
+"""Columns of judged rows. `row` counts from 0; `label` is the label of the data; scores are 1 to 4, rewards 0 to 1."""
+
+FAILED: Mapping[str, Kind] = {"row": "int", "id": "text", "code": "text", "message": "text"}
+"""Columns of rows that were not judged."""
+
+FORMAT = 1
+_MANIFEST = "manifest.json"
+_REPORTS = ("report", "failed_report")
+
+
+@dataclass(frozen=True)
+class PartResult:
+    """The rows of one part, by row number."""
+
+    number: int
+    """Number of the part."""
+    judged: tuple[Json, ...]
+    failed: tuple[Json, ...]
+    report: Report
+    """Report of the judged rows."""
+    failed_report: Report
+    """Report of the other rows."""
+
+
+@dataclass(frozen=True)
+class Status:
+    """How far an output folder is."""
+
+    parts: int
+    parts_done: int
+    rows: int
+    rows_done: int
+    failed: int
+    """Rows that were not judged."""
+    running: tuple[str, ...]
+    """Shares of the parts that processes are judging, such as `1-of-4`."""
+    seconds_left: float | None
+    """Estimate from the parts that were finished in the last hour; None without two of them."""
+    report: Report
+
+    @property
+    def complete(self) -> bool:
+        """Whether all parts are done."""
+        return self.parts_done == self.parts
+
+
+class ShardStore:
+    """An output folder.
+
+    Args:
+        folder: The folder; it need not exist.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def manifest(self) -> Json:
+        """Return the manifest.
+
+        Raises:
+            RunError: If the folder has none.
+        """
+        file = self.folder / _MANIFEST
+        if not file.is_file():
+            raise RunError(f"{self.folder} is not an output folder of rh score.", next_step="Choose another folder.")
+        found = read_json(file)
+        if not isinstance(found, dict) or found.get("format") != FORMAT:
+            raise RunError(f"{file} is of another version.", next_step="Use the version that wrote it.")
+        return found
+
+    def begin(self, manifest: Mapping[str, Any]) -> None:
+        """Write the manifest, or check that the folder has the same one.
+
+        Raises:
+            RunError: If the folder holds other files or another run.
+        """
+        if not (self.folder / _MANIFEST).exists():
+            foreign = sorted(path.name for path in self.folder.iterdir()) if self.folder.is_dir() else []
+            if foreign:
+                message = f"{self.folder} holds other files ({', '.join(foreign[:3])})."
+                raise RunError(message, next_step="Choose a new or empty folder.")
+            write_json(self.folder / _MANIFEST, {"format": FORMAT, **manifest})
+        stored = self.manifest()
+        new = {"format": FORMAT, **manifest}
+        differing = sorted(key for key in {*stored, *new} if stored.get(key) != new.get(key))
+        if differing:
+            message = f"{self.folder} holds results that differ in: {', '.join(differing)}."
+            raise RunError(message, next_step="Choose another output folder.")
+
+    @contextmanager
+    def share(self, index: int, count: int) -> Iterator[None]:
+        """Lock a share of the parts for this process.
+
+        Raises:
+            RunError: If another process judges it.
+        """
+        try:
+            handle = hold(self.folder / "running" / f"{index}-of-{count}.lock")
+        except BlockingIOError:
+            message = f"Another process judges share {index} of {count} of {self.folder}."
+            raise RunError(message, next_step="Wait for it, or stop it.") from None
+        try:
+            yield
+        finally:
+            os.close(handle)
+
+    def done(self) -> dict[int, Json]:
+        """Return the records of the complete parts by number."""
+        found: dict[int, Json] = {}
+        for path in sorted((self.folder / "done").glob("part-*.json")):
+            with suppress(DataError, KeyError, TypeError, ValueError):
+                record = read_json(path)
+                found[int(record["number"])] = record
+        return found
+
+    def write(self, result: PartResult) -> None:
+        """Write the rows of a part. The part is complete, or absent.
+
+        Raises:
+            DataError: If the disk is full.
+        """
+        record: Json = {"number": result.number, "finished": round(time.time(), 3)}
+        record |= {"report": to_json(result.report), "failed_report": to_json(result.failed_report)}
+        for name, columns, rows in (("judged", JUDGED, result.judged), ("failed", FAILED, result.failed)):
+            path = self._path(name, result.number)
+            record[name] = len(rows)
+            if not rows and name == "failed":
+                path.unlink(missing_ok=True)
+                continue
+            write_parquet(path, columns, rows)
+            record[f"{name}_sha256"] = sha256_file(path)
+        write_json(self._path("done", result.number), record)
+
+    def rows(self, name: str, number: int) -> Iterator[Json]:
+        """Read the rows of a part; `name` is `judged` or `failed`."""
+        path = self._path(name, number)
+        if path.is_file():
+            groups = range(len(parquet_groups(path, str(path))[1]))
+            yield from (dict(row) for row in parquet_rows(path, str(path), groups))
+
+    def report(self, number: int) -> Report:
+        """Return the report of the judged rows of a complete part."""
+        return _report(read_json(self._path("done", number)), "report")
+
+    def status(self) -> Status:
+        """Return how far the folder is."""
+        manifest, done = self.manifest(), self.done()
+        running = self.folder / "running"
+        locks = sorted(running.glob("*.lock")) if running.is_dir() else []
+        counts = [count for _, count in manifest["parts"]]
+        rows_done = sum(counts[number] for number in done if number < len(counts))
+        reports = (_report(record, name) for record in done.values() for name in _REPORTS)
+        return Status(
+            parts=len(counts),
+            parts_done=len(done),
+            rows=sum(counts),
+            rows_done=rows_done,
+            failed=sum(record["failed"] for record in done.values()),
+            running=tuple(path.stem for path in locks if is_held(path)),
+            seconds_left=_seconds_left(done.values(), counts, sum(counts) - rows_done),
+            report=reduce(add_reports, reports, make_report([])),
+        )
+
+    def problems(self) -> list[str]:
+        """Compare all files with the manifest. Returns one sentence per problem, none if everything is complete."""
+        manifest, done = self.manifest(), self.done()
+        found = [f"Part {number} is missing." for number in range(len(manifest["parts"])) if number not in done]
+        for number, record in sorted(done.items()):
+            if number >= len(manifest["parts"]):
+                found.append(f"Part {number} is not part of the data.")
+                continue
+            found += self._part_problems(number, record, *manifest["parts"][number])
+        return found
+
+    def merge(self, output: Path, *, partial: bool = False) -> tuple[int, int]:
+        """Write all judged rows to one Parquet file, in the order of the data.
+
+        Args:
+            output: The file. Rows that were not judged are written beside it, with `.failed` before the extension.
+            partial: Merge the complete parts if some are missing.
+
+        Returns:
+            Number of judged rows, and of rows that were not judged.
+
+        Raises:
+            RunError: If parts are missing and `partial` is false.
+            DataError: If a part cannot be read, or the disk is full.
+        """
+        done, total = self.done(), len(self.manifest()["parts"])
+        if len(done) < total and not partial:
+            message = f"{total - len(done)} of {total} parts are missing."
+            raise RunError(message, next_step="Finish the run, or merge the complete parts with --partial.")
+        counts = []
+        beside = output.with_name(f"{output.stem}.failed{output.suffix}")
+        for path, name, columns in ((output, "judged", JUDGED), (beside, "failed", FAILED)):
+            rows = (row for number in sorted(done) for row in self.rows(name, number))
+            counts.append(write_parquet(path, columns, rows))
+        if not counts[1]:
+            beside.unlink()
+        return counts[0], counts[1]
+
+    def _part_problems(self, number: int, record: Json, first: int, count: int) -> list[str]:
+        for name in ("judged", "failed"):
+            path, expected = self._path(name, number), record.get(f"{name}_sha256")
+            if expected is not None and (not path.is_file() or sha256_file(path) != expected):
+                return [f"{path} is missing or was changed."]
+        rows = [row["row"] for name in ("judged", "failed") for row in self.rows(name, number)]
+        if sorted(rows) != list(range(first, first + count)):
+            return [f"Part {number} does not have each of the rows {first} to {first + count - 1} once."]
+        return []
+
+    def _path(self, name: str, number: int) -> Path:
+        return self.folder / name / f"part-{number:06d}.{'json' if name == 'done' else 'parquet'}"
+
+
+def judged_row(number: int, example: Example, judgment: Judgment) -> Json:
+    """Return the row of a judgment with a preference or a score; the same for every run."""
+    scores = [judgment.scores[label] for label in example.labels if label in judgment.scores]
+    return {
+        "row": number,
+        "id": example.id,
+        "preference": None if judgment.inconsistent else judgment.preference,
+        "label": example.preference,
+        "label_kind": example.label_kind,
+        "category": example.category,
+        "margin": judgment.margin,
+        "confidence": judgment.confidence,
+        "rewards": [each.reward for each in scores],
+        "instruction_scores": [each.instruction for each in scores],
+        "quality_scores": [each.quality for each in scores],
+        "inconsistent": judgment.inconsistent,
+        "position_consistent": judgment.position_consistent,
+        "reasons": list(judgment.reasons),
+        "judge": judgment.judge,
+        "protocol": judgment.protocol,
+        "library_id": judgment.library_id,
+    }
+
+
+def _report(record: Json, name: str) -> Report:
+    return from_json(Report, record[name])
+
+
+def _seconds_left(done: Iterable[Json], counts: Sequence[int], rows_left: int) -> float | None:
+    latest: list[tuple[float, int]] = sorted(
+        (record["finished"], counts[record["number"]]) for record in done if record["number"] < len(counts)
+    )
+    recent = [each for each in latest if each[0] >= latest[-1][0] - 3600]
+    if len(recent) < 2 or recent[-1][0] <= recent[0][0]:
+        return None
+    return rows_left * (recent[-1][0] - recent[0][0]) / sum(count for _, count in recent[1:])

@@ -1,0 +1,143 @@
+"""`rh score --output DIR` and its `status`, `merge` and `verify`: datasets of any size."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rewardharness.bulk.config import ShardsConfig
+from rewardharness.cli import output
+from rewardharness.cli.command import UsageError
+from rewardharness.cli.examples import Bars, note_same_name
+from rewardharness.cli.options import RunOptions
+from rewardharness.cli.reports import print_report
+from rewardharness.settings import Settings
+
+if TYPE_CHECKING:
+    from rewardharness.bulk.engine import ShardsJob
+    from rewardharness.bulk.shards import Status
+
+INCOMPLETE = 3
+"""Exit status if rows were not judged, or parts are missing or changed."""
+
+
+def run_shards(config: ShardsConfig, options: RunOptions, settings: Settings, *, retry_failed: bool) -> int:
+    """Judge a dataset into an output folder. Returns the exit status."""
+    from rewardharness.bulk.engine import ShardsJob
+
+    if options.run_folder is not None or options.restart:
+        name = "--run" if options.run_folder else "--restart"
+        raise UsageError(f"{name} does not go with --output.", next_step="Choose another output folder to start over.")
+    note_same_name(config.data)
+    with Bars(options.quiet) as bars:
+        job = ShardsJob.open(config, settings, progress=bars.show)
+    if options.dry_run:
+        return _print_plan(job, options.json)
+    if job.worker.stream.how and not options.quiet:
+        output.note(job.worker.stream.how)
+    with Bars(options.quiet) as bars:
+        found = job.run(bars.show, retry_failed=retry_failed)
+    _print_status(job.store.folder, found, as_json=options.json)
+    return 0 if found.complete and not found.failed else INCOMPLETE
+
+
+def status(folder: Path, *, json: bool = False) -> int:
+    """Show how far an output folder is, and the report of its rows.
+
+    Example: `rh score status scores/`
+
+    Args:
+        folder: The output folder of rh score.
+        json: Print one JSON object.
+    """
+    from rewardharness.bulk.shards import ShardStore
+
+    _print_status(folder, ShardStore(folder).status(), as_json=json)
+    return 0
+
+
+def merge(folder: Path, output_file: Path, *, partial: bool = False, json: bool = False) -> int:
+    """Write the judged rows of an output folder to one Parquet file, in the order of the data.
+
+    Example: `rh score merge scores/ scores.parquet`
+
+    Args:
+        folder: The output folder of rh score.
+        output_file: The Parquet file. Rows that were not judged are written to NAME.failed.parquet beside it.
+        partial: Merge the complete parts if some are missing.
+        json: Print one JSON object.
+    """
+    from rewardharness.bulk.shards import ShardStore
+
+    judged, failed = ShardStore(folder).merge(output_file, partial=partial)
+    if json:
+        output.emit({"file": str(output_file), "judged": judged, "failed": failed})
+    else:
+        output.say(f"{output.count(judged, 'row')} in {output_file}; {output.count(failed, 'row')} not judged.")
+    return 0
+
+
+def verify(folder: Path, *, json: bool = False) -> int:
+    """Check that an output folder has every row once, and that no file was changed.
+
+    Example: `rh score verify scores/`
+
+    Args:
+        folder: The output folder of rh score.
+        json: Print one JSON object.
+    """
+    from rewardharness.bulk.shards import ShardStore
+
+    store = ShardStore(folder)
+    problems, found = store.problems(), store.status()
+    if json:
+        output.emit({"rows": found.rows, "rows_done": found.rows_done, "problems": problems})
+    else:
+        for problem in problems:
+            output.say(problem)
+        output.say(f"{found.rows_done} of {output.count(found.rows, 'row')}; {output.count(len(problems), 'problem')}.")
+    return INCOMPLETE if problems else 0
+
+
+def _print_plan(job: "ShardsJob", as_json: bool) -> int:
+    stream, (index, count) = job.worker.stream, job.worker.config.share
+    done = job.store.done() if job.store.folder.is_dir() else {}
+    own = [part for part in stream.parts if part.number % count == index - 1]
+    left = [part for part in own if part.number not in done]
+    plan: dict[str, Any] = {
+        "data": stream.name,
+        "rows": stream.count,
+        "parts": len(stream.parts),
+        "rows_left": sum(part.count for part in left),
+        "parts_left": len(left),
+        "fields": {name: list(columns) for name, columns in stream.fields.columns.items()},
+        **job.identity.to_json(),
+    }
+    if as_json:
+        output.emit(plan)
+        return 0
+    parts = output.count(len(stream.parts), "part")
+    output.say(f"{output.count(stream.count, 'row')} of {stream.name} in {parts}. {stream.how}".rstrip())
+    output.say(f"{output.count(plan['rows_left'], 'row')} would be judged. {job.identity}")
+    output.say(f"Results would be written to {job.store.folder}. Nothing was judged.")
+    return 0
+
+
+def _print_status(folder: Path, found: "Status", *, as_json: bool) -> None:
+    from rewardharness.judging.report import report_json
+
+    report = report_json(found.report)
+    if as_json:
+        numbers = {name: getattr(found, name) for name in ("parts", "parts_done", "rows", "rows_done", "failed")}
+        left = found.seconds_left
+        output.emit({**numbers, "running": list(found.running), "seconds_left": left, "report": report})
+        return
+    if found.rows_done:
+        print_report(report)
+    rest = "" if found.seconds_left is None or found.complete else f", about {found.seconds_left / 60:.0f} min left"
+    active = f"; running: {', '.join(found.running)}" if found.running else ""
+    parts = f"{found.parts_done} of {output.count(found.parts, 'part')}"
+    output.say(f"{parts}, {found.rows_done} of {output.count(found.rows, 'row')} done{rest}{active}")
+    if found.failed:
+        output.say(
+            f"{output.count(found.failed, 'row')} not judged: see {folder / 'failed'}. Try again: --retry-failed"
+        )
+    output.say(f"Results: {folder / 'judged'}")

@@ -1,0 +1,152 @@
+"""Output folders: complete parts, continued runs, shares, retries, and what a check finds."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as parquet
+import pytest
+from made_tables import as_parquet, data_100, picture
+from model_server import Fault, ModelServer
+
+from rewardharness.bulk.config import ShardsConfig
+from rewardharness.bulk.engine import ShardsJob
+from rewardharness.bulk.shards import ShardStore, Status
+from rewardharness.errors import InputError, RunError
+from rewardharness.settings import Settings
+
+ANSWER = json.dumps({"preference": "A", "scores": {label: {"instruction": 3, "quality": 2} for label in "AB"}})
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A table of 12 rows, of which row 4 has no instruction."""
+    rows = data_100()
+    rows[4]["instruction"] = ""
+    file = tmp_path / "table.parquet"
+    file.write_bytes(as_parquet(rows))
+    return file
+
+
+def run(data: Path, output: Path, *, retry_failed: bool = False, **options: Any) -> Status:
+    config = ShardsConfig(str(data), output=output, **{"judge": "closer", "part_rows": 5, **options})
+    return ShardsJob.open(config, Settings.from_env()).run(retry_failed=retry_failed)
+
+
+def files(output: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(output)): path.read_bytes() for path in sorted(output.glob("*/*.parquet"))}
+
+
+def asked(server: ModelServer) -> int:
+    """Number of questions about the data, without those that find out what the server can do."""
+    return sum("make the house" in call.text for call in server.calls)
+
+
+def table(path: Path) -> list[dict[str, Any]]:
+    return list(parquet.read_table(path).to_pylist())
+
+
+def test_every_row_is_judged_once_or_has_a_reason(data: Path, tmp_path: Path) -> None:
+    status = run(data, tmp_path / "out")
+    assert status.complete and (status.parts, status.rows, status.rows_done, status.failed) == (3, 12, 12, 1)
+    assert (status.report.n, status.report.judged, status.report.failures) == (12, 11, {"bad_row": 1})
+    store = ShardStore(tmp_path / "out")
+    assert store.problems() == []
+    assert store.merge(tmp_path / "all.parquet") == (11, 1)
+    judged = table(tmp_path / "all.parquet")
+    assert [row["row"] for row in judged] == [number for number in range(12) if number != 4]
+    assert judged[0]["id"] == "000" and judged[0]["label"] == "A" and judged[0]["preference"] in {"A", "B", "tie"}
+    assert len(judged[0]["rewards"]) == 2 and all(0 <= reward <= 1 for reward in judged[0]["rewards"])
+    [failed] = table(tmp_path / "all.failed.parquet")
+    assert failed["row"] == 4 and failed["code"] == "bad_row" and "instruction" in failed["message"]
+
+
+def test_a_complete_folder_is_not_judged_again(data: Path, tmp_path: Path) -> None:
+    with ModelServer(lambda call: ANSWER) as server:
+        options = {"judge": f"openai:judge@{server.url}", "protocol": "direct", "no_cache": True}
+        run(data, tmp_path / "out", **options)
+        before, first = files(tmp_path / "out"), asked(server)
+        (tmp_path / "out" / "done" / "part-000001.json").unlink()
+        run(data, tmp_path / "out", **options)
+        assert files(tmp_path / "out") == before
+    assert (first, asked(server) - first) == (22, 10), "only the missing part was judged again"
+
+
+def test_shares_of_several_processes_make_one_folder(data: Path, tmp_path: Path) -> None:
+    run(data, tmp_path / "whole")
+    first = run(data, tmp_path / "out", shard="1/2")
+    assert (first.parts_done, first.complete) == (2, False)
+    with pytest.raises(RunError, match="1 of 3 parts are missing"):
+        ShardStore(tmp_path / "out").merge(tmp_path / "part.parquet")
+    assert ShardStore(tmp_path / "out").merge(tmp_path / "part.parquet", partial=True) == (6, 1)
+    assert run(data, tmp_path / "out", shard="2/2").complete
+    assert files(tmp_path / "out") == files(tmp_path / "whole")
+
+
+def test_a_share_is_judged_by_one_process_at_a_time(data: Path, tmp_path: Path) -> None:
+    run(data, tmp_path / "out", shard="1/2")
+    with ShardStore(tmp_path / "out").share(2, 2):
+        assert ShardStore(tmp_path / "out").status().running == ("2-of-2",)
+        with pytest.raises(RunError, match="Another process judges share 2 of 2"):
+            run(data, tmp_path / "out", shard="2/2")
+    assert ShardStore(tmp_path / "out").status().running == ()
+
+
+def test_failed_rows_are_judged_again_on_request(data: Path, tmp_path: Path) -> None:
+    broken = True
+
+    def respond(call: Any) -> Any:
+        return Fault("bad_request") if broken and "number 7 " in call.text else ANSWER
+
+    with ModelServer(respond) as server:
+        options = {"judge": f"openai:judge@{server.url}", "protocol": "direct", "no_cache": True}
+        status = run(data, tmp_path / "out", **options)
+        assert status.failed == 2 and status.report.failures["bad_row"] == 1
+        broken = False
+        assert run(data, tmp_path / "out", **options).failed == 2, "not without being asked"
+        before = asked(server)
+        status = run(data, tmp_path / "out", retry_failed=True, **options)
+        assert status.failed == 1 and status.report.judged == 11 and status.report.n == 12
+        assert asked(server) - before == 2, "only the failed row was judged"
+        assert ShardStore(tmp_path / "out").problems() == []
+        run(data, tmp_path / "new", **options)
+    assert files(tmp_path / "out") == files(tmp_path / "new")
+
+
+def test_a_check_finds_changed_and_missing_files(data: Path, tmp_path: Path) -> None:
+    run(data, tmp_path / "out")
+    store, part = ShardStore(tmp_path / "out"), tmp_path / "out" / "judged" / "part-000001.parquet"
+    part.write_bytes(part.read_bytes() + b" ")
+    (tmp_path / "out" / "done" / "part-000002.json").write_text("{}", "utf-8")
+    assert store.problems() == ["Part 2 is missing.", f"{part} is missing or was changed."]
+
+
+def test_a_folder_belongs_to_one_judge_and_one_dataset(data: Path, tmp_path: Path) -> None:
+    run(data, tmp_path / "out")
+    with pytest.raises(RunError, match="differ in: judge"):
+        run(data, tmp_path / "out", judge="farther")
+    with pytest.raises(RunError, match="differ in: parts"):
+        run(data, tmp_path / "out", limit=7)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "photo.png").write_bytes(picture(1))
+    with pytest.raises(RunError, match=r"holds other files \(photo.png\)"):
+        run(data, tmp_path / "mine")
+    with pytest.raises(RunError, match="is not an output folder"):
+        ShardStore(tmp_path / "mine").status()
+
+
+@pytest.mark.parametrize("shard", ["0/2", "3/2", "1", "a/b", "1/0"])
+def test_a_wrong_share(data: Path, shard: str) -> None:
+    with pytest.raises(InputError, match="cannot be read"):
+        ShardsConfig(str(data), shard=shard)
+
+
+def test_a_row_whose_image_is_missing_does_not_stop_the_others(tmp_path: Path) -> None:
+    (tmp_path / "s.png").write_bytes(picture(1))
+    row = {"source": "s.png", "image_a": "s.png", "image_b": "gone.png", "instruction": "make it red"}
+    lines = [json.dumps(row), json.dumps({**row, "image_b": "s.png"})]
+    (tmp_path / "rows.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    status = run(tmp_path / "rows.jsonl", tmp_path / "out")
+    assert (status.failed, status.report.judged) == (1, 1)
+    [failed] = ShardStore(tmp_path / "out").rows("failed", 0)
+    assert failed["row"] == 0 and "gone.png" in failed["message"]

@@ -1,0 +1,77 @@
+"""`rh score --output`: datasets of any size on the command line."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from halting import Halt
+from made_tables import as_parquet, data_100
+
+from rewardharness.cli.main import main
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    file = tmp_path / "table.parquet"
+    file.write_bytes(as_parquet(data_100()))
+    return file
+
+
+def rows(output: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(output.glob("judged/*"))}
+
+
+def test_a_killed_run_continues_as_if_nothing_had_happened(data: Path, tmp_path: Path, halt: Halt) -> None:
+    words = ["score", str(data), "--judge", "closer", "--part-rows", "3", "--quiet", "--output"]
+    halt.before("part-000002.json")
+    process = subprocess.Popen([sys.executable, "-m", "rewardharness", *words, str(tmp_path / "killed")])
+    halt.reached().kill()
+    process.communicate()
+    assert len(list((tmp_path / "killed" / "done").iterdir())) < 4
+    for name in ("killed", "whole"):
+        assert main([*words, str(tmp_path / name)]) == 0
+    assert rows(tmp_path / "killed") == rows(tmp_path / "whole") != {}
+    assert main(["score", "verify", str(tmp_path / "killed")]) == 0
+
+
+def test_status_verify_and_merge(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["score", str(data), "--judge", "closer", "--part-rows", "5", "--output", str(tmp_path / "out"), "--quiet"]
+    assert main([*words, "--dry-run", "--json"]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert (plan["rows"], plan["parts"], plan["rows_left"]) == (12, 3, 12) and not (tmp_path / "out").exists()
+    assert plan["fields"]["candidates"] == ["left_image", "right_image"]
+    assert main([*words, "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["rows_done"], report["failed"], report["report"]["judged"]) == (12, 0, 12)
+    assert main(["score", "status", str(tmp_path / "out"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == report
+    assert main(["score", "status", str(tmp_path / "out")]) == 0
+    assert "3 of 3 parts, 12 of 12 rows done" in capsys.readouterr().out
+    assert main(["score", "merge", str(tmp_path / "out"), str(tmp_path / "all.parquet"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["judged"] == 12
+    next((tmp_path / "out" / "judged").iterdir()).unlink()
+    assert main(["score", "verify", str(tmp_path / "out")]) == 3
+    assert "is missing or was changed" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "message"),
+    [
+        (["{data}", "--shard", "1/2"], 2, "--shard is for the output folder of a dataset"),
+        (["{data}", "--output", "{out}", "--shard", "2/1"], 2, "--shard 2/1 cannot be read"),
+        (["{data}", "--output", "{out}", "--address", "auto"], 2, "--address is for a Ray cluster"),
+        (["{data}", "--output", "{out}", "--restart"], 2, "--restart does not go with --output"),
+        (["{data}", "--engine", "ray"], 2, "--engine is for the output folder of a dataset"),
+        (["no-data", "--output", "{out}"], 1, "no-data does not exist"),
+        (["status", "{out}"], 1, "is not an output folder"),
+        (["merge", "{out}", "x.parquet"], 1, "is not an output folder"),
+    ],
+)
+def test_wrong_use(
+    words: list[str], status: int, message: str, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    named = {"data": str(data), "out": str(tmp_path / "out")}
+    assert main(["score", *(word.format(**named) for word in words)]) == status
+    assert message in capsys.readouterr().err and not (tmp_path / "out").exists()

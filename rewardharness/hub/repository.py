@@ -350,11 +350,10 @@ class Repo:
     def streamed(self, commit: str, path: str) -> Iterator[IO[bytes]]:
         """Open a file of a dataset at a commit for reading parts of it; nothing is stored on disk."""
         with self._request(f"read {path} of {self.name}", commit):
-            from huggingface_hub import HfFileSystem as Files
+            from huggingface_hub import HfFileSystem
 
-            with Files(endpoint=self.endpoint, token=self._token).open(
-                f"datasets/{self.name}@{commit}/{path}", "rb"
-            ) as stream:
+            files, place = HfFileSystem(endpoint=self.endpoint, token=self._token), f"{self.name}@{commit}/{path}"
+            with files.open(f"datasets/{place}", "rb") as stream:
                 yield stream
 
     def create(self, *, private: bool) -> None:
@@ -438,8 +437,7 @@ class Repo:
 
 
 def _remote_file(listed: Any) -> RemoteFile:
-    large = listed.lfs
-    return RemoteFile(int(listed.size), str(listed.blob_id), None if large is None else str(large.sha256))
+    return RemoteFile(int(listed.size), str(listed.blob_id), listed.lfs and str(listed.lfs.sha256))
 
 
 def _verified(snapshot: Path, path: str, expected: RemoteFile, repo: str) -> bytes:

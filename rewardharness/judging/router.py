@@ -13,6 +13,7 @@ from rewardharness.judging.appeals import without_appeals
 from rewardharness.library.entry import Entry
 from rewardharness.library.registry import MAX_ENTRIES
 from rewardharness.library.store import Library
+from rewardharness.library.triggers import searched
 from rewardharness.schema import RoutedEntry
 
 LEXICAL_THRESHOLD = 0.2
@@ -84,8 +85,12 @@ def fires(entry: Entry, instruction: str) -> str | None:
         The reason; None if the entry does not apply.
     """
     if entry.triggers:
+        text = searched(instruction)
+        starts = text.starts
         for trigger in entry.triggers:
-            matched = trigger.matches(instruction)
+            if starts and (start := trigger.start) and start not in starts:  # most triggers, without a call
+                continue
+            matched = trigger.find(text)
             if matched is not None:
                 return "always" if trigger.always else f"the instruction says {matched!r}"
         return None

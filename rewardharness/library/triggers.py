@@ -35,6 +35,8 @@ _UNSPACED = re.compile("[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\ua
 # Python issues a FutureWarning for these in a character set.
 _RESERVED_SYNTAX = re.compile(r"\[\^?\[|--|&&|~~|\|\|")
 _VOWELS = "aeiou"
+_START = 3
+_WORDS = re.compile(r"\w+")
 
 
 class TriggerError(ValueError):
@@ -66,20 +68,30 @@ class Trigger:
             return (self.text.lower(),)
         return tuple(_root(word) for word in _split_words(self.text))
 
+    @cached_property
+    def start(self) -> str:
+        """Letters with which a word of an instruction must begin, for `Searched.starts`; empty if it must not."""
+        root = self._roots[0] if self.kind == "words" else ""
+        return root[:_START] if root.isascii() and root[:_START].isalnum() else ""
+
     def matches(self, instruction: str) -> str | None:
         """Match the trigger against an instruction.
 
         Returns:
             The matched text, `always` for a trigger that always applies, or None.
         """
+        return self.find(searched(instruction))
+
+    def find(self, instruction: "Searched") -> str | None:
+        """Match the trigger against a prepared instruction, like `matches`."""
         if self.always:
             return "always"
-        text, lower = _searched(instruction)
         if self.kind == "pattern":
-            text = text[:MAX_SEARCHED]
-        elif not all(root in lower for root in self._roots):
+            match = self._regex.search(instruction.head)
+        elif not all(root in instruction.lower for root in self._roots):
             return None
-        match = self._regex.search(text)
+        else:
+            match = self._regex.search(instruction.text)
         return None if match is None else match.group()
 
     def __str__(self) -> str:
@@ -163,11 +175,27 @@ def _trigger(item: str) -> Trigger:
     return Trigger("words", words)
 
 
+@dataclass(frozen=True)
+class Searched:
+    """An instruction as triggers are matched against it."""
+
+    text: str
+    lower: str
+    """The text in lower case."""
+    head: str
+    """Its beginning, for regular expressions."""
+    starts: frozenset[str]
+    """The first one to three letters of each word; empty for text that is not ASCII."""
+
+
 @lru_cache(maxsize=64)
-def _searched(instruction: str) -> tuple[str, str]:
-    """Return an instruction as it is matched, and in lower case. A Library matches it against all its triggers."""
+def searched(instruction: str) -> Searched:
+    """Prepare an instruction. A Library matches it against all its triggers."""
     text = _plain(instruction)
-    return text, text.lower()
+    lower = text.lower()
+    words = _WORDS.findall(lower) if text.isascii() else ()
+    starts = frozenset(word[:length] for word in words for length in range(1, _START + 1))
+    return Searched(text, lower, text[:MAX_SEARCHED], starts)
 
 
 def _plain(text: str) -> str:

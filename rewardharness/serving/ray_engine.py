@@ -170,6 +170,6 @@ def _start(deployed: Any, cpus: int, place: tuple[str, int], address: str | None
             logging_config={"log_level": "ERROR", "enable_access_log": False},
         )
         return ray_serve.run(deployed, name=NAME, route_prefix="/")
-    except (RuntimeError, ConnectionError, ValueError, ray.exceptions.RayError) as error:
-        problem = str(error).strip().splitlines()[-1]
+    except Exception as error:  # Ray raises errors of many types, and plain ones
+        problem = (str(error).strip() or type(error).__name__).splitlines()[-1]
         raise RayError(problem, next_step="Check --address, and Ray's logs in /tmp/ray/session_latest/logs.") from None

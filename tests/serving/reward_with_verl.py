@@ -1,5 +1,9 @@
-"""Has verl load our reward function and score one rollout: `reward_with_verl.py URL MANAGER SHADE`."""
+"""Has verl load the examples' reward functions and score one rollout: `reward_with_verl.py URL MANAGER SHADE`.
 
+The manager is one of verl's, or `omni`: then verl loads the function as verl-omni has it do, which calls it by keyword.
+"""
+
+import asyncio
 import json
 import sys
 from pathlib import Path
@@ -10,13 +14,14 @@ from omegaconf import OmegaConf
 from verl import DataProto
 from verl.experimental.reward_loop.reward_manager import get_reward_manager_cls
 from verl.trainer.ppo.reward import get_custom_reward_fn
+from verl.utils.import_utils import load_extern_object
 from verl.utils.ray_utils import get_event_loop
 
 sys.path.insert(0, str(Path(__file__).parent))  # serving_parts
 sys.path.insert(0, str(Path(__file__).parents[1]))  # clocks
 from serving_parts import picture
 
-import rewardharness.serving.verl as adapter
+EXAMPLES = Path(__file__).parents[2] / "examples" / "trainers"
 
 
 class Letters:
@@ -28,8 +33,24 @@ class Letters:
 
 def main() -> None:
     url, manager, shade = sys.argv[1], sys.argv[2], int(sys.argv[3])
-    function = {"path": adapter.__file__, "name": "compute_score", "reward_kwargs": {"url": url}}
-    config = OmegaConf.create({"reward": {"custom_reward_function": function}})
+    found = omni(url, shade) if manager == "omni" else naive(url, manager, shade)
+    sys.stdout.write(json.dumps(found) + "\n")
+
+
+def omni(url: str, shade: int) -> dict[str, object]:
+    [entry] = OmegaConf.load(EXAMPLES / "verl_omni.yaml").reward.reward_functions.values()
+    function = load_extern_object(entry.path, entry.name)
+    image = torch.full((3, 8, 8), shade, dtype=torch.uint8)
+    info = {"source_img": {"bytes": picture(1)}}
+    asked = function(data_source="edits", solution_image=image, ground_truth="make it red", extra_info=info, url=url)
+    found = asyncio.run(asked)
+    return {"score": found.pop("score"), "extra": {"score": 0.0, **found}}
+
+
+def naive(url: str, manager: str, shade: int) -> dict[str, object]:
+    config = OmegaConf.load(EXAMPLES / "verl.yaml")
+    function = config.reward.custom_reward_function
+    function.path, function.reward_kwargs.url = str(EXAMPLES.parents[1] / function.path), url
     info = {"source": picture(1), "edited": picture(shade), "instruction": "make it red"}
     data = DataProto.from_dict(
         tensors={
@@ -45,7 +66,7 @@ def main() -> None:
     )
     judge = get_reward_manager_cls(manager)(config, Letters(), get_custom_reward_fn(config))
     found = get_event_loop().run_until_complete(judge.run_single(data))
-    sys.stdout.write(json.dumps({"score": found["reward_score"], "extra": found["reward_extra_info"]}) + "\n")
+    return {"score": found["reward_score"], "extra": found["reward_extra_info"]}
 
 
 if __name__ == "__main__":

@@ -23,6 +23,8 @@ class RunOptions:
     """Start over; earlier results are renamed."""
     dry_run: bool = False
     """Print what would be done, and its cost."""
+    track: tuple[str, ...] = ()
+    """Log the run to trackio, wandb or tensorboard; :PROJECT names a project. May be repeated."""
     json: bool = False
     """Print one JSON object."""
     quiet: bool = False

@@ -4,10 +4,11 @@ VENV ?= .venv
 VLLM_VENV ?= .venv-vllm
 TRL_VENV ?= .venv-trl
 VERL_VENV ?= .venv-verl
+TRACKERS_VENV ?= .venv-trackers
 BIN := $(VENV)/bin
 PORT ?= 7860
 
-.PHONY: run test test-vllm test-trl test-verl check format bench docs site screenshots clean
+.PHONY: run test test-vllm test-trl test-verl test-trackers check format bench docs site screenshots clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -55,6 +56,15 @@ $(VERL_VENV)/.installed: pyproject.toml
 test-verl: $(VENV)/.test $(VERL_VENV)/.installed
 	RH_TEST_VERL_PYTHON=$(abspath $(VERL_VENV))/bin/python $(BIN)/python -m pytest -m verl
 
+# Real trackers of experiments and OpenTelemetry, which bring servers of their own.
+$(TRACKERS_VENV)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(TRACKERS_VENV)
+	$(TRACKERS_VENV)/bin/python -m pip install --quiet -e ".[track,wandb,tensorboard,otel]" tensorboard
+	touch $@
+
+test-trackers: $(VENV)/.test $(TRACKERS_VENV)/.installed
+	RH_TEST_TRACKERS_PYTHON=$(abspath $(TRACKERS_VENV))/bin/python $(BIN)/python -m pytest -m trackers
+
 # The documentation as a site in build/site/site, with every link checked.
 site: $(VENV)/.run
 	$(BIN)/python -m pip install --quiet -e ".[docs]"
@@ -86,4 +96,4 @@ docs: $(VENV)/.run
 	$(BIN)/python docs/make_api.py
 
 clean:
-	rm -rf $(VENV) $(VLLM_VENV) $(TRL_VENV) $(VERL_VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VLLM_VENV) $(TRL_VENV) $(VERL_VENV) $(TRACKERS_VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-ALL = ["test", ".venv-vllm/.installed", "test-vllm", ".venv-trl/.installed", "test-trl"]
+SUITES = ("vllm", "trl", "trackers")
+ALL = ["test", *(word for suite in SUITES for word in (f".venv-{suite}/.installed", f"test-{suite}"))]
 
 
 @pytest.mark.parametrize(
@@ -17,7 +18,8 @@ ALL = ["test", ".venv-vllm/.installed", "test-vllm", ".venv-trl/.installed", "te
         ("test", ALL[:1], 2),
         ("test-vllm", ALL[:3], 2),
         (".venv-vllm/.installed", [each for each in ALL if each != "test-vllm"], 0),
-        (".venv-trl/.installed", ALL[:4], 0),
+        (".venv-trl/.installed", [each for each in ALL if each != "test-trl"], 0),
+        (".venv-trackers/.installed", ALL[:6], 0),
     ],
 )
 def test_the_suites_against_real_libraries_run_after_the_tests(

@@ -23,6 +23,8 @@ PACKAGES: Mapping[str, tuple[str, str]] = {
     "tensorboard": ("tensorboardX", "tensorboard"),
 }
 """Package and extra of each tracker."""
+WANDB_TIMEOUT = 10.0
+"""Seconds in which the server of wandb must answer at the start; the end of the process waits for it."""
 
 Config = Mapping[str, str | int | float | bool]
 Numbers = Mapping[str, float]
@@ -122,9 +124,6 @@ class _Wandb:
     def __init__(self, project: str, run: TrackedRun) -> None:
         import wandb
 
-        mode = wandb.setup().settings.mode
-        if mode not in {"offline", "disabled"} and not wandb.login(prompt=False, verify=False):
-            raise HarnessError("you are not logged in; use `wandb login`, or set WANDB_MODE=offline")
         settings = wandb.Settings(
             console="off",
             silent=True,
@@ -136,7 +135,11 @@ class _Wandb:
             x_disable_machine_info=True,
             x_disable_stats=True,
             x_save_requirements=False,
+            init_timeout=WANDB_TIMEOUT,
         )
+        mode = wandb.setup(settings).settings.mode
+        if mode not in {"offline", "disabled"} and not wandb.login(prompt=False, verify=False):
+            raise HarnessError("you are not logged in; use `wandb login`, or set WANDB_MODE=offline")
         self._run = wandb.init(
             project=project, id=run.id, name=run.id, config=dict(run.config), resume="allow", settings=settings
         )

@@ -6,10 +6,11 @@ TRL_VENV ?= .venv-trl
 VERL_VENV ?= .venv-verl
 RAY_VENV ?= .venv-ray
 OPENRLHF_VENV ?= .venv-openrlhf
+TRACKERS_VENV ?= .venv-trackers
 BIN := $(VENV)/bin
 PORT ?= 7860
 
-.PHONY: run test test-vllm test-trl test-verl test-openrlhf test-ray check format bench docs site screenshots clean
+.PHONY: run test test-vllm test-trl test-verl test-openrlhf test-ray test-trackers check format bench docs site screenshots clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -76,6 +77,15 @@ $(RAY_VENV)/.installed: pyproject.toml
 test-ray: $(VENV)/.test $(RAY_VENV)/.installed
 	RH_TEST_RAY_PYTHON=$(abspath $(RAY_VENV))/bin/python $(BIN)/python -m pytest -m ray
 
+# Real trackers of experiments and OpenTelemetry, which bring servers of their own.
+$(TRACKERS_VENV)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(TRACKERS_VENV)
+	$(TRACKERS_VENV)/bin/python -m pip install --quiet -e ".[track,wandb,tensorboard,otel]" tensorboard
+	touch $@
+
+test-trackers: $(VENV)/.test $(TRACKERS_VENV)/.installed
+	RH_TEST_TRACKERS_PYTHON=$(abspath $(TRACKERS_VENV))/bin/python $(BIN)/python -m pytest -m trackers
+
 # The documentation as a site in build/site/site, with every link checked.
 site: $(VENV)/.run
 	$(BIN)/python -m pip install --quiet -e ".[docs]"
@@ -107,4 +117,4 @@ docs: $(VENV)/.run
 	$(BIN)/python docs/make_api.py
 
 clean:
-	rm -rf $(VENV) $(VLLM_VENV) $(TRL_VENV) $(VERL_VENV) $(OPENRLHF_VENV) $(RAY_VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VLLM_VENV) $(TRL_VENV) $(VERL_VENV) $(OPENRLHF_VENV) $(RAY_VENV) $(TRACKERS_VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -99,6 +99,9 @@ class Settings:
     vote_data: str | None = None
     """Dataset whose pairs the app's tab Vote shows (`RH_VOTE_DATA`); None: the samples."""
 
+    track: tuple[str, ...] = ()
+    """Trackers that runs log to, when none are named (`RH_TRACK`, separated by commas)."""
+
     visible_gpus: str | None = None
     """GPUs that this process may use (`CUDA_VISIBLE_DEVICES`); None: all."""
 
@@ -152,6 +155,7 @@ class Settings:
             feedback_repo=env.get("RH_FEEDBACK_REPO") or None,
             feedback_salt=env.get("RH_FEEDBACK_SALT") or None,
             vote_data=env.get("RH_VOTE_DATA") or None,
+            track=_names(env.get("RH_TRACK", "")),
             visible_gpus=env.get("CUDA_VISIBLE_DEVICES"),
             hub_endpoint=env.get("HF_ENDPOINT") or None,
             hub_cache=_hub_cache(env),

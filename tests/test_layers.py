@@ -31,6 +31,7 @@ LAYERS = {
     "models": 1,
     "measure": 1,
     "runs": 1,
+    "tracking": 1,
     "report_markdown": 1.5,
     "judging": 2,
     "evolution": 3,

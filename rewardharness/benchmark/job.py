@@ -1,7 +1,7 @@
 """The benchmark job: opens a task and the judges in its table, judges, and writes the report."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -9,6 +9,7 @@ from typing import Any
 
 from rewardharness.benchmark.calibrating import calibrate_benchmark
 from rewardharness.benchmark.config import BenchmarkConfig
+from rewardharness.benchmark.entries import judge_opener, make_entries, open_entries
 from rewardharness.benchmark.facts import write_for_library
 from rewardharness.benchmark.items import BenchmarkData
 from rewardharness.benchmark.loading import open_benchmark
@@ -16,7 +17,6 @@ from rewardharness.benchmark.report import markdown, read_result, write_report
 from rewardharness.benchmark.run import (
     BenchmarkEntry,
     Cost,
-    Role,
     count_missing,
     estimate,
     judge_benchmark,
@@ -26,24 +26,22 @@ from rewardharness.benchmark.run import (
 )
 from rewardharness.benchmark.task import Task, open_task
 from rewardharness.benchmark.thresholds import DEVELOPMENT, fit_rules, write_rules
+from rewardharness.data.opening import DEMO, FEEDBACK
 from rewardharness.data.rows import Progress
-from rewardharness.errors import InputError
 from rewardharness.files import content_id, write_json
 from rewardharness.judging.calibration import ConfidenceCalibration
 from rewardharness.judging.judge import Judge, check_task
-from rewardharness.judging.opening import MEASURED, JudgeOptions, is_model, open_judge
-from rewardharness.judging.release import Release
+from rewardharness.judging.opening import MEASURED
 from rewardharness.library.opening import open_library
-from rewardharness.library.store import EMPTY, Library
+from rewardharness.library.store import Library
 from rewardharness.runs.records import Recording, record_run
 from rewardharness.runs.stop import STOP_FILE, StopRequest
 from rewardharness.runs.store import RunFolder
 from rewardharness.schema import Json, Judgment
 from rewardharness.settings import Settings
 from rewardharness.task import common_task
-
-NO_LIBRARY = "no Library"
-"""Library name of an entry without one."""
+from rewardharness.tracking.numbers import benchmark_numbers
+from rewardharness.tracking.run import RunTracking, track_run
 
 
 @dataclass(frozen=True)
@@ -136,6 +134,7 @@ class BenchmarkJob:
         retry_failed: bool = False,
         concurrency: int | None = None,
         arguments: Mapping[str, Any] | None = None,
+        track: str | Iterable[str] | None = None,
     ) -> BenchmarkReport:
         """Judge what the run folder does not hold yet, fit tie thresholds, and write the report.
 
@@ -146,19 +145,48 @@ class BenchmarkJob:
             retry_failed: Judge again what could not be judged before.
             concurrency: Examples that are judged at the same time; None for that of the configuration or judge.
             arguments: Arguments of the command, for the record of the run; None to write no record.
+            track: Trackers that the run is logged to; None for those of the settings.
 
         Raises:
+            InputError: If a tracker is unknown.
+            MissingPackageError: If the package of a tracker is not installed.
             RunError: If the folder holds another run.
             LibraryError: If the results cannot be written into the Library folder of the configuration.
             Stopped: If a stop was requested. The same call resumes the run.
         """
         stop = stop or StopRequest()
         stop.folder = self.folder
+        record = None if arguments is None else self._record(arguments)
+        with track_run(track, self.settings) as tracking:
+            self._judge_all(tracking, stop, progress, restart, retry_failed, concurrency, record)
+            result = read_result(self.folder)
+            if tracking.active:
+                tracking.finish(benchmark_numbers(result))
+        files = write_report(self.folder, result)
+        if self.config is not None and self.config.for_library is not None:
+            files.append(write_for_library(self.config.for_library, result))
+        made = self._calibrate(files)
+        return BenchmarkReport(result, self.folder, tuple(files), made)
+
+    def _judge_all(
+        self,
+        tracking: RunTracking,
+        stop: StopRequest,
+        progress: Progress | None,
+        restart: bool,
+        retry_failed: bool,
+        concurrency: int | None,
+        record: Recording | None,
+    ) -> None:
+        """Judge what the run folders do not hold yet, and fit tie thresholds."""
         at_once = concurrency or (self.config.concurrency if self.config is not None else None)
 
         def judge(data: BenchmarkData, folder: Path, label: str, record: Recording | None = None) -> None:
-            with RunFolder(folder, manifest(data, self.entries[0]), restart=restart, record=record) as run:
+            about = manifest(data, self.entries[0])
+            with RunFolder(folder, about, restart=restart, record=record, on_result=tracking.result) as run:
                 (folder / STOP_FILE).unlink(missing_ok=True)  # of an earlier session
+                if folder == self.folder:
+                    tracking.begin(folder, self._tracked(about), self.config, run.results().values())
                 total = len(data.items) * len(self.entries)
                 done = total - count_missing(data, self.entries, run.results(), retry_failed)
 
@@ -180,17 +208,16 @@ class BenchmarkJob:
                 if count_missing(data, self.entries, run.results()):
                     stop.check()
 
-        judge(self.data, self.folder, "judging", None if arguments is None else self._record(arguments))
+        judge(self.data, self.folder, "judging", record)
         if self.development is not None:
             judge(self.development, self.folder / DEVELOPMENT, "judging development data")
             judgments = read_judgments(self.folder / DEVELOPMENT)
             write_rules(self.folder, *fit_rules(self.data, self.development, self.entries, judgments))
-        result = read_result(self.folder)
-        files = write_report(self.folder, result)
-        if self.config is not None and self.config.for_library is not None:
-            files.append(write_for_library(self.config.for_library, result))
-        made = self._calibrate(files)
-        return BenchmarkReport(result, self.folder, tuple(files), made)
+
+    def _tracked(self, about: Json) -> Json:
+        """Return the manifest for trackers: a task that is made from data of the user bears the name of its folder."""
+        own = bool(self.data.task.data.examples) and self.data.task.data.examples not in (DEMO, FEEDBACK)
+        return {**about, "task": "own data"} if own else about
 
     def _calibrate(self, files: list[Path]) -> ConfidenceCalibration | None:
         """Fit the calibration that the configuration requests, and write its file."""
@@ -269,7 +296,7 @@ def open_job(
         task = _task(config.development, config)
         protocol = data.protocol if data.protocol in task.protocols else None
         development = open_benchmark(task, settings, protocol=protocol, progress=progress)
-    return BenchmarkJob(data, tuple(_open_entries(config, settings)), settings, config, development, folder)
+    return BenchmarkJob(data, tuple(open_entries(config, settings)), settings, config, development, folder)
 
 
 def _task(spec: str, config: BenchmarkConfig) -> Task:
@@ -293,6 +320,7 @@ def benchmark(  # noqa: PLR0913  (one argument per choice, as on the command lin
     folder: Path | str | None = None,
     restart: bool = False,
     retry_failed: bool = False,
+    track: str | Sequence[str] | None = None,
 ) -> BenchmarkReport:
     """Judge a benchmark and compare with its human labels, next to the same model without a Library.
 
@@ -313,9 +341,10 @@ def benchmark(  # noqa: PLR0913  (one argument per choice, as on the command lin
         folder: The run folder; None for one below `RH_HOME/runs` that follows from the run.
         restart: Judge everything again; previous results are kept aside.
         retry_failed: Judge again what could not be judged before.
+        track: Trackers that the run is logged to, such as `"trackio:my-project"`; None for `RH_TRACK`.
 
     Raises:
-        InputError: If there is no such task, protocol or judge.
+        InputError: If there is no such task, protocol, judge or tracker.
         DataError: If the data cannot be read.
         RunError: If the folder holds another run.
     """
@@ -324,113 +353,7 @@ def benchmark(  # noqa: PLR0913  (one argument per choice, as on the command lin
     data = open_benchmark(open_task(str(task)), settings, protocol=protocol, source=copy, limit=limit, seed=seed)
     opened = open_library(settings.library if library is None else library)
     named = opened.name or opened.id[:12] if library is None or isinstance(library, Library) else str(library)
-    openers = [_opener(entry, settings) for entry in (judge, *baselines)]
+    openers = [judge_opener(entry, settings) for entry in (judge, *baselines)]
     entries = make_entries(openers, opened, named, without_library=without_library)
     job = BenchmarkJob(data, tuple(entries), settings, chosen_folder=Path(folder) if folder is not None else None)
-    return job.run(restart=restart, retry_failed=retry_failed, concurrency=concurrency)
-
-
-def make_entries(
-    judges: Sequence[Callable[[bool], Judge]],
-    library: Library,
-    library_name: str,
-    *,
-    without_library: bool = True,
-    head: Sequence[BenchmarkEntry] = (),
-    evolved_on: frozenset[str] = frozenset(),
-) -> list[BenchmarkEntry]:
-    """Make the rows of a table; none twice.
-
-    Args:
-        judges: Functions that open the judges, told whether ties are among the labels. The first is the one that the
-            run is about, unless `head` has rows; the others are baselines.
-        library: The Library of all judges that read one.
-        library_name: Its name in the table.
-        without_library: Whether the first judge is also there without a Library. The pixel-based judge, which judges
-            nothing without one, is not.
-        head: Rows that come first, such as those of a release.
-        evolved_on: Digests of the data that the Library of a release was evolved on.
-    """
-    entries = list(head)
-    for judge in judges:
-        first = not entries
-        role: Role = "judge" if first else "baseline"
-        opened = judge(False)
-        if opened.uses_library:
-            entries.append(BenchmarkEntry(role, library, library_name, judge, release_data=evolved_on))
-            if first and without_library and opened.uses_model:
-                entries.append(BenchmarkEntry("empty", EMPTY, NO_LIBRARY, judge))
-        else:
-            entries.append(BenchmarkEntry(role, EMPTY, NO_LIBRARY, judge))
-    table: dict[str, BenchmarkEntry] = {}
-    for entry in entries:
-        table.setdefault(entry.key, entry)
-    return list(table.values())
-
-
-def _open_entries(config: BenchmarkConfig, settings: Settings) -> list[BenchmarkEntry]:
-    """Open the rows of the table of a configuration, the judge first."""
-    release = config.find_release(settings)
-    judges = [_baseline(config, judge) for judge in config.baseline_judges]
-    if release is None:
-        head, judges = [], [config, *judges]
-        library, name = config.open_library(settings), config.library or settings.library
-    else:
-        head, library = _release_entries(config, release, settings), release.library
-        name = f"the Library of {head[0].library_name}"
-    return make_entries(
-        [_config_opener(judge, settings, release) for judge in judges],
-        library,
-        name,
-        without_library=not config.no_baseline,
-        head=head,
-        evolved_on=release.evolved_on if release is not None else frozenset(),
-    )
-
-
-def _baseline(config: BenchmarkConfig, judge: str) -> BenchmarkConfig:
-    """Return the configuration with a further judge; one that starts with `+` extends the judge of the run."""
-    if judge.startswith("+"):
-        if config.judge is None:
-            raise InputError(f"{judge!r} extends --judge, and there is none.", next_step="Give --judge.")
-        judge = f"{config.judge}{judge}"
-    return replace(config, judge=judge, evidence=config.evidence if is_model(judge) else None)
-
-
-def _release_entries(config: BenchmarkConfig, release: Release, settings: Settings) -> list[BenchmarkEntry]:
-    """Return the rows of a release: itself, and its model with its settings and without a Library."""
-
-    def judge(ties: bool) -> Judge:
-        return config.open_release(release, settings)
-
-    name, ties = f"release {release.id[:12]}", bool(release.settings["ties"])
-    rows = [BenchmarkEntry("judge", release.library, name, judge, release.id, ties, release.evolved_on)]
-    if release.library.id != EMPTY.id and not config.no_baseline and judge(ties).uses_model:
-        without = f"{NO_LIBRARY} (judge and settings of {name}, not the release)"
-        rows.append(BenchmarkEntry("empty", EMPTY, without, judge, release.id, ties))
-    return rows
-
-
-def _config_opener(config: BenchmarkConfig, settings: Settings, release: Release | None) -> Callable[[bool], Judge]:
-    """Return a function that opens a judge. `logprob` has no ties. With a release, models use its settings."""
-    how = release.how if release is not None else None
-    router = config.router
-    if release is not None and release.router is not None:  # a URL alone is the endpoint of the release's router
-        at_url = router is not None and router.startswith(("http://", "https://"))
-        router = f"{release.router}@{router}" if at_url else router or release.router
-
-    def open_with(ties: bool) -> Judge:
-        ties = ties and (how.protocol if how is not None else config.protocol) != "logprob"
-        if how is None:
-            return config.open_judge(settings, ties=ties)
-        own = replace(how, evidence=how.evidence or bool(config.evidence))
-        options = JudgeOptions(ties=ties, subagent=own, router=router, cache=not config.no_cache)
-        return open_judge(config.judge or settings.judge, settings, options)
-
-    return open_with
-
-
-def _opener(judge: Judge | str, settings: Settings) -> Callable[[bool], Judge]:
-    if isinstance(judge, str):
-        return lambda ties: open_judge(judge, settings, ties=ties)
-    return judge.with_ties
+    return job.run(restart=restart, retry_failed=retry_failed, concurrency=concurrency, track=track)

@@ -34,6 +34,7 @@ from rewardharness.library.evolved import caution, data_digests
 from rewardharness.runs.store import RESULTS
 from rewardharness.schema import Example, Json, Judgment, Report
 from rewardharness.settings import Settings
+from rewardharness.tracking.numbers import score_numbers
 
 _PAIRS_OUTCOME = ("rules", "edits", "candidates", "candidates_judged", "pairs", "dropped", "duplicates_left_out")
 
@@ -88,9 +89,16 @@ class ScoreJob(JudgingJob[ScoreConfig]):
             RunError: If the folder holds another run.
         """
         results = self.judge_all(progress, **options)
-        judged = [(example, judgment_from_json(results[example.id], steps=False)) for example in self.dataset.examples]
+        judged = self._judged(results)
         report = make_report(judged, skipped=len(self.dataset.skipped))
         return ScoreResult(judged, report, self.folder / RESULTS)
+
+    def numbers(self, results: Mapping[str, Json]) -> dict[str, float]:
+        """Return the agreement with the labels."""
+        return score_numbers(report_json(make_report(self._judged(results), skipped=len(self.dataset.skipped))))
+
+    def _judged(self, results: Mapping[str, Json]) -> list[tuple[Example, Judgment]]:
+        return [(example, judgment_from_json(results[example.id], steps=False)) for example in self.dataset.examples]
 
     def to_json(self, result: ScoreResult) -> Json:
         """Return the JSON form of the result."""

@@ -1,7 +1,7 @@
 """What the jobs that judge many edits share: opening judge and Library, the run folder, judging and resuming."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -20,10 +20,11 @@ from rewardharness.judging.evaluate import evaluate
 from rewardharness.judging.identity import JudgeIdentity
 from rewardharness.judging.judge import Judge, check_task
 from rewardharness.judgments import result_line
-from rewardharness.runs.records import record_run
+from rewardharness.runs.records import Recording, record_run
 from rewardharness.runs.store import OUTCOME, RunFolder
 from rewardharness.schema import Example, Json, Judgment
 from rewardharness.settings import Settings
+from rewardharness.tracking.run import RunTracking, track_run
 
 JUDGING = "judging"
 """Activity that is reported while a job judges."""
@@ -141,7 +142,12 @@ class JudgingJob(ABC, Generic[C]):
         return len(self.judges) * sum(1 for _ in to_examples(self.dataset.examples, self.method))
 
     def judge_all(
-        self, progress: Progress | None = None, *, restart: bool = False, arguments: Mapping[str, Any] | None = None
+        self,
+        progress: Progress | None = None,
+        *,
+        restart: bool = False,
+        arguments: Mapping[str, Any] | None = None,
+        track: str | Iterable[str] | None = None,
     ) -> dict[str, Json]:
         """Judge what the run folder does not hold yet.
 
@@ -149,16 +155,33 @@ class JudgingJob(ABC, Generic[C]):
             progress: Called first with the number of judgments of earlier sessions, and after each judgment.
             restart: Start over; earlier results are renamed.
             arguments: Arguments of the command, for the record of the run; None to write no record.
+            track: Trackers that the run is logged to; None for those of the settings.
 
         Returns:
             The results by id.
 
         Raises:
             RunError: If the folder holds another run.
+            InputError: If a tracker is unknown.
+            MissingPackageError: If the package of a tracker is not installed.
         """
+        with track_run(track, self.settings) as tracking:
+            results = self._judge_all(tracking, progress, restart, self._record(arguments))
+            if tracking.active:
+                tracking.finish(self.numbers(results))
+        return results
+
+    def numbers(self, results: Mapping[str, Json]) -> dict[str, float]:
+        """Return the result of the run for trackers."""
+        return {}
+
+    def _judge_all(
+        self, tracking: RunTracking, progress: Progress | None, restart: bool, record: Recording | None
+    ) -> dict[str, Json]:
         examples = list(to_examples(self.dataset.examples, self.method))
-        with RunFolder(self.folder, self.manifest, restart=restart, record=self._record(arguments)) as run:
+        with RunFolder(self.folder, self.manifest, restart=restart, record=record, on_result=tracking.result) as run:
             known = run.results()
+            tracking.begin(run.path, self.manifest, self.config, known.values())
             left = {tag: [each for each in examples if each.id + tag not in known] for tag in self.judges}
             total = len(self.judges) * len(examples)
             done = total - sum(map(len, left.values()))
@@ -182,7 +205,7 @@ class JudgingJob(ABC, Generic[C]):
         """Write the decisions, without the numbers of judgments, for replays."""
         write_json(self.folder / OUTCOME, outcome)
 
-    def _record(self, arguments: Mapping[str, Any] | None) -> Any:
+    def _record(self, arguments: Mapping[str, Any] | None) -> Recording | None:
         if arguments is None:
             return None
         how = asdict(self.judge.settings) if self.judge.settings else None

@@ -90,6 +90,7 @@ def run(config: BenchmarkConfig, options: BenchmarkOptions, settings: Settings) 
                 restart=options.restart,
                 retry_failed=options.retry_failed,
                 arguments=record_arguments(config, options),
+                track=options.track or None,
             )
     except (Stopped, KeyboardInterrupt):
         output.note(f"Stopped; nothing is lost. The same command goes on in {job.folder}.")

@@ -103,7 +103,12 @@ def run(config: EvolveConfig, options: EvolveOptions, settings: Settings) -> int
     notice = "Stopping after the judgments in progress; Ctrl-C again stops at once."
     try:
         with callbacks.stop.listening(lambda: output.note(notice)):
-            result = job.run(callbacks, restart=options.restart, arguments=record_arguments(config, options))
+            result = job.run(
+                callbacks,
+                restart=options.restart,
+                arguments=record_arguments(config, options),
+                track=options.track or None,
+            )
     except (Stopped, KeyboardInterrupt):
         output.note(f"Stopped; nothing is lost. Resume with: {_resume_command(options, job.folder)}")
         return INTERRUPTED

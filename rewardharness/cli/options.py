@@ -16,13 +16,15 @@ class RunOptions:
     """Run folder and printing."""
 
     config: Path | None = None
-    """YAML or JSON file of options, as config.json of a run folder."""
+    """YAML or JSON file of options, as a run's config.json."""
     run_folder: Annotated[Path | None, Parameter(name="--run")] = None
     """Run folder (default: one below RH_HOME/runs)."""
     restart: bool = False
     """Start over; earlier results are renamed."""
     dry_run: bool = False
     """Print what would be done, and its cost."""
+    track: tuple[str, ...] = ()
+    """Log numbers to trackio, wandb or tensorboard[:PROJECT]."""
     json: bool = False
     """Print one JSON object."""
     quiet: bool = False

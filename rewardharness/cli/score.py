@@ -131,8 +131,8 @@ def _score_edit(arguments: ScoreArguments, options: RunOptions) -> int:
     from rewardharness.schema import Example, ImageInput
 
     assert arguments.source is not None and arguments.instruction is not None
-    if options.run_folder is not None or options.restart or options.dry_run:
-        raise UsageError("--run, --restart and --dry-run are for a dataset.", next_step="Leave them out.")
+    if options.run_folder is not None or options.restart or options.dry_run or options.track:
+        raise UsageError("--run, --restart, --dry-run and --track are for a dataset.", next_step="Leave them out.")
     example = Example(
         id=arguments.source.stem,
         instruction=arguments.instruction,

@@ -59,4 +59,4 @@ def judging(job: "JudgingJob[Any]", options: RunOptions) -> Iterator[dict[str, A
 
         first = [True]
         arguments = record_arguments(job.config, options)
-        yield {"progress": show, "restart": options.restart, "arguments": arguments}
+        yield {"progress": show, "restart": options.restart, "arguments": arguments, "track": options.track or None}

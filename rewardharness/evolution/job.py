@@ -1,6 +1,6 @@
 """The evolution job: opens what a run needs, and runs it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from rewardharness.evolution.regression import RegressionSet, regression_set
 from rewardharness.evolution.replies import Replies
 from rewardharness.evolution.schedules import DefaultSchedule, Schedule
 from rewardharness.evolution.stop import UNLIMITED, SpendingLimits
+from rewardharness.evolution.tracking import tracked
 from rewardharness.files import content_id
 from rewardharness.judging.cache import JudgmentCache
 from rewardharness.judging.judge import Judge, check_task
@@ -38,6 +39,8 @@ from rewardharness.runs.records import Recording, record_run
 from rewardharness.schema import TIE, Json
 from rewardharness.settings import Settings
 from rewardharness.task import IMAGE_EDIT
+from rewardharness.tracking.numbers import evolution_numbers
+from rewardharness.tracking.run import track_run
 
 MODEL_CONCURRENCY = 16
 """Examples that a model judges at the same time by default."""
@@ -104,7 +107,12 @@ class EvolutionJob:
         }
 
     def run(
-        self, callbacks: Callbacks | None = None, *, restart: bool = False, arguments: Mapping[str, Any] | None = None
+        self,
+        callbacks: Callbacks | None = None,
+        *,
+        restart: bool = False,
+        arguments: Mapping[str, Any] | None = None,
+        track: str | Iterable[str] | None = None,
     ) -> EvolutionResult:
         """Run or resume it; a finished run is only read.
 
@@ -112,9 +120,11 @@ class EvolutionJob:
             callbacks: Receives events and progress, and may request a stop.
             restart: Start over; an earlier run in the folder is renamed.
             arguments: Arguments of the command, for the record of the run; None to write no record.
+            track: Trackers that the run is logged to; None for those of the settings.
 
         Raises:
-            InputError: If there are too few labeled examples, or the budget is too small.
+            InputError: If there are too few labeled examples, the budget is too small, or a tracker is unknown.
+            MissingPackageError: If the package of a tracker is not installed.
             RunError: If the folder holds another run, or the run is paused by an error. The same call resumes it.
             Stopped: If a stop was requested. The same call resumes the run.
         """
@@ -122,9 +132,11 @@ class EvolutionJob:
         if report is None:
             record = None if arguments is None else self._record(arguments)
             disks = (self.settings.home,)
-            report = run_plan(
-                self.plan, self.folder, callbacks or Callbacks(), restart=restart, disks=disks, record=record
-            )
+            with track_run(track, self.settings) as tracking:
+                called = tracked(callbacks or Callbacks(), tracking, self.plan, self.folder, self.config)
+                report = run_plan(self.plan, self.folder, called, restart=restart, disks=disks, record=record)
+                if tracking.active:
+                    tracking.finish(evolution_numbers(report))
         origin = self.plan.library.origin
         if origin is not None:  # so that a later push knows what was changed
             write_origin(self.folder / CHAMPION, Origin(*origin))
@@ -233,6 +245,7 @@ def evolve(  # noqa: PLR0913  (one argument per choice, as on the command line)
     folder: Path | str | None = None,
     restart: bool = False,
     on_event: Callable[[Event], None] | None = None,
+    track: str | Sequence[str] | None = None,
 ) -> EvolutionResult:
     """Evolve a Library from labeled preferences: propose edits, and accept those that held-out evidence supports.
 
@@ -253,12 +266,13 @@ def evolve(  # noqa: PLR0913  (one argument per choice, as on the command line)
         folder: The run folder; None for one below `RH_HOME/runs` that follows from the run.
         restart: Start from scratch; a previous run in the folder is kept aside.
         on_event: Called with each event after it is written.
+        track: Trackers that the run is logged to, such as `"trackio:my-project"`; None for `RH_TRACK`.
 
     Returns:
         The Library, the report and the run folder.
 
     Raises:
-        InputError: If there are too few labeled examples, or the budget is too small.
+        InputError: If there are too few labeled examples, the budget is too small, or a tracker is unknown.
         RunError: If the folder holds another run, or the judge's endpoint fails. The same call resumes.
     """
     settings = Settings.from_env()
@@ -280,7 +294,7 @@ def evolve(  # noqa: PLR0913  (one argument per choice, as on the command line)
     )
     place = Path(folder) if folder else settings.home / "runs" / f"evolve-{content_id(plan.manifest)[:12]}"
     callbacks = Callbacks(on_event=on_event) if on_event else Callbacks()
-    return EvolutionJob(plan, place, settings).run(callbacks, restart=restart)
+    return EvolutionJob(plan, place, settings).run(callbacks, restart=restart, track=track)
 
 
 def _first_library(config: EvolveConfig, settings: Settings, dataset: Dataset) -> Library:

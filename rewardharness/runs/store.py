@@ -11,7 +11,7 @@ Some kinds of runs store additional files. Opening a folder again with the same 
 import os
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -49,16 +49,24 @@ class RunFolder:
         manifest: Configuration of the run. A folder with a different manifest is refused.
         restart: Start over. Files of the earlier run are renamed, such as `results.jsonl` to `results.jsonl.old`.
         record: Record of the command; see `records.record_run`.
+        on_result: Called with each result after it is written.
 
     Raises:
         RunError: If another process holds the folder, its manifest differs, or it is not a run folder.
     """
 
     def __init__(
-        self, path: Path, manifest: Mapping[str, Any], *, restart: bool = False, record: Recording | None = None
+        self,
+        path: Path,
+        manifest: Mapping[str, Any],
+        *,
+        restart: bool = False,
+        record: Recording | None = None,
+        on_result: Callable[[Mapping[str, Any]], None] | None = None,
     ) -> None:
         self.path = path
         self._record = record
+        self._on_result = on_result
         self._lock = _lock(path)
         try:
             self.resumed = self._prepare(dict(manifest), restart)
@@ -92,6 +100,8 @@ class RunFolder:
     def append(self, record: Mapping[str, Any]) -> None:
         """Append one result. The result must have an `id`."""
         append_jsonl(self.results_file, record)
+        if self._on_result is not None:
+            self._on_result(record)
 
     def close(self) -> None:
         """Release the lock of the folder."""

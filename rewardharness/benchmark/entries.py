@@ -1,0 +1,123 @@
+"""The rows of the table of a benchmark: the judge, the same without a Library, and baselines."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from rewardharness.benchmark.config import BenchmarkConfig
+from rewardharness.benchmark.run import BenchmarkEntry, Role
+from rewardharness.errors import InputError
+from rewardharness.judging.judge import Judge
+from rewardharness.judging.opening import JudgeOptions, is_model, open_judge
+from rewardharness.judging.release import Release
+from rewardharness.library.store import EMPTY, Library
+from rewardharness.settings import Settings
+
+NO_LIBRARY = "no Library"
+"""Library name of an entry without one."""
+
+
+def make_entries(
+    judges: Sequence[Callable[[bool], Judge]],
+    library: Library,
+    library_name: str,
+    *,
+    without_library: bool = True,
+    head: Sequence[BenchmarkEntry] = (),
+    evolved_on: frozenset[str] = frozenset(),
+) -> list[BenchmarkEntry]:
+    """Make the rows of a table; none twice.
+
+    Args:
+        judges: Functions that open the judges, told whether ties are among the labels. The first is the one that the
+            run is about, unless `head` has rows; the others are baselines.
+        library: The Library of all judges that read one.
+        library_name: Its name in the table.
+        without_library: Whether the first judge is also there without a Library. The pixel-based judge, which judges
+            nothing without one, is not.
+        head: Rows that come first, such as those of a release.
+        evolved_on: Digests of the data that the Library of a release was evolved on.
+    """
+    entries = list(head)
+    for judge in judges:
+        first = not entries
+        role: Role = "judge" if first else "baseline"
+        opened = judge(False)
+        if opened.uses_library:
+            entries.append(BenchmarkEntry(role, library, library_name, judge, release_data=evolved_on))
+            if first and without_library and opened.uses_model:
+                entries.append(BenchmarkEntry("empty", EMPTY, NO_LIBRARY, judge))
+        else:
+            entries.append(BenchmarkEntry(role, EMPTY, NO_LIBRARY, judge))
+    table: dict[str, BenchmarkEntry] = {}
+    for entry in entries:
+        table.setdefault(entry.key, entry)
+    return list(table.values())
+
+
+def open_entries(config: BenchmarkConfig, settings: Settings) -> list[BenchmarkEntry]:
+    """Open the rows of the table of a configuration, the judge first."""
+    release = config.find_release(settings)
+    judges = [_baseline(config, judge) for judge in config.baseline_judges]
+    if release is None:
+        head, judges = [], [config, *judges]
+        library, name = config.open_library(settings), config.library or settings.library
+    else:
+        head, library = _release_entries(config, release, settings), release.library
+        name = f"the Library of {head[0].library_name}"
+    return make_entries(
+        [_config_opener(judge, settings, release) for judge in judges],
+        library,
+        name,
+        without_library=not config.no_baseline,
+        head=head,
+        evolved_on=release.evolved_on if release is not None else frozenset(),
+    )
+
+
+def _baseline(config: BenchmarkConfig, judge: str) -> BenchmarkConfig:
+    """Return the configuration with a further judge; one that starts with `+` extends the judge of the run."""
+    if judge.startswith("+"):
+        if config.judge is None:
+            raise InputError(f"{judge!r} extends --judge, and there is none.", next_step="Give --judge.")
+        judge = f"{config.judge}{judge}"
+    return replace(config, judge=judge, evidence=config.evidence if is_model(judge) else None)
+
+
+def _release_entries(config: BenchmarkConfig, release: Release, settings: Settings) -> list[BenchmarkEntry]:
+    """Return the rows of a release: itself, and its model with its settings and without a Library."""
+
+    def judge(ties: bool) -> Judge:
+        return config.open_release(release, settings)
+
+    name, ties = f"release {release.id[:12]}", bool(release.settings["ties"])
+    rows = [BenchmarkEntry("judge", release.library, name, judge, release.id, ties, release.evolved_on)]
+    if release.library.id != EMPTY.id and not config.no_baseline and judge(ties).uses_model:
+        without = f"{NO_LIBRARY} (judge and settings of {name}, not the release)"
+        rows.append(BenchmarkEntry("empty", EMPTY, without, judge, release.id, ties))
+    return rows
+
+
+def _config_opener(config: BenchmarkConfig, settings: Settings, release: Release | None) -> Callable[[bool], Judge]:
+    """Return a function that opens a judge. `logprob` has no ties. With a release, models use its settings."""
+    how = release.how if release is not None else None
+    router = config.router
+    if release is not None and release.router is not None:  # a URL alone is the endpoint of the release's router
+        at_url = router is not None and router.startswith(("http://", "https://"))
+        router = f"{release.router}@{router}" if at_url else router or release.router
+
+    def open_with(ties: bool) -> Judge:
+        ties = ties and (how.protocol if how is not None else config.protocol) != "logprob"
+        if how is None:
+            return config.open_judge(settings, ties=ties)
+        own = replace(how, evidence=how.evidence or bool(config.evidence))
+        options = JudgeOptions(ties=ties, subagent=own, router=router, cache=not config.no_cache)
+        return open_judge(config.judge or settings.judge, settings, options)
+
+    return open_with
+
+
+def judge_opener(judge: Judge | str, settings: Settings) -> Callable[[bool], Judge]:
+    """Return a function that opens a judge, told whether ties are among the labels."""
+    if isinstance(judge, str):
+        return lambda ties: open_judge(judge, settings, ties=ties)
+    return judge.with_ties

@@ -1,0 +1,72 @@
+"""Tracking of an evolution: turns its events and progress into numbers."""
+
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from rewardharness.evolution.events import Concluding, Decided, Event, Finished, Judged, read_events
+from rewardharness.evolution.loop import Callbacks
+from rewardharness.evolution.plan import EvolutionPlan
+from rewardharness.evolution.progress import RunProgress
+from rewardharness.schema import Json
+from rewardharness.tracking.numbers import decision_numbers, spending_numbers
+from rewardharness.tracking.run import RunTracking
+
+
+def tracked(
+    callbacks: Callbacks, tracking: RunTracking, plan: EvolutionPlan, folder: Path, config: Any = None
+) -> Callbacks:
+    """Return callbacks that also pass the numbers of a run on to its trackers.
+
+    Args:
+        callbacks: The callbacks, which are called first.
+        tracking: The tracking of the run; it begins with the first event, when the run folder is locked.
+        plan: The plan of the run.
+        folder: Its run folder.
+        config: The configuration of the job; None for a run of Python objects.
+    """
+    if not tracking.active:
+        return callbacks
+    counts = {"evolve/tested": 0, "evolve/accepted": 0}
+
+    def begin() -> None:
+        manifest = {**plan.manifest, "command": "evolve"}
+        tracking.begin(folder, manifest, config)
+        for event in read_events(folder):
+            count(event)
+
+    def count(event: Event) -> None:
+        if isinstance(event, Decided):
+            counts["evolve/tested"] += 1
+            counts["evolve/accepted"] += event.accepted
+
+    def on_event(event: Event) -> None:
+        callbacks.on_event(event)
+        if not tracking.begun:
+            begin()  # the file has this event already
+        else:
+            count(event)
+        numbers = _numbers(event)
+        if numbers:
+            tracking.log({**numbers, **counts}, event.step)
+
+    def on_progress(progress: RunProgress) -> None:
+        callbacks.on_progress(progress)
+        tracking.progress({f"progress/{progress.phase}": progress.done / progress.total if progress.total else 1.0})
+
+    return replace(callbacks, on_event=on_event, on_progress=on_progress)
+
+
+def _numbers(event: Event) -> Json:
+    """Return the numbers of an event; empty if it has none."""
+    match event:
+        case Judged():
+            done = event.judged + event.failed
+            coverage = {"progress/coverage": event.judged / done} if done else {}
+            accuracy = {} if event.accuracy is None else {"train/accuracy": event.accuracy}
+            return {**accuracy, **coverage, "progress/failures": event.failed}
+        case Decided():
+            return decision_numbers(asdict(event))
+        case Concluding() | Finished() if event.spent:
+            return spending_numbers(event.spent)
+    return {}

@@ -1,0 +1,1 @@
+"""Trackers of experiments: trackio, Weights & Biases and TensorBoard receive the numbers of runs."""

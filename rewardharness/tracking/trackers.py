@@ -1,0 +1,179 @@
+"""The trackers: their names, and the calls that each of them needs.
+
+Nothing in a run waits for a tracker; `logger` calls these functions in threads.
+"""
+
+import logging
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Protocol
+
+from rewardharness.errors import HarnessError, InputError, MissingPackageError, shown
+
+log = logging.getLogger(__name__)
+
+PROJECT = "rewardharness"
+"""Project of a tracker that names none."""
+PACKAGES: Mapping[str, tuple[str, str]] = {
+    "trackio": ("trackio", "track"),
+    "wandb": ("wandb", "wandb"),
+    "tensorboard": ("tensorboardX", "tensorboard"),
+}
+"""Package and extra of each tracker."""
+WANDB_TIMEOUT = 10.0
+"""Seconds in which the server of wandb must answer at the start; the end of the process waits for it."""
+
+Config = Mapping[str, str | int | float | bool]
+Numbers = Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class TrackedRun:
+    """What a tracker knows about a run before its first number."""
+
+    id: str
+    """Id and name in the tracker; a resumed run keeps it."""
+    config: Config
+    """Settings of the run."""
+    folder: Path
+    """Folder for the files of trackers that have no place of their own."""
+
+
+class Tracker(Protocol):
+    """A run that is open in a tracker."""
+
+    def log(self, numbers: Numbers, step: int) -> None:
+        """Log numbers by name."""
+
+    def finish(self) -> None:
+        """Send what is left, and close the run."""
+
+
+@dataclass(frozen=True)
+class TrackerSpec:
+    """A tracker and its project, as `NAME[:PROJECT]`."""
+
+    name: str
+    project: str = PROJECT
+
+    def open(self, run: TrackedRun) -> Tracker:
+        """Open or continue a run. Imports the package of the tracker."""
+        return _OPENERS[self.name](self.project, run)
+
+
+def parse_trackers(texts: str | Iterable[str]) -> tuple[TrackerSpec, ...]:
+    """Read names of trackers, separated by commas; none twice.
+
+    Raises:
+        InputError: If a name or project cannot be used.
+    """
+    parts = [part.strip() for text in ([texts] if isinstance(texts, str) else texts) for part in text.split(",")]
+    found: dict[TrackerSpec, None] = {}
+    for part in filter(None, parts):
+        name, colon, project = part.partition(":")
+        if name not in PACKAGES:
+            step = f"Use {', '.join(PACKAGES)}, each with :PROJECT if needed, in --track or RH_TRACK."
+            raise InputError(f"Unknown tracker {shown(name)!r}.", next_step=step)
+        if colon and not (project and all(char.isalnum() or char in "-_." for char in project) and project[0] != "."):
+            step = "Use letters, digits, '-', '_' and '.'."
+            raise InputError(f"The project {shown(project)!r} of {name} cannot be used.", next_step=step)
+        found[TrackerSpec(name, project or PROJECT)] = None
+    return tuple(found)
+
+
+def check_packages(specs: Iterable[TrackerSpec]) -> None:
+    """Check that the packages of trackers are installed, without importing them.
+
+    Raises:
+        MissingPackageError: If one is not.
+    """
+    for spec in specs:
+        package, extra = PACKAGES[spec.name]
+        if find_spec(package) is None:
+            raise MissingPackageError(package, extra, f"logging to {spec.name}")
+
+
+class _Trackio:
+    def __init__(self, project: str, run: TrackedRun) -> None:
+        import trackio
+
+        for name, module in list(sys.modules.items()):  # it prints on standard output, which belongs to the command
+            if name.partition(".")[0] == "trackio":
+                vars(module)["print"] = _quiet
+        self._run = trackio.init(
+            project,
+            name=run.id,
+            config=dict(run.config),
+            resume="allow",
+            embed=False,
+            auto_log_gpu=False,
+            auto_log_cpu=False,
+        )
+
+    def log(self, numbers: Numbers, step: int) -> None:
+        self._run.log(dict(numbers), step=step)
+
+    def finish(self) -> None:
+        self._run.finish()
+
+
+class _Wandb:
+    def __init__(self, project: str, run: TrackedRun) -> None:
+        import wandb
+
+        settings = wandb.Settings(
+            console="off",
+            silent=True,
+            disable_code=True,
+            disable_git=True,
+            save_code=False,
+            host="",
+            x_disable_meta=True,
+            x_disable_machine_info=True,
+            x_disable_stats=True,
+            x_save_requirements=False,
+            init_timeout=WANDB_TIMEOUT,
+        )
+        mode = wandb.setup(settings).settings.mode
+        if mode not in {"offline", "disabled"} and not wandb.login(prompt=False, verify=False):
+            raise HarnessError("you are not logged in; use `wandb login`, or set WANDB_MODE=offline")
+        self._run = wandb.init(
+            project=project, id=run.id, name=run.id, config=dict(run.config), resume="allow", settings=settings
+        )
+
+    def log(self, numbers: Numbers, step: int) -> None:
+        self._run.log(dict(numbers), step=step)
+
+    def finish(self) -> None:
+        self._run.finish()
+
+
+class _TensorBoard:
+    def __init__(self, project: str, run: TrackedRun) -> None:
+        from tensorboardX import SummaryWriter
+
+        self._writer = SummaryWriter(str(run.folder / "tensorboard" / project / run.id))
+        lines = "\n".join(f"| {name} | {value} |" for name, value in run.config.items())
+        self._writer.add_text("config", f"| name | value |\n|---|---|\n{lines}")
+
+    def log(self, numbers: Numbers, step: int) -> None:
+        for name, value in numbers.items():
+            self._writer.add_scalar(name, value, step)
+        self._writer.flush()
+
+    def finish(self) -> None:
+        self._writer.close()
+
+
+def _quiet(*values: Any, **options: Any) -> None:
+    log.debug("%s", " ".join(map(str, values)))
+
+
+_OPENERS: Mapping[str, Callable[[str, TrackedRun], Tracker]] = {
+    "trackio": _Trackio,
+    "wandb": _Wandb,
+    "tensorboard": _TensorBoard,
+}

@@ -43,7 +43,7 @@ class ScoreResult:
     """Result of judging a dataset."""
 
     judged: Sequence[tuple[Example, Judgment]]
-    """The examples with their judgments."""
+    """The examples with their judgments, without chains and reasons, which are in the file of `results`."""
     report: Report
     """Agreement with the labels."""
     results: Path
@@ -88,7 +88,10 @@ class ScoreJob(JudgingJob[ScoreConfig]):
             RunError: If the folder holds another run.
         """
         results = self.judge_all(progress, **options)
-        judged = [(example, judgment_from_json(results[example.id], steps=False)) for example in self.dataset.examples]
+        judged = [
+            (example, judgment_from_json(results[example.id], steps=False, reasons=False))
+            for example in self.dataset.examples
+        ]
         report = make_report(judged, skipped=len(self.dataset.skipped))
         return ScoreResult(judged, report, self.folder / RESULTS)
 

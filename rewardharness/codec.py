@@ -5,7 +5,7 @@ these `| None`. Reading rejects unknown keys, missing keys and values of another
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -91,18 +91,17 @@ def finite(value: object) -> float | None:
 def _set_defaults(value: Any) -> None:
     """Set omitted fields of dataclasses in their instances: msgspec leaves them to the class, and then omits them."""
     kind: Any = type(value)
-    if kind in _LEAVES:
-        return
+    inner: Iterable[Any] = ()
     if names := _field_names(kind):
-        for name in names:
-            item = getattr(value, name)
+        inner = [getattr(value, name) for name in names]
+        for name, item in zip(names, inner, strict=True):
             object.__setattr__(value, name, item)
-            _set_defaults(item)
     elif isinstance(value, Mapping):
-        for item in value.values():
-            _set_defaults(item)
+        inner = value.values()
     elif isinstance(value, list | tuple):
-        for item in value:
+        inner = value
+    for item in inner:
+        if type(item) not in _LEAVES:
             _set_defaults(item)
 
 
@@ -145,7 +144,7 @@ def _unknown_key(given: Any, known: Any, place: str = "") -> str:
                 return here if here.isprintable() and len(here) <= 200 else ascii(here[:200])
             if found := _unknown_key(value, known[key], here):
                 return found
-    elif isinstance(given, list | tuple) and isinstance(known, list | tuple):
+    elif isinstance(given, list | tuple) and isinstance(known, list | tuple) and list(given) != list(known):
         for number, (value, other) in enumerate(zip(given, known, strict=False)):
             if value != other and (found := _unknown_key(value, other, f"{place}[{number}]")):
                 return found

@@ -17,6 +17,7 @@ MAX_STEPS = 10_000
 """Maximum number of steps of one judgment."""
 _StepRow = tuple[StepKind, str, str, tuple[str, ...], int]
 _FIELDS = frozenset(each.name for each in fields(Judgment)) - {"example_id"}
+_EXPLAINING = frozenset({"entries", "reasons", "notes", "parts", "critiques"})
 _STEP = re.compile(r"<(think|tool|obs|answer)>(.*?)</\1>", re.DOTALL)
 
 
@@ -51,18 +52,19 @@ def result_line(judgment: Judgment) -> Json:
     return {**judgment_json(replace(judgment, steps=())), "steps": packed}
 
 
-def judgment_from_json(record: Mapping[str, Any], *, steps: bool = True) -> Judgment:
+def judgment_from_json(record: Mapping[str, Any], *, steps: bool = True, reasons: bool = True) -> Judgment:
     """Read a judgment from JSON. Other keys, such as those that a run adds to its lines, are ignored.
 
     Args:
         record: The JSON form, or a line of a results file.
         steps: Whether to read the chain. Without it, many judgments take less time and memory.
+        reasons: Whether to read entries, reasons, notes and parts, for which the same holds.
 
     Raises:
         ValidationError: If a value has the wrong type.
     """
     value = record if "failure" in record else _from_earlier_form(record)
-    found = {name: value[name] for name in _FIELDS & value.keys()}
+    found = {name: value[name] for name in (_FIELDS if reasons else _FIELDS - _EXPLAINING) & value.keys()}
     chain = found.pop("steps", [])
     packed = isinstance(chain, str)
     found |= {"steps": chain} if steps and not packed else {}

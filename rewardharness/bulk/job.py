@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -44,7 +45,7 @@ class ScoreResult:
     """Result of judging a dataset."""
 
     judged: Sequence[tuple[Example, Judgment]]
-    """The examples with their judgments."""
+    """The examples with their judgments, without chains and reasons, which are in the file of `results`."""
     report: Report
     """Agreement with the labels."""
     results: Path
@@ -98,7 +99,8 @@ class ScoreJob(JudgingJob[ScoreConfig]):
         return score_numbers(report_json(make_report(self._judged(results), skipped=len(self.dataset.skipped))))
 
     def _judged(self, results: Mapping[str, Json]) -> list[tuple[Example, Judgment]]:
-        return [(example, judgment_from_json(results[example.id], steps=False)) for example in self.dataset.examples]
+        judged = partial(judgment_from_json, steps=False, reasons=False)
+        return [(example, judged(results[example.id])) for example in self.dataset.examples]
 
     def to_json(self, result: ScoreResult) -> Json:
         """Return the JSON form of the result."""

@@ -4,8 +4,9 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from itertools import zip_longest
 from json import dumps as json_text
 from types import TracebackType
 from typing import Any, Self
@@ -13,6 +14,9 @@ from typing import Any, Self
 from rewardharness.errors import Description
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_STYLE = re.compile("\x1b\\[[0-9;]*m")
+LONG_TABLE = 100
+"""Rows above which a table is laid out by its widest rows, which is faster and looks the same."""
 SILENT_SECONDS = 10.0
 """Seconds between two lines of progress that is not shown on a terminal."""
 
@@ -62,6 +66,25 @@ def width() -> int:
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> None:
     """Print a table; numbers are expected as finished text."""
     from rich.console import Console
+
+    console = Console(width=width())
+    if len(rows) <= LONG_TABLE:
+        console.print(_grid(headings, rows, title))
+        return
+    with console.capture() as captured:
+        console.print(_grid(headings, _widest(rows), title))
+    lines = captured.get().splitlines()
+    border = next((number for number, line in enumerate(lines) if "┡" in line), None)
+    if border is None:  # an output that cannot encode these characters
+        console.print(_grid(headings, rows, title))
+        return
+    widths = [len(part) - 2 for part in re.split("[╇┡┩]", _STYLE.sub("", lines[border]))[1:-1]]
+    body = (line for row in rows for line in _lines(console, row, widths))
+    print("\n".join([*lines[: border + 1], *body, lines[-1]]))
+
+
+def _grid(headings: Sequence[str], rows: Sequence[Sequence[str]], title: str) -> Any:
+    """Lay out a table."""
     from rich.table import Table
     from rich.text import Text
 
@@ -72,7 +95,31 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: str = "
         grid.add_column(heading, overflow="fold", no_wrap=names and number == 0)
     for row in rows:
         grid.add_row(*(Text(plain(cell)) for cell in row))
-    Console(width=width()).print(grid)
+    return grid
+
+
+def _widest(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:
+    """Return the rows that determine the widths of all columns: those with the longest cells and the longest words."""
+    from rich.cells import cell_len
+
+    columns = range(len(rows[0]))
+    longest = [max(rows, key=lambda row: cell_len(plain(row[column]))) for column in columns]
+    words = [max(rows, key=lambda row: max(map(cell_len, plain(row[column]).split()), default=0)) for column in columns]
+    return [*longest, *words]
+
+
+def _lines(console: Any, row: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
+    """Format a row of a long table, of which only the cells that are wider than their columns are laid out."""
+    from rich.cells import cell_len, set_cell_size
+    from rich.text import Text
+
+    cells = []
+    for cell, room in zip(map(plain, row), widths, strict=True):
+        fits = cell_len(cell) <= room and "\n" not in cell
+        cells.append([cell] if fits else [str(line) for line in Text(cell).wrap(console, room, overflow="fold")])
+    for parts in zip_longest(*cells, fillvalue=""):
+        padded = (set_cell_size(part, room) for part, room in zip(parts, widths, strict=True))
+        yield f"│ {' │ '.join(padded)} │"
 
 
 class Progress:

@@ -65,10 +65,12 @@ def list_runs(*, folder: Path | None = None, json: bool = False) -> int:
 
 def _look(folder: Path) -> "Status | Overview":
     """Return the status of an evolution from its events, and of any other run from its record."""
-    from rewardharness.evolution.status import is_evolution, read_status
+    from rewardharness.evolution.status import read_status
     from rewardharness.runs.overview import read_overview
+    from rewardharness.runs.store import read_manifest
 
-    return read_status(folder) if is_evolution(folder) else read_overview(folder)
+    manifest = read_manifest(folder)
+    return (read_status if manifest.get("command") == EVOLVE else read_overview)(folder, manifest)
 
 
 def _kind(run: "Status | Overview") -> str:
@@ -190,7 +192,10 @@ def _audited(status: "Status", library: str) -> dict[str, Any] | None:
 
     if status.condition != "finished":
         return None
-    try:
+    stated = status.audit if library == "final" else status.audit_start
+    if stated is not None and stated["n"] is not None:
+        return dict(stated)
+    try:  # the event of an earlier version has only the accuracy
         found: dict[str, Any] = read_report(status.folder)["audit"][library]
     except RunError:
         return None

@@ -64,7 +64,7 @@ def check(plan: EvolutionPlan, on_progress: Callable[[RunProgress], None] = lamb
 
     Args:
         plan: The plan of a run.
-        on_progress: Called after each judgment.
+        on_progress: Called after each judgment, and every two seconds without one, by another thread.
 
     Raises:
         InputError: If there are too few labeled examples, or the judge is a model: each fold would be a run of its own.
@@ -77,13 +77,13 @@ def check(plan: EvolutionPlan, on_progress: Callable[[RunProgress], None] = lamb
     examples = tuple(example for part in plan.parts for example in part)
     meter = Meter(on_progress, {"pool": float(len(examples)), "search": float(len(examples))})
     evaluator = Evaluator(plan.judge, concurrency=plan.concurrency, meter=meter)
-    meter.begin("pool", len(examples))
-    outcomes = evaluator.judge(plan.library, examples)
-    state = begin(plan.library, outcomes)
-    run = Run(evaluator, plan.orchestrator, examples, plan.observe, known_measures(), plan.seed)
-    meter.begin("search", len(examples))
-    scopes = _scopes(run, state, plan) if fits(state) else ()
-    meter.end()
+    with meter.beating():
+        meter.begin("pool", len(examples))
+        outcomes = evaluator.judge(plan.library, examples)
+        state = begin(plan.library, outcomes)
+        run = Run(evaluator, plan.orchestrator, examples, plan.observe, known_measures(), plan.seed)
+        meter.begin("search", len(examples))
+        scopes = _scopes(run, state, plan) if fits(state) else ()
     score = Score.of(outcomes)
     return Check(score, detectable_gain(max(1, score.judged)), scopes)
 

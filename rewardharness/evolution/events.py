@@ -7,6 +7,7 @@ Events are appended to `events.jsonl` and never changed. A run that was killed w
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -230,13 +231,19 @@ def add_event(events: Sequence[Event], event: Event) -> list[Event]:
     return [*events, event]
 
 
+@lru_cache
+def _field_names(kind: Any) -> frozenset[str]:
+    return frozenset(field.name for field in fields(kind))
+
+
 def event_of(record: Mapping[str, Any]) -> Event | None:
     """Read one line; None for an unknown kind."""
     name = str(record.get("event"))
     kind = KINDS.get(_EARLIER_NAMES.get(name, name))
     if kind is None:
         return None
-    names = {field.name for field in fields(kind)}
+    found: Any = kind
+    names = _field_names(found)
     values = {key: tuple(value) if isinstance(value, list) else value for key, value in record.items() if key in names}
     try:
         return kind(**values)  # type: ignore[arg-type]

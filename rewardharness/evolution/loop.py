@@ -49,7 +49,7 @@ class Callbacks:
     on_event: Callable[[Event], None] = lambda event: None
     """Called with each event after it is written."""
     on_progress: Callable[[RunProgress], None] = lambda progress: None
-    """Called after each judgment, and at the start of each phase."""
+    """Called after each judgment, at the start of a phase, and every two seconds without either, by another thread."""
 
 
 def evolve(
@@ -90,7 +90,8 @@ def evolve(
         callbacks.stop.folder = folder
         session = _Session(plan, run_folder, callbacks, parts, (folder, *disks))
         try:
-            return session.run()
+            with session.meter.beating():
+                return session.run()
         except Stopped:
             session.pause("stopped", "A stop was requested.", "The same command resumes the run.")
             raise

@@ -3,6 +3,7 @@
 `progress.json` in the run folder holds the latest values; it is removed at the end.
 """
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -16,6 +17,9 @@ PROGRESS = "progress.json"
 
 PAUSE = 1.0
 """Seconds between two writes of the file within a phase, at least."""
+
+BEAT = 2.0
+"""Seconds without a step after which the progress is reported again, with a new estimate of the remaining time."""
 
 PHASES = {
     "pool": "judging the training examples",
@@ -57,7 +61,7 @@ class Meter:
     """Counts the work of a session.
 
     Args:
-        report: Called after each step.
+        report: Called after each step; within `beating` also by another thread, one call at a time.
         work: Expected work of each phase, in judgments.
     """
 
@@ -67,6 +71,9 @@ class Meter:
     _worked: float = 0.0
     """Work of the finished phases of this session."""
     _begun: float = field(default_factory=time.monotonic)
+    _reported: float = 0.0
+    _counting: bool = False
+    _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def begin(self, phase: str, total: int, done: int = 0) -> None:
         """Begin a phase."""
@@ -76,12 +83,12 @@ class Meter:
 
     def step(self, count: int = 1, *, phase: str | None = None) -> None:
         """Count steps of the current phase; if one is named, only in that phase."""
-        if self._now is not None and phase in {None, self._now.phase}:
+        if self._now is not None and self._counting and phase in {None, self._now.phase}:
             self._set(self._now.phase, self._now.done + count, self._now.total)
 
     def reach(self, done: int, total: int) -> None:
         """Set the count of the current phase."""
-        if self._now is not None:
+        if self._now is not None and self._counting:
             self._set(self._now.phase, done, total)
 
     @contextmanager
@@ -96,14 +103,38 @@ class Meter:
                 self._set(before.phase, before.done, before.total)
 
     def end(self) -> None:
-        """Stop counting."""
-        self._now = None
+        """Stop counting; steps until the next phase begins do not count."""
+        self._counting = False
 
-    def _set(self, phase: str, done: int, total: int) -> None:
-        total = max(done, total)
-        left = self._left(phase, done / total if total else 1.0)
-        self._now = RunProgress(phase, done, total, left)
-        self.report(self._now)
+    @contextmanager
+    def beating(self, seconds: float = BEAT) -> Iterator[None]:
+        """Report the progress again and again, so that slow steps are no silence."""
+        over = threading.Event()
+
+        def beat() -> None:
+            while not over.wait(seconds):
+                with self._lock, suppress(OSError):  # a full disk also stops the run itself
+                    if self._now is not None and time.monotonic() - self._reported >= seconds:
+                        self._set(self._now.phase, self._now.done, self._now.total, self._counting)
+
+        thread = threading.Thread(target=beat, name="progress", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
+    def _set(self, phase: str, done: int, total: int, counting: bool = True) -> None:
+        with self._lock:
+            total = max(done, total)
+            left = self._left(phase, done / total if total else 1.0)
+            self._now, self._counting, self._reported = (
+                RunProgress(phase, done, total, left),
+                counting,
+                time.monotonic(),
+            )
+            self.report(self._now)
 
     def _left(self, phase: str, share: float) -> float | None:
         if phase not in self.work:

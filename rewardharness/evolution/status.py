@@ -56,13 +56,17 @@ class Status:
     """The result in one sentence; empty before the end."""
 
 
-def read_status(folder: Path) -> Status:
+def read_status(folder: Path, manifest: dict[str, Any] | None = None) -> Status:
     """Read the status of a run.
+
+    Args:
+        folder: The run folder.
+        manifest: Its manifest, if it is read already.
 
     Raises:
         RunError: If the folder holds no run.
     """
-    status = status_of(folder, read_manifest(folder), read_events(folder))
+    status = status_of(folder, read_manifest(folder) if manifest is None else manifest, read_events(folder))
     if status.judgments:
         return status
     # There is no event with this number before the training examples are judged.

@@ -56,14 +56,18 @@ class Overview:
         return str(self.manifest.get("judge") or self.manifest.get("judge_name") or "")
 
 
-def read_overview(folder: Path) -> Overview:
+def read_overview(folder: Path, manifest: dict[str, Any] | None = None) -> Overview:
     """Read the status of a run. A run without a record is `running` or `unknown`.
+
+    Args:
+        folder: The run folder.
+        manifest: Its manifest, if it is read already.
 
     Raises:
         RunError: If the folder holds no run, or its record is damaged.
         DataError: If the manifest or the record is not valid JSON.
     """
-    manifest = read_manifest(folder)
+    manifest = read_manifest(folder) if manifest is None else manifest
     record: Mapping[str, Any] = read_record(folder) if (folder / RECORD).is_file() else {}
     sessions = record.get("sessions", [])
     last = sessions[-1] if sessions else {}

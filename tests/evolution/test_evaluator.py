@@ -1,3 +1,4 @@
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -131,3 +132,25 @@ def test_removing_an_entry_brings_back_what_was_known(tmp_path: Path) -> None:
     after = evaluator.judge(CATS.apply(RemoveEntry("cats")), POOL)
     assert len(model.requests) == asked
     assert [each.credit for each in after] == [each.credit for each in before]
+
+
+def test_slow_steps_are_no_silence() -> None:
+    seen: list[RunProgress] = []
+    heard = threading.Event()
+
+    def report(progress: RunProgress) -> None:
+        seen.append(progress)
+        if len(seen) >= 5:
+            heard.set()
+
+    meter = Meter(report, {"audit": 10.0})
+    with meter.beating(0.001):
+        meter.begin("audit", 10)
+        meter.step()
+        assert heard.wait(10)
+        heard.clear()
+        meter.end()
+        meter.step()
+        assert heard.wait(10), "also while nothing is counted"
+    assert {(progress.phase, progress.done) for progress in seen} == {("audit", 0), ("audit", 1)}
+    assert seen[-1].left is not None and seen[-1].left >= 0

@@ -12,6 +12,9 @@ callers keep server and machine busy with small bodies and a judge that answers 
 judge fails by chance in every way it can: all must be answered, with the right reward or none, in flat memory.
 
     python benchmarks/server.py [--seconds 5] [--requests 10000] [--only rates|health|faults] [--sizes '1 KB']
+                                [--against FOLDER]
+
+`--against` names a checkout of another revision, whose server is measured in the same run as `before`.
 
 Prints figures as they come and ends with one line of JSON. Where others use the machine too, compare ratios.
 """
@@ -30,6 +33,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -145,8 +149,11 @@ class BenchJudge(Judge):
 @contextmanager
 def running(kind: str) -> Iterator[tuple[ServerAddress, psutil.Process]]:
     """Start a server in a process of its own."""
-    command = [sys.executable, __file__, "--serve", kind]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, stderr=subprocess.DEVNULL)
+    command, environment = [sys.executable, __file__, "--serve", kind], None
+    if Path(kind).is_absolute():  # a checkout of another revision
+        command = [sys.executable, f"{kind}/benchmarks/server.py", "--serve", "ours"]
+        environment = {**os.environ, "PYTHONPATH": kind}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, stderr=subprocess.DEVNULL, env=environment)
     try:
         assert process.stdout is not None
         origin = ServerAddress("127.0.0.1", int(process.stdout.readline()), False)
@@ -224,14 +231,17 @@ def measure(kind: str, bodies: Sequence[bytes], clients: int, seconds: float) ->
     return Rate(len(taken) / seconds, *figures, 1000 * used / len(taken))
 
 
-def rates(seconds: float, sizes: Sequence[str]) -> dict[str, Any]:
+def rates(seconds: float, sizes: Sequence[str], against: Path | None = None) -> dict[str, Any]:
     """Measure all servers, one after the other for each case."""
     found: dict[str, Any] = {}
     for words, size in ((words, KINDS[words]) for words in sizes):
         bodies = make_bodies(size, max(8, min(256, (64 << 20) // size)))
         for clients in CLIENTS:
             own, plain, echo = (measure(kind, bodies, clients, seconds) for kind in ("ours", "plain", "echo"))
-            for name, rate in (("ours", own), ("plain", plain), ("echo", echo)):
+            measured = {"ours": own, "plain": plain, "echo": echo}
+            if against is not None:
+                measured["before"] = measure(str(against.absolute()), bodies, clients, seconds)
+            for name, rate in measured.items():
                 print(
                     f"{words:>6} {clients:>4} clients {name:>6}: {rate.per_second:7.0f}/s  p50 {rate.p50:7.2f}  "
                     f"p95 {rate.p95:7.2f}  p99 {rate.p99:7.2f} ms  CPU {rate.cpu:6.3f} ms",
@@ -246,6 +256,11 @@ def rates(seconds: float, sizes: Sequence[str]) -> dict[str, Any]:
                 "rate_to_plain": round(own.per_second / plain.per_second, 2),
                 "cpu_to_echo": round(own.cpu / echo.cpu, 2),
             }
+            if against is not None:
+                found[f"{words}, {clients}"] |= {
+                    "rate_to_echo_before": round(measured["before"].per_second / echo.per_second, 2),
+                    "cpu_to_echo_before": round(measured["before"].cpu / echo.cpu, 2),
+                }
     return found
 
 
@@ -346,6 +361,7 @@ def main() -> None:
     parser.add_argument(
         "--sizes", nargs="+", choices=tuple(KINDS), default=list(KINDS), help="of bodies, for the rates"
     )
+    parser.add_argument("--against", type=Path, metavar="FOLDER", help="checkout of another revision, for the rates")
     parser.add_argument("--serve", help=argparse.SUPPRESS)
     parser.add_argument("--probe", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -357,7 +373,7 @@ def main() -> None:
         return
     found: dict[str, Any] = {"load": [round(each, 1) for each in os.getloadavg()]}
     if arguments.only in {None, "rates"}:
-        found["rates"] = rates(arguments.seconds, arguments.sizes)
+        found["rates"] = rates(arguments.seconds, arguments.sizes, arguments.against)
     if arguments.only in {None, "health"}:
         seconds = max(4.0, 2 * arguments.seconds)
         found["health"] = health(seconds, "slow", "300 KB")

@@ -8,6 +8,7 @@ a prefix. No human label, generator name or file name is part of a message.
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from rewardharness.judging.chain import neutral
 from rewardharness.judging.router import Route
@@ -105,7 +106,7 @@ def notes(skills: Sequence[Entry], shown: Shown) -> str:
     """Write the Skills as delimited notes; empty without Skills."""
     if not skills:
         return ""
-    bodies = "\n\n".join(f"## {entry.name}\n{neutral(entry.body.strip())}" for entry in skills)
+    bodies = "\n\n".join(f"## {entry.name}\n{_entry_text(entry.body)}" for entry in skills)
     return "\n\n" + load("notes", shown.wording, notes=bodies.replace("</library>", "‹/library>")) + "\n"
 
 
@@ -187,10 +188,16 @@ def _object(properties: Mapping[str, object]) -> dict[str, object]:
 
 
 def _describe_tool(entry: Entry) -> str:
-    lines = [f"- {entry.name}: {neutral(entry.description)}", neutral(entry.body.strip())]
+    lines = [f"- {entry.name}: {neutral(entry.description)}", _entry_text(entry.body)]
     if entry.output_schema:
         lines.append(f"Returns: {neutral(json.dumps(dict(entry.output_schema), ensure_ascii=False))}")
     return "\n".join(line for line in lines if line)
+
+
+@lru_cache(maxsize=1024)
+def _entry_text(body: str) -> str:
+    """Disarm the text of an entry, which is the same in many requests."""
+    return neutral(body.strip())
 
 
 def _quoted(instruction: str) -> str:

@@ -364,9 +364,12 @@ class SubAgent(Judge):
         )
         notes = (*case.media.notes, *dict.fromkeys(note for result in results for note in result.notes))
         failed = next((result.failure for result in results if result.failure), None)
-        blank = replace(
-            unjudged(example, self, library, Failure("", "")),
-            protocol=self.settings.name_for(len(example.candidates)),
+        judgment_with = partial(
+            Judgment,
+            example.id,
+            self.name,
+            self.settings.name_for(len(example.candidates)),
+            library.id,
             ties_offered=self.settings.ties,
             entries=case.route.reasons,
             steps=steps,
@@ -375,16 +378,15 @@ class SubAgent(Judge):
             failure=failed,
         )
         if failed is not None:
-            return blank
+            return judgment_with()
         scores = mean_scores(results, repeated=self.settings.samples > 1)
         if len(example.candidates) == 1:
-            return replace(blank, ranking=(example.labels,), scores=scores)
+            return judgment_with(ranking=(example.labels,), scores=scores)
         margins, consistent = aggregate_margins(example.labels, results, scores)
         ranking = rank(example.labels, margins)
         level = len(ranking[0]) > 1
         margin = 0.0 if level else margin_of(margins, ranking[0][0], ranking[1][0])
-        return replace(
-            blank,
+        return judgment_with(
             preference=TIE if level else ranking[0][0],
             ranking=ranking,
             margin=abs(margin),

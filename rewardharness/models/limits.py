@@ -130,10 +130,16 @@ class ByteBudget:
     def _fits(self, size: int) -> bool:
         return self._held == 0 or self._held + size <= self._most
 
+    def acquire_now(self, size: int) -> bool:
+        """Hold the bytes of a body if it need not wait; return whether it does."""
+        if self._waiting or not self._fits(size):
+            return False
+        self._held += size
+        return True
+
     async def acquire(self, size: int) -> None:
         """Wait until a body of this many bytes may be sent."""
-        if not self._waiting and self._fits(size):
-            self._held += size
+        if self.acquire_now(size):
             return
         turn = asyncio.get_running_loop().create_future()
         entry = (size, turn)

@@ -1,6 +1,6 @@
 """HTTP interface: routes and their OpenAPI description."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -15,7 +15,7 @@ from rewardharness.schema import Json
 from rewardharness.serving.body import NAME, REQUEST_PART, ClientGoneError
 from rewardharness.serving.dialects import add_dialects
 from rewardharness.serving.faults import DEFECT, ErrorReply, RefusedError
-from rewardharness.serving.front import GONE, NOT_ALLOWED, NOT_FOUND, Front, error_reply, log
+from rewardharness.serving.front import GONE, NOT_ALLOWED, NOT_FOUND, Endpoint, Front, error_reply, log
 from rewardharness.serving.prometheus import CONTENT_TYPE
 from rewardharness.serving.results import RewardReply
 from rewardharness.serving.security import Guard
@@ -65,7 +65,7 @@ def make_app(service: Service, guard: Guard, *, pickles: bool = False) -> Front:
         redirect_slashes=False,
         lifespan=lifespan,
     )
-    _add_rewards(app, service)  # first, since routes are matched in order
+    endpoints = _add_rewards(app, service)  # first, since routes are matched in order
     _add_questions(app, service)
     add_dialects(app, service, pickles=pickles)
 
@@ -80,7 +80,7 @@ def make_app(service: Service, guard: Guard, *, pickles: bool = False) -> Front:
 
     app.add_exception_handler(HTTPException, wrong_address)
     app.openapi = lambda: _describe(app, service, guard)  # type: ignore[method-assign]
-    return Front(app, service, guard)
+    return Front(app, service, guard, endpoints)
 
 
 def _add_questions(app: FastAPI, service: Service) -> None:
@@ -120,8 +120,9 @@ def _add_questions(app: FastAPI, service: Service) -> None:
     app.get("/metrics", responses={**text, **few}, response_class=Response)(metrics)
 
 
-def _add_rewards(app: FastAPI, service: Service) -> None:
-    """Add the routes that return rewards."""
+def _add_rewards(app: FastAPI, service: Service) -> dict[str, Endpoint]:
+    """Add the routes that return rewards; return their endpoints by path."""
+    endpoints: dict[str, Endpoint] = {}
 
     def add(path: str, handler: Handler, request_model: type, words: str) -> None:
         schema = {"$ref": f"#/components/schemas/{request_model.__name__}"}
@@ -136,6 +137,7 @@ def _add_rewards(app: FastAPI, service: Service) -> None:
             _JSON: {"schema": schema},
             "multipart/form-data": {"schema": multipart, "encoding": {REQUEST_PART: {"contentType": _JSON}}},
         }
+        endpoints[path] = _endpoint(path, handler)
         app.post(
             path,
             response_model=RewardReply,
@@ -143,12 +145,13 @@ def _add_rewards(app: FastAPI, service: Service) -> None:
             description=words,
             name=path.strip("/"),
             openapi_extra={"requestBody": {"required": True, "content": content}, "parameters": [_REQUEST_ID]},
-        )(_endpoint(path, handler))
+        )(endpoints[path])
 
     add("/score", service.score, ScoreRequest, "Judge one edit, or two to four candidates of it together.")
     add("/batch_score", service.batch_score, BatchRequest, "Judge many edits, each alone.")
     add("/compare", service.compare, CompareRequest, "Compare two candidates in both orders.")
     add("/rank", service.rank, RankRequest, "Rewards for a group of candidates of one edit.")
+    return endpoints
 
 
 _REQUEST_ID = {
@@ -160,7 +163,7 @@ _REQUEST_ID = {
 }
 
 
-def _endpoint(path: str, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+def _endpoint(path: str, handler: Handler) -> Endpoint:
     async def answer(request: Request) -> Response:
         context = _context(request)
         context.route = path

@@ -2,10 +2,12 @@
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
 
 import orjson
+from starlette.requests import Request
+from starlette.responses import Response
 
 from rewardharness.serving.body import ClientGoneError, Receive
 from rewardharness.serving.faults import DEFECT, ErrorReply, Fault, FieldProblem, RefusedError
@@ -17,6 +19,7 @@ log = logging.getLogger(__name__)
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Scope = MutableMapping[str, Any]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+Endpoint = Callable[[Request], Awaitable[Response]]
 
 GONE = 499
 """Status in log and metrics for a client that disconnected (as in nginx)."""
@@ -36,11 +39,13 @@ class Front:
         app: The application.
         service: The service with metrics and log.
         guard: Access control.
+        endpoints: Endpoints by path that answer POST requests without the routing of the application.
     """
 
-    def __init__(self, app: Application, service: Service, guard: Guard) -> None:
+    def __init__(self, app: Application, service: Service, guard: Guard, endpoints: Mapping[str, Endpoint]) -> None:
         self._app = app
         self.service = service
+        self._endpoints = endpoints
         self._guard = guard
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -65,6 +70,11 @@ class Front:
 
         try:
             self._guard.check(scope["path"], headers)
+            endpoint = self._endpoints.get(scope["path"]) if scope["method"] == "POST" else None
+            if endpoint is not None:
+                response = await endpoint(Request(scope, receive))
+                await response(scope, receive, send_with_headers)
+                return
             # Routes for GET also accept HEAD (RFC 9110, 9.3.2), as load balancers expect; uvicorn omits the body.
             inner_scope = scope if scope["method"] != "HEAD" else {**scope, "method": "GET"}
             await self._app(inner_scope, receive, send_with_headers)

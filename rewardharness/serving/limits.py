@@ -136,6 +136,9 @@ class AdmissionControl:
 
         async def take(size: int) -> None:
             nonlocal held
+            if self._bytes.acquire_now(size):
+                held += size
+                return
             try:
                 async with asyncio.timeout(self._limits.read_seconds) as self._stuck[number]:
                     asyncio.get_running_loop().call_soon(self._unblock)  # runs if `acquire` waits

@@ -40,12 +40,14 @@ from rewardharness.serving.wire import (
     read_request,
 )
 
-_SMALL = 32 << 10
-"""Minimum size in bytes of a body that waits for its turn to be parsed; smaller ones are parsed immediately."""
-_FEW = 8
-"""Number of open requests from which small bodies wait for their turn as well."""
+_PER_TURN = 256 << 10
+"""Bytes of bodies that are parsed in one turn of the event loop, so that many at once do not block it."""
+_LEAST = 16 << 10
+"""Bytes that a body counts at least, since many small values take longer to parse than to send."""
 _AT_ONCE = 128 << 10
 """Maximum size in bytes of a body that is parsed on the event loop; larger ones are parsed in a thread."""
+_WATCH_AFTER = 0.05
+"""Seconds after which a request is watched for a client that disconnects."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,8 @@ class Service:
         self.identity = JudgeIdentity.of(judge, library, release)
         self.judge = judge
         self._desk = asyncio.Lock()
+        self._parsed = 0
+        """Bytes of bodies that were parsed in this turn of the event loop."""
         self.scorer = Scorer(judge, library, limits, self._made)
         self.readiness = Readiness(judge.find_out)
         self.log: RequestLog | None = None
@@ -271,14 +275,18 @@ class Service:
             strict = not isinstance(request, BatchRequest)
             return request, make_plan(request, ImageReader(parsed, request.images, self.limits, strict=strict))
 
-        if len(body) > _SMALL or self.gate.requests > _FEW:
-            # Bodies are parsed one after the other, so that many at once do not block the event loop.
+        if len(body) > _AT_ONCE:
             async with self._desk:
-                if len(body) > _AT_ONCE:
-                    return await asyncio.to_thread(read)
-                await asyncio.sleep(0)
-                return read()
+                return await asyncio.to_thread(read)
+        while self._parsed >= _PER_TURN:
+            await asyncio.sleep(0)
+        if not self._parsed:
+            asyncio.get_running_loop().call_soon(self._next_turn)
+        self._parsed += max(_LEAST, len(body))
         return read()
+
+    def _next_turn(self) -> None:
+        self._parsed = 0
 
     async def end(self) -> None:
         """Refuse new requests, wait for open ones within the limits, and cancel the rest."""
@@ -342,13 +350,17 @@ async def unless_gone(receive: Receive, work: Coroutine[Any, Any, RequestResult]
             pass
         patience.reschedule(asyncio.get_running_loop().time())
 
+    watching: list[asyncio.Task[None]] = []
+    loop = asyncio.get_running_loop()
+    timer = loop.call_later(_WATCH_AFTER, lambda: watching.append(loop.create_task(watch())))
     try:
         async with patience:
-            watching = asyncio.create_task(watch())
             try:
                 return await work
             finally:
-                watching.cancel()
+                timer.cancel()
+                for task in watching:
+                    task.cancel()
     except TimeoutError:
         if patience.expired():
             raise ClientGoneError from None

@@ -156,7 +156,7 @@ def serve(
             },
             theme=make_theme(),
             css=_asset("style.css"),
-            js=_script("keys.js", "viewer.js"),
+            js=_script("keys.js", "scaling.js", "viewer.js"),
         )
     except OSError as error:
         # Gradio's own message is about its arguments.

@@ -78,6 +78,11 @@ class AppServices:
         return NAME
 
     @property
+    def batches_of_visitors(self) -> bool:
+        """Whether visitors who are not at this computer may run batches; none are judged by a release."""
+        return not self.local and self.fixed is None and self.settings.batch_pairs > 0
+
+    @property
     def reads_text(self) -> bool:
         """Whether text recognition is installed."""
         return ocr_available()

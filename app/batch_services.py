@@ -2,7 +2,10 @@
 
 import csv
 import json
+import logging
 import shutil
+import threading
+import time
 from base64 import b64encode
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -13,23 +16,31 @@ from pathlib import Path
 
 from PIL import Image
 
+from app.archives import Archives
 from app.benchmark_runs import library_name
 from app.counting import CountedStatus, CountingReader
 from app.following import State, Tail, keep
 from app.jobs import CommandError, Jobs
 from app.judges import Judges
+from app.new_jobs import PreparedJob
 from app.run_panel.service import Expected, RunService
 from rewardharness.bulk.config import ScoreConfig
 from rewardharness.bulk.job import ScoreJob
 from rewardharness.data.export import Kind, write_lines, write_parquet
-from rewardharness.errors import ImageError, InputError
+from rewardharness.errors import HarnessError, ImageError, InputError
 from rewardharness.files import sha256_file
+from rewardharness.jobs import JobConfig
 from rewardharness.judging.report import make_report, report_json
 from rewardharness.judgments import judgment_from_json
 from rewardharness.measure.images import load_picture
 from rewardharness.runs.store import RESULTS
 from rewardharness.schema import TIE, Example, ImageInput, Json, Judgment
 from rewardharness.settings import Settings
+
+log = logging.getLogger(__name__)
+
+TIDY_SECONDS = 600
+"""Seconds between two removals of old batches of visitors."""
 
 PAGE = 25
 """Rows of a page of the table."""
@@ -140,9 +151,37 @@ class BatchServices(RunService[CountedStatus, BatchReader]):
     def __init__(self, settings: Settings, scratch: Path, judges: Judges, *, local: bool) -> None:
         super().__init__(settings, scratch, judges, local=local)
         self._examples: OrderedDict[str, tuple[Example, ...]] = OrderedDict()
+        self._archives = Archives(settings)
+
+    def keep_tidy(self) -> None:
+        """Remove what visitors have given once its time is over, in the background, for as long as the app runs."""
+
+        def work() -> None:
+            while True:
+                try:
+                    self.tidy()
+                except Exception:
+                    log.exception("old batches cannot be removed")
+                time.sleep(TIDY_SECONDS)
+
+        threading.Thread(target=work, name="tidy batches", daemon=True).start()
+
+    def tidy(self) -> None:
+        """Remove batches and archives of visitors whose time is over."""
+        for name in self._archives.tidy(self._jobs):
+            self._examples.pop(name, None)
+            shutil.rmtree(self._scratch / "batches" / name, ignore_errors=True)
 
     def take_upload(self, path: Path) -> str:
-        """Copy an upload to where it stays as long as its run may be resumed, and return the new path."""
+        """Copy an upload to where it stays as long as its run may be resumed, and return the new path.
+
+        That of a visitor is unpacked, and removed after a time.
+
+        Raises:
+            HarnessError: If a visitor's upload cannot be taken.
+        """
+        if not self.local:
+            return str(self._archives.take(path))
         folder = self._settings.home / "uploads" / sha256_file(path)[:16]
         target = folder / path.name
         if not target.is_file():
@@ -156,14 +195,34 @@ class BatchServices(RunService[CountedStatus, BatchReader]):
         job = ScoreJob.open(config, settings)
         examples = job.dataset.examples
         return {
-            "data": job.dataset.name,
+            "data": job.dataset.name if self.local else "your archive",
             "examples": len(examples),
             "labeled": sum(each.preference is not None for each in examples),
             "skipped": len(job.dataset.skipped),
             "judge": job.judge.name,
             "model": job.judge.uses_model,
             "library": library_name(config.library or ""),
+            "hours": 0 if self.local else self._settings.batch_hours,
         }
+
+    def _public(self, error: HarnessError, prepared: PreparedJob) -> HarnessError:
+        """See `RunService._public`. A visitor is told what is wrong with the archive, without the place of it."""
+        place = Path(str(getattr(prepared.config, "data", "")))
+        message, step = error.message, error.next_step
+        for path in (place.resolve(), place):
+            message, step = message.replace(str(path), "your archive"), step.replace(str(path), "your archive")
+        if str(self._settings.home) in message + step:
+            return super()._public(error, prepared)
+        return InputError(message, next_step=step)
+
+    def _final_config(self, name: str, expected: Expected) -> JobConfig:
+        """See `RunService._final_config`."""
+        config = expected.job.config
+        if not self.local and isinstance(config, ScoreConfig):
+            if not self._archives.holds(Path(config.data)):
+                raise InputError("The archive was removed.", next_step="Upload it again.")
+            self._archives.touch(Path(config.data))
+        return config
 
     def look(self, name: str) -> CountedStatus:
         """See `RunService.look`. The number of examples is known once the run was started or shown here."""

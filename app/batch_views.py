@@ -12,12 +12,24 @@ from rewardharness.judging.measured_reasons import split_reason
 from rewardharness.schema import ImageInput
 
 
-def introduction() -> str:
-    """Say what the tab is for."""
+def introduction(limits: tuple[int, int, int] | None) -> str:
+    """Say what the tab is for.
+
+    Args:
+        limits: Examples, megabytes and hours that visitors have; None on the user's own computer.
+    """
     text = (
         "Judge many edits at once: a zip archive, a folder, a table or a dataset on the Hub, with labels or without. "
         "A batch is a run like those of rh score; it continues when this page is closed."
     )
+    if limits is not None:
+        pairs, megabytes, hours = limits
+        text = (
+            "Judge many edits at once: a zip archive with the images and a table that names them (CSV or JSON Lines), "
+            f"of at most {pairs:,} examples and {megabytes} MB. The pixel-based judge judges them, one batch at a time "
+            "for all visitors. Only this browser shows your batches. Images and results are deleted after "
+            f"{hours} hours."
+        )
     return block(paragraph(text, "faint"))
 
 
@@ -27,6 +39,7 @@ def expected(preview: Mapping[str, Any]) -> str:
     lines = [
         f"{preview['examples']:,} examples of {preview['data']}, {preview['labeled']:,} with a label{skipped}",
         f"Judge: {preview['judge']}, with the Library {preview['library'] or 'built-in'}",
+        *([f"Images and results are deleted after {preview['hours']} hours."] if preview["hours"] else []),
         "A model is asked for each of them." if preview["model"] else "No model is asked: it costs time alone.",
     ]
     return block(callout("note good", "What to expect", bullets(map(escape, lines))))

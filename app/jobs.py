@@ -26,7 +26,7 @@ from typing import Any
 import rewardharness
 from rewardharness.codec import to_json
 from rewardharness.errors import HarnessError, InputError, RunError
-from rewardharness.files import hold, write_json, write_text
+from rewardharness.files import hold, read_json, write_json, write_text
 from rewardharness.jobs import JobConfig, read_config
 from rewardharness.runs.records import CONFIG, MASK, RECORD, read_record
 from rewardharness.runs.stop import STOP_FILE
@@ -300,15 +300,37 @@ class Jobs:
         self._beside.mkdir(parents=True, exist_ok=True)
         return self._beside
 
+    def alive_visitors(self) -> list[str]:
+        """Return the names of visitors' runs whose process is alive."""
+        with self._turn:
+            names = [lock.stem for lock in self._beside.glob("visitor-*.lock") if VISITOR.fullmatch(lock.stem)]
+            return [name for name in names if self._is_alive(name)]
+
+    def remove_visitors(self, job: str, before: float) -> list[str]:
+        """Remove the ended runs of visitors of a job type that were started before a time, and return their names."""
+        removed = []
+        with self._turn:
+            for file in self._beside.glob("visitor-*.json"):
+                name, lock = file.stem, file.with_suffix(".lock")
+                if not VISITOR.fullmatch(name) or not lock.exists() or lock.stat().st_mtime >= before:
+                    continue
+                if read_json(file).get("job") == job and not self._is_alive(name):
+                    self._remove(name)
+                    removed.append(name)
+        return removed
+
     def _tidy(self) -> None:
         """Remove the oldest ended runs of visitors, so that a busy Space does not fill its disk."""
         folders = [folder for folder in self.runs.glob("visitor-*") if VISITOR.fullmatch(folder.name)]
         folders.sort(key=lambda folder: folder.stat().st_mtime, reverse=True)
         for folder in folders[MAX_VISITOR_RUNS - 1 :]:
             if not self._is_alive(folder.name):
-                shutil.rmtree(folder, ignore_errors=True)
-                for ending in ("log", "lock", "json"):
-                    (self._beside / f"{folder.name}.{ending}").unlink(missing_ok=True)
+                self._remove(folder.name)
+
+    def _remove(self, name: str) -> None:
+        shutil.rmtree(self.folder(name), ignore_errors=True)
+        for ending in ("log", "lock", "json"):
+            (self._beside / f"{name}.{ending}").unlink(missing_ok=True)
 
 
 def _error_in(text: str) -> CommandError | None:

@@ -39,7 +39,7 @@ def build_app(services: AppServices) -> gr.Blocks:
         with gr.Tabs(elem_id="tabs"):
             with gr.Tab("Score", id="score", elem_id="score"):
                 build_score_tab(services)
-            with gr.Tab("Batch", id="batch", visible=services.local):
+            with gr.Tab("Batch", id="batch", visible=services.local or services.batches_of_visitors):
                 build_batch_tab(services)
             with gr.Tab("Vote", id="vote", elem_id="vote") as vote:
                 build_vote_tab(services, vote)
@@ -130,6 +130,8 @@ def serve(
     export("GRADIO_TEMP_DIR", str(scratch / "uploads"))
     blocks = build_app(services)
     services.feedback.start()
+    if services.batches_of_visitors:
+        services.batches.keep_tidy()
     try:
         blocks.launch(
             server_name=host,
@@ -156,7 +158,7 @@ def serve(
             },
             theme=make_theme(),
             css=_asset("style.css"),
-            js=_script("keys.js", "viewer.js"),
+            js=_script("keys.js", "scaling.js", "viewer.js"),
         )
     except OSError as error:
         # Gradio's own message is about its arguments.

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from app.archives import Archives
 from app.judges import BY_MEASURING, ENDPOINT, ENVIRONMENT, GEMINI, JudgeChoice, Judges, key_for, place_of
 from rewardharness.benchmark.config import BenchmarkConfig
 from rewardharness.benchmark.task import examples_task, list_tasks
@@ -124,9 +125,9 @@ def prepare(job: NewJob, judges: Judges, settings: Settings, *, local: bool) -> 
 
 def _visitor_config(config: NewConfig, settings: Settings) -> NewConfig:
     """Return the configuration of a visitor's job, whatever the page sent."""
-    if isinstance(config, ScoreConfig):
-        raise InputError("Batches run only on your own computer.", next_step="Install the app and start it there.")
     library = settings.library if config.library == settings.library else BUILTIN
+    if isinstance(config, ScoreConfig):
+        return _visitor_batch(config, library, settings)
     if isinstance(config, BenchmarkConfig):
         limit = VISITOR_PAIRS if config.limit is None else config.limit
         if limit > VISITOR_PAIRS:
@@ -153,6 +154,18 @@ def _visitor_config(config: NewConfig, settings: Settings) -> NewConfig:
         seed=config.seed,
         budget_seconds=seconds,
     )
+
+
+def _visitor_batch(config: ScoreConfig, library: str, settings: Settings) -> ScoreConfig:
+    most = settings.batch_pairs
+    if not most:
+        raise InputError("Batches run only on your own computer.", next_step="Install the app and start it there.")
+    if not Archives(settings).holds(Path(config.data)):
+        raise InputError("Visitors judge only what they upload.", next_step="Upload a zip archive.")
+    if (config.limit or 0) > most:
+        raise InputError(f"{config.limit} examples are not allowed here.", next_step=f"Choose 1 to {most}.")
+    limit, critique = config.limit or most, config.critique
+    return ScoreConfig(config.data, library=library, judge=MEASURED, limit=limit, critique=critique, skip_bad_rows=True)
 
 
 def _with_judge(config: NewConfig, choice: JudgeChoice, judges: Judges) -> tuple[NewConfig, str]:

@@ -38,4 +38,6 @@ class Page(gr.Blocks):  # type: ignore[misc]  # Gradio has no types for it
             if widget["id"] not in public:
                 for key in DESCRIBED:
                     widget.pop(key, None)
+        # The page would refuse a photograph before `assets/scaling.js` scales it down; the server keeps its limit.
+        config["max_file_size"] = None
         return config

@@ -24,6 +24,7 @@ from app.results import Results
 from app.running import Running
 from app.samples import Sample, make_samples
 from app.sessions import Draft
+from app.uploaded import scalings
 from rewardharness.critique import NO_CRITIQUE
 from rewardharness.errors import DataError, HarnessError, InputError, MissingPackageError
 from rewardharness.judging.measured import NAME
@@ -77,6 +78,11 @@ class AppServices:
         return NAME
 
     @property
+    def batches_of_visitors(self) -> bool:
+        """Whether visitors who are not at this computer may run batches; none are judged by a release."""
+        return not self.local and self.fixed is None and self.settings.batch_pairs > 0
+
+    @property
     def reads_text(self) -> bool:
         """Whether text recognition is installed."""
         return ocr_available()
@@ -124,6 +130,8 @@ class AppServices:
             return None
         hide = self.fixed.public_failure if self.fixed is not None else partial(self.judges.public_failure, judge)
         judgment = _public(judgment, hide)
+        scaled = scalings((image.name, image.path) for image in running.example.images if isinstance(image, ImageInput))
+        judgment = replace(judgment, notes=(*judgment.notes, *scaled))
         if self.fixed is not None:
             name, release = f"the Library of {self.fixed.name}", self.fixed.release.id
             return Comparison(

@@ -311,6 +311,18 @@ def unusable(pictures: Sequence[tuple[str, Description]], left: int = 0) -> str:
     return block("".join(messages)) if messages else ""
 
 
+def scaled(sentences: Sequence[str]) -> str:
+    """Return the notice about images that were scaled down; empty if there are none.
+
+    Args:
+        sentences: One for each such image, which names both sizes.
+    """
+    if not sentences:
+        return ""
+    rule = "Images with a side of more than 2048 pixels are scaled down to that side, all by the same rule."
+    return block(callout("note", "Scaled down", bullets(map(escape, sentences)) + paragraph(rule)))
+
+
 def history_caption(comparison: Comparison) -> str:
     """Return the caption of an earlier comparison, as plain text."""
     judgment = comparison.judgment

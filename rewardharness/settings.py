@@ -102,6 +102,15 @@ class Settings:
     track: tuple[str, ...] = ()
     """Trackers that runs log to, when none are named (`RH_TRACK`, separated by commas)."""
 
+    batch_pairs: int = 100
+    """Examples of a batch of a visitor of a public app, at most (`RH_BATCH_PAIRS`); 0: no batches of visitors."""
+
+    batch_megabytes: int = 20
+    """Size of the archive of such a batch in megabytes, at most (`RH_BATCH_MB`)."""
+
+    batch_hours: int = 24
+    """Hours after which such a batch and its images are removed (`RH_BATCH_HOURS`)."""
+
     visible_gpus: str | None = None
     """GPUs that this process may use (`CUDA_VISIBLE_DEVICES`); None: all."""
 
@@ -122,18 +131,12 @@ class Settings:
         """
         env = os.environ if environ is None else environ
         home = Path(env.get("RH_HOME") or Path.home() / ".rewardharness").expanduser()
-        workers = env.get("RH_WORKERS") or str(os.cpu_count() or 1)
-        if not workers.isdecimal() or not 1 <= int(workers) <= 1024:
-            raise SettingsError(f"RH_WORKERS={workers!r} is not a number from 1 to 1024.", next_step="Set or unset it.")
-        pairs = env.get("RH_REGRESSION_PAIRS") or "100"
-        if not pairs.isdecimal() or int(pairs) > 1000:
-            raise SettingsError(f"RH_REGRESSION_PAIRS={pairs!r} is not a number from 0 to 1000.", next_step="Unset it.")
         return cls(
             home=home,
             library=env.get("RH_LIBRARY") or "builtin",
             debug=env.get("RH_DEBUG", "") not in {"", "0"},
-            workers=int(workers),
-            regression_pairs=int(pairs),
+            workers=_count(env, "RH_WORKERS", os.cpu_count() or 1, (1, 1024)),
+            regression_pairs=_count(env, "RH_REGRESSION_PAIRS", 100, (0, 1000)),
             release=env.get("RH_RELEASE") or None,
             judge=env.get("RH_JUDGE") or "measured",
             calibration=Path(env["RH_CALIBRATION"]).expanduser() if env.get("RH_CALIBRATION") else None,
@@ -156,10 +159,20 @@ class Settings:
             feedback_salt=env.get("RH_FEEDBACK_SALT") or None,
             vote_data=env.get("RH_VOTE_DATA") or None,
             track=_names(env.get("RH_TRACK", "")),
+            batch_pairs=_count(env, "RH_BATCH_PAIRS", 100, (0, 100_000)),
+            batch_megabytes=_count(env, "RH_BATCH_MB", 20, (1, 20)),
+            batch_hours=_count(env, "RH_BATCH_HOURS", 24, (1, 10_000)),
             visible_gpus=env.get("CUDA_VISIBLE_DEVICES"),
             hub_endpoint=env.get("HF_ENDPOINT") or None,
             hub_cache=_hub_cache(env),
         )
+
+
+def _count(env: Mapping[str, str], name: str, usual: int, between: tuple[int, int]) -> int:
+    text, (least, most) = env.get(name) or str(usual), between
+    if not text.isdecimal() or not least <= int(text) <= most:
+        raise SettingsError(f"{name}={text!r} is not a number from {least} to {most}.", next_step="Set or unset it.")
+    return int(text)
 
 
 def _price(env: Mapping[str, str], name: str) -> float | None:

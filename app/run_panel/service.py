@@ -104,10 +104,14 @@ class RunService(ABC, Generic[S, R]):
         except HarnessError as error:
             if self.local:
                 raise
-            log.warning("the run of a visitor cannot start: %s", error.message)  # it may contain paths
-            step = "The log of the app contains the reason."
-            raise RunError("A run cannot be started here at the moment.", next_step=step) from None
+            log.warning("the run of a visitor cannot start: %s", error.message)
+            raise self._public(error, prepared) from None
         return Expected(prepared, preview)
+
+    def _public(self, error: HarnessError, prepared: PreparedJob) -> HarnessError:
+        """Return what a visitor is told about an error, whose message may contain paths."""
+        step = "The log of the app contains the reason."
+        return RunError("A run cannot be started here at the moment.", next_step=step)
 
     def start(self, expected: Expected) -> str:
         """Start a run.

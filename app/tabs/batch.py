@@ -13,7 +13,7 @@ from app.counting import CountedStatus
 from app.following import MOVING
 from app.judges import BY_MEASURING
 from app.libraries import Choice
-from app.new_jobs import NewJob, data_spec
+from app.new_jobs import MissingError, NewJob, data_spec
 from app.run_panel.events import Known, RunEvents
 from app.run_panel.page import JobForm, RunPanel, draw_runs, draw_start
 from app.run_panel.service import Expected, Listed
@@ -50,7 +50,12 @@ class BatchForm(JobForm):
             InputError: If a value is missing or out of range.
         """
         place, upload, limit, critique, *rest = values
-        spec = services.batches.take_upload(Path(upload)) if upload else data_spec(place or "")
+        if upload:
+            spec = services.batches.take_upload(Path(upload))
+        elif services.local:
+            spec = data_spec(place or "")
+        else:
+            raise MissingError("There is no archive.", next_step="Upload a zip archive with images and a table.")
         if limit and limit != int(limit):
             raise InputError(f"{limit:g} examples are not possible.", next_step="Give a whole number.")
         library = services.libraries.spelled(Choice(*rest[: len(self.chooser.parts)]))
@@ -187,7 +192,9 @@ class BatchEvents(RunEvents[CountedStatus]):
 
 def build_batch_tab(services: AppServices) -> None:
     """Draw the tab and connect its widgets."""
-    markup(batch_views.introduction(), elem_id="batch-introduction")
+    settings = services.settings
+    limits = None if services.local else (settings.batch_pairs, settings.batch_megabytes, settings.batch_hours)
+    markup(batch_views.introduction(limits), elem_id="batch-introduction")
     form = _draw_form(services)
     with draw_runs(services, "batch") as panel:
         view = _draw_view()
@@ -195,12 +202,14 @@ def build_batch_tab(services: AppServices) -> None:
 
 
 def _draw_form(services: AppServices) -> BatchForm:
+    local = services.local
+    tables = [".csv", ".tsv", ".jsonl", ".parquet"] if local else []
     with gr.Accordion("New batch", open=True, elem_classes="slim", elem_id="batch-new") as section:
         with gr.Row(equal_height=False):
             with gr.Column(scale=1, min_width=300):
                 upload = gr.File(
-                    label="A zip archive or a table",
-                    file_types=[".zip", ".csv", ".tsv", ".jsonl", ".parquet"],
+                    label="A zip archive or a table" if local else "A zip archive",
+                    file_types=[".zip", *tables],
                     type="filepath",
                     height=140,
                     elem_id="batch-upload",
@@ -213,12 +222,15 @@ def _draw_form(services: AppServices) -> BatchForm:
                     placeholder="/home/me/edits",
                     max_lines=1,
                     max_length=1000,
+                    visible=local,
                     elem_id="batch-place",
                 )
-                limit = gr.Number(0, label="First examples", info="0: all.", minimum=0, elem_id="batch-limit")
+                most = "" if local else f" At most {services.settings.batch_pairs}."
+                limit = gr.Number(0, label="First examples", info=f"0: all.{most}", minimum=0, elem_id="batch-limit")
                 critique = gr.Checkbox(label="Say what is wrong with each candidate", elem_id="batch-critique")
-        chooser = make_chooser(services, "batch-library", "Library", address="", aloud=False)
-        judge = draw_judge(services, "batch-")
+        with gr.Column(visible=local):
+            chooser = make_chooser(services, "batch-library", "Library", address="", aloud=False)
+        judge = draw_judge(services, "batch-") if local else None
         start = draw_start("batch")
     form = BatchForm(section, chooser, judge, start, place, upload, limit, critique)
     form.connect(services)

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import time
 import zipfile
 from dataclasses import replace
@@ -24,8 +25,8 @@ from rewardharness.errors import HarnessError, InputError
 from rewardharness.settings import Settings
 
 
-def make(tmp_path: Path, *, local: bool = True) -> BatchServices:
-    settings = Settings.from_env({"RH_HOME": str(tmp_path / "home"), "RH_WORKERS": "1"})
+def make(tmp_path: Path, *, local: bool = True, **limits: str) -> BatchServices:
+    settings = Settings.from_env({"RH_HOME": str(tmp_path / "home"), "RH_WORKERS": "1", **limits})
     return BatchServices(settings, tmp_path / "scratch", Judges(settings, local=local), local=local)
 
 
@@ -61,9 +62,75 @@ def test_a_batch_is_a_run_with_a_table_that_is_filtered_sorted_and_saved(tmp_pat
     assert "Agreement with labels" in batch_views.summary(batches.report(name), "rh score")
 
 
-def test_visitors_run_no_batches(tmp_path: Path) -> None:
+def packed(folder: Path, **extra: bytes) -> Path:
+    archive = folder.with_suffix(".zip")
+    with zipfile.ZipFile(archive, "w") as target:
+        for path in folder.iterdir():
+            target.write(path, path.name)
+        for name, content in extra.items():
+            target.writestr(name.replace("_", "."), content, zipfile.ZIP_DEFLATED)
+    return archive
+
+
+def test_a_visitor_judges_an_archive_within_limits_and_it_is_removed(tmp_path: Path) -> None:
+    visitors = make(tmp_path, local=False, RH_BATCH_PAIRS="3")
+    folder = visitors.take_upload(packed(make_labelled(tmp_path / "pairs")))
+    assert Path(folder).is_relative_to(tmp_path / "home" / "visitors")
+    with pytest.raises(InputError, match="4 examples are not allowed"):
+        visitors.expect(NewJob(ScoreConfig(data=folder, limit=4)))
+    name = finished(visitors, folder)
+    rows = visitors.rows(name)
+    assert name.startswith("visitor-") and len(rows) == 3 and str(tmp_path) not in repr(visitors.report(name))
+    assert str(tmp_path) not in visitors.export(name, "jsonl", rows).read_text(encoding="utf-8")
+    assert [each.status.name for each in visitors.runs([name])] == [name] and visitors.runs() == []
+    visitors.tidy()
+    assert visitors.rows(name) == rows
+    day = time.time() - 25 * 3600
+    os.utime(tmp_path / "home" / "jobs" / f"{name}.lock", (day, day))
+    os.utime(next((tmp_path / "home" / "visitors").iterdir()), (day, day))
+    visitors.tidy()
+    assert visitors.runs([name]) == [] and not list((tmp_path / "home" / "visitors").iterdir())
+    assert not [path for path in tmp_path.rglob("*") if name in path.name]
+    with pytest.raises(HarnessError, match="no such run"):
+        visitors.rows(name)
+
+
+@pytest.mark.parametrize("data", ["demo", "feedback", "/etc", "hf:org/name", "{home}/visitors/../runs"])
+def test_a_visitor_names_no_data_of_the_app(tmp_path: Path, data: str) -> None:
+    (tmp_path / "home" / "runs").mkdir(parents=True)
+    visitors = make(tmp_path, local=False)
+    with pytest.raises(InputError, match="only what they upload"):
+        visitors.expect(NewJob(ScoreConfig(data=data.replace("{home}", str(tmp_path / "home")))))
+
+
+def test_an_archive_of_a_visitor_is_refused_before_it_is_unpacked(tmp_path: Path) -> None:
+    visitors, data = make(tmp_path, local=False, RH_BATCH_MB="1"), make_labelled(tmp_path / "pairs")
+    for extra, message in (
+        ({"setup_py": b""}, "another kind: 'setup.py'"),
+        ({"large_png": bytes(11_000_000)}, "more than 1 MB"),
+    ):
+        with pytest.raises(InputError, match=message):
+            visitors.take_upload(packed(data, **extra))
+    text = tmp_path / "text.zip"
+    text.write_bytes(b"no archive")
+    with pytest.raises(InputError, match="no zip archive"):
+        visitors.take_upload(text)
+    assert not list((tmp_path / "home").glob("visitors/*"))
+
+
+def test_a_visitor_is_told_what_is_wrong_with_the_archive_without_its_place(tmp_path: Path) -> None:
+    visitors, data = make(tmp_path, local=False), make_labelled(tmp_path / "pairs")
+    for table in data.glob("*.jsonl"):
+        table.write_text("", encoding="utf-8")
+    with pytest.raises(HarnessError) as caught:
+        visitors.expect(NewJob(ScoreConfig(data=visitors.take_upload(packed(data)))))
+    assert str(tmp_path) not in f"{caught.value.message}{caught.value.next_step}"
+    assert "archive" in caught.value.message or "started here" in caught.value.message
+
+
+def test_an_owner_can_forbid_batches_of_visitors(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="own computer"):
-        make(tmp_path, local=False).expect(NewJob(ScoreConfig(data="demo")))
+        make(tmp_path, local=False, RH_BATCH_PAIRS="0").expect(NewJob(ScoreConfig(data="demo")))
 
 
 def test_data_that_cannot_be_read_are_named_before_the_start(tmp_path: Path) -> None:
@@ -97,13 +164,10 @@ def test_foreign_text_stays_text_and_no_cell_is_a_formula(tmp_path: Path) -> Non
 
 @pytest.mark.browser
 def test_a_zip_is_uploaded_judged_and_looked_through(browser: BrowserContext, served: Served, tmp_path: Path) -> None:
-    folder, packed = make_labelled(tmp_path / "pairs"), tmp_path / "pairs.zip"
-    with zipfile.ZipFile(packed, "w") as archive:
-        for path in folder.iterdir():
-            archive.write(path, path.name)
+    archive = packed(make_labelled(tmp_path / "pairs"))
     with visit(browser, served.url) as page:
         open_tab(page, "Batch")
-        page.locator("#batch-upload input[type=file]").set_input_files(packed)
+        page.locator("#batch-upload input[type=file]").set_input_files(archive)
         expect(page.locator("#batch-upload")).to_contain_text("pairs")
         page.locator("#batch-see").click()
         expect(page.locator("#batch-cost")).to_contain_text("What to expect")

@@ -1,6 +1,7 @@
 """The Score tab with its pictures, in a real browser."""
 
 import base64
+import io
 import json
 import re
 import shutil
@@ -60,6 +61,31 @@ def test_a_picture_that_cannot_be_read_is_named_at_upload(
     expect(refused.locator(".rh")).to_have_count(0)
     assert seen.errors == [] and seen.dialogs == []
     page.close()
+
+
+def test_a_large_photograph_is_scaled_down_before_it_is_sent(
+    browser: BrowserContext, served: Served, pictures: Pictures, tmp_path: Path
+) -> None:
+    photograph, turned = tmp_path / "photo.png", tmp_path / "turned.jpg"
+    noise = Image.effect_noise((3000, 2400), 100)
+    bands = [noise, noise.transpose(Image.Transpose.ROTATE_180), noise.point(lambda value: 255 - value)]
+    Image.merge("RGB", bands).save(photograph, compress_level=0)
+    assert photograph.stat().st_size > 20 * 1024 * 1024
+    exif = Image.Exif()
+    exif[0x0112] = 6  # the camera was turned
+    Image.open(pictures.good).resize((2400, 1600)).save(turned, exif=exif)
+    with visit(browser, served.url) as page:
+        page.locator("#source input[type=file]").set_input_files(photograph)
+        notice = page.locator("#scaled")
+        expect(notice).to_contain_text("The source: scaled from 3000x2400 to 2048x1638")
+        page.evaluate(DROP, ["#candidate-a", packed(turned)])
+        shown(page, "source", "candidate-a")
+        expect(notice).to_contain_text("Candidate A: scaled from 1600x2400 to 1365x2048")
+        sent = page.request.get(page.locator("#candidate-a img").evaluate("image => image.src")).body()
+        with Image.open(io.BytesIO(sent)) as image:
+            assert image.size == (1365, 2048) and image.getexif().get(0x0112, 1) == 1
+        page.locator("#reset").click()
+        expect(notice.locator(".rh")).to_have_count(0)
 
 
 def test_several_pictures_are_dropped_at_once_and_pasted(

@@ -21,7 +21,7 @@ from app.sessions import Draft
 from app.tabs.guard import explain
 from app.tabs.parts import Updates
 from app.tabs.score.widgets import BUTTON, FIRST, SOURCE, ScoreInputs, ScoreOutputs
-from app.uploaded import uploaded
+from app.uploaded import scalings, uploaded
 from app.viewer import viewer
 from rewardharness.errors import HarnessError
 from rewardharness.schema import LABELS, TIE
@@ -254,6 +254,13 @@ class ScoreEvents:
         if comparison is None or not self._services.belongs(comparison, draft):
             return {**updates, **self._cleared()}
         return {**updates, **self._shown(comparison)}
+
+    def name_scaled(self, draft: Draft) -> Updates:
+        """Name the images that were scaled down before they were sent."""
+        names = ["The source", *(f"Candidate {label}" for label in LABELS)]
+        names += [f"Image {number}" for number, _ in enumerate(draft.references, 2)]
+        paths = (draft.source, *draft.candidates, *draft.references)
+        return {self._inputs.scaled: views.scaled(scalings(zip(names, paths, strict=True)))}
 
     def check_current(self, comparison: Comparison | None, *given: Any) -> Updates:
         """Warn if a result is outdated because the inputs have changed, and disable voting on it.

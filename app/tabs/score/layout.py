@@ -82,7 +82,7 @@ def _draw_inputs(setup: Setup) -> ScoreInputs:
             )
             for label in LABELS
         )
-    refused = markup(elem_id="refused")
+    refused, scaled = markup(elem_id="refused"), markup(elem_id="scaled")
     dropped = gr.File(file_count="multiple", type="filepath", visible="hidden", elem_id="dropped")
     place = gr.Number(-1, visible=False)
     instruction = gr.Textbox(
@@ -104,7 +104,7 @@ def _draw_inputs(setup: Setup) -> ScoreInputs:
         more = gr.Button("Add a candidate", elem_id="more", min_width=140, size="md", scale=0)
         add_reference = gr.Button("Add a reference", elem_id="add-reference", min_width=140, size="md", scale=0)
         reset = gr.Button("Start over", elem_id="reset", min_width=120, size="md", scale=0)
-    taken = (source, candidates, references, dropped, place, refused, gr.State(2), gr.State(0))
+    taken = (source, candidates, references, dropped, place, refused, scaled, gr.State(2), gr.State(0))
     return ScoreInputs(*taken, more, add_reference, instruction, critique, setup, compare, stop, reset)
 
 
@@ -185,7 +185,7 @@ def _connect(
     checking: dict[str, Any] = {
         "fn": sessions.check_current,  # one event for both: two on the same changes trigger each other without end
         "inputs": [session.token, outputs.comparison, *inputs.inputs],
-        "outputs": [outputs.outdated, *outputs.votes],
+        "outputs": [inputs.scaled, outputs.outdated, *outputs.votes],
         "queue": False,
         "preprocess": False,
         **QUIET,

@@ -91,9 +91,13 @@ class SessionEvents:
         return updates
 
     def check_current(self, token: str, comparison: Comparison | None, *given: Any) -> Updates:
-        """Keep the inputs of the session, and warn if the result is outdated; see `ScoreEvents.check_current`."""
-        self.sessions.draft(token, self._events.draft(given))
-        return self._events.check_current(comparison, *given)
+        """Keep the inputs of the session, name scaled images, and warn if the result is outdated.
+
+        See `ScoreEvents.check_current` for the arguments.
+        """
+        draft = self._events.draft(given)
+        self.sessions.draft(token, draft)
+        return {**self._events.name_scaled(draft), **self._events.check_current(comparison, *given)}
 
     def remember(self, token: str, comparison: Comparison | None, *given: Any) -> Updates:
         """Keep a result, and check that it is current; see `ScoreEvents.check_current`."""

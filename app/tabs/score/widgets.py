@@ -28,6 +28,8 @@ class ScoreInputs:
     """Index in `pictures` of the image that they were dropped on; -1 for none."""
     refused: gr.Markdown
     """Which images cannot be used, and why."""
+    scaled: gr.Markdown
+    """Which images were scaled down before they were sent."""
     places: gr.State
     """Number of visible candidate fields."""
     further: gr.State
@@ -55,7 +57,7 @@ class ScoreInputs:
     def parts(self) -> list[Any]:
         """The widgets that events change."""
         buttons = [self.more, self.add_reference, self.compare, self.stop]
-        taken = [*self.pictures, self.dropped, self.refused, self.places, self.further, self.instruction]
+        taken = [*self.pictures, self.dropped, self.refused, self.scaled, self.places, self.further, self.instruction]
         return [*taken, *buttons, *self.setup.parts]
 
     @property

@@ -9,11 +9,13 @@ from cyclopts import Parameter
 from rewardharness.bulk.config import ScoreConfig
 from rewardharness.cli import output
 from rewardharness.cli.command import UsageError, make_app
-from rewardharness.cli.options import NO_OPTIONS, RunOptions
+from rewardharness.cli.options import PaidRunOptions, RunOptions
+from rewardharness.cli.remote import run_remotely
 from rewardharness.cli.work import judging, open_job, print_plan
 from rewardharness.data.config import DataConfig
 from rewardharness.errors import InputError
 from rewardharness.judging.config import JudgeConfig
+from rewardharness.remote.config import ON_THIS_COMPUTER, RemoteConfig
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
@@ -73,17 +75,20 @@ def _given(arguments: ScoreArguments, names: tuple[str, ...]) -> list[str]:
 app = make_app(
     "score",
     "Judge one edit or a dataset.",
-    {"Judge": JudgeConfig, "Data": DataConfig, "Run": RunOptions},
+    {"Judge": JudgeConfig, "Data": DataConfig, "Run": PaidRunOptions, "Where": RemoteConfig},
     job="score",
 )
 
 
-_NOTHING = ScoreArguments()
+_NOTHING, _NO_OPTIONS = ScoreArguments(), PaidRunOptions()
 
 
 @app.default
 def score(
-    config: Annotated[ScoreArguments, Parameter(name="*")] = _NOTHING, *, options: RunOptions = NO_OPTIONS
+    config: Annotated[ScoreArguments, Parameter(name="*")] = _NOTHING,
+    *,
+    options: PaidRunOptions = _NO_OPTIONS,
+    where: Annotated[RemoteConfig, Parameter(name="*")] = ON_THIS_COMPUTER,
 ) -> int:
     """Judge one edit, or each example of a dataset.
 
@@ -96,6 +101,10 @@ def score(
     """
     if not config.data and config.source is None:
         raise UsageError("Missing: a dataset or one edit.", next_step=ONE_EDIT)
+    if where.is_remote:
+        if not config.data:
+            raise UsageError("--on hf-jobs is for a dataset.", next_step="Name a dataset, or leave it out.")
+        return run_remotely(config.job, options, where, Settings.from_env())
     return run_folder(config.job, options, Settings.from_env()) if config.data else _score_edit(config, options)
 
 

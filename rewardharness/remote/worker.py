@@ -9,12 +9,13 @@
     RUN/        the run folder; a resumed job downloads it first
 """
 
+import os
 import socket
 import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -173,15 +174,11 @@ class Worker:
         except (HubError, OSError) as error:
             self.note(f"The run folder was not pushed: {describe(error).detail}")
 
-    def _run_files(self) -> list[Path]:
-        found = self.run_folder.rglob("*") if self.run_folder.is_dir() else ()
-        return [
-            path
-            for path in found
-            if path.is_file()
-            and path.name != LOCK
-            and not any(part.endswith(".tmp") for part in path.relative_to(self.run_folder).parts)
-        ]
+    def _run_files(self) -> Iterator[Path]:
+        """Yield the files of the run folder, which the command may be replacing."""
+        for where, folders, names in os.walk(self.run_folder):
+            folders[:] = [name for name in folders if not name.endswith(".tmp")]
+            yield from (Path(where, name) for name in names if name != LOCK and not name.endswith(".tmp"))
 
     def _cache_copy(self) -> Path | None:
         """Copy the cached judgments, which the command may be writing, if they have changed."""

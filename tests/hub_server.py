@@ -24,6 +24,7 @@ from typing import Any, Self
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import yaml
+from hub_jobs import HARDWARE, JobRunner
 from hub_store import KINDS, Commit, Refusal, Repository, Store, User, git_id
 
 FAULTS = frozenset({"503", "reset", "lost", "cut", "garbage", "half", "torn", "flip"})
@@ -67,6 +68,7 @@ class HubServer:
 
     def __init__(self) -> None:
         self.store = Store()
+        self.jobs = JobRunner()
         self.requests: list[str] = []
         """Method and path of every request, in order of arrival."""
         self.ranges: list[str] = []
@@ -87,6 +89,7 @@ class HubServer:
 
     def __exit__(self, *error: object) -> None:
         self._dead_at = 0  # connections that are still open must not be served any more
+        self.jobs.close()
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -312,6 +315,33 @@ class HubServer:
         ]
         return _json({"discussions": found, "count": len(found), "start": 0})
 
+    def hardware(self, request: Request) -> Answer:
+        return _json(HARDWARE)
+
+    def start_job(self, request: Request, owner: str) -> Answer:
+        self._payer(request, owner)
+        if self.jobs.refusal:
+            raise Refusal(self.jobs.refusal, "Jobs are refused")
+        return _json(self.jobs.start(owner, request.json))
+
+    def inspect_job(self, request: Request, owner: str, job: str) -> Answer:
+        self._payer(request, owner)
+        return _json(self.jobs.find(job).to_json())
+
+    def job_log(self, request: Request, owner: str, job: str) -> Answer:
+        """The whole log so far; the client asks again until the job has ended."""
+        self._payer(request, owner)
+        return Answer(200, self.jobs.find(job).log_events(), {"Content-Type": "text/event-stream"})
+
+    def cancel_job(self, request: Request, owner: str, job: str) -> Answer:
+        self._payer(request, owner)
+        self.jobs.find(job).cancel()
+        return _json({})
+
+    def _payer(self, request: Request, owner: str) -> None:
+        if request.user is None or owner not in {request.user.name, *request.user.orgs}:
+            raise Refusal(401 if request.user is None else 403, "You may not use jobs of this namespace")
+
     def _writable(self, request: Request, kind: str, name: str) -> Repository:
         repo = self.store.find(kind, name, request.user)
         if not repo.may_write(request.user) and (request.user is None or "create_pr" not in request.query):
@@ -389,6 +419,11 @@ _ROUTES: tuple[tuple[str, str, Callable[..., Answer]], ...] = (
     ("POST", rf"{_ANY}/super-squash/([^/]+)", HubServer.squash),
     ("POST", rf"{_ANY}/tag/([^/]+)", HubServer.tag),
     ("GET", rf"{_ANY}/discussions", HubServer.discussions),
+    ("GET", "/api/jobs/hardware", HubServer.hardware),
+    ("POST", "/api/jobs/([^/]+)", HubServer.start_job),
+    ("GET", "/api/jobs/([^/]+)/([^/]+)", HubServer.inspect_job),
+    ("GET", "/api/jobs/([^/]+)/([^/]+)/logs", HubServer.job_log),
+    ("POST", "/api/jobs/([^/]+)/([^/]+)/cancel", HubServer.cancel_job),
 )
 
 
@@ -402,6 +437,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _serve(self) -> None:
         parts = urlsplit(self.path)
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if parts.path.endswith("/logs"):
+            self.hub.jobs.wait(parts.path.split("/")[-2])
         token = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
         user = self.hub.store.users.get(token)
         query = parse_qs(parts.query, keep_blank_values=True)

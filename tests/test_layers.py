@@ -41,6 +41,7 @@ LAYERS = {
     "serving": 3,
     "lineage": 3.5,
     "jobs": 3.5,
+    "remote": 3.7,
     "app": 4,
     "__main__": 5,
 }

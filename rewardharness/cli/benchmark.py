@@ -14,10 +14,12 @@ from rewardharness.cli.command import make_app
 from rewardharness.cli.confirm import confirm
 from rewardharness.cli.examples import Bars, note_same_name
 from rewardharness.cli.options import PaidRunOptions, RunOptions, record_arguments
+from rewardharness.cli.remote import run_remotely
 from rewardharness.cli.reproduce import reproduce
 from rewardharness.cli.score import NOT_JUDGED
 from rewardharness.errors import DataError
 from rewardharness.judging.config import JudgeConfig
+from rewardharness.remote.config import ON_THIS_COMPUTER, RemoteConfig
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
@@ -43,7 +45,7 @@ _NO_OPTIONS = BenchmarkOptions()
 app = make_app(
     "benchmark",
     "Judge a benchmark and measure agreement with people. The word `run` may be omitted.",
-    {"Judge": JudgeConfig, "Run": PaidRunOptions},
+    {"Judge": JudgeConfig, "Run": PaidRunOptions, "Where": RemoteConfig},
     job="benchmark",
 )
 for command in (list_tasks, show, report, compare, votes, ratings, reproduce):
@@ -52,7 +54,10 @@ for command in (list_tasks, show, report, compare, votes, ratings, reproduce):
 
 @app.command(name="run")
 def run_task(
-    config: Annotated[BenchmarkConfig, Parameter(name="*")], *, options: BenchmarkOptions = _NO_OPTIONS
+    config: Annotated[BenchmarkConfig, Parameter(name="*")],
+    *,
+    options: BenchmarkOptions = _NO_OPTIONS,
+    where: Annotated[RemoteConfig, Parameter(name="*")] = ON_THIS_COMPUTER,
 ) -> int:
     """Judge a task and measure agreement with its human labels, with n, coverage and intervals.
 
@@ -61,7 +66,8 @@ def run_task(
 
     Example: `rh benchmark genai-bench --limit 100 --baselines random,closer`
     """
-    return run(config, options, Settings.from_env())
+    settings = Settings.from_env()
+    return run_remotely(config, options, where, settings) if where.is_remote else run(config, options, settings)
 
 
 def run(config: BenchmarkConfig, options: BenchmarkOptions, settings: Settings) -> int:

@@ -15,9 +15,11 @@ from rewardharness.cli.evolve_report import print_cost, print_places, show_repor
 from rewardharness.cli.examples import Bars, note_same_name
 from rewardharness.cli.options import PaidRunOptions, RunOptions, record_arguments
 from rewardharness.cli.progress import counter, event_line
+from rewardharness.cli.remote import run_remotely
 from rewardharness.data.config import DataConfig
 from rewardharness.evolution.config import BudgetConfig, EvolveConfig
 from rewardharness.judging.config import JudgeConfig
+from rewardharness.remote.config import ON_THIS_COMPUTER, RemoteConfig
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
@@ -41,7 +43,8 @@ NO_OPTIONS = EvolveOptions()
 app = make_app(
     "evolve",
     "Evolve a Library from labeled preferences. Example: `rh evolve demo`",
-    {"Search": EvolveConfig, "Judge": JudgeConfig, "Data": DataConfig, "Budget": BudgetConfig, "Run": EvolveOptions},
+    {"Search": EvolveConfig, "Judge": JudgeConfig, "Data": DataConfig, "Budget": BudgetConfig, "Run": EvolveOptions}
+    | {"Where": RemoteConfig},
     job="evolve",
 )
 app["--help"].show = False
@@ -52,6 +55,7 @@ def evolve(
     config: Annotated[EvolveConfig, Parameter(name="*")],
     *,
     options: EvolveOptions = NO_OPTIONS,
+    where: Annotated[RemoteConfig, Parameter(name="*")] = ON_THIS_COMPUTER,
 ) -> int:
     """Evolve a Library from labeled preferences.
 
@@ -61,6 +65,8 @@ def evolve(
     Example: `rh evolve demo --proposals 20`
     """
     settings = Settings.from_env()
+    if where.is_remote:
+        return run_remotely(config, options, where, settings)
     return estimate_gain(config, options, settings) if options.check else run(config, options, settings)
 
 

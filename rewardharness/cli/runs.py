@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from rewardharness.cli import output
 from rewardharness.cli.command import UsageError, make_app
+from rewardharness.cli.options import NO_OPTIONS
 from rewardharness.cli.progress import counter, event_line, progress_line
+from rewardharness.cli.remote import follow_job, print_remote, stop_job
 from rewardharness.errors import HarnessError, RunError
+from rewardharness.files import is_run
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
@@ -111,7 +114,12 @@ def show(run: str, /, *, json: bool = False) -> int:
     """
     from rewardharness.evolution.status import Status
 
-    found = _look(_find(run, Settings.from_env(), None))
+    settings = Settings.from_env()
+    remote = _find_remote(run, settings)
+    if remote is not None and not is_run(remote):
+        print_remote(remote)
+        return 0
+    found = _look(remote or _find(run, settings, None))
     report = _write_report(found) if isinstance(found, Status) and found.condition == "finished" else None
     if json:
         output.emit(_json(found) | ({"report": report} if report else {}))
@@ -119,6 +127,8 @@ def show(run: str, /, *, json: bool = False) -> int:
         _show_evolution(found, report)
     else:
         _show_record(found)
+    if remote is not None and not json:
+        print_remote(remote)
     return 0
 
 
@@ -210,18 +220,23 @@ def _share(count: dict[str, Any] | None) -> str:
 
 @app.command
 def follow(run: str, /) -> int:
-    """Print the events and the progress of an evolution until it ends or pauses.
+    """Print the events and the progress of an evolution until it ends or pauses; of a job on the Hub, its log.
 
     Example: `rh runs follow RUN`
 
     Args:
-        run: A run.
+        run: A run, or the id of its job.
     """
     from rewardharness.evolution.events import EVENTS, event_of
     from rewardharness.evolution.status import read_status
     from rewardharness.files import read_jsonl
+    from rewardharness.runs.store import is_running
 
-    folder = _find(run, Settings.from_env())
+    settings = Settings.from_env()
+    remote = _find_remote(run, settings)
+    if remote is not None and not is_running(remote):
+        return follow_job(remote, settings, NO_OPTIONS)
+    folder = _find(str(remote or run), settings)
     printed, show_progress = 0, counter()
     while True:
         status = read_status(folder)
@@ -244,18 +259,24 @@ def follow(run: str, /) -> int:
 
 @app.command
 def stop(run: str, /) -> int:
-    """Ask an evolution or a benchmark to stop after the judgments in progress. Its command resumes it later.
+    """Ask an evolution or a benchmark to stop after the judgments in progress; cancel a job on the Hub.
+
+    The command of the run resumes it later.
 
     Example: `rh runs stop RUN`
 
     Args:
-        run: A run.
+        run: A run, or the id of its job.
     """
     from rewardharness.files import write_text
     from rewardharness.runs.stop import STOP_FILE
     from rewardharness.runs.store import is_running
 
-    folder = _find(run, Settings.from_env(), STOPPABLE)
+    settings = Settings.from_env()
+    if (remote := _find_remote(run, settings)) is not None:
+        stop_job(remote, settings)
+        return 0
+    folder = _find(run, settings, STOPPABLE)
     if not is_running(folder):
         output.say(f"{folder.name} is not running.")
         return 0
@@ -306,6 +327,17 @@ def compare(*run: str, json: bool = False) -> int:
     if not comparable:
         output.say("These runs have different held-out examples; their accuracies are not comparable.")
     return 0
+
+
+def _find_remote(which: str, settings: Settings) -> Path | None:
+    """Find the run folder of a job on the Hub by its path, its name or the id of the job; None if there is none."""
+    from rewardharness.remote.job import REMOTE, read_remote
+
+    for folder in (Path(which), settings.home / "runs" / which):
+        if (folder / REMOTE).is_file():
+            return folder
+    found = [path.parent for path in (settings.home / "runs").glob(f"*/{REMOTE}")]
+    return next((folder for folder in found if (run := read_remote(folder)) and run.job == which), None)
 
 
 def _find(which: str, settings: Settings, kinds: Sequence[str] | None = (EVOLVE,)) -> Path:

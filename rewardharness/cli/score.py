@@ -9,12 +9,14 @@ from cyclopts import Parameter
 from rewardharness.bulk.config import ScoreConfig, ShardsConfig
 from rewardharness.cli import output
 from rewardharness.cli.command import UsageError, make_app
-from rewardharness.cli.options import NO_OPTIONS, RunOptions
+from rewardharness.cli.options import PaidRunOptions, RunOptions
+from rewardharness.cli.remote import run_remotely
 from rewardharness.cli.reports import print_report
 from rewardharness.cli.work import judging, open_job, print_plan
 from rewardharness.data.config import DataConfig
 from rewardharness.errors import InputError
 from rewardharness.judging.config import JudgeConfig
+from rewardharness.remote.config import ON_THIS_COMPUTER, RemoteConfig
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
@@ -86,7 +88,7 @@ def _given(arguments: ScoreArguments, names: tuple[str, ...]) -> list[str]:
 app = make_app(
     "score",
     "Judge one edit or a dataset.",
-    {"Judge": JudgeConfig, "Data": DataConfig, "Run": RunOptions},
+    {"Judge": JudgeConfig, "Data": DataConfig, "Run": PaidRunOptions, "Where": RemoteConfig},
     job="score",
 )
 for _name, _help in (
@@ -97,12 +99,15 @@ for _name, _help in (
     app.command(f"rewardharness.cli.shards:{_name}", name=_name, help=_help)
 
 
-_NOTHING = ScoreArguments()
+_NOTHING, _NO_OPTIONS = ScoreArguments(), PaidRunOptions()
 
 
 @app.default
 def score(
-    config: Annotated[ScoreArguments, Parameter(name="*")] = _NOTHING, *, options: RunOptions = NO_OPTIONS
+    config: Annotated[ScoreArguments, Parameter(name="*")] = _NOTHING,
+    *,
+    options: PaidRunOptions = _NO_OPTIONS,
+    where: Annotated[RemoteConfig, Parameter(name="*")] = ON_THIS_COMPUTER,
 ) -> int:
     """Judge one edit, or each example of a dataset.
 
@@ -117,6 +122,11 @@ def score(
     """
     if not config.data and config.source is None:
         raise UsageError("Missing: a dataset or one edit.", next_step=ONE_EDIT)
+    if where.is_remote:
+        if not config.data or config.output is not None:
+            step = "Name a dataset" if not config.data else "Leave out --output"
+            raise UsageError("--on hf-jobs is for a dataset in a run folder.", next_step=f"{step}, or leave out --on.")
+        return run_remotely(config.job, options, where, Settings.from_env())
     if config.output is not None:
         from rewardharness.cli.shards import run_shards
 

@@ -130,7 +130,7 @@ def push_space(name: str, options: SpaceOptions, *, access: Access | None = None
     if _APP in tree and not any(mark in before.get(_APP, "") for mark in _MARKS):
         raise HubError(f"{name} contains another app.", next_step="Choose another name for the Space.")
     texts = _generated_files(name, options, before, private=private)
-    new = {**_source(), **{path: text.encode("utf-8") for path, text in texts.items()}}
+    new = {**source_files(), **{path: text.encode("utf-8") for path, text in texts.items()}}
     changes = _changes(tree, new)
     url = f"{space.endpoint or 'https://huggingface.co'}/spaces/{name}"
     pushed = PushedSpace(
@@ -205,7 +205,7 @@ def _card(name: str, options: SpaceOptions, *, private: bool) -> str:
         "license": "apache-2.0",
         "short_description": "Which edit of an image would people prefer, and why?",
         "hf_oauth": True,
-        "hf_oauth_scopes": ["contribute-repos", "write-discussions", "inference-api"],
+        "hf_oauth_scopes": ["contribute-repos", "write-discussions", "inference-api", "jobs"],
         "models": [repo],
         "tags": ["rewardharness", "image-editing", "reward-model"],
     }
@@ -242,7 +242,7 @@ def _secrets(options: SpaceOptions, *, private: bool) -> str:
     return "\n".join(["Set these secrets in the settings of the Space:", "", *needed])
 
 
-def _source() -> dict[str, bytes]:
+def source_files() -> dict[str, bytes]:
     """Return the source code of the installed version and its license."""
     sources = {}
     for package in PACKAGES:

@@ -43,7 +43,7 @@ def test_a_space_is_made_then_updated_then_left_alone(hub: Hub) -> None:
     assert done.created and done.changes == plan.changes and done.url == f"{hub.server.url}/spaces/{SPACE}"
     head = yaml.safe_load(files(hub)["README.md"].decode().split("---\n")[1])
     assert (head["sdk"], head["sdk_version"], head["python_version"]) == ("gradio", "6.31.0", "3.12")
-    scopes = ["contribute-repos", "write-discussions", "inference-api"]
+    scopes = ["contribute-repos", "write-discussions", "inference-api", "jobs"]
     assert head["hf_oauth"] is True and head["hf_oauth_scopes"] == scopes
     assert (head["app_file"], head["models"], head["license"]) == ("app.py", [REPO], "apache-2.0")
     assert f"`{REPO}@v0.1.0`" in files(hub)["README.md"].decode()

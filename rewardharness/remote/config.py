@@ -1,0 +1,54 @@
+"""Where a job runs, and on which hardware."""
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from rewardharness.errors import InputError
+from rewardharness.hub.repository import is_repo
+
+LOCAL, HF_JOBS = "local", "hf-jobs"
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemoteConfig:
+    """Where the command runs. With `hf-jobs` it runs as a Hugging Face Job, which your account pays for."""
+
+    on: Literal["local", "hf-jobs"] = "local"
+    """This computer, or a Hugging Face Job."""
+    flavor: str | None = None
+    """Hardware of the job, such as a10g-large (default: a10g-large for a judge vllm:NAME, else cpu-upgrade)."""
+    timeout: str = "4h"
+    """Longest duration of the job, such as 90m or 8h; it limits the cost."""
+    namespace: str | None = None
+    """User or organization that pays and owns the results (default: you)."""
+    image: str | None = None
+    """Docker image of the job; it needs Python 3.11, pip and, for a judge vllm:NAME, vLLM."""
+    push_to: str | None = None
+    """Repository that the evolved Library is pushed to, as ORG/NAME; a new one is private."""
+
+    def __post_init__(self) -> None:
+        given = [name for name in ("flavor", "namespace", "image", "push_to") if getattr(self, name)]
+        if self.on == LOCAL and given:
+            raise InputError(f"--{given[0].replace('_', '-')} is for a job on the Hub.", next_step="Add --on hf-jobs.")
+        if self.push_to and not is_repo(self.push_to):
+            raise InputError(f"--push-to {self.push_to[:100]!r} is not a repository.", next_step="Write ORG/NAME.")
+        _ = self.seconds
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether it is a job on the Hub."""
+        return self.on != LOCAL
+
+    @property
+    def seconds(self) -> int:
+        """The longest duration in seconds."""
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", self.timeout)
+        if found is None or float(found[1]) <= 0:
+            step = "Write a duration such as 90m or 8h."
+            raise InputError(f"--timeout {self.timeout[:40]} cannot be read.", next_step=step)
+        return max(1, int(float(found[1]) * _UNITS[found[2]]))
+
+
+ON_THIS_COMPUTER = RemoteConfig()

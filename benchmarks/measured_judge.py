@@ -32,7 +32,7 @@ from rewardharness.measure.view import EditView
 
 SIDE = 1024
 SIDES = (512, SIDE, 2048)
-ROUNDS = 3
+ROUNDS = 2
 """Turns of each checkout; the least of them counts."""
 OCR = {"text_match", "unasked_text"}
 
@@ -155,7 +155,7 @@ def children_cpu(command: list[str]) -> tuple[float, float]:
 def main() -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pairs", type=int, default=10, help="judgments per figure")
+    parser.add_argument("--pairs", type=int, default=5, help="judgments per figure")
     parser.add_argument("--rows", type=int, default=24, help="pairs of the generated dataset")
     parser.add_argument("--against", type=Path, help="another checkout to measure in turns")
     parser.add_argument("--pair-in", type=Path, help=argparse.SUPPRESS)

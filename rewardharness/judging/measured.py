@@ -60,7 +60,6 @@ class MeasuredJudge(Judge):
         pictures: Whether observations carry overlay images, which takes more time.
         workers: Number of threads that measure examples.
         cache: Cache of readings, which other Libraries reuse; not used with `pictures`.
-        sparing: Whether to measure only the requested measures, not those that other Libraries may request.
         allow_ungradable: Whether an edit whose instruction cannot be measured gets a reward, with low confidence.
     """
 
@@ -76,7 +75,6 @@ class MeasuredJudge(Judge):
         pictures: bool = False,
         workers: int = 1,
         cache: JudgmentCache | None = None,
-        sparing: bool = False,
         allow_ungradable: bool = False,
     ) -> None:
         import cv2
@@ -86,7 +84,6 @@ class MeasuredJudge(Judge):
         self._ties = ties
         self._pictures = pictures
         self._cache = None if pictures else cache
-        self._sparing = sparing
         self._allow_ungradable = allow_ungradable
         self.concurrency = workers
         self._pool = ThreadPoolExecutor(max_workers=workers, thread_name_prefix="measure")
@@ -145,7 +142,7 @@ class MeasuredJudge(Judge):
             wanted = {each.measure for each in chosen.tools} | {each.criterion.measure for each in criteria}
             names = tuple(name for name in MEASURES if name in wanted)
             readings = {
-                label: measure(source, candidate, request, names, self._cache, self._sparing)
+                label: measure(source, candidate, request, names, self._cache)
                 for label, candidate in candidates.items()
             }
             references = bool(example.references)
@@ -211,13 +208,13 @@ class MeasuredJudge(Judge):
 
 
 @lru_cache(maxsize=1)
-def _sparing_judge(cache: Path) -> MeasuredJudge:
-    return MeasuredJudge(cache=JudgmentCache(cache), sparing=True)
+def _cached_judge(cache: Path) -> MeasuredJudge:
+    return MeasuredJudge(cache=JudgmentCache(cache))
 
 
 def _remember(cache: Path, libraries: Sequence[Library], example: Example) -> None:
     for library in libraries:
-        _sparing_judge(cache).judge_now(example, library)
+        _cached_judge(cache).judge_now(example, library)
 
 
 def decide(scores: Mapping[str, Scores]) -> tuple[tuple[tuple[str, ...], ...], float]:

@@ -20,7 +20,7 @@ from rewardharness.measure.view import EditView
 from rewardharness.schema import EditRequest, ImageInput
 
 SLOW = frozenset({"text_match", "unasked_text"})
-"""Measures that take as long as all others together; computed only on request, and cached."""
+"""Measures that take as long as all others together."""
 
 OWNER = "measures"
 """Name of the readings in the statistics of the cache."""
@@ -78,7 +78,6 @@ def measure(
     request: EditRequest,
     wanted: Sequence[str],
     cache: JudgmentCache | None,
-    sparing: bool = False,
 ) -> Measured:
     """Measure one candidate against the source.
 
@@ -88,7 +87,6 @@ def measure(
         request: The parsed instruction.
         wanted: Names of measures; unknown names are ignored.
         cache: Cache of the readings, without their pictures.
-        sparing: Whether to measure only what is wanted.
     """
     names = [name for name in MEASURES if name in wanted]
     if cache is None:
@@ -102,10 +100,7 @@ def measure(
     before = known["readings"] if known else {}
     if known is None or any(name not in before for name in names):
         view = EditView(source.picture, candidate.picture)
-        # Other measures are likely to be needed when the Library changes, and the view takes most of the time.
-        usual = (name for name in MEASURES if not (sparing or name in SLOW or MEASURES[name].learned))
-        due = [name for name in MEASURES if name not in before and name in {*names, *usual}]
-        taken = {name: _to_json(MEASURES[name].function(view, request)) for name in due}
+        taken = {name: _to_json(MEASURES[name].function(view, request)) for name in names if name not in before}
         known = {
             "alignment": view.alignment.note,
             "scene": scene_kept(view) if known is None else known["scene"],

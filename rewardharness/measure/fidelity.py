@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rewardharness.measure.planes import Plane
+from rewardharness.measure.products import product
 from rewardharness.measure.reading import Quantity, Reading
 from rewardharness.measure.view import EditView
 from rewardharness.schema import EditRequest
@@ -202,9 +203,7 @@ def _edge_distance(first: _Look, second: _Look) -> float:
 
 def _patch_distance(first: Array, second: Array) -> float:
     """Return the mean distance of each patch to its nearest patch in the other image, both ways (Chamfer distance)."""
-    # Without BLAS, whose threads would wait in a loop and take processors from other judgments.
-    products = np.einsum("if,jf->ij", first, second)
-    squared = (first**2).sum(axis=1)[:, None] + (second**2).sum(axis=1)[None] - 2.0 * products
+    squared = (first**2).sum(axis=1)[:, None] + (second**2).sum(axis=1)[None] - 2.0 * product(first, second.T)
     distance = np.sqrt(np.maximum(squared, 0.0))
     return float(distance.min(axis=0).mean() + distance.min(axis=1).mean()) / 2.0
 

@@ -6,9 +6,9 @@ import cv2
 import numpy as np
 
 from rewardharness.measure.curves import step
-from rewardharness.measure.planes import Plane
+from rewardharness.measure.planes import Mask, Plane
 from rewardharness.measure.reading import Quantity, Reading
-from rewardharness.measure.view import EditView, Mask
+from rewardharness.measure.view import EditView
 from rewardharness.schema import EditRequest
 
 _SIDE = 256

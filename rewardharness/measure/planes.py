@@ -12,6 +12,8 @@ from rewardharness.measure.reading import Pixels
 
 Plane = npt.NDArray[np.float32]
 """Float image: height x width, or height x width x 3."""
+Mask = npt.NDArray[np.bool_]
+"""Boolean mask, height x width."""
 
 WORKING_SIDE = 512
 """Long side of the images that are measured, in pixels. Smaller images keep their size."""

@@ -11,9 +11,9 @@ import cv2
 import numpy as np
 
 from rewardharness.measure.curves import excess, fall, magnitude, weighted_mean
-from rewardharness.measure.planes import Plane, Planes, once
+from rewardharness.measure.planes import Mask, Plane, Planes, once
 from rewardharness.measure.reading import Pixels, Quantity, Reading
-from rewardharness.measure.view import EditView, Mask
+from rewardharness.measure.view import EditView
 from rewardharness.schema import EditRequest
 
 Color = tuple[int, int, int]

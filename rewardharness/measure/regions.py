@@ -11,10 +11,11 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from rewardharness.measure.planes import Plane, Planes, once
+from rewardharness.measure.planes import Mask, Plane, Planes, once
+from rewardharness.measure.products import least_squares, product
 from rewardharness.measure.reading import Pixels, Quantity, Reading
 from rewardharness.measure.structure import shape_change
-from rewardharness.measure.view import EditView, Mask
+from rewardharness.measure.view import EditView
 from rewardharness.schema import EditRequest
 
 PRESENCE_LOCAL = 0.002
@@ -188,7 +189,7 @@ def _only_filter(view: EditView) -> bool:
         return False
     before, after = (_coarse(picture) for picture in (view.small_source, view.small_candidate))
     terms = _color_terms(before)
-    left = np.abs(_product(terms, _fitted(terms, after)) - after).max(axis=1) * 255.0
+    left = np.abs(product(terms, least_squares(terms, after)) - after).max(axis=1) * 255.0
     return float((left > UNEXPLAINED).mean()) < UNEXPLAINED_SHARE * view.changed_share
 
 
@@ -198,28 +199,10 @@ def _only_retouched(view: EditView) -> bool:
     details = (before - cv2.GaussianBlur(before, (0, 0), sigma) for sigma in (1.0, 3.0))
     flat = before.reshape(-1, 3)
     terms = np.concatenate([_color_terms(flat), *(each.reshape(-1, 3) for each in details)], axis=1)
-    found = _fitted(terms[::7], after.reshape(-1, 3)[::7])
-    expected = np.clip(_product(terms, found), 0.0, 1.0).reshape(after.shape)
+    found = least_squares(terms[::7], after.reshape(-1, 3)[::7])
+    expected = np.clip(product(terms, found), 0.0, 1.0).reshape(after.shape)
     left, shown = (_fine(each) for each in (after - expected, after))
     return _mean(left**2, view.valid) <= RETOUCHED * _mean(shown**2, view.valid)
-
-
-def _fitted(terms: Plane, values: Plane) -> Plane:
-    """Return the least-squares coefficients, terms x 3.
-
-    This and `_product` do without BLAS, whose threads would wait in a loop and take processors from other judgments.
-    """
-    wide = terms.astype(np.float64)
-    powers, axes = np.linalg.eigh(np.einsum("ni,nj->ij", wide, wide))
-    # Singular values below the rounding error of the terms are left out, as by `np.linalg.lstsq`.
-    sure = powers > powers[-1] * (np.finfo(terms.dtype).eps * max(terms.shape)) ** 2
-    axes = axes[:, sure]
-    moments = np.einsum("ni,nc->ic", wide, values.astype(np.float64))
-    return np.asarray(axes @ ((axes.T @ moments) / powers[sure, None]), np.float32)
-
-
-def _product(terms: Plane, coefficients: Plane) -> Plane:
-    return np.asarray(np.einsum("ni,ic->nc", terms, coefficients), np.float32)
 
 
 def _fine(picture: Plane) -> Plane:

@@ -9,9 +9,9 @@ import numpy as np
 
 from rewardharness.measure.color import layout_kept
 from rewardharness.measure.curves import excess, fall, magnitude, rise, step, weighted_mean
-from rewardharness.measure.planes import Plane, Planes, once
+from rewardharness.measure.planes import Mask, Plane, Planes, once
 from rewardharness.measure.reading import Pixels, Quantity, Reading
-from rewardharness.measure.view import EditView, Mask
+from rewardharness.measure.view import EditView
 from rewardharness.schema import EditRequest
 
 UNRELATED, SAME = 0.2, 0.27

@@ -1,4 +1,5 @@
 import io
+import json
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
@@ -254,6 +255,18 @@ def test_cached_readings_of_another_form_are_taken_again(
     assert MeasuredJudge(cache=cache).judge_now(asked, library).scores == first.scores
     assert MeasuredJudge(cache=cache).judge_now(asked, library).scores == first.scores
     cache.close()
+
+
+def test_only_what_a_library_requests_is_measured(
+    pictures: dict[str, ImageInput], library: Library, tmp_path: Path
+) -> None:
+    asked = example(pictures, "red", "over")
+    MeasuredJudge(cache=JudgmentCache(tmp_path)).judge_now(asked, library)
+    with sqlite3.connect(tmp_path / FILE) as database:
+        cached = [set(json.loads(text)["readings"]) for (text,) in database.execute("SELECT value FROM judgment")]
+    assert len(cached) == 2
+    assert cached[0] == cached[1] >= {"color_target", "preservation"}
+    assert not cached[0] & {"fidelity", "moved_region", "background_change"}
 
 
 def test_another_library_weighs_the_remembered_readings(

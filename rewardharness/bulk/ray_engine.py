@@ -7,8 +7,6 @@ be. Ray's own HTTP processor is not used: it has four requests in flight and tak
 
 import asyncio
 import json
-import logging
-import socket
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,8 +16,9 @@ from rewardharness.bulk.engine import Retry, Worker
 from rewardharness.bulk.shards import PartResult
 from rewardharness.bulk.stream import Part, Stream
 from rewardharness.codec import from_json, to_json
-from rewardharness.errors import HarnessError, MissingPackageError, RunError
+from rewardharness.errors import HarnessError, RunError
 from rewardharness.judging.identity import JudgeIdentity
+from rewardharness.ray_cluster import connect, ray_error
 from rewardharness.settings import Settings
 
 _CPUS = 0.5
@@ -90,19 +89,19 @@ def judge_on_ray(
 
     Raises:
         MissingPackageError: If Ray is not installed.
-        RunError: If the cluster cannot be reached, or its nodes have another judge or Library.
+        RayError: If the cluster cannot be reached, or Ray stopped.
+        RunError: If its nodes have another judge or Library.
         DataError: If a node cannot read a file.
     """
-    try:
-        import ray
-        import ray.data
-    except ImportError:
-        raise MissingPackageError("ray", "ray", "judging on a Ray cluster") from None
+    connect(worker.config.address, "judging on a Ray cluster")
+    import ray
+    import ray.data
+
     judge, library, release = worker.opened
     identity = JudgeIdentity.of(judge, library, release.id if release else None)
     config = replace(worker.config, output=None, limit=None)
-    _connect(ray, worker.config.address)
     try:
+        ray.data.DataContext.get_current().enable_progress_bars = False
         nodes = sum(1 for node in ray.nodes() if node["Alive"])
         actors = worker.config.workers or nodes * (2 if judge.uses_model else 1)
         job = _Job(worker.stream, config, identity, retry)
@@ -119,27 +118,9 @@ def judge_on_ray(
             on_result(result)
             on_rows(len(result.judged) + len(result.failed))
     except ray.exceptions.RayError as error:
-        what = str(error).strip().splitlines()[-1][:300]
-        raise RunError(f"Ray stopped: {what}", next_step="Run the same command again to continue.") from None
+        raise ray_error(error) from None
     finally:
         ray.shutdown()
-
-
-def _connect(ray: Any, address: str | None) -> None:
-    quiet = logging.CRITICAL
-    logging.getLogger("ray").setLevel(quiet)
-    logging.getLogger("ray.data").setLevel(quiet)
-    local = {} if address else {"include_dashboard": False}
-    host, _, port = (address or "").rpartition(":")
-    try:
-        if host and port.isdigit() and "/" not in host:  # Ray itself tries for five minutes
-            socket.create_connection((host, int(port)), timeout=10).close()
-        ray.init(address=address, log_to_driver=False, logging_level=quiet, **local)
-        ray.data.DataContext.get_current().enable_progress_bars = False
-    except (ConnectionError, ValueError, RuntimeError, OSError) as error:
-        what = " ".join(str(error).split())[:300]
-        step = "Check --address, or leave it out to start Ray on this machine."
-        raise RunError(f"The Ray cluster cannot be reached: {what}", next_step=step) from None
 
 
 def _packed(result: PartResult) -> str:

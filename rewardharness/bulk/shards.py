@@ -71,7 +71,7 @@ class PartResult:
 
 @dataclass(frozen=True)
 class Status:
-    """How far an output folder is."""
+    """Progress of an output folder."""
 
     parts: int
     parts_done: int
@@ -190,7 +190,7 @@ class ShardStore:
         return _report(read_json(self._path("done", number)), "report")
 
     def status(self) -> Status:
-        """Return how far the folder is."""
+        """Return the progress of the folder."""
         manifest, done = self.manifest(), self.done()
         running = self.folder / "running"
         locks = sorted(running.glob("*.lock")) if running.is_dir() else []

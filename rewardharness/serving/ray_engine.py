@@ -5,37 +5,27 @@ accept the connections and choose the replica.
 """
 
 import contextlib
-import logging
 import os
-import secrets
 import signal
-import socket
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from rewardharness.codec import from_json
-from rewardharness.errors import HarnessError, InputError
+from rewardharness.errors import InputError
 from rewardharness.judging.config import RewardConfig
+from rewardharness.ray_cluster import connect, ray_error
 from rewardharness.serving.config import ServerConfig, usual_limits
 from rewardharness.serving.front import Front
 from rewardharness.serving.replicas import Replicas
 from rewardharness.serving.security import Guard, read_token
-from rewardharness.settings import Settings, export
+from rewardharness.settings import Settings
 
 NAME = "rewards"
 """Name of the application in Ray Serve."""
 _CHECK_SECONDS = 5
 """Seconds between the checks by which Ray notices that a replica died."""
-_REACH_SECONDS = 10
-"""Seconds in which the address of a cluster must answer."""
-
-
-class RayError(HarnessError):
-    """Ray did not start the server."""
-
-    title = "Ray failed"
 
 
 def application(server: ServerConfig, replicas: Replicas) -> Any:
@@ -118,10 +108,9 @@ def serve(
     Raises:
         RayError: If Ray or the replicas do not start.
     """
-    export("RAY_USAGE_STATS_ENABLED", "0")
-    if address is None:  # Ray listens on all interfaces; without this token others could run code here
-        export("RAY_AUTH_MODE", "token")
-        export("RAY_AUTH_TOKEN", secrets.token_hex(32))
+    connect(
+        address, "replicas of the reward server", cpus=max(os.cpu_count() or 1, replicas.most * replicas.replica_cpus)
+    )
     import ray
     from ray import serve as ray_serve
 
@@ -135,7 +124,7 @@ def serve(
             raise KeyboardInterrupt
 
     try:
-        handle = _start(application(server, replicas), replicas.most * replicas.replica_cpus, place, address)
+        handle = _start(application(server, replicas), place)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, ask)
         on_ready()
@@ -149,21 +138,11 @@ def serve(
     return received[0] if received else None
 
 
-def _start(deployed: Any, cpus: int, place: tuple[str, int], address: str | None) -> Any:
-    """Start Ray and the proxies, and wait for the replicas; return the handle of the deployment."""
-    import ray
+def _start(deployed: Any, place: tuple[str, int]) -> Any:
+    """Start the proxies, and wait for the replicas; return the handle of the deployment."""
     from ray import serve as ray_serve
 
-    logging.getLogger("ray.serve").setLevel(logging.ERROR)
-    host, _, port = (address or "").rpartition(":")
-    if port.isdecimal() and "/" not in host:  # Ray would try for minutes
-        try:
-            socket.create_connection((host, int(port)), timeout=_REACH_SECONDS).close()
-        except (OSError, OverflowError):
-            raise RayError(f"No Ray cluster answers at {address}.", next_step="Check --address.") from None
-    new = {"include_dashboard": False, "num_cpus": max(os.cpu_count() or 1, cpus)} if address is None else {}
     try:
-        ray.init(address=address or "local", log_to_driver=False, logging_level=logging.ERROR, **new)
         ray_serve.start(
             proxy_location="EveryNode",
             http_options={"host": place[0], "port": place[1], "keep_alive_timeout_s": 75},
@@ -171,5 +150,4 @@ def _start(deployed: Any, cpus: int, place: tuple[str, int], address: str | None
         )
         return ray_serve.run(deployed, name=NAME, route_prefix="/")
     except Exception as error:  # Ray raises errors of many types, and plain ones
-        problem = (str(error).strip() or type(error).__name__).splitlines()[-1]
-        raise RayError(problem, next_step="Check --address, and Ray's logs in /tmp/ray/session_latest/logs.") from None
+        raise ray_error(error) from None

@@ -66,7 +66,7 @@ def test_errors_of_a_cluster_are_one_sentence(data: Path, tmp_path: Path) -> Non
     words: list[Any] = ["-m", "rewardharness", "score", data, "--judge", "closer", "--quiet", "--engine", "ray"]
     words += ["--output", tmp_path / "out"]
     gone = call(PYTHON, [*words, "--address", "127.0.0.1:1"])
-    assert gone.returncode == 1 and "The Ray cluster cannot be reached" in gone.stderr
+    assert gone.returncode == 1 and "No Ray cluster answers at 127.0.0.1:1" in gone.stderr
     assert "Traceback" not in gone.stderr
     missing = call(sys.executable, words)
     if missing.returncode == 1:

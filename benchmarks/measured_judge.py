@@ -199,8 +199,8 @@ def start_figures() -> dict[str, float]:
 
 def command_figures(example: Example) -> dict[str, float]:
     """Return CPU seconds and peak memory of `rh score` for one pair."""
-    score = [sys.executable, "-m", "rewardharness", "score", "--source", str(example.source.path), "--json"]
-    score += ["--instruction", example.instruction]
+    score = [sys.executable, "-m", "rewardharness", "score", "--no-cache", "--json"]
+    score += ["--source", str(example.source.path), "--instruction", example.instruction]
     for candidate in example.candidates:
         score += ["--candidate", str(candidate.path)]
     cpu, peak = children_cpu(score)

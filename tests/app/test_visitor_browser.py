@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,13 +11,14 @@ from pathlib import Path
 
 import pytest
 from app_parts import ROOT, Pictures, Served, running_app
+from benchmark_parts import make_labelled
 from hub_server import HubServer
 from judging_model import judging
 from login_provider import provider, space_settings
 from model_server import ModelServer
 from playwright.sync_api import BrowserContext, Page, expect
 from screenshots import photograph
-from visits import give, visit
+from visits import give, open_tab, visit
 
 from rewardharness.data.votes import voter_id
 from rewardharness.demo.dataset import make_demo
@@ -90,6 +92,31 @@ def test_a_visitor_judges_with_their_own_login(space: Space, browser: BrowserCon
     assert space.visitor not in said and space.owner not in said
     held = [path for path in Path(space.app.cwd).rglob("*") if path.is_file()]
     assert not [path for path in held if space.visitor.encode() in path.read_bytes()]
+
+
+def test_a_visitor_judges_an_archive_that_no_other_visitor_sees(
+    space: Space, browser: BrowserContext, tmp_path: Path
+) -> None:
+    archive = shutil.make_archive(str(tmp_path / "pairs"), "zip", make_labelled(tmp_path / "pairs"))
+    with visit(browser, space.app.url) as page:
+        open_tab(page, "Batch")
+        expect(page.locator("#batch-introduction")).to_contain_text("at most 100 examples and 20 MB")
+        expect(page.locator("#batch-place")).to_be_hidden()
+        page.locator("#batch-see").click()
+        expect(page.locator("#batch-cost")).to_contain_text("There is no archive.")
+        page.locator("#batch-upload input[type=file]").set_input_files(archive)
+        expect(page.locator("#batch-upload")).to_contain_text("pairs")
+        page.locator("#batch-see").click()
+        expect(page.locator("#batch-cost")).to_contain_text("Images and results are deleted after 24 hours.")
+        page.locator("#batch-start").click()
+        expect(page.locator("#batch-run")).to_contain_text("Finished")
+        expect(page.locator("#batch-table img").first).to_be_visible()
+        photograph(page, "visitor-batch")
+        assert str(space.app.cwd / "home") not in page.content()
+    with visit(browser, space.app.url) as page:
+        open_tab(page, "Batch")
+        expect(page.locator("#batch-no-runs")).to_be_attached()
+        expect(page.locator("#batch-table img")).to_have_count(0)
 
 
 def stored_votes(hub: HubServer) -> list[dict[str, object]]:

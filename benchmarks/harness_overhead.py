@@ -11,7 +11,9 @@ CPU is that of the measured process alone (getrusage), memory its largest reside
 fresh process. Rates also carry the server's own CPU, so on few cores compare them with the floor's; where others use
 the machine too, `--repeat 3` takes the best of three.
 
-    python benchmarks/harness_overhead.py [--quick] [--only TEXT] [--dir FOLDER]
+    python benchmarks/harness_overhead.py [--quick] [--only TEXT] [--dir FOLDER] [--against FOLDER]
+
+`--against` names a checkout of another revision, which is measured in the same run as `before`.
 
 RH_OTHER_HARNESS may name a folder with a package of TIGER's RewardHarness interface (evaluation.engine.SubAgent); it
 is then measured on the same files. Prints a table and ends with one line of JSON.
@@ -36,7 +38,7 @@ from itertools import product
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-GOALS = {"cpu": 1.5, "rate": 0.7, "rate_64": 500.0, "peak_mb": 800.0, "growth_kb": 5.0}
+GOALS = {"cpu": 1.1, "cpu_64": 2.0, "rate": 0.7, "rate_64": 700.0, "peak_mb": 800.0, "growth_kb": 5.0}
 """CPU and rate as ratios to the floor; judgments per second at 64 pixels, 200 ms and 128 in flight; memory."""
 ANSWER = {"preference": "A", "scores": {label: {"instruction": 3, "quality": 3} for label in "AB"}}
 OTHER_ANSWER = {f"score_{label}_{what}": 3 for label in "AB" for what in ("instruction", "quality")}
@@ -56,7 +58,7 @@ class Case:
     """One measurement."""
 
     who: str
-    """`ours`, `floor`, `lean` or `other`."""
+    """`ours`, `before`, `floor`, `lean` or `other`."""
     kind: str
     """`noise`, `photo` or `small`."""
     latency: float
@@ -286,8 +288,8 @@ def measure_other(case: Case, folder: Path, url: str) -> dict[str, float]:
 # ---- the whole
 
 
-def cases(quick: bool) -> list[Case]:
-    """Return what is measured."""
+def cases(quick: bool, against: bool = False) -> list[Case]:
+    """Return what is measured; with `against` another revision as well."""
     found: list[Case] = []
     for kind, latency, in_flight, orders in product(NUMBERS, (0.0, 0.2), (1, 32, 128, 512), (1, 2)):
         if quick and (in_flight in {32, 512} or orders == 2 or (in_flight == 1 and latency)):
@@ -298,21 +300,23 @@ def cases(quick: bool) -> list[Case]:
         if (kind, latency, in_flight, orders, quick) == ("small", 0.0, 128, 1, False):
             number = 10_000  # so that growth of memory is seen
         compared = ("floor", "lean", "ours") if in_flight in {1, 128} and orders == 1 else ("floor", "ours")
+        compared += ("before",) if against else ()
         found += [Case(who, kind, latency, in_flight, orders, number) for who in compared]
     if os.environ.get("RH_OTHER_HARNESS"):
         found += [Case("other", kind, 0.2, 128, 1, 48 if quick else 128) for kind in NUMBERS]
     return found
 
 
-def measure(case: Case, folder: Path) -> dict[str, float] | None:
+def measure(case: Case, folder: Path, against: Path | None = None) -> dict[str, float] | None:
     """Measure in a fresh process; None when it cannot be done."""
+    environment = {**os.environ, "PYTHONPATH": str(against)} if case.who == "before" else None
     answer = f"<answer>{json.dumps(OTHER_ANSWER)}</answer>" if case.who == "other" else json.dumps(ANSWER)
     server = Server(case.latency, answer)
     try:
         before = server.counts()
         command = [sys.executable, __file__, "--role", case.who, "--url", server.url]
         command += ["--dir", str(folder), "--case", json.dumps(asdict(case))]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
         after = server.counts()
     finally:
         server.close()
@@ -355,7 +359,7 @@ def judge_goals(found: dict[str, dict[str, dict[str, float]]], quick: bool) -> l
         cpu = {load: pairs[load][0]["cpu_ms"] / pairs[load][1]["cpu_ms"] for load in loads}
         rate = {load: pairs[load][0]["rate"] / pairs[load][1]["rate"] for load in loads}
         worst, slowest = max(cpu, key=lambda load: cpu[load]), min(rate, key=lambda load: rate[load])
-        rows.append((f"CPU / floor, {size}, at most", cpu[worst], GOALS["cpu"] if large else None, worst))
+        rows.append((f"CPU / floor, {size}, at most", cpu[worst], GOALS["cpu" if large else "cpu_64"], worst))
         if not quick:
             rows.append((f"rate / floor, {size}, at least", rate[slowest], GOALS["rate"] if large else None, slowest))
     peaks = {load: ours["peak_mb"] for load, (ours, _) in pairs.items() if "128 in" in load and load[0] != "s"}
@@ -385,6 +389,7 @@ def main() -> int:
     parser.add_argument("--only", default="", metavar="TEXT", help="only loads whose name holds this text")
     parser.add_argument("--repeat", type=int, default=1, metavar="N", help="measure N times and take the best")
     parser.add_argument("--dir", type=Path, help="folder of the images, kept for the next time")
+    parser.add_argument("--against", type=Path, metavar="FOLDER", help="checkout of another revision")
     for option in ("--role", "--answer", "--url", "--case"):
         parser.add_argument(option, default="", help=argparse.SUPPRESS)
     parser.add_argument("--latency", type=float, default=0.0, help=argparse.SUPPRESS)
@@ -393,7 +398,13 @@ def main() -> int:
         serve(arguments.latency, arguments.answer)
         return 0
     if arguments.role:
-        roles = {"ours": measure_ours, "floor": measure_floor, "lean": measure_floor, "other": measure_other}
+        roles = {
+            "ours": measure_ours,
+            "before": measure_ours,
+            "floor": measure_floor,
+            "lean": measure_floor,
+            "other": measure_other,
+        }
         print(json.dumps(roles[arguments.role](Case(**json.loads(arguments.case)), arguments.dir, arguments.url)))
         return 0
     with tempfile.TemporaryDirectory() as temporary:
@@ -401,10 +412,10 @@ def main() -> int:
         draw(folder)
         print(f"{'who':6}{'load':43}{'judged':>11}{'CPU each':>12}{'CPU':>6}{'peak':>10}{'sent each':>10}")
         found: dict[str, dict[str, dict[str, float]]] = {}
-        for case in cases(arguments.quick):
+        for case in cases(arguments.quick, arguments.against is not None):
             if arguments.only not in case.load:
                 continue
-            figures = best([measure(case, folder) for _ in range(arguments.repeat)])
+            figures = best([measure(case, folder, arguments.against) for _ in range(arguments.repeat)])
             if figures is not None:
                 found.setdefault(case.load, {})[case.who] = figures
                 show(case, figures, found[case.load])

@@ -40,11 +40,11 @@ from rewardharness.serving.wire import (
     read_request,
 )
 
-_PER_TURN = 256 << 10
+_PER_TURN = 512 << 10
 """Bytes of bodies that are parsed in one turn of the event loop, so that many at once do not block it."""
-_LEAST = 16 << 10
+_LEAST = 32 << 10
 """Bytes that a body counts at least, since many small values take longer to parse than to send."""
-_AT_ONCE = 128 << 10
+_AT_ONCE = 512 << 10
 """Maximum size in bytes of a body that is parsed on the event loop; larger ones are parsed in a thread."""
 _WATCH_AFTER = 0.05
 """Seconds after which a request is watched for a client that disconnects."""

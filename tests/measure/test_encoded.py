@@ -2,13 +2,16 @@
 
 import io
 import random
+import struct
+import zlib
 
 import numpy as np
 import pytest
 from PIL import Image, PngImagePlugin
 
 from rewardharness.errors import ImageError
-from rewardharness.measure.encoded import encode_for_model
+from rewardharness.measure.bounds import MIN_SIDE
+from rewardharness.measure.encoded import NotPlainError, encode_for_model
 from rewardharness.schema import ImageInput
 
 SECRET = b"secretgenerator-7"
@@ -58,6 +61,46 @@ def test_what_has_no_words_is_sent_as_it_is() -> None:
     assert encode_for_model(ImageInput("x", data=plain)).data == plain
     said = encode("PNG", pnginfo=text())
     assert encode_for_model(ImageInput("x", data=said)).data == plain, "the same pixels are the same question"
+
+
+def test_an_image_without_words_is_not_copied() -> None:
+    plain = encode("PNG")
+    assert encode_for_model(ImageInput("x", data=plain)).data is plain
+
+
+def with_header(**changed: int) -> bytes:
+    """A PNG whose header has other values, with a matching checksum."""
+    plain = encode("PNG")
+    names = ("width", "height", "depth", "color", "compression", "filtering", "interlace")
+    values = dict(zip(names, struct.unpack(">IIBBBBB", plain[16:29]), strict=True)) | changed
+    header = b"IHDR" + struct.pack(">IIBBBBB", *values.values())
+    return plain[:12] + header + struct.pack(">I", zlib.crc32(header)) + plain[33:]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        with_header(width=MIN_SIDE - 1),
+        with_header(width=1 << 31, height=1 << 31),
+        with_header(width=0),
+        with_header(depth=7),
+        with_header(filtering=1),
+        encode("PNG")[:30] + b"\0\0\0" + encode("PNG")[33:],
+    ],
+    ids=["small", "bomb", "empty", "depth", "filter", "checksum"],
+)
+def test_a_png_with_an_invalid_header_is_refused(data: bytes) -> None:
+    with pytest.raises(NotPlainError):
+        encode_for_model(ImageInput("x", data=data), decode=False)
+    with pytest.raises(ImageError):
+        encode_for_model(ImageInput("x", data=data))
+
+
+def test_an_image_that_must_be_decoded_is_left_to_a_thread() -> None:
+    data = encode("PNG", exif=b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0")
+    with pytest.raises(NotPlainError):
+        encode_for_model(ImageInput("x", data=data), decode=False)
+    assert encode_for_model(ImageInput("x", data=data)).size == (40, 60)
 
 
 def test_an_orientation_in_the_words_of_a_png_still_counts() -> None:

@@ -8,6 +8,7 @@ its own on this machine, and Chromium opens the page and tries samples. Figures 
     first    seconds from the click on a sample to its verdict, for the first sample of a page that was just opened
     later    the same for further samples
     server   seconds of CPU of the app and its workers from a click to the verdict, and until the page is idle
+    browser  seconds of CPU of Chromium from a click to the verdict
     requests HTTP requests from a click until the page is idle
 
     python benchmarks/page.py [--tree . --tree ../other] [--rounds 3] [--samples 4] [--trace]
@@ -106,8 +107,20 @@ def _first_answer(url: str, app: "subprocess.Popen[bytes]") -> bytes:
     raise SystemExit("The app did not start.")
 
 
-def visit(browser: BrowserContext, url: str, process: psutil.Process, count: int, *, trace: bool) -> Iterator[tuple]:
+def chromium_of(profile: str) -> psutil.Process:
+    """Return the main process of the Chromium with a profile."""
+    for each in psutil.process_iter(["cmdline"]):
+        words = each.info["cmdline"] or []
+        if f"--user-data-dir={profile}" in words and not any(word.startswith("--type=") for word in words):
+            return each
+    raise SystemExit("Chromium does not run.")
+
+
+def visit(
+    browser: BrowserContext, url: str, processes: tuple[psutil.Process, psutil.Process], count: int, *, trace: bool
+) -> Iterator[tuple[float, ...]]:
     """Open the page and try samples; yield for each the figures of its verdict."""
+    process, chromium = processes
     page = browser.new_page()
     events: list[tuple[float, str]] = []
 
@@ -120,9 +133,9 @@ def visit(browser: BrowserContext, url: str, process: psutil.Process, count: int
     _settle(page, events)
     for number in range(count):
         events.clear()
-        before, begun = cpu_of(process), time.monotonic()
+        before, drawn, begun = cpu_of(process), cpu_of(chromium), time.monotonic()
         seconds = page.evaluate(ARRIVED, TITLES[number % len(TITLES)])
-        until_verdict = cpu_of(process) - before
+        until_verdict, drawn = cpu_of(process) - before, cpu_of(chromium) - drawn
         if trace:
             for at, what in list(events):
                 print(f"    {at - begun:6.2f} {what}")
@@ -132,7 +145,7 @@ def visit(browser: BrowserContext, url: str, process: psutil.Process, count: int
         if trace:
             for at, what in events[seen:]:
                 print(f"    {at - begun:6.2f} {what}")
-        yield seconds, until_verdict, cpu_of(process) - before, float(len(events))
+        yield seconds, until_verdict, cpu_of(process) - before, drawn, float(len(events))
     page.close()
 
 
@@ -168,9 +181,11 @@ def main() -> None:
             for tree in trees:
                 mine = figures[str(tree)]
                 with running(tree, mine) as (url, process):
-                    for number, found in enumerate(visit(browser, url, process, given.samples, trace=given.trace)):
+                    processes = process, chromium_of(profile)
+                    for number, found in enumerate(visit(browser, url, processes, given.samples, trace=given.trace)):
                         kind = "later" if number else "first"
-                        names = (kind, f"{kind} CPU to verdict", f"{kind} CPU to idle", f"{kind} requests")
+                        measured = ("server CPU to verdict", "server CPU to idle", "browser CPU", "requests")
+                        names = (kind, *(f"{kind} {each}" for each in measured))
                         for name, value in zip(names, found, strict=True):
                             mine[name].append(value)
                 latest = {name: round(values[-1], 2) for name, values in mine.items()}

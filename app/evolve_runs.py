@@ -5,6 +5,7 @@ from typing import Any
 
 from app.following import MOVING, RunReader, RunStatus, State, Tail
 from app.jobs import CommandError, Jobs
+from app.remote_jobs import RemoteStatus
 from rewardharness.evolution.checkpoint import CHECKPOINT
 from rewardharness.evolution.events import EVENTS, Event, Judged, Resumed, Started, add_event, event_of
 from rewardharness.evolution.report import never_right
@@ -27,12 +28,15 @@ class EvolutionStatus(RunStatus):
     events: tuple[Event, ...] = ()
     judgments: int = 0
     """Recorded judgments, those of the held-out test set included."""
+    remote: RemoteStatus | None = None
+    """The job on the Hub; None for a run of this computer."""
 
     @property
     def mark(self) -> tuple[object, ...]:
         """See `RunStatus.mark`."""
         at = self.events[-1].at if self.events else ""
-        return self.name, self.state, len(self.events), at, self.judgments, self.status and self.status.progress
+        progress = self.status and self.status.progress
+        return self.name, self.state, len(self.events), at, self.judgments, progress, self.remote
 
     @property
     def started(self) -> Started | None:

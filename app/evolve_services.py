@@ -11,6 +11,7 @@ from app.cases import Case, Cases
 from app.evolve_runs import EvolutionReader, EvolutionStatus
 from app.hub_services import Order
 from app.judges import Judges
+from app.remote_jobs import remote_status
 from app.run_panel.service import Expected, RunService
 from rewardharness.data.corrections import append_correction, corrections_file, read_corrections, unreviewed
 from rewardharness.errors import InputError, RunError
@@ -21,6 +22,7 @@ from rewardharness.evolution.job import open_job
 from rewardharness.evolution.report import REPORT, same_audit, summary
 from rewardharness.evolution.report_page import headline, report_page
 from rewardharness.files import read_json, read_text, write_text
+from rewardharness.hub.jobs import ENDED
 from rewardharness.library.card import Facts
 from rewardharness.library.hub import PushOptions
 from rewardharness.library.store import Library
@@ -81,6 +83,10 @@ class EvolveServices(RunService[EvolutionStatus, EvolutionReader]):
     def look(self, name: str) -> EvolutionStatus:
         """See `RunService.look`."""
         status = super().look(name)
+        remote = remote_status(status.folder, self._jobs.log(name))
+        if remote is not None:
+            ending = status.state == "finished" and remote.run.stage not in ENDED and self._jobs.alive_since(name)
+            status = replace(status, remote=remote, state="running" if ending else status.state)
         if self.local or status.status is None:
             return status
         return replace(status, status=replace(status.status, reason="", next_step=""))

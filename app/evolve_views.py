@@ -3,6 +3,7 @@
 Names of data, reasons, errors, and text of models and Libraries are foreign text.
 """
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from rewardharness.evolution.events import Concluding, Found, PhaseBegan, Skippe
 from rewardharness.evolution.progress import duration
 from rewardharness.evolution.report_page import headline, report_sections
 from rewardharness.evolution.status import spent_by
+from rewardharness.files import megabytes
 from rewardharness.judging.evidence import crops_words
 
 _PHASES = {
@@ -55,6 +57,8 @@ def expected(preview: Mapping[str, Any]) -> str:
     Args:
         preview: As `rh evolve --dry-run --json` prints it.
     """
+    if "remote" in preview:
+        return _expected_job(preview["remote"], str(preview["data"]))
     cost, corrected, problems = preview["expected"], preview["corrections"], preview["problems"]
     lines = [
         f"{_count(cost['begin'], 'judgment')} for the {_count(preview['pool'], 'training example')}",
@@ -78,6 +82,33 @@ def expected(preview: Mapping[str, Any]) -> str:
     return block(callout("note", title, *parts, warnings if problems else ""))
 
 
+def _expected_job(plan: Mapping[str, Any], data: str) -> str:
+    """Return the preview of a job on the Hub."""
+    price, most = plan["price_per_hour"], plan["highest_cost"]
+    cost = f"${price:.2f} per hour, at most ${most:.2f} in {plan['timeout_seconds'] / 3600:g} h. Your account pays."
+    lines = [
+        f"Hardware: {plan['flavor']}; image: {plan['image']}",
+        f"Secrets, by name: {', '.join(plan['secrets'])}",
+        f"Writes: {', '.join(plan['writes'])}",
+        f"Sends: {megabytes(plan['inputs']['bytes'])} MB of code, configuration and local files",
+    ]
+    command = f"<details><summary>Command of the job</summary>{preformatted(shlex.join(plan['command']))}</details>"
+    parts = [paragraph(cost), bullets(map(escape, [*lines, *plan["warnings"]])), command]
+    return block(callout("note", f"A Hugging Face Job that evolves on {data}", *parts))
+
+
+def _job(run: EvolutionStatus) -> str:
+    """Return the job of a run on the Hub: its page, its cost, and the end of its log."""
+    if run.remote is None:
+        return ""
+    job = run.remote.run
+    page = f'<a href="{escape(job.url)}" target="_blank" rel="noopener">Page of the job</a>'
+    stored = f"Results: datasets/{job.repo}" + (f"; Library: {job.push_to}" if job.push_to else "")
+    lines = preformatted("\n".join(run.remote.lines)) if run.remote.lines else ""
+    title = f"Hugging Face Job {job.job}: {job.stage.lower()}, {job.cost}"
+    return callout("note", title, f"<p>{page}. {escape(stored)}</p>", lines)
+
+
 def run_status(run: EvolutionStatus) -> str:
     """Return the status of a run: state, progress, and figures."""
     status = run.status
@@ -87,7 +118,7 @@ def run_status(run: EvolutionStatus) -> str:
     error = problem(run, status.next_step if status is not None else "")
     figures = _figures(run) if status is not None and run.judged is not None else ""
     head = state_head(run.name, run.state)
-    return block(f'<section class="run">{head}{text}{_progress(run)}{error}{figures}</section>')
+    return block(f'<section class="run">{head}{text}{_progress(run)}{error}{_job(run)}{figures}</section>')
 
 
 def _activity(run: EvolutionStatus) -> str:

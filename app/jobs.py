@@ -28,6 +28,8 @@ from rewardharness.codec import to_json
 from rewardharness.errors import HarnessError, InputError, RunError
 from rewardharness.files import hold, read_json, write_json, write_text
 from rewardharness.jobs import JobConfig, read_config
+from rewardharness.remote.config import ON_THIS_COMPUTER, RemoteConfig
+from rewardharness.remote.job import REMOTE, read_remote
 from rewardharness.runs.records import CONFIG, MASK, RECORD, read_record
 from rewardharness.runs.stop import STOP_FILE
 from rewardharness.runs.store import MANIFEST
@@ -107,7 +109,14 @@ class Jobs:
         return f"visitor-{secrets.token_hex(16)}"
 
     def start(
-        self, name: str, job: str, config: JobConfig, changes: Mapping[str, str], *, visitor: bool = False
+        self,
+        name: str,
+        job: str,
+        config: JobConfig,
+        changes: Mapping[str, str],
+        *,
+        visitor: bool = False,
+        remote: RemoteConfig = ON_THIS_COMPUTER,
     ) -> None:
         """Start a run.
 
@@ -117,11 +126,12 @@ class Jobs:
             config: The configuration, which is written to a file.
             changes: Variables of its environment that differ from those of this process, keys included.
             visitor: Whether a visitor starts it: only one such run is active at a time.
+            remote: Where it runs.
 
         Raises:
             BusyError: If it is running, or another visitor's run is.
         """
-        self._start(name, (job, config), changes, visitor=visitor)
+        self._start(name, (job, config), changes, visitor=visitor, remote=remote.words)
 
     def _start(
         self,
@@ -131,6 +141,7 @@ class Jobs:
         *,
         visitor: bool = False,
         where: Path | None = None,
+        remote: Sequence[str] = (),
     ) -> None:
         """Start a run.
 
@@ -140,6 +151,7 @@ class Jobs:
             changes: Variables of its environment that differ from those of this process.
             visitor: Whether a visitor starts it.
             where: The folder that relative paths refer to.
+            remote: Options of a job on the Hub.
         """
         job, config = what
         with self._turn:
@@ -151,8 +163,8 @@ class Jobs:
                     self._tidy()
                 os.utime(locks[0])
                 file = config if isinstance(config, Path) else self._write(name, job, config)
-                words = [job, "--config", str(file.absolute()), "--run", str(self.folder(name)), "--quiet"]
-                words += [] if job == "score" else ["--yes"]  # it asks nothing
+                words = [job, "--config", str(file.absolute()), "--run", str(self.folder(name)), "--yes"]
+                words += remote or ["--quiet"]  # the page shows the log of a job on the Hub
                 self._spawn(name, words, (changes, where or self._somewhere()), locks)
             finally:
                 for lock in locks:
@@ -195,12 +207,20 @@ class Jobs:
         """
         where = Path(str(self.asked(name).get("folder") or "."))
         what = self.config(name)[0], self.folder(name) / CONFIG
-        self._start(name, what, changes, visitor=visitor, where=where if where.is_dir() else None)
+        job = read_remote(self.folder(name))
+        self._start(
+            name,
+            what,
+            changes,
+            visitor=visitor,
+            where=where if where.is_dir() else None,
+            remote=() if job is None else job.words,
+        )
 
     def stop(self, name: str) -> None:
         """Ask a run to stop after the judgments in progress."""
         folder = self.folder(name)
-        if (folder / MANIFEST).exists():
+        if (folder / MANIFEST).exists() or (folder / REMOTE).exists():
             write_text(folder / STOP_FILE, "")
 
     def alive_since(self, name: str) -> float | None:

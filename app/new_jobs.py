@@ -22,6 +22,7 @@ from rewardharness.judging.baselines import BASELINES
 from rewardharness.judging.deployments import DEPLOYED
 from rewardharness.judging.opening import MEASURED
 from rewardharness.models.open import model_urls
+from rewardharness.remote.config import ON_THIS_COMPUTER, RemoteConfig
 from rewardharness.settings import SERVICE_KEYS, Settings
 
 FOLDER = "folder"
@@ -83,6 +84,7 @@ class NewJob:
     judge: JudgeChoice = BY_MEASURING
     orchestrator_key: str = field(default="", repr=False)
     """Key of the Orchestrator, as typed."""
+    where: RemoteConfig = ON_THIS_COMPUTER
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,7 @@ class PreparedJob:
     config: NewConfig
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Changes of the environment of its process: keys, and a judge whose address is hidden."""
+    where: RemoteConfig = ON_THIS_COMPUTER
 
 
 def prepare(job: NewJob, judges: Judges, settings: Settings, *, local: bool) -> PreparedJob:

@@ -14,6 +14,7 @@ from app.run_panel.service import Expected, Listed, RunService, S
 from app.services import AppServices
 from app.tabs.guard import explain
 from app.tabs.parts import QUIET, Updates, announced, waiting_at
+from app.tabs.visitors import visitor_of
 from rewardharness.errors import InputError
 
 MAX_HELD = 12
@@ -116,11 +117,11 @@ class RunEvents(ABC, Generic[S]):
         start = self.form.start
         return {start.cost: views.previewing(), start.start: gr.Button(visible=False), start.prepared: None}
 
-    def preview(self, *values: Any) -> Updates:
+    def preview(self, token: gr.OAuthToken | None, *values: Any) -> Updates:
         """Preview a run, and offer to start it."""
         start, hidden = self.form.start, self.form.put_away(values)
         try:
-            expected = self.service.expect(self.form.read(self.services, values))
+            expected = self.service.expect(self.form.read(self.services, values), visitor_of(token, None))
         except Exception as error:  # any error is shown, so that the page stays usable
             return {start.cost: explain(error), start.prepared: None, **hidden}
         shown = {start.cost: self.preview_text(expected), start.start: gr.Button(visible=True)}
@@ -196,10 +197,10 @@ class RunEvents(ABC, Generic[S]):
         """Ask the shown run to stop."""
         return self._act(lambda: self.service.stop(name))
 
-    def resume(self, name: str, judge_key: str, orchestrator_key: str) -> Updates:
+    def resume(self, token: gr.OAuthToken | None, name: str, judge_key: str, orchestrator_key: str) -> Updates:
         """Resume the shown run."""
         keys = Keys(judge_key or "", orchestrator_key or "")
-        updates = self._act(lambda: self.service.resume(name, keys))
+        updates = self._act(lambda: self.service.resume(name, keys, visitor_of(token, None)))
         return {**updates, self.panel.judge_key: "", self.panel.orchestrator_key: ""}
 
     def list_runs(self, current: str, held: object) -> Updates:

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 from app.following import R, RunReaders, RunStatus
+from app.hub_services import ANONYMOUS, Visitor
 from app.jobs import NAME, VISITOR, Jobs
 from app.judges import Judges
 from app.new_jobs import NO_KEYS, NO_OWN_KEYS, Keys, NewJob, PreparedJob, keys_of, models_of, prepare, settings_with
+from app.remote_jobs import expect_remote, is_remote, token_of
 from rewardharness.errors import HarnessError, RunError
 from rewardharness.files import write_text
 from rewardharness.jobs import JobConfig
@@ -92,12 +94,18 @@ class RunService(ABC, Generic[S, R]):
         """Return the figures of a report that the list shows."""
         return {}
 
-    def expect(self, job: NewJob) -> Expected:
+    def expect(self, job: NewJob, visitor: Visitor = ANONYMOUS) -> Expected:
         """Return what a run would do and cost. Nothing is spent.
+
+        Args:
+            job: The job as the form describes it.
+            visitor: Who pays for a job on the Hub.
 
         Raises:
             HarnessError: If it cannot be run.
         """
+        if job.where.is_remote:
+            return Expected(*expect_remote(job, self._settings, visitor, local=self.local))
         prepared = prepare(job, self._judges, self._settings, local=self.local)
         try:
             preview = self._preview(prepared.config, settings_with(self._settings, prepared.environment))
@@ -123,8 +131,11 @@ class RunService(ABC, Generic[S, R]):
             HarnessError: If it cannot start.
         """
         name = self._new_name(expected.preview) if self.local else self._jobs.visitor_name()
-        config = self._final_config(name, expected)
-        self._jobs.start(name, self.job, config, expected.job.environment, visitor=not self.local)
+        job = expected.job
+        config = job.config if job.where.is_remote else self._final_config(name, expected)
+        # A job on the Hub takes no time of this computer, so visitors need not wait for each other.
+        visitor = not self.local and not job.where.is_remote
+        self._jobs.start(name, self.job, config, job.environment, visitor=visitor, remote=job.where)
         return name
 
     def look(self, name: str) -> S:
@@ -144,19 +155,23 @@ class RunService(ABC, Generic[S, R]):
         self._jobs.stop(name)
         return self.look(name)
 
-    def resume(self, name: str, keys: Keys = NO_KEYS) -> S:
+    def resume(self, name: str, keys: Keys = NO_KEYS, visitor: Visitor = ANONYMOUS) -> S:
         """Resume a run with its configuration.
 
         Args:
             name: The run.
             keys: Keys of its models, as typed.
+            visitor: Who pays for a job on the Hub.
 
         Raises:
             HarnessError: If it cannot be resumed.
         """
         self._check(name)
         changes = keys_of(self._jobs.config(name)[1], keys, self._settings) if self.local else NO_OWN_KEYS
-        self._jobs.resume(name, changes, visitor=not self.local)
+        remote = is_remote(self._jobs.folder(name))
+        if remote and not self.local:
+            changes = token_of(visitor)
+        self._jobs.resume(name, changes, visitor=not self.local and not remote)
         return self.look(name)
 
     def is_resumable(self, name: str) -> bool:

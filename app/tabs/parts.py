@@ -1,6 +1,7 @@
 """Widgets and event options shared by all tabs."""
 
 from collections.abc import Callable, Iterator
+from functools import wraps
 from typing import Any
 
 import gradio as gr
@@ -29,6 +30,7 @@ def waiting_at(part: gr.Markdown) -> dict[str, Any]:
 def announced(progress: Callable[[], Updates], work: Callable[..., Updates]) -> Callable[..., Iterator[Updates]]:
     """Return a handler that sends an update when its work starts."""
 
+    @wraps(work)  # Gradio passes a login to the parameters that are annotated
     def run(*values: Any) -> Iterator[Updates]:
         begun = progress()
         yield begun

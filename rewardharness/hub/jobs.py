@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from rewardharness.errors import shown
@@ -96,7 +96,7 @@ class JobsClient:
         if not token:
             raise HubError("Hugging Face Jobs need a login.", next_step=_REMEDIES[401].replace("again ", ""))
         self.token: str = token
-        self.access = access
+        self.access = replace(access, token=token)
         self._endpoint = (access.endpoint or "").rstrip("/") or None
         self._namespace = namespace
 

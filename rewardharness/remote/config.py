@@ -7,7 +7,8 @@ from typing import Literal
 from rewardharness.errors import InputError
 from rewardharness.hub.repository import is_repo
 
-LOCAL, HF_JOBS = "local", "hf-jobs"
+LOCAL: Literal["local"] = "local"
+HF_JOBS: Literal["hf-jobs"] = "hf-jobs"
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -35,6 +36,12 @@ class RemoteConfig:
         if self.push_to and not is_repo(self.push_to):
             raise InputError(f"--push-to {self.push_to[:100]!r} is not a repository.", next_step="Write ORG/NAME.")
         _ = self.seconds
+
+    @property
+    def words(self) -> list[str]:
+        """The options as words of a command line; empty for this computer."""
+        given = {name: value for name, value in vars(self).items() if value} if self.is_remote else {}
+        return [word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", str(value))]
 
     @property
     def is_remote(self) -> bool:

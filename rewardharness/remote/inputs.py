@@ -12,7 +12,7 @@ from typing import Any
 
 from rewardharness.benchmark.task import list_tasks
 from rewardharness.codec import to_json
-from rewardharness.data.opening import FEEDBACK, HUB, parse_spec
+from rewardharness.data.opening import ATTACKS, DEMO, FEEDBACK, HUB, parse_spec
 from rewardharness.errors import InputError
 from rewardharness.evolution.config import AUTO
 from rewardharness.files import is_run, megabytes
@@ -36,6 +36,8 @@ SERVED = "vllm:"
 _DATA = ("data", "task", "development")
 _FILES = (*_DATA, "library", "corrections", "release", "source", "fields", "calibration")
 """Fields that may name files on this computer."""
+_NAMES = {DEMO, ATTACKS, "builtin", "empty"}
+"""Names that mean the same everywhere, also where a folder is called so."""
 _WRITTEN = ("calibrate", "for_library")
 """Fields that name files which a command writes outside of its run folder."""
 _LEFT_OUT = {".git", ".cache", ".env"}
@@ -102,7 +104,7 @@ def read_inputs(config: JobConfig, settings: Settings, access: Access) -> Inputs
             continue
         spec = f"{HUB}{settings.feedback_repo}" if value == FEEDBACK and settings.feedback_repo else str(value)
         path = settings.feedback if spec == FEEDBACK and name in _DATA else Path(spec).expanduser()
-        if path.exists():
+        if path.exists() and spec not in _NAMES:
             place = f"inputs/{name}/{path.resolve().name}"
             files[place] = _uploadable(path, name)
             changes[name] = Path(place) if isinstance(value, Path) else place

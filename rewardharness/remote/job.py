@@ -70,12 +70,21 @@ class RemoteRun:
     price: float | None = None
     """US dollars per hour; None if unknown."""
     push_to: str = ""
+    timeout: str = ""
+    image: str = ""
+    """Image that was chosen; empty for the default one."""
     job: str = ""
     """Id of the latest job; empty before the first."""
     url: str = ""
     stage: str = ""
     seconds: float = 0.0
     """Duration of the latest job."""
+
+    @property
+    def words(self) -> list[str]:
+        """The options that resume it, as words of a command line."""
+        named = {"flavor": self.flavor, "namespace": self.namespace, "timeout": self.timeout, "image": self.image}
+        return RemoteConfig(on="hf-jobs", **{name: value for name, value in named.items() if value}).words
 
     @property
     def cost(self) -> str:
@@ -172,6 +181,7 @@ def plan_job(
         archive = pack(read_inputs(config, settings, client.access), about)
         place = f"{path}/inputs-{sha256(archive)[:12]}.zip"
         run = RemoteRun(path, repo, client.namespace, place, asked, hardware.name, hardware.price, where.push_to or "")
+    run = replace(run, timeout=where.timeout, image=where.image or "")
     return RemotePlan(run, _spec(run, config, where, settings, client, restart), folder, archive, warnings)
 
 

@@ -90,6 +90,7 @@ class EvolveEvents(RunEvents[EvolutionStatus]):
         folder = str(status.folder / "library") if self.services.local else ""
         page = self.evolve.report_file(name) if report is not None else None
         return {
+            self.panel.stop: gr.Button(visible=_stoppable(status)),
             view.about: evolve_views.about(status, self.evolve.command(name), self.evolve.log(name)),
             view.report: evolve_views.report(report, folder),
             view.download: gr.DownloadButton(value=page, visible=page is not None),
@@ -239,6 +240,11 @@ class EvolveEvents(RunEvents[EvolutionStatus]):
             correct = self.correcting(preference)
             button.click(correct, [current, labels.choices], everything, trigger_mode="once", **cases)
         view.compare.click(self.compare, view.several, everything, **QUIET)
+
+
+def _stoppable(status: EvolutionStatus) -> bool:
+    """Return whether a run can be stopped; a job on the Hub also before its first judgment."""
+    return status.state == "running" or (status.state == "starting" and status.remote is not None)
 
 
 def _item(items: list[Item], key: str) -> Item | None:

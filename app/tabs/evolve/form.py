@@ -18,6 +18,8 @@ from app.tabs.score.judge import draw_judge
 from rewardharness.data.opening import DEMO, DEMO_PAIRS, FEEDBACK
 from rewardharness.errors import InputError
 from rewardharness.evolution.config import AUTO, EvolveConfig
+from rewardharness.judging.opening import MEASURED
+from rewardharness.remote.config import HF_JOBS, LOCAL, ON_THIS_COMPUTER, RemoteConfig
 
 PLACES = {
     FOLDER: (
@@ -28,6 +30,11 @@ PLACES = {
     HUB: ("Dataset on the Hub", "Its name, and a version if you like.", "org/name@revision"),
 }
 """Label, description and example of the field of each kind of data."""
+
+DEFAULT_MODEL = "Qwen/Qwen2.5-VL-7B-Instruct"
+"""Model that a job serves, unless another one is typed."""
+FLAVORS = (("Default", ""), "cpu-upgrade", "t4-medium", "l4x1", "a10g-large", "l40sx1", "a100-large", "h200")
+"""Hardware that is offered; any other may be typed."""
 
 BUILT_IN, MODEL = "built-in", "model"
 """Kinds of Orchestrator."""
@@ -43,6 +50,23 @@ SCHEDULES = (
     ("Random: a control", "random"),
     ("Paper: bundles of edits", "paper"),
 )
+
+
+@dataclass(frozen=True)
+class RemoteForm:
+    """Where the run is executed."""
+
+    on: gr.Radio
+    options: gr.Column
+    model: gr.Textbox
+    flavor: gr.Dropdown
+    hours: gr.Number
+    push_to: gr.Textbox
+
+    @property
+    def inputs(self) -> list[Any]:
+        """The widgets with values."""
+        return [self.on, self.model, self.flavor, self.hours, self.push_to]
 
 
 @dataclass(frozen=True)
@@ -66,13 +90,14 @@ class RunForm(JobForm):
     """Judgments, tokens, money."""
     prices: tuple[gr.Number, ...]
     """Of the judge and of the Orchestrator, each for input and output."""
+    remote: RemoteForm
 
     @property
     def own(self) -> list[Any]:
         """See `JobForm.own`."""
         return [
             self.data, self.place, self.columns, self.corrections, self.proposer, self.model, self.key, self.images,
-            self.schedule, self.proposals, self.seed, self.seconds, *self.limits, *self.prices,
+            self.schedule, self.proposals, self.seed, self.seconds, *self.limits, *self.prices, *self.remote.inputs,
         ]  # fmt: skip
 
     @property
@@ -88,7 +113,11 @@ class RunForm(JobForm):
         """
         data, place, columns, corrections, proposer, model, key, images, schedule, *rest = values
         proposals, seed, seconds, judgments, tokens, money, *rest = rest
-        prices, rest = rest[:4], rest[4:]
+        prices, remote, rest = rest[:4], rest[4:9], rest[9:]
+        where, served = _where(remote)
+        if not services.local and not where.is_remote and data != DEMO:
+            step = "Choose the demonstration set, or run on Hugging Face Jobs."
+            raise InputError("Other data are not judged on the computer of this page.", next_step=step)
         library = services.libraries.spelled(Choice(*rest[: len(self.chooser.parts)]))
         judge = rest[len(self.chooser.parts) :]
         orchestrator = (model or "").strip() if proposer == MODEL else BUILTIN
@@ -100,6 +129,7 @@ class RunForm(JobForm):
         config = EvolveConfig(
             examples_spec(data, place or ""),
             library=library,
+            judge=served,
             field=tuple(named),
             orchestrator=orchestrator,
             orchestrator_images=bool(images) and is_model,
@@ -116,13 +146,15 @@ class RunForm(JobForm):
         count = int(proposals or 0)
         config = replace(config, iterations=count) if schedule == "paper" else replace(config, proposals=count)
         choice = self.judge.read(judge) if self.judge is not None else BY_MEASURING
-        return NewJob(config, choice, (key or "").strip() if is_model else "")
+        return NewJob(config, choice, (key or "").strip() if is_model else "", where)
 
     def connect(self, services: AppServices) -> None:
         """See `JobForm.connect`."""
         super().connect(services)
         quick: dict[str, Any] = {"queue": False, **QUIET}
         self.data.input(self.choose_data, self.data, [self.place, self.columns], **quick)
+        on, options = self.remote.on, self.remote.options
+        on.input(lambda place: {options: gr.Column(visible=place == HF_JOBS)}, on, [options], **quick)
         self.proposer.input(self.choose_proposer, self.proposer, [self.who, self.model, self.key, self.images], **quick)
 
     def choose_data(self, kind: str) -> Updates:
@@ -155,32 +187,90 @@ def _prices(values: Sequence[float | None]) -> tuple[float, float] | None:
     return (float(input_price or 0), float(output_price or 0)) if input_price or output_price else None
 
 
+def _where(values: Sequence[Any]) -> tuple[RemoteConfig, str | None]:
+    """Return where the run is executed, and the judge of a job on the Hub."""
+    on, model, flavor, hours, push_to = values
+    if on != HF_JOBS:
+        return ON_THIS_COMPUTER, None
+    name = (model or "").strip()
+    where = RemoteConfig(
+        on=HF_JOBS,
+        flavor=(flavor or "").strip() or None,
+        timeout=f"{float(hours or 0):g}h",
+        push_to=(push_to or "").strip() or None,
+    )
+    return where, f"vllm:{name}" if name else MEASURED
+
+
 def draw_form(services: AppServices) -> RunForm:
     """Draw the form. Visitors see only what they may choose."""
     local = services.local
     with gr.Accordion("New run", open=True, elem_classes="slim", elem_id="evolve-new") as section:
         with gr.Row(equal_height=False):
             with gr.Column(scale=1, min_width=300):
-                data, place, columns, corrections = _draw_data(local)
+                remote = _draw_where(services)
+                data, place, columns, corrections = _draw_data(services)
             with gr.Column(scale=1, min_width=300, visible=local):
                 chooser = make_chooser(services, "evolve-library", "Library to start from", address="", aloud=False)
         judge = draw_judge(services, "evolve-") if local else None
         who = _draw_proposer(local)
         how = _draw_budget(services)
         start = draw_start("evolve")
-    form = RunForm(section, chooser, judge, start, data, place, columns, corrections, *who, *how)
+    form = RunForm(section, chooser, judge, start, data, place, columns, corrections, *who, *how, remote)
     form.connect(services)
     return form
 
 
-def _draw_data(local: bool) -> tuple[gr.Radio, gr.Textbox, gr.Textbox, gr.Checkbox]:
+def _draw_where(services: AppServices) -> RemoteForm:
+    """Draw where the run is executed: here, or as a job that the signed-in user pays for."""
+    here = "This computer" if services.local else "The computer of this page"
+    offered = services.hub.may_publish
+    on = gr.Radio(
+        [(here, LOCAL), ("Hugging Face Jobs (your account pays)", HF_JOBS)],
+        value=LOCAL,
+        label="Run on",
+        visible=offered,
+        elem_id="evolve-on",
+    )
+    with gr.Column(visible=False) as options:
+        model = gr.Textbox(
+            DEFAULT_MODEL,
+            label="Judge that the job serves",
+            info="A model on the Hub, in place of the judge below. Empty: the pixel-based judge, without a GPU.",
+            max_lines=1,
+            max_length=200,
+            elem_id="evolve-served",
+        )
+        with gr.Row():
+            flavor = gr.Dropdown(
+                list(FLAVORS), value="", label="Hardware", allow_custom_value=True, min_width=160,
+                info="Preview shows the price.", elem_id="evolve-flavor",
+            )  # fmt: skip
+            hours = gr.Number(
+                4, label="Hours at most", info="Limits the cost.", minimum=0.1, maximum=72, min_width=160,
+                elem_id="evolve-hours",
+            )  # fmt: skip
+        push_to = gr.Textbox(
+            "",
+            label="Push the Library to",
+            info="A new repository is private. Empty: it stays in the results of the run.",
+            placeholder="your-name/your-library",
+            max_lines=1,
+            max_length=100,
+            elem_id="evolve-push-to",
+        )
+    return RemoteForm(on, options, model, flavor, hours, push_to)
+
+
+def _draw_data(services: AppServices) -> tuple[gr.Radio, gr.Textbox, gr.Textbox, gr.Checkbox]:
+    local = services.local
     kinds = [(f"Demonstration set: {DEMO_PAIRS} generated pairs", DEMO)]
     if local:
-        kinds += [
-            ("My feedback from the Score tab", FEEDBACK),
-            ("A folder on this computer", FOLDER),
-            ("A dataset on the Hugging Face Hub", HUB),
-        ]
+        kinds += [("My feedback from the Score tab", FEEDBACK), ("A folder on this computer", FOLDER)]
+    elif services.hub.with_login and services.settings.feedback_repo:
+        kinds += [("Preferences given in this app", FEEDBACK)]
+    if services.hub.may_publish:
+        kinds += [("A dataset on the Hugging Face Hub", HUB)]
     data = gr.Radio(kinds, value=DEMO, label="Learn from", elem_id="evolve-data")
     place = gr.Textbox("", label=PLACES[FOLDER][0], max_lines=1, max_length=1000, visible=False, elem_id="evolve-place")
     columns = gr.Textbox(

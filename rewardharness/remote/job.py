@@ -9,6 +9,7 @@ import os
 import re
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -42,6 +43,8 @@ INTERVAL = 120.0
 """Seconds between two pushes of the run folder, which are lost if a job is killed."""
 POLL = 3.0
 """Seconds between two looks at a job."""
+PATIENCE = 1800.0
+"""Seconds after which following ends with an error if the Hub cannot be reached."""
 LAST_LINES = 5.0
 """Seconds to wait for the end of the log of a job that has ended."""
 _OWN = frozenset({REMOTE, CONFIG, LOCK, STOP_FILE})
@@ -276,14 +279,18 @@ class Follower:
             copy = _Copy(self.folder, run, replace(self.client.access, cache=Path(scratch)))
             log = threading.Thread(target=self._show_log, args=(run.job,), name=f"log {run.job}", daemon=True)
             log.start()
-            clock = threading.Event()
+            clock, reached = threading.Event(), time.monotonic()
             while True:
-                with suppress(UnreachableError):  # the job goes on, and so does this
+                try:
                     status = self.client.look(run.job)
                     run = self._keep(run, status)
                     copy.update()
+                    reached = time.monotonic()
                     if status.ended:
                         break
+                except UnreachableError:  # the job goes on meanwhile
+                    if time.monotonic() - reached > PATIENCE:
+                        raise
                 if (self.folder / STOP_FILE).exists():
                     self.client.cancel(run.job)
                     (self.folder / STOP_FILE).unlink(missing_ok=True)

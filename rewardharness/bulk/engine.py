@@ -5,6 +5,7 @@ in progress, so that the judge never waits for the last rows of one. Memory hold
 of the parts in progress, whatever the size of the data.
 """
 
+import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -62,10 +63,13 @@ class Worker:
             DataError: If a file cannot be read, or changed.
         """
         collecting: dict[int, _Collected] = {}
+        lock = threading.Lock()  # rows are read in another thread than they are judged
 
         def finish(part: _Collected) -> None:
-            if part.complete:
-                on_result(collecting.pop(part.number).result())
+            with lock:
+                if not part.complete or collecting.pop(part.number, None) is None:
+                    return
+            on_result(part.result())
 
         def rows() -> Iterator[tuple[tuple[_Collected, Row], Example]]:
             for part in parts:
@@ -74,19 +78,22 @@ class Worker:
                 for row in self.stream.rows(part, self.settings):
                     if wanted is not None and row.number not in wanted:
                         continue
-                    if row.example is None:
-                        collected.refuse(row)
-                        on_row()
-                        continue
-                    collected.waiting += 1
+                    with lock:
+                        if row.example is None:
+                            collected.refuse(row)
+                            on_row()
+                            continue
+                        collected.waiting += 1
                     yield (collected, row), row.example
-                collected.read = True
+                with lock:
+                    collected.read = True
                 finish(collected)
 
         def keep(key: tuple[_Collected, Row], example: Example, judgment: Judgment) -> None:
             collected, row = key
-            collected.add(row, example, judgment)
-            on_row()
+            with lock:
+                collected.add(row, example, judgment)
+                on_row()
             finish(collected)
 
         judge, library, _ = self.opened

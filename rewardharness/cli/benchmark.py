@@ -45,7 +45,7 @@ _NO_OPTIONS = BenchmarkOptions()
 app = make_app(
     "benchmark",
     "Judge a benchmark and measure agreement with people. The word `run` may be omitted.",
-    {"Judge": JudgeConfig, "Run": PaidRunOptions, "Where": RemoteConfig},
+    {"Judge": JudgeConfig, "Run": (PaidRunOptions, RemoteConfig)},
     job="benchmark",
 )
 for command in (list_tasks, show, report, compare, votes, ratings, reproduce):

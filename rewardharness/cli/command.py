@@ -63,13 +63,15 @@ WORDS: ContextVar[tuple[str, ...]] = ContextVar("words", default=())
 """The command line of the command that runs, without `rh`."""
 
 
-def make_app(name: str, summary: str, groups: Mapping[str, type] | None = None, *, job: str = "") -> "App":
+def make_app(
+    name: str, summary: str, groups: Mapping[str, type | tuple[type, ...]] | None = None, *, job: str = ""
+) -> "App":
     """Create the cyclopts app of a command: no --no-FLAG options, and help that leaves out empty defaults.
 
     Args:
         name: Name of the command.
         summary: First lines of its help.
-        groups: Title of a section of the help by dataclass whose fields it lists.
+        groups: Dataclasses whose fields a section of the help lists, by its title.
         job: Type of the job that it runs, whose options `--config` reads from a file.
     """
     from attrs import evolve
@@ -78,7 +80,8 @@ def make_app(name: str, summary: str, groups: Mapping[str, type] | None = None, 
 
     titles = {
         option: title
-        for title, owner in (groups or {}).items()
+        for title, owners in (groups or {}).items()
+        for owner in (owners if isinstance(owners, tuple) else (owners,))
         for base in owner.__mro__
         for field, kind in getattr(base, "__annotations__", {}).items()
         for option in _options(field, kind)
@@ -89,8 +92,10 @@ def make_app(name: str, summary: str, groups: Mapping[str, type] | None = None, 
             sections: dict[str, list[Any]] = {}
             for entry in panel.entries:
                 title = next((titles[option] for option in entry.positive_names if option in titles), panel.title)
-                empty = entry.default in {"False", "()", '""', "None"}
-                sections.setdefault(str(title), []).append(evolve(entry, default=None) if empty else entry)
+                usual = {"False", "()", '""', "None", next(iter(entry.choices or ()), "None")}
+                default = None if entry.default in usual else entry.default
+                metavar = "PAIR" if entry.metavar == "FLOAT FLOAT" else entry.metavar
+                sections.setdefault(str(title), []).append(evolve(entry, default=default, metavar=metavar))
             for title, entries in sections.items():
                 super().__call__(console, options, panel.copy(title=title, entries=entries))
 

@@ -43,8 +43,8 @@ NO_OPTIONS = EvolveOptions()
 app = make_app(
     "evolve",
     "Evolve a Library from labeled preferences. Example: `rh evolve demo`",
-    {"Search": EvolveConfig, "Judge": JudgeConfig, "Data": DataConfig, "Budget": BudgetConfig, "Run": EvolveOptions}
-    | {"Where": RemoteConfig},
+    {"Search": EvolveConfig, "Judge": JudgeConfig, "Data": DataConfig, "Budget": BudgetConfig}
+    | {"Run": (EvolveOptions, RemoteConfig)},
     job="evolve",
 )
 app["--help"].show = False

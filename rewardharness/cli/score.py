@@ -88,7 +88,7 @@ def _given(arguments: ScoreArguments, names: tuple[str, ...]) -> list[str]:
 app = make_app(
     "score",
     "Judge one edit or a dataset.",
-    {"Judge": JudgeConfig, "Data": DataConfig, "Run": PaidRunOptions, "Where": RemoteConfig},
+    {"Judge": JudgeConfig, "Data": DataConfig, "Run": (PaidRunOptions, RemoteConfig)},
     job="score",
 )
 for _name, _help in (

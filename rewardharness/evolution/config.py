@@ -56,19 +56,19 @@ class EvolveConfig(BudgetConfig, JudgeConfig, DataConfig):
     ties: bool = False
     """Allow ties even if no label is a tie."""
     schedule: Literal["default", "iterative", "evolutionary", "pareto", "random", "paper"] = "default"
-    """Search strategy; default: greedy."""
+    """Strategy; default: greedy."""
     population: int = 8
     """Libraries of a population."""
     parents: Literal["rank", "tournament", "top_k", "pareto"] = "tournament"
     """Choice of parents."""
-    operators: Literal["fixed", "success_feedback", "exploration_decay", "diversity_driven"] = "success_feedback"
+    operators: Literal["success_feedback", "fixed", "exploration_decay", "diversity_driven"] = "success_feedback"
     """Choice of operators."""
     objective: Literal["default", "accuracy", "tail"] = "default"
-    """Rating of a population's Libraries."""
+    """Rating."""
     proposals: int = 60
     """Number of edits to try."""
     scope: Literal["library", "entry", "category"] = "library"
-    """What a generation may change."""
+    """Of a change."""
     islands: int = 1
     """Populations that take turns."""
     iterations: int = 4

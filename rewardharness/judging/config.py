@@ -65,7 +65,7 @@ class JudgeConfig:
     library: str | None = None
     """Folder, Hub repository, presets, builtin or empty."""
     judge: str | None = None
-    """measured, vllm:NAME@URL, openai:NAME, hf:NAME, gemini:NAME, a baseline or a file (or RH_JUDGE)."""
+    """measured, vllm:NAME@URL, hf:NAME, ... (RH_JUDGE)."""
     protocol: Protocol | None = None
     """How a model judges (default: chain)."""
     one_order: bool = False

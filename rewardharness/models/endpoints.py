@@ -196,31 +196,25 @@ class EndpointPool:
         Raises:
             ModelError: The last failure, if no attempt succeeded.
         """
-        with chat_span(self._settings.model) as span:
-            result = await self._run(call, _Course(affinity), timeout)
-            record_reply(span, result.value, result.endpoint, result.attempts)
-            return result
-
-    async def _run(
-        self, call: Callable[[Endpoint], Awaitable[T]], course: _Course, timeout: float | None
-    ) -> PoolResult[T]:
-        began = self._clock()
+        course, began = _Course(affinity), self._clock()
         ends = None if timeout is None else asyncio.get_running_loop().time() + timeout
-        try:
-            async with asyncio.timeout_at(ends):
-                while True:
-                    endpoint = await self._acquire(course)
-                    try:
-                        with self._recorded(endpoint, ends):
-                            async with asyncio.timeout(self._settings.attempt_timeout):
-                                value = await call(endpoint)
-                        return PoolResult(value, course.attempts, self._clock() - began, endpoint.alias)
-                    except ModelError as error:
-                        await self._after_failure(error, endpoint, course)
-        except TimeoutError:
-            count = course.attempts
-            sent = f"{count} request{'s' * (count != 1)} sent" if count else "no request could be sent"
-            raise ModelError("timeout", f"No reply within {timeout or 0:g} s; {sent}.") from None
+        with chat_span(self._settings.model) as span:
+            try:
+                async with asyncio.timeout_at(ends):
+                    while True:
+                        endpoint = await self._acquire(course)
+                        try:
+                            with self._recorded(endpoint, ends):
+                                async with asyncio.timeout(self._settings.attempt_timeout):
+                                    value = await call(endpoint)
+                            record_reply(span, value, endpoint.alias, course.attempts)
+                            return PoolResult(value, course.attempts, self._clock() - began, endpoint.alias)
+                        except ModelError as error:
+                            await self._after_failure(error, endpoint, course)
+            except TimeoutError:
+                count = course.attempts
+                sent = f"{count} request{'s' * (count != 1)} sent" if count else "no request could be sent"
+                raise ModelError("timeout", f"No reply within {timeout or 0:g} s; {sent}.") from None
 
     @contextmanager
     def _recorded(self, endpoint: Endpoint, ends: float | None) -> Iterator[None]:

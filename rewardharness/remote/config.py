@@ -17,17 +17,17 @@ class RemoteConfig:
     """Where the command runs. With `hf-jobs` it runs as a Hugging Face Job, which your account pays for."""
 
     on: Literal["local", "hf-jobs"] = "local"
-    """This computer, or a Hugging Face Job."""
+    """Where to run."""
     flavor: str | None = None
-    """Hardware of the job, such as a10g-large (default: a10g-large for a judge vllm:NAME, else cpu-upgrade)."""
+    """Hardware of the job, such as a10g-large."""
     timeout: str = "4h"
-    """Longest duration of the job, such as 90m or 8h; it limits the cost."""
+    """Limit of duration and cost, as 90m."""
     namespace: str | None = None
-    """User or organization that pays and owns the results (default: you)."""
+    """Who pays and owns the results."""
     image: str | None = None
-    """Docker image of the job; it needs Python 3.11, pip and, for a judge vllm:NAME, vLLM."""
+    """Docker image of the job, with vLLM for vllm:NAME."""
     push_to: str | None = None
-    """Repository that the evolved Library is pushed to, as ORG/NAME; a new one is private."""
+    """Repository for the evolved Library, ORG/NAME."""
 
     def __post_init__(self) -> None:
         given = [name for name in ("flavor", "namespace", "image", "push_to") if getattr(self, name)]

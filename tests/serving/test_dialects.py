@@ -167,7 +167,7 @@ def test_an_image_that_a_pickle_holds_once_is_decoded_once():
         | st.floats(allow_nan=False)
         | st.text()
         | st.binary(),
-        lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.integers(), inner),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.integers(-(2**63), 2**63 - 1), inner),
         max_leaves=12,
     ),
     st.integers(2, pickle.HIGHEST_PROTOCOL),

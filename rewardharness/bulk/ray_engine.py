@@ -7,6 +7,7 @@ be. Ray's own HTTP processor is not used: it has four requests in flight and tak
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -97,6 +98,7 @@ def judge_on_ray(
     import ray
     import ray.data
 
+    logging.getLogger("ray.data").setLevel(logging.CRITICAL)  # the import sets its own level
     judge, library, release = worker.opened
     identity = JudgeIdentity.of(judge, library, release.id if release else None)
     config = replace(worker.config, output=None, limit=None)

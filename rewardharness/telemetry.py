@@ -49,7 +49,8 @@ _PROVIDERS = {"gemini": "gcp.gemini", "hf": "huggingface"}
 def current_tracer() -> Any | None:
     """Return the tracer; None if this process exports no spans."""
     trace = sys.modules.get("opentelemetry.trace")
-    if trace is None:
+    # Another thread may be importing it: trackers do.
+    if trace is None or getattr(getattr(trace, "__spec__", None), "_initializing", False):
         return None
     provider = trace.get_tracer_provider()
     return None if isinstance(provider, trace.ProxyTracerProvider) else _tracer_of(provider)

@@ -5,6 +5,8 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -156,3 +158,11 @@ def test_the_error_of_a_model_is_the_same_with_spans(spans: InMemorySpanExporter
 )
 def test_judges_are_named_without_files(judge: str, shown: str) -> None:
     assert without_file(judge) == shown
+
+
+def test_a_module_that_another_thread_imports_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    halfway = ModuleType("opentelemetry.trace")
+    halfway.__spec__ = ModuleSpec("opentelemetry.trace", None)
+    halfway.__spec__._initializing = True  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "opentelemetry.trace", halfway)
+    assert current_tracer() is None

@@ -37,8 +37,7 @@ def connect(address: str | None, purpose: str, *, cpus: int | None = None) -> No
         import ray
     except ImportError:
         raise MissingPackageError("ray", "ray", purpose) from None
-    for name in ("ray", "ray.data", "ray.serve"):
-        logging.getLogger(name).setLevel(logging.ERROR)
+    logging.getLogger("ray").setLevel(logging.ERROR)
     host, _, port = (address or "").rpartition(":")
     if port.isdecimal() and "/" not in host:  # Ray would try for minutes
         try:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-SUITES = ("vllm", "trl", "ray", "trackers")
+SUITES = ("vllm", "trl")
 ALL = ["test", *(name for suite in SUITES for name in (f".venv-{suite}/.installed", f"test-{suite}"))]
 
 
@@ -19,8 +19,6 @@ ALL = ["test", *(name for suite in SUITES for name in (f".venv-{suite}/.installe
         ("test-vllm", ALL[:3], 2),
         (".venv-vllm/.installed", [each for each in ALL if each != "test-vllm"], 0),
         (".venv-trl/.installed", [each for each in ALL if each != "test-trl"], 0),
-        (".venv-ray/.installed", [each for each in ALL if each != "test-ray"], 0),
-        (".venv-trackers/.installed", ALL[:8], 0),
     ],
 )
 def test_the_suites_against_real_libraries_run_after_the_tests(

@@ -5,6 +5,7 @@ accept the connections and choose the replica.
 """
 
 import contextlib
+import logging
 import os
 import signal
 import threading
@@ -142,6 +143,7 @@ def _start(deployed: Any, place: tuple[str, int]) -> Any:
     """Start the proxies, and wait for the replicas; return the handle of the deployment."""
     from ray import serve as ray_serve
 
+    logging.getLogger("ray.serve").setLevel(logging.ERROR)  # the import sets its own level
     try:
         ray_serve.start(
             proxy_location="EveryNode",

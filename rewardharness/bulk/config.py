@@ -62,7 +62,7 @@ class ShardsConfig(ScoreConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        assert self.share
+        _ = self.share  # checks it
         if self.engine == "local" and (self.address or self.workers):
             name = "--address" if self.address else "--workers"
             raise InputError(f"{name} is for a Ray cluster.", next_step="Add --engine ray, or leave it out.")

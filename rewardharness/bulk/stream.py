@@ -101,8 +101,8 @@ class Stream:
     fields: FieldMap = field(default_factory=FieldMap)
     text: bool = False
     """Whether the candidates are texts."""
-    examples: tuple[Example, ...] = field(default=(), repr=False)
-    """The examples of a dataset in memory."""
+    examples: tuple[Example | str, ...] = field(default=(), repr=False)
+    """The examples of a dataset in memory, and the problems of its invalid rows in their places."""
     how: str = ""
     """One sentence on how the fields were determined."""
     parts: tuple[Part, ...] = field(default=(), repr=False)

@@ -19,7 +19,7 @@ from rewardharness.data.webdataset import ENDING, KEY, TarSamples, index_samples
 from rewardharness.errors import DataError
 from rewardharness.files import data_files, quick_digest
 from rewardharness.hub.repository import Repo
-from rewardharness.schema import GROUPS, PAIRS
+from rewardharness.schema import GROUPS, PAIRS, Example
 from rewardharness.settings import Settings
 
 PART_ROWS = 1000
@@ -63,7 +63,10 @@ def _open(spec: str, settings: Settings, fields: FieldMap | None, progress: Prog
     found = _local(path) if path.exists() else _remote(spec, settings)
     if found is None:
         dataset = open_data(spec, settings, fields=fields, progress=progress, skip_bad_rows=True)
-        return Stream(dataset.name, "memory", files={"": dataset.digest}, examples=dataset.examples)
+        rows: list[Example | str] = list(dataset.examples)
+        for skipped in reversed(dataset.skipped):
+            rows.insert(skipped.before, f"{skipped.place}: {skipped.reason}")
+        return Stream(dataset.name, "memory", files={"": dataset.digest}, examples=tuple(rows))
     if found.format == "folder" and fields is None:
         return found
     table = _table(found, settings)

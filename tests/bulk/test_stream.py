@@ -184,3 +184,13 @@ def test_changed_data_are_noticed(tmp_path: Path) -> None:
 def test_missing_data(tmp_path: Path, name: str) -> None:
     with pytest.raises((DataError, InputError), match="does not exist"):
         open_stream(str(tmp_path / name), Settings.from_env())
+
+
+def test_invalid_rows_of_a_dataset_in_memory_are_rows_with_their_reasons(tmp_path: Path) -> None:
+    (tmp_path / "0.png").write_bytes(picture(0))
+    lines = ["instruction,source,candidate_a,candidate_b", "red,0.png,0.png,0.png", ",0.png,0.png,0.png"]
+    (tmp_path / "pairs.csv").write_text("\n".join([*lines, lines[1]]), encoding="utf-8")
+    stream = open_stream(str(tmp_path), Settings.from_env(), rows=2)
+    rows = rows_of(stream)
+    assert stream.format == "memory" and [row.example is not None for row in rows] == [True, False, True]
+    assert "the instruction is empty" in rows[1].problem

@@ -54,6 +54,9 @@ def build_app(services: AppServices) -> gr.Blocks:
     for event in blocks.fns.values():
         if event.api_visibility == "private":
             event.api_name = None  # Gradio serves names such as `partial_7`, hidden or not
+        if any(name in {"input", "change"} for _, name in event.targets):
+            # By default a second choice is dropped while the first is being answered, so that the page shows the first.
+            event.trigger_mode = "always_last"
         if event.show_progress == "hidden":
             # Otherwise each message of an event updates all outputs of all events so far, hidden progress or not.
             event.show_progress_on = []

@@ -50,6 +50,7 @@ def make_chooser(
     address: str = IN_ADDRESS,
     aloud: bool = True,
     release: bool = False,
+    after: Any = None,
 ) -> Chooser:
     """Draw a choice of Libraries; a path can be entered only on the computer that runs the app.
 
@@ -60,6 +61,7 @@ def make_chooser(
         address: Query parameter of the page that selects a Library here; empty for none.
         aloud: Whether a notification announces that, since the choice may be out of sight.
         release: Whether the Library of the release that the app is fixed to is a choice.
+        after: The event that the address is read after; by default the page has opened.
     """
     choices = services.libraries.choices()
     if release and services.fixed is not None:
@@ -114,7 +116,8 @@ def make_chooser(
     fetched = gr.on([button.click, spec.submit], load, spec, [loaded, status], trigger_mode="once", **HUB_EVENTS)
     events = [fetched]
     if address:
-        events.append(gr.on(None, arrive, None, [kind, folder, hub, spec, loaded, status], **HUB_EVENTS))
+        opened = gr.on if after is None else after.then
+        events.append(opened(fn=arrive, outputs=[kind, folder, hub, spec, loaded, status], **HUB_EVENTS))
     return Chooser(kind, folder, spec, loaded, tuple(events))
 
 

@@ -195,13 +195,14 @@ def _draw_difference(services: AppServices, chooser: Chooser) -> None:
     def arrive(request: gr.Request, *values: Any) -> str:
         return compare(*values) if BEFORE in request.query_params else ""
 
-    other = make_chooser(services, "other-library", "Earlier Library to compare with", address=BEFORE, aloud=False)
+    # One after the other, as the comparison of the address needs both; before that, its tab is not opened.
+    label, last = "Earlier Library to compare with", chooser.events[-1]
+    other = make_chooser(services, "other-library", label, address=BEFORE, aloud=False, after=last)
     button = gr.Button("Compare", elem_id="diff", size="md", scale=0, min_width=200)
     result = markup(elem_id="differences")
     given = [*chooser.parts, *other.parts]
     button.click(compare, given, result, **QUIET)
-    for event in (chooser.events[-1], other.events[-1]):  # the address may name both, and either may be loaded last
-        event.then(arrive, given, result, **QUIET).then(None, None, None, js=TO_COMPARISON, **QUIET)
+    other.events[-1].then(arrive, given, result, **QUIET).then(None, None, None, js=TO_COMPARISON, **QUIET)
 
 
 def _draw_gallery(services: AppServices, tab: gr.Tab) -> None:

@@ -155,7 +155,10 @@ class _TensorBoard:
     def __init__(self, project: str, run: TrackedRun) -> None:
         from tensorboardX import SummaryWriter
 
-        self._writer = SummaryWriter(str(run.folder / "tensorboard" / project / run.id))
+        folder = run.folder / "tensorboard" / project / run.id
+        # Names of files count seconds: a run that is resumed within one would overwrite its first file.
+        suffix = f".{sum(1 for _ in folder.glob('*'))}"
+        self._writer = SummaryWriter(str(folder), filename_suffix=suffix)
         lines = "\n".join(f"| {name} | {value} |" for name, value in run.config.items())
         self._writer.add_text("config", f"| name | value |\n|---|---|\n{lines}")
 

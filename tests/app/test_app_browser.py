@@ -31,7 +31,7 @@ pytestmark = pytest.mark.browser
 
 
 def open_library(page: Page, folder: Path) -> None:
-    page.get_by_role("tab", name="Library", exact=True).click()
+    open_tab(page, "Library")
     page.locator("#library-kind").get_by_text("A folder on this computer").click()
     page.locator("#library-folder input, #library-folder textarea").fill(str(folder))
     page.locator("#library-open").click()
@@ -101,7 +101,7 @@ def test_from_upload_to_feedback_to_the_library(browser: BrowserContext, served:
         page.locator("#download").click()
     assert '"preference": "B"' in Path(download.value.path()).read_text(encoding="utf-8")
     shutil.rmtree(served.feedback)  # other tests of the app begin without feedback
-    page.get_by_role("tab", name="Library", exact=True).click()
+    open_tab(page, "Library")
     page.locator("#search input, #search textarea").fill("noise-meter")
     expect(page.locator("#entries")).to_contain_text("noise-meter")
     page.locator("#entries label", has_text="noise-meter").first.click()
@@ -151,17 +151,17 @@ def test_a_hostile_library_is_only_text(
         expect(page.locator("#entry-head")).to_contain_text(name)
         expect(page.locator("#entry-text")).to_contain_text("<script>window.owned=1</script>")
     expect(page.locator("#entry-tool")).to_contain_text("<iframe src=https://evil.example>")
-    page.get_by_role("tab", name="Try it").click()
+    open_tab(page, "Try it", "#library-tabs")
     page.locator("#try-instruction input, #try-instruction textarea").fill(HOSTILE)
     expect(page.locator("#routed")).to_contain_text("2 of 2 entries")
-    page.get_by_role("tab", name="Check").click()
+    open_tab(page, "Check", "#library-tabs")
     page.locator("#check").click()
     expect(page.locator("#problems .rh")).to_be_visible()
-    page.get_by_role("tab", name="Compare").click()
+    open_tab(page, "Compare", "#library-tabs")
     page.locator("#diff").click()
     expect(page.locator("#differences")).to_contain_text("From the built-in Library to the Library")
     expect(page.locator("#differences")).to_contain_text("2 added")
-    page.get_by_role("tab", name="Score", exact=True).click()
+    open_tab(page, "Score")
     page.get_by_role("button", name="Library: built-in").click()
     page.locator("#score-library-kind").get_by_text("A folder on this computer").click()
     expect(page.get_by_role("button", name="Library: none chosen yet")).to_be_visible()
@@ -182,12 +182,25 @@ def test_a_hostile_library_is_only_text(
     page.close()
 
 
+def test_a_choice_is_answered_although_an_earlier_one_is_not_yet(browser: BrowserContext, served: Served) -> None:
+    with visit(browser, served.url) as page:
+        open_tab(page, "Library")
+        held: list[Route] = []
+        page.route("**/gradio_api/run/predict*", lambda route: route.continue_() if held else held.append(route))
+        page.locator("#entries label").nth(1).click()
+        wanted = page.locator("#entries label").nth(3)
+        wanted.click()
+        page.evaluate("0")
+        held[0].continue_()
+        expect(page.locator("#entry-head")).to_contain_text(wanted.locator("input").input_value())
+
+
 def test_an_address_compares_two_libraries(browser: BrowserContext, served: Served, hostile_library: Path) -> None:
     with visit(browser, served.url) as page:
         page.goto(f"{served.url}/?library={hostile_library}&before=builtin")
         expect(page.locator("#differences")).to_be_visible()
         expect(page.locator("#differences")).to_contain_text("From the built-in Library to the Library")
-        page.get_by_role("tab", name="Score", exact=True).click()
+        open_tab(page, "Score")
         expect(page.get_by_role("button", name="Library: '<script>")).to_be_visible()
 
 
@@ -202,7 +215,7 @@ def test_the_page_fits_and_has_its_picture_taken(browser: BrowserContext, served
     page.get_by_role("button", name="Entries consulted").click()
     expect(page.locator("#tool-pictures img").first).to_be_visible()
     photograph(page, "2-result")
-    page.get_by_role("tab", name="Library", exact=True).click()
+    open_tab(page, "Library")
     page.locator("#entries label", has_text="color-and-material-changes").first.click()
     expect(page.locator("#entry-rubric table")).to_be_visible()
     photograph(page, "3-library")

@@ -48,7 +48,7 @@ def test_from_the_cost_to_the_table_to_single_questions_to_a_comparison(
 ) -> None:
     seen = visit(browser, served.url)
     page = seen.page
-    page.get_by_role("tab", name="Benchmark", exact=True).click()
+    open_tab(page, "Benchmark")
     expect(page.locator("#benchmark-standing")).to_contain_text("No run is shown")
     page.locator("#benchmark-task label", has_text="EditReward-Bench (TIGER-Lab)").click()
     expect(page.locator("#benchmark-about-task")).to_contain_text("The dataset is gated. Accept its terms")
@@ -113,7 +113,7 @@ def test_from_the_cost_to_the_table_to_single_questions_to_a_comparison(
 
     page.goto(served.url)
     page.locator("#compare").wait_for()
-    page.get_by_role("tab", name="Benchmark", exact=True).click()
+    open_tab(page, "Benchmark")
     expect(table).to_contain_text("93.3 [70.2, 98.8]")  # the browser remembers which run it was
     assert_clean(seen)
     page.close()

@@ -96,7 +96,7 @@ def test_a_library_grows_is_looked_into_published_and_judges(
         expect(page.locator("#evolve-edits label", has_text="Accepted").first).to_be_visible()
         expect(page.locator("#evolve-standing")).to_contain_text("Training examples")
         page.reload()
-        page.get_by_role("tab", name="Evolve", exact=True).click()
+        open_tab(page, "Evolve")
         expect(page.locator("#evolve-standing h3")).to_contain_text(name)
         expect(page.locator("#evolve-standing h3")).to_contain_text("Running")
         page.locator("#evolve-stop").click()

@@ -8,7 +8,7 @@ import pytest
 from app_parts import Served, Site
 from hub_parts import reword
 from hub_server import HubServer
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, expect
 from screenshots import photograph
 from visits import fill, fold_out, open_tab, visit
 
@@ -49,15 +49,11 @@ def scene(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Scene:
     return Scene(site.hub, site.app, folder, site.token)
 
 
-def tab(page: Page, name: str) -> None:
-    page.get_by_role("tab", name=name, exact=True).click()
-
-
 def test_the_address_names_a_library_and_its_version(scene: Scene, browser: BrowserContext) -> None:
     with visit(browser, f"{scene.app.url}/?library={REPO}@v0.1.0") as page:
         expect(page.get_by_text("Judging with ann/library@v0.1.0")).to_be_visible()
         expect(page.get_by_role("button", name="Library: 'ann/library@v0.1.0'")).to_be_visible()
-        tab(page, "Library")
+        open_tab(page, "Library")
         status = page.locator("#library-status")
         commit = scene.hub.store.repos["models", REPO].tags["v0.1.0"][0]
         expect(status).to_contain_text("v0.1.0")
@@ -71,7 +67,7 @@ def test_the_address_names_a_library_and_its_version(scene: Scene, browser: Brow
 
 def test_what_cannot_be_loaded_says_why_and_the_page_stays_usable(scene: Scene, browser: BrowserContext) -> None:
     with visit(browser, f"{scene.app.url}/?library=ann/missing") as page:
-        tab(page, "Library")
+        open_tab(page, "Library")
         status = page.locator("#library-status")
         expect(status).to_contain_text("There is no ann/missing on the Hub")
         for typed, said in (
@@ -88,8 +84,8 @@ def test_what_cannot_be_loaded_says_why_and_the_page_stays_usable(scene: Scene, 
 def test_publishing_shows_everything_before_it_happens(scene: Scene, browser: BrowserContext) -> None:
     before = len(scene.hub.store.repos)
     with visit(browser, scene.app.url) as page:
-        tab(page, "Library")
-        tab(page, "Hub")
+        open_tab(page, "Library")
+        open_tab(page, "Hub", "#library-tabs")
         page.locator("#publish-preview").click()
         told = page.locator("#publish-told")
         expect(told).to_contain_text("The repository is missing.")
@@ -125,10 +121,10 @@ def test_who_comes_too_late_is_told_and_nothing_is_overwritten(
     push(other, repo, access=access)
     head = hub.store.repos["models", repo].branches["main"]
     with visit(browser, scene.app.url) as page:
-        tab(page, "Library")
+        open_tab(page, "Library")
         page.locator("#library-kind").get_by_text("A folder on this computer").click()
         fill(page, "library-folder", str(folder))
-        tab(page, "Hub")
+        open_tab(page, "Hub", "#library-tabs")
         fill(page, "publish-repo", repo)
         page.locator("#publish-preview").click()
         told = page.locator("#publish-told")
@@ -153,9 +149,9 @@ def test_an_old_version_is_restored_from_the_page(scene: Scene, browser: Browser
     reword(folder, "Newer.", f"tools/{names[0]}")
     push(folder, repo, access=access)
     with visit(browser, f"{scene.app.url}/?library={repo}") as page:
-        tab(page, "Library")
+        open_tab(page, "Library")
         expect(page.locator("#library-status")).to_contain_text("v0.1.1")
-        tab(page, "Hub")
+        open_tab(page, "Hub", "#library-tabs")
         fold_out(page, "Versions")
         page.locator("#versions-list").click()
         told = page.locator("#restore-told")

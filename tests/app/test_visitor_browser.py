@@ -126,7 +126,7 @@ def stored_votes(hub: HubServer) -> list[dict[str, object]]:
 
 def test_a_visitor_votes_before_the_judge_answers(space: Space, browser: BrowserContext) -> None:
     with visit(browser, space.app.url) as page:
-        page.get_by_role("tab", name="Vote", exact=True).click()
+        open_tab(page, "Vote")
         expect(page.locator("#vote")).to_contain_text("under CC BY 4.0")
         expect(page.locator("#vote-question")).to_contain_text("Pair 1 of 9")
         expect(page.locator("#vote-b img")).to_be_visible()
@@ -169,7 +169,7 @@ def test_votes_become_a_library_in_the_gallery(space: Space, browser: BrowserCon
         page.locator("#judge-login").click()
         expect(page.locator("#judge-login")).to_be_hidden()
         page.locator("#compare").wait_for()
-        page.get_by_role("tab", name="Vote", exact=True).click()
+        open_tab(page, "Vote")
         for number in range(1, 10):
             expect(page.locator("#vote-question")).to_contain_text(f"Pair {number} of 9")
             expect(page.locator("#vote-is-b")).to_be_enabled()
@@ -182,8 +182,8 @@ def test_votes_become_a_library_in_the_gallery(space: Space, browser: BrowserCon
     run_rh(space, tmp_path, "evolve", "--data", VOTES, "--proposals", "2", "--run", "run")
     run_rh(space, tmp_path, "push-library", "run/library", "--repo", "ann/evolved")
     with visit(browser, space.app.url) as page:
-        page.get_by_role("tab", name="Library", exact=True).click()
-        page.get_by_role("tab", name="Gallery", exact=True).click()
+        open_tab(page, "Library")
+        open_tab(page, "Gallery", "#library-tabs")
         shelf = page.locator("#gallery")
         expect(shelf).to_contain_text("ann/evolved v0.1.0")
         photograph(page, "gallery")

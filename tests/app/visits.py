@@ -16,6 +16,9 @@ PATIENCE = 100_000
 
 _INSIDE = "e => { const box = e.getBoundingClientRect(); return box.width && box.x >= 0 && box.right <= innerWidth; }"
 
+_DRAWN = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+"""Waits for two frames: in the first one after a tab was opened, Gradio sets its widgets, whatever was chosen."""
+
 
 @dataclass
 class Visit:
@@ -83,6 +86,7 @@ def open_tab(page: Page, name: str, row: str = "#tabs") -> None:
                 if not listed.count():
                     more.click(timeout=5000)
                 _click_inside(page, listed)
+            page.evaluate(_DRAWN)
             return
         except TimeoutError:
             continue

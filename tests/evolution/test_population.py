@@ -109,6 +109,7 @@ def test_a_real_improvement_is_found_and_holds_on_unseen_examples(strategy: str)
     assert sum(gain > 0.05 for gain in gains) >= 2, gains
 
 
+@pytest.mark.timeout(600)  # forty evolutions
 def test_on_random_labels_at_most_two_of_forty_runs_accept_anything() -> None:
     accepted = sum(evolve(seed, *world(seed, 60), STRATEGIES[seed % 4]).accepted > 0 for seed in range(40))
     assert accepted <= 2

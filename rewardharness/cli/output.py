@@ -3,6 +3,7 @@
 import re
 import shutil
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -17,7 +18,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
 _STYLE = re.compile("\x1b\\[[0-9;]*m")
 LONG_TABLE = 100
 """Rows above which a table is laid out by its widest rows, which is faster and looks the same."""
-SILENT_SECONDS = 10.0
+SILENT_SECONDS = 4.0
 """Seconds between two lines of progress that is not shown on a terminal."""
 
 
@@ -135,7 +136,8 @@ class Progress:
     def __init__(self, total: int, label: str, *, done: int = 0, quiet: bool = False) -> None:
         self._total, self._label, self._done, self._first, self._quiet = total, label, done, done, quiet
         self._bar: Any = None
-        self._started = self._spoken = time.monotonic()
+        self._text = ""
+        self._started, self._ended = time.monotonic(), threading.Event()
 
     def __enter__(self) -> Self:
         if sys.stderr.isatty() and not self._quiet:
@@ -155,28 +157,33 @@ class Progress:
             )
             self._task = self._bar.add_task(self._label, total=self._total, completed=self._done, text="")
             self._bar.start()
+        elif not self._quiet:
+            threading.Thread(target=self._tell, daemon=True).start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._ended.set()
         if self._bar is not None:
             self._bar.stop()
 
     def step(self, text: str = "") -> None:
         """Count one step, with a few words on how things stand."""
-        self._done += 1
-        if self._quiet:
-            return
+        self._done, self._text = self._done + 1, text
         if self._bar is not None:
             self._bar.update(self._task, advance=1, text=plain(text))
-            return
-        now = time.monotonic()
-        if now - self._spoken >= SILENT_SECONDS or self._done == self._total:
-            self._spoken = now
-            rate = (self._done - self._first) / max(now - self._started, 1e-9)
-            left = (self._total - self._done) / rate if rate else 0.0
-            note(f"{self._label}: {self._done}/{self._total}, about {left:.0f} s left. {text}".rstrip())
+        elif self._done == self._total and not self._quiet:
+            self._note()
+
+    def _tell(self) -> None:
+        while not self._ended.wait(SILENT_SECONDS):
+            self._note()
+
+    def _note(self) -> None:
+        made, rest = self._done - self._first, self._total - self._done
+        left = f", about {rest * (time.monotonic() - self._started) / made:.0f} s left" if made else ""
+        note(f"{self._label}: {self._done}/{self._total}{left}. {self._text}".rstrip())
 
 
 def share(value: float | None, interval: Sequence[float] | None = None) -> str:

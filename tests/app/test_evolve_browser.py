@@ -127,7 +127,7 @@ def test_a_run_on_the_hub_is_priced_started_and_followed(scene: Scene, browser: 
         page.locator("#evolve-see").click()
         expect(page.locator("#evolve-cost")).to_contain_text("per hour, at most $")
         assert not jobs.jobs
-        begin(page, scene)
+        page.locator("#evolve-start").click()
         expect(page.locator("#evolve-standing")).to_contain_text("Hugging Face Job")
         expect(page.locator("#evolve-standing")).to_contain_text("completed")
         expect(page.locator("#evolve-standing h3")).to_contain_text("Finished")

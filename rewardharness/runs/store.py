@@ -28,6 +28,7 @@ from rewardharness.files import (
     write_json,
 )
 from rewardharness.runs.records import Recording
+from rewardharness.runs.results import Results, read_results
 
 MANIFEST = RUN_MANIFEST
 RESULTS = "results.jsonl"
@@ -93,9 +94,9 @@ class RunFolder:
         """File that results are appended to."""
         return self.path / RESULTS
 
-    def results(self) -> dict[str, dict[str, Any]]:
+    def results(self) -> Results:
         """Return the results by id. If an id occurs in several lines, the last line counts."""
-        return {str(record["id"]): record for _, record in read_jsonl(self.results_file) if "id" in record}
+        return read_results(self.results_file)
 
     def append(self, record: Mapping[str, Any]) -> None:
         """Append one result. The result must have an `id`."""

@@ -71,8 +71,8 @@ class JudgingJob(ABC, Generic[C]):
         """
         config = config.with_defaults(settings)
         cls.check(config)
-        dataset, counts = cls.read(config, settings, progress)
         opened = config.open(settings)
+        dataset, counts = cls.read(config, settings, progress)
         check_task(dataset.task, opened.judge, opened.library)
         return cls(config, settings, dataset, opened, folder, counts)
 

@@ -74,6 +74,9 @@ class BaseFolder:
     _inside: dict[str, bool] = field(default_factory=dict)
     """Whether a folder is inside, by its path below the root."""
 
+    def __post_init__(self) -> None:
+        self._start = f"{self.root}/"
+
     def contains(self, name: str) -> bool:
         """Return whether a file is inside the folder, following links. The file need not exist.
 
@@ -89,7 +92,7 @@ class BaseFolder:
             inside = self._inside[parent] = self._resolves_inside(parent)
         if not inside:
             return False
-        path = f"{self.root}/{name}"
+        path = self._start + name
         try:
             status = os.lstat(path)
         except OSError:  # such as a missing file
@@ -311,15 +314,21 @@ def _source_names(row: Mapping[str, Any]) -> tuple[str, list[str]]:
     source, *further = _names(row, "source") if isinstance(row.get("source"), list) else [_string(row, "source")]
     if "references" in row and row["references"] is not None:
         further += _names(row, "references")
+    if not row.keys().isdisjoint(_REFERENCES):
+        further += _named_references(row)
+    if len(further) >= SOURCES:
+        raise RowError(f"{len(further) + 1} source and reference images; at most {SOURCES} are possible")
+    return source, further
+
+
+def _named_references(row: Mapping[str, Any]) -> list[str]:
+    """Return the references that have a column each."""
     cells = [_string(row, key) for key in _REFERENCES]
     named = [name for name in cells if name.strip()]
     if named != cells[: len(named)]:
         last = max(name for name, cell in zip(_REFERENCES, cells, strict=True) if cell.strip())
         raise RowError(f"{last} is set, but an earlier reference is empty")
-    further += named
-    if len(further) >= SOURCES:
-        raise RowError(f"{len(further) + 1} source and reference images; at most {SOURCES} are possible")
-    return source, further
+    return named
 
 
 def _names(row: Mapping[str, Any], key: str) -> list[str]:

@@ -103,7 +103,9 @@ class Dataset:
             default = example.source.name if example.source else f"prompt {files.content_id(example.instruction)[:12]}"
             first_name.setdefault(media[example.id].source, default)
         named = tuple(
-            example if example.source_id else replace(example, source_id=first_name[media[example.id].source])
+            example
+            if example.source_id
+            else Example(**{**vars(example), "source_id": first_name[media[example.id].source]})
             for example in given
         )
         note = describe_skipped(_skipped_json(skipped))
@@ -272,13 +274,10 @@ class _MediaIds(NamedTuple):
 
     @classmethod
     def of(cls, example: Example, ids: Mapping[str | bytes, str]) -> "_MediaIds":
-        return cls(
-            f"prompt:{files.content_id(example.instruction)}"
-            if example.source is None
-            else media_id(example.source, ids),
-            [media_id(image, ids) for image in example.references],
-            [media_id(each, ids) for each in example.candidates],
-        )
+        source = example.source
+        own = f"prompt:{files.content_id(example.instruction)}" if source is None else media_id(source, ids)
+        references = [media_id(image, ids) for image in example.references] if example.references else []
+        return cls(own, references, [media_id(each, ids) for each in example.candidates])
 
     def winner(self, example: Example) -> str:
         """Return the id of the preferred candidate."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator, MutableMapping
 from pathlib import Path
 
 from rewardharness.codec import fields_reader
+from rewardharness.files import LARGE_READ
 from rewardharness.schema import Json
 
 _ID = frozenset({"id"})
@@ -61,7 +62,7 @@ def read_results(path: Path) -> Results:
     """Read a results file; without one there are no results. If an id occurs in several lines, the last line counts."""
     found = Results()
     if path.exists():
-        with path.open("rb") as stream:
+        with path.open("rb", buffering=LARGE_READ) as stream:
             for line in stream:
                 found.add_line(line)
     return found

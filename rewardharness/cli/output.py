@@ -69,6 +69,7 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: str = "
     from rich.console import Console
 
     console = Console(width=width())
+    rows = [[plain(cell) for cell in row] for row in rows]
     if len(rows) <= LONG_TABLE:
         console.print(_grid(headings, rows, title))
         return
@@ -85,17 +86,17 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: str = "
 
 
 def _grid(headings: Sequence[str], rows: Sequence[Sequence[str]], title: str) -> Any:
-    """Lay out a table."""
+    """Lay out a table of plain cells."""
     from rich.table import Table
     from rich.text import Text
 
     grid = Table(title=title or None, title_justify="left", header_style="bold")
     # Names in the first column are not broken, so that they can be found and copied, unless they would take all room.
-    names = max((len(plain(row[0])) for row in rows), default=0) <= width() // 3
+    names = max((len(row[0]) for row in rows), default=0) <= width() // 3
     for number, heading in enumerate(headings):
         grid.add_column(heading, overflow="fold", no_wrap=names and number == 0)
     for row in rows:
-        grid.add_row(*(Text(plain(cell)) for cell in row))
+        grid.add_row(*map(Text, row))
     return grid
 
 
@@ -104,8 +105,8 @@ def _widest(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:
     from rich.cells import cell_len
 
     columns = range(len(rows[0]))
-    longest = [max(rows, key=lambda row: cell_len(plain(row[column]))) for column in columns]
-    words = [max(rows, key=lambda row: max(map(cell_len, plain(row[column]).split()), default=0)) for column in columns]
+    longest = [max(rows, key=lambda row: cell_len(row[column])) for column in columns]
+    words = [max(rows, key=lambda row: max(map(cell_len, row[column].split()), default=0)) for column in columns]
     return [*longest, *words]
 
 
@@ -115,7 +116,7 @@ def _lines(console: Any, row: Sequence[str], widths: Sequence[int]) -> Iterator[
     from rich.text import Text
 
     cells = []
-    for cell, room in zip(map(plain, row), widths, strict=True):
+    for cell, room in zip(row, widths, strict=True):
         fits = cell_len(cell) <= room and "\n" not in cell
         cells.append([cell] if fits else [str(line) for line in Text(cell).wrap(console, room, overflow="fold")])
     for parts in zip_longest(*cells, fillvalue=""):

@@ -33,7 +33,7 @@ from rewardharness.measure.view import EditView
 SIDE = 1024
 SIDES = (512, SIDE, 2048)
 ROUNDS = 2
-"""Turns of each checkout; the least of them counts."""
+"""Turns of each checkout with `--against`; the least of them counts."""
 OCR = {"text_match", "unasked_text"}
 
 
@@ -122,7 +122,7 @@ def time_dataset(folder: Path, rows: int, workers: int) -> dict[str, float]:
 def in_turns(checkouts: list[Path], folder: Path, pairs: int) -> list[dict[str, float]]:
     """Time a pair of each size with and without OCR with each checkout in turns; return the least of each figure."""
     found: list[dict[str, float]] = [{} for _ in checkouts]
-    for _ in range(ROUNDS):
+    for _ in range(ROUNDS if len(checkouts) > 1 else 1):
         for figures, checkout in zip(found, checkouts, strict=True):
             command = [sys.executable, __file__, "--pair-in", str(folder), "--pairs", str(pairs)]
             env = {**os.environ, "PYTHONPATH": str(checkout)}
@@ -155,32 +155,38 @@ def children_cpu(command: list[str]) -> tuple[float, float]:
 def main() -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pairs", type=int, default=5, help="judgments per figure")
-    parser.add_argument("--rows", type=int, default=24, help="pairs of the generated dataset")
+    parser.add_argument("--pairs", type=int, default=3, help="judgments per figure")
+    parser.add_argument("--rows", type=int, default=12, help="pairs of the generated dataset")
     parser.add_argument("--against", type=Path, help="another checkout to measure in turns")
     parser.add_argument("--pair-in", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.pair_in is not None:
         print(json.dumps(pair_figures(arguments.pair_in, arguments.pairs)))
         return 0
-    figures = start_figures()
+    figures: dict[str, float] = {}
+
+    def keep(found: dict[str, float]) -> None:
+        """Print figures at once, so that those of a run that is stopped are not lost."""
+        figures.update(found)
+        for key, value in found.items():
+            print(f"{key:40} {value:.4g}", flush=True)
+
+    keep(start_figures())
     with tempfile.TemporaryDirectory() as name:
         folder, here = Path(name), Path(__file__).resolve().parent.parent
         example = draw(folder)
-        figures |= command_figures(example)
+        keep(command_figures(example))
         stages = time_stages(example, open_library("builtin"), arguments.pairs)
-        figures |= {f"stage_{stage}_cpu_s": seconds for stage, seconds in stages.items()}
-        figures["pair_1024_per_floor"] = stages["without_ocr"] / stages["floor"]
+        keep({f"stage_{stage}_cpu_s": seconds for stage, seconds in stages.items()})
+        keep({"pair_1024_per_floor": stages["without_ocr"] / stages["floor"]})
         checkouts = [here, *([arguments.against.resolve()] if arguments.against else [])]
         own, *other = in_turns(checkouts, folder, arguments.pairs)
-        figures |= own
+        keep(own)
         for earlier in other:
-            figures |= {f"{key}_of_other": own[key] / earlier[key] for key in own}
+            keep({f"{key}_of_other": own[key] / earlier[key] for key in own})
         for workers in sorted({1, os.cpu_count() or 1}):
             taken = time_dataset(folder / "demo", arguments.rows, workers)
-            figures |= {f"dataset_{workers}_workers_{key}": value for key, value in taken.items()}
-    for key, value in figures.items():
-        print(f"{key:40} {value:.4g}")
+            keep({f"dataset_{workers}_workers_{key}": value for key, value in taken.items()})
     print(json.dumps({key: round(value, 4) for key, value in figures.items()}))
     return 0
 

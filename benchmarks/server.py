@@ -2,7 +2,7 @@
 
 Server and callers are processes of their own on this machine. The server's judge answers at once, so all that is seen
 is the way of a request: reading, taking apart, base64, hashes, checks, limits, counters, the reply. Nothing is
-remembered between requests. Next to it, in the same run and by the same callers, on the same uvicorn:
+remembered between requests. Next to it, in the same run and by the same callers, on uvicorn as it comes, with h11:
 
     echo    FastAPI reads the body and answers with its length: the floor
     plain   FastAPI as it is usually written: a pydantic model with two strings of base64, decoded, and a dict

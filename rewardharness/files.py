@@ -24,6 +24,9 @@ from rewardharness.errors import DataError
 RUN_MANIFEST = "run.json"
 """File that marks a run folder, see `runs.store`."""
 
+LARGE_READ = 1 << 20
+"""Buffer in bytes with which a file of long lines is read."""
+
 _NO_REPLACE, _EXCHANGE = 1, 2  # flags of renameat2
 _TEMPORARY = re.compile(r"\.(.+)\.[a-z0-9_]{8}\.tmp")
 _STALE = 3600.0
@@ -286,7 +289,7 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """
     if not path.exists():
         return
-    with path.open("rb") as stream:
+    with path.open("rb", buffering=LARGE_READ) as stream:
         for number, line in enumerate(stream, 1):
             try:
                 record = json.loads(line)

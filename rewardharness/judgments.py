@@ -18,6 +18,8 @@ MAX_STEPS = 10_000
 _StepRow = tuple[StepKind, str, str, tuple[str, ...], int]
 _FIELDS = frozenset(each.name for each in fields(Judgment)) - {"example_id"}
 _EXPLAINING = frozenset({"entries", "reasons", "notes", "parts", "critiques"})
+BRIEF = _FIELDS - _EXPLAINING - {"steps"} | {"id", "inconsistent"}
+"""Keys that are read without steps and reasons. A line of an earlier version has other keys, and no `failure`."""
 _STEP = re.compile(r"<(think|tool|obs|answer)>(.*?)</\1>", re.DOTALL)
 
 

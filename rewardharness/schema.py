@@ -63,6 +63,8 @@ class ImageInput:
     """The encoded bytes, when the image is in memory."""
 
     def __post_init__(self) -> None:
+        if isinstance(self.path, Path) and self.data is None:
+            return
         given: Any = self.data if self.path is None else self.path
         if given is None or (self.data is not None and self.path is not None):
             raise ImageError(

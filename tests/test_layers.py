@@ -13,6 +13,7 @@ LAYERS = {
     "arrays": 0.05,
     "certainty": 0.05,
     "critique": 0.05,
+    "garbage": 0.05,
     "schema": 0.1,
     "leaks": 0.15,
     "files": 0.2,

@@ -21,6 +21,8 @@ IN_ADDRESS, BEFORE = "library", "before"
 They take `builtin` too, and on the computer that runs the app an absolute path.
 """
 
+NOT_LOADED = "The Library could not be loaded; see the choice of the Library."
+
 HUB_EVENTS: dict[str, Any] = {"concurrency_limit": 4, "concurrency_id": "hub", **QUIET}
 """Options of events that query the Hub."""
 
@@ -107,9 +109,7 @@ def make_chooser(
         if aloud and updates[loaded] is not None:
             gr.Info(hub_views.announcement(updates[loaded]), title="Library from the address", duration=8)
         elif aloud:
-            gr.Warning(
-                "The Library could not be loaded; see the choice of the Library.", title="Library from the address"
-            )
+            gr.Warning(NOT_LOADED, title="Library from the address")
         return {kind: gr.Radio(value=HUB), spec: gr.Textbox(value=typed), **show(HUB), **updates}
 
     kind.input(show, kind, [folder, hub], queue=False, **QUIET)

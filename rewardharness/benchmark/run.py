@@ -17,13 +17,14 @@ from typing import Any, Literal
 
 from rewardharness.benchmark.items import BenchmarkData, BenchmarkItem
 from rewardharness.errors import DataError, RunError
-from rewardharness.files import content_id, read_json, read_jsonl, write_json
+from rewardharness.files import content_id, read_json, write_json
 from rewardharness.judging.evaluate import evaluate
 from rewardharness.judging.identity import JudgeIdentity
 from rewardharness.judging.judge import Judge
 from rewardharness.judgments import judgment_from_json, result_line
 from rewardharness.library.evolved import data_digests
 from rewardharness.library.store import Library
+from rewardharness.runs.results import read_results
 from rewardharness.runs.store import RESULTS, RunFolder
 from rewardharness.schema import Example, Json, Judgment
 
@@ -120,10 +121,10 @@ def missing(
         retry: Whether judgments that failed count as missing.
     """
 
-    def judged(line: Json | None) -> bool:
-        return line is not None and not (retry and judgment_from_json(line, steps=False).failure)
+    def judged(name: str) -> bool:
+        return name in known and not (retry and judgment_from_json(known[name], steps=False).failure)
 
-    return [item for name, item in data.items.items() if not judged(known.get(line_id(entry.key, name)))]
+    return [item for name, item in data.items.items() if not judged(line_id(entry.key, name))]
 
 
 def count_missing(
@@ -254,7 +255,7 @@ def read_benchmark(folder: Path) -> Json:
 
 def read_known(folder: Path) -> dict[str, Any]:
     """Read the result lines of a run by their ids; of several with one id, the last. Empty for no run."""
-    return {str(line["id"]): line for _, line in read_jsonl(folder / RESULTS) if "id" in line}
+    return dict(read_results(folder / RESULTS))
 
 
 def read_judgments(folder: Path) -> dict[str, dict[str, Judgment]]:

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -28,10 +27,12 @@ from rewardharness.data.opening import Progress, open_data
 from rewardharness.data.source import Dataset
 from rewardharness.errors import InputError
 from rewardharness.files import content_id, write_text
+from rewardharness.garbage import collection_paused
 from rewardharness.judging.best_of import CandidateReward, Method, best
 from rewardharness.judging.report import make_report, report_json
-from rewardharness.judgments import judgment_from_json
+from rewardharness.judgments import BRIEF, judgment_from_json
 from rewardharness.library.evolved import caution, data_digests
+from rewardharness.runs.results import Results
 from rewardharness.runs.store import RESULTS
 from rewardharness.schema import Example, Json, Judgment, Report
 from rewardharness.settings import Settings
@@ -94,13 +95,17 @@ class ScoreJob(JudgingJob[ScoreConfig]):
         report = make_report(judged, skipped=len(self.dataset.skipped))
         return ScoreResult(judged, report, self.folder / RESULTS)
 
-    def numbers(self, results: Mapping[str, Json]) -> dict[str, float]:
+    def numbers(self, results: Results) -> dict[str, float]:
         """Return the agreement with the labels."""
         return score_numbers(report_json(make_report(self._judged(results), skipped=len(self.dataset.skipped))))
 
-    def _judged(self, results: Mapping[str, Json]) -> list[tuple[Example, Judgment]]:
-        judged = partial(judgment_from_json, steps=False, reasons=False)
-        return [(example, judged(results[example.id])) for example in self.dataset.examples]
+    @collection_paused()
+    def _judged(self, results: Results) -> list[tuple[Example, Judgment]]:
+        def judged(name: str) -> Judgment:
+            line = results.fields(name, BRIEF)
+            return judgment_from_json(line if "failure" in line else results[name], steps=False, reasons=False)
+
+        return [(example, judged(example.id)) for example in self.dataset.examples]
 
     def to_json(self, result: ScoreResult) -> Json:
         """Return the JSON form of the result."""

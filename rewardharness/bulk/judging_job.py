@@ -21,6 +21,7 @@ from rewardharness.judging.identity import JudgeIdentity
 from rewardharness.judging.judge import Judge, check_task
 from rewardharness.judgments import result_line
 from rewardharness.runs.records import Recording, record_run
+from rewardharness.runs.results import Results
 from rewardharness.runs.store import OUTCOME, RunFolder
 from rewardharness.schema import Example, Json, Judgment
 from rewardharness.settings import Settings
@@ -70,8 +71,8 @@ class JudgingJob(ABC, Generic[C]):
         """
         config = config.with_defaults(settings)
         cls.check(config)
-        dataset, counts = cls.read(config, settings, progress)
         opened = config.open(settings)
+        dataset, counts = cls.read(config, settings, progress)
         check_task(dataset.task, opened.judge, opened.library)
         return cls(config, settings, dataset, opened, folder, counts)
 
@@ -148,7 +149,7 @@ class JudgingJob(ABC, Generic[C]):
         restart: bool = False,
         arguments: Mapping[str, Any] | None = None,
         track: str | Iterable[str] | None = None,
-    ) -> dict[str, Json]:
+    ) -> Results:
         """Judge what the run folder does not hold yet.
 
         Args:
@@ -171,13 +172,13 @@ class JudgingJob(ABC, Generic[C]):
                 tracking.finish(self.numbers(results))
         return results
 
-    def numbers(self, results: Mapping[str, Json]) -> dict[str, float]:
+    def numbers(self, results: Results) -> dict[str, float]:
         """Return the result of the run for trackers."""
         return {}
 
     def _judge_all(
         self, tracking: RunTracking, progress: Progress | None, restart: bool, record: Recording | None
-    ) -> dict[str, Json]:
+    ) -> Results:
         examples = list(to_examples(self.dataset.examples, self.method))
         with RunFolder(self.folder, self.manifest, restart=restart, record=record, on_result=tracking.result) as run:
             known = run.results()

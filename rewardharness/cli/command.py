@@ -153,13 +153,12 @@ def parse(name: str, words: Sequence[str]) -> tuple[Callable[..., Any], tuple[An
         CycloptsError: If an argument is wrong.
         InputError: If a value is out of range, or the file cannot be read.
     """
-    from rewardharness.models.open import read_endpoints
 
     def located(name: str, value: Any) -> Any:
-        if isinstance(value, str) and name in MODEL_OPTIONS:
-            return read_endpoints(value)
-        if isinstance(value, tuple) and name in MODEL_OPTIONS:
-            return tuple(read_endpoints(spec) for spec in value)
+        if isinstance(value, str | tuple) and name in MODEL_OPTIONS:
+            from rewardharness.models.open import read_endpoints
+
+            return read_endpoints(value) if isinstance(value, str) else tuple(map(read_endpoints, value))
         found = {field: getattr(value, field, None) for field in MODEL_OPTIONS} if is_dataclass(value) else {}
         changes = {field: new for field, spec in found.items() if (new := located(field, spec)) != spec}
         return replace(value, **changes) if changes else value

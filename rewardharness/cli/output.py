@@ -3,6 +3,7 @@
 import re
 import shutil
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -17,7 +18,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
 _STYLE = re.compile("\x1b\\[[0-9;]*m")
 LONG_TABLE = 100
 """Rows above which a table is laid out by its widest rows, which is faster and looks the same."""
-SILENT_SECONDS = 10.0
+SILENT_SECONDS = 4.0
 """Seconds between two lines of progress that is not shown on a terminal."""
 
 
@@ -68,6 +69,7 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: str = "
     from rich.console import Console
 
     console = Console(width=width())
+    rows = [[plain(cell) for cell in row] for row in rows]
     if len(rows) <= LONG_TABLE:
         console.print(_grid(headings, rows, title))
         return
@@ -84,17 +86,17 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: str = "
 
 
 def _grid(headings: Sequence[str], rows: Sequence[Sequence[str]], title: str) -> Any:
-    """Lay out a table."""
+    """Lay out a table of plain cells."""
     from rich.table import Table
     from rich.text import Text
 
     grid = Table(title=title or None, title_justify="left", header_style="bold")
     # Names in the first column are not broken, so that they can be found and copied, unless they would take all room.
-    names = max((len(plain(row[0])) for row in rows), default=0) <= width() // 3
+    names = max((len(row[0]) for row in rows), default=0) <= width() // 3
     for number, heading in enumerate(headings):
         grid.add_column(heading, overflow="fold", no_wrap=names and number == 0)
     for row in rows:
-        grid.add_row(*(Text(plain(cell)) for cell in row))
+        grid.add_row(*map(Text, row))
     return grid
 
 
@@ -103,8 +105,8 @@ def _widest(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:
     from rich.cells import cell_len
 
     columns = range(len(rows[0]))
-    longest = [max(rows, key=lambda row: cell_len(plain(row[column]))) for column in columns]
-    words = [max(rows, key=lambda row: max(map(cell_len, plain(row[column]).split()), default=0)) for column in columns]
+    longest = [max(rows, key=lambda row: cell_len(row[column])) for column in columns]
+    words = [max(rows, key=lambda row: max(map(cell_len, row[column].split()), default=0)) for column in columns]
     return [*longest, *words]
 
 
@@ -114,7 +116,7 @@ def _lines(console: Any, row: Sequence[str], widths: Sequence[int]) -> Iterator[
     from rich.text import Text
 
     cells = []
-    for cell, room in zip(map(plain, row), widths, strict=True):
+    for cell, room in zip(row, widths, strict=True):
         fits = cell_len(cell) <= room and "\n" not in cell
         cells.append([cell] if fits else [str(line) for line in Text(cell).wrap(console, room, overflow="fold")])
     for parts in zip_longest(*cells, fillvalue=""):
@@ -135,7 +137,8 @@ class Progress:
     def __init__(self, total: int, label: str, *, done: int = 0, quiet: bool = False) -> None:
         self._total, self._label, self._done, self._first, self._quiet = total, label, done, done, quiet
         self._bar: Any = None
-        self._started = self._spoken = time.monotonic()
+        self._text = ""
+        self._started, self._ended = time.monotonic(), threading.Event()
 
     def __enter__(self) -> Self:
         if sys.stderr.isatty() and not self._quiet:
@@ -155,28 +158,33 @@ class Progress:
             )
             self._task = self._bar.add_task(self._label, total=self._total, completed=self._done, text="")
             self._bar.start()
+        elif not self._quiet:
+            threading.Thread(target=self._tell, daemon=True).start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._ended.set()
         if self._bar is not None:
             self._bar.stop()
 
     def step(self, text: str = "") -> None:
         """Count one step, with a few words on how things stand."""
-        self._done += 1
-        if self._quiet:
-            return
+        self._done, self._text = self._done + 1, text
         if self._bar is not None:
             self._bar.update(self._task, advance=1, text=plain(text))
-            return
-        now = time.monotonic()
-        if now - self._spoken >= SILENT_SECONDS or self._done == self._total:
-            self._spoken = now
-            rate = (self._done - self._first) / max(now - self._started, 1e-9)
-            left = (self._total - self._done) / rate if rate else 0.0
-            note(f"{self._label}: {self._done}/{self._total}, about {left:.0f} s left. {text}".rstrip())
+        elif self._done == self._total and not self._quiet:
+            self._note()
+
+    def _tell(self) -> None:
+        while not self._ended.wait(SILENT_SECONDS):
+            self._note()
+
+    def _note(self) -> None:
+        made, rest = self._done - self._first, self._total - self._done
+        left = f", about {rest * (time.monotonic() - self._started) / made:.0f} s left" if made else ""
+        note(f"{self._label}: {self._done}/{self._total}{left}. {self._text}".rstrip())
 
 
 def share(value: float | None, interval: Sequence[float] | None = None) -> str:

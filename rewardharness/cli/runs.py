@@ -11,7 +11,6 @@ from rewardharness.cli import output
 from rewardharness.cli.command import UsageError, make_app
 from rewardharness.cli.options import NO_OPTIONS
 from rewardharness.cli.progress import counter, event_line, progress_line
-from rewardharness.cli.remote import follow_job, print_remote, stop_job
 from rewardharness.errors import HarnessError, RunError
 from rewardharness.files import is_run
 from rewardharness.settings import Settings
@@ -68,12 +67,15 @@ def list_runs(*, folder: Path | None = None, json: bool = False) -> int:
 
 def _look(folder: Path) -> "Status | Overview":
     """Return the status of an evolution from its events, and of any other run from its record."""
-    from rewardharness.evolution.status import read_status
     from rewardharness.runs.overview import read_overview
     from rewardharness.runs.store import read_manifest
 
     manifest = read_manifest(folder)
-    return (read_status if manifest.get("command") == EVOLVE else read_overview)(folder, manifest)
+    if manifest.get("command") != EVOLVE:
+        return read_overview(folder, manifest)
+    from rewardharness.evolution.status import read_status
+
+    return read_status(folder, manifest)
 
 
 def _kind(run: "Status | Overview") -> str:
@@ -86,9 +88,9 @@ def _name(run: Path, folder: Path) -> str:
 
 
 def _row(run: "Status | Overview") -> tuple[str, ...]:
-    from rewardharness.evolution.status import Status
+    from rewardharness.runs.overview import Overview
 
-    if not isinstance(run, Status):
+    if isinstance(run, Overview):
         data = run.data[:12] if run.data == run.manifest.get("data") else run.data
         return (run.kind, run.condition, data, run.judge, "-", "-", "-")
     return (
@@ -112,7 +114,8 @@ def show(run: str, /, *, json: bool = False) -> int:
         run: A run.
         json: Print one JSON object.
     """
-    from rewardharness.evolution.status import Status
+    from rewardharness.cli.remote import print_remote
+    from rewardharness.runs.overview import Overview
 
     settings = Settings.from_env()
     remote = _find_remote(run, settings)
@@ -120,13 +123,13 @@ def show(run: str, /, *, json: bool = False) -> int:
         print_remote(remote)
         return 0
     found = _look(remote or _find(run, settings, None))
-    report = _write_report(found) if isinstance(found, Status) and found.condition == "finished" else None
+    report = None if isinstance(found, Overview) or found.condition != "finished" else _write_report(found)
     if json:
         output.emit(_json(found) | ({"report": report} if report else {}))
-    elif isinstance(found, Status):
-        _show_evolution(found, report)
-    else:
+    elif isinstance(found, Overview):
         _show_record(found)
+    else:
+        _show_evolution(found, report)
     if remote is not None and not json:
         print_remote(remote)
     return 0
@@ -227,6 +230,7 @@ def follow(run: str, /) -> int:
     Args:
         run: A run, or the id of its job.
     """
+    from rewardharness.cli.remote import follow_job
     from rewardharness.evolution.events import EVENTS, event_of
     from rewardharness.evolution.status import read_status
     from rewardharness.files import read_jsonl
@@ -268,6 +272,7 @@ def stop(run: str, /) -> int:
     Args:
         run: A run, or the id of its job.
     """
+    from rewardharness.cli.remote import stop_job
     from rewardharness.files import write_text
     from rewardharness.runs.stop import STOP_FILE
     from rewardharness.runs.store import is_running
@@ -359,7 +364,7 @@ def _find(which: str, settings: Settings, kinds: Sequence[str] | None = (EVOLVE,
 
 def _json(run: "Status | Overview") -> dict[str, Any]:
     """Return the status of a run as JSON: `kind`, `folder`, `condition`, `reason` and `manifest` for every kind."""
-    from rewardharness.evolution.status import Status
+    from rewardharness.runs.overview import Overview
 
     known = {"kind": _kind(run), **asdict(run), "folder": str(run.folder)}
-    return {**known, "audit": _audited(run, "final")} if isinstance(run, Status) else known
+    return known if isinstance(run, Overview) else {**known, "audit": _audited(run, "final")}

@@ -107,7 +107,12 @@ def serve(
     """
     from importlib.util import find_spec
 
-    packages = {"fastapi": "serve", "uvicorn": "serve", **({"ray": "ray"} if engine.engine == "ray" else {})}
+    packages = {
+        "fastapi": "serve",
+        "httptools": "serve",
+        "uvicorn": "serve",
+        **({"ray": "ray"} if engine.engine == "ray" else {}),
+    }
     for package, extra in packages.items():
         if find_spec(package) is None:
             raise MissingPackageError(package, extra, "the reward server")

@@ -1,5 +1,6 @@
 """What the commands that judge many edits share: opening the job, progress, and the preview."""
 
+import gc
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -8,6 +9,7 @@ from rewardharness.bulk.config import ExamplesConfig, SamplesConfig
 from rewardharness.cli import output
 from rewardharness.cli.examples import Bars, note_same_name
 from rewardharness.cli.options import RunOptions, record_arguments
+from rewardharness.garbage import collection_paused
 from rewardharness.settings import Settings
 
 if TYPE_CHECKING:
@@ -20,8 +22,9 @@ def open_job(job_type: "type[J]", config: ExamplesConfig, options: RunOptions, s
     """Open data, judge and Library, with progress bars and warnings. Nothing is judged."""
     if not isinstance(config, SamplesConfig) and not getattr(config, "single", False):
         note_same_name(config.data)
-    with Bars(options.quiet) as bars:
+    with Bars(options.quiet) as bars, collection_paused():
         job = job_type.open(config, settings, folder=options.run_folder, progress=bars.show)
+        gc.freeze()  # all of it stays to the end of the command
     for problem in job.dataset.problems:
         output.note(f"{job.dataset.name}: {problem}")
     return job

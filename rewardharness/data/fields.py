@@ -33,6 +33,7 @@ from rewardharness.data.row_store import Rows, Table
 from rewardharness.data.source import Dataset
 from rewardharness.data.tables import is_image_name
 from rewardharness.errors import DataError, InputError
+from rewardharness.garbage import collection_paused
 from rewardharness.schema import LABELS, TIE, Example, FramesInput
 
 NONE = "-"
@@ -167,6 +168,7 @@ def read_fields(path: Path) -> FieldMap:
     return parse_fields({str(name): value for name, value in given.items()}, str(path))
 
 
+@collection_paused()
 def read_examples(
     rows: Rows, given: FieldMap, *, name: str, notes: Iterable[str] = (), skip_bad_rows: bool = False
 ) -> Dataset:

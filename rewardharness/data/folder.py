@@ -31,6 +31,7 @@ from rewardharness.data.bad_rows import BadRow, settle
 from rewardharness.data.source import Dataset
 from rewardharness.demo.folder import DEMO_MARKER, DEMO_UNFINISHED
 from rewardharness.errors import DataError
+from rewardharness.garbage import collection_paused
 from rewardharness.schema import GROUPS, LABELS, PAIRS, SOURCES, TIE, Example, ImageInput
 
 FEEDBACK_MARKER = "feedback.json"
@@ -48,6 +49,8 @@ _DRAW_AGAIN = "Run the same `rh data demo` command again to complete it."
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ABSOLUTE = re.compile(r"/|[A-Za-z]:")
+_USUAL = re.compile(r"(?:[\w-][\w.-]*/)*[\w-][\w.-]*")
+"""Paths of images that need no further check: no part begins with a dot."""
 _FIX_ROWS = "Correct these rows."
 _FIX_PATHS = "Move the images into the folder and use relative paths with forward slashes."
 
@@ -66,8 +69,13 @@ class BaseFolder:
 
     root: Path
     """The folder, resolved."""
+    sizes: dict[str, int] | None = None
+    """Where the sizes of the files that were looked at are kept, by path; None to keep none."""
     _inside: dict[str, bool] = field(default_factory=dict)
     """Whether a folder is inside, by its path below the root."""
+
+    def __post_init__(self) -> None:
+        self._start = f"{self.root}/"
 
     def contains(self, name: str) -> bool:
         """Return whether a file is inside the folder, following links. The file need not exist.
@@ -84,11 +92,16 @@ class BaseFolder:
             inside = self._inside[parent] = self._resolves_inside(parent)
         if not inside:
             return False
+        path = self._start + name
         try:
-            is_link = stat.S_ISLNK(os.lstat(os.path.join(self.root, name)).st_mode)
+            status = os.lstat(path)
         except OSError:  # such as a missing file
-            is_link = False
-        return self._resolves_inside(name) if is_link else True
+            return True
+        if stat.S_ISLNK(status.st_mode):
+            return self._resolves_inside(name)
+        if self.sizes is not None and stat.S_ISREG(status.st_mode):
+            self.sizes[path] = status.st_size
+        return True
 
     def _resolves_inside(self, name: str) -> bool:
         return (self.root / name).resolve().is_relative_to(self.root)
@@ -134,6 +147,7 @@ class _Reading:
         return replace(example, id=name)
 
 
+@collection_paused()
 def read_folder(path: Path, *, skip_bad_rows: bool = False) -> Dataset:
     """Read a dataset from a folder.
 
@@ -152,8 +166,10 @@ def read_folder(path: Path, *, skip_bad_rows: bool = False) -> Dataset:
         raise DataError(f"{path} {problem}.", next_step="Choose the folder of a dataset.")
     if (path / DEMO_UNFINISHED).is_file():
         raise DataError(f"{path} contains an incomplete demo dataset.", next_step=_DRAW_AGAIN)
-    reading = _Reading(BaseFolder(path.resolve()))
-    tables = sorted(each for each in path.iterdir() if each.suffix.lower() in {".csv", ".tsv"} and each.is_file())
+    sizes: dict[str, int] = {}
+    reading = _Reading(BaseFolder(path.resolve(), sizes))
+    names = [name for name in os.listdir(path) if name.lower().endswith((".csv", ".tsv"))]
+    tables = sorted(each for each in map(path.joinpath, names) if each.suffix and each.is_file())
     lines = [each for each in (path / PAIRS, path / GROUPS) if each.is_file()]
     if lines:
         tolerant = (path / FEEDBACK_MARKER).is_file()
@@ -168,7 +184,7 @@ def read_folder(path: Path, *, skip_bad_rows: bool = False) -> Dataset:
     if not reading.examples:
         raise DataError(f"{path} has no examples.", next_step="Add at least one row.")
     name, examples = path.resolve().name, reading.examples.values()
-    return Dataset.of(name, examples, problems=reading.problems, skipped=skipped)
+    return Dataset.of(name, examples, problems=reading.problems, skipped=skipped, sizes=sizes)
 
 
 def _no_dataset(path: Path, tables: list[Path]) -> DataError:
@@ -298,15 +314,21 @@ def _source_names(row: Mapping[str, Any]) -> tuple[str, list[str]]:
     source, *further = _names(row, "source") if isinstance(row.get("source"), list) else [_string(row, "source")]
     if "references" in row and row["references"] is not None:
         further += _names(row, "references")
+    if not row.keys().isdisjoint(_REFERENCES):
+        further += _named_references(row)
+    if len(further) >= SOURCES:
+        raise RowError(f"{len(further) + 1} source and reference images; at most {SOURCES} are possible")
+    return source, further
+
+
+def _named_references(row: Mapping[str, Any]) -> list[str]:
+    """Return the references that have a column each."""
     cells = [_string(row, key) for key in _REFERENCES]
     named = [name for name in cells if name.strip()]
     if named != cells[: len(named)]:
         last = max(name for name, cell in zip(_REFERENCES, cells, strict=True) if cell.strip())
         raise RowError(f"{last} is set, but an earlier reference is empty")
-    further += named
-    if len(further) >= SOURCES:
-        raise RowError(f"{len(further) + 1} source and reference images; at most {SOURCES} are possible")
-    return source, further
+    return named
 
 
 def _names(row: Mapping[str, Any], key: str) -> list[str]:
@@ -338,6 +360,8 @@ def _candidate_names(row: Mapping[str, Any]) -> list[str]:
 def _preference(row: Mapping[str, Any], count: int) -> str | None:
     given = _string(row, "preference").strip()
     allowed = [*LABELS[:count], *([TIE] if count == 2 else [])]
+    if given in allowed:
+        return given
     for name in allowed:
         if given.casefold() == name.casefold():
             return name
@@ -359,7 +383,7 @@ def _string(row: Mapping[str, Any], key: str) -> str:
         return ""
     if not isinstance(value, str):
         raise RowError(f"`{key}` is not a text")
-    if _SURROGATE.search(value):
+    if not value.isascii() and _SURROGATE.search(value):
         raise RowError(f"`{key}` contains an unpaired surrogate")
     return value
 
@@ -367,6 +391,18 @@ def _string(row: Mapping[str, Any], key: str) -> str:
 def _image(name: str, role: str, folder: BaseFolder) -> ImageInput:
     """Return an image after checking that its path stays inside the folder, following symbolic links."""
     name = name.strip()
+    if not _USUAL.fullmatch(name):
+        _check_name(name, role)
+    try:
+        inside = folder.contains(name)
+    except (OSError, RuntimeError):
+        raise RowError(f"the {role} {name[:80]!r} cannot be resolved", _FIX_PATHS) from None
+    if not inside:
+        raise RowError(f"the {role} {name[:80]!r} is a link to a file outside the folder", _FIX_PATHS)
+    return ImageInput(name=name, path=folder.root / name)
+
+
+def _check_name(name: str, role: str) -> None:
     if not name:
         raise RowError(f"the {role} is empty")
     if _CONTROL.search(name):
@@ -375,10 +411,3 @@ def _image(name: str, role: str, folder: BaseFolder) -> ImageInput:
         raise RowError(f"the {role} {name[:80]!r} is not a relative path with forward slashes", _FIX_PATHS)
     if ".." in name.split("/"):
         raise RowError(f"the {role} {name[:80]!r} is outside the folder", _FIX_PATHS)
-    try:
-        inside = folder.contains(name)
-    except (OSError, RuntimeError):
-        raise RowError(f"the {role} {name[:80]!r} cannot be resolved", _FIX_PATHS) from None
-    if not inside:
-        raise RowError(f"the {role} {name[:80]!r} is a link to a file outside the folder", _FIX_PATHS)
-    return ImageInput(name=name, path=folder.root / name)

@@ -1,15 +1,17 @@
 """Datasets: stable digests, warnings, and the split into training examples and held-out test set."""
 
+import os
 import stat
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from rewardharness import files
 from rewardharness.errors import InputError
-from rewardharness.schema import TIE, Candidate, Example, FramesInput, ImageInput, TextInput
+from rewardharness.schema import TIE, Candidate, Example, ImageInput, TextInput
 from rewardharness.task import IMAGE_EDIT, Task, common_task
 
 _SHOWN = 5
@@ -67,6 +69,7 @@ class Dataset:
         *,
         problems: Sequence[str] = (),
         skipped: Sequence[SkippedRow] = (),
+        sizes: Mapping[str, int] = MappingProxyType({}),
     ) -> "Dataset":
         """Create a dataset from examples, with warnings and a digest.
 
@@ -80,6 +83,7 @@ class Dataset:
                 for all byte-identical sources; for text it follows from the prompt.
             problems: Warnings of the reader.
             skipped: Skipped rows.
+            sizes: Sizes of image files by path, as far as the caller knows them; the others are looked up.
 
         Returns:
             The dataset.
@@ -92,18 +96,21 @@ class Dataset:
         if repeated:
             raise InputError(f"{name}: duplicate id {repeated[0]!r}.", next_step="Give every example a unique id.")
         task = common_task(given)
-        ids = identify_images(image for example in given for image in example.images)
+        ids = identify_images((image for example in given for image in example.images), sizes)
+        media = {example.id: _MediaIds.of(example, ids) for example in given}
         first_name: dict[str, str] = {}
         for example in sorted(given, key=lambda example: example.id):
             default = example.source.name if example.source else f"prompt {files.content_id(example.instruction)[:12]}"
-            first_name.setdefault(_source(example, ids), default)
+            first_name.setdefault(media[example.id].source, default)
         named = tuple(
-            example if example.source_id else replace(example, source_id=first_name[_source(example, ids)])
+            example
+            if example.source_id
+            else Example(**{**vars(example), "source_id": first_name[media[example.id].source]})
             for example in given
         )
         note = describe_skipped(_skipped_json(skipped))
         warnings = [note, *problems] if note and note not in problems else problems
-        return cls(name, named, (*warnings, *_problems(named, ids)), _digest(named, ids), tuple(skipped), task)
+        return cls(name, named, (*warnings, *_problems(named, ids, media)), _digest(named, media), tuple(skipped), task)
 
     def first(self, limit: int | None) -> "Dataset":
         """Return the first `limit` examples with the skipped rows before them; None for the whole dataset."""
@@ -205,23 +212,31 @@ def _chance(seed: int, text: str) -> float:
     return int(files.content_id([seed, text])[:13], 16) / 16**13
 
 
-def image_key(image: ImageInput) -> Path | bytes:
-    """Return the key of an image in `identify_images`: its path or its bytes."""
-    return image.path if image.path is not None else image.data or b""
+def image_key(image: ImageInput) -> str | bytes:
+    """Return the key of an image in `identify_images`: its path as text, or its bytes."""
+    return str(image.path) if image.path is not None else image.data or b""
 
 
-def identify_images(images: Iterable[ImageInput]) -> dict[Path | bytes, str]:
+def identify_images(
+    images: Iterable[ImageInput], known: Mapping[str, int] = MappingProxyType({})
+) -> dict[str | bytes, str]:
     """Return ids that are equal for byte-identical images (see `Dataset.of`).
+
+    Args:
+        images: The images.
+        known: Sizes of files by path, which are not looked up.
 
     Returns:
         An id per `image_key`; the id of a missing file begins with `missing:`.
     """
-    names: dict[Path | bytes, str] = {}
+    names: dict[str | bytes, str] = {}
     for image in images:
         names.setdefault(image_key(image), image.name)
-    sizes = {key: len(key) if isinstance(key, bytes) else _file_size(key) for key in names}
+    sizes = {
+        key: len(key) if isinstance(key, bytes) else known[key] if key in known else _file_size(key) for key in names
+    }
     often = Counter(sizes.values())
-    ids: dict[Path | bytes, str] = {}
+    ids: dict[str | bytes, str] = {}
     for key, name in names.items():
         size = sizes[key]
         if isinstance(key, bytes):
@@ -235,45 +250,65 @@ def identify_images(images: Iterable[ImageInput]) -> dict[Path | bytes, str]:
     return ids
 
 
-def media_id(media: Candidate, ids: Mapping[Path | bytes, str]) -> str:
+def media_id(media: Candidate, ids: Mapping[str | bytes, str]) -> str:
     """Return the id of a source or candidate: equal for the same image, the same frames or the same text.
 
     Args:
         media: The source or candidate.
         ids: Ids of all images, from `identify_images`.
     """
+    if isinstance(media, ImageInput):
+        return ids[image_key(media)]
     if isinstance(media, TextInput):
         return f"text:{files.sha256(media.text.encode())}"
-    if isinstance(media, FramesInput):
-        return f"frames:{files.content_id([ids[image_key(frame)] for frame in media.frames])}"
-    return ids[image_key(media)]
+    return f"frames:{files.content_id([ids[image_key(frame)] for frame in media.frames])}"
 
 
-def _source(example: Example, ids: Mapping[Path | bytes, str]) -> str:
-    """Return the id of the source; of text that of the prompt."""
-    if example.source is None:
-        return f"prompt:{files.content_id(example.instruction)}"
-    return media_id(example.source, ids)
+class _MediaIds(NamedTuple):
+    """Ids of source, references and candidates of an example."""
+
+    source: str
+    """Of text the id of the prompt."""
+    references: list[str]
+    candidates: list[str]
+
+    @classmethod
+    def of(cls, example: Example, ids: Mapping[str | bytes, str]) -> "_MediaIds":
+        source = example.source
+        own = f"prompt:{files.content_id(example.instruction)}" if source is None else media_id(source, ids)
+        references = [media_id(image, ids) for image in example.references] if example.references else []
+        return cls(own, references, [media_id(each, ids) for each in example.candidates])
+
+    def winner(self, example: Example) -> str:
+        """Return the id of the preferred candidate."""
+        if example.preference not in example.labels:
+            return example.preference or ""
+        return self.candidates[example.labels.index(example.preference)]
+
+    def winner_is_copied(self, example: Example) -> bool:
+        """Return whether another candidate is the same as the preferred one."""
+        winner = self.winner(example)
+        return self.candidates.count(winner) > 1 and not winner.startswith("missing:")
 
 
-def _file_size(path: Path) -> int | None:
+def _file_size(path: str) -> int | None:
     """Return the size in bytes; None for a missing or irregular file."""
     try:
-        status = path.stat()
+        status = os.stat(path)
     except OSError:
         return None
     return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
-def _file_hash(path: Path) -> str | None:
+def _file_hash(path: str) -> str | None:
     """Return the id by content; None for an unreadable file, which judging reports."""
     try:
-        return f"sha256:{files.sha256_file(path)}"
+        return f"sha256:{files.sha256_file(Path(path))}"
     except OSError:
         return None
 
 
-def _digest(examples: tuple[Example, ...], ids: dict[Path | bytes, str]) -> str:
+def _digest(examples: tuple[Example, ...], media: Mapping[str, _MediaIds]) -> str:
     rows = [
         [
             example.id,
@@ -282,54 +317,47 @@ def _digest(examples: tuple[Example, ...], ids: dict[Path | bytes, str]) -> str:
             example.label_kind,
             example.category,
             example.source_id,
-            [_source(example, ids), *(media_id(each, ids) for each in example.candidates)],
-            *[ids[image_key(image)] for image in example.references],
+            [media[example.id].source, *media[example.id].candidates],
+            *media[example.id].references,
         ]
         for example in examples
     ]
     return files.content_id(sorted(rows, key=lambda row: str(row[0])))
 
 
-def _problems(examples: tuple[Example, ...], ids: dict[Path | bytes, str]) -> list[str]:
+def _problems(
+    examples: tuple[Example, ...], ids: Mapping[str | bytes, str], media: Mapping[str, _MediaIds]
+) -> list[str]:
+    complete = not any(name.startswith("missing:") for name in ids.values())
     missing = [
         f"{example.id}: the image {image.name} is missing."
-        for example in examples
+        for example in (() if complete else examples)
         for image in example.images
         if ids[image_key(image)].startswith("missing:")
     ]
     alike: dict[tuple[object, ...], list[Example]] = defaultdict(list)
     for example in examples:
-        candidates = sorted(media_id(each, ids) for each in example.candidates)
+        source, references, candidates = media[example.id]
         words = " ".join(example.instruction.casefold().split())
-        sources = tuple(media_id(each, ids) for each in example.sources)
-        alike[sources, *candidates, words].append(example)
+        sources = () if example.source is None else (source, *references)
+        alike[sources, *sorted(candidates), words].append(example)
     copies, contradictions = [], []
     text = any(example.source is None for example in examples)
     what, one = ("texts", "text") if text else ("images", "image")
     for group in alike.values():
+        if len(group) == 1:
+            continue
         named = " and ".join(example.id for example in group)
-        if len({_winner(example, ids) for example in group if example.preference is not None}) > 1:
+        if len({media[example.id].winner(example) for example in group if example.preference is not None}) > 1:
             contradictions.append(f"{named} have the same {what} and instruction but contradicting labels.")
-        elif len(group) > 1:
+        else:
             copies.append(f"{named} have the same {what} and instruction.")
     level = [
         f"{example.id}: the candidates are the same {one}, but the label prefers {example.preference}."
         for example in examples
-        if example.preference not in (None, TIE) and _winner_is_copied(example, ids)
+        if example.preference not in (None, TIE) and media[example.id].winner_is_copied(example)
     ]
     return [*_shortened(missing), *_shortened(contradictions), *_shortened(level), *_shortened(copies)]
-
-
-def _winner(example: Example, ids: dict[Path | bytes, str]) -> str:
-    """Return the id of the preferred candidate."""
-    if example.preference not in example.labels:
-        return example.preference or ""
-    return media_id(example.candidates[example.labels.index(example.preference)], ids)
-
-
-def _winner_is_copied(example: Example, ids: dict[Path | bytes, str]) -> bool:
-    winner = _winner(example, ids)
-    return not winner.startswith("missing:") and [media_id(each, ids) for each in example.candidates].count(winner) > 1
 
 
 def _shortened(problems: list[str]) -> list[str]:

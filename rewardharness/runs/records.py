@@ -18,11 +18,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from rewardharness.codec import to_json
 from rewardharness.errors import RunError, describe
 from rewardharness.files import read_json, write_json
 from rewardharness.leaks import masked
-from rewardharness.runs.surroundings import surroundings
 from rewardharness.settings import Settings
 
 RECORD = "record.json"
@@ -108,6 +106,9 @@ def record_run(arguments: Mapping[str, Any], settings: Settings, *, config: Any 
     Returns:
         The recording that `RunFolder` writes.
     """
+    from rewardharness.codec import to_json  # reading a record needs neither
+    from rewardharness.runs.surroundings import surroundings
+
     secrets = tuple(
         str(value)
         for setting in fields(settings)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rewardharness.files import read_jsonl
 from rewardharness.judgments import judgment_from_json
+from rewardharness.runs.results import read_results
 from rewardharness.runs.store import RESULTS
 from rewardharness.schema import Judgment
 
@@ -56,7 +56,7 @@ class ReplayComparison:
 
 def results_of(folder: Path) -> dict[str, dict[str, Any]]:
     """Read the results of a run folder by id. If an id occurs in several lines, the last line counts."""
-    return {str(line["id"]): line for _, line in read_jsonl(folder / RESULTS) if "id" in line}
+    return dict(read_results(folder / RESULTS))
 
 
 def compare_results(

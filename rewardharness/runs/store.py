@@ -10,11 +10,12 @@ Some kinds of runs store additional files. Opening a folder again with the same 
 
 import os
 import shutil
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from rewardharness.errors import RunError
 from rewardharness.files import (
@@ -27,7 +28,10 @@ from rewardharness.files import (
     remove_stale,
     write_json,
 )
-from rewardharness.runs.records import Recording
+
+if TYPE_CHECKING:
+    from rewardharness.runs.records import Recording
+    from rewardharness.runs.results import Results
 
 MANIFEST = RUN_MANIFEST
 RESULTS = "results.jsonl"
@@ -61,7 +65,7 @@ class RunFolder:
         manifest: Mapping[str, Any],
         *,
         restart: bool = False,
-        record: Recording | None = None,
+        record: "Recording | None" = None,
         on_result: Callable[[Mapping[str, Any]], None] | None = None,
     ) -> None:
         self.path = path
@@ -93,9 +97,11 @@ class RunFolder:
         """File that results are appended to."""
         return self.path / RESULTS
 
-    def results(self) -> dict[str, dict[str, Any]]:
+    def results(self) -> "Results":
         """Return the results by id. If an id occurs in several lines, the last line counts."""
-        return {str(record["id"]): record for _, record in read_jsonl(self.results_file) if "id" in record}
+        from rewardharness.runs.results import read_results
+
+        return read_results(self.results_file)
 
     def append(self, record: Mapping[str, Any]) -> None:
         """Append one result. The result must have an `id`."""
@@ -177,18 +183,37 @@ def find_runs(folder: Path, *, below: bool = False) -> list[Path]:
         folder: The folder to search.
         below: Search the folder itself and all levels below it. Folders inside a run are not searched.
     """
-    folders = list(_runs_below(folder)) if below else [file.parent for file in folder.glob(f"*/{MANIFEST}")]
-    return sorted(folders, key=lambda path: (-max(file.stat().st_mtime for file in path.iterdir()), str(path)))
+    levels = sys.maxsize if below else 0
+    places = [str(folder)] if below else [entry.path for entry in _entries(str(folder)) if entry.is_dir()]
+    found = [run for place in places for run in _runs_below(place, levels)]
+    return [Path(place) for _, place in sorted(found, key=lambda run: (-run[0], run[1]))]
 
 
-def _runs_below(folder: Path) -> Iterator[Path]:
-    for where, folders, files in os.walk(folder):
-        if MANIFEST in files:
-            yield Path(where)
-            folders.clear()
-        for path in (Path(where, name) for name in folders):  # os.walk follows no links, which may form cycles
-            if path.is_symlink() and (path / MANIFEST).is_file():
-                yield path
+def _runs_below(folder: str, levels: int) -> Iterator[tuple[float, str]]:
+    """Yield the time of the last change and the path of a run folder, or of those below a folder."""
+    entries = _entries(folder)
+    if any(entry.name == MANIFEST for entry in entries):
+        yield max(map(_changed, entries)), folder
+    elif levels:
+        for entry in entries:
+            if entry.is_dir():
+                yield from _runs_below(entry.path, 0 if entry.is_symlink() else levels - 1)  # links may form cycles
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    """Return the content of a folder; nothing if it cannot be read."""
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except OSError:
+        return []
+
+
+def _changed(entry: os.DirEntry[str]) -> float:
+    try:
+        return entry.stat().st_mtime
+    except OSError:  # removed in the meantime, or a link to nothing
+        return 0.0
 
 
 def is_running(path: Path) -> bool:

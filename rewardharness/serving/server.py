@@ -3,15 +3,15 @@
 import asyncio
 import contextlib
 import logging
+import re
 import signal
 import socket
 from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from typing import Any
 
-import h11
 from uvicorn import Config, Server
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from rewardharness.errors import InputError
 from rewardharness.serving.faults import Fault, RefusedError
@@ -25,6 +25,15 @@ _KEEP_ALIVE = 75
 """Seconds for which an idle connection is kept: longer than a training step takes between two batches, often."""
 
 _BACKLOG = 2048
+
+_HEAD_BYTES = 64 << 10
+"""Maximum size of all of a message but its body: the head, the frames of chunks, and what comes after the last one."""
+
+_UPGRADE = re.compile(rb"\r\nupgrade:[^\r\n]*", re.IGNORECASE)
+"""The offer of another protocol, which may be ignored (RFC 9110, 7.8). Java and curl send it with plain requests."""
+
+_CHUNKED = 8
+"""Bytes that a byte of a body may take: itself, and the frame of a chunk of one byte."""
 
 
 class _JoinedWrites:
@@ -57,8 +66,8 @@ class _JoinedWrites:
             self.write(b"")
 
 
-class PatientProtocol(H11Protocol):
-    """HTTP/1.1 with a limit of time for the head of a request, which uvicorn has not."""
+class PatientProtocol(HttpToolsProtocol):
+    """HTTP/1.1 with limits of time and size for all that is no body, which uvicorn has not."""
 
     head_seconds = 30.0
     """Seconds from the first byte of a head, or from the connection, to its end."""
@@ -66,6 +75,12 @@ class PatientProtocol(H11Protocol):
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self._too_late: asyncio.TimerHandle | None = None
+        self._whole = True
+        """Whether the last message has arrived completely."""
+        self._held = b""
+        """What has come of the next head."""
+        self._besides = 0
+        """Bytes of the message so far, less what its body allows for."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin to wait for a head."""
@@ -75,7 +90,20 @@ class PatientProtocol(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Go on with a head, or a body."""
+        if self._whole:
+            data, self._held = self._held + data, b""
+            end = data.find(b"\r\n\r\n")
+            if end < 0 and len(data) <= _HEAD_BYTES:
+                self._held = data
+                self._unset_keepalive_if_required()
+                self._watch()
+                return
+            if b"upgrade" in (head := data[:end].lower()) and _UPGRADE.search(head):
+                data = _UPGRADE.sub(b"", data[:end]) + data[end:]  # the parser would not read the body
+        self._besides += len(data)
         super().data_received(data)
+        if self._besides > _HEAD_BYTES:
+            self._say(431, Fault("malformed", f"The head is over {_HEAD_BYTES} bytes.", "Send fewer headers."))
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -83,26 +111,47 @@ class PatientProtocol(H11Protocol):
         self._stop_watching()
         super().connection_lost(exc)
 
+    def on_message_begin(self) -> None:
+        """Wait for its end."""
+        self._whole = False
+        super().on_message_begin()
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of a body, which may have come in chunks of a byte each."""
+        self._besides -= _CHUNKED * len(body)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Count the bytes of the next message."""
+        self._whole, self._besides = True, 0
+        super().on_message_complete()
+
     def on_response_complete(self) -> None:
         """Between two requests uvicorn's own limit holds; what is left of a refused body has as long as a head."""
         super().on_response_complete()
-        if self.conn.their_state is h11.SEND_BODY:
+        if not self._whole:
             self._unset_keepalive_if_required()
         self._watch()
 
     def send_400_response(self, msg: str) -> None:
         """Say in our own shape that this is not HTTP."""
-        fault = Fault("malformed", "The request is not HTTP/1.1.", "Send it with a client for HTTP.")
-        self._say(400, fault)
+        self._say(400, Fault("malformed", "The request is not HTTP/1.1.", "Send it with a client for HTTP."))
 
     def _should_upgrade(self) -> bool:
-        """Nothing but HTTP is spoken; uvicorn would advise in the log, for every such request, to install more."""
+        """Nothing but HTTP is spoken."""
         return False
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Close after the reply to CONNECT, as what follows is not read; uvicorn would advise to install more."""
+        self.cycle.keep_alive = False
+
+    @property
+    def _answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
 
     def _watch(self) -> None:
         """Wait for a head while there is neither a request that is being answered nor a pause between two."""
-        answering = self.cycle is not None and not self.cycle.response_complete
-        if answering or self.timeout_keep_alive_task is not None:
+        if self._answering or self.timeout_keep_alive_task is not None:
             self._stop_watching()
         elif self._too_late is None and not self.transport.is_closing():
             self._too_late = self.loop.call_later(self.head_seconds, self._give_up)
@@ -114,26 +163,24 @@ class PatientProtocol(H11Protocol):
 
     def _give_up(self) -> None:
         self._too_late = None
-        # Nothing is sent after a reply: the client would read it as its next reply.
-        between = self.cycle is not None and not self.conn.trailing_data[0]
-        if self.conn.our_state is h11.IDLE and not between:
-            fault = Fault("too_slow", "The head of the request did not come in time.", "Send it again.", True)
-            self._say(408, fault)
-        else:
-            self.transport.close()
+        self._say(408, Fault("too_slow", "The head of the request did not come in time.", "Send it again.", True))
 
     def _say(self, status: int, fault: Fault) -> None:
-        """Answer without the application, and close."""
-        if self.transport.is_closing() or (self.conn.our_state is not h11.IDLE and status != 400):
-            self.transport.close()
-            return
-        context = RequestContext(clean_request_id(None))
-        _, headers, body = error_reply(context, RefusedError(status, fault))
-        headers += [*usual_headers(context), (b"connection", b"close")]
-        with contextlib.suppress(h11.LocalProtocolError):
-            reply = h11.Response(status_code=status, headers=headers, reason=HTTPStatus(status).phrase)
-            for event in (reply, h11.Data(data=body), h11.EndOfMessage()):
-                self.transport.write(self.conn.send(event) or b"")
+        """Answer without the application where no reply has begun, and close.
+
+        Nothing is sent after a reply unless more has come: the client would read it as its next reply.
+        """
+        if self._answering:
+            unanswered = self.cycle.scope is self.scope and not self.cycle.response_started
+        else:
+            unanswered = self.cycle is None or bool(self._held) or self.cycle.scope is not self.scope
+        if unanswered and not self.transport.is_closing():
+            context = RequestContext(clean_request_id(None))
+            _, headers, body = error_reply(context, RefusedError(status, fault))
+            headers += [*usual_headers(context), (b"connection", b"close")]
+            lines = [b"HTTP/1.1 %d %s" % (status, HTTPStatus(status).phrase.encode("ascii"))]
+            lines += [b"%s: %s" % header for header in headers]
+            self.transport.write(b"\r\n".join([*lines, b"", body]))
         self.transport.close()
 
 

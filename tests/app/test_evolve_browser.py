@@ -114,6 +114,28 @@ def test_a_library_grows_is_looked_into_published_and_judges(
         assert scene.site.token not in page.content()
 
 
+def test_a_run_on_the_hub_is_priced_started_and_followed(scene: Scene, browser: BrowserContext) -> None:
+    jobs = scene.site.hub.jobs
+    with open_evolve(browser, scene.app.url) as page:
+        describe(page, scene)
+        expect(page.locator("#evolve-served")).to_be_hidden()
+        page.locator("#evolve-on").get_by_text("Hugging Face Jobs").click()
+        fill(page, "evolve-served", "")
+        fill(page, "evolve-push-to", "ann/from-a-job")
+        fold_out(page, "Search and budget")
+        fill(page, "evolve-proposals", "2")
+        page.locator("#evolve-see").click()
+        expect(page.locator("#evolve-cost")).to_contain_text("per hour, at most $")
+        assert not jobs.jobs
+        page.locator("#evolve-start").click()
+        expect(page.locator("#evolve-standing")).to_contain_text("Hugging Face Job")
+        expect(page.locator("#evolve-standing")).to_contain_text("completed")
+        expect(page.locator("#evolve-standing h3")).to_contain_text("Finished")
+        photograph(page, "evolve-on-the-hub")
+        assert len(jobs.jobs) == 1 and ("models", "ann/from-a-job") in scene.site.hub.store.repos
+        assert scene.site.token not in page.content()
+
+
 def look_at_a_fix(page: Page) -> None:
     """An edit that was kept, and an example that it fixes: before and after, with the chains."""
     page.locator("#evolve-edits label", has_text="Accepted").last.click()

@@ -93,11 +93,12 @@ def test_runs_at_all_levels_are_found_and_what_lies_in_one_is_its_own(tmp_path: 
         RunFolder(tmp_path / name, {}).close()
     (tmp_path / "runs/linked").symlink_to(tmp_path / "elsewhere")
     (tmp_path / "runs/round").symlink_to(tmp_path)
+    (tmp_path / "runs/one/gone.json").symlink_to(tmp_path / "gone.json")
     found = find_runs(tmp_path / "runs", below=True)
     assert {str(each.relative_to(tmp_path / "runs")) for each in found} == {"one", "reproduce/evolution", "linked"}
     assert find_runs(tmp_path / "runs" / "one", below=True) == [tmp_path / "runs" / "one"]
     assert {each.name for each in find_runs(tmp_path / "runs")} == {"one", "linked"}
-    assert find_runs(tmp_path / "nowhere", below=True) == []
+    assert find_runs(tmp_path / "nowhere", below=True) == find_runs(tmp_path / "nowhere") == []
 
 
 def test_looking_at_a_run_does_not_keep_it_from_starting(tmp_path: Path) -> None:

@@ -109,6 +109,42 @@ def test_a_body_of_no_announced_length_is_cut_off_at_the_limit() -> None:
         assert running.service.gate.bytes_held == 0
 
 
+@pytest.mark.parametrize(
+    "before",
+    [
+        b"GET /healthz HTTP/1.1\r\nHost: ",
+        b"POST /score HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nAfter: ",
+    ],
+)
+def test_heads_and_what_follows_a_body_are_bounded(before: bytes, server: Running) -> None:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as connection:
+        connection.sendall(before)
+        with contextlib.suppress(ConnectionError):  # it is closed while more is sent
+            for _ in range(100):
+                connection.sendall(b"x" * 1000)
+            assert re.match(rb"HTTP/1.1 (431|415)", connection.recv(65536))
+            assert not read_all(connection)
+
+
+def test_a_body_may_come_byte_by_byte(server: Running) -> None:
+    body = json.dumps(edit()).encode()
+    pieces = b"".join(b"1\r\n%c\r\n" % byte for byte in body)
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as connection:
+        head = b"POST /score HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n"
+        connection.sendall(head + b"Transfer-Encoding: chunked\r\n\r\n" + pieces + b"0\r\n\r\n")
+        assert read_all(connection).startswith(b"HTTP/1.1 200")
+
+
+def test_a_request_that_offers_another_protocol_is_answered_in_this_one(server: Running) -> None:
+    body = json.dumps(edit()).encode()
+    head = "POST /score HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n"
+    head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as connection:
+        for _ in range(2):
+            connection.sendall(head.encode() + body)
+            assert connection.recv(65536).startswith(b"HTTP/1.1 200")
+
+
 def read_all(connection: socket.socket) -> bytes:
     found = b""
     while data := connection.recv(65536):

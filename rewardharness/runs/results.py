@@ -1,0 +1,68 @@
+"""The results of a run by id, of which only those parts are parsed that are used.
+
+Lines are long, and resuming a run needs their ids alone, so a line is kept as it was read until its fields are wanted.
+"""
+
+import json
+from collections.abc import Iterator, MutableMapping
+from pathlib import Path
+
+from rewardharness.codec import fields_reader
+from rewardharness.files import LARGE_READ
+from rewardharness.schema import Json
+
+_ID = frozenset({"id"})
+
+
+class Results(MutableMapping[str, Json]):
+    """Results by id. They are parsed anew at each access."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, bytes | Json] = {}
+
+    def __getitem__(self, name: str) -> Json:
+        line = self._lines[name]
+        return dict(json.loads(line)) if isinstance(line, bytes) else line
+
+    def __setitem__(self, name: str, record: Json) -> None:
+        self._lines[name] = record
+
+    def __delitem__(self, name: str) -> None:
+        del self._lines[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._lines
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._lines)
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def fields(self, name: str, names: frozenset[str]) -> Json:
+        """Return some fields of a result, which is faster than the whole result; others may be there, too."""
+        line = self._lines[name]
+        return fields_reader(names)(line) if isinstance(line, bytes) else line
+
+    def add_line(self, line: bytes) -> None:
+        """Add a line of a results file. One that a crash left torn, or that has no id, is passed over."""
+        try:
+            record = fields_reader(_ID)(line)
+            line.decode()  # texts that are passed over are not checked
+        except ValueError:
+            try:
+                line = record = json.loads(line)  # such as one with NaN
+            except ValueError:
+                return
+        if isinstance(record, dict) and "id" in record:
+            self._lines[str(record["id"])] = line
+
+
+def read_results(path: Path) -> Results:
+    """Read a results file; without one there are no results. If an id occurs in several lines, the last line counts."""
+    found = Results()
+    if path.exists():
+        with path.open("rb", buffering=LARGE_READ) as stream:
+            for line in stream:
+                found.add_line(line)
+    return found

@@ -8,8 +8,8 @@ from app_parts import Served, running_app
 from hub_server import HubServer
 from login_provider import provider, space_settings
 from playwright.sync_api import BrowserContext, Page, expect
-from test_hub_app import REPO, publish, tab
-from visits import fill, visit
+from test_hub_app import REPO, publish
+from visits import fill, open_tab, visit
 
 from rewardharness.library.hub import Access, push
 from rewardharness.library.opening import open_library
@@ -61,15 +61,15 @@ def test_visitors_publish_as_themselves_and_nobody_borrows_the_owners_token(
 ) -> None:
     hub = space.hub
     with visit(browser, f"{space.app.url}/?library={REPO}@v0.1.0") as page:
-        tab(page, "Library")
-        tab(page, "Hub")
+        open_tab(page, "Library")
+        open_tab(page, "Hub", "#library-tabs")
         told = page.locator("#publish-told")
         ask(page, "bob/copy")
         expect(told).to_contain_text("You are not logged in.")
         page.locator("#login").click()
         page.locator("#compare").wait_for()
-        tab(page, "Library")
-        tab(page, "Hub")
+        open_tab(page, "Library")
+        open_tab(page, "Hub", "#library-tabs")
         expect(page.locator("#login")).to_contain_text("Log out (bob)")
         expect(page.locator("#library-status")).to_contain_text("published by ann")
         ask(page, "ann/copy")
@@ -98,7 +98,7 @@ def test_what_only_the_owner_may_read_stays_unread(space: Space, browser: Browse
     hidden = space.hub.store.create("ann/hidden", private=True)
     hidden.put(dict(space.hub.store.repos["models", REPO].find("main").files))
     with visit(browser, f"{space.app.url}/?library=ann/hidden") as page:
-        tab(page, "Library")
+        open_tab(page, "Library")
         expect(page.locator("#library-status")).to_contain_text("There is no ann/hidden on the Hub")
         expect(page.locator("#library-status")).to_contain_text("Log in first to read a private repository")
         assert page.locator("#library-kind").get_by_text("A folder on this computer").count() == 0

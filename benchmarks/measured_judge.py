@@ -27,6 +27,7 @@ from rewardharness.data.folder import read_folder
 from rewardharness.demo.dataset import make_demo
 from rewardharness.judging.evaluate import evaluate
 from rewardharness.library.store import RemoveEntry, ReplaceEntry
+from rewardharness.measure import text
 from rewardharness.measure.images import load_picture
 from rewardharness.measure.view import EditView
 
@@ -70,6 +71,11 @@ def without_ocr(library: Library) -> Library:
     return library
 
 
+def forget() -> None:
+    """Have the text of images that were read before be read again; earlier revisions do not remember it."""
+    getattr(text, "_remembered", {}).clear()
+
+
 def time_pairs(example: Example, library: Library, pairs: int) -> tuple[float, float]:
     """Judge an example several times; return CPU and wall seconds per judgment, after one to warm up."""
     judge = MeasuredJudge()
@@ -77,6 +83,7 @@ def time_pairs(example: Example, library: Library, pairs: int) -> tuple[float, f
     assert judgment.preference == "A", judgment
     cpu, wall = time.process_time(), time.perf_counter()
     for _ in range(pairs):
+        forget()
         judge.judge_now(example, library)
     return (time.process_time() - cpu) / pairs, (time.perf_counter() - wall) / pairs
 

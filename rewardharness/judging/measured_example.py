@@ -121,10 +121,10 @@ class MeasuredExample:
                 found.append(f"{label}: {each.taken.alignment}")
             if not self.references and not _same_image(self.request) and each.taken.scene < 0.5:
                 found.append(f"{label} does not show the scene of the source; both of its scores are low for that.")
-            if self.candidates[label].sha256 == self.source.sha256:
+            if self.candidates[label].data == self.source.data:
                 found.append(f"{label} is the unchanged source.")
         for first, second in combinations(self.candidates, 2):
-            if self.candidates[first].sha256 == self.candidates[second].sha256:
+            if self.candidates[first].data == self.candidates[second].data:
                 found.append(f"{first} and {second} are the same image.")
         if self.references:
             found.append(f"{UNREAD} The judgment is based on general measures of any edit and has low confidence.")

@@ -13,6 +13,8 @@ STRUCTURE_FLOOR, STRUCTURE_CEILING = 1.2, 3.0
 """Structure difference (in L) that counts as half an edit in a flat area, on a clean and on a noisy pair."""
 MASKING_FLOOR, MASKING_CEILING = 0.4, 0.7
 """Visual masking of structure differences per unit of local contrast, on a clean and on a noisy pair."""
+_REACH = 6
+"""Rows on each side that a blur with a sigma of 1.5 covers."""
 
 
 def _blur(plane: Plane, sigma: float) -> Plane:
@@ -96,10 +98,17 @@ def structure_change(source: Planes, candidate: Plane, valid: Mask) -> Plane:
     """
     (first, contrast), (second, other) = _source_structure(source), _structure(candidate)
     contrast = np.minimum(contrast, other)
-    least = np.full(first.shape, np.inf, np.float32)
-    for moved in _neighbors(second):
-        np.minimum(least, _variance(first - moved, 1.5), out=least)
-    difference = np.sqrt(np.maximum(least, 0.0))
+    difference = np.zeros_like(first)
+    rows = np.flatnonzero((first != second).any(axis=1))
+    if rows.size:  # elsewhere the smallest difference is 0
+        top, bottom = max(0, rows[0] - _REACH), rows[-1] + 1 + _REACH
+        start = max(0, top - _REACH)
+        part = np.s_[start : bottom + _REACH]
+        least = np.full_like(first[part], np.inf)
+        for moved in _neighbors(second):
+            np.minimum(least, _variance(first[part] - moved[part], 1.5), out=least)
+        changed = least[top - start : bottom - start]
+        difference[top:bottom] = np.sqrt(np.maximum(changed, 0.0))
     if not valid.any():
         return difference
     noise = min(1.0, float(np.quantile(difference[valid][::9], 0.4)) / 0.7)
@@ -124,15 +133,14 @@ def find_edited(heat: Plane) -> Mask:
     weak = (heat > 0.4).astype(np.uint8)
     weak = cv2.morphologyEx(weak, cv2.MORPH_OPEN, np.ones((3, 3), np.uint8))
     count, labels, stats, _ = cv2.connectedComponentsWithStats(weak, connectivity=8)
-    peaks = np.zeros(count, np.float32)
-    np.maximum.at(peaks, labels.ravel(), heat.ravel())
-    keep = (stats[:, cv2.CC_STAT_AREA] >= max(24.0, 3e-4 * heat.size)) & (peaks >= 0.7)
+    strong = np.bincount(labels[heat >= 0.7], minlength=count) > 0
+    keep = (stats[:, cv2.CC_STAT_AREA] >= max(24.0, 3e-4 * heat.size)) & strong
     keep[0] = False
     if not keep.any():
         return np.zeros(heat.shape, bool)
-    regions = keep[labels].astype(np.uint8)
+    regions = keep.take(labels).astype(np.uint8)
     regions = cv2.morphologyEx(regions, cv2.MORPH_CLOSE, cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (7, 7)))
     _, labels, stats, _ = cv2.connectedComponentsWithStats(1 - regions, connectivity=4)
     holes = stats[:, cv2.CC_STAT_AREA] < 0.01 * heat.size
     holes[0] = False
-    return np.asarray(regions.astype(bool) | holes[labels], bool)
+    return np.asarray(regions.astype(bool) | holes.take(labels), bool)

@@ -78,7 +78,8 @@ class Planes:
     @cached_property
     def chroma(self) -> Plane:
         """CIELAB chroma at working size."""
-        return np.asarray(np.hypot(*self.channels[1:]), np.float32)
+        _, a, b = self.channels
+        return np.asarray(np.sqrt(a * a + b * b), np.float32)  # several times faster than `np.hypot`
 
     @cached_property
     def gray(self) -> Plane:

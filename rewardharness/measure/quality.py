@@ -305,10 +305,13 @@ def _edge_runs(image: Planes, length: int, turned: bool) -> Plane:
     plane = image.channels[0]
     plane = np.ascontiguousarray(plane.T) if turned else plane
     steps = np.zeros_like(plane)
-    steps[:, 1:] = np.abs(plane[:, 1:] - plane[:, :-1])
-    runs = cv2.boxFilter(steps, cv2.CV_32F, (1, length))
-    around = 0.5 * (np.roll(runs, 3, axis=1) + np.roll(runs, -3, axis=1))
-    return np.asarray(np.maximum(runs - around, 0.0), np.float32)
+    cv2.absdiff(plane[:, 1:], plane[:, :-1], dst=steps[:, 1:])
+    runs = np.asarray(cv2.boxFilter(steps, cv2.CV_32F, (1, length)), np.float32)
+    around = cv2.copyMakeBorder(runs, 0, 0, 3, 3, cv2.BORDER_WRAP)
+    around = around[:, :-6] + around[:, 6:]
+    around *= np.float32(0.5)
+    np.subtract(runs, around, out=runs)
+    return np.maximum(runs, np.float32(0.0), out=runs)
 
 
 def _painted(pixels: Pixels, first: Mask, color: Color, second: Mask, other: Color) -> Pixels:

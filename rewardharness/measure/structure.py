@@ -1,8 +1,10 @@
 """Measure structure: which shapes of the source are preserved, added, removed or replaced."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import cv2
 import numpy as np
@@ -87,15 +89,16 @@ def scene_kept(view: EditView) -> float:
     agreement = ((fine + coarse + layout_kept(view)) / 3.0 - UNRELATED) / (SAME - UNRELATED)
     if agreement >= 1.0:
         return 1.0
-    matches = max(_matches(source, candidate), _matches(source, np.ascontiguousarray(candidate[:, ::-1])))
+    matches = _matches(view.before, candidate)
+    if matches < MATCHES_SURE:
+        matches = max(matches, _matches(view.before, np.ascontiguousarray(candidate[:, ::-1])))
     moved = (matches - MATCHES_BY_CHANCE) / (MATCHES_SURE - MATCHES_BY_CHANCE)
     return min(1.0, max(0.0, untouched, agreement, moved))
 
 
-def _matches(source: Plane, candidate: Plane) -> int:
+def _matches(source: Planes, candidate: Plane) -> int:
     """Count the local features of two images that agree on one translation, rotation and zoom."""
-    finder = cv2.ORB_create(800)  # type: ignore[attr-defined, unused-ignore]
-    found = [finder.detectAndCompute(gray.astype(np.uint8), None) for gray in (source, candidate)]
+    found = [_source_features(source), _features(candidate)]
     if any(features is None for _, features in found):
         return 0
     pairs = cv2.BFMatcher(cv2.NORM_HAMMING, crossCheck=True).match(found[0][1], found[1][1])
@@ -106,6 +109,18 @@ def _matches(source: Plane, candidate: Plane) -> int:
     cv2.setRNGSeed(0)
     _, agreeing = cv2.estimateAffinePartial2D(first, second, ransacReprojThreshold=4.0, maxIters=500)
     return 0 if agreeing is None else int(agreeing.sum())
+
+
+def _features(gray: Plane) -> tuple[Sequence[Any], Any]:
+    """Return the places of local features, and their descriptors; None if there are none."""
+    finder = cv2.ORB_create(800)  # type: ignore[attr-defined, unused-ignore]
+    found: tuple[Sequence[Any], Any] = finder.detectAndCompute(gray.astype(np.uint8), None)
+    return found
+
+
+@once
+def _source_features(source: Planes) -> tuple[Sequence[Any], Any]:
+    return _features(source.gray)
 
 
 def shape_change(view: EditView) -> Plane:

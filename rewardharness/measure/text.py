@@ -4,6 +4,7 @@ OCR needs the optional package `rapidocr` (extra `ocr`) with the models from its
 it the measures report that text was not read and return no grade.
 """
 
+import hashlib
 import importlib.util
 import os
 import re
@@ -71,9 +72,22 @@ def ocr_available() -> bool:
 def read_lines(image: Planes) -> tuple[TextLine, ...]:
     """Return the text lines of an image from top to bottom.
 
-    Reading takes longer than all other measures together, so it is done once per image, and only where it matters.
+    Reading takes longer than all other measures together, so it is done only where it matters, and once for equal
+    pixels: datasets compare an image with several others, and ask for several edits of it.
     """
-    pixels = image.pixels
+    content = hashlib.sha256(np.ascontiguousarray(image.pixels).data)
+    content.update(repr(image.pixels.shape).encode())
+    key = content.digest()
+    lines = _remembered.get(key)
+    if lines is None:
+        lines = _read(image.pixels)
+        if len(_remembered) >= _MAX_REMEMBERED:
+            _remembered.clear()
+        _remembered[key] = lines
+    return lines
+
+
+def _read(pixels: Pixels) -> tuple[TextLine, ...]:
     height, width = pixels.shape[:2]
     scale = min(1.0, _LONGEST_SIDE / max(height, width))
     if scale < 1.0:
@@ -186,6 +200,11 @@ def to_the_judge(text: str) -> bool:
 
 
 _MISSING = "Text was not read: the package rapidocr with its models, or onnxruntime, is not installed (extra `ocr`)."
+
+
+_remembered: dict[bytes, tuple[TextLine, ...]] = {}
+"""The lines of recent images, by the SHA-256 of their pixels and size."""
+_MAX_REMEMBERED = 4096
 
 
 class _Engines:

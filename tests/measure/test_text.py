@@ -99,7 +99,7 @@ def test_threads_read_the_same_with_engines_of_their_own(cat: np.ndarray, monkey
 
 
 @reads
-def test_each_picture_is_read_once_and_the_source_only_where_its_text_matters(
+def test_equal_pixels_are_read_once_and_the_source_only_where_its_text_matters(
     cat: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[int] = []
@@ -120,9 +120,14 @@ def test_each_picture_is_read_once_and_the_source_only_where_its_text_matters(
         (sign, plain, write(removed=("OPEN",)), 2),
         (cat, cat.copy(), ADD, 0),
     ):
+        monkeypatch.setattr(text, "_remembered", {})
         read.clear()
         edit = view(source, candidate)
         readings = [measure(edit, request) for measure in (text_match, unasked_text)]
+        assert len(read) == count, request
+        # Another example with the same images gets the lines that are known.
+        again = view(source.copy(), candidate.copy())
+        assert [measure(again, request) for measure in (text_match, unasked_text)] == readings
         assert len(read) == count, request
         assert all(reading.grade is not None for reading in readings[request is ADD :])
 

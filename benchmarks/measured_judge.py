@@ -120,6 +120,7 @@ def time_dataset(folder: Path, rows: int, workers: int) -> dict[str, float]:
     examples, library = list(read_folder(folder).examples), open_library("builtin")
     judge = MeasuredJudge(workers=workers)
     evaluate(judge, library, examples[:workers], concurrency=workers)  # opens the engines
+    forget()
     cpu, wall = time.process_time(), time.perf_counter()
     evaluate(judge, library, examples, concurrency=workers)
     cpu, wall = time.process_time() - cpu, time.perf_counter() - wall

@@ -72,7 +72,7 @@ def without_ocr(library: Library) -> Library:
 
 
 def forget() -> None:
-    """Have the text of images that were read before be read again; earlier revisions do not remember it."""
+    """Forget the text of images, so that it is read again; earlier revisions remember none."""
     getattr(text, "_remembered", {}).clear()
 
 

@@ -15,7 +15,7 @@ _ID = frozenset({"id"})
 
 
 class Results(MutableMapping[str, Json]):
-    """Results by id. They are parsed anew at each access."""
+    """Results by id. Each access parses the result again."""
 
     def __init__(self) -> None:
         self._lines: dict[str, bytes | Json] = {}
@@ -45,10 +45,10 @@ class Results(MutableMapping[str, Json]):
         return fields_reader(names)(line) if isinstance(line, bytes) else line
 
     def add_line(self, line: bytes) -> None:
-        """Add a line of a results file. One that a crash left torn, or that has no id, is passed over."""
+        """Add a line of a results file. An incomplete line, or one without an id, is skipped."""
         try:
             record = fields_reader(_ID)(line)
-            line.decode()  # texts that are passed over are not checked
+            line.decode()  # texts that are not parsed are not checked
         except ValueError:
             try:
                 line = record = json.loads(line)  # such as one with NaN

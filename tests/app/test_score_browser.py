@@ -14,7 +14,7 @@ from app_parts import Pictures, Served
 from judging_model import judging, shown_hashes
 from model_server import ModelServer
 from PIL import Image
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, Page, Route, expect
 from visits import give, visit
 
 pytestmark = pytest.mark.browser
@@ -130,11 +130,22 @@ def test_a_result_is_outdated_once_something_else_is_on_the_screen(
     expect(vote).to_be_enabled()
     page.evaluate(DROP, ["#candidate-a", packed(pictures.good)])
     expect(outdated).to_contain_text("This result is outdated")
+    joins: list[Route] = []
+    """Queued requests: the comparison, then the one that keeps its result, which is held."""
+    page.route(
+        "**/gradio_api/queue/join*", lambda route: joins.append(route) or (len(joins) == 1 and route.continue_())
+    )
     page.locator("#compare").click()
     expect(outdated.locator(".rh")).to_have_count(0)
     expect(page.locator("#verdict")).to_contain_text("same image")
+    expect(vote).to_be_enabled()
     page.get_by_role("button", name="Library: built-in").click()
     page.locator("#score-library-kind").get_by_text("A folder on this computer").click()
+    expect(outdated).to_contain_text("This result is outdated")
+    while len(joins) < 2:
+        page.evaluate("0")
+    joins[1].continue_()
+    expect(page.get_by_role("button", name="Earlier comparisons (2)")).to_be_visible()
     expect(outdated).to_contain_text("This result is outdated")
     expect(vote).to_be_disabled()
     assert seen.errors == []

@@ -191,11 +191,11 @@ def _connect(
         **QUIET,
     }
     sessions.connect(outputs.comparison, everything)
-    outcome = [*checking["outputs"], *session.parts]
     for judged in judgments:
         judged.then(None, None, None, js=TO_VERDICT, **QUIET)
-        judged.then(sessions.remember, checking["inputs"], outcome, preprocess=False, **QUIET)
-    gr.on(inputs.changes, trigger_mode="always_last", **checking)
+        judged.then(sessions.remember, [session.token, outputs.comparison], session.parts, **QUIET)
+    # A new result is checked by the same event as new inputs: two of them could overtake each other.
+    gr.on([*inputs.changes, outputs.verdict.change], trigger_mode="always_last", **checking)
     connect_uploads(services, events, inputs)
     gr.on(triggers, None, None, None, js=TO_VERDICT, **QUIET)
     inputs.stop.click(events.stop, outputs.queue, None, queue=False, **QUIET)

@@ -99,16 +99,15 @@ class SessionEvents:
         self.sessions.draft(token, draft)
         return {**self._events.name_scaled(draft), **self._events.check_current(comparison, *given)}
 
-    def remember(self, token: str, comparison: Comparison | None, *given: Any) -> Updates:
-        """Keep a result, and check that it is current; see `ScoreEvents.check_current`."""
+    def remember(self, token: str, comparison: Comparison | None) -> Updates:
+        """Keep a result."""
         parts = self._parts
-        updates = {**self.check_current(token, comparison, *given), parts.kept: ""}
         if comparison is None:
-            return updates
+            return {parts.kept: ""}
         try:
-            return updates | self._history(self.sessions.add(token, comparison).past)
+            return {parts.kept: "", **self._history(self.sessions.add(token, comparison).past)}
         except Exception as error:  # an upload was removed: the result stays as it is
-            return updates | {parts.kept: explain(error)}
+            return {parts.kept: explain(error)}
 
     def _history(self, past: Sequence[Any]) -> Updates:
         found = [(each.thumbnail, views.history_caption(each.comparison)) for each in past]
